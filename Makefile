@@ -1,0 +1,141 @@
+# `make demo` and `make test` do everything from a fresh clone on: system packages (Debian and its
+# family), a virtual environment, the build, the run. Each step leaves a stamp, so that a second
+# run starts where something changed. `make help` lists the targets.
+#
+#   PYTHON    the interpreter that makes the virtual environment, 3.11 or later
+#   VENV      where that environment is
+#   TORCH     what pip installs as PyTorch. Where the default brings a CUDA build that is not
+#             wanted, add the CPU index: make test TORCH="torch==2.13.0 --index-url ..."
+#   JOBS      compilers and test processes at once
+
+PYTHON ?= python3
+VENV ?= .venv
+TORCH ?= torch==2.13.0
+JOBS ?= $(shell nproc)
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-cpp wheel lint format asan clean build
+
+BIN := $(VENV)/bin
+APT := g++ cmake ninja-build libisl-dev libgmp-dev python3-venv python3-dev
+export TC_BUILD_DIR := $(CURDIR)/build/cmake
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+BUILD_FILES := setup.py pyproject.toml
+CPP_SOURCES := $(shell find csrc -type f)
+CPP_TESTS := $(shell find tests/cpp tests/emulator -type f 2>/dev/null)
+PYTHON_SOURCES := $(shell find tensor_comprehensions -name '*.py' 2>/dev/null)
+OPS := $(wildcard ops/*.tc)
+C_FAMILY := $(shell find csrc tests examples -name '*.c' -o -name '*.cpp' -o -name '*.h' \
+              -o -name '*.hpp')
+
+help:
+	@echo "make demo    train a small network whose layers are TC texts, beside the same in torch.nn"
+	@echo "make test    build, then run the C++ and the Python tests"
+	@echo "make wheel   a wheel in dist/"
+	@echo "make lint    ruff and clang-format, without changing files; make format changes them"
+	@echo "make asan    the core under AddressSanitizer and UBSan: C++ tests, C and C++ examples"
+	@echo "make clean   remove what was built; the virtual environment stays"
+
+# ---- what the machine needs
+
+build/.system:
+	@mkdir -p build
+	@present() { \
+	  for tool in g++ cmake ninja; do command -v $$tool >/dev/null || return 1; done; \
+	  for library in libisl.a libgmp.a; do \
+	    test "$$(g++ -print-file-name=$$library)" != $$library || return 1; done; \
+	  echo '#include <isl/ctx.h>' | g++ -x c++ -fsyntax-only - 2>/dev/null || return 1; \
+	  $(PYTHON) -c 'import ensurepip, os, sysconfig, sys; \
+	    path = os.path.join(sysconfig.get_paths()["include"], "Python.h"); \
+	    sys.exit(not os.path.exists(path))' 2>/dev/null; }; \
+	if ! present; then \
+	  command -v apt-get >/dev/null || \
+	    { echo "install the equivalents of: $(APT)" >&2; exit 1; }; \
+	  as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  echo "installing $(APT)"; \
+	  $$as_root apt-get update -qq; \
+	  $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+	    --no-install-recommends $(APT) >build/apt.log 2>&1 || { cat build/apt.log >&2; exit 1; }; \
+	fi
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than 3.11: make PYTHON=..." >&2; exit 1; }
+	@touch $@
+
+# torch comes first and alone: the binding is built against it, and nothing may replace it later.
+$(VENV)/.torch: | build/.system
+	@echo "making $(VENV) with $(TORCH)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q $(TORCH)
+	@$(BIN)/pip install -q "setuptools>=77" wheel "halide==21.*" numpy
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.torch $(BUILD_FILES) $(CPP_SOURCES)
+	@echo "building"
+	@$(BIN)/pip install -q --no-build-isolation --editable '.[demo,test]'
+	@touch $@
+
+build: $(VENV)/.installed
+
+# ---- what one does with it
+
+demo: build
+	@$(BIN)/python examples/digits.py
+
+build/.cpp-tests: $(VENV)/.installed $(CPP_TESTS)
+	@cmake -S csrc -B $(TC_BUILD_DIR) -DTC_BUILD_TESTS=ON >build/cpp-tests.log
+	@cmake --build $(TC_BUILD_DIR) >>build/cpp-tests.log || { cat build/cpp-tests.log; exit 1; }
+	@touch $@
+
+test-cpp: build/.cpp-tests
+	@ctest --test-dir $(TC_BUILD_DIR) --output-on-failure -j $(JOBS)
+
+# pytest comes last: its closing line says how the tests went.
+test: build/.cpp-tests dist/.wheel
+	@ctest --test-dir $(TC_BUILD_DIR) --output-on-failure -j $(JOBS)
+	@TC_WHEEL="$$(ls dist/*.whl)" $(BIN)/python -m pytest -n $(JOBS) tests
+
+wheel: dist/.wheel
+	@ls dist/*.whl
+
+# build/lib is setuptools' own copy, in which files that no longer exist would stay.
+dist/.wheel: $(VENV)/.installed $(PYTHON_SOURCES) $(OPS) README.md
+	@rm -rf dist build/lib* build/bdist*
+	@$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .
+	@touch $@
+
+asan: $(VENV)/.torch
+	@cmake -S csrc -B build/asan -G Ninja -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+	  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTC_SANITIZE=address,undefined \
+	  -DTC_BUILD_TORCH=OFF -DTC_BUILD_TESTS=ON >/dev/null
+	@cmake --build build/asan
+	@export LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0; \
+	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1; \
+	flags="-g -fsanitize=address,undefined -I csrc/include -L build/asan -Wl,-rpath,build/asan"; \
+	gcc -std=c11 examples/matmul.c $$flags -ltensor_comprehensions -lm -o build/asan/matmul; \
+	g++ -std=c++17 examples/convolution.cpp $$flags -ltensor_comprehensions \
+	  -o build/asan/convolution; \
+	build/asan/matmul; build/asan/convolution; \
+	ctest --test-dir build/asan --output-on-failure -j $(JOBS)
+
+$(VENV)/.lint: $(VENV)/.torch
+	@$(BIN)/pip install -q ruff
+	@touch $@
+
+lint: $(VENV)/.lint
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@command -v clang-format >/dev/null || { echo "install clang-format" >&2; exit 1; }
+	@clang-format --dry-run --Werror $(C_FAMILY)
+
+format: $(VENV)/.lint
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+	@clang-format -i $(C_FAMILY)
+
+clean:
+	rm -rf build dist demo_output *.egg-info $(VENV)/.installed
+	rm -rf tensor_comprehensions/lib tensor_comprehensions/include tensor_comprehensions/_torch*.so

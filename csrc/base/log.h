@@ -1,0 +1,39 @@
+// Logging, switched by the environment: TC_LOGS=stages,schedule,... (comma separated; "all").
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace tc {
+
+/// Whether TC_LOGS names this topic. Topics: stages, program, schedule, stmt, assembly, cuda, kernels.
+bool log_enabled(const char* topic);
+
+/// Writes one message to the log sink (stderr unless the host replaced it).
+void log(const char* topic, const std::string& message);
+
+/// Replaces the sink; null restores stderr. Bindings route it to the host's logging.
+using LogSink = void (*)(const char* topic, const char* message);
+void set_log_sink(LogSink sink);
+
+/// Wall time of consecutive stages of one compilation.
+class StageClock {
+ public:
+  StageClock();
+  /// Closes the stage that ran since the last call under this name.
+  void done(const char* stage);
+  struct Entry {
+    const char* stage;
+    double milliseconds;
+  };
+  const std::vector<Entry>& entries() const { return entries_; }
+  /// "scop 0.4 ms, dependences 1.2 ms, ...; total 31.0 ms".
+  std::string summary() const;
+
+ private:
+  std::chrono::steady_clock::time_point last_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace tc

@@ -1,0 +1,27 @@
+// From statements to machine code, through Halide's passes and LLVM.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "ir/program.h"
+#include "runtime/kernel.h"
+
+namespace tc::codegen {
+
+/// Memory that a kernel gets from the host for the time of one run.
+struct Workspace {
+  std::string name;
+  int64_t bytes = 0;
+};
+
+/// Compiles a statement over flat buffers (see poly/to_stmt) for this machine. `arguments` names
+/// the buffers in the order of Kernel::launch. Stages are logged to `clock`.
+std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const ir::Stmt& stmt,
+                                             const std::vector<std::string>& arguments,
+                                             const std::vector<Workspace>& workspaces,
+                                             StageClock& clock);
+
+}  // namespace tc::codegen

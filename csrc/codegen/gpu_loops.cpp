@@ -1,0 +1,189 @@
+#include "codegen/gpu_loops.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "ir/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::ForType;
+using ir::Stmt;
+
+// CUDA's limits for every architecture since sm_30.
+constexpr int64_t kMaxGridX = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxThreads = 1024;
+constexpr int64_t kMaxThreadsZ = 64;
+
+const char* const kAxes[] = {"x", "y", "z"};
+
+int64_t constant_extent(const Expr& extent) {
+  Expr bound = find_constant_bound(extent, Direction::Upper);
+  auto value = bound.defined() ? as_const_int(bound) : std::nullopt;
+  TC_INTERNAL_CHECK(value, "a loop mapped to the GPU has no constant bound");
+  return std::max<int64_t>(1, *value);
+}
+
+int thread_depth(const Stmt& stmt) {
+  class Depth : public IRVisitor {
+   public:
+    int deepest = 0;
+
+   private:
+    using IRVisitor::visit;
+    void visit(const For* op) override {
+      bool thread = op->for_type == ForType::GPUThread;
+      depth_ += thread;
+      deepest = std::max(deepest, depth_);
+      IRVisitor::visit(op);
+      depth_ -= thread;
+    }
+    int depth_ = 0;
+  } depth;
+  stmt.accept(&depth);
+  return depth.deepest;
+}
+
+/// for v in [min, min + extent) on `lanes` hardware lanes called `lane`, over a body that uses v.
+Stmt distribute(const For* op, ForType type, const std::string& lane, int64_t lanes,
+                int64_t extent, Stmt body) {
+  Expr index = ir::make_variable(lane);
+  std::string round = op->name + ".round";
+  int64_t rounds = (extent + lanes - 1) / lanes;
+  if (rounds > 1) index = ir::make_variable(round) * static_cast<int>(lanes) + index;
+  body = LetStmt::make(op->name, simplify(op->min + index), body);
+  auto exact = as_const_int(op->extent);
+  if (!exact || *exact != rounds * lanes) body = IfThenElse::make(index < op->extent, body);
+  if (rounds > 1)
+    body = ir::make_for(round, 0, static_cast<int>(rounds), ForType::Serial, body);
+  return ir::make_for(lane, 0, static_cast<int>(lanes), type, body);
+}
+
+class MapLoops : public IRMutator {
+ public:
+  MapLoops(GpuLaunch& launch, const MappingOptions& options) : launch_(launch), options_(options) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    if (op->for_type == ForType::GPUBlock) {
+      int64_t extent = constant_extent(op->extent), limit = kMaxGridX;
+      if (!options_.automatic) {
+        limit = 1;
+        for (int64_t blocks : options_.blocks) limit = std::min(limit * blocks, kMaxGridX);
+      }
+      launch_.grid[0] = std::min(extent, limit);
+      return distribute(op, op->for_type, op->name + ".__block_id_x", launch_.grid[0], extent,
+                        mutate(op->body));
+    }
+    if (op->for_type == ForType::GPUThread) {
+      int axis = thread_depth(op->body);
+      TC_INTERNAL_CHECK(axis < 3, "more than three nested thread loops");
+      Stmt body = mutate(op->body);
+      int64_t limit = axis == 2 ? kMaxThreadsZ : kMaxThreads;
+      if (!options_.automatic)
+        limit = std::min<int64_t>(limit, axis < static_cast<int>(options_.threads.size())
+                                             ? options_.threads[axis] : 1);
+      for (int inner = 0; inner < axis; ++inner) limit = std::min(limit, kMaxThreads / used_[inner]);
+      int64_t extent = constant_extent(op->extent);
+      used_[axis] = std::min(extent, std::max<int64_t>(1, limit));
+      if (axis > 0) used_[axis] *= used_[axis - 1];
+      int64_t lanes = axis > 0 ? used_[axis] / used_[axis - 1] : used_[axis];
+      launch_.block[axis] = lanes;
+      return distribute(op, op->for_type, op->name + ".__thread_id_" + kAxes[axis], lanes, extent,
+                        body);
+    }
+    return IRMutator::visit(op);
+  }
+
+  GpuLaunch& launch_;
+  const MappingOptions& options_;
+  int64_t used_[3] = {1, 1, 1};  ///< threads of a block up to and including an axis
+};
+
+/// Collects buffers and turns loads of run-time scalars into variables.
+class FindArguments : public IRMutator {
+ public:
+  FindArguments(GpuLaunch& launch, const ir::Program& program,
+                const std::map<std::string, Layout>& layouts)
+      : launch_(launch), program_(program), layouts_(layouts) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Load* op) override {
+    auto scalar = program_.scalars.find(op->name);
+    if (scalar != program_.scalars.end() && !program_.tensors.count(op->name)) {
+      if (scalars_.insert(op->name).second) launch_.scalars.push_back({op->name, op->type});
+      return ir::make_variable(op->name, op->type);
+    }
+    buffer(op->name, op->type);
+    return IRMutator::visit(op);
+  }
+  Stmt visit(const Store* op) override {
+    buffer(op->name, op->value.type()).written = true;
+    return IRMutator::visit(op);
+  }
+  GpuBuffer& buffer(const std::string& name, ir::Type type) {
+    for (GpuBuffer& known : launch_.buffers)
+      if (known.name == name) return known;
+    GpuBuffer added;
+    added.name = name;
+    added.type = type;
+    added.elements = 1;
+    const Layout& layout = layouts_.at(name);
+    for (size_t d = 0; d < layout.sizes.size(); ++d)
+      added.elements += (layout.sizes[d] - 1) * std::abs(layout.strides[d]);
+    launch_.buffers.push_back(added);
+    return launch_.buffers.back();
+  }
+
+  GpuLaunch& launch_;
+  const ir::Program& program_;
+  const std::map<std::string, Layout>& layouts_;
+  std::set<std::string> scalars_;
+};
+
+}  // namespace
+
+GpuLaunch make_launch(const std::string& name, const Stmt& stmt, const ir::Program& program,
+                      const std::map<std::string, Layout>& layouts,
+                      const MappingOptions& options) {
+  GpuLaunch launch;
+  launch.name = name;
+  Stmt body = ir::collapse_loops(stmt, ForType::GPUBlock);
+  body = MapLoops(launch, options).mutate(body);
+  body = simplify(body);
+  launch.body = FindArguments(launch, program, layouts).mutate(body);
+  return launch;
+}
+
+std::string describe_launches(const GpuProgram& program) {
+  std::string text = "{\"launches\": [";
+  for (const GpuLaunch& launch : program.launches) {
+    text += concat(&launch == &program.launches.front() ? "" : ", ", "{\"symbol\": \"",
+                   kernel_symbol(launch.name), "\", \"grid\": [", launch.grid[0], ", ",
+                   launch.grid[1], ", ", launch.grid[2], "], \"block\": [", launch.block[0], ", ",
+                   launch.block[1], ", ", launch.block[2], "], \"arguments\": [");
+    bool first = true;
+    auto add = [&](const std::string& name) {
+      text += concat(first ? "\"" : ", \"", name, "\"");
+      first = false;
+    };
+    for (const GpuBuffer& buffer : launch.buffers) add(buffer.name);
+    for (const GpuScalar& scalar : launch.scalars) add(scalar.name);
+    text += "]}";
+  }
+  text += "], \"temporaries\": [";
+  for (const GpuBuffer& temporary : program.temporaries)
+    text += concat(&temporary == &program.temporaries.front() ? "" : ", ", "{\"name\": \"",
+                   temporary.name, "\", \"elements\": ", temporary.elements, ", \"bytes\": ",
+                   temporary.type.bytes(), "}");
+  return text + "]}";
+}
+
+}  // namespace tc::codegen

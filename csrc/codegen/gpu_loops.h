@@ -1,0 +1,27 @@
+// From loops marked as blocks and threads to launches.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "codegen/cuda_printer.h"
+#include "compile.h"
+#include "ir/program.h"
+#include "options.h"
+
+namespace tc::codegen {
+
+/// Makes one launch of a cluster's statement (see poly/map_gpu): nested block loops become one grid
+/// dimension, thread loops become x, y, z from the inside out, each with a guard where its extent
+/// varies and a serial loop where it is larger than options.threads or options.blocks allow. A
+/// statement without such loops runs on one thread. Loads of run-time scalars become arguments.
+GpuLaunch make_launch(const std::string& name, const ir::Stmt& stmt, const ir::Program& program,
+                      const std::map<std::string, Layout>& layouts,
+                      const MappingOptions& options);
+
+/// How to run a program, as JSON: launches with symbol, grid, block and the names of their arguments,
+/// then temporaries with their element counts and bytes. For tests and for users who take the text
+/// elsewhere.
+std::string describe_launches(const GpuProgram& program);
+
+}  // namespace tc::codegen

@@ -1,0 +1,192 @@
+#include "compile.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "codegen/cpu_jit.h"
+#include "codegen/gpu_loops.h"
+#include "ir/collapse_dimensions.h"
+#include "ir/inline_temporaries.h"
+#include "ir/verify.h"
+#include "poly/dependences.h"
+#include "poly/fuse.h"
+#include "poly/map_cpu.h"
+#include "poly/map_gpu.h"
+#include "poly/scop.h"
+#include "poly/to_stmt.h"
+#include "runtime/cuda_kernel.h"
+#include "runtime/driver.h"
+
+namespace tc {
+namespace {
+
+using ir::Stmt;
+
+/// A schedule of its own for every cluster, in order of execution.
+std::vector<isl::schedule> schedule(const poly::Scop& scop, const ir::Program& program,
+                                    const std::map<std::string, Layout>& layouts,
+                                    const MappingOptions& options, const Target& target,
+                                    StageClock& clock) {
+  if (scop.statements.empty()) return {};
+  if (options.identity) return {scop.textual};
+  poly::Dependences dependences = poly::find_dependences(scop);
+  clock.done("dependences");
+  std::vector<isl::schedule> mapped;
+  for (const poly::Cluster& cluster : poly::fuse(scop, dependences, options.outer_fusion))
+    mapped.push_back(target.cuda ? poly::map_gpu(cluster, program, layouts, options)
+                                 : poly::map_cpu(cluster, program, layouts, options));
+  clock.done("schedule");
+  return mapped;
+}
+
+ir::Type memory_type(ir::Type type) { return type.is_bool() ? Halide::UInt(8) : type; }
+
+int64_t count_elements(const Layout& layout) {
+  int64_t elements = 1;
+  for (int64_t size : layout.sizes) elements *= size;
+  return std::max<int64_t>(1, elements);
+}
+
+std::string print(const Stmt& stmt) {
+  std::ostringstream text;
+  text << stmt;
+  return text.str();
+}
+
+/// One function for all clusters.
+std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
+                                             const ir::Program& program,
+                                             const std::map<std::string, Layout>& layouts,
+                                             const std::vector<std::string>& arguments,
+                                             StageClock& clock) {
+  Stmt body = parts.empty() ? Halide::Internal::Evaluate::make(0)
+                            : Halide::Internal::Block::make(parts);
+  std::vector<codegen::Workspace> workspaces;
+  std::set<std::string> buffers(arguments.begin(), arguments.end());
+  for (const auto& [name, tensor] : program.tensors) {
+    if (tensor.role != ir::TensorRole::Temporary) continue;
+    buffers.insert(name);
+    workspaces.push_back(
+        {name, count_elements(layouts.at(name)) * memory_type(tensor.type).bytes()});
+  }
+  ir::verify(body, buffers);
+  auto kernel = codegen::compile_cpu("tc_kernel", body, arguments, workspaces, clock);
+  kernel->texts["loop_nest"] = print(body);
+  return kernel;
+}
+
+/// One launch a cluster.
+std::shared_ptr<runtime::Kernel> compile_cuda(const std::vector<Stmt>& parts,
+                                              const ir::Program& program,
+                                              const std::map<std::string, Layout>& layouts,
+                                              const std::vector<std::string>& arguments,
+                                              const MappingOptions& options, const Target& target,
+                                              StageClock& clock) {
+  codegen::GpuProgram gpu;
+  std::set<std::string> buffers(arguments.begin(), arguments.end());
+  for (const auto& [name, tensor] : program.tensors) {
+    if (tensor.role != ir::TensorRole::Temporary) continue;
+    buffers.insert(name);
+    codegen::GpuBuffer temporary;
+    temporary.name = name;
+    temporary.type = memory_type(tensor.type);
+    temporary.written = true;
+    temporary.elements = count_elements(layouts.at(name));
+    gpu.temporaries.push_back(temporary);
+  }
+  std::string nest;
+  for (const Stmt& part : parts) {
+    ir::verify(part, buffers);
+    nest += print(part);
+    std::string name = concat(program.name, "_", gpu.launches.size());
+    gpu.launches.push_back(codegen::make_launch(name, part, program, layouts, options));
+  }
+  clock.done("gpu loops");
+  runtime::CudaTarget where{target.arch, target.device, target.offline};
+  if (where.arch.empty()) where.arch = runtime::Device::get(target.device).arch();
+  auto kernel = std::make_shared<runtime::CudaKernel>(gpu, arguments, where);
+  clock.done("nvrtc");
+  kernel->texts["loop_nest"] = nest;
+  kernel->texts["launches"] = codegen::describe_launches(gpu);
+  return kernel;
+}
+
+}  // namespace
+
+Target parse_target(const std::string& text) {
+  Target target;
+  if (text == "cpu") return target;
+  target.cuda = true;
+  if (text == "cuda") return target;
+  const std::string prefix = "cuda:sm_";
+  if (text.rfind(prefix, 0) == 0 && text.size() > prefix.size() &&
+      text.find_first_not_of("0123456789", prefix.size()) == std::string::npos) {
+    target.arch = text.substr(5);
+    target.offline = true;
+    return target;
+  }
+  throw UsageError(concat("unknown target '", text, "'; use \"cpu\", \"cuda\", or \"cuda:sm_90\" "
+                          "with the number of an architecture"));
+}
+
+Layout row_major(const std::vector<int64_t>& sizes) {
+  Layout layout{sizes, std::vector<int64_t>(sizes.size())};
+  int64_t stride = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    layout.strides[d] = stride;
+    stride *= std::max<int64_t>(1, sizes[d]);
+  }
+  return layout;
+}
+
+std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
+                                               const std::map<std::string, Layout>& given_layouts,
+                                               const MappingOptions& options,
+                                               const Target& target) {
+  StageClock clock;
+  ir::Program program = options.identity ? given : ir::inline_temporaries(given);
+  std::map<std::string, Layout> layouts = given_layouts;
+  for (const auto& [name, tensor] : program.tensors) {
+    if (layouts.count(name)) continue;
+    std::vector<int64_t> sizes;
+    for (const ir::Expr& size : tensor.sizes)
+      sizes.push_back(*Halide::Internal::as_const_int(size));
+    layouts[name] = row_major(sizes);
+  }
+  // Tile sizes of the user speak of the dimensions of the text.
+  if (options.automatic && !options.identity) ir::collapse_dimensions(program, layouts);
+  clock.done("simplify program");
+  std::vector<std::string> arguments;
+  for (const ir::Parameter& parameter : program.parameters) arguments.push_back(parameter.name);
+  for (const std::string& output : program.outputs) arguments.push_back(output);
+
+  poly::Scop scop = poly::make_scop(program);
+  clock.done("scop");
+  std::vector<isl::schedule> schedules = schedule(scop, program, layouts, options, target, clock);
+  std::vector<Stmt> parts;
+  std::string tree;
+  for (const isl::schedule& part : schedules) {
+    parts.push_back(poly::to_stmt(scop, part, layouts));
+    tree += poly::to_string(part);
+  }
+  clock.done("ast");
+  std::shared_ptr<runtime::Kernel> kernel =
+      target.cuda
+          ? compile_cuda(parts, program, layouts, arguments, options, target, clock)
+          : compile_cpu(parts, program, layouts, arguments, clock);
+  kernel->texts["program"] = ir::to_string(given);
+  kernel->texts["schedule_tree"] = tree;
+  kernel->texts["options"] = to_string(options);
+  kernel->texts["stages"] = clock.summary();
+  double total = 0;
+  for (const StageClock::Entry& entry : clock.entries()) total += entry.milliseconds;
+  kernel->numbers["compile_microseconds"] = static_cast<int64_t>(total * 1000);
+  for (const char* topic : {"program", "schedule_tree", "loop_nest", "stmt", "stages"})
+    if (log_enabled(topic)) log(topic, program.name + ": " + kernel->texts[topic]);
+  return kernel;
+}
+
+}  // namespace tc

@@ -1,0 +1,191 @@
+/* Tensor Comprehensions: the C interface of libtensor_comprehensions.
+ *
+ * Text in, kernels out, over DLPack tensors. The library knows no framework: threads, memory and
+ * streams come from the host through `tc_host`. Every function that can fail returns a tc_status;
+ * the message, and for language errors the line and column, are kept for the calling thread until
+ * its next failing call. Handles are opaque and reference counted where noted; strings returned as
+ * `const char *` live as long as the handle they came from. All functions may be called from many
+ * threads at once.
+ */
+#ifndef TC_TC_H_
+#define TC_TC_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(TC_BUILDING_CORE)
+#define TC_API __attribute__((visibility("default")))
+#else
+#define TC_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- DLPack. If DLPack's own header was included first, its types are used; the layout of
+ * DLTensor has not changed since version 0.2. */
+#ifndef DLPACK_DLPACK_H_
+typedef enum { kDLCPU = 1, kDLCUDA = 2 } DLDeviceType;
+typedef struct {
+  int32_t device_type; /* DLDeviceType */
+  int32_t device_id;
+} DLDevice;
+typedef enum {
+  kDLInt = 0,
+  kDLUInt = 1,
+  kDLFloat = 2,
+  kDLBfloat = 4,
+  kDLBool = 6
+} DLDataTypeCode;
+typedef struct {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} DLDataType;
+typedef struct {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides; /* in elements; NULL means row-major */
+  uint64_t byte_offset;
+} DLTensor;
+#endif
+
+/* ---- errors */
+typedef enum {
+  TC_OK = 0,
+  TC_LANGUAGE_ERROR = 1,    /* the text: syntax, names, types, ranges */
+  TC_SHAPE_ERROR = 2,       /* an argument does not fit the definition */
+  TC_COMPILATION_ERROR = 3, /* a correct text that cannot be compiled as asked */
+  TC_CACHE_ERROR = 4,       /* a file of options or kernels */
+  TC_USAGE_ERROR = 5,       /* this interface used wrongly */
+  TC_INTERNAL_ERROR = 6     /* a bug of the library */
+} tc_status;
+
+/* The last failure of the calling thread. Line and column are 1-based, 0 when unknown. */
+TC_API const char* tc_error_message(void);
+TC_API int tc_error_line(void);
+TC_API int tc_error_column(void);
+
+TC_API const char* tc_version(void);
+/* Receives log lines instead of stderr; topics are chosen by the environment variable TC_LOGS. */
+TC_API void tc_set_log_sink(void (*sink)(const char* topic, const char* message));
+
+/* ---- text: a parsed and checked source of one or more definitions */
+typedef struct tc_module tc_module;
+typedef struct tc_definition tc_definition; /* lives as long as its module */
+
+typedef struct {
+  const char* name;
+  DLDataType dtype;
+  int32_t ndim;
+  int32_t is_scalar;    /* `float alpha` in the signature: pass a 0-d CPU tensor */
+  int32_t specialized;  /* a scalar whose value is part of the kernel's identity */
+  int32_t accumulates;  /* an output whose initial contents are read */
+} tc_argument;
+
+TC_API tc_status tc_module_parse(const char* text, tc_module** module);
+TC_API void tc_module_free(tc_module* module);
+TC_API int32_t tc_module_size(const tc_module* module);
+TC_API const tc_definition* tc_module_definition(const tc_module* module, int32_t index);
+/* By name; a UsageError that lists the definitions when there is none. */
+TC_API tc_status tc_module_find(const tc_module* module, const char* name,
+                                const tc_definition** definition);
+/* Legal but suspect places, as messages with carets. */
+TC_API int32_t tc_module_warning_count(const tc_module* module);
+TC_API const char* tc_module_warning(const tc_module* module, int32_t index);
+
+TC_API const char* tc_definition_name(const tc_definition* definition);
+/* Canonical text of this definition alone: parses to the same tree. */
+TC_API const char* tc_definition_text(const tc_definition* definition);
+/* The same with every name replaced: equal for texts that differ in names only. */
+TC_API const char* tc_definition_key(const tc_definition* definition);
+TC_API int32_t tc_definition_input_count(const tc_definition* definition);
+TC_API int32_t tc_definition_output_count(const tc_definition* definition);
+TC_API tc_status tc_definition_input(const tc_definition* definition, int32_t index,
+                                     tc_argument* argument);
+TC_API tc_status tc_definition_output(const tc_definition* definition, int32_t index,
+                                      tc_argument* argument);
+/* The size name or constant that an input declares for a dimension: "M", "16". */
+TC_API tc_status tc_definition_input_dimension(const tc_definition* definition, int32_t index,
+                                               int32_t dimension, const char** text);
+/* Checks inputs (count, rank, dtype, sizes, device) and writes the sizes of every output: ndim of
+ * output 0, then of output 1, ... `data` is only read for scalars. Reads that would leave their
+ * tensor for these sizes are a TC_SHAPE_ERROR. */
+TC_API tc_status tc_infer_sizes(const tc_definition* definition, const DLTensor* const* inputs,
+                                int32_t input_count, int64_t* sizes, int32_t size_count);
+/* The size of one output dimension as an expression in Python's syntax over the size names: uses
+ * + - * // % min max and integers. `inputs` gives the values of specialised scalars and may be
+ * NULL where there are none. The string lives until the thread's next call of this function. */
+TC_API tc_status tc_output_size_expression(const tc_definition* definition,
+                                           const DLTensor* const* inputs, int32_t input_count,
+                                           int32_t output, int32_t dimension, const char** text);
+
+/* ---- options: plain data that decide the schedule fully */
+typedef struct tc_options tc_options;
+TC_API tc_status tc_options_create(const char* preset, tc_options** options);
+/* From the text that tc_options_text gives. */
+TC_API tc_status tc_options_parse(const char* text, tc_options** options);
+TC_API tc_options* tc_options_copy(const tc_options* options);
+TC_API void tc_options_free(tc_options* options);
+/* Sets one field by the name of its Python method: integers ("tile", {32, 32}) or a word
+ * ("scheduleFusionStrategy", "Max"). Unknown names and bad values are UsageErrors. */
+TC_API tc_status tc_options_set(tc_options* options, const char* name, const int64_t* values,
+                                int32_t count);
+TC_API tc_status tc_options_set_word(tc_options* options, const char* name, const char* word);
+/* The Python expression that rebuilds these options. */
+TC_API const char* tc_options_text(const tc_options* options);
+TC_API int tc_options_equal(const tc_options* a, const tc_options* b);
+
+/* ---- the host: what a framework provides to running kernels */
+typedef struct tc_host {
+  void* context;
+  /* Runs task(data, begin, end) over a partition of [0, count), possibly in parallel. */
+  void (*parallel_for)(void* context, int64_t count,
+                       void (*task)(void* data, int64_t begin, int64_t end), void* data);
+  int32_t (*thread_count)(void* context);
+  void* (*allocate)(void* context, DLDevice device, size_t bytes);
+  void (*release)(void* context, DLDevice device, void* pointer);
+  /* The CUstream on which the caller's work for this device is queued. */
+  void* (*stream)(void* context, DLDevice device);
+} tc_host;
+/* A host of the calling thread alone: serial, malloc, the default stream. */
+TC_API const tc_host* tc_default_host(void);
+
+/* ---- kernels: one definition, compiled for sizes, strides, dtypes, options and a target */
+typedef struct tc_kernel tc_kernel;
+
+/* `target`: "cpu", "cuda" (the device of the inputs), or "cuda:sm_90" for a GPU that need not be
+ * there. `outputs` may be NULL for dense row-major outputs; with "cuda:sm_90" the inputs may be
+ * CPU tensors, of which only the metadata counts. Kernels are kept per process and shared: each
+ * success adds a reference, to be given back by tc_kernel_free. `options` NULL: defaults. */
+TC_API tc_status tc_compile(const tc_definition* definition, const tc_options* options,
+                            const char* target, const DLTensor* const* inputs, int32_t input_count,
+                            const DLTensor* const* outputs, int32_t output_count,
+                            tc_kernel** kernel);
+TC_API void tc_kernel_free(tc_kernel* kernel);
+/* Checks every argument, then runs. Outputs may not overlap inputs or each other. */
+TC_API tc_status tc_kernel_run(const tc_kernel* kernel, const tc_host* host,
+                               const DLTensor* const* inputs, int32_t input_count,
+                               const DLTensor* const* outputs, int32_t output_count);
+/* The same without checks, for callers that matched the arguments to the kernel before: pointers
+ * of the inputs in order (scalars too), then of the outputs; the offsets are already added. */
+TC_API tc_status tc_kernel_launch(const tc_kernel* kernel, const tc_host* host,
+                                  void* const* pointers);
+/* A text about the kernel: "program", "schedule_tree", "loop_nest", "stmt", "assembly",
+ * "cuda_source", "build_log", "stages", "options". The string lives as long as the kernel. */
+TC_API tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char** text);
+/* A number about the kernel: "registers", "spill_bytes", "shared_bytes", "launches",
+ * "compile_microseconds". */
+TC_API tc_status tc_kernel_number(const tc_kernel* kernel, const char* what, int64_t* value);
+/* The device binary of a CUDA kernel. */
+TC_API tc_status tc_kernel_binary(const tc_kernel* kernel, const void** data, size_t* size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TC_TC_H_ */

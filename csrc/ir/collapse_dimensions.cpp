@@ -1,0 +1,205 @@
+#include "ir/collapse_dimensions.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::as_const_int;
+using Halide::Internal::Call;
+using Halide::Internal::Variable;
+
+/// Iterators i and j = i + 1 of one statement.
+using IteratorPair = std::pair<size_t, size_t>;  // statement, position of i in its domain
+/// Dimensions d and d + 1 of one tensor.
+using DimensionPair = std::pair<std::string, size_t>;
+
+/// Where a statement touches a tensor.
+struct Access {
+  std::string tensor;
+  std::vector<Expr> subscripts;
+};
+
+/// Accesses of a statement, and the variables it uses outside of direct subscripts.
+class Scan : public Halide::Internal::IRVisitor {
+ public:
+  std::vector<Access> accesses;
+  std::set<std::string> free_uses;
+
+  void subscripts(const std::string& tensor, const std::vector<Expr>& list) {
+    accesses.push_back({tensor, list});
+    for (const Expr& subscript : list)
+      if (!subscript.as<Variable>()) subscript.accept(this);
+  }
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Variable* op) override { free_uses.insert(op->name); }
+  void visit(const Call* op) override {
+    std::string name = read_name(op);
+    if (name.empty()) {
+      IRVisitor::visit(op);
+    } else {
+      subscripts(name, op->args);
+    }
+  }
+};
+
+class Collapser {
+ public:
+  Collapser(Program& program, std::map<std::string, Layout>& layouts)
+      : program_(program), layouts_(layouts) {
+    for (const Statement& statement : program.statements) {
+      Scan scan;
+      scan.subscripts(statement.tensor, statement.subscripts);
+      statement.value.accept(&scan);
+      if (statement.guard.defined()) statement.guard.accept(&scan);
+      scans_.push_back(std::move(scan));
+    }
+  }
+
+  /// Merges one set of pairs that depend on each other; false when there is none.
+  bool step() {
+    for (size_t s = 0; s < program_.statements.size(); ++s)
+      for (size_t i = 0; i + 1 < program_.statements[s].domain.size(); ++i) {
+        iterators_.clear();
+        dimensions_.clear();
+        if (require({s, i})) {
+          merge();
+          return true;
+        }
+      }
+    return false;
+  }
+
+ private:
+  /// Whether the pair can be merged; collects everything that must be merged with it.
+  bool require(const IteratorPair& pair) {
+    if (!iterators_.insert(pair).second) return true;
+    const Statement& statement = program_.statements[pair.first];
+    if (pair.second + 1 >= statement.domain.size()) return false;
+    const Iterator& i = statement.domain[pair.second];
+    const Iterator& j = statement.domain[pair.second + 1];
+    auto extent_i = as_const_int(i.extent), extent_j = as_const_int(j.extent);
+    if (i.reduction != j.reduction || !is_zero(i.min) || !is_zero(j.min) || !extent_i ||
+        !extent_j || *extent_i * *extent_j > std::numeric_limits<int32_t>::max())
+      return false;
+    const Scan& scan = scans_[pair.first];
+    if (scan.free_uses.count(i.name) || scan.free_uses.count(j.name)) return false;
+    for (const Access& access : scan.accesses) {
+      for (size_t d = 0; d < access.subscripts.size(); ++d) {
+        bool is_i = is(access.subscripts[d], i.name), is_j = is(access.subscripts[d], j.name);
+        if (is_j && (d == 0 || !is(access.subscripts[d - 1], i.name))) return false;
+        if (!is_i) continue;
+        if (d + 1 >= access.subscripts.size() || !is(access.subscripts[d + 1], j.name) ||
+            !require_dimensions({access.tensor, d}))
+          return false;
+      }
+    }
+    return true;
+  }
+
+  bool require_dimensions(const DimensionPair& pair) {
+    if (!dimensions_.insert(pair).second) return true;
+    const auto& [tensor, d] = pair;
+    const Layout& layout = layouts_.at(tensor);
+    if (layout.strides[d] != layout.strides[d + 1] * layout.sizes[d + 1]) return false;
+    // Overlapping pairs would need three dimensions merged at once; the next step does that.
+    if (dimensions_.count({tensor, d + 1}) || (d > 0 && dimensions_.count({tensor, d - 1})))
+      return false;
+    for (size_t s = 0; s < scans_.size(); ++s) {
+      for (const Access& access : scans_[s].accesses) {
+        if (access.tensor != tensor) continue;
+        const Statement& statement = program_.statements[s];
+        const auto* first = access.subscripts[d].as<Variable>();
+        const auto* second = access.subscripts[d + 1].as<Variable>();
+        if (!first || !second) return false;
+        size_t i = 0;
+        while (i < statement.domain.size() && statement.domain[i].name != first->name) ++i;
+        if (i + 1 >= statement.domain.size() || statement.domain[i + 1].name != second->name)
+          return false;
+        // A shorter inner loop would leave gaps in the merged one.
+        if (*as_const_int(statement.domain[i + 1].extent) != layout.sizes[d + 1]) return false;
+        if (!require({s, i})) return false;
+      }
+    }
+    return true;
+  }
+
+  void merge() {
+    for (size_t s = 0; s < program_.statements.size(); ++s) {
+      Statement& statement = program_.statements[s];
+      statement.subscripts = merged(statement.tensor, statement.subscripts);
+      MergeReads reads(*this);
+      statement.value = reads.mutate(statement.value);
+      if (statement.guard.defined()) statement.guard = reads.mutate(statement.guard);
+      for (size_t i = statement.domain.size(); i-- > 0;) {
+        if (!iterators_.count({s, i})) continue;
+        Iterator& outer = statement.domain[i];
+        outer.extent = static_cast<int>(*as_const_int(outer.extent) *
+                                        *as_const_int(statement.domain[i + 1].extent));
+        statement.domain.erase(statement.domain.begin() + static_cast<long>(i) + 1);
+      }
+    }
+    for (auto it = dimensions_.rbegin(); it != dimensions_.rend(); ++it) {
+      const auto& [name, d] = *it;
+      long at = static_cast<long>(d);
+      Tensor& tensor = program_.tensors.at(name);
+      Layout& layout = layouts_.at(name);
+      layout.sizes[d] *= layout.sizes[d + 1];
+      layout.strides[d] = layout.strides[d + 1];
+      layout.sizes.erase(layout.sizes.begin() + at + 1);
+      layout.strides.erase(layout.strides.begin() + at + 1);
+      tensor.sizes[d] = Halide::Internal::make_const(Halide::Int(32), layout.sizes[d]);
+      tensor.sizes.erase(tensor.sizes.begin() + at + 1);
+    }
+  }
+
+  std::vector<Expr> merged(const std::string& tensor, const std::vector<Expr>& subscripts) const {
+    std::vector<Expr> result;
+    for (size_t d = 0; d < subscripts.size(); ++d)
+      // The merged iterator keeps the outer one's name.
+      if (d == 0 || !dimensions_.count({tensor, d - 1})) result.push_back(subscripts[d]);
+    return result;
+  }
+
+  class MergeReads : public Halide::Internal::IRMutator {
+   public:
+    explicit MergeReads(const Collapser& collapser) : collapser_(collapser) {}
+
+   private:
+    using IRMutator::visit;
+    Expr visit(const Call* op) override {
+      std::string name = read_name(op);
+      if (name.empty()) return IRMutator::visit(op);
+      std::vector<Expr> arguments;
+      for (const Expr& argument : collapser_.merged(name, op->args))
+        arguments.push_back(mutate(argument));
+      return Call::make(op->type, op->name, arguments, op->call_type);
+    }
+    const Collapser& collapser_;
+  };
+
+  static bool is(const Expr& e, const std::string& name) {
+    const auto* variable = e.as<Variable>();
+    return variable && variable->name == name;
+  }
+  static bool is_zero(const Expr& e) { return Halide::Internal::is_const_zero(e); }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+  std::vector<Scan> scans_;
+  std::set<IteratorPair> iterators_;
+  std::set<DimensionPair> dimensions_;
+};
+
+}  // namespace
+
+void collapse_dimensions(Program& program, std::map<std::string, Layout>& layouts) {
+  while (Collapser(program, layouts).step()) {
+  }
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,52 @@
+// The one include of Halide (design decision 8). Version guards, helpers and pitfalls live here.
+//
+// Pitfalls:
+//  - For::make takes (min, extent) in Halide 21 and (min, max) in 22, with the same C++ types; loops
+//    are only built through `make_for` below, and the static_assert stops a silent upgrade.
+//  - Halide's Div and Mod on integers round down. C's truncation is `ir::c_div` and `ir::c_mod`.
+//  - Halide throws Halide::Error; `compile.cpp` turns it into an InternalError, since no user text
+//    should reach one of Halide's own checks.
+#pragma once
+
+#include <Halide.h>
+
+#include <string>
+
+static_assert(HALIDE_VERSION_MAJOR == 21,
+              "Halide 22 changed For::make to (min, max): review ir/halide.h before upgrading");
+
+namespace tc::ir {
+
+using Halide::Expr;
+using Halide::Type;
+using Halide::Internal::ForType;
+using Halide::Internal::Stmt;
+
+/// for (name = min; name < min + extent; ++name) body
+inline Stmt make_for(const std::string& name, const Expr& min, const Expr& extent, ForType type,
+                     Stmt body) {
+  return Halide::Internal::For::make(name, min, extent, type, Halide::Partition::Never,
+                                     Halide::DeviceAPI::None, std::move(body));
+}
+
+/// An integer variable; loop iterators, indices and sizes are Int(32) unless said otherwise.
+inline Expr make_variable(const std::string& name, Type type = Halide::Int(32)) {
+  return Halide::Internal::Variable::make(type, name);
+}
+
+/// buffer[index], unpredicated. `index` counts elements.
+inline Expr make_load(Type type, const std::string& buffer, const Expr& index) {
+  return Halide::Internal::Load::make(type, buffer, index, Halide::Buffer<>(),
+                                      Halide::Parameter(),
+                                      Halide::Internal::const_true(type.lanes()),
+                                      Halide::Internal::ModulusRemainder());
+}
+
+/// buffer[index] = value, unpredicated.
+inline Stmt make_store(const std::string& buffer, const Expr& index, const Expr& value) {
+  return Halide::Internal::Store::make(buffer, value, index, Halide::Parameter(),
+                                       Halide::Internal::const_true(value.type().lanes()),
+                                       Halide::Internal::ModulusRemainder());
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,133 @@
+#include "ir/inline_temporaries.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::Call;
+using Halide::Internal::Variable;
+
+class CollectReads : public Halide::Internal::IRVisitor {
+ public:
+  std::vector<const Call*> reads;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Call* op) override {
+    if (!read_name(op).empty()) reads.push_back(op);
+    IRVisitor::visit(op);
+  }
+};
+
+std::vector<const Call*> reads_of(const Statement& statement) {
+  CollectReads collect;
+  statement.value.accept(&collect);
+  if (statement.guard.defined()) statement.guard.accept(&collect);
+  return collect.reads;
+}
+
+/// The only read of a tensor in the program, with the statement it stands in.
+struct Use {
+  size_t statement = 0;
+  const Call* read = nullptr;
+};
+
+bool find_single_use(const Program& program, const std::string& tensor, Use& use) {
+  int count = 0;
+  for (size_t s = 0; s < program.statements.size(); ++s)
+    for (const Call* read : reads_of(program.statements[s]))
+      if (read_name(read) == tensor) {
+        ++count;
+        use = {s, read};
+      }
+  return count == 1;
+}
+
+/// Whether the read's subscripts are distinct iterators and name every iterator of the statement,
+/// so that no element is computed twice.
+bool visits_once(const Statement& statement, const Call* read) {
+  std::set<std::string> named;
+  for (const Expr& subscript : read->args) {
+    const auto* variable = subscript.as<Variable>();
+    if (!variable || !named.insert(variable->name).second) return false;
+  }
+  return std::all_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+    return named.count(it.name) || Halide::Internal::is_const_one(it.extent);
+  });
+}
+
+class ReplaceRead : public Halide::Internal::IRMutator {
+ public:
+  ReplaceRead(const Statement& definition) : definition_(definition) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (read_name(op) != definition_.tensor) return IRMutator::visit(op);
+    std::map<std::string, Expr> values;
+    for (size_t d = 0; d < op->args.size(); ++d)
+      values[definition_.domain[d].name] = op->args[d];
+    return Halide::Internal::substitute(values, definition_.value);
+  }
+  const Statement& definition_;
+};
+
+/// Whether the statement writes every element of its tensor at its plain indices.
+bool is_plain_definition(const Statement& statement) {
+  if (statement.reduction != Reduction::None || statement.guard.defined() ||
+      statement.domain.size() != statement.subscripts.size())
+    return false;
+  for (size_t d = 0; d < statement.subscripts.size(); ++d) {
+    const auto* variable = statement.subscripts[d].as<Variable>();
+    if (!variable || variable->name != statement.domain[d].name) return false;
+  }
+  return true;
+}
+
+bool try_inline(Program& program, const std::string& name) {
+  size_t definition = 0;
+  int writers = 0;
+  for (size_t s = 0; s < program.statements.size(); ++s)
+    if (program.statements[s].tensor == name) {
+      definition = s;
+      ++writers;
+    }
+  Use use;
+  if (writers != 1 || !find_single_use(program, name, use) || use.statement <= definition)
+    return false;
+  const Statement& source = program.statements[definition];
+  Statement& target = program.statements[use.statement];
+  if (!is_plain_definition(source) || !visits_once(target, use.read)) return false;
+  std::set<std::string> needed;
+  for (const Call* read : reads_of(source)) needed.insert(read_name(read));
+  // The use may itself overwrite what the value reads, as long as it does so element by element;
+  // leaving those alone keeps the in-place rule of the source simple.
+  for (size_t s = definition + 1; s <= use.statement; ++s)
+    if (needed.count(program.statements[s].tensor)) return false;
+
+  ReplaceRead replace(source);
+  target.value = replace.mutate(target.value);
+  if (target.guard.defined()) target.guard = replace.mutate(target.guard);
+  program.statements.erase(program.statements.begin() + static_cast<long>(definition));
+  program.tensors.erase(name);
+  return true;
+}
+
+}  // namespace
+
+Program inline_temporaries(const Program& program) {
+  Program result = program;
+  std::vector<std::string> temporaries;
+  for (const auto& [name, tensor] : program.tensors)
+    if (tensor.role == TensorRole::Temporary) temporaries.push_back(name);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const std::string& name : temporaries)
+      if (result.tensors.count(name) && try_inline(result, name)) changed = true;
+  }
+  return result;
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,67 @@
+#include "ir/loops.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tc::ir {
+namespace {
+
+using namespace Halide::Internal;
+
+class Collapse : public IRMutator {
+ public:
+  explicit Collapse(ForType type) : type_(type) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    Stmt body = mutate(op->body);
+    auto same = [&]() -> Stmt {
+      return body.same_as(op->body) ? Stmt(op)
+                                    : make_for(op->name, op->min, op->extent, op->for_type, body);
+    };
+    const For* inner = body.as<For>();
+    if (op->for_type != type_ || !inner || inner->for_type != type_) return same();
+    auto outer_extent = as_const_int(op->extent), inner_extent = as_const_int(inner->extent);
+    if (!outer_extent || !inner_extent || expr_uses_var(inner->min, op->name) ||
+        *outer_extent * *inner_extent > std::numeric_limits<int32_t>::max())
+      return same();
+    std::string name = op->name + "." + inner->name;
+    Expr both = make_variable(name);
+    Expr outer_value = op->min + both / inner->extent;
+    Expr inner_value = inner->min + both % inner->extent;
+    Stmt collapsed = LetStmt::make(op->name, simplify(outer_value),
+                                   LetStmt::make(inner->name, simplify(inner_value), inner->body));
+    return make_for(name, 0, static_cast<int>(*outer_extent * *inner_extent), type_, collapsed);
+  }
+
+  const ForType type_;
+};
+
+class WidestElement : public IRVisitor {
+ public:
+  int bits = 0;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Load* op) override {
+    bits = std::max(bits, op->type.bits());
+    IRVisitor::visit(op);
+  }
+  void visit(const Store* op) override {
+    bits = std::max(bits, op->value.type().bits());
+    IRVisitor::visit(op);
+  }
+};
+
+}  // namespace
+
+Stmt collapse_loops(const Stmt& stmt, ForType type) { return Collapse(type).mutate(stmt); }
+
+int widest_element(const Stmt& stmt) {
+  WidestElement widest;
+  stmt.accept(&widest);
+  return widest.bits;
+}
+
+}  // namespace tc::ir

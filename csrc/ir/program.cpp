@@ -1,0 +1,279 @@
+#include "ir/program.h"
+
+#include <limits>
+#include <sstream>
+
+#include "base/error.h"
+#include "ir/simplify.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::Call;
+using Halide::Internal::Interval;
+using Halide::Internal::IRMutator;
+using Halide::Internal::Scope;
+
+// The vocabulary is spelled as pure calls whose names no Halide pass knows, so that Halide's
+// simplifier may copy and drop them but never looks inside.
+constexpr char kRead[] = "tc.read.";
+constexpr char kScalar[] = "tc.scalar.";
+constexpr char kMath[] = "tc.math.";
+
+bool starts_with(const std::string& text, const std::string& prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+/// Int(32) constant of a size or specialised scalar.
+Expr size_constant(const std::string& name, int64_t value) {
+  TC_INTERNAL_CHECK(value >= std::numeric_limits<int32_t>::min() &&
+                        value <= std::numeric_limits<int32_t>::max(),
+                    name, " = ", value, " does not fit a 32-bit index");
+  return Halide::Internal::make_const(Halide::Int(32), value);
+}
+
+std::string type_name(Type type) {
+  if (type.is_bool()) return "bool";
+  if (type.is_bfloat()) return "bfloat16";
+  return concat(type.is_float() ? "float" : type.is_uint() ? "uint" : "int", type.bits());
+}
+
+const char* role_name(TensorRole role) {
+  switch (role) {
+    case TensorRole::Input: return "input";
+    case TensorRole::Output: return "output";
+    case TensorRole::InOut: return "inout";
+    case TensorRole::Temporary: return "temporary";
+  }
+  return "";
+}
+
+const char* operator_name(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::None: return "=";
+    case Reduction::Sum: return "+=";
+    case Reduction::Product: return "*=";
+    case Reduction::Min: return "min=";
+    case Reduction::Max: return "max=";
+  }
+  return "";
+}
+
+/// Replaces reads and builtins by variables named as a user would write the call, A(i, j), so that
+/// Halide's printer leaves out their types.
+class PlainCalls : public IRMutator {
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    std::string name = read_name(op);
+    bool builtin = name.empty();
+    if (builtin) name = math_name(op);
+    if (name.empty()) return IRMutator::visit(op);
+    std::ostringstream text;
+    text << name;
+    if (builtin || !op->args.empty()) {
+      text << "(";
+      for (size_t i = 0; i < op->args.size(); ++i) text << (i ? ", " : "") << mutate(op->args[i]);
+      text << ")";
+    }
+    return Halide::Internal::Variable::make(op->type, text.str());
+  }
+};
+
+void print_list(std::ostream& out, const std::vector<Expr>& list) {
+  out << "(";
+  for (size_t i = 0; i < list.size(); ++i) {
+    out << (i ? ", " : "");
+    if (list[i].defined()) {
+      out << PlainCalls().mutate(list[i]);
+    } else {
+      out << "?";
+    }
+  }
+  out << ")";
+}
+
+}  // namespace
+
+Expr read(const Tensor& tensor, const std::vector<Expr>& subscripts) {
+  return Call::make(tensor.type, kRead + tensor.name, subscripts, Call::PureExtern);
+}
+
+Expr read_scalar(const Scalar& scalar) {
+  return Call::make(scalar.type, kScalar + scalar.name, std::vector<Expr>{}, Call::PureExtern);
+}
+
+Expr math(const std::string& name, Type type, const std::vector<Expr>& arguments) {
+  for (const Expr& argument : arguments) {
+    TC_INTERNAL_CHECK(argument.type() == type, name, " of ", type_name(argument.type()),
+                      " where ", type_name(type), " is meant");
+  }
+  Type result = name == "isnan" || name == "isinf" ? Halide::Bool() : type;
+  return Call::make(result, kMath + name, arguments, Call::PureExtern);
+}
+
+std::string read_name(const Call* call) {
+  if (starts_with(call->name, kRead)) return call->name.substr(sizeof(kRead) - 1);
+  if (starts_with(call->name, kScalar)) return call->name.substr(sizeof(kScalar) - 1);
+  return "";
+}
+
+std::string math_name(const Call* call) {
+  return starts_with(call->name, kMath) ? call->name.substr(sizeof(kMath) - 1) : "";
+}
+
+// Halide's quotient leaves a remainder in [0, |b|). For a < 0, adding |b| - 1 to the dividend turns
+// that rounding into the one towards zero, and cannot overflow.
+Expr c_div(const Expr& a, const Expr& b) {
+  Type type = a.type();
+  if (type.is_uint()) return a / b;
+  Expr zero = Halide::Internal::make_zero(type), one = Halide::Internal::make_one(type);
+  std::optional<int64_t> constant = Halide::Internal::as_const_int(b);
+  Expr magnitude = constant ? Halide::Internal::make_const(type, *constant < 0 ? -*constant
+                                                                               : *constant)
+                            : Halide::select(b < zero, zero - b, b);
+  if (constant && *constant == 0) return zero;
+  return (a + Halide::select(a < zero, magnitude - one, zero)) / b;
+}
+
+Expr c_mod(const Expr& a, const Expr& b) {
+  Type type = a.type();
+  if (type.is_uint()) return a % b;
+  Expr zero = Halide::Internal::make_zero(type);
+  std::optional<int64_t> constant = Halide::Internal::as_const_int(b);
+  if (constant && *constant == 0) return zero;
+  Expr magnitude = constant ? Halide::Internal::make_const(type, *constant < 0 ? -*constant
+                                                                               : *constant)
+                            : Halide::select(b < zero, zero - b, b);
+  Expr remainder = a % b;
+  return Halide::select(a < zero && remainder != zero, remainder - magnitude, remainder);
+}
+
+Expr identity(Reduction reduction, Type type) {
+  switch (reduction) {
+    case Reduction::None:
+    case Reduction::Sum: return Halide::Internal::make_zero(type);
+    case Reduction::Product: return Halide::Internal::make_one(type);
+    case Reduction::Min: return type.max();
+    case Reduction::Max: return type.min();
+  }
+  return Expr();
+}
+
+Expr combine(Reduction reduction, const Expr& a, const Expr& b) {
+  if (reduction == Reduction::None) return b;
+  if (a.type().is_bool()) {
+    bool any = reduction == Reduction::Sum || reduction == Reduction::Max;
+    return any ? a || b : a && b;
+  }
+  switch (reduction) {
+    case Reduction::None: break;
+    case Reduction::Sum: return a + b;
+    case Reduction::Product: return a * b;
+    case Reduction::Min: return Halide::min(a, b);
+    case Reduction::Max: return Halide::max(a, b);
+  }
+  return b;
+}
+
+Program specialize(const Program& program, const std::map<std::string, int64_t>& values) {
+  std::map<std::string, Expr> constants;
+  auto add = [&](const std::string& name) {
+    auto found = values.find(name);
+    TC_INTERNAL_CHECK(found != values.end(), "no value for ", name, " of ", program.name);
+    constants[name] = size_constant(name, found->second);
+  };
+  for (const std::string& size : program.sizes) add(size);
+  // Scalars that were specialised are constants in the program already; a value is only needed
+  // where range inference was not given one.
+  for (const auto& [name, scalar] : program.scalars) {
+    if (scalar.specialized && values.count(name)) add(name);
+  }
+  auto fixed = [&](const Expr& e) {
+    if (!e.defined()) return e;
+    return Halide::Internal::simplify(Halide::Internal::substitute(constants, e));
+  };
+
+  Program result = program;
+  for (auto& [name, tensor] : result.tensors) {
+    for (Expr& size : tensor.sizes) {
+      size = fixed(size);
+      TC_INTERNAL_CHECK(!size.defined() || Halide::Internal::is_const(size), "a size of ", name,
+                        " stays symbolic");
+    }
+  }
+  for (Statement& statement : result.statements) {
+    // Iterators of extent 1 stay in the subscripts: how an access looks must not depend on a size.
+    Scope<Interval> bounds;
+    for (Iterator& iterator : statement.domain) {
+      iterator.min = fixed(iterator.min);
+      iterator.extent = fixed(iterator.extent);
+      TC_INTERNAL_CHECK(Halide::Internal::is_const(iterator.min) &&
+                            Halide::Internal::is_const(iterator.extent),
+                        "the range of ", iterator.name, " in ", statement.name,
+                        " stays symbolic");
+      if (*Halide::Internal::as_const_int(iterator.extent) > 1) {
+        bounds.push(iterator.name,
+                    Interval(iterator.min,
+                             Halide::Internal::simplify(iterator.min + iterator.extent - 1)));
+      }
+    }
+    auto simplified = [&](const Expr& e) {
+      if (!e.defined()) return e;
+      Expr fixed_sizes = Halide::Internal::substitute(constants, e);
+      return evaluate_eagerly(simplify_integers(fixed_sizes, bounds), result, bounds);
+    };
+    for (Expr& subscript : statement.subscripts) subscript = simplified(subscript);
+    statement.value = simplified(statement.value);
+    statement.guard = simplified(statement.guard);
+    if (statement.guard.defined() && Halide::Internal::is_const_one(statement.guard)) {
+      statement.guard = Expr();
+    }
+  }
+  return result;
+}
+
+std::string to_string(const Program& program) {
+  std::ostringstream out;
+  out << program.name << "(";
+  for (size_t i = 0; i < program.parameters.size(); ++i) {
+    const Parameter& parameter = program.parameters[i];
+    out << (i ? ", " : "");
+    if (parameter.scalar) {
+      const Scalar& scalar = program.scalars.at(parameter.name);
+      out << type_name(scalar.type) << (scalar.specialized ? " specialized " : " ") << scalar.name;
+    } else {
+      const Tensor& tensor = program.tensors.at(parameter.name);
+      out << type_name(tensor.type);
+      print_list(out, tensor.sizes);
+      out << " " << tensor.name;
+    }
+  }
+  out << ") -> (";
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    out << (i ? ", " : "") << program.outputs[i];
+  }
+  out << ")\n";
+  for (const auto& [name, tensor] : program.tensors) {
+    if (tensor.role == TensorRole::Input) continue;
+    out << "  " << role_name(tensor.role) << " " << type_name(tensor.type);
+    print_list(out, tensor.sizes);
+    out << " " << name << "\n";
+  }
+  for (const Statement& statement : program.statements) {
+    out << "  " << statement.name << ": " << statement.tensor;
+    print_list(out, statement.subscripts);
+    out << " " << operator_name(statement.reduction) << (statement.initializes ? "!" : "") << " "
+        << PlainCalls().mutate(statement.value) << " for {";
+    for (size_t i = 0; i < statement.domain.size(); ++i) {
+      const Iterator& iterator = statement.domain[i];
+      out << (i ? ", " : "") << iterator.name << (iterator.reduction ? "*" : "") << " in "
+          << iterator.min << " + " << iterator.extent;
+    }
+    out << "}";
+    if (statement.guard.defined()) out << " if " << PlainCalls().mutate(statement.guard);
+    out << "\n";
+  }
+  return out.str();
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,119 @@
+// The program: statements over integer domains, with bodies as Halide expressions. Both frontends
+// (lang, einsum) make it, and both middle ends (poly, sparse) start from it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/source.h"
+#include "ir/halide.h"
+
+namespace tc::ir {
+
+enum class TensorRole {
+  Input,      ///< read only
+  Output,     ///< written before it is read; its initial contents do not matter
+  InOut,      ///< an output whose initial contents are read: the caller must pass it
+  Temporary,  ///< a left-hand side that is not returned; allocated by the kernel
+};
+
+struct Tensor {
+  std::string name;
+  Type type;
+  TensorRole role = TensorRole::Input;
+  /// One Int(32) expression a dimension, over `Program::sizes` and specialised scalars; constants
+  /// after `specialize`. Empty for a 0-d tensor.
+  std::vector<Expr> sizes;
+  SourceRange where;
+};
+
+/// A scalar of the signature. One that appears in a subscript, range or size is `specialized`: its
+/// value is part of the kernel's identity. The others are read at run time from a 0-d buffer.
+struct Scalar {
+  std::string name;
+  Type type;
+  bool specialized = false;
+  SourceRange where;
+};
+
+/// A parameter of the signature in order: names a tensor (role Input) or a scalar.
+struct Parameter {
+  std::string name;
+  bool scalar = false;
+};
+
+/// One dimension of a statement's domain: name in [min, min + extent).
+struct Iterator {
+  std::string name;
+  Expr min, extent;
+  bool reduction = false;  ///< does not appear on the left-hand side
+  SourceRange where;
+};
+
+enum class Reduction { None, Sum, Product, Min, Max };
+
+/// write(subscripts) reduction= value, for every point of the domain where `guard` holds.
+/// Semantics are functional: all of `value` is read before anything is written, for the statement
+/// as a whole; `poly/scop` rejects statements that cannot keep that in place.
+struct Statement {
+  std::string name;  ///< "S0", "S1", ... in program order
+  std::string tensor;
+  /// Left-hand side subscripts, over iterator names; element 0 of a dimension belongs to the lower
+  /// bound of its index, so a subscript is `index - min`.
+  std::vector<Expr> subscripts;
+  Reduction reduction = Reduction::None;
+  bool initializes = false;  ///< `+=!`: the reduction's identity is stored first
+  /// Left-hand side iterators in order of subscripts, then reductions in order of appearance.
+  std::vector<Iterator> domain;
+  Expr value;  ///< of the written tensor's type
+  Expr guard;  ///< Bool; undefined when every point runs
+  SourceRange where;
+};
+
+struct Program {
+  std::string name;
+  std::vector<std::string> sizes;  ///< size names in order of appearance in the signature
+  std::vector<Parameter> parameters;
+  std::vector<std::string> outputs;  ///< names in order of the return list
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, Scalar> scalars;
+  std::vector<Statement> statements;
+
+  const Tensor& tensor(const std::string& name) const { return tensors.at(name); }
+};
+
+// ---- vocabulary of bodies. Size names and iterators are Int(32) variables by name.
+
+/// Reads tensor(subscripts). Subscripts are Int(32) expressions, possibly with reads inside.
+Expr read(const Tensor& tensor, const std::vector<Expr>& subscripts);
+/// The run-time value of a scalar parameter.
+Expr read_scalar(const Scalar& scalar);
+/// A builtin by its C name without type suffix ("exp", "fmax", "rsqrt"); all arguments have `type`.
+Expr math(const std::string& name, Type type, const std::vector<Expr>& arguments);
+
+/// The tensor or scalar that a call reads; empty when the call is no read.
+std::string read_name(const Halide::Internal::Call* call);
+/// The builtin's name; empty when the call is no builtin.
+std::string math_name(const Halide::Internal::Call* call);
+
+/// Integer division and remainder as in C (towards zero). By zero the result is 0, so that no
+/// kernel traps.
+Expr c_div(const Expr& a, const Expr& b);
+Expr c_mod(const Expr& a, const Expr& b);
+
+/// The identity of a reduction in a type: 0, 1, +inf or the largest value, -inf or the smallest.
+Expr identity(Reduction reduction, Type type);
+/// a op b.
+Expr combine(Reduction reduction, const Expr& a, const Expr& b);
+
+/// Replaces sizes and specialised scalars by their values and simplifies; every extent and tensor
+/// size becomes a constant. A missing value is an internal error.
+Program specialize(const Program& program, const std::map<std::string, int64_t>& values);
+
+/// Text for humans and tests: parameters, then one line a statement with its domain.
+std::string to_string(const Program& program);
+
+}  // namespace tc::ir

@@ -1,0 +1,94 @@
+#include "ir/simplify.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::Call;
+using Halide::Internal::IRMutator;
+using Halide::Internal::IRVisitor;
+
+struct FindFloat : IRVisitor {
+  bool found = false;
+  using IRVisitor::visit;
+  void visit(const Halide::Internal::FloatImm* op) override { found = true; }
+  void visit(const Halide::Internal::Variable* op) override { found |= op->type.is_float(); }
+  void visit(const Halide::Internal::Cast* op) override {
+    found |= op->type.is_float();
+    IRVisitor::visit(op);
+  }
+  void visit(const Call* op) override {
+    found |= op->type.is_float();
+    IRVisitor::visit(op);
+  }
+};
+
+class SimplifyIntegers : public IRMutator {
+ public:
+  explicit SimplifyIntegers(const Bounds& bounds) : bounds_(bounds) {}
+
+  using IRMutator::mutate;
+  Expr mutate(const Expr& e) override {
+    FindFloat finder;
+    e.accept(&finder);
+    return finder.found ? IRMutator::mutate(e) : Halide::Internal::simplify(e, true, bounds_);
+  }
+
+ private:
+  const Bounds& bounds_;
+};
+
+/// Whether every read in an expression stays inside its tensor for all values in bounds.
+class ReadsInside : public IRVisitor {
+ public:
+  ReadsInside(const Program& program, const Bounds& bounds) : program_(program), bounds_(bounds) {}
+  bool inside = true;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Call* op) override {
+    IRVisitor::visit(op);
+    auto found = program_.tensors.find(read_name(op));
+    if (found == program_.tensors.end()) return;
+    for (size_t i = 0; i < op->args.size() && inside; ++i) {
+      const Expr& subscript = op->args[i];
+      Expr condition = subscript >= 0 && subscript < found->second.sizes[i];
+      Expr always = Halide::Internal::simplify(
+          Halide::Internal::and_condition_over_domain(condition, bounds_), true, bounds_);
+      inside = Halide::Internal::is_const_one(always);
+    }
+  }
+  const Program& program_;
+  const Bounds& bounds_;
+};
+
+class EvaluateEagerly : public IRMutator {
+ public:
+  EvaluateEagerly(const Program& program, const Bounds& bounds)
+      : program_(program), bounds_(bounds) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
+    ReadsInside check(program_, bounds_);
+    op->args[1].accept(&check);
+    if (op->args.size() > 2) op->args[2].accept(&check);
+    if (!check.inside || op->args.size() < 3) return IRMutator::visit(op);
+    return Halide::Internal::Select::make(mutate(op->args[0]), mutate(op->args[1]),
+                                          mutate(op->args[2]));
+  }
+  const Program& program_;
+  const Bounds& bounds_;
+};
+
+}  // namespace
+
+Expr simplify_integers(const Expr& e, const Bounds& bounds) {
+  return SimplifyIntegers(bounds).mutate(e);
+}
+
+Expr evaluate_eagerly(const Expr& e, const Program& program, const Bounds& bounds) {
+  return EvaluateEagerly(program, bounds).mutate(e);
+}
+
+}  // namespace tc::ir

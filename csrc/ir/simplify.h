@@ -1,0 +1,19 @@
+// Simplification that keeps floating-point meaning.
+#pragma once
+
+#include "ir/program.h"
+
+namespace tc::ir {
+
+using Bounds = Halide::Internal::Scope<Halide::Internal::Interval>;
+
+/// Simplifies what is computed on integers and leaves every floating-point operation as written:
+/// Halide's rules (x - x is 0, x * 0 is 0) do not keep NaN and infinity. `bounds` may give constant
+/// limits of variables.
+Expr simplify_integers(const Expr& e, const Bounds& bounds);
+
+/// Turns a lazy choice (`Call::if_then_else`) into a Select where both sides may be evaluated: all
+/// reads in them provably stay inside their tensors. Sizes and bounds must be constants.
+Expr evaluate_eagerly(const Expr& e, const Program& program, const Bounds& bounds);
+
+}  // namespace tc::ir

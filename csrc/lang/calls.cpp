@@ -1,0 +1,210 @@
+#include "lang/calls.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "lang/builtins.h"
+#include "lang/suggest.h"
+
+namespace tc::lang {
+namespace {
+
+/// One call being replaced.
+class Inlining {
+ public:
+  Inlining(const Function& callee, const TreeStatement& call, std::set<std::string>* taken)
+      : callee_(clone(callee)), call_(call), taken_(*taken) {
+    check_counts();
+    bind_parameters();
+    for (size_t i = 0; i < callee_.returns.size(); ++i) {
+      tensors_[callee_.returns[i].name] = call_.targets[i].name;
+    }
+    for (const TreeStatement& statement : callee_.statements) {
+      const std::string& name = statement.target.name;
+      if (!tensors_.count(name)) tensors_[name] = fresh(callee_.name.name + "_" + name);
+    }
+  }
+
+  std::vector<TreeStatement> run() {
+    for (TreeStatement& statement : callee_.statements) {
+      // Indices and lets keep their names unless the caller has something of that name.
+      locals_.clear();
+      for (Identifier& index : statement.indices) index.name = local(index.name);
+      for (WhereClause& clause : statement.clauses) {
+        if (clause.kind != ClauseKind::Exists) clause.name.name = local(clause.name.name);
+      }
+      statement.target.name = tensors_.at(statement.target.name);
+      statement.target.where = call_.where;
+      statement.where = call_.where;
+      rename(statement.value.get());
+      for (WhereClause& clause : statement.clauses) {
+        rename(clause.first.get());
+        if (clause.last) rename(clause.last.get());
+      }
+    }
+    return std::move(callee_.statements);
+  }
+
+ private:
+  void check_counts() const {
+    if (call_.targets.size() != callee_.returns.size()) {
+      throw LanguageError(call_.where, concat(callee_.name.name, " returns ",
+                                              callee_.returns.size(), " tensors but ",
+                                              call_.targets.size(), " are assigned"));
+    }
+    if (call_.arguments.size() != callee_.parameters.size()) {
+      throw LanguageError(call_.where, concat(callee_.name.name, " expected ",
+                                              callee_.parameters.size(), " inputs but found ",
+                                              call_.arguments.size(), " inputs"));
+    }
+  }
+
+  void bind_parameters() {
+    for (size_t i = 0; i < callee_.parameters.size(); ++i) {
+      const Declaration& parameter = callee_.parameters[i];
+      const ExpressionPtr& argument = call_.arguments[i];
+      if (parameter.dimensions.empty()) {
+        scalars_[parameter.name] = argument;
+        continue;
+      }
+      if (argument->kind != ExpressionKind::Name) {
+        throw LanguageError(argument->where, concat("parameter ", parameter.name, " of ",
+                                                    callee_.name.name, " is a tensor, so its "
+                                                    "argument is the name of one"));
+      }
+      tensors_[parameter.name] = argument->name;
+      for (size_t d = 0; d < parameter.dimensions.size(); ++d) {
+        const std::string& size = parameter.dimensions[d].name;
+        if (size.empty() || sizes_.count(size)) continue;
+        auto dimension = std::make_shared<Expression>();
+        dimension->kind = ExpressionKind::Dimension;
+        dimension->name = argument->name;
+        dimension->dimension = static_cast<int>(d);
+        sizes_[size] = dimension;
+      }
+    }
+  }
+
+  std::string fresh(const std::string& wanted) {
+    std::string name = wanted;
+    for (int i = 1; taken_.count(name); ++i) name = wanted + "_" + std::to_string(i);
+    taken_.insert(name);
+    return name;
+  }
+
+  std::string local(const std::string& name) {
+    auto [at, inserted] = locals_.emplace(name, name);
+    if (inserted && taken_.count(name)) at->second = fresh(name);
+    return at->second;
+  }
+
+  void rename(Expression* e) {
+    for (const ExpressionPtr& operand : e->operands) rename(operand.get());
+    // Positions are those of the call: the text of the callee may be another one by now.
+    e->where = call_.where;
+    bool applied = e->kind == ExpressionKind::Apply || e->kind == ExpressionKind::Dimension;
+    if (!applied && e->kind != ExpressionKind::Name) return;
+    if (applied && e->kind == ExpressionKind::Apply && find_builtin(e->name)) return;
+    if (!applied) {
+      if (auto local_name = locals_.find(e->name); local_name != locals_.end()) {
+        e->name = local_name->second;
+        return;
+      }
+      if (auto size = sizes_.find(e->name); size != sizes_.end()) return replace(e, size->second);
+    }
+    if (auto scalar = scalars_.find(e->name); scalar != scalars_.end()) {
+      return replace(e, scalar->second);
+    }
+    if (auto tensor = tensors_.find(e->name); tensor != tensors_.end()) {
+      e->name = tensor->second;
+    } else if (!applied && e->name != "true" && e->name != "false") {
+      e->name = local(e->name);  // a reduction index
+    }
+  }
+
+  void replace(Expression* e, const ExpressionPtr& by) {
+    SourceRange where = e->where;
+    *e = *clone(by);
+    e->where = where;
+  }
+
+  Function callee_;
+  const TreeStatement& call_;
+  std::set<std::string>& taken_;
+  std::map<std::string, std::string> tensors_, locals_;
+  std::map<std::string, ExpressionPtr> sizes_, scalars_;
+};
+
+
+/// Every name of the caller: what is inlined must not capture one.
+std::set<std::string> names_of(const Function& function) {
+  std::set<std::string> names;
+  for (const auto* list : {&function.parameters, &function.returns}) {
+    for (const Declaration& declaration : *list) {
+      names.insert(declaration.name);
+      for (const DimensionSize& size : declaration.dimensions) names.insert(size.name);
+    }
+  }
+  for (const TreeStatement& statement : function.statements) {
+    names.insert(statement.target.name);
+    for (const Identifier& target : statement.targets) names.insert(target.name);
+  }
+  return names;
+}
+
+/// `a = f(x)`, where f is neither a tensor of the function nor a builtin, is a call.
+void recognise_call(TreeStatement* statement, const std::set<std::string>& names) {
+  if (statement->is_call || statement->targets.empty()) return;
+  const Expression& value = *statement->value;
+  if (value.kind != ExpressionKind::Apply || statement->reduction != ir::Reduction::None ||
+      !statement->clauses.empty() || find_builtin(value.name) || names.count(value.name)) {
+    return;
+  }
+  statement->is_call = true;
+  // Only the name: the range of the callee's name is its first characters.
+  statement->callee = {value.name, value.where};
+  statement->arguments = value.operands;
+}
+
+}  // namespace
+
+void inline_calls(Function* function, const std::map<std::string, Function>& known) {
+  std::set<std::string> names = names_of(*function);
+  std::vector<TreeStatement> statements;
+  for (TreeStatement& statement : function->statements) {
+    recognise_call(&statement, names);
+    if (!statement.is_call) {
+      statements.push_back(std::move(statement));
+      continue;
+    }
+    auto callee = known.find(statement.callee.name);
+    if (callee == known.end()) {
+      std::vector<std::string> candidates;
+      for (const auto& entry : known) candidates.push_back(entry.first);
+      throw LanguageError(
+          statement.callee.where,
+          concat("attempting to access undefined function ", statement.callee.name,
+                 did_you_mean(statement.callee.name, candidates), statement.callee.name ==
+                     function->name.name ? ": a definition cannot call itself"
+                                         : ": a definition can be called by those after it in the same text"));
+    }
+    std::vector<TreeStatement> inlined = Inlining(callee->second, statement, &names).run();
+    for (TreeStatement& each : inlined) statements.push_back(std::move(each));
+  }
+  function->statements = std::move(statements);
+}
+
+Function clone(const Function& function) {
+  Function copy = function;
+  for (TreeStatement& statement : copy.statements) {
+    statement.value = clone(statement.value);
+    for (ExpressionPtr& argument : statement.arguments) argument = clone(argument);
+    for (WhereClause& clause : statement.clauses) {
+      clause.first = clone(clause.first);
+      clause.last = clone(clause.last);
+    }
+  }
+  return copy;
+}
+
+}  // namespace tc::lang

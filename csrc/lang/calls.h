@@ -1,0 +1,21 @@
+// Definitions that call definitions.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "lang/tree.h"
+
+namespace tc::lang {
+
+/// Replaces every call statement, `(a, b) = f(x, y)` or `a = f(x)`, by the statements of the
+/// definition it names: parameters become the arguments, returned tensors the targets, sizes the
+/// dimensions of the arguments, other left-hand sides get new names. `known` holds the earlier
+/// definitions of the text, with their own calls already replaced, before checking. LanguageError
+/// when there is no such definition or the call does not fit it.
+void inline_calls(Function* function, const std::map<std::string, Function>& known);
+
+/// A copy that shares no node.
+Function clone(const Function& function);
+
+}  // namespace tc::lang

@@ -1,0 +1,171 @@
+#include "lang/lexer.h"
+
+#include <cctype>
+
+#include "base/error.h"
+
+namespace tc::lang {
+namespace {
+
+// Longest first, so that the first match is the longest one. `min=` and `max=` are one token, as in
+// `O(i) max=! A(i, k)`.
+constexpr const char* kSymbols[] = {"min=!", "max=!", "min=", "max=", "+=!", "*=!", "<=>", "+=",
+                                    "*=",    "->",    "<=",   ">=",   "==",  "!=",  "&&",  "||",
+                                    "+",     "-",     "*",    "/",    "%",   "(",   ")",   "{",
+                                    "}",     ",",     ":",    "?",    "=",   "<",   ">",   "!",
+                                    "."};
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+class Lexer {
+ public:
+  explicit Lexer(std::shared_ptr<const std::string> text) : text_(std::move(text)) {}
+
+  std::vector<Token> run() {
+    for (;;) {
+      bool new_line = skip_blanks() || tokens_.empty();
+      if (at_ == text_->size()) {
+        add(TokenKind::End, 0, new_line);
+        return std::move(tokens_);
+      }
+      if (after_dot() && is_digit(peek())) {
+        // The dimension of `T.1`: digits only, so that `T.1.` or `T.0e` do not become floats.
+        size_t length = 0;
+        while (is_digit(peek(length))) ++length;
+        add(TokenKind::Integer, length, new_line);
+        continue;
+      }
+      if (size_t length = symbol_length()) {
+        add(TokenKind::Symbol, length, new_line);
+        continue;
+      }
+      bool is_float = false;
+      size_t number = number_length(&is_float), identifier = identifier_length();
+      if (number && number >= identifier) {
+        add(is_float ? TokenKind::Float : TokenKind::Integer, number, new_line);
+      } else if (identifier) {
+        add(TokenKind::Identifier, identifier, new_line);
+      } else {
+        throw LanguageError(SourceRange(text_, at_, at_ + 1),
+                            concat("'", printable(peek()), "' starts no token of the language"));
+      }
+    }
+  }
+
+ private:
+  char peek(size_t ahead = 0) const {
+    return at_ + ahead < text_->size() ? (*text_)[at_ + ahead] : '\0';
+  }
+
+  static std::string printable(char c) {
+    if (std::isprint(static_cast<unsigned char>(c))) return std::string(1, c);
+    constexpr char digits[] = "0123456789abcdef";
+    unsigned char byte = static_cast<unsigned char>(c);
+    return concat("\\x", digits[byte / 16], digits[byte % 16]);
+  }
+
+  void add(TokenKind kind, size_t length, bool first_on_line) {
+    tokens_.push_back({kind, text_->substr(at_, length), SourceRange(text_, at_, at_ + length),
+                       first_on_line});
+    at_ += length;
+  }
+
+  /// Whether a newline was passed.
+  bool skip_blanks() {
+    bool new_line = false;
+    for (;;) {
+      // A NUL inside the text is an unknown character, not its end.
+      if (at_ == text_->size()) return new_line;
+      char c = peek();
+      if (c == '#') {
+        while (at_ < text_->size() && peek() != '\n') ++at_;
+      } else if (c == '\n') {
+        new_line = true;
+        ++at_;
+      } else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v' || c == '\\') {
+        // A backslash before a line break is allowed and means nothing: lines never end statements.
+        if (c == '\\' && peek(1) != '\n' && peek(1) != '\r') return new_line;
+        ++at_;
+      } else {
+        return new_line;
+      }
+    }
+  }
+
+  /// Whether the last token is the dot of `T.1`.
+  bool after_dot() const { return !tokens_.empty() && tokens_.back().is("."); }
+
+  /// Whether the last token is an identifier that ends here.
+  bool touches_identifier() const {
+    return !tokens_.empty() && tokens_.back().kind == TokenKind::Identifier &&
+           tokens_.back().where.end() == at_;
+  }
+
+  size_t symbol_length() const {
+    // `.5` is a number, but the dot of `T.5` is an operator.
+    if (peek() == '.' && is_digit(peek(1)) && !touches_identifier()) return 0;
+    for (const char* symbol : kSymbols) {
+      std::string_view view(symbol);
+      if (text_->compare(at_, view.size(), view) != 0) continue;
+      // `a min== b` is a comparison of something called min, never the operator `min=`.
+      if ((view == "min=" || view == "max=" || view == "+=" || view == "*=") &&
+          peek(view.size()) == '=') {
+        continue;
+      }
+      return view.size();
+    }
+    return 0;
+  }
+
+  size_t identifier_length() const {
+    size_t length = 0;
+    bool letter = false;
+    for (; is_word(peek(length)); ++length) letter = letter || !is_digit(peek(length));
+    return letter ? length : 0;
+  }
+
+  size_t number_length(bool* is_float) const {
+    *is_float = false;
+    if (peek() == '0' && (peek(1) == 'x' || peek(1) == 'X')) {
+      size_t length = 2;
+      while (std::isxdigit(static_cast<unsigned char>(peek(length)))) ++length;
+      return length > 2 ? length : 0;
+    }
+    size_t length = 0, digits = 0;
+    for (; is_digit(peek(length)); ++length) ++digits;
+    if (peek(length) == '.') {
+      size_t fraction = 0;
+      while (is_digit(peek(length + 1 + fraction))) ++fraction;
+      if (digits + fraction == 0) return 0;
+      digits += fraction;
+      length += 1 + fraction;
+      *is_float = true;
+    }
+    if (digits == 0) return 0;
+    if (peek(length) == 'e' || peek(length) == 'E') {
+      size_t exponent = length + 1;
+      if (peek(exponent) == '+' || peek(exponent) == '-') ++exponent;
+      size_t first = exponent;
+      while (is_digit(peek(exponent))) ++exponent;
+      if (exponent > first) {
+        length = exponent;
+        *is_float = true;
+      }
+    }
+    if (*is_float && (peek(length) == 'f' || peek(length) == 'F')) ++length;
+    return length;
+  }
+
+  std::shared_ptr<const std::string> text_;
+  size_t at_ = 0;
+  std::vector<Token> tokens_;
+};
+
+}  // namespace
+
+std::vector<Token> tokenize(const std::shared_ptr<const std::string>& text) {
+  return Lexer(text).run();
+}
+
+}  // namespace tc::lang

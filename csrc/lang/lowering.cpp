@@ -1,0 +1,234 @@
+#include "lang/lowering.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "lang/builtins.h"
+#include "lang/types.h"
+
+namespace tc::lang {
+namespace {
+
+using Halide::Internal::Call;
+using Halide::Internal::make_const;
+using Halide::Internal::make_one;
+using Halide::Internal::make_zero;
+
+class Lowering {
+ public:
+  Lowering(const TreeStatement& statement, const ir::Program& signature,
+           const std::map<std::string, int64_t>& scalars)
+      : statement_(statement), signature_(signature), scalars_(scalars) {
+    for (const WhereClause& clause : statement.clauses) {
+      if (clause.kind == ClauseKind::Let) lets_[clause.name.name] = clause.first.get();
+    }
+  }
+
+  LoweredStatement run() {
+    LoweredStatement lowered;
+    Type type = signature_.tensor(statement_.target.name).type;
+    lowered.value = convert(lower(*statement_.value), type);
+    for (const WhereClause& clause : statement_.clauses) {
+      if (clause.kind == ClauseKind::Range) {
+        Expr first = subscript(*clause.first), last = subscript(*clause.last);
+        lowered.ranges.push_back({clause.name, first, last - 1});
+      } else if (clause.kind == ClauseKind::Exists) {
+        collect(*clause.first, &lowered.accesses);
+      }
+    }
+    collect(*statement_.value, &lowered.accesses);
+    if (statement_.reduction != ir::Reduction::None && !statement_.initializes) {
+      Access access{statement_.target.name, {}, statement_.target.where};
+      for (const Identifier& index : statement_.indices) {
+        access.subscripts.push_back(ir::make_variable(index.name));
+      }
+      lowered.accesses.push_back(access);
+    }
+    return lowered;
+  }
+
+ private:
+  void collect(const Expression& e, std::vector<Access>* accesses) {
+    if (e.kind == ExpressionKind::Name && e.binding == Binding::Let) {
+      return collect(*lets_.at(e.name), accesses);
+    }
+    for (const ExpressionPtr& operand : e.operands) collect(*operand, accesses);
+    if (e.kind != ExpressionKind::Apply || e.binding != Binding::Tensor) return;
+    Access access{e.name, {}, e.where};
+    rounds_down_ = true;
+    for (const ExpressionPtr& operand : e.operands) {
+      access.subscripts.push_back(subscript(*operand));
+    }
+    rounds_down_ = false;
+    accesses->push_back(access);
+  }
+
+  static Expr convert(const Expr& e, Type type) {
+    if (e.type() == type) return e;
+    if (type.is_bool()) return e != make_zero(e.type());
+    return Halide::cast(type, e);
+  }
+
+  Expr subscript(const Expression& e) { return convert(lower(e), Halide::Int(32)); }
+
+  Expr lower(const Expression& e) {
+    if (e.constant) {
+      return e.constant->is_float || e.type.is_float()
+                 ? make_const(e.type, e.constant->as_double())
+                 : make_const(e.type, e.constant->integer);
+    }
+    switch (e.kind) {
+      case ExpressionKind::Number: break;
+      case ExpressionKind::Name: return lower_name(e);
+      case ExpressionKind::Dimension: return lower_dimension(e);
+      case ExpressionKind::Apply: return lower_apply(e);
+      case ExpressionKind::Cast: return convert(lower(*e.operands[0]), e.type);
+      case ExpressionKind::Unary: return lower_unary(e);
+      case ExpressionKind::Binary: return lower_binary(e);
+      case ExpressionKind::Ternary:
+        return choose(lower(*e.operands[0]), convert(lower(*e.operands[1]), e.type),
+                      convert(lower(*e.operands[2]), e.type));
+    }
+    TC_INTERNAL_CHECK(false, "an expression without a value");
+    return Expr();
+  }
+
+  Expr lower_name(const Expression& e) {
+    switch (e.binding) {
+      case Binding::Index:
+      case Binding::Size: return ir::make_variable(e.name);
+      case Binding::Let: return lower(*lets_.at(e.name));
+      case Binding::Scalar: return lower_scalar(e);
+      case Binding::Tensor: return ir::read(signature_.tensor(e.name), {});
+      case Binding::Truth: return make_const(Halide::Bool(), e.name == "true" ? 1 : 0);
+      case Binding::None:
+      case Binding::Builtin: break;
+    }
+    TC_INTERNAL_CHECK(false, e.name, " is not bound");
+    return Expr();
+  }
+
+  Expr lower_scalar(const Expression& e) {
+    const ir::Scalar& scalar = signature_.scalars.at(e.name);
+    if (!scalar.specialized) return ir::read_scalar(scalar);
+    auto value = scalars_.find(e.name);
+    TC_INTERNAL_CHECK(value != scalars_.end(), "no value for specialised scalar ", e.name);
+    if (!fits(value->second, scalar.type)) {
+      throw ShapeError(concat("scalar ", e.name, " = ", value->second, " does not fit ",
+                              type_name(scalar.type)));
+    }
+    return make_const(scalar.type, value->second);
+  }
+
+  Expr lower_dimension(const Expression& e) {
+    const ir::Tensor& tensor = signature_.tensor(e.name);
+    if (tensor.role == ir::TensorRole::Input) return tensor.sizes[e.dimension];
+    return ir::make_variable(dimension_variable(e.name, e.dimension));
+  }
+
+  Expr lower_apply(const Expression& e) {
+    if (e.binding == Binding::Scalar) return lower_scalar(e);
+    if (e.binding == Binding::Builtin) return lower_builtin(e);
+    std::vector<Expr> subscripts;
+    for (const ExpressionPtr& operand : e.operands) subscripts.push_back(subscript(*operand));
+    return ir::read(signature_.tensor(e.name), subscripts);
+  }
+
+  Expr lower_builtin(const Expression& e) {
+    std::vector<Expr> arguments;
+    for (const ExpressionPtr& operand : e.operands) {
+      arguments.push_back(convert(lower(*operand), e.operand_type));
+    }
+    if (e.name == "abs") {
+      if (e.operand_type.is_float()) return ir::math("fabs", e.operand_type, arguments);
+      if (e.operand_type.is_uint()) return arguments[0];
+      Expr zero = make_zero(e.operand_type);
+      return Halide::select(arguments[0] < zero, zero - arguments[0], arguments[0]);
+    }
+    if (find_builtin(e.name)->composed) return composed_builtin(e.name, arguments);
+    return ir::math(e.name, e.operand_type, arguments);
+  }
+
+  Expr lower_unary(const Expression& e) {
+    Expr operand = lower(*e.operands[0]);
+    if (e.op == Operator::Not) return !operand;
+    operand = convert(operand, e.type);
+    // 0 - x would lose the sign of a zero.
+    if (e.type.is_float()) return operand * make_const(e.type, -1.0);
+    return make_zero(e.type) - operand;
+  }
+
+  static bool reads(const Expr& e) {
+    struct FindRead : Halide::Internal::IRVisitor {
+      bool found = false;
+      using IRVisitor::visit;
+      void visit(const Call* op) override {
+        found = found || (!op->args.empty() && !ir::read_name(op).empty());
+        IRVisitor::visit(op);
+      }
+    } finder;
+    e.accept(&finder);
+    return finder.found;
+  }
+
+  /// Lazy where a side reads a tensor, since the condition may be what keeps the read inside it.
+  static Expr choose(const Expr& condition, const Expr& yes, const Expr& no) {
+    if (!reads(yes) && !reads(no)) return Halide::select(condition, yes, no);
+    return Call::make(yes.type(), Call::if_then_else, {condition, yes, no}, Call::PureIntrinsic);
+  }
+
+  Expr lower_binary(const Expression& e) {
+    Expr a = lower(*e.operands[0]), b = lower(*e.operands[1]);
+    if (e.op == Operator::And) {
+      return reads(b) ? choose(a, b, make_zero(Halide::Bool())) : a && b;
+    }
+    if (e.op == Operator::Or) return reads(b) ? choose(a, make_one(Halide::Bool()), b) : a || b;
+    Type type = e.type;
+    bool comparison = e.op >= Operator::Less && e.op <= Operator::NotEqual;
+    if (comparison) type = promote(a.type(), b.type());
+    a = convert(a, type);
+    b = convert(b, type);
+    bool truth = type.is_bool();
+    switch (e.op) {
+      case Operator::Add: return a + b;
+      case Operator::Subtract: return a - b;
+      case Operator::Multiply: return a * b;
+      case Operator::Divide:
+        if (type.is_float()) return a / b;
+        return rounds_down_ ? a / b : ir::c_div(a, b);
+      case Operator::Remainder:
+        if (type.is_float()) return ir::math("fmod", type, {a, b});
+        return rounds_down_ ? a % b : ir::c_mod(a, b);
+      case Operator::Min: return truth ? a && b : Halide::min(a, b);
+      case Operator::Max: return truth ? a || b : Halide::max(a, b);
+      case Operator::Less: return truth ? !a && b : a < b;
+      case Operator::LessEqual: return truth ? !a || b : a <= b;
+      case Operator::Greater: return truth ? a && !b : a > b;
+      case Operator::GreaterEqual: return truth ? a || !b : a >= b;
+      case Operator::Equal: return a == b;
+      case Operator::NotEqual: return a != b;
+      default: break;
+    }
+    TC_INTERNAL_CHECK(false, "no lowering of a binary operator");
+    return Expr();
+  }
+
+  const TreeStatement& statement_;
+  const ir::Program& signature_;
+  const std::map<std::string, int64_t>& scalars_;
+  std::map<std::string, const Expression*> lets_;
+  bool rounds_down_ = false;
+};
+
+}  // namespace
+
+std::string dimension_variable(const std::string& tensor, int dimension) {
+  return tensor + "." + std::to_string(dimension);
+}
+
+LoweredStatement lower(const TreeStatement& statement, const ir::Program& signature,
+                       const std::map<std::string, int64_t>& scalars) {
+  return Lowering(statement, signature, scalars).run();
+}
+
+}  // namespace tc::lang

@@ -1,0 +1,359 @@
+#include "lang/ranges.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "ir/simplify.h"
+#include "lang/suggest.h"
+
+namespace tc::lang {
+namespace {
+
+using Halide::Internal::Interval;
+using Halide::Internal::IRVisitor;
+using Halide::Internal::Variable;
+
+struct FindVariables : IRVisitor {
+  std::set<std::string> names;
+  using IRVisitor::visit;
+  void visit(const Variable* op) override { names.insert(op->name); }
+};
+
+std::set<std::string> variables_of(const Expr& e) {
+  FindVariables finder;
+  e.accept(&finder);
+  return finder.names;
+}
+
+/// Whether a subscript says something about the ranges of its indices. Data, remainders, min, max
+/// and choices keep many values inside that no single interval describes.
+bool constrains(const Expr& subscript) {
+  struct Check : IRVisitor {
+    bool affine = true;
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::Call*) override { affine = false; }
+    void visit(const Halide::Internal::Mod*) override { affine = false; }
+    void visit(const Halide::Internal::Min*) override { affine = false; }
+    void visit(const Halide::Internal::Max*) override { affine = false; }
+    void visit(const Halide::Internal::Select*) override { affine = false; }
+    void visit(const Halide::Internal::Cast*) override { affine = false; }
+    void visit(const Halide::Internal::Div* op) override {
+      affine = affine && Halide::Internal::is_positive_const(op->b);
+      IRVisitor::visit(op);
+    }
+  } check;
+  subscript.accept(&check);
+  return check.affine;
+}
+
+class Inference {
+ public:
+  Inference(const Function& function, const ir::Program& signature,
+            const std::vector<LoweredStatement>& statements)
+      : function_(function), signature_(signature), statements_(statements) {
+    for (const auto& [name, tensor] : signature.tensors) {
+      std::vector<std::optional<Range>>& shape = shapes_[name];
+      for (const Expr& size : tensor.sizes) {
+        shape.push_back(size.defined() ? std::optional<Range>({Expr(0), size - 1}) : std::nullopt);
+      }
+    }
+    ranges_.resize(statements.size());
+    done_.resize(statements.size());
+    recorded_.resize(statements.size());
+  }
+
+  InferredRanges run() {
+    for (;;) {
+      if (pass()) continue;
+      if (std::all_of(done_.begin(), done_.end(), [](bool done) { return done; })) break;
+      // Statements wait for each other: let the first one that can do without go ahead, then, if
+      // there is none, believe the sizes in the return list.
+      if (relax() || assume_annotations()) continue;
+      report_unsolved();
+    }
+    check_annotations();
+    InferredRanges result;
+    result.statements = ranges_;
+    for (const auto& [name, shape] : shapes_) {
+      if (signature_.tensor(name).role == ir::TensorRole::Input) continue;
+      for (const std::optional<Range>& range : shape) result.shapes[name].push_back(*range);
+    }
+    return result;
+  }
+
+ private:
+  /// One attempt at every unfinished statement in order; whether anything new was learnt.
+  bool pass() {
+    bool progress = false;
+    for (size_t i = 0; i < statements_.size(); ++i) {
+      if (done_[i]) continue;
+      std::map<std::string, Range> solved;
+      if (!solve(i, /*relaxed=*/false, &solved)) continue;
+      progress = record(i, solved) || progress;
+    }
+    return progress;
+  }
+
+  bool relax() {
+    for (size_t i = 0; i < statements_.size(); ++i) {
+      if (done_[i]) continue;
+      std::map<std::string, Range> solved;
+      if (!solve(i, /*relaxed=*/true, &solved) || !complete(i, solved)) continue;
+      record(i, solved);
+      return true;
+    }
+    return false;
+  }
+
+  std::vector<std::string> indices_of(size_t i) const {
+    const TreeStatement& statement = function_.statements[i];
+    std::vector<std::string> names;
+    for (const auto* list : {&statement.indices, &statement.reduction_indices,
+                             &statement.auxiliary_indices}) {
+      for (const Identifier& index : *list) names.push_back(index.name);
+    }
+    return names;
+  }
+
+  bool complete(size_t i, const std::map<std::string, Range>& solved) const {
+    for (const std::string& name : indices_of(i)) {
+      if (!solved.count(name)) return false;
+    }
+    return true;
+  }
+
+  /// Replaces `T.1` of computed tensors by their sizes; nothing when one is not known yet.
+  std::optional<Expr> resolve(const Expr& e) const {
+    std::map<std::string, Expr> sizes;
+    for (const std::string& name : variables_of(e)) {
+      size_t dot = name.find('.');
+      if (dot == std::string::npos) continue;
+      const std::optional<Range>& range =
+          shapes_.at(name.substr(0, dot))[std::stoul(name.substr(dot + 1))];
+      if (!range) return std::nullopt;
+      sizes[name] = range->last - range->first + 1;
+    }
+    return simplify_size(Halide::Internal::substitute(sizes, e), signature_);
+  }
+
+  struct Constraint {
+    Expr subscript;
+    Range range;
+  };
+
+  /// Fills what the rounds find for statement i. False when it must wait for another statement;
+  /// a relaxed attempt does without the dimensions that are not known.
+  bool solve(size_t i, bool relaxed, std::map<std::string, Range>* solved) const {
+    std::vector<Constraint> constraints;
+    for (const Access& access : statements_[i].accesses) {
+      const std::vector<std::optional<Range>>& shape = shapes_.at(access.tensor);
+      for (size_t d = 0; d < shape.size(); ++d) {
+        std::optional<Expr> subscript = resolve(access.subscripts[d]);
+        if (!shape[d] || !subscript) {
+          if (!relaxed) return false;
+        } else if (constrains(*subscript)) {
+          constraints.push_back({*subscript, *shape[d]});
+        }
+      }
+    }
+    for (const ExplicitRange& range : statements_[i].ranges) {
+      std::optional<Expr> first = resolve(range.first), last = resolve(range.last);
+      if (!first || !last) return false;
+      (*solved)[range.index.name] = {*first, *last};
+    }
+    while (round(i, constraints, solved) || take_shape(i, solved)) {
+    }
+    return true;
+  }
+
+  /// Solves every index that some constraint has as its only unsolved one.
+  bool round(size_t i, const std::vector<Constraint>& constraints,
+             std::map<std::string, Range>* solved) const {
+    std::vector<std::string> names = indices_of(i);
+    ir::Bounds domain;
+    for (const auto& [name, range] : *solved) domain.push(name, Interval(range.first, range.last));
+    std::map<std::string, Interval> found;
+    for (const Constraint& constraint : constraints) {
+      std::vector<std::string> unsolved;
+      for (const std::string& name : variables_of(constraint.subscript)) {
+        bool index = std::count(names.begin(), names.end(), name) != 0;
+        if (index && !solved->count(name)) unsolved.push_back(name);
+      }
+      if (unsolved.size() != 1) continue;
+      const std::string& name = unsolved[0];
+      Interval interval = solve_constraint(constraint, name, domain);
+      auto [at, inserted] = found.emplace(name, interval);
+      if (!inserted) at->second = Interval::make_intersection(at->second, interval);
+    }
+    bool progress = false;
+    for (const auto& [name, interval] : found) {
+      if (!interval.is_bounded()) continue;
+      (*solved)[name] = {simplify_size(interval.min, signature_),
+                         simplify_size(interval.max, signature_)};
+      progress = true;
+    }
+    return progress;
+  }
+
+  /// The values of `name` for which the subscript stays in range whatever the indices of `domain`
+  /// are; unbounded on a side that says nothing.
+  Interval solve_constraint(const Constraint& constraint, const std::string& name,
+                            const ir::Bounds& domain) const {
+    Interval result = Interval::everything();
+    for (const Expr& side : {constraint.subscript >= constraint.range.first,
+                             constraint.subscript <= constraint.range.last}) {
+      Expr condition = Halide::Internal::and_condition_over_domain(
+          Halide::Internal::simplify(side), domain);
+      Interval interval = Halide::Internal::solve_for_inner_interval(condition, name);
+      // Empty means here that the solver could not prove any value right.
+      if (interval.is_empty()) continue;
+      result = Interval::make_intersection(result, interval);
+    }
+    return result;
+  }
+
+  /// An index on the left that nothing else bounds runs over the whole dimension it writes.
+  bool take_shape(size_t i, std::map<std::string, Range>* solved) const {
+    const TreeStatement& statement = function_.statements[i];
+    const std::vector<std::optional<Range>>& shape = shapes_.at(statement.target.name);
+    bool progress = false;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const std::string& name = statement.indices[d].name;
+      if (!shape[d] || solved->count(name)) continue;
+      (*solved)[name] = *shape[d];
+      progress = true;
+    }
+    return progress;
+  }
+
+  /// Notes what a statement says of its tensor's shape; whether that is news.
+  bool record(size_t i, const std::map<std::string, Range>& solved) {
+    const TreeStatement& statement = function_.statements[i];
+    std::vector<std::optional<Range>>& shape = shapes_.at(statement.target.name);
+    bool progress = false;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      auto range = solved.find(statement.indices[d].name);
+      if (range == solved.end() || !recorded_[i].insert(d).second) continue;
+      if (!shape[d]) {
+        shape[d] = range->second;
+        progress = true;
+      } else if (extends_shape(i, range->first)) {
+        shape[d] = Range{
+            simplify_size(Halide::min(shape[d]->first, range->second.first), signature_),
+            simplify_size(Halide::max(shape[d]->last, range->second.last), signature_)};
+      }
+    }
+    if (complete(i, solved)) {
+      ranges_[i] = solved;
+      done_[i] = true;
+      progress = true;
+    }
+    return progress;
+  }
+
+  /// A statement that fills a part given by `where` adds that part to its tensor; the others must
+  /// stay inside what earlier statements made.
+  bool extends_shape(size_t i, const std::string& index) const {
+    const TreeStatement& statement = function_.statements[i];
+    if (statement.reduction != ir::Reduction::None && !statement.initializes) return false;
+    return std::any_of(statements_[i].ranges.begin(), statements_[i].ranges.end(),
+                       [&](const ExplicitRange& range) { return range.index.name == index; });
+  }
+
+  /// The size that the return list declares for a dimension, when its name is known.
+  std::optional<Expr> declared_size(const DimensionSize& size) const {
+    if (size.name.empty()) return Halide::Internal::make_const(Halide::Int(32), size.constant);
+    bool known = std::count(signature_.sizes.begin(), signature_.sizes.end(), size.name) != 0;
+    if (!known) return std::nullopt;
+    return ir::make_variable(size.name);
+  }
+
+  bool assume_annotations() {
+    bool progress = false;
+    for (const Declaration& returned : function_.returns) {
+      for (size_t d = 0; d < returned.dimensions.size(); ++d) {
+        std::optional<Range>& range = shapes_.at(returned.name)[d];
+        std::optional<Expr> size = declared_size(returned.dimensions[d]);
+        if (range || !size) continue;
+        range = Range{Expr(0), simplify_size(*size - 1, signature_)};
+        progress = true;
+      }
+    }
+    return progress;
+  }
+
+  void check_annotations() const {
+    for (const Declaration& returned : function_.returns) {
+      for (size_t d = 0; d < returned.dimensions.size(); ++d) {
+        std::optional<Expr> size = declared_size(returned.dimensions[d]);
+        if (!size) continue;
+        const Range& range = *shapes_.at(returned.name)[d];
+        Expr inferred = simplify_size(range.last - range.first + 1, signature_);
+        Expr difference = simplify_size(inferred - *size, signature_);
+        if (!Halide::Internal::is_const(difference) ||
+            Halide::Internal::is_const_zero(difference)) {
+          continue;
+        }
+        throw LanguageError(returned.dimensions[d].where,
+                            concat("dimension ", d, " of ", returned.name, " is declared as ",
+                                   *size, " but its index takes ", inferred, " values; drop the "
+                                   "sizes from the return list or give the index a range in a "
+                                   "where clause"));
+      }
+    }
+  }
+
+  [[noreturn]] void report_unsolved() const {
+    // The statement to blame is the one with most known: the first whose reads are not waiting.
+    size_t blamed = statements_.size();
+    std::map<std::string, Range> known;
+    for (bool relaxed : {false, true}) {
+      for (size_t i = 0; i < statements_.size() && blamed == statements_.size(); ++i) {
+        known.clear();
+        if (!done_[i] && solve(i, relaxed, &known)) blamed = i;
+      }
+    }
+    if (blamed == statements_.size()) {
+      blamed = std::find(done_.begin(), done_.end(), false) - done_.begin();
+    }
+    const TreeStatement& statement = function_.statements[blamed];
+    std::vector<std::string> names;
+    for (const std::string& name : indices_of(blamed)) {
+      if (!known.count(name)) names.push_back(name);
+    }
+    SourceRange where = statement.where;
+    throw LanguageError(
+        where, concat("Could not infer ranges for free variables. Use a where clause to give ",
+                      enumerate(names), names.size() == 1 ? " its range" : " their ranges",
+                      ", as in: where ", names.empty() ? "i" : names[0],
+                      " in 0:16. A range is inferred where an index is the only unknown of a "
+                      "subscript such as A(2 * i + 1)"));
+  }
+
+  const Function& function_;
+  const ir::Program& signature_;
+  const std::vector<LoweredStatement>& statements_;
+  std::map<std::string, std::vector<std::optional<Range>>> shapes_;
+  std::vector<std::map<std::string, Range>> ranges_;
+  std::vector<bool> done_;
+  std::vector<std::set<size_t>> recorded_;  ///< dimensions of the target, a statement
+};
+
+}  // namespace
+
+InferredRanges infer(const Function& function, const ir::Program& signature,
+                     const std::vector<LoweredStatement>& statements) {
+  return Inference(function, signature, statements).run();
+}
+
+Expr simplify_size(const Expr& e, const ir::Program& signature) {
+  ir::Bounds bounds;
+  for (const std::string& size : signature.sizes) {
+    bounds.push(size, Interval(Expr(0), Interval::pos_inf()));
+  }
+  return Halide::Internal::simplify(e, true, bounds);
+}
+
+}  // namespace tc::lang

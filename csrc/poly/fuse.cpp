@@ -1,0 +1,186 @@
+#include "poly/fuse.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+
+namespace tc::poly {
+namespace {
+
+/// How each statement of a cluster sees each member of the shared band: the iterator's position.
+using Alignment = std::vector<std::vector<int>>;  // [statement][member]
+
+/// The leading left-hand side iterators of a statement: coincident because every instance writes
+/// one element and reads, of its own tensor, no other.
+unsigned parallel_depth(const ScopStatement& statement) {
+  unsigned depth = 0;
+  while (depth < statement.dimensions && !statement.source->domain[depth].reduction) ++depth;
+  return depth;
+}
+
+std::string tuple(const ScopStatement& statement) {
+  std::string text = statement.id + "[";
+  for (size_t d = 0; d < statement.dimensions; ++d) text += (d ? ", " : "") + iterator_name(d);
+  return text + "]";
+}
+
+/// Inserts a band above `node` whose member m is iterator positions[s][m] of statement s.
+isl::schedule_node insert_band(const isl::schedule_node& node,
+                               const std::vector<const ScopStatement*>& statements,
+                               const Alignment& positions, bool permutable,
+                               const std::vector<bool>& coincident) {
+  if (coincident.empty()) return node;
+  std::string members;
+  for (size_t m = 0; m < coincident.size(); ++m) {
+    std::string pieces;
+    for (size_t s = 0; s < statements.size(); ++s)
+      pieces += concat(s ? "; " : "", tuple(*statements[s]), " -> [",
+                       iterator_name(positions[s][m]), "]");
+    members += concat(m ? ", " : "", "{ ", pieces, " }");
+  }
+  isl::multi_union_pw_aff schedule(node.ctx(), "[" + members + "]");
+  auto band = node.insert_partial_schedule(schedule).as<isl::schedule_node_band>();
+  band = band.set_permutable(permutable);
+  for (size_t m = 0; m < coincident.size(); ++m)
+    band = band.member_set_coincident(static_cast<int>(m), coincident[m]);
+  return band;
+}
+
+/// The cluster that this alignment describes.
+Cluster build(const std::vector<const ScopStatement*>& statements, const Alignment& alignment) {
+  Cluster cluster;
+  cluster.statements = statements;
+  cluster.shared = alignment.empty() ? 0 : static_cast<unsigned>(alignment[0].size());
+  for (size_t s = 0; s < statements.size(); ++s) {
+    const ScopStatement& statement = *statements[s];
+    std::vector<int> rest;
+    for (int d = 0; d < static_cast<int>(statement.dimensions); ++d)
+      if (std::find(alignment[s].begin(), alignment[s].end(), d) == alignment[s].end())
+        rest.push_back(d);
+    std::vector<bool> coincident;
+    for (int d : rest) coincident.push_back(!statement.source->domain[d].reduction);
+    isl::schedule own = isl::schedule::from_domain(statement.domain);
+    own = insert_band(own.root().child(0), {&statement}, {rest}, true, coincident)
+              .root().schedule();
+    cluster.schedule = cluster.schedule.is_null() ? own : sequence(cluster.schedule, own);
+    cluster.domain = cluster.domain.is_null() ? statement.domain
+                                              : cluster.domain.unite(statement.domain);
+  }
+  cluster.schedule = insert_band(cluster.schedule.root().child(0), statements, alignment, true,
+                                 std::vector<bool>(cluster.shared, true))
+                         .root().schedule();
+  return cluster;
+}
+
+/// Tries to extend a cluster's shared band over one more statement. Member by member, the new
+/// statement's iterator is the one for which every dependence with the statements before has
+/// distance zero; the members that find none are dropped (and those behind them kept, since all of
+/// them are coincident and permutable).
+class Aligner {
+ public:
+  Aligner(const Dependences& dependences) : dependences_(dependences) {}
+
+  /// The alignment for statements + {next}, with as many members as can be kept.
+  Alignment extend(const std::vector<const ScopStatement*>& statements, const Alignment& alignment,
+                   const ScopStatement& next) const {
+    size_t members = alignment[0].size();
+    unsigned depth = parallel_depth(next);
+    std::vector<int> chosen;  // per kept member, the iterator of `next`
+    std::vector<size_t> kept;
+    std::vector<bool> used(depth, false);
+    for (size_t m = 0; m < members; ++m) {
+      for (unsigned d = 0; d < depth; ++d) {
+        if (used[d] || !same_range(statements, alignment, m, next, d) ||
+            !distance_zero(statements, alignment, m, next, d))
+          continue;
+        used[d] = true;
+        chosen.push_back(static_cast<int>(d));
+        kept.push_back(m);
+        break;
+      }
+    }
+    Alignment result(statements.size() + 1);
+    for (size_t s = 0; s < statements.size(); ++s)
+      for (size_t m : kept) result[s].push_back(alignment[s][m]);
+    result.back() = chosen;
+    return result;
+  }
+
+ private:
+  /// Fused loops run over the same values; a shorter one would need a guard in every iteration.
+  static bool same_range(const std::vector<const ScopStatement*>& statements,
+                         const Alignment& alignment, size_t member, const ScopStatement& next,
+                         unsigned d) {
+    const ir::Iterator& a = statements[0]->source->domain[alignment[0][member]];
+    const ir::Iterator& b = next.source->domain[d];
+    return Halide::Internal::equal(a.min, b.min) && Halide::Internal::equal(a.extent, b.extent);
+  }
+
+  bool distance_zero(const std::vector<const ScopStatement*>& statements,
+                     const Alignment& alignment, size_t member, const ScopStatement& next,
+                     unsigned d) const {
+    isl::ctx ctx = next.domain.ctx();
+    bool depends = false;
+    for (size_t s = 0; s < statements.size(); ++s) {
+      isl::union_map between = dependences_.all.intersect_domain(statements[s]->domain)
+                                   .intersect_range(next.domain);
+      if (between.is_empty()) continue;
+      depends = true;
+      isl::union_map zero(ctx, concat("{ ", tuple(*statements[s]), " -> ",
+                                      renamed_tuple(next), " : ",
+                                      iterator_name(alignment[s][member]), " = j", d, " }"));
+      if (!between.is_subset(zero)) return false;
+    }
+    // Statements that share no data may run together; the same position is as good as any.
+    return depends || alignment[0][member] == static_cast<int>(d);
+  }
+
+  static std::string renamed_tuple(const ScopStatement& statement) {
+    std::string text = statement.id + "[";
+    for (size_t d = 0; d < statement.dimensions; ++d) text += concat(d ? ", j" : "j", d);
+    return text + "]";
+  }
+
+  const Dependences& dependences_;
+};
+
+}  // namespace
+
+std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences,
+                          FusionStrategy strategy) {
+  struct Group {
+    std::vector<const ScopStatement*> statements;
+    Alignment alignment;
+    unsigned widest = 0;  ///< the most coincident members that any statement has alone
+  };
+  Aligner aligner(dependences);
+  std::vector<Group> groups;
+  for (const ScopStatement& statement : scop.statements) {
+    unsigned depth = parallel_depth(statement);
+    std::vector<int> own(depth);
+    for (unsigned d = 0; d < depth; ++d) own[d] = static_cast<int>(d);
+    if (!groups.empty()) {
+      Group& last = groups.back();
+      bool same_source = last.statements.back()->source == statement.source;
+      if (same_source || strategy != FusionStrategy::Min) {
+        Alignment joint = aligner.extend(last.statements, last.alignment, statement);
+        unsigned widest = std::max(last.widest, depth);
+        unsigned kept = static_cast<unsigned>(joint[0].size());
+        unsigned needed = strategy == FusionStrategy::Max ? 1 : std::min(3u, widest);
+        if (same_source || (kept > 0 && kept >= needed)) {
+          last.statements.push_back(&statement);
+          last.alignment = joint;
+          last.widest = widest;
+          continue;
+        }
+      }
+    }
+    groups.push_back({{&statement}, {own}, depth});
+  }
+  std::vector<Cluster> clusters;
+  for (const Group& group : groups) clusters.push_back(build(group.statements, group.alignment));
+  return clusters;
+}
+
+}  // namespace tc::poly

@@ -1,0 +1,73 @@
+// The one include of isl (design decision 8): C++ interface with exceptions, and the C functions
+// that it lacks.
+//
+// Pitfalls:
+//  - In a leaf callback of the AST generator degenerate dimensions are gone: schedule dimensions are
+//    never indexed by position there. Loop iterators are named c<depth>, where depth counts the
+//    schedule dimensions above, eliminated ones included.
+//  - Tile scale and shift options are global to a context and are set to 0 by `Context`.
+//  - `insert_context` wants a 0-d set; `isl_schedule_node_band_sink` moves a band to the leaves.
+#pragma once
+
+#include <isl/ast.h>
+#include <isl/ast_build.h>
+#include <isl/cpp.h>
+#include <isl/options.h>
+#include <isl/schedule.h>
+#include <isl/schedule_node.h>
+#include <isl/union_map.h>
+#include <isl/union_set.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tc::poly {
+
+/// An isl context of its own. isl objects are not safe to share between threads, so every
+/// compilation has one; it must outlive every object made in it.
+class Context {
+ public:
+  Context() : raw_(isl_ctx_alloc()) {
+    isl_options_set_tile_scale_tile_loops(raw_, 0);
+    isl_options_set_tile_shift_point_loops(raw_, 0);
+    isl_options_set_ast_build_atomic_upper_bound(raw_, 1);
+    isl_options_set_ast_build_detect_min_max(raw_, 1);
+    isl_options_set_ast_build_prefer_pdiv(raw_, 1);
+    isl_options_set_on_error(raw_, ISL_ON_ERROR_CONTINUE);
+  }
+  ~Context() { isl_ctx_free(raw_); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  isl::ctx get() const { return isl::ctx(raw_); }
+  isl_ctx* raw() const { return raw_; }
+
+ private:
+  isl_ctx* raw_;
+};
+
+/// Two schedules, one after the other.
+inline isl::schedule sequence(const isl::schedule& first, const isl::schedule& second) {
+  return isl::manage(isl_schedule_sequence(first.copy(), second.copy()));
+}
+
+/// Moves a band below everything under it, to the leaves.
+inline isl::schedule_node sink(const isl::schedule_node_band& band) {
+  return isl::manage(isl_schedule_node_band_sink(band.copy()));
+}
+
+/// Tiles a band; one size a member.
+isl::schedule_node_band tile(const isl::schedule_node_band& band,
+                             const std::vector<int64_t>& sizes);
+
+/// The chosen members of a band's schedule, in this order.
+isl::multi_union_pw_aff pick(const isl::multi_union_pw_aff& members, const std::vector<int>& order);
+
+/// A name that isl's parser takes for every iterator: i0, i1, ...
+std::string iterator_name(size_t position);
+
+/// The tree as text, one node a line.
+std::string to_string(const isl::schedule& schedule);
+
+}  // namespace tc::poly

@@ -1,0 +1,92 @@
+#include "poly/map_cpu.h"
+
+#include <algorithm>
+
+#include "poly/members.h"
+
+namespace tc::poly {
+namespace {
+
+// Accesses below which a cluster stays on the calling thread: handing tasks out costs some
+// microseconds. The same figure as PyTorch's own grain.
+constexpr int64_t kGrain = 32768;
+// Elementwise clusters are cut into tasks of about this many elements: large enough for the grain
+// of a cheap body, small enough that a fused chain's intermediates stay in the second-level cache.
+constexpr int64_t kElementwiseTile = 16384;
+// The tile of a reduction's outputs that stays in the first-level cache while terms are added.
+constexpr int64_t kReductionTileVector = 64, kReductionTileOther = 8;
+
+/// Tile sizes in the order of the members, whose last is the vector if there is one.
+std::vector<int64_t> tile_sizes(const std::vector<Member>& members, bool vector, bool inner_loops,
+                                const MappingOptions& options) {
+  std::vector<int64_t> sizes(members.size());
+  int64_t elements = 1;
+  for (size_t k = members.size(); k-- > 0;) {
+    const Member& member = members[k];
+    size_t from_last = members.size() - 1 - k;
+    int64_t wanted = 1;
+    if (!options.automatic) {
+      size_t given = static_cast<size_t>(member.position);
+      wanted = given < options.tile.size() && options.tile[given] > 0 ? options.tile[given]
+                                                                      : member.extent;
+    } else if (!inner_loops) {
+      wanted = std::max<int64_t>(1, kElementwiseTile / elements);
+    } else if (from_last == 0 && vector) {
+      wanted = kReductionTileVector;
+    } else if (from_last < 2) {
+      wanted = kReductionTileOther;
+    }
+    sizes[k] = std::min(member.extent, wanted);
+    elements *= sizes[k];
+  }
+  return sizes;
+}
+
+/// Marks the last member of a band as the vector loop; returns the node at the band's old place.
+isl::schedule_node mark_vector(const isl::schedule_node_band& band) {
+  int members = static_cast<int>(band.n_member());
+  if (members == 1) return insert_mark(band, "vector");
+  auto inner = band.split(members - 1).child(0).as<isl::schedule_node_band>();
+  return insert_mark(inner, "vector").parent();
+}
+
+/// Marks the vector in the band that `sink` left above every leaf.
+isl::schedule_node mark_leaves(isl::schedule_node node) {
+  if (node.isa<isl::schedule_node_leaf>()) return node;
+  if (node.isa<isl::schedule_node_band>() && node.child(0).isa<isl::schedule_node_leaf>())
+    return mark_vector(node.as<isl::schedule_node_band>());
+  int children = isl_schedule_node_n_children(node.get());
+  for (int c = 0; c < children; ++c) node = mark_leaves(node.child(c)).parent();
+  return node;
+}
+
+}  // namespace
+
+isl::schedule map_cpu(const Cluster& cluster, const ir::Program& program,
+                      const std::map<std::string, Layout>& layouts,
+                      const MappingOptions& options) {
+  if (cluster.shared == 0) return cluster.schedule;
+  std::vector<Member> members = analyze_members(cluster, program, layouts);
+  bool vector = options.vectorize && move_vector_last(members);
+  bool inner_loops = has_inner_loops(cluster);
+  std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);
+  int64_t tiles = 1;
+  for (size_t k = 0; k < members.size(); ++k)
+    tiles *= (members[k].extent + sizes[k] - 1) / sizes[k];
+
+  isl::schedule_node_band band =
+      reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(), members);
+  isl::schedule_node node = band;
+  if (tiles > 1) {
+    isl::schedule_node_band tiled = tile(band, sizes);
+    bool parallel = options.parallel && count_accesses(cluster, program) >= kGrain;
+    node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
+  }
+  // Below inner loops the points come last, so that the vector stays innermost.
+  if (inner_loops) node = sink(node.as<isl::schedule_node_band>());
+  if (!vector) return node.root().schedule();
+  node = inner_loops ? mark_leaves(node) : mark_vector(node.as<isl::schedule_node_band>());
+  return node.root().schedule();
+}
+
+}  // namespace tc::poly

@@ -1,0 +1,121 @@
+#include "poly/members.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "poly/strides.h"
+
+namespace tc::poly {
+namespace {
+
+using Halide::Internal::as_const_int;
+
+int64_t extent_of(const ir::Iterator& iterator) { return *as_const_int(iterator.extent); }
+
+/// The iterator that a statement runs through in a member of its outer band.
+const ir::Iterator& iterator_of(const isl::schedule_node_band& band, int member,
+                                const ScopStatement& statement) {
+  isl::union_map piece = isl::manage(isl_union_map_from_union_pw_aff(
+      band.partial_schedule().at(member).release())).intersect_domain(statement.domain);
+  for (size_t d = 0; d < statement.dimensions; ++d) {
+    std::string tuple = statement.id + "[";
+    for (size_t k = 0; k < statement.dimensions; ++k)
+      tuple += (k ? ", " : "") + iterator_name(k);
+    isl::union_map along(band.ctx(), "{ " + tuple + "] -> [" + iterator_name(d) + "] }");
+    if (piece.is_subset(along)) return statement.source->domain[d];
+  }
+  throw InternalError(__FILE__, __LINE__, "a band member is no iterator of " + statement.id);
+}
+
+int64_t instances(const ScopStatement& statement) {
+  int64_t count = 1;
+  for (size_t d = 0; d < statement.dimensions; ++d)
+    count *= extent_of(statement.source->domain[d]);
+  return count;
+}
+
+/// Memory operations for one instance when `iterator` is the vector: contiguous ones count one for
+/// `lanes` instances, invariant reads next to nothing, the others one for each lane and more.
+double vector_cost(const ScopStatement& statement, const ir::Program& program,
+                   const std::map<std::string, Layout>& layouts, const ir::Iterator& iterator) {
+  constexpr double kLanes = 16;
+  double lanes = std::min<double>(kLanes, static_cast<double>(extent_of(iterator)));
+  double cost = 0;
+  for (const MemoryAccess& access : accesses(program, *statement.source)) {
+    if (statement.initialization && !access.write) continue;
+    auto stride = stride_along(access, layouts.at(access.tensor), iterator.name);
+    if (stride && *stride == 0 && !access.write) cost += 0.1 / lanes;
+    else if (stride && *stride == 1) cost += 1 / lanes;
+    else cost += access.write ? 2 : 1;
+  }
+  return cost;
+}
+
+}  // namespace
+
+std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& program,
+                                    const std::map<std::string, Layout>& layouts) {
+  std::vector<Member> members(cluster.shared);
+  if (members.empty()) return members;
+  auto band = cluster.schedule.root().child(0).as<isl::schedule_node_band>();
+  for (int m = 0; m < static_cast<int>(cluster.shared); ++m) {
+    members[m].position = m;
+    for (const ScopStatement* statement : cluster.statements) {
+      const ir::Iterator& iterator = iterator_of(band, m, *statement);
+      members[m].extent = extent_of(iterator);
+      members[m].cost += vector_cost(*statement, program, layouts, iterator) *
+                         static_cast<double>(instances(*statement));
+    }
+  }
+  return members;
+}
+
+bool move_vector_last(std::vector<Member>& members) {
+  if (members.empty()) return false;
+  auto best = std::min_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
+    return a.cost != b.cost ? a.cost < b.cost : a.position > b.position;
+  });
+  std::rotate(best, best + 1, members.end());
+  return members.back().extent > 1;
+}
+
+int64_t count_accesses(const Cluster& cluster, const ir::Program& program) {
+  int64_t count = 0;
+  for (const ScopStatement* statement : cluster.statements)
+    count += instances(*statement) *
+             static_cast<int64_t>(accesses(program, *statement->source).size());
+  return count;
+}
+
+bool has_inner_loops(const Cluster& cluster) {
+  return std::any_of(cluster.statements.begin(), cluster.statements.end(),
+                     [&](const ScopStatement* s) { return s->dimensions > cluster.shared; });
+}
+
+isl::schedule_node_band reorder(const isl::schedule_node_band& band,
+                                const std::vector<Member>& order) {
+  std::vector<int> positions;
+  for (const Member& member : order) positions.push_back(member.position);
+  isl::multi_union_pw_aff schedule = pick(band.partial_schedule(), positions);
+  isl::schedule_node node = isl::manage(isl_schedule_node_delete(band.copy()));
+  auto result = node.insert_partial_schedule(schedule).as<isl::schedule_node_band>();
+  result = result.set_permutable(1);
+  for (int m = 0; m < static_cast<int>(order.size()); ++m)
+    result = result.member_set_coincident(m, 1);
+  return result;
+}
+
+isl::schedule_node insert_mark(const isl::schedule_node_band& band, const std::string& role) {
+  int depth = isl_schedule_node_get_schedule_depth(band.get());
+  std::string text = concat(role, "@", depth, "+", band.n_member());
+  return isl::manage(isl_schedule_node_insert_mark(
+      band.copy(), isl_id_alloc(band.ctx().get(), text.c_str(), nullptr)));
+}
+
+Mark parse_mark(const std::string& text) {
+  size_t at = text.find('@'), plus = text.find('+');
+  return {text.substr(0, at), static_cast<unsigned>(std::stoul(text.substr(at + 1))),
+          static_cast<unsigned>(std::stoul(text.substr(plus + 1)))};
+}
+
+}  // namespace tc::poly

@@ -1,0 +1,29 @@
+// How far apart in memory consecutive iterations touch a tensor: what decides loop roles.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compile.h"
+#include "ir/program.h"
+
+namespace tc::poly {
+
+/// One access of a statement.
+struct MemoryAccess {
+  std::string tensor;
+  std::vector<ir::Expr> subscripts;
+  bool write = false;
+};
+
+/// Reads in order of appearance, then the write.
+std::vector<MemoryAccess> accesses(const ir::Program& program, const ir::Statement& statement);
+
+/// The distance in elements when `iterator` grows by one; nothing when it varies (the subscript
+/// divides, or reads data that depends on the iterator).
+std::optional<int64_t> stride_along(const MemoryAccess& access, const Layout& layout,
+                                    const std::string& iterator);
+
+}  // namespace tc::poly

@@ -1,0 +1,237 @@
+#include "poly/to_stmt.h"
+
+#include <functional>
+#include <limits>
+
+#include "base/error.h"
+#include "poly/affine.h"
+#include "poly/members.h"
+
+namespace tc::poly {
+namespace {
+
+using Halide::Internal::as_const_int;
+using Halide::Internal::Call;
+using ir::Expr;
+using ir::ForType;
+using ir::Stmt;
+
+/// The flat buffer behind a tensor.
+struct Buffer {
+  Layout layout;
+  Halide::Type index_type = Halide::Int(32);
+  Halide::Parameter parameter;  ///< tells Halide that only elements are aligned
+};
+
+/// A Bool takes a byte in memory; everything else is stored as it is computed.
+Halide::Type memory_type(Halide::Type type) { return type.is_bool() ? Halide::UInt(8) : type; }
+
+Expr to_memory(const Expr& value) {
+  return value.type().is_bool() ? Halide::select(value, Halide::cast<uint8_t>(1),
+                                                 Halide::cast<uint8_t>(0))
+                                : value;
+}
+
+Expr from_memory(const Expr& loaded, Halide::Type type) {
+  return type.is_bool() ? loaded != Halide::cast<uint8_t>(0) : loaded;
+}
+
+Buffer make_buffer(const ir::Tensor& tensor, const Layout& layout) {
+  Buffer buffer;
+  buffer.layout = layout;
+  int64_t low = 0, high = 0;
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    int64_t reach = (layout.sizes[d] - 1) * layout.strides[d];
+    (reach < 0 ? low : high) += reach;
+  }
+  // A margin of one vector keeps the address arithmetic of tails inside the type as well.
+  constexpr int64_t kLimit = std::numeric_limits<int32_t>::max() - 4096;
+  if (high > kLimit || low < -kLimit) buffer.index_type = Halide::Int(64);
+  // Views start anywhere: only single elements are aligned.
+  buffer.parameter = Halide::Parameter(memory_type(tensor.type), true, 1, tensor.name);
+  buffer.parameter.set_host_alignment(tensor.type.bytes());
+  return buffer;
+}
+
+class Generator {
+ public:
+  Generator(const Scop& scop, const std::map<std::string, Layout>& layouts) : scop_(scop) {
+    for (const auto& [name, tensor] : scop.program->tensors)
+      buffers_.emplace(name, make_buffer(tensor, layouts.at(name)));
+  }
+
+  Stmt generate(const isl::schedule& schedule) {
+    isl::ast_build build(scop_.context->get());
+    return node(build.node_from(schedule));
+  }
+
+ private:
+  Stmt node(const isl::ast_node& n) {
+    if (n.isa<isl::ast_node_for>()) return loop(n.as<isl::ast_node_for>());
+    if (n.isa<isl::ast_node_block>()) {
+      isl::ast_node_list children = n.as<isl::ast_node_block>().children();
+      std::vector<Stmt> stmts;
+      for (unsigned i = 0; i < children.size(); ++i) stmts.push_back(node(children.at(i)));
+      return Halide::Internal::Block::make(stmts);
+    }
+    if (n.isa<isl::ast_node_if>()) {
+      auto branch = n.as<isl::ast_node_if>();
+      Expr condition = to_expr(branch.cond(), iterators_);
+      Stmt then = node(branch.then_node());
+      Stmt otherwise = branch.has_else_node() ? node(branch.else_node()) : Stmt();
+      return Halide::Internal::IfThenElse::make(condition, then, otherwise);
+    }
+    if (n.isa<isl::ast_node_mark>()) {
+      auto marked = n.as<isl::ast_node_mark>();
+      Mark mark = parse_mark(marked.id().name());
+      std::map<std::string, std::string> outer = roles_;
+      for (unsigned m = 0; m < mark.members; ++m)
+        roles_["c" + std::to_string(mark.depth + m)] = mark.role;
+      Stmt body = node(marked.node());
+      roles_ = outer;
+      return body;
+    }
+    return instance(n.as<isl::ast_node_user>());
+  }
+
+  Stmt loop(const isl::ast_node_for& f) {
+    std::string isl_name = f.iterator().as<isl::ast_expr_id>().id().name();
+    Expr first = to_expr(f.init(), iterators_);
+    auto step = as_const_int(to_expr(f.inc(), iterators_));
+    TC_INTERNAL_CHECK(step && *step > 0, "a loop step is not a positive constant");
+    // The condition is `iterator <= last` or `iterator < end`.
+    auto condition = f.cond().as<isl::ast_expr_op>();
+    Expr last = to_expr(condition.arg(1), iterators_);
+    auto kind = isl_ast_expr_get_op_type(f.cond().get());
+    TC_INTERNAL_CHECK(kind == isl_ast_op_le || kind == isl_ast_op_lt, "a loop condition of isl is ",
+                      f.cond().to_C_str());
+    if (kind == isl_ast_op_lt) last = last - 1;
+
+    std::string name = concat(isl_name, "_", loops_++);
+    Expr variable = ir::make_variable(name);
+    Expr extent = Halide::Internal::simplify(last - first + 1);
+    Expr value = variable;
+    Expr min = first;
+    if (*step != 1) {
+      extent = Halide::Internal::simplify((extent + (static_cast<int>(*step) - 1)) /
+                                          static_cast<int>(*step));
+      value = first + variable * static_cast<int>(*step);
+      min = Expr(0);
+    }
+    auto shadowed = iterators_.find(isl_name);
+    Expr outer = shadowed == iterators_.end() ? Expr() : shadowed->second;
+    iterators_[isl_name] = value;
+    ForType type = role_type(isl_name);
+    // Marks below speak of deeper loops only.
+    std::map<std::string, std::string> roles = roles_;
+    roles_.erase(isl_name);
+    Stmt body = node(f.body());
+    roles_ = roles;
+    if (outer.defined()) iterators_[isl_name] = outer; else iterators_.erase(isl_name);
+    return ir::make_for(name, min, extent, type, body);
+  }
+
+  ForType role_type(const std::string& iterator) const {
+    auto found = roles_.find(iterator);
+    if (found == roles_.end()) return ForType::Serial;
+    if (found->second == "parallel") return ForType::Parallel;
+    if (found->second == "vector") return ForType::Vectorized;
+    if (found->second == "block") return ForType::GPUBlock;
+    if (found->second == "thread") return ForType::GPUThread;
+    throw InternalError(__FILE__, __LINE__, "unknown loop role " + found->second);
+  }
+
+  Stmt instance(const isl::ast_node_user& user) {
+    auto call = user.expr().as<isl::ast_expr_op>();
+    const ScopStatement& statement =
+        scop_.statement(call.arg(0).as<isl::ast_expr_id>().id().name());
+    std::map<std::string, Expr> values;
+    for (size_t d = 0; d < statement.dimensions; ++d)
+      values[statement.source->domain[d].name] =
+          Halide::Internal::simplify(to_expr(call.arg(static_cast<int>(d) + 1), iterators_));
+    return store(statement, values);
+  }
+
+  Stmt store(const ScopStatement& statement, const std::map<std::string, Expr>& values) {
+    const ir::Statement& source = *statement.source;
+    const ir::Tensor& tensor = scop_.program->tensor(source.tensor);
+    const Buffer& buffer = buffers_.at(source.tensor);
+    std::vector<Expr> subscripts;
+    for (const Expr& s : source.subscripts)
+      subscripts.push_back(Halide::Internal::substitute(values, s));
+    Expr index = offset(buffer, subscripts);
+    Expr value;
+    if (statement.initialization) {
+      value = ir::identity(source.reduction, tensor.type);
+    } else {
+      value = lower_reads(Halide::Internal::substitute(values, source.value));
+      if (source.reduction != ir::Reduction::None)
+        value = ir::combine(source.reduction, load(source.tensor, tensor.type, index), value);
+    }
+    Stmt result = Halide::Internal::Store::make(source.tensor, to_memory(value), index,
+                                                buffer.parameter,
+                                                Halide::Internal::const_true(),
+                                                Halide::Internal::ModulusRemainder());
+    if (source.guard.defined() && !statement.initialization)
+      result = Halide::Internal::IfThenElse::make(
+          lower_reads(Halide::Internal::substitute(values, source.guard)), result);
+    return result;
+  }
+
+  Expr load(const std::string& name, Halide::Type type, const Expr& index) const {
+    return from_memory(Halide::Internal::Load::make(memory_type(type), name, index,
+                                                    Halide::Buffer<>(),
+                                                    buffers_.at(name).parameter,
+                                                    Halide::Internal::const_true(),
+                                                    Halide::Internal::ModulusRemainder()),
+                       type);
+  }
+
+  /// sum of subscript * stride.
+  Expr offset(const Buffer& buffer, const std::vector<Expr>& subscripts) const {
+    Expr index = Halide::Internal::make_zero(buffer.index_type);
+    for (size_t d = 0; d < subscripts.size(); ++d) {
+      Expr stride = Halide::Internal::make_const(buffer.index_type, buffer.layout.strides[d]);
+      index = index + Halide::cast(buffer.index_type, subscripts[d]) * stride;
+    }
+    return Halide::Internal::simplify(index);
+  }
+
+  /// Replaces reads of tensors and scalars by loads.
+  Expr lower_reads(const Expr& e) const {
+    class Lower : public Halide::Internal::IRMutator {
+     public:
+      explicit Lower(const Generator& generator) : generator_(generator) {}
+
+     private:
+      using IRMutator::visit;
+      Expr visit(const Call* op) override {
+        std::string name = ir::read_name(op);
+        if (name.empty()) return IRMutator::visit(op);
+        std::vector<Expr> arguments;
+        for (const Expr& argument : op->args) arguments.push_back(mutate(argument));
+        if (generator_.buffers_.count(name))
+          return generator_.load(name, op->type,
+                                 generator_.offset(generator_.buffers_.at(name), arguments));
+        return from_memory(ir::make_load(memory_type(op->type), name, Expr(0)), op->type);
+      }
+      const Generator& generator_;
+    };
+    return Lower(*this).mutate(e);
+  }
+
+  const Scop& scop_;
+  std::map<std::string, Buffer> buffers_;
+  std::map<std::string, Expr> iterators_;         ///< isl's loop names -> values
+  std::map<std::string, std::string> roles_;      ///< isl's loop names -> roles in force
+  int loops_ = 0;
+};
+
+}  // namespace
+
+Stmt to_stmt(const Scop& scop, const isl::schedule& schedule,
+             const std::map<std::string, Layout>& layouts) {
+  return Generator(scop, layouts).generate(schedule);
+}
+
+}  // namespace tc::poly

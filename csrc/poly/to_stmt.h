@@ -1,0 +1,21 @@
+// From a mapped schedule to Halide statements: the narrow waist.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compile.h"
+#include "ir/program.h"
+#include "poly/scop.h"
+
+namespace tc::poly {
+
+/// Generates the loops of a schedule. Tensors become flat buffers of their own name, indexed by
+/// strides in 32 bits where every offset fits and 64 bits otherwise; run-time scalars are loads at
+/// index 0 of a buffer of their name. Marked loops get their type: parallel -> Parallel, vector ->
+/// Vectorized (any extent; codegen/vector_loops cuts it), block -> GPUBlock, thread -> GPUThread.
+/// Temporaries are not allocated here. Loop names are unique.
+ir::Stmt to_stmt(const Scop& scop, const isl::schedule& schedule,
+                 const std::map<std::string, Layout>& layouts);
+
+}  // namespace tc::poly

@@ -1,0 +1,150 @@
+#include "runtime/cuda_kernel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace tc::runtime {
+
+namespace {
+
+/// Device memory of one run, given back in the order of the stream when the run is queued.
+class Temporaries {
+ public:
+  Temporaries(const tc_host& host, DLDevice device, const std::vector<size_t>& bytes)
+      : host_(host), device_(device) {
+    pointers_.reserve(bytes.size());
+    for (size_t size : bytes) {
+      void* pointer = host.allocate(host.context, device, size);
+      if (!pointer) {
+        release();
+        throw Error(TC_INTERNAL_ERROR, concat("no GPU memory for a temporary of ", size, " bytes"));
+      }
+      pointers_.push_back(pointer);
+    }
+  }
+  ~Temporaries() { release(); }
+  Temporaries(const Temporaries&) = delete;
+  Temporaries& operator=(const Temporaries&) = delete;
+
+  void** slot(size_t index) { return &pointers_[index]; }
+
+ private:
+  void release() {
+    for (void* pointer : pointers_) host_.release(host_.context, device_, pointer);
+    pointers_.clear();
+  }
+  const tc_host& host_;
+  DLDevice device_;
+  std::vector<void*> pointers_;
+};
+
+template <class List>
+size_t find_name(const List& list, const std::string& name) {
+  return std::find_if(list.begin(), list.end(),
+                      [&](const auto& item) { return item.name == name; }) -
+         list.begin();
+}
+
+}  // namespace
+
+CudaKernel::CudaKernel(const codegen::GpuProgram& program,
+                       const std::vector<std::string>& arguments, const CudaTarget& target)
+    : CudaKernel(program, arguments, target, codegen::print_cuda(program), CudaBinary()) {}
+
+CudaKernel::CudaKernel(const codegen::GpuProgram& program,
+                       const std::vector<std::string>& arguments, const CudaTarget& target,
+                       std::string source, CudaBinary binary)
+    : target_(target), binary_(std::move(binary)) {
+  if (log_enabled("cuda")) log("cuda", source);
+  if (binary_.cubin.empty()) binary_ = compile_cuda(source, target.arch);
+  if (binary_.kernels.empty()) binary_.kernels = parse_resources(binary_.log);
+
+  const auto argument = [&](const std::string& name) {
+    return size_t(std::find(arguments.begin(), arguments.end(), name) - arguments.begin());
+  };
+  for (const codegen::GpuBuffer& buffer : program.temporaries) {
+    temporary_bytes_.push_back(std::max<int64_t>(1, buffer.elements * buffer.type.bytes()));
+  }
+  int64_t shared_bytes = binary_.shared_bytes();
+  for (const codegen::GpuLaunch& launch : program.launches) {
+    Launch made;
+    made.symbol = codegen::kernel_symbol(launch.name);
+    made.dynamic_shared_bytes = codegen::dynamic_shared_bytes(launch);
+    shared_bytes = std::max(shared_bytes, made.dynamic_shared_bytes);
+    for (const codegen::GpuBuffer& buffer : launch.buffers) {
+      const size_t temporary = find_name(program.temporaries, buffer.name);
+      const bool is_temporary = temporary < program.temporaries.size();
+      const size_t index = is_temporary ? temporary : argument(buffer.name);
+      TC_INTERNAL_CHECK(is_temporary || index < arguments.size(), "buffer ", buffer.name, " of ",
+                        launch.name, " is neither an argument nor a temporary");
+      made.slots.push_back({is_temporary ? Slot::Temporary : Slot::Pointer, index});
+    }
+    for (const codegen::GpuScalar& scalar : launch.scalars) {
+      const size_t index = argument(scalar.name);
+      TC_INTERNAL_CHECK(index < arguments.size(), "scalar ", scalar.name, " of ", launch.name,
+                        " is no argument");
+      made.slots.push_back({Slot::Value, index});
+    }
+    for (int i = 0; i < 3; ++i) {
+      made.grid[i] = unsigned(launch.grid[i]);
+      made.block[i] = unsigned(launch.block[i]);
+    }
+    launches_.push_back(std::move(made));
+  }
+
+  texts["cuda_source"] = std::move(source);
+  texts["build_log"] = binary_.log;
+  numbers["registers"] = binary_.registers();
+  numbers["spill_bytes"] = binary_.spill_bytes();
+  numbers["shared_bytes"] = shared_bytes;
+  numbers["launches"] = int64_t(launches_.size());
+
+  if (target_.offline) return;
+  // Loaded now rather than at the first launch, which may be one that a CUDA graph records.
+  module_ = std::make_unique<DeviceModule>(Device::get(target_.device), binary_.cubin);
+  for (Launch& launch : launches_) {
+    launch.function = module_->function(launch.symbol, launch.dynamic_shared_bytes);
+  }
+}
+
+void CudaKernel::launch(const tc_host& host, void* const* pointers) const {
+  if (target_.offline) {
+    throw UsageError("a kernel compiled for cuda:" + target_.arch +
+                     " cannot be launched: compile it for \"cuda\", with inputs on the GPU");
+  }
+  const Driver& driver = Driver::get();
+  const DLDevice device = {kDLCUDA, target_.device};
+  CurrentContext current(module_->device());
+  const auto stream = static_cast<CUstream>(host.stream(host.context, device));
+  Temporaries temporaries(host, device, temporary_bytes_);
+  std::vector<void*> parameters;
+  for (const Launch& launch : launches_) {
+    // An empty grid has nothing to do, and CUDA refuses it.
+    if (!launch.grid[0] || !launch.grid[1] || !launch.grid[2]) continue;
+    parameters.clear();
+    for (const Slot& slot : launch.slots) {
+      // CUDA takes the address of each value. A scalar's pointer already is that address.
+      switch (slot.kind) {
+        case Slot::Pointer:
+          parameters.push_back(const_cast<void**>(&pointers[slot.index]));
+          break;
+        case Slot::Temporary:
+          parameters.push_back(temporaries.slot(slot.index));
+          break;
+        case Slot::Value:
+          parameters.push_back(pointers[slot.index]);
+          break;
+      }
+    }
+    driver.check(driver.cuLaunchKernel(launch.function, launch.grid[0], launch.grid[1],
+                                       launch.grid[2], launch.block[0], launch.block[1],
+                                       launch.block[2], unsigned(launch.dynamic_shared_bytes),
+                                       stream, parameters.data(), nullptr),
+                 "cuLaunchKernel");
+  }
+}
+
+}  // namespace tc::runtime

@@ -1,0 +1,57 @@
+// A kernel for a GPU: launches that run one after the other on the caller's stream.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/cuda_printer.h"
+#include "runtime/driver.h"
+#include "runtime/kernel.h"
+#include "runtime/nvrtc.h"
+
+namespace tc::runtime {
+
+/// Where a CUDA kernel is to run.
+struct CudaTarget {
+  std::string arch;  ///< "sm_90"
+  int device = 0;
+  bool offline = false;  ///< compiled only; the device need not exist
+};
+
+class CudaKernel : public Kernel {
+ public:
+  /// Prints, compiles and, unless offline, loads. `arguments` names what `launch` receives, in
+  /// order: every buffer of a launch is one of them or a temporary, every scalar is one of them.
+  CudaKernel(const codegen::GpuProgram& program, const std::vector<std::string>& arguments,
+             const CudaTarget& target);
+  /// The same with code compiled before, from a cache: what the texts "cuda_source" and "build_log"
+  /// and `binary()` gave then, the last two as `cubin` and `log` of `binary`.
+  CudaKernel(const codegen::GpuProgram& program, const std::vector<std::string>& arguments,
+             const CudaTarget& target, std::string source, CudaBinary binary);
+
+  void launch(const tc_host& host, void* const* pointers) const override;
+  const std::vector<char>& binary() const override { return binary_.cubin; }
+
+ private:
+  /// What one parameter of a launch is made from.
+  struct Slot {
+    enum Kind { Pointer, Temporary, Value } kind;
+    size_t index;  ///< among the arguments, or the temporaries
+  };
+  struct Launch {
+    std::string symbol;
+    std::vector<Slot> slots;
+    unsigned grid[3], block[3];
+    int64_t dynamic_shared_bytes;
+    CUfunction function = nullptr;
+  };
+
+  CudaTarget target_;
+  CudaBinary binary_;
+  std::vector<Launch> launches_;
+  std::vector<size_t> temporary_bytes_;
+  std::unique_ptr<DeviceModule> module_;
+};
+
+}  // namespace tc::runtime

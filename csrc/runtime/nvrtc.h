@@ -1,0 +1,42 @@
+// NVRTC, NVIDIA's run-time compiler, opened when first needed. It needs neither a GPU nor a driver.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tc::runtime {
+
+/// What ptxas says about one kernel.
+struct KernelResources {
+  std::string symbol;
+  int64_t registers = 0;     ///< a thread
+  int64_t spill_bytes = 0;   ///< stores and loads, a thread
+  int64_t stack_bytes = 0;   ///< local memory, a thread: arrays that did not fit registers
+  int64_t shared_bytes = 0;  ///< static, a block
+};
+
+struct CudaBinary {
+  std::vector<char> cubin;
+  std::string log;
+  std::vector<KernelResources> kernels;
+
+  /// The worst of all kernels.
+  int64_t registers() const;
+  int64_t spill_bytes() const;
+  int64_t shared_bytes() const;
+};
+
+/// Compiles a CUDA text for "sm_90" and the like. CompilationError with NVRTC's log and the lines
+/// around the first error when it rejects the text, when it does not know the architecture, and
+/// when no NVRTC is found: TC_NVRTC_PATH (a library or its directory), the packages beside our
+/// library (nvidia/cu13/lib, nvidia/cuda_nvrtc/lib) and the loader's own path are looked at.
+CudaBinary compile_cuda(const std::string& source, const std::string& arch);
+
+/// What a log says about each kernel; for code kept with its log.
+std::vector<KernelResources> parse_resources(const std::string& log);
+
+/// Whether an NVRTC is found, and where or why not.
+bool nvrtc_available(std::string* explanation = nullptr);
+
+}  // namespace tc::runtime

@@ -1,0 +1,244 @@
+"""Random well-formed programs, as text and as NumPy.
+
+A program is built from ranges outwards: every index gets an extent first, and every tensor the
+sizes that its subscripts then need, so that range inference must find exactly these ranges again.
+The reference evaluates the same tree over dense index grids, one statement at a time, in NumPy.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+REDUCTIONS = {
+    "+=!": (np.add, 0),
+    "max=!": (np.maximum, None),
+    "min=!": (np.minimum, None),
+}
+DTYPES = {"float": np.float32, "double": np.float64, "int32": np.int32}
+
+Grid = dict[str, np.ndarray]
+
+
+@dataclass
+class Node:
+    """A piece of an expression: its text, and its value over a grid of indices."""
+
+    text: str
+    value: Callable[[Grid, dict[str, np.ndarray]], np.ndarray]
+    text_indices: set[str] = field(default_factory=set)  # the indices it mentions
+    reads: bool = False  # whether it reads a tensor
+
+
+@dataclass
+class Statement:
+    target: str
+    left: list[str]
+    reduced: list[str]
+    operator: str
+    body: Node
+    where: list[str]
+
+
+@dataclass
+class Program:
+    seed: int
+    dtype: str
+    inputs: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    outputs: list[str] = field(default_factory=list)
+    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of left-hand sides
+    extents: dict[str, int] = field(default_factory=dict)
+    statements: list[Statement] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        parameters = ", ".join(
+            f"{self.dtype}({', '.join(f'{name}_{d}' for d in range(len(size)))}) {name}"
+            for name, size in self.inputs.items()
+        )
+        lines = [f"def random_{self.seed}({parameters}) -> ({', '.join(self.outputs)}) {{"]
+        for s in self.statements:
+            left = f"{s.target}({', '.join(s.left)})" if s.left else s.target
+            where = f" where {', '.join(s.where)}" if s.where else ""
+            lines.append(f"  {left} {s.operator} {s.body.text}{where}")
+        return "\n".join([*lines, "}"])
+
+    def make_inputs(self) -> list[np.ndarray]:
+        generator = np.random.default_rng(self.seed)
+        values = []
+        for size in self.inputs.values():
+            # Small integers: sums are exact in every order, so results must be equal.
+            values.append(generator.integers(-4, 5, size).astype(DTYPES[self.dtype]))
+        return values
+
+    def reference(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        tensors = dict(zip(self.inputs, inputs, strict=True))
+        for s in self.statements:
+            names = s.left + s.reduced
+            axes = np.indices([self.extents[n] for n in names], sparse=False)
+            grid = {name: axes[k] for k, name in enumerate(names)}
+            shape = tuple(self.extents[n] for n in names)
+            value = np.broadcast_to(s.body.value(grid, tensors), shape).astype(DTYPES[self.dtype])
+            if s.reduced:
+                ufunc, _ = REDUCTIONS[s.operator]
+                for _ in s.reduced:
+                    value = ufunc.reduce(value, axis=-1)
+            tensors[s.target] = value.astype(DTYPES[self.dtype])
+        return [tensors[name] for name in self.outputs]
+
+
+class Generator:
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.program = Program(seed, self.random.choice(list(DTYPES)))
+        self.counter = 0
+
+    def fresh(self, prefix: str) -> str:
+        self.counter += 1
+        return f"{prefix}{self.counter}"
+
+    def make(self) -> Program:
+        count = self.random.randint(1, 4)
+        for k in range(count):
+            self.statement(last=k == count - 1)
+        return self.program
+
+    def statement(self, last: bool) -> None:
+        r = self.random
+        left = [self.fresh("i") for _ in range(r.randint(0, 4))]
+        reduced = [self.fresh("r") for _ in range(r.choice([0, 0, 1, 1, 2, 3]))]
+        if not left and not reduced:
+            left = [self.fresh("i")]
+        for name in left:
+            self.program.extents[name] = r.choice([1, 2, 3, 5, 7, 16, 17, 33]) if len(left) < 3 \
+                else r.choice([1, 2, 3, 5, 17])
+        for name in reduced:
+            self.program.extents[name] = r.choice([1, 2, 3, 5, 8])
+        self.pinned: set[str] = set()
+        body = self.expression(left + reduced, r.randint(1, 3))
+        for name in left + reduced:
+            # Every index is read somewhere, so that the value has the program's element type.
+            if name not in body.text_indices or not body.reads:
+                body = self.combine(body, self.plain_read([name], left + reduced))
+        operator = r.choice(list(REDUCTIONS)) if reduced else "="
+        where = [
+            f"{name} in 0:{self.program.extents[name]}"
+            for name in left + reduced
+            if name not in self.pinned
+        ]
+        target = self.fresh("T")
+        self.program.statements.append(Statement(target, left, reduced, operator, body, where))
+        self.program.sizes[target] = tuple(self.program.extents[n] for n in left)
+        if last or r.random() < 0.5:
+            self.program.outputs.append(target)
+
+    # Expressions remember which indices they mention.
+    def expression(self, indices: list[str], depth: int) -> Node:
+        r = self.random
+        if depth == 0 or r.random() < 0.3:
+            return self.leaf(indices)
+        kind = r.random()
+        if kind < 0.8:
+            return self.combine(
+                self.expression(indices, depth - 1), self.expression(indices, depth - 1)
+            )
+        condition_index = r.choice(indices) if indices else None
+        a, b = self.expression(indices, depth - 1), self.expression(indices, depth - 1)
+        if condition_index is None:
+            return self.combine(a, b)
+        bound = r.randint(0, self.program.extents[condition_index])
+        node = Node(
+            f"({condition_index} < {bound} ? {a.text} : {b.text})",
+            lambda g, t: np.where(g[condition_index] < bound, a.value(g, t), b.value(g, t)),
+        )
+        node.text_indices = a.text_indices | b.text_indices | {condition_index}
+        node.reads = a.reads or b.reads
+        return node
+
+    def combine(self, a: Node, b: Node) -> Node:
+        operator, function = self.random.choice(
+            [("+", np.add), ("-", np.subtract), ("+", np.add), ("min", np.minimum),
+             ("max", np.maximum)]
+        )
+        text = f"{operator}({a.text}, {b.text})" if operator in ("min", "max") \
+            else f"({a.text} {operator} {b.text})"
+        node = Node(text, lambda g, t: function(a.value(g, t), b.value(g, t)))
+        node.text_indices = a.text_indices | b.text_indices
+        node.reads = a.reads or b.reads
+        return node
+
+    def leaf(self, indices: list[str]) -> Node:
+        r = self.random
+        if r.random() < 0.15 or not indices:
+            constant = r.randint(-3, 3)
+            literal = f"({constant})" if constant < 0 else f"{constant}"
+            return Node(literal, lambda g, t: np.asarray(constant))
+        earlier = [
+            s for s in self.program.statements
+            if all(any(self.program.extents[i] == e for i in indices)
+                   for e in self.program.sizes[s.target])
+        ]
+        if earlier and r.random() < 0.5:
+            return self.read_earlier(r.choice(earlier), indices)
+        chosen = r.sample(indices, r.randint(1, min(3, len(indices))))
+        return self.plain_read(chosen, indices)
+
+    def read_earlier(self, source: Statement, indices: list[str]) -> Node:
+        """Reads a result at indices of the same extents, in any order, perhaps one twice."""
+        subscripts = []
+        for extent in self.program.sizes[source.target]:
+            fitting = [i for i in indices if self.program.extents[i] == extent]
+            subscripts.append(self.random.choice(fitting))
+        self.pinned.update(subscripts)
+        name = source.target
+        text = f"{name}({', '.join(subscripts)})" if subscripts else name
+        node = Node(text, lambda g, t: t[name][tuple(g[i] for i in subscripts)])
+        node.text_indices = set(subscripts)
+        node.reads = True
+        return node
+
+    def plain_read(self, chosen: list[str], indices: list[str]) -> Node:
+        """Reads a new input: plain, strided, shifted and summed subscripts."""
+        r = self.random
+        texts, functions, sizes, mentioned = [], [], [], set()
+        for name in chosen:
+            factor, shift = r.choice([1, 1, 1, 2, 3]), r.choice([0, 0, 0, 1, 2])
+            other = r.choice(indices) if r.random() < 0.25 else None
+            if other == name:
+                other = None
+            highest = factor * (self.program.extents[name] - 1) + shift
+            text = name if factor == 1 else f"{factor}*{name}"
+            if other:
+                highest += self.program.extents[other] - 1
+                text += f" + {other}"
+                mentioned.add(other)
+            if shift:
+                text += f" + {shift}"
+            if factor == 1 and shift == 0 and other is None:
+                self.pinned.add(name)
+            mentioned.add(name)
+            texts.append(text)
+            sizes.append(highest + 1)
+            functions.append((name, factor, other, shift))
+
+        def subscript(g: Grid, piece: tuple) -> np.ndarray:
+            index, factor, other, shift = piece
+            value = factor * g[index] + shift
+            return value + g[other] if other else value
+
+        tensor = self.fresh("A")
+        self.program.inputs[tensor] = tuple(sizes)
+        node = Node(
+            f"{tensor}({', '.join(texts)})",
+            lambda g, t: t[tensor][tuple(subscript(g, f) for f in functions)],
+        )
+        node.text_indices = mentioned
+        node.reads = True
+        return node
+
+
+def make_program(seed: int) -> Program:
+    return Generator(seed).make()

@@ -1,0 +1,427 @@
+"""CUDA texts on the CPU: those that tests/cpp/cuda_printer_test prints from hand-built statements,
+compared with numpy in three orders of threads, and the emulator's own ability to find mistakes."""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+
+import emulator
+import numpy as np
+import pytest
+import torch
+
+ROOT = pathlib.Path(__file__).parent.parent
+DTYPES = {
+    "bool": torch.bool, "int8": torch.int8, "int16": torch.int16, "int32": torch.int32,
+    "int64": torch.int64, "uint8": torch.uint8, "uint16": torch.uint16, "uint32": torch.uint32,
+    "uint64": torch.uint64, "float16": torch.float16, "bfloat16": torch.bfloat16,
+    "float32": torch.float32, "float64": torch.float64,
+}  # fmt: skip
+
+
+def find_program():
+    """The test program: in TC_CPP_TESTS, or the newest under build/."""
+    if "TC_CPP_TESTS" in os.environ:
+        return pathlib.Path(os.environ["TC_CPP_TESTS"]) / "cuda_printer_test"
+    found = [p for p in ROOT.glob("build/**/cuda_printer_test") if p.is_file()]
+    return max(found, key=lambda p: p.stat().st_mtime, default=None)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    program = find_program()
+    if program is None or not program.exists():
+        pytest.skip("cuda_printer_test is not built: configure with -DTC_BUILD_TESTS=ON")
+    directory = tmp_path_factory.mktemp("cuda")
+    run = subprocess.run([program, directory], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return directory
+
+
+class Case:
+    """A printed program: runs its launches over named tensors."""
+
+    def __init__(self, directory, name):
+        self.module = emulator.compile((directory / f"{name}.cu").read_text())
+        self.description = json.loads((directory / f"{name}.json").read_text())
+        self.launches = {x["kernel"]: x for x in self.description["launches"]}
+
+    def zeros(self, kernel):
+        """A tensor for every buffer the launch writes."""
+        return {a["name"]: torch.zeros(a["elements"], dtype=DTYPES[a["type"]])
+                for a in self.launches[kernel]["args"] if a["written"]}  # fmt: skip
+
+    def run(self, kernel, tensors, order, sanitize=False):
+        launch = self.launches[kernel]
+        args = []
+        for a in launch["args"]:
+            tensor = tensors[a["name"]]
+            assert tensor.numel() >= a["elements"] and tensor.dtype == DTYPES[a["type"]]
+            args.append(tensor)
+        for s in launch["scalars"]:
+            value = torch.tensor(tensors[s["name"]], dtype=DTYPES[s["type"]])
+            args.append(value.numpy()[()])
+        self.module.launch(kernel, launch["grid"], launch["block"], args, launch["shared_bytes"],
+                           order, sanitize=sanitize)  # fmt: skip
+
+
+@pytest.fixture(params=emulator.ORDERS)
+def order(request):
+    return request.param
+
+
+def uniform(*shape, seed=0, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.rand(*shape, generator=generator, dtype=torch.float64) * 2 - 1).to(dtype)
+
+
+def same(actual, expected):
+    torch.testing.assert_close(actual, expected.reshape(actual.shape), rtol=0, atol=0,
+                               equal_nan=True)  # fmt: skip
+
+
+def test_add(cases, order):
+    case = Case(cases, "add")
+    t = {**case.zeros("tc_add"), "A": uniform(1000), "B": uniform(1000, seed=1), "alpha": 0.75}
+    case.run("tc_add", t, order)
+    same(t["C"], t["A"] + 0.75 * t["B"])
+
+
+@pytest.mark.parametrize("name", ["matmul", "matmul_wide", "matmul_dynamic"])
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_matmul(cases, order, name, sanitize):
+    case = Case(cases, name)
+    a, b = uniform(48, 40), uniform(40, 32, seed=1)
+    t = {**case.zeros(f"tc_{name}"), "A": a, "B": b}
+    case.run(f"tc_{name}", t, order, sanitize)
+    torch.testing.assert_close(t["C"].reshape(48, 32), a @ b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name, outputs", [("reduce_tree", 3), ("reduce_warp", 6)])
+def test_reduction(cases, order, name, outputs):
+    case = Case(cases, name)
+    t = {**case.zeros(f"tc_{name}"), "A": uniform(768)}
+    case.run(f"tc_{name}", t, order)
+    size = 256 if name == "reduce_tree" else 32
+    expected = t["A"][: outputs * size].reshape(outputs, size).sum(1)
+    torch.testing.assert_close(t["S"], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["matmul_without_barriers", "reduce_without_barriers"])
+def test_missing_barriers_are_found(cases, name):
+    """A test of the test. One order may happen to be right, which is why there are three."""
+    case = Case(cases, name)
+    right = []
+    for order in emulator.ORDERS:
+        t = {**case.zeros(f"tc_{name}"), "A": uniform(1920), "B": uniform(1280, seed=1)}
+        case.run(f"tc_{name}", t, order)
+        if name.startswith("matmul"):
+            expected, output = t["A"].reshape(48, 40) @ t["B"].reshape(40, 32), t["C"]
+        else:
+            expected, output = t["A"][:768].reshape(3, 256).sum(1), t["S"]
+        right.append(torch.allclose(output, expected.reshape(-1), rtol=1e-4, atol=1e-4))
+    assert right.count(True) <= 1, dict(zip(emulator.ORDERS, right))
+
+
+def values(dtype, count, seed=0):
+    """Small values, where every type computes exactly what numpy's does, and a NaN in floats."""
+    generator = torch.Generator().manual_seed(seed)
+    if dtype == torch.bool:
+        return torch.randint(0, 2, (count,), generator=generator).bool()
+    low = 0 if dtype in (torch.uint8, torch.uint16, torch.uint32, torch.uint64) else -100
+    result = torch.randint(low, 100, (count,), generator=generator)
+    if dtype.is_floating_point:
+        result = (result * 1.125).to(dtype)
+        result[seed] = math.nan
+        return result
+    return result.to(dtype)
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_types(cases, order, name):
+    case, dtype, kernel = Case(cases, "types"), DTYPES[name], f"tc_types_{name}"
+    a, b = values(dtype, 64), values(dtype, 64, seed=1)
+    t = {**case.zeros(kernel), "A": a, "B": b}
+    case.run(kernel, t, order)
+    # torch has no arithmetic on the wider unsigned types; theirs is that of int64, cut off.
+    wide = torch.int64 if name in ("uint16", "uint32", "uint64") else dtype
+    a, b = a.to(wide), b.to(wide)
+    expected = a ^ b if dtype == torch.bool else (a + b) * a - b
+    same(t["C"][:64], expected.to(dtype))
+    same(t["C"][64:128], torch.minimum(a, b).to(dtype))
+    same(t["C"][128:], torch.maximum(a, b).to(dtype))
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_casts(cases, name):
+    case, dtype = Case(cases, "casts"), DTYPES[name]
+    # Within the range of every type, since beyond it the result is undefined for floats.
+    a = torch.tensor([0, 1, 2, 3, 5, 7, 10, 31, 63, 64, 100, 101, 113, 120, 126, 127])
+    a = (a + 0.25 if dtype.is_floating_point else a).to(dtype)
+    if dtype == torch.float64:
+        a[0], a[1] = 0.1, 1 / 3
+    t = {**case.zeros(f"tc_casts_{name}"), "A": a}
+    case.run(f"tc_casts_{name}", t, "shuffled")
+    for target, to in DTYPES.items():
+        same(t[target], a.to(to))
+
+
+def test_half_conversions(cases):
+    """All 65536 half values, and floats that round to each of them."""
+    text = (cases / "casts.cu").read_text()
+    text = text[: text.index('extern "C"')] + """
+extern "C" __global__ void f(const tc::half* h, const tc::bfloat16* b, const float* x, float* hf,
+                             float* bf, tc::half* xh, tc::bfloat16* xb) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  hf[i] = tc::to_float(h[i]); bf[i] = tc::to_float(b[i]);
+  xh[i] = tc::to_half(x[i]); xb[i] = tc::to_bfloat16(x[i]);
+}"""
+    h = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.float16)
+    b = h.view(torch.bfloat16)
+    noise = uniform(65536, dtype=torch.float32) * 1e-3 + 1
+    for x in (h.float(), h.float() * noise, b.float() * noise, (h.float() + h.roll(-1).float()) / 2):
+        hf, bf = torch.zeros(65536), torch.zeros(65536)
+        xh, xb = torch.zeros_like(h), torch.zeros_like(b)
+        emulator.compile(text).launch("f", 256, 256, [h, b, x, hf, bf, xh, xb])
+        same(hf, h.float())
+        same(bf, b.float())
+        same(xh, x.half())
+        same(xb, x.bfloat16())
+
+
+@pytest.mark.parametrize("name", ["int8", "int32", "int64", "uint32"])
+def test_division(cases, name):
+    case, dtype = Case(cases, "division"), np.dtype(name)
+    grid = np.arange(16) if dtype.kind == "u" else np.arange(-8, 8)
+    a, b = (x.reshape(-1).astype(dtype) for x in np.meshgrid(grid * 3 + 1, grid))
+    if dtype.kind == "i":
+        a[0], b[0] = np.iinfo(dtype).min, -1  # wraps
+    t = {**case.zeros(f"tc_division_{name}"), "A": torch.from_numpy(a), "B": torch.from_numpy(b)}
+    case.run(f"tc_division_{name}", t, "shuffled")
+
+    def euclidean(x, y):
+        """The remainder is in [0, |y|); by zero both are zero."""
+        return (0, 0) if y == 0 else ((x - x % abs(y)) // y, x % abs(y))
+
+    def truncated(x, y):
+        q = 0 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+        return q, 0 if y == 0 else x - q * y
+
+    odd = 3 if dtype.kind == "u" else -3
+    rows = [[] for _ in range(10)]
+    for x, y in zip(a.tolist(), b.tolist()):
+        pairs = [euclidean(x, y), truncated(x, y), euclidean(x, 8), euclidean(x, 7),
+                 euclidean(x, odd)]  # fmt: skip
+        for row, value in zip(rows, [v for pair in pairs for v in pair]):
+            row.append(value % 2**64)
+    expected = np.array(rows, dtype=np.uint64).astype(dtype)
+    np.testing.assert_array_equal(t["C"].numpy().reshape(10, 256), expected)
+
+
+def test_division_of_indices_is_plain(cases):
+    case = Case(cases, "division")
+    t = case.zeros("tc_division_indices")
+    case.run("tc_division_indices", t, "reverse")
+    same(t["C"], torch.tensor([sum((i * 3 + k) // 5 % 7 for k in range(3)) for i in range(64)],
+                              dtype=torch.int32))  # fmt: skip
+    text = (cases / "division.cu").read_text()
+    assert "(tx * 3 + k) / 5 % 7" in text
+
+
+def test_control(cases, order):
+    case = Case(cases, "control")
+    a = uniform(64)
+    a[5] = math.nan
+    t = {**case.zeros("tc_control"), "A": a}
+    case.run("tc_control", t, order, sanitize=order == "forward")
+    i = torch.arange(64)
+    before, after, four = a.roll(1), a.roll(-1), a.roll(4)
+    quarter = torch.tensor(0.25)
+    expected = [
+        2 * a + (2 * a + 1) * 3,
+        torch.where(i < 8, 1.0, torch.where(i < 16, 2.0, torch.where(i < 32, 3.0, 4.0))),
+        torch.where(i >= 1, before + before, a),
+        torch.where(i < 63, after, a),
+        torch.where(((i > 3) & (four > 0)) | (i == 2) | ~(i < 60), 5.0, 6.0),
+        torch.minimum(a, quarter),
+        torch.maximum(quarter, a),
+        (i + 1).float(),
+    ]
+    same(t["C"].reshape(8, 64), torch.stack(expected))
+
+
+def test_literals_and_names(cases):
+    case = Case(cases, "control")
+    t = case.zeros("tc_literals")
+    case.run("tc_literals", t, "forward")
+    inf, nan = math.inf, math.nan
+    same(t["f"], torch.tensor([0.1, 1e-45, 3.4028234663852886e38, inf, -inf, nan, -0.0]))
+    assert math.copysign(1, t["f"][6].item()) == -1
+    same(t["d"], torch.tensor([0.1, 5e-324, 3, -inf, nan], dtype=torch.float64))
+    assert t["i"].tolist() == [-(2**31), -7, 7]
+    assert t["l"].tolist() == [-(2**63), 2**63 - 1, 2**40]
+    assert t["u"].numpy()[0] == 2**64 - 1
+    same(t["h"], torch.tensor([0.333251953125, -inf, 65504], dtype=torch.float16))
+
+    names = ["a_b", "threadIdx", "tx", "expf", "__x"]
+    t = {**case.zeros("tc_names"), **{n: uniform(32, seed=k) for k, n in enumerate(names)}}
+    case.run("tc_names", t, "shuffled")
+    expected = t["a_b"] + t["threadIdx"] + t["tx"] + t["expf"].exp() + t["__x"]
+    torch.testing.assert_close(t["a.b"], expected)
+
+
+# What a builtin is where torch has no function of its name or another meaning.
+BUILTINS = {
+    "cbrt": lambda x: x.sign() * x.abs() ** (1 / 3),
+    "exp10": lambda x: 10**x,
+    "fabs": torch.abs,
+    "fdim": lambda x, y: (x - y).clamp(min=0),
+    "fma": lambda x, y, z: x * y + z,
+    "isinf": lambda x: x.isinf().to(x.dtype),
+    "isnan": lambda x: x.isnan().to(x.dtype),
+    "remainder": lambda x, y: x - y * (x / y).round(),
+    "rint": torch.round,
+    "round": lambda x: x.sign() * (x.abs() + 0.5).floor(),
+    "tgamma": lambda x: x.lgamma().exp(),
+}
+DOMAINS = {"acosh": (1, 3), "lgamma": (0.5, 4), "tgamma": (0.5, 4), "rsqrt": (0.1, 4),
+           "sqrt": (0, 4), "pow": (0.1, 3), "log": (0.1, 4), "log10": (0.1, 4),
+           "log2": (0.1, 4), "log1p": (-0.5, 4), "atanh": (-0.9, 0.9), "asin": (-1, 1),
+           "acos": (-1, 1)}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "float16"])
+def test_math(cases, name):
+    case, dtype, kernel = Case(cases, "math"), DTYPES[name], f"tc_math_{name}"
+    functions = case.description["builtins"]
+    x = uniform(len(functions), 3, 32, dtype=torch.float64)
+    for k, function in enumerate(functions):
+        low, high = DOMAINS.get(function, (-3, 3))
+        x[k] = (low + high) / 2 + x[k] * (high - low) / 2
+        if function in ("isnan", "isinf"):
+            x[k, 0, :3] = torch.tensor([math.nan, math.inf, -math.inf])
+        if function in ("fmin", "fmax"):  # they ignore NaN
+            x[k, 0, 0] = x[k, 1, 1] = math.nan
+    x = x.to(dtype)
+    t = {**case.zeros(kernel), "X": x}
+    case.run(kernel, t, "shuffled")
+    actual = t["C"].reshape(len(functions), 32)
+    tolerance = {"float32": 2e-6, "float64": 1e-12, "float16": 2e-3}[name]
+    for k, function in enumerate(functions):
+        reference = BUILTINS.get(function) or getattr(torch, function, None)
+        arity = {"atan2": 2, "copysign": 2, "fdim": 2, "fma": 3, "fmax": 2, "fmin": 2, "fmod": 2,
+                 "hypot": 2, "pow": 2, "remainder": 2}.get(function, 1)  # fmt: skip
+        assert reference is not None, f"no reference for the builtin {function}"
+        expected = reference(*x[k, :arity].double())
+        torch.testing.assert_close(actual[k].double(), expected, rtol=tolerance, atol=tolerance,
+                                   equal_nan=True, msg=lambda m, f=function: f"{f}: {m}")  # fmt: skip
+
+
+def test_intrinsics(cases):
+    case = Case(cases, "intrinsics")
+    a = torch.cat([torch.tensor([0, 1, -1, 7, -(2**31), 2**31 - 1]),
+                   torch.randint(-1000, 1000, (58,))]).to(torch.int32)  # fmt: skip
+    x = uniform(64) * 20
+    x[:4] = torch.tensor([0.5, 1.5, -2.5, math.nan])
+    u = torch.arange(0, 256, 4).to(torch.uint8)
+    t = {**case.zeros("tc_intrinsics"), "A": a, "X": x, "U": u}
+    case.run("tc_intrinsics", t, "shuffled")
+    n = a.numpy().astype(np.int64)
+    by = np.arange(64) % 9 - 4
+
+    def trailing(v, width):
+        return min((v & -v).bit_length() - 1, width) if v else width
+
+    bits = [int(v) & 0xFFFFFFFF for v in n]
+    expected = np.array([
+        n & 7, n | 7, n ^ 7, ~n, n << 3, n >> 3, np.where(by >= 0, n << np.abs(by), n >> np.abs(by)),
+        np.abs(n), np.abs(n - 7), [bin(v).count("1") for v in bits],
+        [32 - v.bit_length() for v in bits], [trailing(v, 32) for v in bits],
+        [trailing(int(v), 8) for v in u], x.numpy().view(np.int32), n, np.abs(n),
+    ]).astype(np.int32)  # fmt: skip
+    np.testing.assert_array_equal(t["I"].numpy().reshape(16, 64), expected)
+    three = torch.tensor(3.0)
+    same(t["F"].reshape(8, 64), torch.stack([
+        x + 3, x * 3, x / 3, torch.maximum(x, three), x.round(), x.abs(), a.view(torch.float32),
+        x - 3 * (x / 3).floor()]))  # fmt: skip
+    v = u.numpy().astype(np.int64)
+    np.testing.assert_array_equal(t["B"].numpy().reshape(4, 64), np.array([
+        np.minimum(v + 200, 255), (v + 200) // 2, 255 - v, v << 3]).astype(np.uint8))  # fmt: skip
+
+
+def test_chain_of_launches(cases, order):
+    case = Case(cases, "chain")
+    t = {"A": uniform(100), "T": torch.full((100,), math.nan), "C": torch.zeros(100), "n": 3,
+         "h": 0.5}  # fmt: skip
+    case.run("tc_chain_0", t, order)
+    case.run("tc_chain_1", t, order)
+    same(t["C"], t["A"] * t["A"] + 0.5 + 3)
+
+
+# ---- the emulator itself
+
+MISTAKES = """
+extern "C" __global__ void some_threads(float* a) {
+  if (threadIdx.x < 3) __syncthreads();
+}
+extern "C" __global__ void two_barriers(float* a) {
+  if (threadIdx.x < 3) {
+    __syncthreads();
+  } else {
+    __syncthreads();
+  }
+}
+extern "C" __global__ void half_a_warp(float* a) {
+  if (threadIdx.x < 16) {
+    a[threadIdx.x] = __shfl_xor_sync(0xffffffffu, a[threadIdx.x], 1);
+  } else {
+    __syncthreads();
+  }
+}
+extern "C" __global__ void outside(float* a) { a[threadIdx.x + 1] = 1; }
+extern "C" __global__ void outside_shared(float* a) {
+  __shared__ float s[64];
+  s[threadIdx.x] = 1;
+  __syncthreads();
+  a[threadIdx.x] = s[threadIdx.x + 1];
+}
+extern "C" __global__ void trap(float* a) { if (threadIdx.x == 5) __trap(); }
+extern "C" __global__ void uninitialized(float* a) {
+  __shared__ float s[64];
+  a[threadIdx.x] = s[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("kernel, message", [
+    ("some_threads", "barrier divergence: 3 of 64 threads wait at line 3, the others have ended"),
+    ("two_barriers", r"barrier divergence: thread \(0, 0, 0\) waits at line 7, .* at line 9"),
+    ("half_a_warp", "deadlock|barrier divergence"),
+    ("outside", "stores beside its array argument 0"),
+    ("trap", r"__trap\(\) at line \d+ by thread \(5, 0, 0\) in block"),
+])  # fmt: skip
+def test_mistakes_are_found(order, kernel, message):
+    with pytest.raises(emulator.EmulatorError, match=message):
+        emulator.compile(MISTAKES).launch(kernel, 1, 64, [np.zeros(64, np.float32)], order=order)
+
+
+@pytest.mark.parametrize("kernel", ["outside", "outside_shared"])
+def test_sanitizer_finds(kernel):
+    with pytest.raises(emulator.EmulatorError, match="buffer-overflow"):
+        emulator.compile(MISTAKES).launch(kernel, 1, 64, [np.zeros(64, np.float32)], sanitize=True)
+
+
+def test_shared_memory_starts_as_nan():
+    a = np.zeros(64, np.float32)
+    emulator.compile(MISTAKES).launch("uninitialized", 1, 64, [a])
+    assert np.isnan(a).all()
+
+
+def test_text_that_is_no_cuda():
+    with pytest.raises(emulator.EmulatorError, match="rejects"):
+        emulator.compile('extern "C" __global__ void f(float* a) { a[0] = b; }').launch(
+            "f", 1, 1, [np.zeros(1, np.float32)])  # fmt: skip
+    with pytest.raises(emulator.EmulatorError, match="no __global__"):
+        emulator.compile("int x;")

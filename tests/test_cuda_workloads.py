@@ -1,0 +1,94 @@
+"""Every text of the papers for CUDA, without a GPU.
+
+The printed text is compiled by NVRTC for two architectures, where no kernel may spill registers,
+and run on the CPU under the emulator with its threads in different orders.
+"""
+
+from __future__ import annotations
+
+import json
+
+import emulator
+import numpy as np
+import pytest
+import torch
+from workloads import WORKLOADS, Workload
+
+import tensor_comprehensions as tc
+
+by_name = pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.name)
+OPTIONS = {
+    "automatic": None,
+    "few threads": tc.MappingOptions("naive").tile(4, 8, 16).mapToThreads(4, 2).mapToBlocks(3),
+}
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+def tensor(value: object, argument: str, executor: tc.Executor) -> torch.Tensor:
+    return value if isinstance(value, torch.Tensor) else torch.tensor(value)
+
+
+def emulate(
+    executor: tc.Executor, workload: Workload, inputs: tuple, wanted: tuple, order: str
+) -> None:
+    """Runs all launches of a kernel on CPU arrays and compares every output."""
+    plan = json.loads(executor.text("launches"))
+    names = executor.input_names
+    memory: dict[str, object] = {}
+    for name, value, dtype in zip(names, inputs, executor.input_dtypes, strict=True):
+        if isinstance(value, torch.Tensor) and value.dim() > 0:
+            memory[name] = value.contiguous()
+        else:
+            memory[name] = np.asarray(value, dtype=np.dtype(str(dtype).removeprefix("torch.")))
+    torch.manual_seed(1)
+    initial = workload.initial() if workload.initial else ()
+    outputs = [w.new_full(w.shape, -7) for w in wanted]
+    for output, start in zip(outputs, initial, strict=False):
+        output.copy_(start)
+    memory.update(zip(executor.output_names, outputs, strict=True))
+    for temporary in plan["temporaries"]:
+        memory[temporary["name"]] = np.full(
+            temporary["elements"] * temporary["bytes"], 0xFF, np.uint8
+        )
+    module = emulator.Module(executor.cuda_source)
+    for launch in plan["launches"]:
+        module.launch(
+            launch["symbol"],
+            launch["grid"],
+            launch["block"],
+            [memory[name] for name in launch["arguments"]],
+            order=order,
+        )
+    for name, output, w in zip(executor.output_names, outputs, wanted, strict=True):
+        torch.testing.assert_close(output, w, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def compile_for(workload: Workload, inputs: tuple, options: object, arch: str) -> tc.Executor:
+    return tc.compile(workload.text, workload.entry, options, *inputs, target=f"cuda:{arch}")
+
+
+@by_name
+@pytest.mark.parametrize("options", OPTIONS)
+def test_emulated(workload: Workload, options: str) -> None:
+    inputs = workload.inputs()
+    if workload.initial is None:
+        wanted = workload.reference(*inputs)
+    else:
+        torch.manual_seed(1)
+        wanted = workload.reference(*inputs, *workload.initial())
+    executor = compile_for(workload, inputs, OPTIONS[options], "sm_90")
+    for order in ("forward", "shuffled"):
+        emulate(executor, workload, inputs, wanted, order)
+
+
+@by_name
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_no_spills(workload: Workload, arch: str) -> None:
+    executor = compile_for(workload, workload.inputs(), None, arch)
+    assert executor.number("spill_bytes") == 0
+    assert 0 < executor.number("registers") <= 255
+    assert len(executor.binary) > 0

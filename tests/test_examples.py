@@ -1,0 +1,126 @@
+"""The examples run, give back all their memory, and the texts of ops/ agree with PyTorch."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+
+
+def package() -> Path:
+    spec = find_spec("tensor_comprehensions")
+    assert spec and spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0])
+
+
+# ---- C and C++
+
+
+def build(source: Path, target: Path) -> None:
+    c = source.suffix == ".c"
+    command = ["gcc", "-std=c11"] if c else ["g++", "-std=c++17"]
+    command += ["-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address", str(source)]
+    command += ["-I", str(package() / "include"), "-L", str(package() / "lib")]
+    command += ["-ltensor_comprehensions", f"-Wl,-rpath,{package() / 'lib'}"]
+    command += ["-lm", "-o", str(target)]
+    subprocess.run(command, check=True)
+
+
+def run_checked(program: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {
+        "ASAN_OPTIONS": "detect_leaks=1",
+        "LSAN_OPTIONS": f"suppressions={ROOT / 'tests' / 'lsan.supp'}:print_suppressions=0",
+    }
+    return subprocess.run([program], env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", ["matmul.c", "convolution.cpp"])
+def test_compiled_example(name, tmp_path):
+    build(EXAMPLES / name, tmp_path / "example")
+    done = run_checked(tmp_path / "example")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "largest difference" in done.stdout
+    assert "Sanitizer" not in done.stderr
+
+
+def test_a_leak_would_be_seen(tmp_path):
+    """Guards the test above: a module that is not freed is reported, despite the suppressions."""
+    leaking = tmp_path / "leak.c"
+    leaking.write_text("""
+        #include <tc/tc.h>
+        int main(void) {
+          tc_module* module = 0;
+          tc_module_parse("def f(float(N) A) -> (B) { B(i) = A(i) }", &module);
+          module = 0;
+          return 0;
+        }
+    """)
+    build(leaking, tmp_path / "leak")
+    done = run_checked(tmp_path / "leak")
+    assert done.returncode != 0 and "LeakSanitizer" in done.stderr
+
+
+# ---- Python
+
+
+@pytest.mark.slow
+def test_digits(tmp_path):
+    command = [sys.executable, str(EXAMPLES / "digits.py"), "--output", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "digits.png").stat().st_size > 10_000
+
+
+def test_readme():
+    """Its Python blocks, one after the other, as a reader would paste them."""
+    blocks = (ROOT / "README.md").read_text().split("```python\n")[1:]
+    assert blocks
+    program = "".join(block.partition("```")[0] for block in blocks)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, program + done.stderr
+
+
+# ---- ops/
+
+
+def pooled(x):
+    return F.max_pool2d(x, 2)
+
+
+# name, PyTorch's function, the sizes of the arguments
+OPERATORS = [
+    ("convolution", F.conv2d, [(2, 3, 7, 9), (5, 3, 3, 2), (5,)]),
+    ("convolution", F.conv2d, [(1, 1, 3, 3), (1, 1, 3, 3), (1,)]),
+    ("linear", F.linear, [(7, 13), (5, 13), (5,)]),
+    ("linear", F.linear, [(1, 1), (1, 1), (1,)]),
+    ("relu", F.relu, [(5, 19)]),
+    ("max_pooling", pooled, [(2, 3, 6, 8)]),
+    ("max_pooling", pooled, [(2, 3, 7, 5)]),
+]
+
+
+@pytest.mark.parametrize(("name", "reference", "sizes"), OPERATORS)
+def test_operator_and_its_gradients(name, reference, sizes):
+    import tensor_comprehensions as tc
+
+    generator = torch.Generator().manual_seed(0)
+    # Few distinct values: maxima are shared, and zeros are exact.
+    inputs = [torch.randint(-2, 3, s, generator=generator).float() for s in sizes]
+    definitions = tc.define((ROOT / "ops" / f"{name}.tc").read_text())
+    function = tc.make_autograd(getattr(definitions, name), getattr(definitions, f"{name}_grad"))
+    results = []
+    for f in (function, reference):
+        leaves = [x.clone().requires_grad_() for x in inputs]
+        output = f(*leaves)
+        weights = torch.arange(output.numel(), dtype=torch.float32).view_as(output) % 7 - 3
+        gradients = torch.autograd.grad(output, leaves, weights)
+        results.append((output.detach(), *gradients))
+    for actual, expected in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected)

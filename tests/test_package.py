@@ -1,0 +1,90 @@
+"""A wheel, installed into an empty virtual environment without any compiler, works.
+
+TC_WHEEL names a wheel that is built already; without it the test builds one.
+"""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+HIDDEN = ["g++", "gcc", "c++", "cc", "clang", "clang++", "ld", "as", "nvcc", "cmake", "ninja"]
+
+PROGRAM = f"""
+import shutil
+for tool in {HIDDEN!r}:
+    assert shutil.which(tool) is None, tool
+
+import torch
+import tensor_comprehensions as tc
+
+T = tc.define('''
+def matmul(float(M, K) A, float(K, N) B) -> (C) {{
+    C(m, n) +=! A(m, k) * B(k, n)
+}}
+''')
+A, B = torch.randn(37, 64), torch.randn(64, 50)
+torch.testing.assert_close(T.matmul(A, B), A @ B)
+torch.testing.assert_close(torch.ops.tc.matmul(A, B), A @ B)
+print("from", tc.__file__)
+"""
+
+
+def run(*command: object, **options) -> str:
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    if "TC_WHEEL" in os.environ:
+        return Path(os.environ["TC_WHEEL"]).resolve()
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps"]
+    run(*pip, "-w", folder, ROOT)
+    return next(folder.glob("*.whl"))
+
+
+def test_the_wheel_holds_what_it_should(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = "tensor_comprehensions"
+    for name in ("__init__.py", "lib/libtensor_comprehensions.so", "include/tc/tc.h"):
+        assert f"{package}/{name}" in names
+    assert f"{package}/include/tc/tc.hpp" in names
+    assert sum(name.startswith(f"{package}/_torch.") for name in names) == 1
+    shipped = {Path(name).name for name in names if name.startswith(f"{package}/ops/")}
+    assert shipped == {path.name for path in (ROOT / "ops").glob("*.tc")}
+    assert not [name for name in names if "halide" in name.lower() or "/csrc/" in name]
+
+
+def test_metadata(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        metadata = archive.read(name).decode()
+    release = ".".join(torch.__version__.split(".")[:2])
+    assert "Name: tensor-comprehensions\n" in metadata
+    assert f"Requires-Dist: torch=={release}.*\n" in metadata
+    assert "Requires-Dist: halide==21.*\n" in metadata
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_wheel_works_without_a_compiler(wheel, tmp_path):
+    environment = tmp_path / "environment"
+    run(sys.executable, "-m", "venv", environment)
+    python = environment / "bin" / "python"
+    # torch by its exact version first: the wheel alone would accept a build for another device.
+    run(python, "-m", "pip", "install", "-q", f"torch=={torch.__version__}")
+    run(python, "-m", "pip", "install", "-q", wheel)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    # -I: neither this checkout nor PYTHONPATH is looked at.
+    bare = {"PATH": str(empty), "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    output = run(python, "-I", "-c", PROGRAM, env=bare, cwd=empty)
+    assert str(environment) in output
