@@ -109,11 +109,10 @@ dist/.wheel: $(VENV)/.installed $(PYTHON_SOURCES) $(OPS) README.md
 
 asan: $(VENV)/.torch
 	@cmake -S csrc -B build/asan -G Ninja -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python \
-	  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTC_SANITIZE=address,undefined \
+	  -DCMAKE_BUILD_TYPE=Debug -DTC_SANITIZE=address,undefined \
 	  -DTC_BUILD_TORCH=OFF -DTC_BUILD_TESTS=ON >/dev/null
 	@cmake --build build/asan
-	@export LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0; \
-	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1; \
+	@export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1; \
 	flags="-g -fsanitize=address,undefined -I csrc/include -L build/asan -Wl,-rpath,build/asan"; \
 	gcc -std=c11 examples/matmul.c $$flags -ltensor_comprehensions -lm -o build/asan/matmul; \
 	g++ -std=c++17 examples/convolution.cpp $$flags -ltensor_comprehensions \

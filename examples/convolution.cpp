@@ -1,8 +1,9 @@
-// A convolution from C++: errors are exceptions, and what is owned is given back by itself.
-//
-//   package=$(python -c "import tensor_comprehensions as t; print(t.__path__[0])")
-//   c++ -std=c++17 examples/convolution.cpp -I $package/include -L $package/lib \
-//       -ltensor_comprehensions -Wl,-rpath,$package/lib -o convolution && ./convolution
+/* A convolution from C++: errors are exceptions, and what is owned is given back by itself.
+ *
+ *   package=$(python -c "import tensor_comprehensions as t; print(t.__path__[0])")
+ *   c++ -std=c++17 examples/convolution.cpp -I $package/include -L $package/lib \
+ *       -ltensor_comprehensions -Wl,-rpath,$package/lib -o convolution && ./convolution
+ */
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -34,10 +34,7 @@ def build(source: Path, target: Path) -> None:
 
 
 def run_checked(program: Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {
-        "ASAN_OPTIONS": "detect_leaks=1",
-        "LSAN_OPTIONS": f"suppressions={ROOT / 'tests' / 'lsan.supp'}:print_suppressions=0",
-    }
+    environment = os.environ | {"ASAN_OPTIONS": "detect_leaks=1"}
     return subprocess.run([program], env=environment, capture_output=True, text=True)
 
 
@@ -51,14 +48,15 @@ def test_compiled_example(name, tmp_path):
 
 
 def test_a_leak_would_be_seen(tmp_path):
-    """Guards the test above: a module that is not freed is reported, despite the suppressions."""
+    """Guards the test above: modules that are not freed are reported."""
     leaking = tmp_path / "leak.c"
+    # Several, since a forgotten copy of the last pointer on the stack counts as a use of it.
     leaking.write_text("""
         #include <tc/tc.h>
         int main(void) {
           tc_module* module = 0;
-          tc_module_parse("def f(float(N) A) -> (B) { B(i) = A(i) }", &module);
-          module = 0;
+          for (int i = 0; i < 10; ++i)
+            tc_module_parse("def f(float(N) A) -> (B) { B(i) = A(i) }", &module);
           return 0;
         }
     """)

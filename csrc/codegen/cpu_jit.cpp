@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "codegen/cpu_math.h"
+#include "codegen/guarded_loads.h"
 #include "codegen/vector_loops.h"
 #include "ir/loops.h"
 
@@ -166,7 +167,7 @@ Stmt lower(Stmt stmt) {
   stmt = simplify(stmt);
   // After simplify, whose rules assume that floats are numbers; strict forms are left alone.
   stmt = lower_math(stmt);
-  stmt = vectorize_loops(stmt, {});
+  stmt = predicate_guarded_loads(vectorize_loops(stmt, {}));
   stmt = unroll_loops(stmt);
   stmt = simplify(stmt);
   stmt = rewrite_interleavings(stmt);

@@ -26,9 +26,9 @@ bool starts_with(const std::string& text, const std::string& prefix) {
 
 /// Int(32) constant of a size or specialised scalar.
 Expr size_constant(const std::string& name, int64_t value) {
-  TC_INTERNAL_CHECK(value >= std::numeric_limits<int32_t>::min() &&
-                        value <= std::numeric_limits<int32_t>::max(),
-                    name, " = ", value, " does not fit a 32-bit index");
+  TC_INTERNAL_CHECK(
+      value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max(),
+      name, " = ", value, " does not fit a 32-bit index");
   return Halide::Internal::make_const(Halide::Int(32), value);
 }
 
@@ -40,27 +40,37 @@ std::string type_name(Type type) {
 
 const char* role_name(TensorRole role) {
   switch (role) {
-    case TensorRole::Input: return "input";
-    case TensorRole::Output: return "output";
-    case TensorRole::InOut: return "inout";
-    case TensorRole::Temporary: return "temporary";
+    case TensorRole::Input:
+      return "input";
+    case TensorRole::Output:
+      return "output";
+    case TensorRole::InOut:
+      return "inout";
+    case TensorRole::Temporary:
+      return "temporary";
   }
   return "";
 }
 
 const char* operator_name(Reduction reduction) {
   switch (reduction) {
-    case Reduction::None: return "=";
-    case Reduction::Sum: return "+=";
-    case Reduction::Product: return "*=";
-    case Reduction::Min: return "min=";
-    case Reduction::Max: return "max=";
+    case Reduction::None:
+      return "=";
+    case Reduction::Sum:
+      return "+=";
+    case Reduction::Product:
+      return "*=";
+    case Reduction::Min:
+      return "min=";
+    case Reduction::Max:
+      return "max=";
   }
   return "";
 }
 
-/// Replaces reads and builtins by variables named as a user would write the call, A(i, j), so that
-/// Halide's printer leaves out their types.
+std::string plain(const Expr& e);
+
+/// Prints reads and builtins as a user would write the call: A(i, j).
 class PlainCalls : public IRMutator {
   using IRMutator::visit;
   Expr visit(const Call* op) override {
@@ -68,27 +78,43 @@ class PlainCalls : public IRMutator {
     bool builtin = name.empty();
     if (builtin) name = math_name(op);
     if (name.empty()) return IRMutator::visit(op);
-    std::ostringstream text;
-    text << name;
-    if (builtin || !op->args.empty()) {
-      text << "(";
-      for (size_t i = 0; i < op->args.size(); ++i) text << (i ? ", " : "") << mutate(op->args[i]);
-      text << ")";
+    std::string arguments;
+    for (const Expr& argument : op->args) {
+      arguments += (arguments.empty() ? "" : ", ") + plain(argument);
     }
-    return Halide::Internal::Variable::make(op->type, text.str());
+    if (builtin || !op->args.empty()) name += "(" + arguments + ")";
+    return Halide::Internal::Variable::make(op->type, name);
   }
 };
 
-void print_list(std::ostream& out, const std::vector<Expr>& list) {
-  out << "(";
-  for (size_t i = 0; i < list.size(); ++i) {
-    out << (i ? ", " : "");
-    if (list[i].defined()) {
-      out << PlainCalls().mutate(list[i]);
-    } else {
-      out << "?";
+std::string plain(const Expr& e) {
+  if (!e.defined()) return "?";
+  std::ostringstream out;
+  out << PlainCalls().mutate(e);
+  std::string text = out.str();
+  // Halide writes the type of everything that is no int in front of it, in parentheses.
+  for (const char* prefix : {"(uint", "(int", "(float", "(bfloat"}) {
+    for (size_t at = 0; (at = text.find(prefix, at)) != std::string::npos;) {
+      size_t end = text.find_first_not_of("0123456789", at + std::string(prefix).size());
+      bool is_type = end != std::string::npos && text[end] == ')';
+      if (is_type) {
+        text.erase(at, end + 1 - at);
+      } else {
+        ++at;
+      }
     }
   }
+  bool wrapped = text.size() > 2 && text.front() == '(' && text.back() == ')';
+  for (size_t i = 0, depth = 0; wrapped && i + 1 < text.size(); ++i) {
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    wrapped = depth > 0;
+  }
+  return wrapped ? text.substr(1, text.size() - 2) : text;
+}
+
+void print_list(std::ostream& out, const std::vector<Expr>& list) {
+  out << "(";
+  for (size_t i = 0; i < list.size(); ++i) out << (i ? ", " : "") << plain(list[i]);
   out << ")";
 }
 
@@ -104,8 +130,8 @@ Expr read_scalar(const Scalar& scalar) {
 
 Expr math(const std::string& name, Type type, const std::vector<Expr>& arguments) {
   for (const Expr& argument : arguments) {
-    TC_INTERNAL_CHECK(argument.type() == type, name, " of ", type_name(argument.type()),
-                      " where ", type_name(type), " is meant");
+    TC_INTERNAL_CHECK(argument.type() == type, name, " of ", type_name(argument.type()), " where ",
+                      type_name(type), " is meant");
   }
   Type result = name == "isnan" || name == "isinf" ? Halide::Bool() : type;
   return Call::make(result, kMath + name, arguments, Call::PureExtern);
@@ -128,9 +154,9 @@ Expr c_div(const Expr& a, const Expr& b) {
   if (type.is_uint()) return a / b;
   Expr zero = Halide::Internal::make_zero(type), one = Halide::Internal::make_one(type);
   std::optional<int64_t> constant = Halide::Internal::as_const_int(b);
-  Expr magnitude = constant ? Halide::Internal::make_const(type, *constant < 0 ? -*constant
-                                                                               : *constant)
-                            : Halide::select(b < zero, zero - b, b);
+  Expr magnitude = constant
+                       ? Halide::Internal::make_const(type, *constant < 0 ? -*constant : *constant)
+                       : Halide::select(b < zero, zero - b, b);
   if (constant && *constant == 0) return zero;
   return (a + Halide::select(a < zero, magnitude - one, zero)) / b;
 }
@@ -141,9 +167,9 @@ Expr c_mod(const Expr& a, const Expr& b) {
   Expr zero = Halide::Internal::make_zero(type);
   std::optional<int64_t> constant = Halide::Internal::as_const_int(b);
   if (constant && *constant == 0) return zero;
-  Expr magnitude = constant ? Halide::Internal::make_const(type, *constant < 0 ? -*constant
-                                                                               : *constant)
-                            : Halide::select(b < zero, zero - b, b);
+  Expr magnitude = constant
+                       ? Halide::Internal::make_const(type, *constant < 0 ? -*constant : *constant)
+                       : Halide::select(b < zero, zero - b, b);
   Expr remainder = a % b;
   return Halide::select(a < zero && remainder != zero, remainder - magnitude, remainder);
 }
@@ -151,10 +177,14 @@ Expr c_mod(const Expr& a, const Expr& b) {
 Expr identity(Reduction reduction, Type type) {
   switch (reduction) {
     case Reduction::None:
-    case Reduction::Sum: return Halide::Internal::make_zero(type);
-    case Reduction::Product: return Halide::Internal::make_one(type);
-    case Reduction::Min: return type.max();
-    case Reduction::Max: return type.min();
+    case Reduction::Sum:
+      return Halide::Internal::make_zero(type);
+    case Reduction::Product:
+      return Halide::Internal::make_one(type);
+    case Reduction::Min:
+      return type.max();
+    case Reduction::Max:
+      return type.min();
   }
   return Expr();
 }
@@ -166,11 +196,16 @@ Expr combine(Reduction reduction, const Expr& a, const Expr& b) {
     return any ? a || b : a && b;
   }
   switch (reduction) {
-    case Reduction::None: break;
-    case Reduction::Sum: return a + b;
-    case Reduction::Product: return a * b;
-    case Reduction::Min: return Halide::min(a, b);
-    case Reduction::Max: return Halide::max(a, b);
+    case Reduction::None:
+      break;
+    case Reduction::Sum:
+      return a + b;
+    case Reduction::Product:
+      return a * b;
+    case Reduction::Min:
+      return Halide::min(a, b);
+    case Reduction::Max:
+      return Halide::max(a, b);
   }
   return b;
 }
@@ -207,14 +242,13 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
     for (Iterator& iterator : statement.domain) {
       iterator.min = fixed(iterator.min);
       iterator.extent = fixed(iterator.extent);
-      TC_INTERNAL_CHECK(Halide::Internal::is_const(iterator.min) &&
-                            Halide::Internal::is_const(iterator.extent),
-                        "the range of ", iterator.name, " in ", statement.name,
-                        " stays symbolic");
+      TC_INTERNAL_CHECK(
+          Halide::Internal::is_const(iterator.min) && Halide::Internal::is_const(iterator.extent),
+          "the range of ", iterator.name, " in ", statement.name, " stays symbolic");
       if (*Halide::Internal::as_const_int(iterator.extent) > 1) {
-        bounds.push(iterator.name,
-                    Interval(iterator.min,
-                             Halide::Internal::simplify(iterator.min + iterator.extent - 1)));
+        bounds.push(
+            iterator.name,
+            Interval(iterator.min, Halide::Internal::simplify(iterator.min + iterator.extent - 1)));
       }
     }
     auto simplified = [&](const Expr& e) {
@@ -263,14 +297,14 @@ std::string to_string(const Program& program) {
     out << "  " << statement.name << ": " << statement.tensor;
     print_list(out, statement.subscripts);
     out << " " << operator_name(statement.reduction) << (statement.initializes ? "!" : "") << " "
-        << PlainCalls().mutate(statement.value) << " for {";
+        << plain(statement.value) << " for {";
     for (size_t i = 0; i < statement.domain.size(); ++i) {
       const Iterator& iterator = statement.domain[i];
       out << (i ? ", " : "") << iterator.name << (iterator.reduction ? "*" : "") << " in "
-          << iterator.min << " + " << iterator.extent;
+          << plain(iterator.min) << " + " << plain(iterator.extent);
     }
     out << "}";
-    if (statement.guard.defined()) out << " if " << PlainCalls().mutate(statement.guard);
+    if (statement.guard.defined()) out << " if " << plain(statement.guard);
     out << "\n";
   }
   return out.str();

@@ -1,5 +1,5 @@
-// `find_access_outside` of definition.h: interval arithmetic proves most accesses right at once; isl
-// finds the smallest offending point of the others.
+// `find_access_outside` of definition.h: interval arithmetic proves most accesses right at once;
+// isl finds the smallest offending point of the others.
 #include <isl/point.h>
 #include <isl/set.h>
 
@@ -97,10 +97,10 @@ class StatementCheck : public IRVisitor {
     for (size_t i = 0; i < statement.domain.size(); ++i) {
       const ir::Iterator& iterator = statement.domain[i];
       names_[iterator.name] = poly::iterator_name(i);
-      bounds_.push(iterator.name,
-                   Interval(iterator.min, Expr(static_cast<int32_t>(
-                                              constant(iterator.min) + constant(iterator.extent) -
-                                              1))));
+      bounds_.push(
+          iterator.name,
+          Interval(iterator.min, Expr(static_cast<int32_t>(constant(iterator.min) +
+                                                           constant(iterator.extent) - 1))));
     }
   }
 
@@ -145,8 +145,10 @@ class StatementCheck : public IRVisitor {
 
   std::string empty_range(const ir::Iterator& iterator) const {
     return concat("the range of index ", iterator.name, " is empty: it would take ",
-                  iterator.extent, " values, from ", iterator.min, " up; a size is too small for "
-                  "the subscripts of ", iterator.name, at_line());
+                  iterator.extent, " values, from ", iterator.min,
+                  " up; a size is too small for "
+                  "the subscripts of ",
+                  iterator.name, at_line());
   }
 
   std::string at_line() const {
@@ -253,13 +255,14 @@ class StatementCheck : public IRVisitor {
              << ":" << constant(iterator.min) + constant(iterator.extent);
     }
     message_ = concat(
-        verb, " ", access_text(tensor, subscripts), " outside: ",
-        where.str().empty() ? "the subscript" : where.str(),
+        verb, " ", access_text(tensor, subscripts),
+        " outside: ", where.str().empty() ? "the subscript" : where.str(),
         where.str().empty() ? " reaches index " : " gives index ", index, ", but dimension ", d,
         " of ", tensor.name, " has size ", tensor.sizes[d],
         ranges.str().empty() ? "" : " (" + ranges.str() + ")",
         "; pass larger tensors, give the index a smaller range in a where clause, or guard the "
-        "access: condition ? ", tensor.name, "(...) : 0", at_line());
+        "access: condition ? ",
+        tensor.name, "(...) : 0", at_line());
   }
 
   static std::string access_text(const ir::Tensor& tensor, const std::vector<Expr>& subscripts) {

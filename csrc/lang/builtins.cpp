@@ -105,8 +105,8 @@ std::vector<std::string> all_builtin_names() {
 }
 
 ir::Expr composed_builtin(const std::string& name, const std::vector<ir::Expr>& x) {
-  using ir::Expr;
   using Halide::Internal::make_const;
+  using ir::Expr;
   Halide::Type type = x[0].type();
   auto constant = [&](double value) { return make_const(type, value); };
   auto call = [&](const char* function, const std::vector<Expr>& arguments) {

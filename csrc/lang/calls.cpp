@@ -48,14 +48,14 @@ class Inlining {
  private:
   void check_counts() const {
     if (call_.targets.size() != callee_.returns.size()) {
-      throw LanguageError(call_.where, concat(callee_.name.name, " returns ",
-                                              callee_.returns.size(), " tensors but ",
-                                              call_.targets.size(), " are assigned"));
+      throw LanguageError(call_.where,
+                          concat(callee_.name.name, " returns ", callee_.returns.size(),
+                                 " tensors but ", call_.targets.size(), " are assigned"));
     }
     if (call_.arguments.size() != callee_.parameters.size()) {
-      throw LanguageError(call_.where, concat(callee_.name.name, " expected ",
-                                              callee_.parameters.size(), " inputs but found ",
-                                              call_.arguments.size(), " inputs"));
+      throw LanguageError(call_.where,
+                          concat(callee_.name.name, " expected ", callee_.parameters.size(),
+                                 " inputs but found ", call_.arguments.size(), " inputs"));
     }
   }
 
@@ -68,9 +68,10 @@ class Inlining {
         continue;
       }
       if (argument->kind != ExpressionKind::Name) {
-        throw LanguageError(argument->where, concat("parameter ", parameter.name, " of ",
-                                                    callee_.name.name, " is a tensor, so its "
-                                                    "argument is the name of one"));
+        throw LanguageError(argument->where,
+                            concat("parameter ", parameter.name, " of ", callee_.name.name,
+                                   " is a tensor, so its "
+                                   "argument is the name of one"));
       }
       tensors_[parameter.name] = argument->name;
       for (size_t d = 0; d < parameter.dimensions.size(); ++d) {
@@ -135,7 +136,6 @@ class Inlining {
   std::map<std::string, ExpressionPtr> sizes_, scalars_;
 };
 
-
 /// Every name of the caller: what is inlined must not capture one.
 std::set<std::string> names_of(const Function& function) {
   std::set<std::string> names;
@@ -184,9 +184,10 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
       throw LanguageError(
           statement.callee.where,
           concat("attempting to access undefined function ", statement.callee.name,
-                 did_you_mean(statement.callee.name, candidates), statement.callee.name ==
-                     function->name.name ? ": a definition cannot call itself"
-                                         : ": a definition can be called by those after it in the same text"));
+                 did_you_mean(statement.callee.name, candidates),
+                 statement.callee.name == function->name.name
+                     ? ": a definition cannot call itself"
+                     : ": a definition can be called by those after it in the same text"));
     }
     std::vector<TreeStatement> inlined = Inlining(callee->second, statement, &names).run();
     for (TreeStatement& each : inlined) statements.push_back(std::move(each));

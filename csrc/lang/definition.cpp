@@ -24,9 +24,9 @@ Module parse(const std::string& text) {
   std::map<std::string, Function> known;
   for (Function& function : parse_text(text)) {
     if (known.count(function.name.name)) {
-      throw LanguageError(function.name.where,
-                          concat(function.name.name, " already defined in this text; choose "
-                                                     "another name"));
+      throw LanguageError(function.name.where, concat(function.name.name,
+                                                      " already defined in this text; choose "
+                                                      "another name"));
     }
     inline_calls(&function, known);
     known[function.name.name] = clone(function);

@@ -9,11 +9,10 @@ namespace {
 
 // Longest first, so that the first match is the longest one. `min=` and `max=` are one token, as in
 // `O(i) max=! A(i, k)`.
-constexpr const char* kSymbols[] = {"min=!", "max=!", "min=", "max=", "+=!", "*=!", "<=>", "+=",
-                                    "*=",    "->",    "<=",   ">=",   "==",  "!=",  "&&",  "||",
-                                    "+",     "-",     "*",    "/",    "%",   "(",   ")",   "{",
-                                    "}",     ",",     ":",    "?",    "=",   "<",   ">",   "!",
-                                    "."};
+constexpr const char* kSymbols[] = {
+    "min=!", "max=!", "min=", "max=", "+=!", "*=!", "<=>", "+=", "*=", "->", "<=",
+    ">=",    "==",    "!=",   "&&",   "||",  "+",   "-",   "*",  "/",  "%",  "(",
+    ")",     "{",     "}",    ",",    ":",   "?",   "=",   "<",  ">",  "!",  "."};
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
@@ -66,8 +65,8 @@ class Lexer {
   }
 
   void add(TokenKind kind, size_t length, bool first_on_line) {
-    tokens_.push_back({kind, text_->substr(at_, length), SourceRange(text_, at_, at_ + length),
-                       first_on_line});
+    tokens_.push_back(
+        {kind, text_->substr(at_, length), SourceRange(text_, at_, at_ + length), first_on_line});
     at_ += length;
   }
 

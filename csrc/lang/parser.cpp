@@ -20,12 +20,10 @@ struct BinaryOperator {
   Operator op;
 };
 constexpr BinaryOperator kBinaryOperators[] = {
-    {"||", Operator::Or},         {"&&", Operator::And},
-    {"==", Operator::Equal},      {"!=", Operator::NotEqual},
-    {"<", Operator::Less},        {"<=", Operator::LessEqual},
-    {">", Operator::Greater},     {">=", Operator::GreaterEqual},
-    {"+", Operator::Add},         {"-", Operator::Subtract},
-    {"*", Operator::Multiply},    {"/", Operator::Divide},
+    {"||", Operator::Or},       {"&&", Operator::And},          {"==", Operator::Equal},
+    {"!=", Operator::NotEqual}, {"<", Operator::Less},          {"<=", Operator::LessEqual},
+    {">", Operator::Greater},   {">=", Operator::GreaterEqual}, {"+", Operator::Add},
+    {"-", Operator::Subtract},  {"*", Operator::Multiply},      {"/", Operator::Divide},
     {"%", Operator::Remainder},
 };
 
@@ -35,10 +33,10 @@ struct AssignmentOperator {
   bool initializes;
 };
 constexpr AssignmentOperator kAssignments[] = {
-    {"=", ir::Reduction::None, false},    {"+=", ir::Reduction::Sum, false},
-    {"+=!", ir::Reduction::Sum, true},    {"*=", ir::Reduction::Product, false},
+    {"=", ir::Reduction::None, false},     {"+=", ir::Reduction::Sum, false},
+    {"+=!", ir::Reduction::Sum, true},     {"*=", ir::Reduction::Product, false},
     {"*=!", ir::Reduction::Product, true}, {"min=", ir::Reduction::Min, false},
-    {"min=!", ir::Reduction::Min, true},  {"max=", ir::Reduction::Max, false},
+    {"min=!", ir::Reduction::Min, true},   {"max=", ir::Reduction::Max, false},
     {"max=!", ir::Reduction::Max, true},
 };
 
@@ -51,8 +49,9 @@ class Parser {
     std::vector<Function> functions;
     while (current().kind != TokenKind::End) functions.push_back(parse_function());
     if (functions.empty()) {
-      throw LanguageError(current().where, "the text holds no definition; one looks like "
-                                           "def f(float(N) A) -> (B) { B(i) = A(i) }");
+      throw LanguageError(current().where,
+                          "the text holds no definition; one looks like "
+                          "def f(float(N) A) -> (B) { B(i) = A(i) }");
     }
     return functions;
   }
@@ -73,9 +72,8 @@ class Parser {
   [[noreturn]] void fail(const std::string& expected) const {
     const Token& token = current();
     throw LanguageError(token.where, concat("expected ", expected, " but found ",
-                                            token.kind == TokenKind::End
-                                                ? "the end of the text"
-                                                : "'" + token.text + "'"));
+                                            token.kind == TokenKind::End ? "the end of the text"
+                                                                         : "'" + token.text + "'"));
   }
   Token expect(const char* symbol, const char* place) {
     if (!current().is(symbol)) fail(concat("'", symbol, "' ", place));
@@ -122,9 +120,8 @@ class Parser {
     if (current().kind != TokenKind::Identifier) fail("a type");
     std::optional<Type> type = find_type(current().text);
     if (!type) {
-      throw LanguageError(current().where,
-                          concat("'", current().text, "' is not a type",
-                                 did_you_mean(current().text, type_spellings())));
+      throw LanguageError(current().where, concat("'", current().text, "' is not a type",
+                                                  did_you_mean(current().text, type_spellings())));
     }
     next();
     return *type;
@@ -146,8 +143,7 @@ class Parser {
     SourceRange begin = current().where;
     declaration.type = parse_type();
     if (current().is("(")) {
-      parse_list("before the sizes",
-                 [&] { declaration.dimensions.push_back(parse_dimension()); });
+      parse_list("before the sizes", [&] { declaration.dimensions.push_back(parse_dimension()); });
     }
     Identifier name = expect_identifier("the name of the parameter");
     declaration.name = name.name;
@@ -192,9 +188,8 @@ class Parser {
     TreeStatement statement;
     SourceRange begin = current().where;
     if (current().is("(")) {
-      parse_list("", [&] {
-        statement.targets.push_back(expect_identifier("the name of a tensor"));
-      });
+      parse_list("",
+                 [&] { statement.targets.push_back(expect_identifier("the name of a tensor")); });
       if (statement.targets.empty()) {
         throw LanguageError(begin, "a call assigns at least one tensor: (a, b) = f(x)");
       }
@@ -232,7 +227,8 @@ class Parser {
             current().where,
             concat("expected the name of an index but found '", current().text,
                    "': the left-hand side has plain indices, so that every element has a place. ",
-                   statement->target.name, " alone is a tensor with one element, and a where "
+                   statement->target.name,
+                   " alone is a tensor with one element, and a where "
                    "clause gives an index its range"));
       }
       statement->indices.push_back(expect_identifier("the name of an index"));
@@ -390,9 +386,9 @@ class Parser {
     bool is_min = name.text == "min", is_max = name.text == "max";
     size_t wanted = type ? 1 : is_min || is_max ? 2 : arguments.size();
     if (arguments.size() != wanted) {
-      throw LanguageError(where, concat(type ? "a cast to " : "", name.text, " takes ", wanted,
-                                        wanted == 1 ? " argument" : " arguments", ", not ",
-                                        arguments.size()));
+      throw LanguageError(
+          where, concat(type ? "a cast to " : "", name.text, " takes ", wanted,
+                        wanted == 1 ? " argument" : " arguments", ", not ", arguments.size()));
     }
     ExpressionKind kind = type               ? ExpressionKind::Cast
                           : is_min || is_max ? ExpressionKind::Binary
@@ -424,8 +420,9 @@ class Parser {
     errno = 0;
     int64_t value = std::strtoll(token.text.c_str(), nullptr, hexadecimal ? 16 : 10);
     if (errno == ERANGE) {
-      throw LanguageError(token.where, concat(token.text, " does not fit 64 bits; write it as a "
-                                                          "floating-point number"));
+      throw LanguageError(token.where, concat(token.text,
+                                              " does not fit 64 bits; write it as a "
+                                              "floating-point number"));
     }
     return value;
   }
@@ -441,11 +438,16 @@ std::vector<Function> parse_text(const std::string& text) { return Parser(text).
 
 const char* spelling(Operator op) {
   switch (op) {
-    case Operator::Negate: return "-";
-    case Operator::Not: return "!";
-    case Operator::Min: return "min";
-    case Operator::Max: return "max";
-    default: break;
+    case Operator::Negate:
+      return "-";
+    case Operator::Not:
+      return "!";
+    case Operator::Min:
+      return "min";
+    case Operator::Max:
+      return "max";
+    default:
+      break;
   }
   for (const BinaryOperator& candidate : kBinaryOperators) {
     if (candidate.op == op) return candidate.text;
@@ -455,23 +457,31 @@ const char* spelling(Operator op) {
 
 int precedence(Operator op) {
   switch (op) {
-    case Operator::Or: return 2;
-    case Operator::And: return 3;
+    case Operator::Or:
+      return 2;
+    case Operator::And:
+      return 3;
     case Operator::Equal:
-    case Operator::NotEqual: return 4;
+    case Operator::NotEqual:
+      return 4;
     case Operator::Less:
     case Operator::LessEqual:
     case Operator::Greater:
-    case Operator::GreaterEqual: return 5;
+    case Operator::GreaterEqual:
+      return 5;
     case Operator::Add:
-    case Operator::Subtract: return 6;
+    case Operator::Subtract:
+      return 6;
     case Operator::Multiply:
     case Operator::Divide:
-    case Operator::Remainder: return 7;
+    case Operator::Remainder:
+      return 7;
     case Operator::Negate:
-    case Operator::Not: return 8;
+    case Operator::Not:
+      return 8;
     case Operator::Min:
-    case Operator::Max: return 9;
+    case Operator::Max:
+      return 9;
   }
   return 9;
 }

@@ -110,8 +110,8 @@ class Inference {
   std::vector<std::string> indices_of(size_t i) const {
     const TreeStatement& statement = function_.statements[i];
     std::vector<std::string> names;
-    for (const auto* list : {&statement.indices, &statement.reduction_indices,
-                             &statement.auxiliary_indices}) {
+    for (const auto* list :
+         {&statement.indices, &statement.reduction_indices, &statement.auxiliary_indices}) {
       for (const Identifier& index : *list) names.push_back(index.name);
     }
     return names;
@@ -204,8 +204,8 @@ class Inference {
     Interval result = Interval::everything();
     for (const Expr& side : {constraint.subscript >= constraint.range.first,
                              constraint.subscript <= constraint.range.last}) {
-      Expr condition = Halide::Internal::and_condition_over_domain(
-          Halide::Internal::simplify(side), domain);
+      Expr condition =
+          Halide::Internal::and_condition_over_domain(Halide::Internal::simplify(side), domain);
       Interval interval = Halide::Internal::solve_for_inner_interval(condition, name);
       // Empty means here that the solver could not prove any value right.
       if (interval.is_empty()) continue;
@@ -240,9 +240,9 @@ class Inference {
         shape[d] = range->second;
         progress = true;
       } else if (extends_shape(i, range->first)) {
-        shape[d] = Range{
-            simplify_size(Halide::min(shape[d]->first, range->second.first), signature_),
-            simplify_size(Halide::max(shape[d]->last, range->second.last), signature_)};
+        shape[d] =
+            Range{simplify_size(Halide::min(shape[d]->first, range->second.first), signature_),
+                  simplify_size(Halide::max(shape[d]->last, range->second.last), signature_)};
       }
     }
     if (complete(i, solved)) {
@@ -298,7 +298,8 @@ class Inference {
         }
         throw LanguageError(returned.dimensions[d].where,
                             concat("dimension ", d, " of ", returned.name, " is declared as ",
-                                   *size, " but its index takes ", inferred, " values; drop the "
+                                   *size, " but its index takes ", inferred,
+                                   " values; drop the "
                                    "sizes from the return list or give the index a range in a "
                                    "where clause"));
       }
@@ -353,7 +354,19 @@ Expr simplify_size(const Expr& e, const ir::Program& signature) {
   for (const std::string& size : signature.sizes) {
     bounds.push(size, Interval(Expr(0), Interval::pos_inf()));
   }
-  return Halide::Internal::simplify(e, true, bounds);
+  Expr simple = Halide::Internal::simplify(e, true, bounds);
+  // (N - 1) / 2 + 1 reads better as (N + 1) / 2, where the sum goes.
+  const auto* sum = simple.as<Halide::Internal::Add>();
+  const auto* quotient = sum ? sum->a.as<Halide::Internal::Div>() : nullptr;
+  if (quotient && Halide::Internal::is_const_one(sum->b) &&
+      Halide::Internal::is_positive_const(quotient->b)) {
+    const auto* dividend = quotient->a.as<Halide::Internal::Add>();
+    if (dividend && Halide::Internal::is_const(dividend->b)) {
+      return Halide::Internal::simplify((dividend->a + (dividend->b + quotient->b)) / quotient->b,
+                                        true, bounds);
+    }
+  }
+  return simple;
 }
 
 }  // namespace tc::lang

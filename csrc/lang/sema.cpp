@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "lang/builtins.h"
 #include "lang/expression_types.h"
+#include "lang/roles.h"
 #include "lang/suggest.h"
 #include "lang/types.h"
 
@@ -36,28 +37,40 @@ class Checker {
     declare_parameters();
     declare_targets();
     // A tensor's type may be decided by a later statement (`C(i) = 0` before `C(i) += A(i)`), so
-    // the first walk only finds types and the second one checks.
-    for (bool final : {false, true}) {
-      final_ = final;
-      for (size_t i = 0; i < function_.statements.size(); ++i) {
-        position_ = static_cast<int>(i);
-        check_statement(&function_.statements[i]);
-      }
-      for (auto& [name, tensor] : tensors_) {
-        if (!tensor.typed) tensor.type = tensor.has_literal ? tensor.literal_type : Halide::Int(32);
-        tensor.typed = true;
-      }
+    // statements are first walked until no more types are found, and then checked.
+    for (size_t typed = 0; walk_statements() > typed;) typed = count_typed();
+    for (auto& [name, tensor] : tensors_) {
+      if (!tensor.typed) tensor.type = tensor.has_literal ? tensor.literal_type : Halide::Int(32);
+      tensor.typed = true;
     }
+    final_ = true;
+    walk_statements();
     finish_signature();
     return std::move(program_);
   }
 
  private:
+  /// Checks every statement in order; how many tensors have a type then.
+  size_t walk_statements() {
+    for (auto& entry : tensors_) entry.second.has_literal = false;
+    for (size_t i = 0; i < function_.statements.size(); ++i) {
+      position_ = static_cast<int>(i);
+      check_statement(&function_.statements[i]);
+    }
+    return count_typed();
+  }
+
+  size_t count_typed() const {
+    return std::count_if(tensors_.begin(), tensors_.end(),
+                         [](const auto& entry) { return entry.second.typed; });
+  }
+
   // ---- declarations
 
   void expect_free_name(const Identifier& id) {
     if (find_builtin(id.name) || id.name == "min" || id.name == "max") {
-      throw LanguageError(id.where, concat("'", id.name, "' is a built-in function and cannot be "
+      throw LanguageError(id.where, concat("'", id.name,
+                                           "' is a built-in function and cannot be "
                                            "redefined; choose another name"));
     }
     if (find_type(id.name)) {
@@ -126,11 +139,11 @@ class Checker {
         info.rank = statement.indices.size();
         info.where = id.where;
       } else if (info.rank != statement.indices.size()) {
-        throw LanguageError(statement.where,
-                            concat("expected ", info.rank, " dimensions but found ",
-                                   statement.indices.size(), " dimensions: ", id.name,
-                                   " has ", info.rank, " where it is first assigned, at line ",
-                                   info.where.line()));
+        throw LanguageError(
+            statement.where,
+            concat("expected ", info.rank, " dimensions but found ", statement.indices.size(),
+                   " dimensions: ", id.name, " has ", info.rank,
+                   " where it is first assigned, at line ", info.where.line()));
       }
     }
     for (const Declaration& returned : function_.returns) declare_returned(returned);
@@ -149,7 +162,8 @@ class Checker {
     if (found == tensors_.end()) {
       throw LanguageError(id.where, concat("undefined variable ", id.name,
                                            " used here: it is returned, but no statement assigns "
-                                           "it", did_you_mean(id.name, assigned_names())));
+                                           "it",
+                                           did_you_mean(id.name, assigned_names())));
     }
     TensorInfo& info = found->second;
     info.returned = true;
@@ -158,10 +172,9 @@ class Checker {
     info.annotated = info.typed = true;
     info.type = returned.type;
     if (returned.dimensions.size() != info.rank) {
-      throw LanguageError(returned.where,
-                          concat("tensor ", id.name, " defined with ", info.rank,
-                                 " dimensions but declared as an output with ",
-                                 returned.dimensions.size(), " dimensions"));
+      throw LanguageError(returned.where, concat("tensor ", id.name, " defined with ", info.rank,
+                                                 " dimensions but declared as an output with ",
+                                                 returned.dimensions.size(), " dimensions"));
     }
   }
 
@@ -211,7 +224,8 @@ class Checker {
   }
 
   void declare_index(const Identifier& id) {
-    expect_free_name(id);
+    // An index is never applied to arguments, so it may be called j0 although a function is.
+    if (!find_builtin(id.name)) expect_free_name(id);
     if (sizes_.count(id.name)) already_defined(id, "a size");
     if (program_.scalars.count(id.name)) already_defined(id, "a scalar");
     auto tensor = tensors_.find(id.name);
@@ -240,26 +254,25 @@ class Checker {
         check_expression(clause->first.get());
         lets_[clause->name.name] = clause->first;
         return;
-      case ClauseKind::Exists: check_expression(clause->first.get()); return;
+      case ClauseKind::Exists:
+        check_expression(clause->first.get());
+        return;
     }
   }
 
   void warn_unused_lets(const TreeStatement& statement) {
     for (const WhereClause& clause : statement.clauses) {
       if (clause.kind == ClauseKind::Let && !used_lets_.count(clause.name.name)) {
-        warn(clause.name.where, concat(clause.name.name, " is not used in this statement"));
+        warn(&warnings_, clause.name.where,
+             concat(clause.name.name, " is not used in this statement"));
       }
     }
-  }
-
-  void warn(const SourceRange& where, const std::string& message) {
-    warnings_.push_back(LanguageError(where, "warning: " + message).what());
   }
 
   /// Whether a bare name is none of those declared, so that it stands for an index.
   bool is_new_index(const std::string& name) const {
     return !sizes_.count(name) && !tensors_.count(name) && !program_.scalars.count(name) &&
-           !find_builtin(name) && name != "true" && name != "false";
+           name != "true" && name != "false";
   }
 
   /// A new name that neither stands in a subscript nor has a range could never get one, so it was
@@ -325,11 +338,12 @@ class Checker {
   }
 
   [[noreturn]] void undefined(const Identifier& id) {
-    throw LanguageError(
-        id.where, concat("undefined variable ", id.name, " used here: it is no size, tensor or "
-                         "scalar, and as an index it would need a range, from a subscript it "
-                         "stands in or from a where clause",
-                         did_you_mean(id.name, visible_names())));
+    throw LanguageError(id.where,
+                        concat("undefined variable ", id.name,
+                               " used here: it is no size, tensor or "
+                               "scalar, and as an index it would need a range, from a subscript it "
+                               "stands in or from a where clause",
+                               did_you_mean(id.name, visible_names())));
   }
 
   void check_assignment(TreeStatement* statement) {
@@ -339,11 +353,13 @@ class Checker {
       const Identifier& index = statement->reduction_indices.back();
       std::string left = statement->target.name + index_list(statement->indices);
       throw LanguageError(
-          index.where,
-          concat("this statement includes reduction variable '", index.name, "' but does not "
-                 "specify a reduction. To sum over ", index.name, " write ", left, " +=! ... ; "
-                 "*=!, min=! and max=! are the others. If it is no index, declare it",
-                 did_you_mean(index.name, visible_names())));
+          index.where, concat("this statement includes reduction variable '", index.name,
+                              "' but does not "
+                              "specify a reduction. To sum over ",
+                              index.name, " write ", left,
+                              " +=! ... ; "
+                              "*=!, min=! and max=! are the others. If it is no index, declare it",
+                              did_you_mean(index.name, visible_names())));
     }
     if (!tensor.typed) {
       if (value.adaptable) {
@@ -367,8 +383,10 @@ class Checker {
       throw LanguageError(
           value.where,
           concat("attempting to assign type ", type_name(value.type), " to narrower type ",
-                 type_name(tensor.type), " of ", statement->target.name, " without an explicit "
-                 "cast; write ", type_name(tensor.type), "(...) around the right-hand side",
+                 type_name(tensor.type), " of ", statement->target.name,
+                 " without an explicit "
+                 "cast; write ",
+                 type_name(tensor.type), "(...) around the right-hand side",
                  tensor.annotated ? " or widen the type in the return list" : ""));
     }
   }
@@ -385,17 +403,21 @@ class Checker {
   void check_expression(Expression* e) {
     for (const ExpressionPtr& operand : e->operands) check_expression(operand.get());
     switch (e->kind) {
-      case ExpressionKind::Name: return check_name(e);
-      case ExpressionKind::Dimension: return check_dimension(e);
-      case ExpressionKind::Apply: return check_apply(e);
-      default: break;
+      case ExpressionKind::Name:
+        return check_name(e);
+      case ExpressionKind::Dimension:
+        return check_dimension(e);
+      case ExpressionKind::Apply:
+        return check_apply(e);
+      default:
+        break;
     }
     // While types are being found, an operand of unknown type must not cause an error.
     if (final_ || !unknown_below(*e)) {
       set_type(e);
     } else {
-      bool comparison = e->kind == ExpressionKind::Binary && e->op >= Operator::Less &&
-                        e->op <= Operator::Or;
+      bool comparison =
+          e->kind == ExpressionKind::Binary && e->op >= Operator::Less && e->op <= Operator::Or;
       bool truth = comparison || (e->kind == ExpressionKind::Unary && e->op == Operator::Not);
       e->adaptable = !truth;
       e->constant.reset();
@@ -465,13 +487,15 @@ class Checker {
 
   void bind_read(Expression* e, const TensorInfo& tensor) {
     if (in_bounds_) {
-      throw LanguageError(e->where, "the bounds of a range cannot read tensors; they are made of "
-                                    "sizes, scalars and integers");
+      throw LanguageError(e->where,
+                          "the bounds of a range cannot read tensors; they are made of "
+                          "sizes, scalars and integers");
     }
     if (!tensor.input && !tensor.returned && tensor.first_statement > position_) {
-      throw LanguageError(e->where, concat("undefined variable ", e->name, " used here: it is "
-                                           "first assigned at line ", tensor.where.line(),
-                                           ", after this statement"));
+      throw LanguageError(e->where, concat("undefined variable ", e->name,
+                                           " used here: it is "
+                                           "first assigned at line ",
+                                           tensor.where.line(), ", after this statement"));
     }
     Type so_far = tensor.has_literal ? tensor.literal_type : Halide::Int(32);
     bind(e, Binding::Tensor, tensor.typed ? tensor.type : so_far);
@@ -489,15 +513,16 @@ class Checker {
     auto tensor = tensors_.find(e->name);
     if (tensor == tensors_.end() ||
         (!tensor->second.input && tensor->second.first_statement >= position_)) {
-      throw LanguageError(e->where, concat("undefined variable ", e->name, " used here",
-                                           tensor == tensors_.end()
-                                               ? did_you_mean(e->name, visible_names())
-                                               : ": its sizes are not known before it is assigned"));
+      throw LanguageError(
+          e->where,
+          concat("undefined variable ", e->name, " used here",
+                 tensor == tensors_.end() ? did_you_mean(e->name, visible_names())
+                                          : ": its sizes are not known before it is assigned"));
     }
     if (static_cast<size_t>(e->dimension) >= tensor->second.rank) {
-      throw LanguageError(e->where, concat(e->name, " has no dimension ", e->dimension,
-                                           "; its dimensions are counted from 0 and it has ",
-                                           tensor->second.rank));
+      throw LanguageError(
+          e->where, concat(e->name, " has no dimension ", e->dimension,
+                           "; its dimensions are counted from 0 and it has ", tensor->second.rank));
     }
     bind(e, Binding::Tensor, Halide::Int(32));
   }
@@ -506,8 +531,9 @@ class Checker {
     if (find_builtin(e->name)) {
       e->binding = Binding::Builtin;
       if (in_bounds_ && find_builtin(e->name)->name != std::string("abs")) {
-        throw LanguageError(e->where, "the bounds of a range are made of sizes, scalars and "
-                                      "integers");
+        throw LanguageError(e->where,
+                            "the bounds of a range are made of sizes, scalars and "
+                            "integers");
       }
       if (final_ || !unknown_below(*e)) return set_type(e);
       // Whatever the operand turns out to be, the result is no literal.
@@ -528,7 +554,8 @@ class Checker {
       std::vector<std::string> names = visible_names();
       std::vector<std::string> builtins = all_builtin_names();
       names.insert(names.end(), builtins.begin(), builtins.end());
-      throw LanguageError(e->where, concat("undefined variable ", e->name, " used here: it is no "
+      throw LanguageError(e->where, concat("undefined variable ", e->name,
+                                           " used here: it is no "
                                            "tensor and no built-in function",
                                            did_you_mean(e->name, names)));
     }
@@ -550,51 +577,16 @@ class Checker {
     for (const ExpressionPtr& operand : e.operands) specialize_scalars(*operand);
   }
 
-  // ---- roles
-
-  bool reads(const Expression& e, const std::string& tensor) const {
-    if (e.binding == Binding::Tensor && e.kind != ExpressionKind::Dimension && e.name == tensor) {
-      return true;
-    }
-    return std::any_of(e.operands.begin(), e.operands.end(),
-                       [&](const ExpressionPtr& operand) { return reads(*operand, tensor); });
-  }
-
-  bool reads(const TreeStatement& statement, const std::string& tensor) const {
-    if (reads(*statement.value, tensor)) return true;
-    return std::any_of(statement.clauses.begin(), statement.clauses.end(),
-                       [&](const WhereClause& clause) {
-                         return clause.kind == ClauseKind::Let && reads(*clause.first, tensor);
-                       });
-  }
-
-  /// Whether what an output holds at the start of the kernel matters.
-  bool initial_contents_read(const std::string& name) {
-    for (const TreeStatement& statement : function_.statements) {
-      if (reads(statement, name)) return true;
-      if (statement.target.name != name) continue;
-      bool accumulates = statement.reduction != ir::Reduction::None && !statement.initializes;
-      if (accumulates) {
-        std::string op(statement.operator_where.str());
-        warn(statement.operator_where,
-             concat("Reduction without initialization. If ", name, " is not pre-initialized before "
-                    "calling the TC function, consider using the !-suffixed reduction operator ",
-                    op, "! instead of ", op));
-      }
-      return accumulates;
-    }
-    return false;
-  }
-
   void finish_signature() {
     for (const auto& [name, info] : tensors_) {
       if (info.input) continue;
       ir::TensorRole role = ir::TensorRole::Temporary;
-      bool initial = initial_contents_read(name);
+      bool initial = initial_contents_read(function_, name, &warnings_);
       if (info.returned) role = initial ? ir::TensorRole::InOut : ir::TensorRole::Output;
       if (!info.returned && initial) {
         throw LanguageError(info.where,
-                            concat(name, " is read before it is assigned, but is not returned, so "
+                            concat(name,
+                                   " is read before it is assigned, but is not returned, so "
                                    "no caller can give it a value; return it, or use '=' or a "
                                    "reduction with '!' first"));
       }

@@ -36,8 +36,11 @@ class ProgramBuilder {
  public:
   ProgramBuilder(const Function& function, const ir::Program& signature,
                  const std::vector<LoweredStatement>& lowered)
-      : function_(function), signature_(signature), lowered_(lowered),
-        ranges_(infer(function, signature, lowered)), program_(signature) {}
+      : function_(function),
+        signature_(signature),
+        lowered_(lowered),
+        ranges_(infer(function, signature, lowered)),
+        program_(signature) {}
 
   ir::Program run() {
     for (const auto& [name, shape] : ranges_.shapes) {
@@ -63,9 +66,10 @@ class ProgramBuilder {
     ir::Iterator iterator{index.name, range.first, extent(range), reduction, index.where};
     std::optional<int64_t> count = Halide::Internal::as_const_int(iterator.extent);
     if (count && *count < 0) {
-      throw LanguageError(index.where,
-                          concat("Inferred an empty range for variable ", index.name, ": it would "
-                                 "run from ", range.first, " to ", range.last));
+      throw LanguageError(index.where, concat("Inferred an empty range for variable ", index.name,
+                                              ": it would "
+                                              "run from ",
+                                              range.first, " to ", range.last));
     }
     return iterator;
   }
@@ -84,7 +88,8 @@ class ProgramBuilder {
       for (const Identifier& index : *list) {
         ir::Iterator iterator = make_iterator(i, index, list == &tree.reduction_indices);
         const Range& range = ranges_.statements[i].at(index.name);
-        // Iterators of extent 1 stay in the subscripts: how an access looks must not depend on sizes.
+        // Iterators of extent 1 stay in the subscripts: how an access looks must not depend on
+        // sizes.
         if (!Halide::Internal::is_const_one(iterator.extent)) {
           bounds.push(index.name, Interval(range.first, range.last));
         }
@@ -103,8 +108,7 @@ class ProgramBuilder {
       statement.initializes = tree.initializes;
     }
     Expr value = Halide::Internal::substitute(dimensions_, lowered_[i].value);
-    statement.value =
-        ir::simplify_integers(ShiftReads(signature_, ranges_).mutate(value), bounds);
+    statement.value = ir::simplify_integers(ShiftReads(signature_, ranges_).mutate(value), bounds);
     return statement;
   }
 

@@ -16,13 +16,23 @@ namespace tc::lang {
 using ir::Type;
 
 enum class Operator {
-  Negate, Not,
-  Multiply, Divide, Remainder,
-  Add, Subtract,
-  Less, LessEqual, Greater, GreaterEqual,
-  Equal, NotEqual,
-  And, Or,
-  Min, Max,  ///< written min(a, b) and max(a, b)
+  Negate,
+  Not,
+  Multiply,
+  Divide,
+  Remainder,
+  Add,
+  Subtract,
+  Less,
+  LessEqual,
+  Greater,
+  GreaterEqual,
+  Equal,
+  NotEqual,
+  And,
+  Or,
+  Min,
+  Max,  ///< written min(a, b) and max(a, b)
 };
 
 enum class ExpressionKind {
@@ -98,8 +108,8 @@ enum class ClauseKind { Range, Let, Exists };
 
 struct WhereClause {
   ClauseKind kind = ClauseKind::Range;
-  Identifier name;             ///< Range, Let
-  ExpressionPtr first, last;   ///< Range: name in first:last; Let and Exists: first
+  Identifier name;            ///< Range, Let
+  ExpressionPtr first, last;  ///< Range: name in first:last; Let and Exists: first
   SourceRange where;
 };
 

@@ -10,15 +10,15 @@ namespace {
 // The first spelling of a type is the canonical one.
 const std::vector<std::pair<const char*, Type>>& spellings() {
   static const std::vector<std::pair<const char*, Type>> table = {
-      {"bool", Halide::Bool()},        {"uint8", Halide::UInt(8)},
-      {"uint16", Halide::UInt(16)},    {"uint32", Halide::UInt(32)},
-      {"uint64", Halide::UInt(64)},    {"int8", Halide::Int(8)},
-      {"int16", Halide::Int(16)},      {"int32", Halide::Int(32)},
-      {"int64", Halide::Int(64)},      {"half", Halide::Float(16)},
+      {"bool", Halide::Bool()},         {"uint8", Halide::UInt(8)},
+      {"uint16", Halide::UInt(16)},     {"uint32", Halide::UInt(32)},
+      {"uint64", Halide::UInt(64)},     {"int8", Halide::Int(8)},
+      {"int16", Halide::Int(16)},       {"int32", Halide::Int(32)},
+      {"int64", Halide::Int(64)},       {"half", Halide::Float(16)},
       {"bfloat16", Halide::BFloat(16)}, {"float", Halide::Float(32)},
-      {"double", Halide::Float(64)},   {"byte", Halide::UInt(8)},
-      {"int", Halide::Int(32)},        {"float16", Halide::Float(16)},
-      {"float32", Halide::Float(32)},  {"float64", Halide::Float(64)},
+      {"double", Halide::Float(64)},    {"byte", Halide::UInt(8)},
+      {"int", Halide::Int(32)},         {"float16", Halide::Float(16)},
+      {"float32", Halide::Float(32)},   {"float64", Halide::Float(64)},
   };
   return table;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "check.h"
 #include "ir/program.h"
 #include "lang/builtins.h"
 #include "runtime/cuda_kernel.h"
@@ -36,12 +37,8 @@ using tc::ir::make_variable;
 using tc::ir::Stmt;
 using tc::ir::Type;
 
-int failures = 0;
-
 void expect(bool condition, const std::string& what) {
-  if (condition) return;
-  ++failures;
-  std::fprintf(stderr, "FAILED: %s\n", what.c_str());
+  check::record(condition, __FILE__, __LINE__, what);
 }
 
 // ---- short forms
@@ -613,6 +610,5 @@ int main(int argc, char** argv) {
   }
   check_refusals();
   check_errors();
-  if (!failures) std::puts("Success!");
-  return failures ? 1 : 0;
+  return check::finish();
 }

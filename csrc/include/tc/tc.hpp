@@ -189,7 +189,7 @@ class Arguments {
 /// The decisions of a schedule, as plain data with a value's semantics.
 class Options {
  public:
-  explicit Options(const std::string& preset = "naive") {
+  explicit Options(const std::string& preset = "default") {
     tc_options* options = nullptr;
     check(tc_options_create(preset.c_str(), &options));
     options_.reset(options);

@@ -1,0 +1,51 @@
+#include "api_error.h"
+
+#include <new>
+
+#include "base/log.h"
+#include "ir/halide.h"
+
+namespace tc::api {
+namespace {
+
+struct LastError {
+  std::string message;
+  int line = 0, column = 0;
+};
+thread_local LastError last_error;
+
+}  // namespace
+
+tc_status record_current_exception() {
+  auto keep = [](tc_status code, const std::string& message, int line = 0, int column = 0) {
+    last_error = {message, line, column};
+    return code;
+  };
+  try {
+    throw;
+  } catch (const LanguageError& e) {
+    return keep(e.code(), e.what(), e.line(), e.column());
+  } catch (const Error& e) {
+    return keep(e.code(), e.what());
+  } catch (const Halide::Error& e) {
+    return keep(TC_INTERNAL_ERROR, concat("internal error in code generation: ", e.what()));
+  } catch (const std::bad_alloc&) {
+    return keep(TC_USAGE_ERROR, "out of memory");
+  } catch (const std::exception& e) {
+    return keep(TC_INTERNAL_ERROR, concat("internal error: ", e.what()));
+  } catch (...) {
+    return keep(TC_INTERNAL_ERROR, "internal error: an exception of an unknown type");
+  }
+}
+
+}  // namespace tc::api
+
+using tc::api::last_error;
+
+const char* tc_error_message(void) { return last_error.message.c_str(); }
+int tc_error_line(void) { return last_error.line; }
+int tc_error_column(void) { return last_error.column; }
+const char* tc_version(void) { return "0.1.0"; }
+void tc_set_log_sink(void (*sink)(const char* topic, const char* message)) {
+  tc::set_log_sink(sink);
+}

@@ -1,0 +1,20 @@
+// Which outputs depend on what the caller passes for them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lang/tree.h"
+
+namespace tc::lang {
+
+/// Whether what a computed tensor holds when the kernel starts matters: it is read, or accumulated
+/// into without `!`, before it is assigned. Accumulation adds a warning, since `!` is mostly what
+/// was meant. Names must be resolved.
+bool initial_contents_read(const Function& function, const std::string& tensor,
+                           std::vector<std::string>* warnings);
+
+/// Adds a message with position and caret.
+void warn(std::vector<std::string>* warnings, const SourceRange& where, const std::string& message);
+
+}  // namespace tc::lang

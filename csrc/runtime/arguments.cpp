@@ -1,0 +1,276 @@
+#include "runtime/arguments.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "runtime/overlap.h"
+
+namespace tc::runtime {
+namespace {
+
+using Halide::Internal::as_const_int;
+
+std::string print(const std::vector<int64_t>& sizes) {
+  std::string text = "(";
+  for (size_t d = 0; d < sizes.size(); ++d) text += concat(d ? ", " : "", sizes[d]);
+  return text + (sizes.size() == 1 ? ",)" : ")");
+}
+
+std::vector<int64_t> sizes_of(const DLTensor& tensor) {
+  return {tensor.shape, tensor.shape + tensor.ndim};
+}
+
+std::string device_name(DLDevice device) {
+  if (device.device_type == kDLCPU) return "cpu";
+  if (device.device_type == kDLCUDA) return concat("cuda:", device.device_id);
+  return concat("device type ", device.device_type);
+}
+
+bool same(DLDataType a, DLDataType b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+/// "(M, K)" as the signature writes it.
+std::string declared(const ir::Tensor& tensor) {
+  std::string text = "(";
+  for (size_t d = 0; d < tensor.sizes.size(); ++d) {
+    text += d ? ", " : "";
+    const auto* name = tensor.sizes[d].as<Halide::Internal::Variable>();
+    text += name ? name->name : concat(tensor.sizes[d]);
+  }
+  return text + ")";
+}
+
+const DLTensor& not_null(const DLTensor* tensor, const std::string& name) {
+  if (!tensor) throw UsageError(concat("argument ", name, " is NULL"));
+  return *tensor;
+}
+
+void check_dtype(const std::string& name, Halide::Type expected, DLDataType came) {
+  if (same(to_dlpack(expected), came)) return;
+  throw ShapeError(concat("argument ", name, ": expected dtype ", dtype_name(expected),
+                          " but got ", dtype_name(came)));
+}
+
+int64_t scalar_value(const DLTensor& tensor, const std::string& name) {
+  const void* data = data_pointer(tensor);
+  if (!data) throw UsageError(concat("the value of scalar ", name, " is needed but its data is NULL"));
+  auto read = [&](auto type) {
+    decltype(type) value;
+    std::memcpy(&value, data, sizeof value);
+    return static_cast<int64_t>(value);
+  };
+  switch (tensor.dtype.code) {
+    case kDLBool: return read(uint8_t()) != 0;
+    case kDLInt:
+      switch (tensor.dtype.bits) {
+        case 8: return read(int8_t());
+        case 16: return read(int16_t());
+        case 32: return read(int32_t());
+        default: return read(int64_t());
+      }
+    default:
+      switch (tensor.dtype.bits) {
+        case 8: return read(uint8_t());
+        case 16: return read(uint16_t());
+        case 32: return read(uint32_t());
+        default: return read(uint64_t());
+      }
+  }
+}
+
+/// Binds size names; remembers which argument bound each first.
+class SizeBinder {
+ public:
+  explicit SizeBinder(Arguments& arguments) : arguments_(arguments) {}
+
+  void bind(const ir::Tensor& tensor, const DLTensor& given) {
+    if (given.ndim != static_cast<int32_t>(tensor.sizes.size()))
+      throw ShapeError(concat("argument ", tensor.name, ": expected ", tensor.sizes.size(),
+                              " dimensions ", declared(tensor), " but got ", given.ndim,
+                              ", sizes ", print(sizes_of(given))));
+    for (int32_t d = 0; d < given.ndim; ++d) {
+      int64_t size = given.shape[d];
+      const ir::Expr& expected = tensor.sizes[d];
+      if (auto constant = as_const_int(expected)) {
+        if (*constant != size)
+          throw ShapeError(concat("argument ", tensor.name, ": Constant dimension expected size ",
+                                  *constant, " for dimension ", d, " but found ", size));
+        continue;
+      }
+      const std::string& name = expected.as<Halide::Internal::Variable>()->name;
+      auto [known, added] = arguments_.sizes.emplace(name, size);
+      if (added) {
+        first_[name] = concat("dimension ", d, " of ", tensor.name);
+      } else if (known->second != size) {
+        throw ShapeError(concat("Mismatched sizes for dimension ", d, " of argument ",
+                                tensor.name, ": ", name, " is ", known->second, " (",
+                                first_[name], ") but found ", size));
+      }
+    }
+  }
+
+ private:
+  Arguments& arguments_;
+  std::map<std::string, std::string> first_;
+};
+
+}  // namespace
+
+std::map<std::string, int64_t> Arguments::values() const {
+  std::map<std::string, int64_t> all = sizes;
+  all.insert(scalars.begin(), scalars.end());
+  return all;
+}
+
+std::string dtype_name(DLDataType dtype) {
+  const char* kind = dtype.code == kDLInt     ? "int"
+                     : dtype.code == kDLUInt  ? "uint"
+                     : dtype.code == kDLFloat ? "float"
+                     : dtype.code == kDLBfloat ? "bfloat"
+                     : dtype.code == kDLBool  ? "bool"
+                                              : nullptr;
+  if (!kind) return concat("a type with DLPack code ", static_cast<int>(dtype.code));
+  if (dtype.code == kDLBool) return kind;
+  return concat(kind, static_cast<int>(dtype.bits));
+}
+
+std::string dtype_name(Halide::Type type) { return dtype_name(to_dlpack(type)); }
+
+DLDataType to_dlpack(Halide::Type type) {
+  uint8_t code = type.is_bool()     ? kDLBool
+                 : type.is_bfloat() ? kDLBfloat
+                 : type.is_float()  ? kDLFloat
+                 : type.is_uint()   ? kDLUInt
+                                    : kDLInt;
+  return {code, static_cast<uint8_t>(type.is_bool() ? 8 : type.bits()), 1};
+}
+
+void* data_pointer(const DLTensor& tensor) {
+  return tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
+}
+
+Layout layout_of(const DLTensor& tensor) {
+  std::vector<int64_t> sizes = sizes_of(tensor);
+  if (!tensor.strides) return row_major(sizes);
+  return {sizes, {tensor.strides, tensor.strides + tensor.ndim}};
+}
+
+Arguments check_inputs(const lang::Definition& definition, const DLTensor* const* inputs,
+                       int32_t count) {
+  const ir::Program& signature = definition.signature;
+  int32_t expected = static_cast<int32_t>(signature.parameters.size());
+  if (count != expected)
+    throw ShapeError(concat(definition.name, " expected ", expected, " inputs but found ", count));
+  Arguments arguments;
+  SizeBinder binder(arguments);
+  const std::string* on_device = nullptr;
+  for (int32_t i = 0; i < count; ++i) {
+    const ir::Parameter& parameter = signature.parameters[i];
+    const DLTensor& given = not_null(inputs[i], parameter.name);
+    if (parameter.scalar) {
+      const ir::Scalar& scalar = signature.scalars.at(parameter.name);
+      check_dtype(scalar.name, scalar.type, given.dtype);
+      if (given.ndim != 0)
+        throw ShapeError(concat("argument ", scalar.name, ": expected a scalar but got sizes ",
+                                print(sizes_of(given))));
+      if (given.device.device_type != kDLCPU)
+        throw ShapeError(concat("argument ", scalar.name, ": expected a scalar on the CPU but got ",
+                                device_name(given.device)));
+      if (scalar.specialized) arguments.scalars[scalar.name] = scalar_value(given, scalar.name);
+      continue;
+    }
+    const ir::Tensor& tensor = signature.tensor(parameter.name);
+    check_dtype(tensor.name, tensor.type, given.dtype);
+    binder.bind(tensor, given);
+    if (!on_device) {
+      arguments.device = given.device;
+      on_device = &tensor.name;
+    } else if (given.device.device_type != arguments.device.device_type ||
+               given.device.device_id != arguments.device.device_id) {
+      throw ShapeError(concat("argument ", tensor.name, ": expected device ",
+                              device_name(arguments.device), " (that of ", *on_device,
+                              ") but got ", device_name(given.device)));
+    }
+    arguments.layouts[tensor.name] = layout_of(given);
+  }
+  return arguments;
+}
+
+std::map<std::string, int64_t> scalar_values(const lang::Definition& definition,
+                                             const DLTensor* const* inputs, int32_t count) {
+  std::map<std::string, int64_t> values;
+  const ir::Program& signature = definition.signature;
+  for (size_t i = 0; i < signature.parameters.size(); ++i) {
+    const ir::Parameter& parameter = signature.parameters[i];
+    if (!parameter.scalar || !signature.scalars.at(parameter.name).specialized) continue;
+    if (!inputs || static_cast<int32_t>(i) >= count)
+      throw UsageError(concat("the sizes of ", definition.name, " depend on the value of scalar ",
+                              parameter.name, ", which was not given"));
+    values[parameter.name] = scalar_value(not_null(inputs[i], parameter.name), parameter.name);
+  }
+  return values;
+}
+
+ir::Program specialize(const lang::Definition& definition, const Arguments& arguments) {
+  ir::Program program =
+      ir::specialize(lang::infer_ranges(definition, arguments.scalars), arguments.values());
+  for (const auto& [name, tensor] : program.tensors) {
+    for (size_t d = 0; d < tensor.sizes.size(); ++d) {
+      int64_t size = *as_const_int(tensor.sizes[d]);
+      if (size < 0)
+        throw ShapeError(concat(definition.name, ": dimension ", d, " of ", name,
+                                " would have size ", size, " for these inputs; an input is "
+                                "smaller than the subscripts need"));
+    }
+  }
+  std::string outside = lang::find_access_outside(program);
+  if (!outside.empty()) throw ShapeError(concat(definition.name, ": ", outside));
+  return program;
+}
+
+void check_outputs(const ir::Program& program, const DLTensor* const* inputs,
+                   int32_t input_count, const DLTensor* const* outputs, int32_t output_count,
+                   bool addresses, Arguments& arguments) {
+  int32_t expected = static_cast<int32_t>(program.outputs.size());
+  if (output_count != expected)
+    throw ShapeError(
+        concat(program.name, " expected ", expected, " outputs but found ", output_count));
+  for (int32_t o = 0; o < output_count; ++o) {
+    const ir::Tensor& tensor = program.tensor(program.outputs[o]);
+    const DLTensor& given = not_null(outputs[o], tensor.name);
+    std::string what = concat("output ", tensor.name);
+    if (!same(to_dlpack(tensor.type), given.dtype))
+      throw ShapeError(concat(what, ": expected dtype ", dtype_name(tensor.type), " but got ",
+                              dtype_name(given.dtype)));
+    std::vector<int64_t> sizes;
+    for (const ir::Expr& size : tensor.sizes) sizes.push_back(*as_const_int(size));
+    if (sizes != sizes_of(given))
+      throw ShapeError(concat(what, ": expected sizes ", print(sizes), " but got ",
+                              print(sizes_of(given))));
+    if (given.device.device_type != arguments.device.device_type ||
+        given.device.device_id != arguments.device.device_id)
+      throw ShapeError(concat(what, ": expected device ", device_name(arguments.device),
+                              " but got ", device_name(given.device)));
+    Layout layout = layout_of(given);
+    if (overlaps_itself(layout))
+      throw ShapeError(concat(what, ": several of its elements share one place in memory (strides ",
+                              print(layout.strides), "); pass a contiguous tensor or clone() it"));
+    arguments.layouts[tensor.name] = layout;
+    if (!addresses) continue;
+    auto region = [](const DLTensor& t) {
+      return MemoryRegion{data_pointer(t), layout_of(t), t.dtype.bits / 8};
+    };
+    for (int32_t i = 0; i < input_count; ++i)
+      if (!program.parameters[i].scalar && overlap(region(given), region(*inputs[i])))
+        throw ShapeError(concat(what, " overlaps input ", program.parameters[i].name,
+                                " in memory; pass another tensor or clone() one of them"));
+    for (int32_t other = 0; other < o; ++other)
+      if (overlap(region(given), region(*outputs[other])))
+        throw ShapeError(concat(what, " overlaps output ", program.outputs[other],
+                                " in memory; pass another tensor or clone() one of them"));
+  }
+}
+
+}  // namespace tc::runtime

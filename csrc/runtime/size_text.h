@@ -1,0 +1,14 @@
+// Size expressions for hosts that compute shapes symbolically.
+#pragma once
+
+#include <string>
+
+#include "ir/halide.h"
+
+namespace tc::runtime {
+
+/// The expression in Python's syntax: names, integers, + - * // %, min(a, b), max(a, b), and
+/// conditional expressions. Division and remainder round down in both languages.
+std::string size_text(const ir::Expr& size);
+
+}  // namespace tc::runtime

@@ -1,0 +1,161 @@
+// The C interface: compiling and running.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api_error.h"
+#include "api_handles.h"
+#include "compile.h"
+#include "runtime/arguments.h"
+#include "runtime/kernel_cache.h"
+
+using tc::api::guarded;
+using tc::api::required;
+
+namespace {
+
+using Tensors = const DLTensor* const*;
+
+tc::Target choose_target(const char* text, DLDevice device) {
+  tc::Target target = tc::parse_target(text ? text : "cpu");
+  target.device = device.device_id;
+  bool on_gpu = device.device_type == kDLCUDA;
+  if (!target.offline && target.cuda != on_gpu)
+    throw tc::ShapeError(tc::concat("target ", text ? text : "cpu", " but the inputs are on ",
+                                    on_gpu ? "a GPU" : "the CPU",
+                                    "; move them, or compile with target=\"cuda:sm_90\" for a GPU "
+                                    "that need not be here"));
+  return target;
+}
+
+/// Everything that decides the code. Names are part of it, since texts about the kernel show them.
+std::string cache_key(const tc::lang::Definition& definition,
+                      const tc::runtime::Arguments& arguments, const tc::MappingOptions& options,
+                      const tc::Target& target) {
+  std::string key = definition.text + "\n" + tc::to_string(options) +
+                    tc::concat("\n", target.cuda, target.arch, ":", target.device, target.offline);
+  for (const auto& [name, value] : arguments.values()) key += tc::concat("\n", name, "=", value);
+  for (const auto& [name, layout] : arguments.layouts) {
+    key += "\n" + name;
+    for (size_t d = 0; d < layout.sizes.size(); ++d)
+      key += tc::concat(" ", layout.sizes[d], "@", layout.strides[d]);
+  }
+  return key;
+}
+
+bool equals(const DLTensor& tensor, const tc::Layout& layout) {
+  return tc::runtime::layout_of(tensor) == layout;
+}
+
+/// A run must have the sizes, strides and scalars that the kernel was compiled for.
+void check_match(const tc_kernel& kernel, const tc::runtime::Arguments& arguments, Tensors inputs,
+                 Tensors outputs) {
+  for (const auto& [name, value] : kernel.values) {
+    auto all = arguments.values();
+    auto given = all.find(name);
+    if (given != all.end() && given->second != value)
+      throw tc::ShapeError(tc::concat(kernel.program.name, " was compiled for ", name, " = ", value,
+                                      " but these inputs have ", name, " = ", given->second,
+                                      "; compile again, or call the definition itself"));
+  }
+  auto check = [&](const std::string& name, const DLTensor& tensor) {
+    if (!equals(tensor, kernel.layouts.at(name)))
+      throw tc::ShapeError(tc::concat("argument ", name, " has other strides than ",
+                                      kernel.program.name, " was compiled for; compile again, or "
+                                      "pass it as it was then"));
+  };
+  for (size_t i = 0; i < kernel.program.parameters.size(); ++i)
+    if (!kernel.program.parameters[i].scalar)
+      check(kernel.program.parameters[i].name, *inputs[i]);
+  for (size_t o = 0; o < kernel.program.outputs.size(); ++o)
+    check(kernel.program.outputs[o], *outputs[o]);
+}
+
+}  // namespace
+
+tc_status tc_compile(const tc_definition* definition, const tc_options* options,
+                     const char* target, Tensors inputs, int32_t input_count, Tensors outputs,
+                     int32_t output_count, tc_kernel** kernel) {
+  return guarded([&] {
+    required(kernel, "kernel") = nullptr;
+    const auto& shared = required(definition, "definition").definition;
+    tc::runtime::Arguments arguments =
+        tc::runtime::check_inputs(*shared, inputs, input_count);
+    tc::Target chosen = choose_target(target, arguments.device);
+    tc::MappingOptions mapping = options ? options->options : tc::make_options("default");
+    auto handle = std::make_unique<tc_kernel>();
+    handle->program = tc::runtime::specialize(*shared, arguments);
+    if (outputs) {
+      tc::runtime::check_outputs(handle->program, inputs, input_count, outputs, output_count,
+                                 /*addresses=*/!chosen.offline, arguments);
+    } else {
+      for (const std::string& name : handle->program.outputs) {
+        std::vector<int64_t> sizes;
+        for (const tc::ir::Expr& size : handle->program.tensor(name).sizes)
+          sizes.push_back(*Halide::Internal::as_const_int(size));
+        arguments.layouts[name] = tc::row_major(sizes);
+      }
+    }
+    handle->definition = shared;
+    handle->layouts = arguments.layouts;
+    handle->values = arguments.values();
+    handle->device = arguments.device;
+    handle->kernel = tc::runtime::find_or_compile(
+        cache_key(*shared, arguments, mapping, chosen), [&] {
+          return tc::compile(handle->program, handle->layouts, mapping, chosen);
+        });
+    *kernel = handle.release();
+  });
+}
+
+void tc_kernel_free(tc_kernel* kernel) { delete kernel; }
+
+tc_status tc_kernel_run(const tc_kernel* kernel, const tc_host* host, Tensors inputs,
+                        int32_t input_count, Tensors outputs, int32_t output_count) {
+  return guarded([&] {
+    const tc_kernel& k = required(kernel, "kernel");
+    tc::runtime::Arguments arguments =
+        tc::runtime::check_inputs(*k.definition, inputs, input_count);
+    required(outputs, "outputs");
+    tc::runtime::check_outputs(k.program, inputs, input_count, outputs, output_count, true,
+                               arguments);
+    check_match(k, arguments, inputs, outputs);
+    std::vector<void*> pointers;
+    for (int32_t i = 0; i < input_count; ++i)
+      pointers.push_back(tc::runtime::data_pointer(*inputs[i]));
+    for (int32_t o = 0; o < output_count; ++o)
+      pointers.push_back(tc::runtime::data_pointer(*outputs[o]));
+    k.kernel->launch(host ? *host : *tc_default_host(), pointers.data());
+  });
+}
+
+tc_status tc_kernel_launch(const tc_kernel* kernel, const tc_host* host, void* const* pointers) {
+  return guarded([&] { kernel->kernel->launch(host ? *host : *tc_default_host(), pointers); });
+}
+
+tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char** text) {
+  return guarded([&] {
+    const tc_kernel& k = required(kernel, "kernel");
+    std::string name = &required(what, "what");
+    required(text, "text") = nullptr;
+    std::lock_guard<std::mutex> lock(k.mutex);
+    auto found = k.texts.find(name);
+    if (found == k.texts.end()) found = k.texts.emplace(name, k.kernel->text(name)).first;
+    *text = found->second.c_str();
+  });
+}
+
+tc_status tc_kernel_number(const tc_kernel* kernel, const char* what, int64_t* value) {
+  return guarded([&] {
+    required(value, "value") = required(kernel, "kernel").kernel->number(&required(what, "what"));
+  });
+}
+
+tc_status tc_kernel_binary(const tc_kernel* kernel, const void** data, size_t* size) {
+  return guarded([&] {
+    const std::vector<char>& binary = required(kernel, "kernel").kernel->binary();
+    required(data, "data") = binary.data();
+    required(size, "size") = binary.size();
+  });
+}

@@ -1,0 +1,182 @@
+// The C interface: texts and definitions.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api_error.h"
+#include "api_handles.h"
+#include "lang/definition.h"
+#include "runtime/arguments.h"
+#include "runtime/size_text.h"
+
+namespace {
+
+using tc::api::guarded;
+using tc::api::required;
+
+void check_index(int32_t index, size_t count, const char* what) {
+  if (index < 0 || static_cast<size_t>(index) >= count)
+    throw tc::UsageError(tc::concat(what, " ", index, " does not exist: there are ", count));
+}
+
+int32_t flag(bool value) { return value ? 1 : 0; }
+
+}  // namespace
+
+tc_status tc_module_parse(const char* text, tc_module** module) {
+  return guarded([&] {
+    required(text, "text");
+    required(module, "module") = nullptr;
+    auto handle = std::make_unique<tc_module>();
+    tc::lang::Module parsed = tc::lang::parse(text);
+    handle->warnings = parsed.warnings;
+    for (const auto& definition : parsed.definitions) {
+      auto entry = std::make_unique<tc_definition>();
+      entry->definition = definition;
+      handle->definitions.push_back(std::move(entry));
+    }
+    *module = handle.release();
+  });
+}
+
+void tc_module_free(tc_module* module) { delete module; }
+
+int32_t tc_module_size(const tc_module* module) {
+  return module ? static_cast<int32_t>(module->definitions.size()) : 0;
+}
+
+const tc_definition* tc_module_definition(const tc_module* module, int32_t index) {
+  if (!module || index < 0 || static_cast<size_t>(index) >= module->definitions.size())
+    return nullptr;
+  return module->definitions[index].get();
+}
+
+tc_status tc_module_find(const tc_module* module, const char* name,
+                         const tc_definition** definition) {
+  return guarded([&] {
+    required(name, "name");
+    required(definition, "definition") = nullptr;
+    std::string known;
+    for (const auto& entry : required(module, "module").definitions) {
+      if (entry->definition->name == name) {
+        *definition = entry.get();
+        return;
+      }
+      known += (known.empty() ? "" : ", ") + entry->definition->name;
+    }
+    throw tc::UsageError(
+        tc::concat("attempting to access undefined function ", name, "; the text defines: ", known));
+  });
+}
+
+int32_t tc_module_warning_count(const tc_module* module) {
+  return module ? static_cast<int32_t>(module->warnings.size()) : 0;
+}
+
+const char* tc_module_warning(const tc_module* module, int32_t index) {
+  if (!module || index < 0 || static_cast<size_t>(index) >= module->warnings.size()) return nullptr;
+  return module->warnings[index].c_str();
+}
+
+const char* tc_definition_name(const tc_definition* definition) {
+  return definition->definition->name.c_str();
+}
+const char* tc_definition_text(const tc_definition* definition) {
+  return definition->definition->text.c_str();
+}
+const char* tc_definition_key(const tc_definition* definition) {
+  return definition->definition->key.c_str();
+}
+int32_t tc_definition_input_count(const tc_definition* definition) {
+  return static_cast<int32_t>(definition->definition->signature.parameters.size());
+}
+int32_t tc_definition_output_count(const tc_definition* definition) {
+  return static_cast<int32_t>(definition->definition->signature.outputs.size());
+}
+
+tc_status tc_definition_input(const tc_definition* definition, int32_t index,
+                              tc_argument* argument) {
+  return guarded([&] {
+    const tc::ir::Program& signature = required(definition, "definition").definition->signature;
+    check_index(index, signature.parameters.size(), "input");
+    const tc::ir::Parameter& parameter = signature.parameters[index];
+    tc_argument& result = required(argument, "argument");
+    result = {};
+    if (parameter.scalar) {
+      const tc::ir::Scalar& scalar = signature.scalars.at(parameter.name);
+      result.name = scalar.name.c_str();
+      result.dtype = tc::runtime::to_dlpack(scalar.type);
+      result.is_scalar = 1;
+      result.specialized = flag(scalar.specialized);
+    } else {
+      const tc::ir::Tensor& tensor = signature.tensor(parameter.name);
+      result.name = tensor.name.c_str();
+      result.dtype = tc::runtime::to_dlpack(tensor.type);
+      result.ndim = static_cast<int32_t>(tensor.sizes.size());
+    }
+  });
+}
+
+tc_status tc_definition_output(const tc_definition* definition, int32_t index,
+                               tc_argument* argument) {
+  return guarded([&] {
+    const tc::ir::Program& signature = required(definition, "definition").definition->signature;
+    check_index(index, signature.outputs.size(), "output");
+    const tc::ir::Tensor& tensor = signature.tensor(signature.outputs[index]);
+    tc_argument& result = required(argument, "argument");
+    result = {};
+    result.name = tensor.name.c_str();
+    result.dtype = tc::runtime::to_dlpack(tensor.type);
+    result.ndim = static_cast<int32_t>(tensor.sizes.size());
+    result.accumulates = flag(tensor.role == tc::ir::TensorRole::InOut);
+  });
+}
+
+tc_status tc_definition_input_dimension(const tc_definition* definition, int32_t index,
+                                        int32_t dimension, const char** text) {
+  return guarded([&] {
+    const tc::ir::Program& signature = required(definition, "definition").definition->signature;
+    check_index(index, signature.parameters.size(), "input");
+    const tc::ir::Parameter& parameter = signature.parameters[index];
+    size_t rank = parameter.scalar ? 0 : signature.tensor(parameter.name).sizes.size();
+    check_index(dimension, rank, "dimension");
+    thread_local std::string kept;
+    kept = tc::runtime::size_text(signature.tensor(parameter.name).sizes[dimension]);
+    required(text, "text") = kept.c_str();
+  });
+}
+
+tc_status tc_infer_sizes(const tc_definition* definition, const DLTensor* const* inputs,
+                         int32_t input_count, int64_t* sizes, int32_t size_count) {
+  return guarded([&] {
+    const tc::lang::Definition& d = *required(definition, "definition").definition;
+    tc::ir::Program program =
+        tc::runtime::specialize(d, tc::runtime::check_inputs(d, inputs, input_count));
+    int32_t written = 0;
+    for (const std::string& name : program.outputs)
+      for (const tc::ir::Expr& size : program.tensor(name).sizes) {
+        if (written == size_count)
+          throw tc::UsageError(tc::concat("the outputs of ", d.name, " have more than ", size_count,
+                                          " dimensions; pass a larger array"));
+        sizes[written++] = *Halide::Internal::as_const_int(size);
+      }
+  });
+}
+
+tc_status tc_output_size_expression(const tc_definition* definition,
+                                    const DLTensor* const* inputs, int32_t input_count,
+                                    int32_t output, int32_t dimension, const char** text) {
+  return guarded([&] {
+    const tc::lang::Definition& d = *required(definition, "definition").definition;
+    tc::ir::Program program =
+        tc::lang::infer_ranges(d, tc::runtime::scalar_values(d, inputs, input_count));
+    check_index(output, program.outputs.size(), "output");
+    const tc::ir::Tensor& tensor = program.tensor(program.outputs[output]);
+    check_index(dimension, tensor.sizes.size(), "dimension");
+    thread_local std::string kept;
+    kept = tc::runtime::size_text(tensor.sizes[dimension]);
+    required(text, "text") = kept.c_str();
+  });
+}

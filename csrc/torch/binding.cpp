@@ -1,0 +1,291 @@
+// The Python module tensor_comprehensions._torch: texts, options, kernels and operators.
+#include <torch/extension.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "torch/operator.h"
+
+namespace py = pybind11;
+using namespace tc_torch;
+
+namespace {
+
+/// The Python exception classes, by tc_status; set by tensor_comprehensions._errors.
+py::object& exception_classes() {
+  static auto* classes = new py::object;
+  return *classes;
+}
+
+/// Raises a core error as Python's, from any thread, with or without the interpreter lock. The
+/// exception then travels through PyTorch's dispatcher as it is.
+void raise_in_python(const CoreError& error) {
+  py::gil_scoped_acquire gil;
+  py::object type = exception_classes()[py::int_(static_cast<int>(error.status))];
+  py::object value = error.status == TC_LANGUAGE_ERROR
+                         ? type(error.what(), error.line, error.column)
+                         : type(error.what());
+  PyErr_SetObject(type.ptr(), value.ptr());
+  throw py::error_already_set();
+}
+
+/// Python values as the operators take them: tensors as they are, numbers for scalars.
+std::vector<c10::IValue> to_ivalues(const Definition& definition, const py::sequence& values) {
+  std::vector<c10::IValue> result;
+  result.reserve(values.size());
+  if (values.size() != definition.inputs.size())
+    raise(TC_SHAPE_ERROR, definition.name + " expected " +
+                              std::to_string(definition.inputs.size()) + " inputs but found " +
+                              std::to_string(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const ArgumentInfo& info = definition.inputs[i];
+    py::object value = values[i];
+    auto wrong = [&](const char* expected) {
+      raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected " + expected + " but got " +
+                                py::str(py::type::of(value).attr("__name__")).cast<std::string>());
+    };
+    bool is_tensor = THPVariable_Check(value.ptr());
+    if (!info.scalar) {
+      if (!is_tensor) wrong("a tensor");
+      result.emplace_back(THPVariable_Unpack(value.ptr()));
+      continue;
+    }
+    if (is_tensor) {
+      const at::Tensor& tensor = THPVariable_Unpack(value.ptr());
+      if (tensor.dim() != 0) wrong("a number or a 0-d tensor");
+      at::Scalar scalar = tensor.item();
+      result.emplace_back(scalar.isFloatingPoint() ? c10::IValue(scalar.toDouble())
+                          : scalar.isBoolean()     ? c10::IValue(scalar.toBool())
+                                                   : c10::IValue(scalar.toLong()));
+    } else if (PyBool_Check(value.ptr())) {
+      result.emplace_back(value.cast<bool>());
+    } else if (PyFloat_Check(value.ptr())) {
+      result.emplace_back(value.cast<double>());
+    } else if (PyIndex_Check(value.ptr())) {
+      py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+      result.emplace_back(index.cast<int64_t>());
+    } else {
+      wrong("a number or a 0-d tensor");
+    }
+    if (result.back().isDouble() && c10::isIntegralType(info.dtype, true)) wrong("an integer");
+  }
+  return result;
+}
+
+py::object from_ivalue(const c10::IValue& value) {
+  if (value.isTensor()) return py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor()));
+  if (value.isDouble()) return py::float_(value.toDouble());
+  if (value.isBool()) return py::bool_(value.toBool());
+  return py::int_(value.toInt());
+}
+
+struct Options {
+  OptionsPtr options;
+};
+
+OptionsPtr copy(const Options& options) { return OptionsPtr(tc_options_copy(options.options.get())); }
+
+/// A factory that asks Python: factory(*inputs) -> Options.
+OptionsFactory python_factory(const py::object& callable) {
+  if (callable.is_none()) return nullptr;
+  // Destroyed with the operator, which lives as long as the process.
+  auto* kept = new py::object(callable);
+  return [kept](at::ArrayRef<c10::IValue> inputs) {
+    py::gil_scoped_acquire gil;
+    py::tuple arguments(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) arguments[i] = from_ivalue(inputs[i]);
+    return copy((*kept)(*arguments).cast<const Options&>());
+  };
+}
+
+/// A kernel for fixed inputs, from tc.compile.
+class Executor {
+ public:
+  Executor(std::shared_ptr<const Definition> definition, const Options* options,
+           const std::string& target, const py::sequence& inputs)
+      : definition_(std::move(definition)) {
+    std::vector<c10::IValue> values = to_ivalues(*definition_, inputs);
+    py::gil_scoped_release unlocked;
+    CallArguments arguments(*definition_, values);
+    tc_kernel* kernel = nullptr;
+    check(tc_compile(definition_->get(), options ? options->options.get() : nullptr,
+                     target.c_str(), arguments.tensors(), arguments.count(), nullptr, 0, &kernel));
+    kernel_.reset(kernel);
+  }
+
+  std::string text(const std::string& what) const {
+    const char* result = nullptr;
+    check(tc_kernel_text(kernel_.get(), what.c_str(), &result));
+    return result;
+  }
+  int64_t number(const std::string& what) const {
+    int64_t result = 0;
+    check(tc_kernel_number(kernel_.get(), what.c_str(), &result));
+    return result;
+  }
+  py::bytes binary() const {
+    const void* data = nullptr;
+    size_t size = 0;
+    check(tc_kernel_binary(kernel_.get(), &data, &size));
+    return py::bytes(static_cast<const char*>(data), size);
+  }
+
+ private:
+  std::shared_ptr<const Definition> definition_;
+  KernelPtr kernel_;
+};
+
+/// Every definition of a text.
+struct ParsedText {
+  std::vector<std::shared_ptr<const Definition>> definitions;
+  std::vector<std::string> warnings;
+};
+
+ParsedText parse(const std::string& text) {
+  tc_module* raw = nullptr;
+  check(tc_module_parse(text.c_str(), &raw));
+  ModulePtr module(raw, ModuleDeleter());
+  ParsedText result;
+  for (int32_t i = 0; i < tc_module_size(raw); ++i)
+    result.definitions.push_back(
+        std::make_shared<Definition>(module, tc_module_definition(raw, i)));
+  for (int32_t i = 0; i < tc_module_warning_count(raw); ++i)
+    result.warnings.emplace_back(tc_module_warning(raw, i));
+  return result;
+}
+
+/// Size of an output dimension in Python's syntax; `inputs` are only looked at for scalars.
+std::string size_expression(const Definition& definition, const py::sequence& inputs, int output,
+                            int dimension) {
+  std::vector<DLTensor> tensors(definition.inputs.size());
+  std::vector<int64_t> values(definition.inputs.size());
+  std::vector<const DLTensor*> pointers;
+  for (size_t i = 0; i < definition.inputs.size(); ++i) {
+    if (definition.inputs[i].specialized) {
+      values[i] = py::object(inputs[i]).cast<int64_t>();
+      tensors[i].data = &values[i];
+      tensors[i].device = {kDLCPU, 0};
+      // The low bytes of the value are the scalar's, whatever its width.
+      tensors[i].dtype = {kDLInt, static_cast<uint8_t>(8 * c10::elementSize(definition.inputs[i].dtype)), 1};
+    }
+    pointers.push_back(&tensors[i]);
+  }
+  const char* text = nullptr;
+  check(tc_output_size_expression(definition.get(), pointers.data(),
+                                  static_cast<int32_t>(pointers.size()), output, dimension, &text));
+  return text;
+}
+
+std::string input_dimension(const Definition& definition, int input, int dimension) {
+  const char* text = nullptr;
+  check(tc_definition_input_dimension(definition.get(), input, dimension, &text));
+  return text;
+}
+
+py::object dtype_object(const ArgumentInfo& info) {
+  return py::reinterpret_borrow<py::object>(
+      reinterpret_cast<PyObject*>(torch::getTHPDtype(info.dtype)));
+}
+
+/// Log lines of the core become records of the logger "tensor_comprehensions".
+void log_to_python(const char* topic, const char* message) {
+  if (!Py_IsInitialized()) return;
+  py::gil_scoped_acquire gil;
+  try {
+    py::module_::import("tensor_comprehensions._logging").attr("emit")(topic, message);
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable("a log message of tensor_comprehensions");
+  }
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.doc() = "The binding of libtensor_comprehensions to PyTorch.";
+  raise_error = raise_in_python;
+  tc_set_log_sink(log_to_python);
+
+  m.def("core_version", [] { return std::string(tc_version()); });
+  m.def("set_exception_classes", [](py::dict classes) { exception_classes() = classes; });
+
+  py::class_<ArgumentInfo>(m, "ArgumentInfo")
+      .def_readonly("name", &ArgumentInfo::name)
+      .def_readonly("ndim", &ArgumentInfo::rank)
+      .def_readonly("is_scalar", &ArgumentInfo::scalar)
+      .def_readonly("is_specialized", &ArgumentInfo::specialized)
+      .def_readonly("accumulates", &ArgumentInfo::accumulates)
+      .def_property_readonly("dtype", dtype_object);
+
+  py::class_<Definition, std::shared_ptr<Definition>>(m, "Definition")
+      .def_readonly("name", &Definition::name)
+      .def_readonly("inputs", &Definition::inputs)
+      .def_readonly("outputs", &Definition::outputs)
+      .def_property_readonly("text", [](const Definition& d) { return tc_definition_text(d.get()); })
+      .def_property_readonly("key", [](const Definition& d) { return tc_definition_key(d.get()); })
+      .def("input_dimension", input_dimension)
+      .def("size_expression", size_expression);
+
+  py::class_<ParsedText>(m, "ParsedText")
+      .def_property_readonly("definitions",
+                             [](const ParsedText& t) {
+                               py::list list;
+                               for (const auto& d : t.definitions)
+                                 list.append(std::const_pointer_cast<Definition>(d));
+                               return list;
+                             })
+      .def_readonly("warnings", &ParsedText::warnings);
+  m.def("parse", parse);
+
+  py::class_<Options>(m, "Options")
+      .def(py::init([](const std::string& preset) {
+        tc_options* raw = nullptr;
+        check(tc_options_create(preset.c_str(), &raw));
+        return Options{OptionsPtr(raw)};
+      }))
+      .def_static("parse",
+                  [](const std::string& text) {
+                    tc_options* raw = nullptr;
+                    check(tc_options_parse(text.c_str(), &raw));
+                    return Options{OptionsPtr(raw)};
+                  })
+      .def("copy", [](const Options& o) { return Options{copy(o)}; })
+      .def("set",
+           [](Options& o, const std::string& name, const std::vector<int64_t>& values) {
+             check(tc_options_set(o.options.get(), name.c_str(), values.data(),
+                                  static_cast<int32_t>(values.size())));
+           })
+      .def("set_word",
+           [](Options& o, const std::string& name, const std::string& word) {
+             check(tc_options_set_word(o.options.get(), name.c_str(), word.c_str()));
+           })
+      .def("text", [](const Options& o) { return std::string(tc_options_text(o.options.get())); })
+      .def("equals", [](const Options& a, const Options& b) {
+        return tc_options_equal(a.options.get(), b.options.get()) != 0;
+      });
+
+  py::class_<Operator, std::shared_ptr<Operator>>(m, "Operator")
+      .def(py::init([](std::shared_ptr<Definition> definition, py::object factory) {
+        return std::make_shared<Operator>(definition, python_factory(factory));
+      }))
+      .def("register",
+           [](const std::shared_ptr<Operator>& op, const std::string& ns,
+              const std::string& schema, const std::string& out_schema) {
+             register_operator(ns, schema, out_schema, op);
+           })
+      .def("call_out", [](Operator& op, const py::sequence& inputs,
+                          const std::vector<at::Tensor>& outputs, bool unchecked) {
+        std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
+        py::gil_scoped_release unlocked;
+        op.call_out(values, outputs, unchecked);
+      });
+
+  py::class_<Executor>(m, "Executor")
+      .def(py::init([](std::shared_ptr<Definition> definition, const Options* options,
+                       const std::string& target, const py::sequence& inputs) {
+        return std::make_unique<Executor>(definition, options, target, inputs);
+      }))
+      .def("text", &Executor::text)
+      .def("number", &Executor::number)
+      .def("binary", &Executor::binary);
+}

@@ -1,0 +1,500 @@
+#include "torch/operator.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <cstring>
+
+namespace tc_torch {
+namespace {
+
+// ---- the host
+
+c10::Device to_device(DLDevice device) {
+  return device.device_type == kDLCUDA
+             ? c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device.device_id))
+             : c10::Device(c10::DeviceType::CPU);
+}
+
+void parallel_for(void*, int64_t count, void (*task)(void*, int64_t, int64_t), void* data) {
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { task(data, begin, end); });
+}
+
+int32_t thread_count(void*) { return at::get_num_threads(); }
+
+void* allocate(void*, DLDevice device, size_t bytes) {
+  try {
+    if (device.device_type == kDLCPU) return c10::alloc_cpu(bytes);
+    c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
+    guard.uncheckedSetDevice(to_device(device));
+    return c10::GetAllocator(c10::DeviceType::CUDA)->raw_allocate(bytes);
+  } catch (const std::exception&) {
+    return nullptr;  // the core says which allocation failed
+  }
+}
+
+void release(void*, DLDevice device, void* pointer) {
+  if (device.device_type == kDLCPU) {
+    c10::free_cpu(pointer);
+  } else {
+    c10::GetAllocator(c10::DeviceType::CUDA)->raw_deallocate(pointer);
+  }
+}
+
+void* current_stream(void*, DLDevice device) {
+  if (device.device_type == kDLCPU) return nullptr;
+  c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
+  return guard.getStream(to_device(device)).native_handle();
+}
+
+// ---- arguments
+
+at::ScalarType to_scalar_type(DLDataType dtype) {
+  switch (dtype.code) {
+    case kDLBool: return at::kBool;
+    case kDLBfloat: return at::kBFloat16;
+    case kDLFloat:
+      return dtype.bits == 16 ? at::kHalf : dtype.bits == 32 ? at::kFloat : at::kDouble;
+    case kDLInt:
+      return dtype.bits == 8    ? at::kChar
+             : dtype.bits == 16 ? at::kShort
+             : dtype.bits == 32 ? at::kInt
+                                : at::kLong;
+    default:
+      return dtype.bits == 8    ? at::kByte
+             : dtype.bits == 16 ? at::kUInt16
+             : dtype.bits == 32 ? at::kUInt32
+                                : at::kUInt64;
+  }
+}
+
+DLDataType to_dlpack(at::ScalarType type) {
+  auto bits = static_cast<uint8_t>(c10::elementSize(type) * 8);
+  if (type == at::kBool) return {kDLBool, 8, 1};
+  if (type == at::kBFloat16) return {kDLBfloat, 16, 1};
+  if (c10::isFloatingType(type)) return {kDLFloat, bits, 1};
+  bool is_unsigned = type == at::kByte || type == at::kUInt16 || type == at::kUInt32 ||
+                     type == at::kUInt64;
+  if (is_unsigned) return {kDLUInt, bits, 1};
+  if (c10::isIntegralType(type, false)) return {kDLInt, bits, 1};
+  // Complex, quantized, bits: a code that no definition has, so that the check names the type.
+  return {255, bits, 1};
+}
+
+bool is_integral(at::ScalarType type) { return c10::isIntegralType(type, /*includeBool=*/true); }
+
+/// Writes a Python number as one element of the scalar's type.
+void store_scalar(const ArgumentInfo& info, const c10::IValue& value, void* storage) {
+  auto store = [&](auto number) { std::memcpy(storage, &number, sizeof number); };
+  at::Scalar scalar = value.toScalar();
+  switch (info.dtype) {
+    case at::kBool: return store(scalar.to<bool>());
+    case at::kByte: return store(scalar.to<uint8_t>());
+    case at::kChar: return store(scalar.to<int8_t>());
+    case at::kShort: return store(scalar.to<int16_t>());
+    case at::kInt: return store(scalar.to<int32_t>());
+    case at::kLong: return store(scalar.to<int64_t>());
+    case at::kUInt16: return store(scalar.to<uint16_t>());
+    case at::kUInt32: return store(scalar.to<uint32_t>());
+    case at::kUInt64: return store(scalar.to<uint64_t>());
+    case at::kHalf: return store(scalar.to<at::Half>());
+    case at::kBFloat16: return store(scalar.to<at::BFloat16>());
+    case at::kFloat: return store(scalar.to<float>());
+    default: return store(scalar.to<double>());
+  }
+}
+
+void check_tensor(const ArgumentInfo& info, const at::Tensor& tensor) {
+  if (!tensor.defined())
+    raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a tensor but got None");
+  if (tensor.layout() != at::kStrided)
+    raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a strided tensor but got layout " +
+                              c10::str(tensor.layout()) + "; call to_dense() on it");
+  if (!tensor.is_cpu() && !tensor.is_cuda())
+    raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a tensor on the CPU or a CUDA "
+                          "device but got " + c10::str(tensor.device()));
+}
+
+/// Sizes, strides, device and specialised values; dtypes are part of it since a wrong one must not
+/// find a kernel.
+void append_key(std::vector<int64_t>& key, const at::Tensor& tensor) {
+  key.push_back(static_cast<int64_t>(tensor.scalar_type()) * 1024 + tensor.dim());
+  key.push_back(static_cast<int64_t>(tensor.layout()) * 1000000 +
+                static_cast<int64_t>(tensor.device().type()) * 1000 + tensor.device().index() + 1);
+  if (tensor.layout() != at::kStrided) return;
+  auto sizes = tensor.sizes(), strides = tensor.strides();
+  key.insert(key.end(), sizes.begin(), sizes.end());
+  key.insert(key.end(), strides.begin(), strides.end());
+}
+
+/// The same comparison without building the key: the path of every call.
+class KeyMatcher {
+ public:
+  explicit KeyMatcher(const std::vector<int64_t>& key)
+      : at_(key.data()), end_(key.data() + key.size()) {}
+  bool take(int64_t value) { return at_ != end_ && *at_++ == value; }
+  bool take(const at::Tensor& tensor) {
+    if (!take(static_cast<int64_t>(tensor.scalar_type()) * 1024 + tensor.dim()) ||
+        !take(static_cast<int64_t>(tensor.layout()) * 1000000 +
+              static_cast<int64_t>(tensor.device().type()) * 1000 + tensor.device().index() + 1))
+      return false;
+    auto sizes = tensor.sizes(), strides = tensor.strides();
+    size_t bytes = sizes.size() * sizeof(int64_t);
+    if (static_cast<size_t>(end_ - at_) < 2 * sizes.size()) return false;
+    bool same = std::memcmp(at_, sizes.data(), bytes) == 0 &&
+                std::memcmp(at_ + sizes.size(), strides.data(), bytes) == 0;
+    at_ += 2 * sizes.size();
+    return same;
+  }
+  bool done() const { return at_ == end_; }
+
+ private:
+  const int64_t* at_;
+  const int64_t* end_;
+};
+
+int64_t specialized_value(const c10::IValue& value) {
+  return value.isBool() ? value.toBool() : value.toScalar().to<int64_t>();
+}
+
+size_t hash(const std::vector<int64_t>& key) {
+  size_t h = key.size();
+  for (int64_t value : key) h = h * 0x9E3779B97F4A7C15ull + static_cast<size_t>(value) + (h >> 29);
+  return h;
+}
+
+// ---- dispatch
+
+/// Reached by backward of an operator that was given no derivative: gradients must not vanish.
+struct MissingDerivative : torch::autograd::Node {
+  explicit MissingDerivative(std::string operator_name) : name_(std::move(operator_name)) {}
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
+    TORCH_CHECK(false, "the operator ", name_, " has no derivative: pair it with a backward "
+                "definition through tensor_comprehensions.make_autograd, or call it under "
+                "torch.no_grad()");
+  }
+  std::string name() const override { return "MissingDerivative"; }
+  std::string name_;
+};
+
+class Kernel : public c10::OperatorKernel {
+ public:
+  explicit Kernel(std::shared_ptr<Operator> op) : operator_(std::move(op)) {}
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
+                  torch::jit::Stack* stack) {
+    size_t count = handle.schema().arguments().size();
+    std::vector<at::Tensor> outputs = operator_->call(torch::jit::last(*stack, count));
+    torch::jit::drop(*stack, count);
+    for (at::Tensor& output : outputs) stack->emplace_back(std::move(output));
+  }
+
+ private:
+  std::shared_ptr<Operator> operator_;
+};
+
+class OutKernel : public c10::OperatorKernel {
+ public:
+  explicit OutKernel(std::shared_ptr<Operator> op) : operator_(std::move(op)) {}
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
+                  torch::jit::Stack* stack) {
+    size_t inputs = operator_->definition().inputs.size();
+    size_t count = handle.schema().arguments().size();
+    auto arguments = torch::jit::last(*stack, count);
+    std::vector<at::Tensor> outputs;
+    for (const c10::IValue& value : arguments.slice(inputs)) outputs.push_back(value.toTensor());
+    operator_->call_out(arguments.slice(0, inputs), outputs, false);
+    torch::jit::drop(*stack, count);
+  }
+
+ private:
+  std::shared_ptr<Operator> operator_;
+};
+
+class AutogradKernel : public c10::OperatorKernel {
+ public:
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack) {
+    const auto& schema = handle.schema();
+    std::vector<at::Tensor> differentiable;
+    if (at::GradMode::is_enabled())
+      for (const c10::IValue& value : torch::jit::last(*stack, schema.arguments().size()))
+        if (value.isTensor() && value.toTensor().requires_grad())
+          differentiable.push_back(value.toTensor());
+    {
+      at::AutoDispatchBelowADInplaceOrView below;
+      handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+    }
+    if (differentiable.empty()) return;
+    auto node = c10::make_intrusive<MissingDerivative>(handle.operator_name().name);
+    node->set_next_edges(torch::autograd::collect_next_edges(differentiable));
+    for (const c10::IValue& value : torch::jit::last(*stack, schema.returns().size())) {
+      if (!value.isTensor()) continue;
+      at::Tensor output = value.toTensor();  // another handle of the same tensor
+      if (torch::autograd::isDifferentiableType(output.scalar_type()))
+        torch::autograd::set_history(output, node);
+    }
+  }
+};
+
+}  // namespace
+
+void (*raise_error)(const CoreError& error) = [](const CoreError& error) { throw error; };
+
+void raise(tc_status status, const std::string& message) {
+  raise_error(CoreError(status, message, 0, 0));
+  throw std::logic_error("raise_error returned");
+}
+
+void check(tc_status status) {
+  if (status == TC_OK) return;
+  raise_error(CoreError(status, tc_error_message(), tc_error_line(), tc_error_column()));
+}
+
+const tc_host& torch_host() {
+  static const tc_host host = {nullptr,  parallel_for, thread_count,
+                               allocate, release,      current_stream};
+  return host;
+}
+
+Definition::Definition(ModulePtr module, const tc_definition* definition)
+    : name(tc_definition_name(definition)), module_(std::move(module)), definition_(definition) {
+  auto info = [](const tc_argument& argument) {
+    ArgumentInfo result;
+    result.name = argument.name;
+    result.dtype = to_scalar_type(argument.dtype);
+    result.rank = argument.ndim;
+    result.scalar = argument.is_scalar;
+    result.specialized = argument.specialized;
+    result.accumulates = argument.accumulates;
+    return result;
+  };
+  tc_argument argument;
+  for (int32_t i = 0; i < tc_definition_input_count(definition); ++i) {
+    check(tc_definition_input(definition, i, &argument));
+    inputs.push_back(info(argument));
+  }
+  for (int32_t o = 0; o < tc_definition_output_count(definition); ++o) {
+    check(tc_definition_output(definition, o, &argument));
+    outputs.push_back(info(argument));
+  }
+}
+
+DLTensor to_dltensor(const at::Tensor& tensor) {
+  DLTensor result{};
+  result.data = const_cast<void*>(tensor.const_data_ptr());
+  result.device = {tensor.is_cuda() ? kDLCUDA : kDLCPU,
+                   tensor.is_cuda() ? static_cast<int32_t>(tensor.device().index()) : 0};
+  result.ndim = static_cast<int32_t>(tensor.dim());
+  result.dtype = to_dlpack(tensor.scalar_type());
+  result.shape = const_cast<int64_t*>(tensor.sizes().data());
+  result.strides = const_cast<int64_t*>(tensor.strides().data());
+  return result;
+}
+
+CallArguments::CallArguments(const Definition& definition, at::ArrayRef<c10::IValue> inputs) {
+  values_.resize(inputs.size());
+  tensors_.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    bool scalar = i < definition.inputs.size() && definition.inputs[i].scalar;
+    if (scalar) {
+      const ArgumentInfo& info = definition.inputs[i];
+      store_scalar(info, inputs[i], &values_[i]);
+      DLTensor tensor{};
+      tensor.data = &values_[i];
+      tensor.device = {kDLCPU, 0};
+      tensor.dtype = to_dlpack(info.dtype);
+      tensors_.push_back(tensor);
+    } else {
+      const at::Tensor& tensor = inputs[i].toTensor();
+      if (i < definition.inputs.size()) check_tensor(definition.inputs[i], tensor);
+      tensors_.push_back(to_dltensor(tensor));
+    }
+  }
+  for (const DLTensor& tensor : tensors_) pointers_.push_back(&tensor);
+}
+
+Operator::Operator(std::shared_ptr<const Definition> definition, OptionsFactory factory)
+    : definition_(std::move(definition)), factory_(std::move(factory)) {}
+
+const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
+                                     at::ArrayRef<at::Tensor> outputs) {
+  const auto& infos = definition_->inputs;
+  auto matches = [&](const Specialization* candidate) {
+    KeyMatcher matcher(candidate->key);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (infos[i].specialized) {
+        if (!matcher.take(specialized_value(inputs[i]))) return false;
+      } else if (!infos[i].scalar && !matcher.take(inputs[i].toTensor())) {
+        return false;
+      }
+    }
+    for (const at::Tensor& output : outputs)
+      if (!matcher.take(output)) return false;
+    return matcher.done();
+  };
+  const Specialization* last = last_.load(std::memory_order_acquire);
+  if (last && matches(last)) return *last;
+
+  std::vector<int64_t> key;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (infos[i].specialized) key.push_back(specialized_value(inputs[i]));
+    else if (!infos[i].scalar) append_key(key, inputs[i].toTensor());
+  }
+  for (const at::Tensor& output : outputs) append_key(key, output);
+  {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    auto bucket = by_hash_.find(hash(key));
+    if (bucket != by_hash_.end())
+      for (const Specialization* candidate : bucket->second)
+        if (candidate->key == key) {
+          last_.store(candidate, std::memory_order_release);
+          return *candidate;
+        }
+  }
+  return compile(inputs, outputs, std::move(key));
+}
+
+const Specialization& Operator::compile(at::ArrayRef<c10::IValue> inputs,
+                                        at::ArrayRef<at::Tensor> outputs,
+                                        std::vector<int64_t> key) {
+  CallArguments arguments(*definition_, inputs);
+  std::vector<DLTensor> given;
+  std::vector<const DLTensor*> pointers;
+  for (const at::Tensor& output : outputs) given.push_back(to_dltensor(output));
+  for (const DLTensor& output : given) pointers.push_back(&output);
+
+  auto added = std::make_unique<Specialization>();
+  size_t rank = 0;
+  for (const ArgumentInfo& output : definition_->outputs) rank += output.rank;
+  std::vector<int64_t> sizes(rank);
+  check(tc_infer_sizes(definition_->get(), arguments.tensors(), arguments.count(), sizes.data(),
+                       static_cast<int32_t>(rank)));
+  auto at = sizes.begin();
+  for (const ArgumentInfo& output : definition_->outputs) {
+    added->output_sizes.emplace_back(at, at + output.rank);
+    at += output.rank;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!definition_->inputs[i].scalar) {
+      added->device = inputs[i].toTensor().device();
+      break;
+    }
+  OptionsPtr options = factory_ ? factory_(inputs) : nullptr;
+  tc_kernel* kernel = nullptr;
+  check(tc_compile(definition_->get(), options.get(), added->device.is_cuda() ? "cuda" : "cpu",
+                   arguments.tensors(), arguments.count(),
+                   outputs.empty() ? nullptr : pointers.data(),
+                   static_cast<int32_t>(pointers.size()), &kernel));
+  added->kernel.reset(kernel);
+  added->key = std::move(key);
+
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  auto& bucket = by_hash_[hash(added->key)];
+  for (const Specialization* other : bucket)  // another thread was as fast
+    if (other->key == added->key) return *other;
+  bucket.push_back(added.get());
+  specializations_.push_back(std::move(added));
+  last_.store(bucket.back(), std::memory_order_release);
+  return *bucket.back();
+}
+
+void Operator::launch(const Specialization& specialization, at::ArrayRef<c10::IValue> inputs,
+                      at::ArrayRef<at::Tensor> outputs) const {
+  constexpr size_t kInline = 24;
+  c10::SmallVector<void*, kInline> pointers;
+  c10::SmallVector<double, 4> values;
+  values.reserve(inputs.size());  // addresses must stay
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ArgumentInfo& info = definition_->inputs[i];
+    if (info.scalar) {
+      values.push_back(0);
+      store_scalar(info, inputs[i], &values.back());
+      pointers.push_back(&values.back());
+    } else {
+      pointers.push_back(const_cast<void*>(inputs[i].toTensor().const_data_ptr()));
+    }
+  }
+  for (const at::Tensor& output : outputs) pointers.push_back(output.mutable_data_ptr());
+  check(tc_kernel_launch(specialization.kernel.get(), &torch_host(), pointers.data()));
+}
+
+std::vector<at::Tensor> Operator::call(at::ArrayRef<c10::IValue> arguments) {
+  auto inputs = arguments.slice(0, definition_->inputs.size());
+  const Specialization& specialization = find(inputs, {});
+  std::vector<at::Tensor> outputs;
+  outputs.reserve(definition_->outputs.size());
+  size_t initial = inputs.size();
+  for (size_t o = 0; o < definition_->outputs.size(); ++o) {
+    const ArgumentInfo& info = definition_->outputs[o];
+    const std::vector<int64_t>& sizes = specialization.output_sizes[o];
+    outputs.push_back(specialization.device.is_cpu()
+                          ? at::Tensor(at::detail::empty_cpu(sizes, info.dtype, false, std::nullopt))
+                          : at::empty(sizes, at::dtype(info.dtype).device(specialization.device)));
+    if (!info.accumulates) continue;
+    const at::Tensor& start = arguments[initial++].toTensor();
+    if (start.sizes() != at::IntArrayRef(sizes) || start.scalar_type() != info.dtype)
+      raise(TC_SHAPE_ERROR,
+            "output " + info.name + ": expected initial contents of sizes " +
+                c10::str(at::IntArrayRef(sizes)) + " and dtype " + c10::toString(info.dtype) +
+                " but got " + c10::str(start.sizes()) + " and " +
+                c10::toString(start.scalar_type()));
+    outputs.back().copy_(start);
+  }
+  launch(specialization, inputs, outputs);
+  return outputs;
+}
+
+void Operator::call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs,
+                        bool unchecked) {
+  if (inputs.size() != definition_->inputs.size())
+    raise(TC_SHAPE_ERROR, definition_->name + " expected " +
+                              std::to_string(definition_->inputs.size()) + " inputs but found " +
+                              std::to_string(inputs.size()));
+  for (size_t o = 0; o < outputs.size() && o < definition_->outputs.size(); ++o)
+    check_tensor(definition_->outputs[o], outputs[o]);
+  const Specialization& specialization = find(inputs, outputs);
+  if (unchecked) return launch(specialization, inputs, outputs);
+  CallArguments arguments(*definition_, inputs);
+  std::vector<DLTensor> given;
+  std::vector<const DLTensor*> pointers;
+  for (const at::Tensor& output : outputs) given.push_back(to_dltensor(output));
+  for (const DLTensor& output : given) pointers.push_back(&output);
+  check(tc_kernel_run(specialization.kernel.get(), &torch_host(), arguments.tensors(),
+                      arguments.count(), pointers.data(), static_cast<int32_t>(pointers.size())));
+}
+
+void register_operator(const std::string& ns, const std::string& schema,
+                       const std::string& out_schema, std::shared_ptr<Operator> op) {
+  static std::mutex mutex;
+  static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
+  auto library = std::make_unique<torch::Library>(torch::Library::FRAGMENT, ns, std::nullopt,
+                                                  __FILE__, __LINE__);
+  auto define = [&](const std::string& text, auto make_kernel, bool autograd) {
+    c10::FunctionSchema parsed =
+        torch::schema(text.c_str(), c10::AliasAnalysisKind::FROM_SCHEMA);
+    std::string name = parsed.overload_name().empty()
+                           ? parsed.name()
+                           : parsed.name() + "." + parsed.overload_name();
+    library->def(std::move(parsed), {at::Tag::pt2_compliant_tag});
+    for (auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA})
+      library->impl(name.c_str(), torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(
+                                                           make_kernel())));
+    if (autograd)
+      library->impl(name.c_str(),
+                    torch::dispatch(c10::DispatchKey::Autograd,
+                                    torch::CppFunction::makeFromBoxedFunctor(
+                                        std::make_unique<AutogradKernel>())));
+  };
+  define(schema, [&] { return std::make_unique<Kernel>(op); }, true);
+  define(out_schema, [&] { return std::make_unique<OutKernel>(op); }, false);
+  std::lock_guard<std::mutex> lock(mutex);
+  libraries->push_back(std::move(library));
+}
+
+}  // namespace tc_torch

@@ -1,0 +1,132 @@
+// Operators of torch.ops that are made at run time from a definition.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tc/tc.h"
+
+namespace tc_torch {
+
+/// A failure of the core, with what its thread-local state says.
+struct CoreError : std::runtime_error {
+  CoreError(tc_status status, const std::string& message, int line, int column)
+      : std::runtime_error(message), status(status), line(line), column(column) {}
+  tc_status status;
+  int line, column;
+};
+
+/// Throws the calling thread's last error of the core unless the status is TC_OK. Inside Python
+/// processes the error is raised as an exception of tensor_comprehensions (see binding.cpp).
+void check(tc_status status);
+/// How errors leave; set once by the Python binding.
+extern void (*raise_error)(const CoreError& error);
+[[noreturn]] void raise(tc_status status, const std::string& message);
+
+struct ModuleDeleter {
+  void operator()(tc_module* module) const { tc_module_free(module); }
+};
+struct OptionsDeleter {
+  void operator()(tc_options* options) const { tc_options_free(options); }
+};
+struct KernelDeleter {
+  void operator()(tc_kernel* kernel) const { tc_kernel_free(kernel); }
+};
+using ModulePtr = std::shared_ptr<tc_module>;
+using OptionsPtr = std::unique_ptr<tc_options, OptionsDeleter>;
+using KernelPtr = std::unique_ptr<tc_kernel, KernelDeleter>;
+
+/// PyTorch's threads, memory and current stream.
+const tc_host& torch_host();
+
+/// One argument or result of a definition.
+struct ArgumentInfo {
+  std::string name;
+  at::ScalarType dtype = at::kFloat;
+  int rank = 0;
+  bool scalar = false, specialized = false, accumulates = false;
+};
+
+/// A definition of a parsed text.
+class Definition {
+ public:
+  Definition(ModulePtr module, const tc_definition* definition);
+  const tc_definition* get() const { return definition_; }
+  std::string name;
+  std::vector<ArgumentInfo> inputs, outputs;
+
+ private:
+  ModulePtr module_;
+  const tc_definition* definition_;
+};
+
+/// The inputs of a call as the core sees them. Scalars live in `values`. Borrowed tensors must
+/// outlive it.
+class CallArguments {
+ public:
+  CallArguments(const Definition& definition, at::ArrayRef<c10::IValue> inputs);
+  const DLTensor* const* tensors() const { return pointers_.data(); }
+  int32_t count() const { return static_cast<int32_t>(pointers_.size()); }
+
+ private:
+  std::vector<DLTensor> tensors_;
+  std::vector<const DLTensor*> pointers_;
+  std::vector<double> values_;  // storage of scalars, 8 bytes each
+};
+
+DLTensor to_dltensor(const at::Tensor& tensor);
+
+/// Chooses options for a set of inputs; may call into Python.
+using OptionsFactory = std::function<OptionsPtr(at::ArrayRef<c10::IValue> inputs)>;
+
+/// A compiled definition with everything that a call needs to know.
+struct Specialization {
+  std::vector<int64_t> key;
+  KernelPtr kernel;
+  std::vector<std::vector<int64_t>> output_sizes;
+  c10::Device device = c10::kCPU;
+};
+
+/// What stands behind torch.ops.<namespace>.<name>: kernels by sizes, strides, devices and values
+/// of specialised scalars. Calls may come from many threads.
+class Operator {
+ public:
+  Operator(std::shared_ptr<const Definition> definition, OptionsFactory factory);
+
+  /// Inputs in order of the signature, then the initial contents of outputs that accumulate.
+  std::vector<at::Tensor> call(at::ArrayRef<c10::IValue> arguments);
+  /// Writes into given outputs. `unchecked` skips the checks of sizes and overlap for kernels that
+  /// were compiled before for these very layouts.
+  void call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs, bool unchecked);
+  const Definition& definition() const { return *definition_; }
+
+ private:
+  const Specialization& find(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs);
+  const Specialization& compile(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs,
+                                std::vector<int64_t> key);
+  void launch(const Specialization& specialization, at::ArrayRef<c10::IValue> inputs,
+              at::ArrayRef<at::Tensor> outputs) const;
+
+  std::shared_ptr<const Definition> definition_;
+  OptionsFactory factory_;
+  std::atomic<const Specialization*> last_{nullptr};
+  std::shared_mutex mutex_;
+  std::vector<std::unique_ptr<Specialization>> specializations_;
+  std::unordered_map<size_t, std::vector<const Specialization*>> by_hash_;
+};
+
+/// Registers `schema` (without namespace) for CPU, CUDA and Autograd, and the overload `out`. Kept
+/// for the process: PyTorch cannot forget an operator that may be in a graph.
+void register_operator(const std::string& ns, const std::string& schema,
+                       const std::string& out_schema, std::shared_ptr<Operator> op);
+
+}  // namespace tc_torch

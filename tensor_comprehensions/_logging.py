@@ -1,0 +1,21 @@
+"""Log lines of the core as records of Python's logging. TC_LOGS chooses the topics."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+logger = logging.getLogger("tensor_comprehensions")
+
+if os.environ.get("TC_LOGS") and not logger.handlers:
+    # Whoever sets TC_LOGS wants to see something, also where logging was not set up.
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+def emit(topic: str, message: str) -> None:
+    """Called by the core for every line of an enabled topic."""
+    logger.info("%s: %s", topic, message)

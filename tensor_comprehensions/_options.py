@@ -1,0 +1,139 @@
+"""Mapping options: how a definition is scheduled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tensor_comprehensions import _torch
+
+
+def _flatten(values: Iterable) -> list[int]:
+    """tile(32, 32) and tile([32, 32]), as the 2018 package took both."""
+    result: list[int] = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            result += _flatten(value)
+        else:
+            result.append(value)
+    return result
+
+
+class MappingOptions:
+    """Options of one schedule; every method changes them and returns them.
+
+    ``preset`` is one of ``default`` (the compiler chooses), ``naive``, ``pointwise``, ``mlp``,
+    ``convolution``, ``group_convolution``, ``unmapped``, ``single_thread``, ``identity`` (the order
+    of the text, serial and scalar). ``str()`` gives the Python expression that rebuilds the
+    options; ``==`` compares everything that decides a schedule.
+    """
+
+    def __init__(self, preset: str = "default") -> None:
+        self._options = _torch.Options(preset)
+
+    @classmethod
+    def parse(cls, text: str) -> MappingOptions:
+        """From what ``str()`` gives. TCError where the text is something else."""
+        result = cls.__new__(cls)
+        result._options = _torch.Options.parse(text)
+        return result
+
+    def _set(self, name: str, values: Iterable) -> MappingOptions:
+        self._options.set(name, [int(value) for value in _flatten(values)])
+        return self
+
+    def _set_word(self, name: str, word: str) -> MappingOptions:
+        self._options.set_word(name, word)
+        return self
+
+    def tile(self, *sizes: int) -> MappingOptions:
+        """Tile sizes of the outermost band, outermost loop first; 0 leaves a loop whole."""
+        return self._set("tile", sizes)
+
+    def mapToThreads(self, *sizes: int) -> MappingOptions:  # noqa: N802
+        """CUDA threads of a block: x, y, z."""
+        return self._set("mapToThreads", sizes)
+
+    def mapToBlocks(self, *sizes: int) -> MappingOptions:  # noqa: N802
+        """CUDA blocks of a grid: x, y, z."""
+        return self._set("mapToBlocks", sizes)
+
+    def unroll(self, factor: int) -> MappingOptions:
+        """Upper bound on the copies of the innermost body."""
+        return self._set("unroll", [factor])
+
+    def useSharedMemory(self, use: bool = True) -> MappingOptions:  # noqa: N802
+        return self._set("useSharedMemory", [use])
+
+    def usePrivateMemory(self, use: bool = True) -> MappingOptions:  # noqa: N802
+        return self._set("usePrivateMemory", [use])
+
+    def unrollCopyShared(self, unroll: bool = True) -> MappingOptions:  # noqa: N802
+        return self._set("unrollCopyShared", [unroll])
+
+    def maxSharedMemory(self, size: int) -> MappingOptions:  # noqa: N802
+        """Bytes of shared memory a block may use; 0 for what the device has."""
+        return self._set("maxSharedMemory", [size])
+
+    def useReadOnlyCache(self, use: bool = True) -> MappingOptions:  # noqa: N802
+        return self._set("useReadOnlyCache", [use])
+
+    def matchLibraryCalls(self, match: bool = True) -> MappingOptions:  # noqa: N802
+        return self._set("matchLibraryCalls", [match])
+
+    def fixParametersBeforeScheduling(self, fix: bool = True) -> MappingOptions:  # noqa: N802
+        return self._set("fixParametersBeforeScheduling", [fix])
+
+    def tileImperfectlyNested(self, tile: bool = True) -> MappingOptions:  # noqa: N802
+        return self._set("tileImperfectlyNested", [tile])
+
+    def scheduleFusionStrategy(self, strategy: str) -> MappingOptions:  # noqa: N802
+        """``Max``, ``Min`` or ``Preserve3Coincident``, for outer and intra-tile scheduling."""
+        return self._set_word("scheduleFusionStrategy", strategy)
+
+    def outerScheduleFusionStrategy(self, strategy: str) -> MappingOptions:  # noqa: N802
+        return self._set_word("outerScheduleFusionStrategy", strategy)
+
+    def intraTileScheduleFusionStrategy(self, strategy: str) -> MappingOptions:  # noqa: N802
+        return self._set_word("intraTileScheduleFusionStrategy", strategy)
+
+    def vectorize(self, use: bool = True) -> MappingOptions:
+        """CPU: vector instructions for the innermost parallel loop."""
+        return self._set("vectorize", [use])
+
+    def parallel(self, use: bool = True) -> MappingOptions:
+        """CPU: tiles on PyTorch's threads."""
+        return self._set("parallel", [use])
+
+    def __str__(self) -> str:
+        return self._options.text()
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MappingOptions):
+            return NotImplemented
+        return self._options.equals(other._options)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __copy__(self) -> MappingOptions:
+        return MappingOptions.parse(str(self))
+
+    def __deepcopy__(self, memo: dict) -> MappingOptions:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Callable, tuple]:
+        return MappingOptions.parse, (str(self),)
+
+
+def to_options(options: object) -> MappingOptions | None:
+    """What users may pass where options go: None, a preset's name, or options."""
+    if options is None or isinstance(options, MappingOptions):
+        return options
+    if isinstance(options, str):
+        return MappingOptions(options)
+    raise TypeError(
+        f"options must be None, a preset name, MappingOptions or a factory, not "
+        f"{type(options).__name__}"
+    )
