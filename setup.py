@@ -40,6 +40,9 @@ class CMakeBuild(build_ext):
         build = Path(os.environ.get("TC_BUILD_DIR", default)).resolve()
         configure = ["cmake", "-S", str(ROOT / "csrc"), "-B", str(build)]
         configure += [f"-DPython3_EXECUTABLE={sys.executable}"]
+        # In a wheel the libraries find halide and torch beside the package. The source tree is not
+        # beside them, so there the full paths are needed too.
+        configure += [f"-DCMAKE_INSTALL_RPATH_USE_LINK_PATH={'ON' if in_place else 'OFF'}"]
         if not (build / "CMakeCache.txt").exists():
             configure += ["-G", "Ninja"] if shutil.which("ninja") else []
             if shutil.which("ccache"):

@@ -192,33 +192,34 @@ def largest_drift(ours: Trainer, theirs: Trainer) -> float:
 # ---- timing
 
 
-def median_microseconds(function: Callable[[], object], repetitions: int = 100) -> float:
-    for _ in range(10):
-        function()
-    times = []
-    for _ in range(repetitions):
+def least_microseconds(function: Callable[[], object], seconds: float = 0.3) -> float:
+    """The fastest of many runs: what a busy machine adds to some of them says nothing here."""
+    best = float("inf")
+    runs, end = 0, time.perf_counter() + seconds
+    while runs < 10 or time.perf_counter() < end:
         start = time.perf_counter()
         function()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times)) * 1e6
+        best = min(best, time.perf_counter() - start)
+        runs += 1
+    return best * 1e6
 
 
 def layer_times(layer: nn.Module, value: Tensor) -> tuple[float, float]:
-    """Median microseconds of a layer forward, and of all its gradients given the output's."""
+    """Least microseconds of a layer forward, and of all its gradients given the output's."""
     with torch.no_grad():
-        forward = median_microseconds(lambda: layer(value))
-    # A view of the input, as a layer that works in place would ask for.
+        forward = least_microseconds(lambda: layer(value))
     inputs = [value.clone().requires_grad_(), *layer.parameters()]
     output = layer(inputs[0])
     gradient = torch.randn_like(output)
-    backward = median_microseconds(
+    backward = least_microseconds(
         lambda: torch.autograd.grad(output, inputs, gradient, retain_graph=True)
     )
     return forward, backward
 
 
 def print_layer_times(ours: nn.Sequential, theirs: nn.Sequential, value: Tensor) -> None:
-    print(f"\nMicroseconds per layer, batch of {len(value)}, {torch.get_num_threads()} threads:")
+    threads = torch.get_num_threads()
+    print(f"\nMicroseconds per layer, fastest run, batch of {len(value)}, {threads} threads:")
     print(f"{'':33}{'forward':^23}{'backward':^23}")
     print(f"{'layer':14}{'input':19}" + f"{'TC':>7}{'torch':>7}{'ratio':>7}  " * 2)
     totals = np.zeros(4)

@@ -28,10 +28,6 @@ def seed() -> None:
     torch.manual_seed(0)
 
 
-def tensor(value: object, argument: str, executor: tc.Executor) -> torch.Tensor:
-    return value if isinstance(value, torch.Tensor) else torch.tensor(value)
-
-
 def emulate(
     executor: tc.Executor, workload: Workload, inputs: tuple, wanted: tuple, order: str
 ) -> None:
@@ -43,7 +39,7 @@ def emulate(
         if isinstance(value, torch.Tensor) and value.dim() > 0:
             memory[name] = value.contiguous()
         else:
-            memory[name] = np.asarray(value, dtype=np.dtype(str(dtype).removeprefix("torch.")))
+            memory[name] = np.dtype(str(dtype).removeprefix("torch.")).type(value)
     torch.manual_seed(1)
     initial = workload.initial() if workload.initial else ()
     outputs = [w.new_full(w.shape, -7) for w in wanted]

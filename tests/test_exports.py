@@ -56,5 +56,5 @@ def test_needs_no_framework(library):
 
 
 def test_finds_halide_beside_it(library):
-    paths = dynamic_entries(library, "RUNPATH") + dynamic_entries(library, "RPATH")
-    assert paths == ["$ORIGIN/../../halide/lib64"]
+    (paths,) = dynamic_entries(library, "RUNPATH") + dynamic_entries(library, "RPATH")
+    assert paths.split(":")[0] == "$ORIGIN/../../halide/lib64"

@@ -63,6 +63,17 @@ def test_the_wheel_holds_what_it_should(wheel):
     assert not [name for name in names if "halide" in name.lower() or "/csrc/" in name]
 
 
+def test_no_path_of_the_build_machine_is_left(wheel, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        libraries = [name for name in archive.namelist() if name.endswith(".so")]
+        assert len(libraries) == 2
+        for name in libraries:
+            dynamic = run("readelf", "-d", archive.extract(name, tmp_path))
+            (line,) = (line for line in dynamic.splitlines() if "PATH)" in line)
+            for path in line.partition("[")[2].rstrip("]").split(":"):
+                assert path.startswith("$ORIGIN"), f"{name}: {path}"
+
+
 def test_metadata(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
