@@ -11,6 +11,7 @@
 #include "ir/collapse_dimensions.h"
 #include "ir/inline_temporaries.h"
 #include "ir/verify.h"
+#include "ir/widen_accumulators.h"
 #include "poly/dependences.h"
 #include "poly/fuse.h"
 #include "poly/map_cpu.h"
@@ -35,9 +36,11 @@ std::vector<isl::schedule> schedule(const poly::Scop& scop, const ir::Program& p
   poly::Dependences dependences = poly::find_dependences(scop);
   clock.done("dependences");
   std::vector<isl::schedule> mapped;
+  // AVX-512 came with twice the registers.
+  poly::CpuMachine machine{codegen::cpu_vector_bits(), codegen::cpu_vector_bits() >= 512 ? 32 : 16};
   for (const poly::Cluster& cluster : poly::fuse(scop, dependences, options.outer_fusion))
     mapped.push_back(target.cuda ? poly::map_gpu(cluster, program, layouts, options)
-                                 : poly::map_cpu(cluster, program, layouts, options));
+                                 : poly::map_cpu(cluster, program, layouts, options, machine));
   clock.done("schedule");
   return mapped;
 }
@@ -147,7 +150,8 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
                                                const MappingOptions& options,
                                                const Target& target) {
   StageClock clock;
-  ir::Program program = options.identity ? given : ir::inline_temporaries(given);
+  ir::Program program = ir::widen_accumulators(given);
+  if (!options.identity) program = ir::inline_temporaries(program);
   std::map<std::string, Layout> layouts = given_layouts;
   for (const auto& [name, tensor] : program.tensors) {
     if (layouts.count(name)) continue;

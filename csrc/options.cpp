@@ -196,7 +196,8 @@ const std::map<std::string, MappingOptions>& presets() {
 }  // namespace
 
 bool MappingOptions::operator==(const MappingOptions& other) const {
-  if (automatic != other.automatic || identity != other.identity) return false;
+  // Equal options print the same, and so can be keys of caches.
+  if (preset != other.preset || automatic != other.automatic) return false;
   return std::all_of(fields().begin(), fields().end(), [&](const Field& field) {
     return field.print(*this) == field.print(other);
   });

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import torch as _pytorch  # noqa: F401  the binding needs PyTorch's libraries loaded
+from tensor_comprehensions import _libraries  # noqa: F401  before anything that needs the binding
 
+# isort: split
 from tensor_comprehensions._autograd import make_autograd
 from tensor_comprehensions._define import TC, define, make_naive_options_factory
 from tensor_comprehensions._errors import (
@@ -13,13 +14,17 @@ from tensor_comprehensions._errors import (
     ShapeError,
     TCError,
 )
-from tensor_comprehensions._executor import Executor, compile  # noqa: A004
+from tensor_comprehensions._executor import Executor, compile
 from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._testing import assert_almost_equal
 
 __version__ = "0.1.0"
 
+#: True hides the line that a call writes to the logger "tensor_comprehensions" when it compiles.
+SILENT = False
+
 __all__ = [
+    "SILENT",
     "TC",
     "CacheError",
     "CompilationError",

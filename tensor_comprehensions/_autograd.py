@@ -7,15 +7,47 @@ from collections.abc import Callable
 import torch
 
 from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._operator import Operator
+
+
+def _name(function: Callable) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _is_differentiable(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _match(name: str, results: object, inputs: list) -> tuple:
+    """One gradient for each input, from what a backward returned."""
+    results = tuple(results) if isinstance(results, (tuple, list)) else (results,)
+    wanted = [_is_differentiable(value) for value in inputs]
+    if len(results) == len(inputs):
+        return tuple(result if want else None for result, want in zip(results, wanted, strict=True))
+    if len(results) != sum(wanted):
+        raise TCError(
+            f"{name} returned {len(results)} gradients, but {sum(wanted)} of the {len(inputs)} "
+            f"inputs are floating-point tensors; return one for each of those, in order"
+        )
+    gradients = iter(results)
+    return tuple(next(gradients) if want else None for want in wanted)
+
+
+def _traceable(function: Callable) -> Callable:
+    """The same for torch.compile, which cannot look into our objects inside of a Function."""
+    if isinstance(function, Operator) and function.overload is not None:
+        eager, traced = function, function.overload
+        return lambda *inputs: traced(*inputs) if torch.compiler.is_compiling() else eager(*inputs)
+    return function
 
 
 def make_autograd(forward: Callable, backward: Callable | None = None) -> Callable:
     """A function of tensors whose derivative is another function.
 
     ``backward`` is called with all inputs of ``forward``, then one contiguous gradient for each of
-    its outputs. It returns one gradient for each input that is a floating-point tensor, in order,
-    as a tensor or a tuple; None where there is none. Both may be definitions (``T.f``) or any
-    callables made of them.
+    its outputs. It returns a gradient for each input that is a floating-point tensor, in order, as
+    a tensor or a tuple, with None where there is none; one for every input is good too. Both may be
+    definitions (``T.f``) or any callables made of them. TCError where the count does not fit.
     """
     if backward is None:
         raise TCError(
@@ -23,32 +55,39 @@ def make_autograd(forward: Callable, backward: Callable | None = None) -> Callab
             "computes the gradients from the inputs and the outputs' gradients"
         )
 
+    name = _name(backward)
+    run_forward, run_backward = _traceable(forward), _traceable(backward)
+
     class Function(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: object, *inputs: object) -> object:
-            ctx.set_materialize_grads(True)
-            ctx.scalars = [None if isinstance(x, torch.Tensor) else x for x in inputs]
-            ctx.save_for_backward(*(x for x in inputs if isinstance(x, torch.Tensor)))
-            return forward(*inputs)
+        def forward(*inputs: object) -> object:
+            return run_forward(*inputs)
+
+        @staticmethod
+        def setup_context(ctx: object, inputs: tuple, output: object) -> None:
+            is_tensor = [isinstance(value, torch.Tensor) for value in inputs]
+            ctx.is_tensor = is_tensor
+            ctx.others = [
+                None if tensor else value for value, tensor in zip(inputs, is_tensor, strict=True)
+            ]
+            ctx.save_for_backward(
+                *(value for value, tensor in zip(inputs, is_tensor, strict=True) if tensor)
+            )
 
         @staticmethod
         def backward(ctx: object, *gradients: torch.Tensor) -> tuple:
             tensors = iter(ctx.saved_tensors)
-            inputs = [next(tensors) if x is None else x for x in ctx.scalars]
-            results = backward(*inputs, *(g.contiguous() for g in gradients))
-            results = list(results) if isinstance(results, (tuple, list)) else [results]
-            wanted = [isinstance(x, torch.Tensor) and x.is_floating_point() for x in inputs]
-            if len(results) != sum(wanted):
-                raise TCError(
-                    f"the backward of {getattr(forward, '__name__', 'forward')} returned "
-                    f"{len(results)} gradients but {sum(wanted)} inputs are floating-point tensors"
-                )
-            gradient = iter(results)
-            return tuple(next(gradient) if w else None for w in wanted)
+            inputs = [
+                next(tensors) if tensor else value
+                for value, tensor in zip(ctx.others, ctx.is_tensor, strict=True)
+            ]
+            # sum().backward() sends gradients of stride 0, which backwards may not expect.
+            results = run_backward(*inputs, *(gradient.contiguous() for gradient in gradients))
+            return _match(name, results, inputs)
 
     def differentiable(*inputs: object) -> object:
         return Function.apply(*inputs)
 
-    differentiable.__name__ = getattr(forward, "__name__", "differentiable")
-    differentiable.__doc__ = getattr(forward, "__doc__", None)
+    differentiable.__name__ = _name(forward)
+    differentiable.__doc__ = forward.__doc__
     return differentiable

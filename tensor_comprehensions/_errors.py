@@ -26,7 +26,7 @@ class LanguageError(TCError):
 
 
 class ShapeError(TCError, ValueError):
-    """An argument does not fit the definition: count, rank, size, dtype, device, layout, overlap."""
+    """An argument does not fit the definition: count, rank, size, dtype, device, overlap."""
 
 
 class CompilationError(TCError):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import time
+
 import torch
 
 from tensor_comprehensions import _torch
-from tensor_comprehensions._define import Callable_, find_definition
+from tensor_comprehensions._define import find_definition
+from tensor_comprehensions._errors import ShapeError, TCError
+from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions, to_options
 
 
 class Executor:
     """One definition, compiled for the sizes, strides and dtypes of given inputs.
 
-    Call it with inputs like those it was compiled for; other sizes are a ShapeError.
+    Call it with inputs like those it was compiled for; other sizes are a ShapeError. Its results
+    carry no gradients.
     """
 
     def __init__(
@@ -24,39 +29,49 @@ class Executor:
         target: str | None,
     ) -> None:
         self._definition = find_definition(source, entry_point)
-        self._options = to_options(options) or MappingOptions()
+        self._infos = list(self._definition.inputs)
+        chosen = (to_options(options) or MappingOptions()).__copy__()
+        self._options = chosen
         if target is None:
             on_gpu = any(isinstance(x, torch.Tensor) and x.is_cuda for x in inputs)
             target = "cuda" if on_gpu else "cpu"
         self._target = target
-        self._key = self._layout(inputs)
-        self._kernel = _torch.Executor(self._definition, self._options._options, target, inputs)
-        self._operator = _torch.Operator(self._definition, lambda *_: self._options._options)
-        self._call = Callable_(self._definition, self._operator, None)
+        self._kernel = _torch.Executor(self._definition, chosen._options, target, inputs)
+        self._layouts = self._layouts_of(inputs)
+        self._operator = _torch.Operator(self._definition, lambda *_: chosen._options)
+        self._outputs = Operator(self._definition, self._operator)
 
-    @staticmethod
-    def _layout(inputs: tuple) -> list:
+    def _layouts_of(self, inputs: tuple) -> list:
+        """What the code was made for: of scalars only those whose value decides sizes."""
         return [
-            (tuple(x.shape), x.stride(), x.dtype, x.device) if isinstance(x, torch.Tensor) else x
-            for x in inputs
+            (value.shape, value.stride(), value.dtype, value.device)
+            if isinstance(value, torch.Tensor) and not info.is_scalar
+            else int(value)
+            if info.is_specialized
+            else None
+            for info, value in zip(self._infos, inputs, strict=True)
         ]
 
     def __call__(self, *inputs: object, outputs: object = None, unchecked: bool = False) -> object:
         """Runs on these inputs; ``outputs`` are written when given, made otherwise.
 
-        ``unchecked`` leaves out the checks of sizes and overlap. ShapeError where the inputs are
-        not like those it was compiled for.
+        ``unchecked`` leaves out the comparison with the inputs it was compiled for, and the checks
+        of overlap. ShapeError where the inputs are not like those.
         """
         if self._target.startswith("cuda:"):
-            from tensor_comprehensions._errors import TCError
-
             raise TCError(
                 f"this executor was compiled for {self._target} and cannot run; compile without "
                 f"target= for CUDA tensors"
             )
         if not unchecked:
             self._check(inputs)
-        return self._call.run(inputs, outputs, unchecked)
+        if outputs is not None:
+            with torch.no_grad():
+                return self._outputs.run(inputs, outputs, unchecked)
+        if any(info.accumulates for info in self._definition.outputs):
+            self._outputs.run(inputs)  # says which outputs must be given
+        results = self._operator.call(inputs)
+        return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, inputs: tuple, outputs: object = None) -> object:
         """As in 2018: inputs and outputs as lists or tuples."""
@@ -67,20 +82,30 @@ class Executor:
         return self(*inputs, outputs=outputs, unchecked=True)
 
     def _check(self, inputs: tuple) -> None:
-        from tensor_comprehensions._errors import ShapeError
-
-        given = self._layout(inputs)
-        if len(given) != len(self._key):
-            raise ShapeError(
-                f"{self._definition.name} expected {len(self._key)} inputs but found {len(given)}"
-            )
-        for info, mine, theirs in zip(self._definition.inputs, self._key, given, strict=True):
-            if isinstance(mine, tuple) and isinstance(theirs, tuple) and mine != theirs:
-                what = "sizes, strides, dtype, device"
+        infos, name = self._infos, self._definition.name
+        if len(inputs) != len(infos):
+            raise ShapeError(f"{name} expected {len(infos)} inputs but found {len(inputs)}")
+        for info, value in zip(infos, inputs, strict=True):
+            if not info.is_scalar and not isinstance(value, torch.Tensor):
                 raise ShapeError(
-                    f"argument {info.name}: this executor was compiled for {what} {mine} but got "
-                    f"{theirs}; compile again, or call the definition through tc.define"
+                    f"argument {info.name}: expected a tensor but got {type(value).__name__}"
                 )
+        given = self._layouts_of(inputs)
+        if given == self._layouts:
+            return
+        for info, expected, got in zip(infos, self._layouts, given, strict=True):
+            if expected == got:
+                continue
+            if info.is_scalar:
+                what, expected, got = "the value", (expected,), (got,)
+            else:
+                what = "sizes, strides, dtype and device"
+            raise ShapeError(
+                f"argument {info.name}: {name} was compiled for {what} "
+                f"{', '.join(_text(x) for x in expected)} but got "
+                f"{', '.join(_text(x) for x in got)}; compile again, or call the definition "
+                f"through tensor_comprehensions.define"
+            )
 
     # ---- looking inside
 
@@ -137,8 +162,6 @@ class Executor:
 
     def profile(self, *inputs: object, repeat: int = 10) -> float:
         """The shortest of some runs on these inputs, in seconds."""
-        import time
-
         outputs = self(*inputs)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         on_gpu = any(o.is_cuda for o in outputs)
@@ -152,7 +175,11 @@ class Executor:
         return best
 
 
-def compile(  # noqa: A001
+def _text(value: object) -> str:
+    return str(tuple(value)) if isinstance(value, torch.Size) else str(value)
+
+
+def compile(
     source: str, entry_point: str, options: object, *inputs: object, target: str | None = None
 ) -> Executor:
     """Compiles one definition of a text for these inputs.

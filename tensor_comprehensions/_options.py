@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import index
 
 from tensor_comprehensions import _torch
 
@@ -24,21 +25,23 @@ class MappingOptions:
     ``preset`` is one of ``default`` (the compiler chooses), ``naive``, ``pointwise``, ``mlp``,
     ``convolution``, ``group_convolution``, ``unmapped``, ``single_thread``, ``identity`` (the order
     of the text, serial and scalar). ``str()`` gives the Python expression that rebuilds the
-    options; ``==`` compares everything that decides a schedule.
+    options; equal options have equal texts.
     """
 
     def __init__(self, preset: str = "default") -> None:
         self._options = _torch.Options(preset)
 
     @classmethod
-    def parse(cls, text: str) -> MappingOptions:
-        """From what ``str()`` gives. TCError where the text is something else."""
+    def parse(cls, text: str | bytes) -> MappingOptions:
+        """From what ``str()`` or ``serialize()`` gives. TCError where it is something else."""
+        if isinstance(text, bytes):
+            text = text.decode()
         result = cls.__new__(cls)
         result._options = _torch.Options.parse(text)
         return result
 
     def _set(self, name: str, values: Iterable) -> MappingOptions:
-        self._options.set(name, [int(value) for value in _flatten(values)])
+        self._options.set(name, [index(value) for value in _flatten(values)])
         return self
 
     def _set_word(self, name: str, word: str) -> MappingOptions:
@@ -49,11 +52,11 @@ class MappingOptions:
         """Tile sizes of the outermost band, outermost loop first; 0 leaves a loop whole."""
         return self._set("tile", sizes)
 
-    def mapToThreads(self, *sizes: int) -> MappingOptions:  # noqa: N802
+    def mapToThreads(self, *sizes: int) -> MappingOptions:
         """CUDA threads of a block: x, y, z."""
         return self._set("mapToThreads", sizes)
 
-    def mapToBlocks(self, *sizes: int) -> MappingOptions:  # noqa: N802
+    def mapToBlocks(self, *sizes: int) -> MappingOptions:
         """CUDA blocks of a grid: x, y, z."""
         return self._set("mapToBlocks", sizes)
 
@@ -61,39 +64,39 @@ class MappingOptions:
         """Upper bound on the copies of the innermost body."""
         return self._set("unroll", [factor])
 
-    def useSharedMemory(self, use: bool = True) -> MappingOptions:  # noqa: N802
+    def useSharedMemory(self, use: bool = True) -> MappingOptions:
         return self._set("useSharedMemory", [use])
 
-    def usePrivateMemory(self, use: bool = True) -> MappingOptions:  # noqa: N802
+    def usePrivateMemory(self, use: bool = True) -> MappingOptions:
         return self._set("usePrivateMemory", [use])
 
-    def unrollCopyShared(self, unroll: bool = True) -> MappingOptions:  # noqa: N802
+    def unrollCopyShared(self, unroll: bool = True) -> MappingOptions:
         return self._set("unrollCopyShared", [unroll])
 
-    def maxSharedMemory(self, size: int) -> MappingOptions:  # noqa: N802
+    def maxSharedMemory(self, size: int) -> MappingOptions:
         """Bytes of shared memory a block may use; 0 for what the device has."""
         return self._set("maxSharedMemory", [size])
 
-    def useReadOnlyCache(self, use: bool = True) -> MappingOptions:  # noqa: N802
+    def useReadOnlyCache(self, use: bool = True) -> MappingOptions:
         return self._set("useReadOnlyCache", [use])
 
-    def matchLibraryCalls(self, match: bool = True) -> MappingOptions:  # noqa: N802
+    def matchLibraryCalls(self, match: bool = True) -> MappingOptions:
         return self._set("matchLibraryCalls", [match])
 
-    def fixParametersBeforeScheduling(self, fix: bool = True) -> MappingOptions:  # noqa: N802
+    def fixParametersBeforeScheduling(self, fix: bool = True) -> MappingOptions:
         return self._set("fixParametersBeforeScheduling", [fix])
 
-    def tileImperfectlyNested(self, tile: bool = True) -> MappingOptions:  # noqa: N802
+    def tileImperfectlyNested(self, tile: bool = True) -> MappingOptions:
         return self._set("tileImperfectlyNested", [tile])
 
-    def scheduleFusionStrategy(self, strategy: str) -> MappingOptions:  # noqa: N802
+    def scheduleFusionStrategy(self, strategy: str) -> MappingOptions:
         """``Max``, ``Min`` or ``Preserve3Coincident``, for outer and intra-tile scheduling."""
         return self._set_word("scheduleFusionStrategy", strategy)
 
-    def outerScheduleFusionStrategy(self, strategy: str) -> MappingOptions:  # noqa: N802
+    def outerScheduleFusionStrategy(self, strategy: str) -> MappingOptions:
         return self._set_word("outerScheduleFusionStrategy", strategy)
 
-    def intraTileScheduleFusionStrategy(self, strategy: str) -> MappingOptions:  # noqa: N802
+    def intraTileScheduleFusionStrategy(self, strategy: str) -> MappingOptions:
         return self._set_word("intraTileScheduleFusionStrategy", strategy)
 
     def vectorize(self, use: bool = True) -> MappingOptions:
@@ -103,6 +106,10 @@ class MappingOptions:
     def parallel(self, use: bool = True) -> MappingOptions:
         """CPU: tiles on PyTorch's threads."""
         return self._set("parallel", [use])
+
+    def serialize(self) -> bytes:
+        """The options as bytes: what ``str()`` gives, in UTF-8. ``parse`` reads it back."""
+        return str(self).encode()
 
     def __str__(self) -> str:
         return self._options.text()

@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "codegen/cpu_math.h"
 #include "codegen/guarded_loads.h"
+#include "codegen/register_tiles.h"
+#include "codegen/strict_floats.h"
 #include "codegen/vector_loops.h"
 #include "ir/loops.h"
 
@@ -27,8 +29,15 @@ Halide::Target host_target() {
                                            .with_feature(Halide::Target::JIT)
                                            .with_feature(Halide::Target::NoAsserts)
                                            .with_feature(Halide::Target::NoBoundsQuery)
-                                           .with_feature(Halide::Target::NoRuntime);
+                                           .with_feature(Halide::Target::NoRuntime)
+                                           // LLVM may not take floats for finite numbers either.
+                                           .with_feature(Halide::Target::StrictFloat);
   return target;
+}
+
+bool fuses_multiply_add() {
+  const Halide::Target target = host_target();
+  return target.arch == Halide::Target::ARM || target.has_feature(Halide::Target::FMA);
 }
 
 /// What generated code hands back to us as its user context: Halide finds the handlers in front.
@@ -163,10 +172,12 @@ class CpuKernel : public runtime::Kernel {
 
 Stmt lower(Stmt stmt) {
   stmt = ir::collapse_loops(stmt, ForType::Parallel);
-  stmt = cut_vector_loops(stmt, host_target().natural_vector_size(Halide::UInt(8)) * 8);
+  stmt = expand_register_tiles(stmt, cpu_vector_bits());
+  stmt = cut_vector_loops(stmt, cpu_vector_bits());
+  // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
+  stmt = make_floats_strict(lower_math(stmt));
+  if (fuses_multiply_add()) stmt = contract_floats(stmt);
   stmt = simplify(stmt);
-  // After simplify, whose rules assume that floats are numbers; strict forms are left alone.
-  stmt = lower_math(stmt);
   stmt = predicate_guarded_loads(vectorize_loops(stmt, {}));
   stmt = unroll_loops(stmt);
   stmt = simplify(stmt);
@@ -175,10 +186,12 @@ Stmt lower(Stmt stmt) {
   stmt = flatten_nested_ramps(stmt);
   stmt = find_intrinsics(stmt);
   stmt = hoist_loop_invariant_values(stmt);
-  return simplify(stmt);
+  return hide_negative_offsets(simplify(stmt));
 }
 
 }  // namespace
+
+int cpu_vector_bits() { return host_target().natural_vector_size(Halide::UInt(8)) * 8; }
 
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt& stmt,
                                              const std::vector<std::string>& arguments,

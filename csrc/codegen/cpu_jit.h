@@ -11,6 +11,9 @@
 
 namespace tc::codegen {
 
+/// Width of this machine's vector registers.
+int cpu_vector_bits();
+
 /// Memory that a kernel gets from the host for the time of one run.
 struct Workspace {
   std::string name;

@@ -16,8 +16,11 @@ using ir::Expr;
 using ir::Stmt;
 using ir::Type;
 
+Expr strict(Type type, Call::IntrinsicOp op, const Expr& a, const Expr& b) {
+  return Call::make(type, op, {a, b}, Call::PureIntrinsic);
+}
 Expr strict(Call::IntrinsicOp op, const Expr& a, const Expr& b) {
-  return Call::make(Halide::Bool(a.type().lanes()), op, {a, b}, Call::PureIntrinsic);
+  return strict(Halide::Bool(), op, a, b);
 }
 
 Expr is_number(const Expr& x) { return strict(Call::strict_eq, x, x); }
@@ -26,8 +29,8 @@ bool known_number(const Expr& x) { return is_const(x); }
 /// max or min that returns a NaN operand, as PyTorch's do.
 Expr propagate(bool maximum, const Expr& a, const Expr& b) {
   // An unordered comparison is false, which keeps a NaN in `a`; one in `b` needs a test of its own.
-  Expr best = maximum ? select(strict(Call::strict_le, a, b), b, a)
-                      : select(strict(Call::strict_le, b, a), b, a);
+  Expr best = maximum ? select(strict(Call::strict_lt, a, b), b, a)
+                      : select(strict(Call::strict_lt, b, a), b, a);
   return known_number(b) ? best : select(is_number(b), best, b);
 }
 
@@ -39,9 +42,36 @@ Expr ignore(bool maximum, const Expr& a, const Expr& b) {
   return known_number(b) ? best : select(is_number(b), best, a);
 }
 
+Expr infinity(Type type) {
+  return FloatImm::make(type.element_of(), std::numeric_limits<double>::infinity());
+}
+
 Expr libm(const std::string& name, const std::vector<Expr>& arguments) {
   Type type = arguments[0].type();
   return Call::make(type, name + (type.bits() == 32 ? "f" : ""), arguments, Call::PureExtern);
+}
+
+/// Halide's polynomials go through an integer exponent, which must be in range.
+Expr exponential(const Expr& x) {
+  if (x.type().bits() == 64) return libm("exp", {x});
+  // Beyond these the result is infinite or 0.
+  Expr inside = clamp(x, -88.0f, 89.0f);
+  return select(is_number(x), halide_exp(inside), x);
+}
+
+Expr logarithm(const Expr& x) {
+  if (x.type().bits() == 64) return libm("log", {x});
+  return select(is_number(x) && strict(Call::strict_lt, x, infinity(x.type())), halide_log(x), x);
+}
+
+/// C's round, of which Halide takes the name for its own, to even.
+Expr round_away(const Expr& x) {
+  Expr whole = Halide::trunc(x), one = make_one(x.type());
+  Expr half = make_const(x.type(), 0.5);
+  Expr away = whole + select(strict(Call::strict_lt, x, make_zero(x.type())), -one, one);
+  // A difference of infinities is no number, and no comparison holds for it.
+  return select(strict(Call::strict_lt, Halide::abs(x - whole), half) ||
+                    !is_number(x - whole), whole, away);
 }
 
 Expr builtin(const std::string& name, const std::vector<Expr>& x) {
@@ -58,11 +88,9 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
       {"rint", Halide::round},  {"nearbyint", Halide::round}};
   if (auto found = direct.find(name); found != direct.end()) return found->second(x[0]);
   if (auto found = rounding.find(name); found != rounding.end()) return found->second(x[0]);
-  if (name == "exp" || name == "log") {
-    Expr value = name == "exp" ? Halide::exp(x[0]) : Halide::log(x[0]);
-    // Halide's vector polynomials go through an integer exponent that a NaN does not survive.
-    return select(is_number(x[0]), value, x[0]);
-  }
+  if (name == "round") return round_away(x[0]);
+  if (name == "exp") return exponential(x[0]);
+  if (name == "log") return logarithm(x[0]);
   if (name == "abs" || name == "fabs") return Halide::abs(x[0]);
   if (name == "rsqrt") return make_one(x[0].type()) / Halide::sqrt(x[0]);
   if (name == "atan2") return Halide::atan2(x[0], x[1]);
@@ -71,12 +99,39 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   if (name == "exp10") return libm("pow", {make_const(x[0].type(), 10), x[0]});
   if (name == "isnan") return !is_number(x[0]);
   if (name == "isinf")
-    return strict(Call::strict_eq, Halide::abs(x[0]),
-                  FloatImm::make(x[0].type(), std::numeric_limits<double>::infinity()));
-  if (name == "isfinite")
-    return strict(Call::strict_lt, Halide::abs(x[0]),
-                  FloatImm::make(x[0].type(), std::numeric_limits<double>::infinity()));
+    return strict(Call::strict_eq, x[0], infinity(x[0].type())) ||
+           strict(Call::strict_eq, x[0], -infinity(x[0].type()));
   return libm(name, x);
+}
+
+bool is_narrow(Type type) { return type.is_float() && type.bits() == 16; }
+
+/// Every operation on narrow floats is one on float, rounded. Halide's own way for bfloat16 warns
+/// about each kernel.
+Expr to_float(const Expr& e) {
+  Type type = e.type();
+  if (!is_narrow(type)) return e;
+  if (!type.is_bfloat()) return Halide::cast<float>(e);
+  if (auto value = as_const_float(e)) return FloatImm::make(Halide::Float(32), *value);
+  Expr bits = Halide::cast<uint32_t>(reinterpret(Halide::UInt(16), e));
+  return reinterpret(Halide::Float(32), bits << 16);
+}
+
+/// To any type; from double to a narrow float by way of float.
+Expr from_float(const Expr& e, Type type) {
+  if (e.type() == type) return e;
+  if (!is_narrow(type)) return Halide::cast(type, e);
+  Expr single = Halide::cast<float>(e);
+  // The sum keeps Halide from joining both steps; there is no instruction for that.
+  if (e.type().is_float() && e.type().bits() == 64)
+    single = strict(single.type(), Call::strict_add, single, make_const(Halide::Float(32), -0.0));
+  if (!type.is_bfloat()) return Halide::cast(type, single);
+  if (auto value = as_const_float(single)) return make_const(type, *value);
+  Expr bits = reinterpret(Halide::UInt(32), single);
+  Expr rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  // A NaN must not round up to an infinity or zero.
+  Expr kept = select(is_number(single), rounded, (bits >> 16) | 0x40);
+  return reinterpret(type, Halide::cast<uint16_t>(kept));
 }
 
 class LowerMath : public IRMutator {
@@ -90,9 +145,33 @@ class LowerMath : public IRMutator {
     for (const Expr& argument : op->args) arguments.push_back(mutate(argument));
     bool narrow = arguments[0].type().is_float() && arguments[0].type().bits() < 32;
     if (narrow)
-      for (Expr& argument : arguments) argument = Halide::cast<float>(argument);
+      for (Expr& argument : arguments) argument = to_float(argument);
     Expr result = builtin(name, arguments);
-    return result.type() == op->type ? result : Halide::cast(op->type, result);
+    return result.type() == op->type ? result : from_float(result, op->type);
+  }
+
+  Expr visit(const Cast* op) override {
+    Type from = op->value.type();
+    if (!is_narrow(from) && !is_narrow(op->type)) return IRMutator::visit(op);
+    // By way of float, as in PyTorch.
+    return from_float(to_float(mutate(op->value)), op->type);
+  }
+
+  Expr visit(const Add* op) override { return in_float<Add>(op); }
+  Expr visit(const Sub* op) override { return in_float<Sub>(op); }
+  Expr visit(const Mul* op) override { return in_float<Mul>(op); }
+  Expr visit(const Div* op) override { return in_float<Div>(op); }
+  Expr visit(const LT* op) override { return in_float<LT>(op); }
+  Expr visit(const LE* op) override { return in_float<LE>(op); }
+  Expr visit(const GT* op) override { return in_float<GT>(op); }
+  Expr visit(const GE* op) override { return in_float<GE>(op); }
+  Expr visit(const EQ* op) override { return in_float<EQ>(op); }
+  Expr visit(const NE* op) override { return in_float<NE>(op); }
+  template <class Node>
+  Expr in_float(const Node* op) {
+    if (!is_narrow(op->a.type())) return IRMutator::visit(op);
+    Expr result = Node::make(to_float(mutate(op->a)), to_float(mutate(op->b)));
+    return op->type.is_bool() ? result : from_float(result, op->type);
   }
 
   Expr visit(const Max* op) override { return extremum(op, true); }
@@ -100,23 +179,9 @@ class LowerMath : public IRMutator {
   template <class Node>
   Expr extremum(const Node* op, bool maximum) {
     if (!op->type.is_float()) return IRMutator::visit(op);
-    Expr a = mutate(op->a), b = mutate(op->b);
+    Expr a = to_float(mutate(op->a)), b = to_float(mutate(op->b));
     if (known_number(a)) std::swap(a, b);
-    return propagate(maximum, a, b);
-  }
-
-  Expr visit(const LT* op) override { return compare(op, Call::strict_lt, false, false); }
-  Expr visit(const LE* op) override { return compare(op, Call::strict_le, false, false); }
-  Expr visit(const GT* op) override { return compare(op, Call::strict_lt, true, false); }
-  Expr visit(const GE* op) override { return compare(op, Call::strict_le, true, false); }
-  Expr visit(const EQ* op) override { return compare(op, Call::strict_eq, false, false); }
-  Expr visit(const NE* op) override { return compare(op, Call::strict_eq, false, true); }
-  template <class Node>
-  Expr compare(const Node* op, Call::IntrinsicOp intrinsic, bool swap, bool negate) {
-    if (!op->a.type().is_float()) return IRMutator::visit(op);
-    Expr a = mutate(op->a), b = mutate(op->b);
-    Expr result = swap ? strict(intrinsic, b, a) : strict(intrinsic, a, b);
-    return negate ? !result : result;
+    return from_float(propagate(maximum, a, b), op->type);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "codegen/strict_floats.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -157,7 +158,8 @@ GpuLaunch make_launch(const std::string& name, const Stmt& stmt, const ir::Progr
   launch.name = name;
   Stmt body = ir::collapse_loops(stmt, ForType::GPUBlock);
   body = MapLoops(launch, options).mutate(body);
-  body = simplify(body);
+  // Halide's simplifier takes floats for finite numbers.
+  body = make_floats_plain(simplify(make_floats_strict(body)));
   launch.body = FindArguments(launch, program, layouts).mutate(body);
   return launch;
 }

@@ -1,5 +1,7 @@
 #include "codegen/guarded_loads.h"
 
+#include <map>
+#include <string>
 #include <utility>
 
 namespace tc::codegen {
@@ -74,7 +76,41 @@ class LowerChoices : public IRMutator {
   }
 };
 
+class HideOffsets : public IRMutator {
+ public:
+  std::map<int64_t, std::string> names;
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Load* op) override {
+    Expr index = hide(mutate(op->index)), predicate = mutate(op->predicate);
+    return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);
+  }
+  Stmt visit(const Store* op) override {
+    Expr value = mutate(op->value), index = hide(mutate(op->index));
+    return Store::make(op->name, value, index, op->param, mutate(op->predicate), op->alignment);
+  }
+  Expr hide(const Expr& index) {
+    const auto* ramp = index.as<Ramp>();
+    auto base = ramp ? as_const_int(ramp->base) : std::nullopt;
+    auto stride = ramp ? as_const_int(ramp->stride) : std::nullopt;
+    if (!base || !stride || (*base >= 0 && *stride >= 0)) return index;
+    std::string& name = names[*base];
+    if (name.empty()) name = unique_name("offset");
+    Expr variable = ir::make_variable(name);
+    return Ramp::make(Halide::cast(ramp->base.type(), variable), ramp->stride, ramp->lanes);
+  }
+};
+
 }  // namespace
+
+Stmt hide_negative_offsets(const Stmt& stmt) {
+  HideOffsets hide;
+  Stmt result = hide.mutate(stmt);
+  for (const auto& [value, name] : hide.names)
+    result = LetStmt::make(name, static_cast<int>(value), result);
+  return result;
+}
 
 Stmt predicate_guarded_loads(const Stmt& stmt) { return LowerChoices().mutate(stmt); }
 

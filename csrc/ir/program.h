@@ -103,6 +103,9 @@ std::string math_name(const Halide::Internal::Call* call);
 /// kernel traps.
 Expr c_div(const Expr& a, const Expr& b);
 Expr c_mod(const Expr& a, const Expr& b);
+/// -a of a signed integer, that of the smallest being itself. Overflow of signed integers has no
+/// meaning in Halide from 32 bits on.
+Expr wrapping_negative(const Expr& a);
 
 /// The identity of a reduction in a type: 0, 1, +inf or the largest value, -inf or the smallest.
 Expr identity(Reduction reduction, Type type);

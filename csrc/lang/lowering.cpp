@@ -154,8 +154,8 @@ class Lowering {
     if (e.name == "abs") {
       if (e.operand_type.is_float()) return ir::math("fabs", e.operand_type, arguments);
       if (e.operand_type.is_uint()) return arguments[0];
-      Expr zero = make_zero(e.operand_type);
-      return Halide::select(arguments[0] < zero, zero - arguments[0], arguments[0]);
+      return Halide::select(arguments[0] < make_zero(e.operand_type),
+                            ir::wrapping_negative(arguments[0]), arguments[0]);
     }
     if (find_builtin(e.name)->composed) return composed_builtin(e.name, arguments);
     return ir::math(e.name, e.operand_type, arguments);
@@ -167,20 +167,48 @@ class Lowering {
     operand = convert(operand, e.type);
     // 0 - x would lose the sign of a zero.
     if (e.type.is_float()) return operand * make_const(e.type, -1.0);
-    return make_zero(e.type) - operand;
+    return wrapping(Operator::Subtract, make_zero(e.type), operand);
   }
 
+  /// Data wraps around, which signed types of Halide do up to 16 bits only; what is made of indices
+  /// and sizes stays a form that range inference understands.
+  static Expr wrapping(Operator op, Expr a, Expr b) {
+    Type type = a.type();
+    bool wraps = type.is_int() && type.bits() >= 32 && (has_data(a) || has_data(b)) &&
+                 !(op == Operator::Multiply && is_half_as_wide(a) && is_half_as_wide(b));
+    if (wraps) {
+      a = Halide::cast(Halide::UInt(type.bits()), a);
+      b = Halide::cast(Halide::UInt(type.bits()), b);
+    }
+    Expr result = op == Operator::Add ? a + b : op == Operator::Subtract ? a - b : a * b;
+    return wraps ? Halide::cast(type, result) : result;
+  }
+
+  /// A product of two of these cannot overflow, and there are instructions for it.
+  static bool is_half_as_wide(const Expr& e) {
+    const auto* cast = e.as<Halide::Internal::Cast>();
+    return cast && !cast->value.type().is_float() &&
+           2 * cast->value.type().bits() < e.type().bits() + 1 - cast->value.type().is_uint();
+  }
+
+  struct FindRead : Halide::Internal::IRVisitor {
+    bool tensor = false, data = false;
+    using IRVisitor::visit;
+    void visit(const Call* op) override {
+      data = data || !ir::read_name(op).empty();
+      tensor = tensor || (!op->args.empty() && !ir::read_name(op).empty());
+      IRVisitor::visit(op);
+    }
+  };
   static bool reads(const Expr& e) {
-    struct FindRead : Halide::Internal::IRVisitor {
-      bool found = false;
-      using IRVisitor::visit;
-      void visit(const Call* op) override {
-        found = found || (!op->args.empty() && !ir::read_name(op).empty());
-        IRVisitor::visit(op);
-      }
-    } finder;
+    FindRead finder;
     e.accept(&finder);
-    return finder.found;
+    return finder.tensor;
+  }
+  static bool has_data(const Expr& e) {
+    FindRead finder;
+    e.accept(&finder);
+    return finder.data;
   }
 
   /// Lazy where a side reads a tensor, since the condition may be what keeps the read inside it.
@@ -203,11 +231,11 @@ class Lowering {
     bool truth = type.is_bool();
     switch (e.op) {
       case Operator::Add:
-        return a + b;
+        return wrapping(e.op, a, b);
       case Operator::Subtract:
-        return a - b;
+        return wrapping(e.op, a, b);
       case Operator::Multiply:
-        return a * b;
+        return wrapping(e.op, a, b);
       case Operator::Divide:
         if (type.is_float()) return a / b;
         return rounds_down_ ? a / b : ir::c_div(a, b);

@@ -10,12 +10,22 @@
 
 namespace tc::poly {
 
+/// What the mapping must know of the processor.
+struct CpuMachine {
+  int vector_bits = 128;
+  int vector_registers = 16;
+};
+
 /// Tiles a cluster's shared band, orders its members so that the one that becomes a vector is
 /// innermost (unit strides decide, then reuse), and marks parallel and vector loops. Runs after
 /// fuse. With automatic options the tiles follow from the work of an iteration; otherwise
 /// options.tile counts, outermost member first.
+///
+/// With automatic options, a cluster of reductions whose statements all have the shared band's
+/// dimensions and no more results gets register tiles as well: the vector member and the one along
+/// which most reads stay in place form a block of accumulators (see codegen/register_tiles).
 isl::schedule map_cpu(const Cluster& cluster, const ir::Program& program,
                       const std::map<std::string, Layout>& layouts,
-                      const MappingOptions& options);
+                      const MappingOptions& options, const CpuMachine& machine);
 
 }  // namespace tc::poly

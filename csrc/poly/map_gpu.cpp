@@ -44,7 +44,8 @@ isl::schedule map_gpu(const Cluster& cluster, const ir::Program& program,
   std::vector<Member> members = analyze_members(cluster, program, layouts);
   move_vector_last(members);
   std::vector<int64_t> sizes = tile_sizes(members, options);
-  auto band = reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(), members);
+  auto band = reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(),
+                      positions(members));
   isl::schedule_node_band tiled = tile(band, sizes);
   isl::schedule_node node = insert_mark(tiled, "block").child(0).child(0);
   auto points = node.as<isl::schedule_node_band>();

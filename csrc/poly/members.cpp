@@ -1,6 +1,7 @@
 #include "poly/members.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "base/error.h"
 #include "poly/strides.h"
@@ -63,8 +64,8 @@ std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& p
     for (const ScopStatement* statement : cluster.statements) {
       const ir::Iterator& iterator = iterator_of(band, m, *statement);
       members[m].extent = extent_of(iterator);
-      members[m].cost += vector_cost(*statement, program, layouts, iterator) *
-                         static_cast<double>(instances(*statement));
+      double weight = static_cast<double>(instances(*statement));
+      members[m].cost += vector_cost(*statement, program, layouts, iterator) * weight;
     }
   }
   return members;
@@ -77,6 +78,25 @@ bool move_vector_last(std::vector<Member>& members) {
   });
   std::rotate(best, best + 1, members.end());
   return members.back().extent > 1;
+}
+
+double vector_reuse(const Cluster& cluster, const ir::Program& program,
+                    const std::map<std::string, Layout>& layouts, const Member& member,
+                    const Member& vector) {
+  auto band = cluster.schedule.root().child(0).as<isl::schedule_node_band>();
+  double reuse = 0;
+  for (const ScopStatement* statement : cluster.statements) {
+    const ir::Iterator& row = iterator_of(band, member.position, *statement);
+    const ir::Iterator& lane = iterator_of(band, vector.position, *statement);
+    for (const MemoryAccess& access : accesses(program, *statement->source)) {
+      const Layout& layout = layouts.at(access.tensor);
+      auto along_row = stride_along(access, layout, row.name);
+      auto along_lane = stride_along(access, layout, lane.name);
+      if (!access.write && along_row && *along_row == 0 && (!along_lane || *along_lane != 0))
+        reuse += static_cast<double>(instances(*statement));
+    }
+  }
+  return reuse;
 }
 
 int64_t count_accesses(const Cluster& cluster, const ir::Program& program) {
@@ -93,10 +113,8 @@ bool has_inner_loops(const Cluster& cluster) {
 }
 
 isl::schedule_node_band reorder(const isl::schedule_node_band& band,
-                                const std::vector<Member>& order) {
-  std::vector<int> positions;
-  for (const Member& member : order) positions.push_back(member.position);
-  isl::multi_union_pw_aff schedule = pick(band.partial_schedule(), positions);
+                                const std::vector<int>& order) {
+  isl::multi_union_pw_aff schedule = pick(band.partial_schedule(), order);
   isl::schedule_node node = isl::manage(isl_schedule_node_delete(band.copy()));
   auto result = node.insert_partial_schedule(schedule).as<isl::schedule_node_band>();
   result = result.set_permutable(1);
@@ -105,17 +123,28 @@ isl::schedule_node_band reorder(const isl::schedule_node_band& band,
   return result;
 }
 
-isl::schedule_node insert_mark(const isl::schedule_node_band& band, const std::string& role) {
+std::vector<int> positions(const std::vector<Member>& members) {
+  std::vector<int> result;
+  for (const Member& member : members) result.push_back(member.position);
+  return result;
+}
+
+isl::schedule_node insert_mark(const isl::schedule_node_band& band, const std::string& role,
+                               const std::vector<int64_t>& note) {
   int depth = isl_schedule_node_get_schedule_depth(band.get());
   std::string text = concat(role, "@", depth, "+", band.n_member());
+  for (int64_t value : note) text += concat(" ", value);
   return isl::manage(isl_schedule_node_insert_mark(
       band.copy(), isl_id_alloc(band.ctx().get(), text.c_str(), nullptr)));
 }
 
 Mark parse_mark(const std::string& text) {
   size_t at = text.find('@'), plus = text.find('+');
-  return {text.substr(0, at), static_cast<unsigned>(std::stoul(text.substr(at + 1))),
-          static_cast<unsigned>(std::stoul(text.substr(plus + 1)))};
+  Mark mark{text.substr(0, at), static_cast<unsigned>(std::stoul(text.substr(at + 1))), 0, {}};
+  std::istringstream numbers(text.substr(plus + 1));
+  numbers >> mark.members;
+  for (int64_t value; numbers >> value;) mark.note.push_back(value);
+  return mark;
 }
 
 }  // namespace tc::poly

@@ -25,23 +25,34 @@ std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& p
 /// vector, among equals the innermost of the text. Returns whether it has more than one iteration.
 bool move_vector_last(std::vector<Member>& members);
 
+/// Vector loads, counted over all instances, that stay in place along a member while they move along
+/// the vector: what a register block over that member reuses.
+double vector_reuse(const Cluster& cluster, const ir::Program& program,
+                    const std::map<std::string, Layout>& layouts, const Member& member,
+                    const Member& vector);
+
 /// Accesses of all instances of the cluster.
 int64_t count_accesses(const Cluster& cluster, const ir::Program& program);
 
 /// Whether some statement has loops below the shared band.
 bool has_inner_loops(const Cluster& cluster);
 
-/// The shared band with its members in this order.
-isl::schedule_node_band reorder(const isl::schedule_node_band& band,
-                                const std::vector<Member>& order);
+/// The band with its members in the order of these positions. All must be permutable and coincident.
+isl::schedule_node_band reorder(const isl::schedule_node_band& band, const std::vector<int>& order);
+/// Positions of members, for reorder.
+std::vector<int> positions(const std::vector<Member>& members);
 
 /// Marks say what the members of the band below them are: "<role>@<depth>+<members>", where depth
-/// counts the schedule dimensions above. Roles: parallel, vector, block, thread.
+/// counts the schedule dimensions above. Roles: parallel, vector, unroll, block, thread; and
+/// register, whose members are the points of a register tile and whose note gives their sizes:
+/// pairs of full and rest, outermost first.
 struct Mark {
   std::string role;
   unsigned depth, members;
+  std::vector<int64_t> note;
 };
-isl::schedule_node insert_mark(const isl::schedule_node_band& band, const std::string& role);
+isl::schedule_node insert_mark(const isl::schedule_node_band& band, const std::string& role,
+                               const std::vector<int64_t>& note = {});
 Mark parse_mark(const std::string& text);
 
 }  // namespace tc::poly

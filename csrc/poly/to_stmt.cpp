@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "codegen/register_tiles.h"
 #include "poly/affine.h"
 #include "poly/members.h"
 
@@ -72,7 +73,8 @@ class Generator {
       isl::ast_node_list children = n.as<isl::ast_node_block>().children();
       std::vector<Stmt> stmts;
       for (unsigned i = 0; i < children.size(); ++i) stmts.push_back(node(children.at(i)));
-      return Halide::Internal::Block::make(stmts);
+      // isl repeats a mark over every part of what it marks.
+      return Halide::Internal::Block::make(codegen::join_register_tiles(stmts));
     }
     if (n.isa<isl::ast_node_if>()) {
       auto branch = n.as<isl::ast_node_if>();
@@ -84,14 +86,30 @@ class Generator {
     if (n.isa<isl::ast_node_mark>()) {
       auto marked = n.as<isl::ast_node_mark>();
       Mark mark = parse_mark(marked.id().name());
+      if (mark.role == "register") return register_tile(mark, marked.node());
       std::map<std::string, std::string> outer = roles_;
-      for (unsigned m = 0; m < mark.members; ++m)
-        roles_["c" + std::to_string(mark.depth + m)] = mark.role;
+      for (unsigned m = 0; m < mark.members; ++m) {
+        std::string iterator = "c" + std::to_string(mark.depth + m);
+        roles_[iterator] = mark.role;
+        // The points of a register tile: the unrolled members, then the vector, which is dimension 0.
+        points_[iterator] = mark.role == "unroll" ? mark.members - m : 0;
+      }
       Stmt body = node(marked.node());
       roles_ = outer;
       return body;
     }
     return instance(n.as<isl::ast_node_user>());
+  }
+
+  /// The note lists the members outermost first; dimension 0 of a register tile is the innermost.
+  Stmt register_tile(const Mark& mark, const isl::ast_node& body) {
+    std::vector<codegen::TileDimension> dimensions;
+    for (size_t m = mark.members; m-- > 0;)
+      dimensions.push_back({mark.note[2 * m], mark.note[2 * m + 1]});
+    tile_dimensions_ = mark.members;
+    Stmt result = codegen::make_register_tile(dimensions, node(body));
+    tile_dimensions_ = 0;
+    return result;
   }
 
   Stmt loop(const isl::ast_node_for& f) {
@@ -122,6 +140,11 @@ class Generator {
     Expr outer = shadowed == iterators_.end() ? Expr() : shadowed->second;
     iterators_[isl_name] = value;
     ForType type = role_type(isl_name);
+    if (tile_dimensions_ && (type == ForType::Unrolled || type == ForType::Vectorized)) {
+      name = concat(codegen::point_loop(points_.at(isl_name)), "_", name);
+      iterators_[isl_name] = first + ir::make_variable(name);
+      min = Expr(0);
+    }
     // Marks below speak of deeper loops only.
     std::map<std::string, std::string> roles = roles_;
     roles_.erase(isl_name);
@@ -136,6 +159,7 @@ class Generator {
     if (found == roles_.end()) return ForType::Serial;
     if (found->second == "parallel") return ForType::Parallel;
     if (found->second == "vector") return ForType::Vectorized;
+    if (found->second == "unroll") return ForType::Unrolled;
     if (found->second == "block") return ForType::GPUBlock;
     if (found->second == "thread") return ForType::GPUThread;
     throw InternalError(__FILE__, __LINE__, "unknown loop role " + found->second);
@@ -224,6 +248,8 @@ class Generator {
   std::map<std::string, Buffer> buffers_;
   std::map<std::string, Expr> iterators_;         ///< isl's loop names -> values
   std::map<std::string, std::string> roles_;      ///< isl's loop names -> roles in force
+  std::map<std::string, size_t> points_;          ///< isl's loop names -> register tile dimensions
+  size_t tile_dimensions_ = 0;                    ///< of the register tile around; 0 outside
   int loops_ = 0;
 };
 

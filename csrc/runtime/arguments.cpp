@@ -130,6 +130,7 @@ std::string dtype_name(DLDataType dtype) {
                      : dtype.code == kDLFloat ? "float"
                      : dtype.code == kDLBfloat ? "bfloat"
                      : dtype.code == kDLBool  ? "bool"
+                     : dtype.code == 5        ? "complex"  // kDLComplex of newer headers
                                               : nullptr;
   if (!kind) return concat("a type with DLPack code ", static_cast<int>(dtype.code));
   if (dtype.code == kDLBool) return kind;

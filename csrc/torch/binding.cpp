@@ -1,5 +1,6 @@
 // The Python module tensor_comprehensions._torch: texts, options, kernels and operators.
 #include <torch/extension.h>
+#include <torch/version.h>
 
 #include <memory>
 #include <string>
@@ -11,6 +12,9 @@ namespace py = pybind11;
 using namespace tc_torch;
 
 namespace {
+
+/// Read from the file, before it is loaded, by tensor_comprehensions._libraries.
+[[gnu::used]] const char kBuiltWith[] = "tensor_comprehensions built with torch " TORCH_VERSION;
 
 /// The Python exception classes, by tc_status; set by tensor_comprehensions._errors.
 py::object& exception_classes() {
@@ -64,7 +68,11 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const py::sequ
       result.emplace_back(value.cast<double>());
     } else if (PyIndex_Check(value.ptr())) {
       py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
-      result.emplace_back(index.cast<int64_t>());
+      if (!index) throw py::error_already_set();
+      int overflow = 0;
+      long long number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+      if (overflow) wrong("a number of at most 64 bits");
+      result.emplace_back(static_cast<int64_t>(number));
     } else {
       wrong("a number or a 0-d tensor");
     }
@@ -273,6 +281,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
               const std::string& schema, const std::string& out_schema) {
              register_operator(ns, schema, out_schema, op);
            })
+      .def("call",
+           [](Operator& op, const py::sequence& inputs) {
+             std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
+             py::gil_scoped_release unlocked;
+             return op.call(values);
+           })
       .def("call_out", [](Operator& op, const py::sequence& inputs,
                           const std::vector<at::Tensor>& outputs, bool unchecked) {
         std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
@@ -285,7 +299,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
                        const std::string& target, const py::sequence& inputs) {
         return std::make_unique<Executor>(definition, options, target, inputs);
       }))
-      .def("text", &Executor::text)
-      .def("number", &Executor::number)
+      .def("text", &Executor::text, py::call_guard<py::gil_scoped_release>())
+      .def("number", &Executor::number, py::call_guard<py::gil_scoped_release>())
       .def("binary", &Executor::binary);
 }

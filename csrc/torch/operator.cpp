@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace tc_torch {
@@ -26,7 +27,9 @@ void parallel_for(void*, int64_t count, void (*task)(void*, int64_t, int64_t), v
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { task(data, begin, end); });
 }
 
-int32_t thread_count(void*) { return at::get_num_threads(); }
+int32_t thread_count(void*) {
+  return at::in_parallel_region() ? 1 : static_cast<int32_t>(at::get_num_threads());
+}
 
 void* allocate(void*, DLDevice device, size_t bytes) {
   try {
@@ -83,14 +86,13 @@ DLDataType to_dlpack(at::ScalarType type) {
                      type == at::kUInt64;
   if (is_unsigned) return {kDLUInt, bits, 1};
   if (c10::isIntegralType(type, false)) return {kDLInt, bits, 1};
-  // Complex, quantized, bits: a code that no definition has, so that the check names the type.
+  if (c10::isComplexType(type)) return {5, bits, 1};  // kDLComplex of newer DLPack headers
+  // Quantized, bits: a code that no definition has, so that the check refuses the type.
   return {255, bits, 1};
 }
 
-bool is_integral(at::ScalarType type) { return c10::isIntegralType(type, /*includeBool=*/true); }
-
 /// Writes a Python number as one element of the scalar's type.
-void store_scalar(const ArgumentInfo& info, const c10::IValue& value, void* storage) {
+void store_scalar(const ArgumentInfo& info, const c10::IValue& value, void* storage) try {
   auto store = [&](auto number) { std::memcpy(storage, &number, sizeof number); };
   at::Scalar scalar = value.toScalar();
   switch (info.dtype) {
@@ -108,6 +110,20 @@ void store_scalar(const ArgumentInfo& info, const c10::IValue& value, void* stor
     case at::kFloat: return store(scalar.to<float>());
     default: return store(scalar.to<double>());
   }
+} catch (const std::exception&) {  // at::Scalar found that the number does not fit
+  raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a number that fits " +
+                            c10::toString(info.dtype) + " but got " + c10::str(value));
+}
+
+std::string layout_name(at::Layout layout) {
+  switch (layout) {
+    case at::kSparse: return "torch.sparse_coo";
+    case at::kSparseCsr: return "torch.sparse_csr";
+    case at::kSparseCsc: return "torch.sparse_csc";
+    case at::kSparseBsr: return "torch.sparse_bsr";
+    case at::kSparseBsc: return "torch.sparse_bsc";
+    default: return c10::str(layout);
+  }
 }
 
 void check_tensor(const ArgumentInfo& info, const at::Tensor& tensor) {
@@ -115,7 +131,7 @@ void check_tensor(const ArgumentInfo& info, const at::Tensor& tensor) {
     raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a tensor but got None");
   if (tensor.layout() != at::kStrided)
     raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a strided tensor but got layout " +
-                              c10::str(tensor.layout()) + "; call to_dense() on it");
+                              layout_name(tensor.layout()) + "; call to_dense() on it");
   if (!tensor.is_cpu() && !tensor.is_cuda())
     raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a tensor on the CPU or a CUDA "
                           "device but got " + c10::str(tensor.device()));
@@ -175,9 +191,9 @@ size_t hash(const std::vector<int64_t>& key) {
 struct MissingDerivative : torch::autograd::Node {
   explicit MissingDerivative(std::string operator_name) : name_(std::move(operator_name)) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
-    TORCH_CHECK(false, "the operator ", name_, " has no derivative: pair it with a backward "
-                "definition through tensor_comprehensions.make_autograd, or call it under "
-                "torch.no_grad()");
+    raise(TC_USAGE_ERROR, "the operator " + name_ + " has no derivative: pair it with a backward "
+                          "definition through tensor_comprehensions.make_autograd, or call it "
+                          "under torch.no_grad()");
   }
   std::string name() const override { return "MissingDerivative"; }
   std::string name_;
@@ -222,10 +238,14 @@ class AutogradKernel : public c10::OperatorKernel {
                   torch::jit::Stack* stack) {
     const auto& schema = handle.schema();
     std::vector<at::Tensor> differentiable;
-    if (at::GradMode::is_enabled())
-      for (const c10::IValue& value : torch::jit::last(*stack, schema.arguments().size()))
-        if (value.isTensor() && value.toTensor().requires_grad())
-          differentiable.push_back(value.toTensor());
+    for (const c10::IValue& value : torch::jit::last(*stack, schema.arguments().size())) {
+      if (!value.isTensor()) continue;
+      const at::Tensor& tensor = value.toTensor();
+      if (at::GradMode::is_enabled() && tensor.requires_grad()) differentiable.push_back(tensor);
+      if (tensor._fw_grad(/*level=*/0).defined())
+        raise(TC_USAGE_ERROR, "the operator " + handle.operator_name().name +
+                                  " has no forward-mode derivative");
+    }
     {
       at::AutoDispatchBelowADInplaceOrView below;
       handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
@@ -239,6 +259,41 @@ class AutogradKernel : public c10::OperatorKernel {
       if (torch::autograd::isDifferentiableType(output.scalar_type()))
         torch::autograd::set_history(output, node);
     }
+  }
+};
+
+/// Outputs that the caller gives carry no history; silence would lose gradients.
+class OutAutogradKernel : public c10::OperatorKernel {
+ public:
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack) {
+    const auto& arguments = handle.schema().arguments();
+    auto values = torch::jit::last(*stack, arguments.size());
+    for (size_t i = 0; at::GradMode::is_enabled() && i < values.size(); ++i)
+      if (values[i].isTensor() && values[i].toTensor().requires_grad())
+        raise(TC_USAGE_ERROR, handle.operator_name().name + " into given outputs has no "
+                                  "derivative, but argument " + arguments[i].name() +
+                                  " requires gradients; call it under torch.no_grad(), or without "
+                                  "outputs");
+    handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  }
+};
+
+/// Tells autograd that the outputs changed, so that a saved one is not used unnoticed.
+class OutVersionKernel : public c10::OperatorKernel {
+ public:
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack) {
+    std::vector<at::Tensor> written;
+    const auto& arguments = handle.schema().arguments();
+    auto values = torch::jit::last(*stack, arguments.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      if (arguments[i].is_out()) written.push_back(values[i].toTensor());
+    {
+      at::AutoDispatchBelowADInplaceOrView below;
+      handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+    }
+    for (const at::Tensor& tensor : written) torch::autograd::impl::bump_version(tensor);
   }
 };
 
@@ -347,22 +402,63 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
     else if (!infos[i].scalar) append_key(key, inputs[i].toTensor());
   }
   for (const at::Tensor& output : outputs) append_key(key, output);
+  const Specialization* known;
   {
     std::shared_lock<std::shared_mutex> lock(mutex_);
-    auto bucket = by_hash_.find(hash(key));
-    if (bucket != by_hash_.end())
-      for (const Specialization* candidate : bucket->second)
-        if (candidate->key == key) {
-          last_.store(candidate, std::memory_order_release);
-          return *candidate;
-        }
+    known = lookup(key);
   }
-  return compile(inputs, outputs, std::move(key));
+  const Specialization& found = known ? *known : add(inputs, outputs, std::move(key));
+  last_.store(&found, std::memory_order_release);
+  return found;
 }
 
-const Specialization& Operator::compile(at::ArrayRef<c10::IValue> inputs,
-                                        at::ArrayRef<at::Tensor> outputs,
-                                        std::vector<int64_t> key) {
+const Specialization* Operator::lookup(const std::vector<int64_t>& key) const {
+  auto bucket = by_hash_.find(hash(key));
+  if (bucket == by_hash_.end()) return nullptr;
+  for (const Specialization* candidate : bucket->second)
+    if (candidate->key == key) return candidate;
+  return nullptr;
+}
+
+const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
+                                    at::ArrayRef<at::Tensor> outputs, std::vector<int64_t> key) {
+  {
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    while (true) {
+      if (const Specialization* known = lookup(key)) return *known;
+      auto [entry, mine] = pending_.emplace(key, std::this_thread::get_id());
+      if (mine) break;
+      if (entry->second == std::this_thread::get_id()) {
+        lock.unlock();
+        raise(TC_USAGE_ERROR, "the options factory of " + definition_->name + " calls " +
+                                  definition_->name + " on the inputs that it chooses options "
+                                  "for; use tc.compile with options there");
+      }
+      pending_changed_.wait(lock);
+    }
+  }
+  std::unique_ptr<Specialization> added;
+  std::exception_ptr failure;
+  try {
+    added = compile(inputs, outputs);
+  } catch (...) {
+    failure = std::current_exception();  // not kept: whoever waits tries again
+  }
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  pending_.erase(key);
+  pending_changed_.notify_all();
+  if (failure) {
+    lock.unlock();
+    std::rethrow_exception(failure);
+  }
+  added->key = std::move(key);
+  by_hash_[hash(added->key)].push_back(added.get());
+  specializations_.push_back(std::move(added));
+  return *specializations_.back();
+}
+
+std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inputs,
+                                                  at::ArrayRef<at::Tensor> outputs) const {
   CallArguments arguments(*definition_, inputs);
   std::vector<DLTensor> given;
   std::vector<const DLTensor*> pointers;
@@ -392,16 +488,7 @@ const Specialization& Operator::compile(at::ArrayRef<c10::IValue> inputs,
                    outputs.empty() ? nullptr : pointers.data(),
                    static_cast<int32_t>(pointers.size()), &kernel));
   added->kernel.reset(kernel);
-  added->key = std::move(key);
-
-  std::unique_lock<std::shared_mutex> lock(mutex_);
-  auto& bucket = by_hash_[hash(added->key)];
-  for (const Specialization* other : bucket)  // another thread was as fast
-    if (other->key == added->key) return *other;
-  bucket.push_back(added.get());
-  specializations_.push_back(std::move(added));
-  last_.store(bucket.back(), std::memory_order_release);
-  return *bucket.back();
+  return added;
 }
 
 void Operator::launch(const Specialization& specialization, at::ArrayRef<c10::IValue> inputs,
@@ -475,24 +562,35 @@ void register_operator(const std::string& ns, const std::string& schema,
   static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
   auto library = std::make_unique<torch::Library>(torch::Library::FRAGMENT, ns, std::nullopt,
                                                   __FILE__, __LINE__);
-  auto define = [&](const std::string& text, auto make_kernel, bool autograd) {
-    c10::FunctionSchema parsed =
-        torch::schema(text.c_str(), c10::AliasAnalysisKind::FROM_SCHEMA);
-    std::string name = parsed.overload_name().empty()
-                           ? parsed.name()
-                           : parsed.name() + "." + parsed.overload_name();
+  auto define = [&](const std::string& text) {
+    c10::FunctionSchema parsed = torch::schema(text.c_str(), c10::AliasAnalysisKind::FROM_SCHEMA);
+    std::string name = parsed.name();
+    if (!parsed.overload_name().empty()) name += "." + parsed.overload_name();
     library->def(std::move(parsed), {at::Tag::pt2_compliant_tag});
-    for (auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA})
-      library->impl(name.c_str(), torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(
-                                                           make_kernel())));
-    if (autograd)
-      library->impl(name.c_str(),
-                    torch::dispatch(c10::DispatchKey::Autograd,
-                                    torch::CppFunction::makeFromBoxedFunctor(
-                                        std::make_unique<AutogradKernel>())));
+    return name;
   };
-  define(schema, [&] { return std::make_unique<Kernel>(op); }, true);
-  define(out_schema, [&] { return std::make_unique<OutKernel>(op); }, false);
+  auto implement = [&](const std::string& name, c10::DispatchKey key, auto kernel) {
+    library->impl(name.c_str(), torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(
+                                                         std::move(kernel))));
+  };
+  using c10::DispatchKey;
+  std::string functional = define(schema), out = define(out_schema);
+  // Sparse tensors are sent here too, to be refused in terms of the definition.
+  for (DispatchKey key : {DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::SparseCPU,
+                          DispatchKey::SparseCUDA, DispatchKey::SparseCsrCPU,
+                          DispatchKey::SparseCsrCUDA, DispatchKey::MkldnnCPU}) {
+    implement(functional, key, std::make_unique<Kernel>(op));
+    implement(out, key, std::make_unique<OutKernel>(op));
+  }
+  const auto& inputs = op->definition().inputs;
+  bool takes_tensors = std::any_of(inputs.begin(), inputs.end(),
+                                   [](const ArgumentInfo& info) { return !info.scalar; });
+  // Without a tensor to tell the device, dispatch begins at BackendSelect; the result is a CPU's.
+  if (!takes_tensors)
+    implement(functional, DispatchKey::BackendSelect, std::make_unique<Kernel>(op));
+  implement(functional, DispatchKey::Autograd, std::make_unique<AutogradKernel>());
+  implement(out, DispatchKey::Autograd, std::make_unique<OutAutogradKernel>());
+  implement(out, DispatchKey::ADInplaceOrView, std::make_unique<OutVersionKernel>());
   std::lock_guard<std::mutex> lock(mutex);
   libraries->push_back(std::move(library));
 }

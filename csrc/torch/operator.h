@@ -5,12 +5,16 @@
 #include <torch/library.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "tc/tc.h"
@@ -111,8 +115,13 @@ class Operator {
 
  private:
   const Specialization& find(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs);
-  const Specialization& compile(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs,
-                                std::vector<int64_t> key);
+  /// Null where there is none; the mutex must be held.
+  const Specialization* lookup(const std::vector<int64_t>& key) const;
+  /// Compiles once however many threads ask: the factory may take minutes, and is asked once.
+  const Specialization& add(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs,
+                            std::vector<int64_t> key);
+  std::unique_ptr<Specialization> compile(at::ArrayRef<c10::IValue> inputs,
+                                          at::ArrayRef<at::Tensor> outputs) const;
   void launch(const Specialization& specialization, at::ArrayRef<c10::IValue> inputs,
               at::ArrayRef<at::Tensor> outputs) const;
 
@@ -122,6 +131,8 @@ class Operator {
   std::shared_mutex mutex_;
   std::vector<std::unique_ptr<Specialization>> specializations_;
   std::unordered_map<size_t, std::vector<const Specialization*>> by_hash_;
+  std::map<std::vector<int64_t>, std::thread::id> pending_;  ///< who compiles what now
+  std::condition_variable_any pending_changed_;
 };
 
 /// Registers `schema` (without namespace) for CPU, CUDA and Autograd, and the overload `out`. Kept

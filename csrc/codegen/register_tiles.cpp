@@ -1,0 +1,377 @@
+#include "codegen/register_tiles.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "ir/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::ForType;
+using ir::Stmt;
+
+constexpr char kMarker[] = "tc.register_tile:";
+constexpr char kPoint[] = "point";
+
+/// The dimension of a point loop by its name; nothing for other loops.
+std::optional<size_t> point_dimension(const std::string& name) {
+  size_t length = sizeof kPoint - 1;
+  if (name.compare(0, length, kPoint) != 0) return std::nullopt;
+  return std::stoul(name.substr(length));
+}
+
+/// Replaces the extents of point loops by constants.
+class FixExtents : public IRMutator {
+ public:
+  explicit FixExtents(const std::vector<int64_t>& extents) : extents_(extents) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    auto dimension = point_dimension(op->name);
+    if (!dimension) return IRMutator::visit(op);
+    return ir::make_for(op->name, op->min, static_cast<int>(extents_[*dimension]), op->for_type,
+                        mutate(op->body));
+  }
+  const std::vector<int64_t>& extents_;
+};
+
+/// The condition under which a dimension's tile is full: the first point loop's extent says it.
+class FindExtents : public IRVisitor {
+ public:
+  std::map<size_t, Expr> extents;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const For* op) override {
+    if (auto dimension = point_dimension(op->name)) extents.emplace(*dimension, op->extent);
+    IRVisitor::visit(op);
+  }
+};
+
+/// How a buffer is addressed inside a tile: base + sum of steps[d] * (position in dimension d).
+struct Addressing {
+  Expr base;
+  std::map<size_t, int64_t> steps;
+  bool accumulated = false;    ///< stored below a loop that is no point loop
+  bool initialised = false;    ///< the first access is a store that reads nothing of it
+  bool seen = false, regular = true, loaded = false, stored = false;
+  ir::Type type;
+  Halide::Parameter parameter;
+};
+
+class FindAddressing : public IRVisitor {
+ public:
+  std::map<std::string, Addressing> buffers;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const For* op) override {
+    auto dimension = point_dimension(op->name);
+    if (dimension) points_[op->name] = *dimension; else ++inner_loops_;
+    IRVisitor::visit(op);
+    if (dimension) points_.erase(op->name); else --inner_loops_;
+  }
+  void visit(const IfThenElse* op) override {
+    ++conditions_;
+    IRVisitor::visit(op);
+    --conditions_;
+  }
+  void visit(const Load* op) override {
+    access(op->name, op->index, op->type, op->param).loaded = true;
+    IRVisitor::visit(op);
+  }
+  void visit(const Store* op) override {
+    IRVisitor::visit(op);  // what it reads comes first
+    Addressing& a = access(op->name, op->index, op->value.type(), op->param, true);
+    a.stored = true;
+    if (inner_loops_ > 0) a.accumulated = true;
+  }
+
+  Addressing& access(const std::string& name, const Expr& index, ir::Type type,
+                     const Halide::Parameter& parameter, bool store = false) {
+    Addressing& a = buffers[name];
+    Expr base = index;
+    std::map<size_t, int64_t> steps;
+    bool regular = conditions_ == 0;
+    for (const auto& [loop, dimension] : points_) {
+      Expr step = simplify(substitute(loop, Expr(1), index) - substitute(loop, Expr(0), index));
+      auto constant = as_const_int(step);
+      if (!constant || *constant == 0) regular = false; else steps[dimension] = *constant;
+      base = substitute(loop, Expr(0), base);
+    }
+    base = simplify(base);
+    if (!a.seen) {
+      a.base = base;
+      a.steps = steps;
+      a.initialised = store && inner_loops_ == 0;
+      a.seen = true;
+      a.regular = regular;
+      a.type = type;
+      a.parameter = parameter;
+    } else if (!equal(a.base, base) || a.steps != steps || !regular) {
+      a.regular = false;
+    }
+    return a;
+  }
+
+  std::map<std::string, size_t> points_;
+  int inner_loops_ = 0, conditions_ = 0;
+};
+
+/// Redirects accesses of promoted buffers to their local arrays.
+class Redirect : public IRMutator {
+ public:
+  Redirect(const std::map<std::string, std::string>& locals, const std::vector<int64_t>& strides)
+      : locals_(locals), strides_(strides) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    auto dimension = point_dimension(op->name);
+    if (dimension) points_[*dimension] = op->name;
+    Stmt result = IRMutator::visit(op);
+    if (dimension) points_.erase(*dimension);
+    return result;
+  }
+  Expr visit(const Load* op) override {
+    auto local = locals_.find(op->name);
+    if (local == locals_.end()) return IRMutator::visit(op);
+    return ir::make_load(op->type, local->second, local_index());
+  }
+  Stmt visit(const Store* op) override {
+    auto local = locals_.find(op->name);
+    if (local == locals_.end()) return IRMutator::visit(op);
+    return ir::make_store(local->second, local_index(), mutate(op->value));
+  }
+  Expr local_index() const {
+    Expr index = 0;
+    for (const auto& [dimension, loop] : points_)
+      index = index + ir::make_variable(loop) * static_cast<int>(strides_[dimension]);
+    return index;
+  }
+
+  const std::map<std::string, std::string>& locals_;
+  const std::vector<int64_t>& strides_;
+  std::map<size_t, std::string> points_;
+};
+
+/// Unrolls the vectors of a point loop, whose extent is constant here. Where the last vector is not
+/// full it begins early enough to end with the others: its lanes repeat results that the vector
+/// before has, which is right as long as nothing that the tile stores to memory is read from there
+/// (`repeatable`). Otherwise, and below one vector, lanes are left out of memory accesses.
+class CutPointVectors : public IRMutator {
+ public:
+  CutPointVectors(int lanes, const std::set<std::string>& locals, bool repeatable)
+      : lanes_(lanes), locals_(locals), repeatable_(repeatable) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    if (!point_dimension(op->name) || op->for_type != ForType::Vectorized)
+      return IRMutator::visit(op);
+    int extent = static_cast<int>(*as_const_int(op->extent));
+    if (lanes_ == 1) return ir::make_for(op->name, 0, extent, ForType::Unrolled, op->body);
+    int full = extent / lanes_, rest = extent % lanes_;
+    std::string vector = op->name + ".v", lane = op->name + ".l", tail = op->name + ".t";
+    Stmt result;
+    if (full > 0) {
+      Expr value = ir::make_variable(vector) * lanes_ + ir::make_variable(lane);
+      Stmt body = ir::make_for(lane, 0, lanes_, ForType::Vectorized,
+                               substitute(op->name, value, op->body));
+      result = ir::make_for(vector, 0, full, ForType::Unrolled, body);
+    }
+    if (rest > 0) {
+      Expr x = ir::make_variable(tail);
+      bool repeat = repeatable_ && full > 0;
+      Stmt body = LocalPositions(op->name, x + full * lanes_, locals_).mutate(op->body);
+      body = substitute(op->name, repeat ? x + (extent - lanes_) : x + full * lanes_, body);
+      if (!repeat) body = PredicateMemory(x < rest, locals_).mutate(body);
+      body = ir::make_for(tail, 0, lanes_, ForType::Vectorized, body);
+      result = result.defined() ? Block::make(result, body) : body;
+    }
+    return result;
+  }
+
+  /// Local arrays have a place of their own for every lane of the last vector.
+  class LocalPositions : public IRMutator {
+   public:
+    LocalPositions(const std::string& loop, const Expr& position, const std::set<std::string>& locals)
+        : loop_(loop), position_(position), locals_(locals) {}
+
+   private:
+    using IRMutator::visit;
+    Expr visit(const Load* op) override {
+      if (!locals_.count(op->name)) return IRMutator::visit(op);
+      return ir::make_load(op->type, op->name, substitute(loop_, position_, op->index));
+    }
+    Stmt visit(const Store* op) override {
+      if (!locals_.count(op->name)) return IRMutator::visit(op);
+      return ir::make_store(op->name, substitute(loop_, position_, op->index), mutate(op->value));
+    }
+    const std::string& loop_;
+    const Expr& position_;
+    const std::set<std::string>& locals_;
+  };
+
+  class PredicateMemory : public IRMutator {
+   public:
+    PredicateMemory(Expr condition, const std::set<std::string>& locals)
+        : condition_(std::move(condition)), locals_(locals) {}
+
+   private:
+    using IRMutator::visit;
+    Stmt visit(const Store* op) override {
+      Stmt store = IRMutator::visit(op);
+      return locals_.count(op->name) ? store : IfThenElse::make(condition_, store);
+    }
+    Expr visit(const Load* op) override {
+      Expr load = IRMutator::visit(op);
+      if (locals_.count(op->name)) return load;
+      return Call::make(load.type(), Call::if_then_else, {condition_, load, make_zero(load.type())},
+                        Call::PureIntrinsic);
+    }
+    const Expr condition_;
+    const std::set<std::string>& locals_;
+  };
+
+  const int lanes_;
+  const std::set<std::string>& locals_;
+  const bool repeatable_;
+};
+
+class ExpandTiles : public IRMutator {
+ public:
+  explicit ExpandTiles(int vector_bits) : vector_bits_(vector_bits) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const ProducerConsumer* op) override {
+    if (op->name.compare(0, sizeof kMarker - 1, kMarker) != 0) return IRMutator::visit(op);
+    std::vector<TileDimension> dimensions;
+    std::istringstream list(op->name.substr(sizeof kMarker - 1));
+    for (TileDimension d; list >> d.full >> d.rest;) dimensions.push_back(d);
+    FindExtents find;
+    op->body.accept(&find);
+    std::vector<int64_t> extents(dimensions.size(), 1);
+    return choose(dimensions, find.extents, 0, extents, op->body);
+  }
+
+  /// if (dimension is full) ... else ..., for one dimension after the other.
+  Stmt choose(const std::vector<TileDimension>& dimensions, const std::map<size_t, Expr>& actual,
+              size_t at, std::vector<int64_t>& extents, const Stmt& body) {
+    if (at == dimensions.size()) return tile(extents, actual.size(), body);
+    const TileDimension& d = dimensions[at];
+    extents[at] = d.full;
+    Stmt full = choose(dimensions, actual, at + 1, extents, body);
+    auto extent = actual.find(at);
+    if (d.rest == 0 || extent == actual.end()) return full;
+    extents[at] = d.rest;
+    Stmt rest = choose(dimensions, actual, at + 1, extents, body);
+    return IfThenElse::make(extent->second == static_cast<int>(d.full), full, rest);
+  }
+
+  /// `looped`: dimensions that have loops; the others have one point and none.
+  Stmt tile(const std::vector<int64_t>& extents, size_t looped, const Stmt& given) {
+    Stmt body = FixExtents(extents).mutate(given);
+    int bits = std::max(8, ir::widest_element(body));
+    int lanes = std::max(1, vector_bits_ / bits);
+    // Whole vectors and one that overlaps them beat masks, also at half the width.
+    while (lanes > extents[0]) lanes /= 2;
+
+    // Local arrays: whole vectors in dimension 0, then the other dimensions.
+    std::vector<int64_t> strides(extents.size(), 1);
+    int64_t elements = (extents[0] + lanes - 1) / lanes * lanes;
+    for (size_t d = 1; d < extents.size(); ++d) {
+      strides[d] = elements;
+      elements *= extents[d];
+    }
+    FindAddressing addressing;
+    body.accept(&addressing);
+    std::map<std::string, std::string> locals;
+    std::set<std::string> names;
+    for (const auto& [name, a] : addressing.buffers) {
+      if (!a.accumulated || !a.regular || a.steps.size() != looped) continue;
+      locals[name] = concat(name, ".local", tiles_);
+      names.insert(locals[name]);
+    }
+    ++tiles_;
+    body = Redirect(locals, strides).mutate(body);
+    for (const auto& [name, local] : locals) {
+      const Addressing& a = addressing.buffers.at(name);
+      Expr position = 0, memory = a.base;
+      std::string suffix = "." + local;
+      for (const auto& [d, step] : a.steps) {
+        Expr point = ir::make_variable(point_loop(d) + suffix);
+        position = position + point * static_cast<int>(strides[d]);
+        memory = memory + Halide::cast(a.base.type(), point) * make_const(a.base.type(), step);
+      }
+      auto nest = [&](Stmt inner, const char* what) {
+        for (const auto& [d, step] : a.steps) {
+          std::string loop = point_loop(d) + suffix;
+          std::string fresh = loop + what;
+          inner = substitute(loop, ir::make_variable(fresh), inner);
+          inner = ir::make_for(fresh, 0, static_cast<int>(extents[d]),
+                               d == 0 ? ForType::Vectorized : ForType::Unrolled, inner);
+        }
+        return inner;
+      };
+      Expr load = Load::make(a.type, name, memory, Halide::Buffer<>(), a.parameter,
+                             const_true(), ModulusRemainder());
+      Stmt in = nest(ir::make_store(local, position, load), ".in");
+      Stmt out = nest(Store::make(name, ir::make_load(a.type, local, position), memory,
+                                  a.parameter, const_true(), ModulusRemainder()),
+                      ".out");
+      body = a.initialised ? Block::make(body, out) : Block::make({in, body, out});
+    }
+    bool repeatable = std::none_of(
+        addressing.buffers.begin(), addressing.buffers.end(), [&](const auto& entry) {
+          return entry.second.loaded && entry.second.stored && !locals.count(entry.first);
+        });
+    body = CutPointVectors(lanes, names, repeatable).mutate(body);
+    for (const auto& [name, local] : locals)
+      body = Allocate::make(local, addressing.buffers.at(name).type, Halide::MemoryType::Stack,
+                            {static_cast<int>(elements)}, const_true(), body);
+    return body;
+  }
+
+  const int vector_bits_;
+  int tiles_ = 0;
+};
+
+}  // namespace
+
+std::string point_loop(size_t dimension) { return concat(kPoint, dimension); }
+
+Stmt make_register_tile(const std::vector<TileDimension>& dimensions, const Stmt& body) {
+  std::string name = kMarker;
+  for (const TileDimension& d : dimensions) name += concat(" ", d.full, " ", d.rest);
+  return ProducerConsumer::make(name, true, body);
+}
+
+std::vector<Stmt> join_register_tiles(const std::vector<Stmt>& parts) {
+  std::vector<Stmt> joined;
+  for (const Stmt& part : parts) {
+    const auto* tile = part.as<ProducerConsumer>();
+    const auto* before = joined.empty() ? nullptr : joined.back().as<ProducerConsumer>();
+    if (tile && before && tile->name == before->name) {
+      joined.back() = ProducerConsumer::make(tile->name, true, Block::make(before->body, tile->body));
+    } else {
+      joined.push_back(part);
+    }
+  }
+  return joined;
+}
+
+Stmt expand_register_tiles(const Stmt& stmt, int vector_bits) {
+  return ExpandTiles(vector_bits).mutate(stmt);
+}
+
+}  // namespace tc::codegen

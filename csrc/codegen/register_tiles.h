@@ -1,0 +1,32 @@
+// Register blocks: the tile of results that a reduction keeps in registers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/halide.h"
+
+namespace tc::codegen {
+
+/// One dimension of a register tile: `full` points in every tile but the last, which has `rest`
+/// (0 when the tiles divide the extent).
+struct TileDimension {
+  int64_t full = 1, rest = 0;
+};
+
+/// Marks a statement as the body of one register tile. Its point loops are called
+/// point_loop(dimension) + anything, start at 0, and are Unrolled or Vectorized. Dimension 0 is the
+/// vector.
+ir::Stmt make_register_tile(const std::vector<TileDimension>& dimensions, const ir::Stmt& body);
+std::string point_loop(size_t dimension);
+/// Makes one of neighbouring parts of the same tile.
+std::vector<ir::Stmt> join_register_tiles(const std::vector<ir::Stmt>& parts);
+
+/// Gives every register tile a version for each of its sizes, so that all its loops have constant
+/// extents and are unrolled, and keeps every tensor that it accumulates into in a local array of
+/// vectors, which LLVM turns into registers: loaded first unless the tile initialises it, stored
+/// once at the end. Tensors that some statement of the tile addresses differently stay in memory.
+/// Runs before cut_vector_loops; tiles whose vector loop was not vectorised are left as they are.
+ir::Stmt expand_register_tiles(const ir::Stmt& stmt, int vector_bits);
+
+}  // namespace tc::codegen

@@ -1,0 +1,98 @@
+#include "codegen/strict_floats.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::Stmt;
+using ir::Type;
+
+Expr strict(Type type, Call::IntrinsicOp op, const Expr& a, const Expr& b) {
+  return Call::make(type, op, {a, b}, Call::PureIntrinsic);
+}
+
+class MakeStrict : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Add* op) override { return binary(op, Call::strict_add); }
+  Expr visit(const Sub* op) override { return binary(op, Call::strict_sub); }
+  Expr visit(const Mul* op) override { return binary(op, Call::strict_mul); }
+  Expr visit(const Div* op) override { return binary(op, Call::strict_div); }
+  Expr visit(const Min* op) override { return binary(op, Call::strict_min); }
+  Expr visit(const Max* op) override { return binary(op, Call::strict_max); }
+  Expr visit(const LT* op) override { return binary(op, Call::strict_lt); }
+  Expr visit(const LE* op) override {
+    // Halide makes !(b < a) of vectors, which is true for NaN; LLVM joins these two again.
+    return other(op, op->a < op->b || op->a == op->b);
+  }
+  Expr visit(const EQ* op) override { return binary(op, Call::strict_eq); }
+  Expr visit(const GT* op) override { return other(op, op->b < op->a); }
+  Expr visit(const GE* op) override { return other(op, op->b <= op->a); }
+  Expr visit(const NE* op) override { return other(op, !EQ::make(op->a, op->b)); }
+
+  template <class Node>
+  Expr binary(const Node* op, Call::IntrinsicOp intrinsic) {
+    if (!op->a.type().is_float()) return IRMutator::visit(op);
+    return strict(op->type, intrinsic, mutate(op->a), mutate(op->b));
+  }
+  template <class Node>
+  Expr other(const Node* op, const Expr& same) {
+    return op->a.type().is_float() ? mutate(same) : IRMutator::visit(op);
+  }
+};
+
+class MakePlain : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (!op->is_strict_float_intrinsic()) return IRMutator::visit(op);
+    Expr a = mutate(op->args[0]), b = mutate(op->args[1]);
+    if (op->is_intrinsic(Call::strict_add)) return Add::make(a, b);
+    if (op->is_intrinsic(Call::strict_sub)) return Sub::make(a, b);
+    if (op->is_intrinsic(Call::strict_mul)) return Mul::make(a, b);
+    if (op->is_intrinsic(Call::strict_div)) return Div::make(a, b);
+    if (op->is_intrinsic(Call::strict_min)) return Min::make(a, b);
+    if (op->is_intrinsic(Call::strict_max)) return Max::make(a, b);
+    if (op->is_intrinsic(Call::strict_lt)) return LT::make(a, b);
+    if (op->is_intrinsic(Call::strict_le)) return LE::make(a, b);
+    return EQ::make(a, b);
+  }
+};
+
+class Contract : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    bool sum = op->is_intrinsic(Call::strict_add), difference = op->is_intrinsic(Call::strict_sub);
+    // Narrower types are rounded after every operation.
+    if ((!sum && !difference) || op->type.bits() < 32) return IRMutator::visit(op);
+    Expr a = mutate(op->args[0]), b = mutate(op->args[1]);
+    if (const Call* product = as_product(a))
+      return fma(product->args[0], product->args[1], sum ? b : negative(b));
+    if (const Call* product = as_product(b))
+      return fma(sum ? product->args[0] : negative(product->args[0]), product->args[1], a);
+    return Call::make(op->type, op->name, {a, b}, op->call_type);
+  }
+
+  static const Call* as_product(const Expr& e) {
+    const Call* call = e.as<Call>();
+    return call && call->is_intrinsic(Call::strict_mul) ? call : nullptr;
+  }
+  static Expr negative(const Expr& e) {
+    return strict(e.type(), Call::strict_mul, e, make_const(e.type(), -1));
+  }
+  /// LLVM's intrinsic by its name for one element; vectors of calls become one instruction again.
+  static Expr fma(const Expr& a, const Expr& b, const Expr& c) {
+    return Call::make(a.type(), a.type().bits() == 64 ? "llvm.fma.f64" : "llvm.fma.f32", {a, b, c},
+                      Call::PureExtern);
+  }
+};
+
+}  // namespace
+
+Stmt make_floats_strict(const Stmt& stmt) { return MakeStrict().mutate(stmt); }
+Stmt make_floats_plain(const Stmt& stmt) { return MakePlain().mutate(stmt); }
+Stmt contract_floats(const Stmt& stmt) { return Contract().mutate(stmt); }
+
+}  // namespace tc::codegen

@@ -1,0 +1,168 @@
+"""Sizes and checks of a definition without data: what fake and meta tensors need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import torch
+
+from tensor_comprehensions import _torch
+from tensor_comprehensions._errors import ShapeError
+
+# Size names may begin with a digit or be words of Python's, so each gets a prefix there.
+_NAME = re.compile(r"\b(?!(?:min|max|if|else)\b)(?!\d+\b)(\w+)")
+_FUNCTIONS = {"__builtins__": {}, "min": torch.sym_min, "max": torch.sym_max}
+
+
+def _python(expression: str) -> str:
+    return _NAME.sub(r"size_\1", expression)
+
+
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+class Shapes:
+    """Checks inputs against a signature and computes the sizes of the results.
+
+    Sizes may be symbolic: those that must agree become conditions on the symbols.
+    """
+
+    def __init__(self, definition: _torch.Definition) -> None:
+        self._name = definition.name
+        self._definition = definition
+        self._inputs = list(definition.inputs)
+        self._outputs = list(definition.outputs)
+        self._dimensions = [
+            [definition.input_dimension(k, d) for d in range(info.ndim)]
+            for k, info in enumerate(self._inputs)
+        ]
+        self._by_scalars: dict[tuple, list] = {}
+
+    def _expressions(self, scalars: tuple, inputs: tuple) -> list:
+        """Compiled size expressions; specialised scalars take part with their values."""
+        if scalars not in self._by_scalars:
+            values = [
+                int(value) if info.is_specialized else 0
+                for info, value in zip(self._inputs, inputs, strict=True)
+            ]
+            self._by_scalars[scalars] = [
+                [
+                    compile(
+                        _python(self._definition.size_expression(values, output, d)),
+                        "<size>",
+                        "eval",
+                    )
+                    for d in range(info.ndim)
+                ]
+                for output, info in enumerate(self._outputs)
+            ]
+        return self._by_scalars[scalars]
+
+    def _equal(self, a: object, b: object, message: Callable[[], str]) -> None:
+        if isinstance(a, int) and isinstance(b, int):
+            if a != b:
+                raise ShapeError(message())
+        else:
+            torch._check(a == b, message)
+
+    def _bind(self, inputs: tuple) -> tuple[dict[str, object], torch.device]:
+        sizes: dict[str, object] = {}
+        first: dict[str, str] = {}
+        device, on_device = None, ""
+        for info, names, value in zip(self._inputs, self._dimensions, inputs, strict=True):
+            if info.is_scalar:
+                continue
+            if value.dtype != info.dtype:
+                raise ShapeError(
+                    f"argument {info.name}: expected dtype {_dtype_name(info.dtype)} but got "
+                    f"{_dtype_name(value.dtype)}"
+                )
+            if value.dim() != info.ndim:
+                raise ShapeError(
+                    f"argument {info.name}: expected {info.ndim} dimensions "
+                    f"({', '.join(names)}) but got {value.dim()}, sizes {tuple(value.shape)}"
+                )
+            if device is None:
+                device, on_device = value.device, info.name
+            elif value.device != device:
+                raise ShapeError(
+                    f"argument {info.name}: expected device {device} (that of {on_device}) but "
+                    f"got {value.device}"
+                )
+            for d, (name, size) in enumerate(zip(names, value.shape, strict=True)):
+                if name.isdigit():
+                    self._equal(
+                        size,
+                        int(name),
+                        lambda d=d, name=name, info=info, size=size: (
+                            f"argument {info.name}: Constant dimension expected size {name} for "
+                            f"dimension {d} but found {size}"
+                        ),
+                    )
+                elif name in sizes:
+                    self._equal(
+                        size,
+                        sizes[name],
+                        lambda d=d, name=name, info=info, size=size: (
+                            f"Mismatched sizes for dimension {d} of argument {info.name}: {name} "
+                            f"is {sizes[name]} ({first[name]}) but found {size}"
+                        ),
+                    )
+                else:
+                    sizes[name] = size
+                    first[name] = f"dimension {d} of {info.name}"
+        return sizes, device if device is not None else torch.device("cpu")
+
+    def __call__(self, inputs: tuple) -> tuple[list[list], torch.device]:
+        """Sizes of every result and the device of all of them. ShapeError as a call raises it."""
+        inputs = inputs[: len(self._inputs)]
+        sizes, device = self._bind(inputs)
+        scalars = tuple(
+            int(value)
+            for info, value in zip(self._inputs, inputs, strict=True)
+            if info.is_specialized
+        )
+        names = {f"size_{name}": size for name, size in sizes.items()}
+        results = [
+            [eval(code, _FUNCTIONS, names) for code in output]
+            for output in self._expressions(scalars, inputs)
+        ]
+        for info, result in zip(self._outputs, results, strict=True):
+            for d, size in enumerate(result):
+                if isinstance(size, int) and size < 0:
+                    raise ShapeError(
+                        f"{self._name}: dimension {d} of {info.name} would have size {size} for "
+                        f"these inputs; an input is smaller than the subscripts need"
+                    )
+        return results, device
+
+    def empty(self, inputs: tuple) -> tuple[torch.Tensor, ...]:
+        """Results of the right sizes, dtypes and device with no contents of their own."""
+        results, device = self(inputs)
+        return tuple(
+            torch.empty(size, dtype=info.dtype, device=device)
+            for size, info in zip(results, self._outputs, strict=True)
+        )
+
+
+def make_fake(definition: _torch.Definition) -> tuple[Callable, Callable]:
+    """What torch.library.register_fake takes, for the operator and its overload ``out``."""
+    shapes = Shapes(definition)
+
+    def fake(*inputs: object) -> object:
+        results = shapes.empty(inputs)
+        return results[0] if len(results) == 1 else results
+
+    def fake_out(*inputs: object, **outputs: torch.Tensor) -> None:
+        expected, _ = shapes(inputs)
+        for info, sizes, output in zip(definition.outputs, expected, outputs.values(), strict=True):
+            if output.dtype != info.dtype or output.dim() != info.ndim:
+                raise ShapeError(
+                    f"output {info.name}: expected sizes {tuple(sizes)} and dtype "
+                    f"{_dtype_name(info.dtype)} but got {tuple(output.shape)} and "
+                    f"{_dtype_name(output.dtype)}"
+                )
+
+    return fake, fake_out

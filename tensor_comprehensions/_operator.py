@@ -1,0 +1,280 @@
+"""One definition as a function of tensors, and its place in torch.ops."""
+
+from __future__ import annotations
+
+import hashlib
+import keyword
+import re
+import threading
+import warnings
+from collections.abc import Callable
+from typing import NoReturn
+
+import torch
+
+from tensor_comprehensions import _torch
+from tensor_comprehensions._errors import ShapeError, TCError
+from tensor_comprehensions._fake import make_fake
+
+# Words that PyTorch's schema parser or Python keep for themselves.
+# The last two are attributes of every namespace in torch.ops.
+_RESERVED = {
+    *keyword.kwlist,
+    *("self", "out", "Tensor", "int", "float", "bool", "str", "Scalar"),
+    *("name", "_dir"),
+}
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def is_identifier(name: str) -> bool:
+    return _IDENTIFIER.fullmatch(name) is not None
+
+
+def _mangle(name: str, taken: list[str], prefix: str) -> str:
+    """A name that schemas accept; TC's may begin with a digit or be Python's words."""
+    if not is_identifier(name) or name in _RESERVED or name.startswith("__"):
+        name = f"{prefix}_{name}"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _schema_type(info: _torch.ArgumentInfo) -> str:
+    if not info.is_scalar:
+        return "Tensor"
+    if info.dtype == torch.bool:
+        return "bool"
+    return "float" if info.dtype.is_floating_point else "int"
+
+
+class Schema:
+    """The names and texts of a definition's operator and of its overload ``out``."""
+
+    def __init__(self, definition: _torch.Definition, name: str) -> None:
+        taken: list[str] = []
+        arguments = []
+        for info in definition.inputs:
+            taken.append(_mangle(info.name, taken, "arg"))
+            arguments.append(f"{_schema_type(info)} {taken[-1]}")
+        self.outputs: list[str] = []
+        initial, outs = [], []
+        for k, info in enumerate(definition.outputs):
+            taken.append(_mangle(info.name, taken, "arg"))
+            self.outputs.append(taken[-1])
+            if info.accumulates:
+                initial.append(f"Tensor {taken[-1]}")
+            outs.append(f"Tensor(a{k}!) {taken[-1]}")
+        count = len(definition.outputs)
+        returns = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
+        self.functional = f"{name}({', '.join(arguments + initial)}) -> {returns}"
+        self.out = f"{name}.out({', '.join([*arguments, '*', *outs])}) -> ()"
+
+
+def _type_name(value: object) -> str:
+    return type(value).__name__
+
+
+class Operator:
+    """One definition of a text, ready to be called: the attribute T.f."""
+
+    def __init__(self, definition: _torch.Definition, operator: _torch.Operator) -> None:
+        self.definition = definition
+        self.__name__ = definition.name
+        self.__doc__ = definition.text
+        self._operator = operator
+        self.overload: Callable | None = None  #: torch.ops.<namespace>.<name>.default
+        self._out_overload: Callable | None = None
+        self._infos = list(definition.inputs)
+        self._output_infos = list(definition.outputs)
+        self._schema = Schema(definition, definition.name)
+        # Everything but 0-d tensors for scalars can go to the operator as it is.
+        self._simple = not any(info.accumulates for info in self._output_infos)
+
+    def register(self, namespace: str, name: str) -> None:
+        """Makes torch.ops.<namespace>.<name>, with its overload ``out`` and both fakes."""
+        self._schema = Schema(self.definition, name)
+        self._operator.register(namespace, self._schema.functional, self._schema.out)
+        fake, fake_out = make_fake(self.definition)
+        torch.library.register_fake(f"{namespace}::{name}", fake)
+        torch.library.register_fake(f"{namespace}::{name}.out", fake_out)
+        packet = getattr(getattr(torch.ops, namespace), name)
+        self.overload, self._out_overload = packet.default, packet.out
+
+    def __call__(self, *inputs: object, outputs: object = None, unchecked: bool = False) -> object:
+        """Runs on tensors, and numbers or 0-d tensors for scalars.
+
+        One result is returned as a tensor, several as a tuple. ``outputs``, a tensor or a sequence
+        of them, are written when given; ``unchecked`` then leaves out the checks of their sizes
+        and overlap for layouts that were seen before. ShapeError names the argument that does not
+        fit, what was expected and what came.
+        """
+        if outputs is None and self._simple:
+            try:
+                return self.overload(*inputs)
+            except TCError:
+                raise
+            except (RuntimeError, TypeError) as error:
+                self._explain(inputs, error)
+                raise
+        return self.run(inputs, outputs, unchecked)
+
+    def run(self, inputs: tuple, outputs: object = None, unchecked: bool = False) -> object:
+        """``__call__`` with inputs and outputs as sequences."""
+        inputs = tuple(inputs)
+        if outputs is None:
+            if not self._simple:
+                self._miss_outputs()
+            return self(*inputs)
+        outputs = self._check_outputs(outputs)
+        if len(inputs) != len(self._infos):
+            self._explain(inputs, None)
+        if torch.compiler.is_compiling():
+            self._out_overload(*inputs, **dict(zip(self._schema.outputs, outputs, strict=True)))
+        else:
+            self.check_no_gradients(inputs)
+            self._operator.call_out(inputs, outputs, unchecked)
+            for output in outputs:
+                torch.autograd.graph.increment_version(output)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _miss_outputs(self) -> NoReturn:
+        names = ", ".join(info.name for info in self._output_infos if info.accumulates)
+        given = "".join(f"{info.name}, " for info in self._output_infos).rstrip()
+        raise ShapeError(
+            f"{self.__name__} reads the initial contents of {names}: pass outputs=({given}), or "
+            f"write +=! to begin from zero"
+        )
+
+    def _check_outputs(self, outputs: object) -> tuple:
+        if isinstance(outputs, torch.Tensor):
+            outputs = (outputs,)
+        outputs = tuple(outputs)
+        if len(outputs) != len(self._output_infos):
+            raise ShapeError(
+                f"{self.__name__} expected {len(self._output_infos)} outputs but found "
+                f"{len(outputs)}"
+            )
+        for info, output in zip(self._output_infos, outputs, strict=True):
+            if not isinstance(output, torch.Tensor):
+                raise ShapeError(
+                    f"output {info.name}: expected a tensor but got {_type_name(output)}"
+                )
+            if torch.is_grad_enabled() and output.requires_grad:
+                raise TCError(
+                    f"output {info.name} requires gradients, which writing into it would lose; "
+                    f"pass {info.name}.detach() or call under torch.no_grad()"
+                )
+        return outputs
+
+    def check_no_gradients(self, inputs: tuple) -> None:
+        """TCError where a result without history would lose gradients in silence."""
+        if not torch.is_grad_enabled():
+            return
+        for info, value in zip(self._infos, inputs, strict=True):
+            if isinstance(value, torch.Tensor) and value.requires_grad:
+                raise TCError(
+                    f"{self.__name__} into given outputs has no derivative, but argument "
+                    f"{info.name} requires gradients; call it under torch.no_grad(), or through "
+                    f"tensor_comprehensions.make_autograd without outputs"
+                )
+
+    def _explain(self, inputs: tuple, error: Exception | None) -> None:
+        """PyTorch's complaint about an argument, in our words where it is about the definition."""
+        if len(inputs) != len(self._infos):
+            raise ShapeError(
+                f"{self.__name__} expected {len(self._infos)} inputs but found {len(inputs)}"
+            ) from error
+        for info, value in zip(self._infos, inputs, strict=True):
+            expected, got = None, _type_name(value)
+            if info.is_scalar:
+                expected = self._explain_scalar(info, value)
+                if isinstance(value, torch.Tensor):
+                    got = f"a tensor of sizes {tuple(value.shape)} and dtype {value.dtype}"
+                elif isinstance(value, (int, float)):
+                    got = str(value)
+            elif not isinstance(value, torch.Tensor):
+                expected = "a tensor"
+            elif value.layout != torch.strided:
+                raise ShapeError(
+                    f"argument {info.name}: expected a strided tensor but got layout "
+                    f"{value.layout}; call to_dense() on it"
+                ) from error
+            elif value.device.type not in ("cpu", "cuda", "meta"):
+                expected, got = "a tensor on the CPU or a CUDA device", str(value.device)
+            if expected is not None:
+                raise ShapeError(f"argument {info.name}: expected {expected} but got {got}") from (
+                    error
+                )
+
+    @staticmethod
+    def _explain_scalar(info: _torch.ArgumentInfo, value: object) -> str | None:
+        """What the scalar should have been; None where the value is good."""
+        if isinstance(value, torch.Tensor):
+            if value.dim() != 0:
+                return "a number or a 0-d tensor"
+            integral = not value.is_floating_point() and not value.is_complex()
+        elif isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
+            integral = not isinstance(value, (float, torch.SymFloat))
+        else:
+            integral = hasattr(value, "__index__")
+            if not integral and not hasattr(value, "__float__"):
+                return "a number or a 0-d tensor"
+        if not info.dtype.is_floating_point and not integral:
+            return "an integer"
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return "a number of at most 64 bits"
+        return None
+
+    def __repr__(self) -> str:
+        return f"<tensor comprehension {self.__name__}>"
+
+
+class Registry:
+    """Operators of this process: names in torch.ops are for ever."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owners: dict[str, tuple] = {}  # "namespace::name" -> what runs under it
+        self._operators: dict[tuple, Operator] = {}
+
+    def get(
+        self,
+        definition: _torch.Definition,
+        namespace: str,
+        choose: Callable,
+        options: tuple[str | None, object],
+    ) -> Operator:
+        """The operator of a text with these options, registered when it is new.
+
+        ``options`` tells texts apart that are scheduled differently: the options' text and the
+        user's factory, compared by identity. The first text and options under a name own it in
+        torch.ops; others get a private name with a suffix that their contents decide.
+        """
+        name = _mangle(definition.name, [], "tc")
+        public = f"{namespace}::{name}"
+        identity = (definition.text, options[0], id(options[1]))
+        with self._lock:
+            known = self._operators.get((public, identity))
+            if known is not None:
+                return known
+            owner = self._owners.get(public)
+            if owner is None and torch._C._jit_get_schemas_for_operator(public):
+                raise TCError(
+                    f"torch.ops.{namespace}.{name} exists already and was not defined here; pass "
+                    f"another namespace= to tensor_comprehensions.define"
+                )
+            if owner is not None:
+                if owner[0] != definition.text:
+                    warnings.warn(
+                        f"torch.ops.{namespace}.{name} already belongs to another text and stays "
+                        f"with it; T.{definition.name} runs the new one. Pass namespace= to "
+                        f"tensor_comprehensions.define to register it under a name of its own",
+                        stacklevel=3,
+                    )
+                digest = hashlib.sha256(repr(identity).encode()).hexdigest()
+                name = f"{name}__{digest[:12]}"
+            operator = Operator(definition, _torch.Operator(definition, choose))
+            operator.register(namespace, name)
+            self._owners.setdefault(public, identity)
+            self._operators[public, identity] = operator
+            return operator

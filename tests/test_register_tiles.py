@@ -1,0 +1,125 @@
+"""Register blocks at every kind of edge: rows and columns that do not divide, one vector, none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tensor_comprehensions as tc
+
+MATMUL = """
+def matmul_tile({type}(M, K) A, {type}(K, N) B) -> (C) {{
+  C(m, n) +=! A(m, k) * B(k, n)
+}}
+"""
+FUSED = """
+def fused_tile(float(M, K) A, float(K, N) B, float(N) bias) -> (C, S) {
+  C(m, n) = bias(n)
+  C(m, n) += A(m, k) * B(k, n)
+  C(m, n) = max(C(m, n), 0)
+  S(m, n) = C(m, n) * C(m, n)
+}
+"""
+
+
+def integers(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Sums of small integers are exact in every order, so results must be equal."""
+    return torch.randint(-3, 4, sizes).to(dtype)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 40, 63, 64, 65, 100, 130])
+@pytest.mark.parametrize("rows", [1, 2, 5, 13, 14, 15, 29])
+def test_matmul_sizes(rows: int, columns: int) -> None:
+    t = tc.define(MATMUL.format(type="float"), namespace="tc_tiles")
+    a, b = integers(rows, 6), integers(6, columns)
+    assert torch.equal(t.matmul_tile(a, b), a @ b)
+
+
+@pytest.mark.parametrize("name", ["double", "int32", "int16", "uint8"])
+@pytest.mark.parametrize("columns", [3, 16, 33, 70])
+def test_types(name: str, columns: int) -> None:
+    dtype = {"double": torch.float64, "int32": torch.int32, "int16": torch.int16}.get(
+        name, torch.uint8
+    )
+    t = tc.define(MATMUL.format(type=name), namespace=f"tc_tiles_{name}")
+    a, b = integers(11, 9).abs().to(dtype), integers(9, columns).abs().to(dtype)
+    expected = (a.double() @ b.double()).to(dtype)
+    assert torch.equal(t.matmul_tile(a, b), expected)
+
+
+@pytest.mark.parametrize("columns", [5, 16, 20, 77])
+def test_prologue_and_epilogue_in_registers(columns: int) -> None:
+    t = tc.define(FUSED, namespace="tc_tiles")
+    a, b, bias = integers(9, 7), integers(7, columns), integers(columns)
+    c, s = t.fused_tile(a, b, bias)
+    expected = F.relu(a @ b + bias)
+    assert torch.equal(c, expected)
+    assert torch.equal(s, expected * expected)
+
+
+@pytest.mark.parametrize("columns", [5, 16, 20, 77])
+def test_accumulates_into_what_is_there(columns: int) -> None:
+    """The block is loaded first; lanes that overlap may not be added twice."""
+    text = (
+        "def accumulate(float(M, K) A, float(K, N) B) -> (C) { C(m, n) += A(m, k) * B(k, n) }"
+    )
+    t = tc.define(text, namespace="tc_tiles")
+    a, b, start = integers(9, 7), integers(7, columns), integers(9, columns)
+    c = start.clone()
+    t.accumulate(a, b, outputs=(c,))
+    assert torch.equal(c, start + a @ b)
+
+
+@pytest.mark.parametrize("columns", [5, 16, 20, 77])
+def test_in_place_update_after_a_reduction(columns: int) -> None:
+    """Another tensor, updated in place in the same tile: overlapping lanes would do it twice."""
+    text = """
+    def updated(float(M, K) A, float(K, N) B) -> (C, D) {
+      C(m, n) +=! A(m, k) * B(k, n)
+      D(m, n) = D(m, n) + C(m, n)
+    }
+    """
+    t = tc.define(text, namespace="tc_tiles")
+    a, b, start = integers(9, 7), integers(7, columns), integers(9, columns)
+    c, d = torch.empty(9, columns), start.clone()
+    t.updated(a, b, outputs=(c, d))
+    assert torch.equal(c, a @ b)
+    assert torch.equal(d, start + a @ b)
+
+
+@pytest.mark.parametrize("operator", ["max", "min"])
+@pytest.mark.parametrize("width", [4, 17, 35])
+def test_other_reductions(operator: str, width: int) -> None:
+    text = (
+        f"def extremum(float(C, H, W) I, float(S) E) -> (O) {{"
+        f" O(c, h, w) {operator}=! I(c, h, w + s) - E(s) }}"
+    )
+    t = tc.define(text, namespace=f"tc_tiles_{operator}")
+    image, window = integers(3, 8, width + 2), integers(3)
+    shifted = torch.stack([image[..., s : s + width] - window[s] for s in range(3)])
+    expected = shifted.amax(0) if operator == "max" else shifted.amin(0)
+    assert torch.equal(t.extremum(image, window), expected)
+
+
+@pytest.mark.parametrize("size", [(1, 1, 3, 3), (2, 3, 12, 14), (1, 5, 9, 40), (2, 16, 30, 19)])
+def test_convolution(size: tuple[int, ...]) -> None:
+    text = (
+        "def convolution_tile(float(N,C,H,W) I, float(F,C,KH,KW) W1) -> (O) {"
+        " O(n,f,h,w) +=! I(n,c,h+kh,w+kw) * W1(f,c,kh,kw) }"
+    )
+    t = tc.define(text, namespace="tc_tiles")
+    image, weight = integers(*size), integers(7, size[1], 3, 3)
+    assert torch.equal(t.convolution_tile(image, weight), F.conv2d(image, weight))
+
+
+def test_strided_results() -> None:
+    t = tc.define(MATMUL.format(type="float"), namespace="tc_tiles")
+    a, b = integers(15, 6), integers(6, 37)
+    transposed = torch.zeros(37, 15).t()
+    t.matmul_tile(a, b, outputs=(transposed,))
+    assert torch.equal(transposed, a @ b)
+    sliced = torch.full((15, 80), -9.0)
+    t.matmul_tile(a, b, outputs=(sliced[:, 1:75:2],))
+    assert torch.equal(sliced[:, 1:75:2], a @ b)
+    assert bool((sliced[:, 0::2] == -9).all()) and bool((sliced[:, 75:] == -9).all())
