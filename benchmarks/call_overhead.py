@@ -35,8 +35,10 @@ def main() -> None:
     base = timings["torch.add"]
     for name, t in timings.items():
         extra = (t.minimum - base.minimum) * 1e6
-        print(f"{name:26s} min {t.minimum * 1e6:.2f} us  median {t.median * 1e6:.2f} us  "
-              f"over torch.add {extra:+.2f} us")
+        print(
+            f"{name:26s} min {t.minimum * 1e6:.2f} us  median {t.median * 1e6:.2f} us  "
+            f"over torch.add {extra:+.2f} us"
+        )
     mine = timings["torch.ops.tc.f"]
     comparison = Comparison(
         "call on 4 elements", 1, timings, base.minimum / mine.minimum, base.median / mine.median

@@ -12,10 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from harness import save  # noqa: E402
-from workloads import WORKLOADS  # noqa: E402
+from harness import save
+from workloads import WORKLOADS
 
-import tensor_comprehensions as tc  # noqa: E402
+import tensor_comprehensions as tc
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     for workload in WORKLOADS:
         inputs = workload.inputs()
         start = time.perf_counter()
-        t = tc.define(workload.text, namespace="tc_compile_time")
+        t = tc.define(workload.text, namespace=f"tc_compile_time_{len(seconds)}")
         if workload.initial is None:
             t(workload.entry, *inputs)
         else:
@@ -32,8 +32,10 @@ def main() -> None:
     first, *later = seconds.values()
     for name, value in seconds.items():
         print(f"{name:24s} {value * 1e3:7.1f} ms")
-    print(f"first {first * 1e3:.0f} ms; later: median {statistics.median(later) * 1e3:.0f} ms, "
-          f"slowest {max(later) * 1e3:.0f} ms")
+    print(
+        f"first {first * 1e3:.0f} ms; later: median {statistics.median(later) * 1e3:.0f} ms, "
+        f"slowest {max(later) * 1e3:.0f} ms"
+    )
     print("saved", save("compile_time", [], seconds=seconds))
 
 

@@ -85,7 +85,7 @@ def cases() -> list[tuple]:
 def main() -> None:
     comparisons = []
     for name, text, inputs, reference in cases():
-        operator = tc.define(text, namespace="tc_elementwise").f
+        operator = tc.define(text, namespace=f"tc_elementwise_{len(comparisons)}").f
         comparisons += compare(
             name,
             lambda operator=operator, inputs=inputs: operator(*inputs),

@@ -65,8 +65,8 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
                                              const std::map<std::string, Layout>& layouts,
                                              const std::vector<std::string>& arguments,
                                              StageClock& clock) {
-  Stmt body = parts.empty() ? Halide::Internal::Evaluate::make(0)
-                            : Halide::Internal::Block::make(parts);
+  Stmt body =
+      parts.empty() ? Halide::Internal::Evaluate::make(0) : Halide::Internal::Block::make(parts);
   std::vector<codegen::Workspace> workspaces;
   std::set<std::string> buffers(arguments.begin(), arguments.end());
   for (const auto& [name, tensor] : program.tensors) {
@@ -131,7 +131,8 @@ Target parse_target(const std::string& text) {
     target.offline = true;
     return target;
   }
-  throw UsageError(concat("unknown target '", text, "'; use \"cpu\", \"cuda\", or \"cuda:sm_90\" "
+  throw UsageError(concat("unknown target '", text,
+                          "'; use \"cpu\", \"cuda\", or \"cuda:sm_90\" "
                           "with the number of an architecture"));
 }
 
@@ -178,9 +179,8 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   }
   clock.done("ast");
   std::shared_ptr<runtime::Kernel> kernel =
-      target.cuda
-          ? compile_cuda(parts, program, layouts, arguments, options, target, clock)
-          : compile_cpu(parts, program, layouts, arguments, clock);
+      target.cuda ? compile_cuda(parts, program, layouts, arguments, options, target, clock)
+                  : compile_cpu(parts, program, layouts, arguments, clock);
   kernel->texts["program"] = ir::to_string(given);
   kernel->texts["schedule_tree"] = tree;
   kernel->texts["options"] = to_string(options);

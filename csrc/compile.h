@@ -16,8 +16,8 @@ namespace tc {
 /// What a kernel is compiled for.
 struct Target {
   bool cuda = false;
-  std::string arch;   ///< "sm_90"; empty on the CPU
-  int device = 0;     ///< CUDA device the kernel will be loaded on
+  std::string arch;      ///< "sm_90"; empty on the CPU
+  int device = 0;        ///< CUDA device the kernel will be loaded on
   bool offline = false;  ///< compiled for a GPU that need not be here; cannot be launched
 };
 /// "cpu", "cuda", "cuda:sm_90"; UsageError otherwise.
@@ -36,7 +36,6 @@ Layout row_major(const std::vector<int64_t>& sizes);
 /// temporaries are row-major. Throws CompilationError with a reason when the options are illegal.
 std::shared_ptr<const runtime::Kernel> compile(const ir::Program& program,
                                                const std::map<std::string, Layout>& layouts,
-                                               const MappingOptions& options,
-                                               const Target& target);
+                                               const MappingOptions& options, const Target& target);
 
 }  // namespace tc

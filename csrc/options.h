@@ -23,10 +23,10 @@ struct MappingOptions {
 
   FusionStrategy outer_fusion = FusionStrategy::Preserve3Coincident;
   FusionStrategy intra_tile_fusion = FusionStrategy::Preserve3Coincident;
-  std::vector<int64_t> tile;  ///< outermost band, outermost first; empty: no tiling
-  std::vector<int64_t> threads = {32, 8};     ///< x, y, z
-  std::vector<int64_t> blocks = {256, 256};   ///< x, y, z
-  int64_t unroll = 1;                         ///< upper bound on unrolled copies of the innermost body
+  std::vector<int64_t> tile;                 ///< outermost band, outermost first; empty: no tiling
+  std::vector<int64_t> threads = {32, 8};    ///< x, y, z
+  std::vector<int64_t> blocks = {256, 256};  ///< x, y, z
+  int64_t unroll = 1;  ///< upper bound on unrolled copies of the innermost body
   bool tile_imperfectly_nested = false;
   bool use_shared_memory = false;
   bool use_private_memory = false;

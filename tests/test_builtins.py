@@ -46,9 +46,33 @@ def norm(*tensors: torch.Tensor) -> torch.Tensor:
 
 
 FROM_TORCH = [
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp",
-    "exp2", "expm1", "floor", "lgamma", "log", "log10", "log1p", "log2", "rsqrt", "sin", "sinh",
-    "sqrt", "tan", "tanh", "trunc",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "ceil",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "lgamma",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
 ]
 UNARY: dict[str, Callable] = {
     **{name: getattr(torch, name) for name in FROM_TORCH},
@@ -72,10 +96,13 @@ UNARY: dict[str, Callable] = {
     "rcbrt": lambda x: 1 / torch.from_numpy(np.cbrt(x.numpy())),
 }
 BINARY: dict[str, Callable] = {
-    **{name: getattr(torch, name)
-       for name in ("atan2", "copysign", "fmax", "fmin", "fmod", "hypot", "nextafter", "pow")},
-    "fdim": lambda x, y: torch.where(torch.isnan(x) | torch.isnan(y), x + y,
-                                     torch.where(x > y, x - y, torch.zeros_like(x))),
+    **{
+        name: getattr(torch, name)
+        for name in ("atan2", "copysign", "fmax", "fmin", "fmod", "hypot", "nextafter", "pow")
+    },
+    "fdim": lambda x, y: torch.where(
+        torch.isnan(x) | torch.isnan(y), x + y, torch.where(x > y, x - y, torch.zeros_like(x))
+    ),
     "fdivide": torch.div,
     "remainder": elementwise(math.remainder),
     "rhypot": lambda x, y: 1 / torch.hypot(x, y),
@@ -87,8 +114,11 @@ MORE: dict[str, tuple[int, Callable]] = {
     "rnorm3d": (3, lambda *x: 1 / norm(*x)),
     "rnorm4d": (4, lambda *x: 1 / norm(*x)),
 }
-FUNCTIONS = {**{name: (1, f) for name, f in UNARY.items()},
-             **{name: (2, f) for name, f in BINARY.items()}, **MORE}
+FUNCTIONS = {
+    **{name: (1, f) for name, f in UNARY.items()},
+    **{name: (2, f) for name, f in BINARY.items()},
+    **MORE,
+}
 # Series that PyTorch computes to fewer digits, or that have no value everywhere.
 LOOSE = {"tgamma", "lgamma", "j0", "j1", "y0", "y1", "pow", "exp10"}
 # At infinities PyTorch's Bessel functions give NaN, C's their limits; its gamma at the poles
@@ -121,21 +151,28 @@ def test_builtin(name: str, type_: str) -> None:
     names = "ABCD"[:count]
     parameters = ", ".join(f"{type_}(N) {n}" for n in names)
     text = f"""def f({parameters}) -> (O) {{
-      O(i) = {name}({', '.join(f"{n}(i)" for n in names)})
+      O(i) = {name}({", ".join(f"{n}(i)" for n in names)})
     }}"""
     actual = tc.define(text, namespace=f"tc_builtins_{name}_{type_}").f(*inputs)
     exact = name in ("nextafter", "isnan", "isinf")
     wanted = reference(*(x if exact else x.double() for x in inputs))
     if exact:
-        assert torch.equal(actual.nan_to_num(7) if actual.is_floating_point() else actual,
-                           wanted.nan_to_num(7) if wanted.is_floating_point() else wanted)
+        assert torch.equal(
+            actual.nan_to_num(7) if actual.is_floating_point() else actual,
+            wanted.nan_to_num(7) if wanted.is_floating_point() else wanted,
+        )
         return
     if type_ == "float":
         relative = absolute = 1e-4 if name in LOOSE else 2e-5
     else:
         relative, absolute = (1e-5, 1e-6) if name in LOOSE else (1e-9, 1e-12)
-    torch.testing.assert_close(actual.double(), wanted.to(TYPES[type_]).double(), rtol=relative,
-                               atol=absolute, equal_nan=True)
+    torch.testing.assert_close(
+        actual.double(),
+        wanted.to(TYPES[type_]).double(),
+        rtol=relative,
+        atol=absolute,
+        equal_nan=True,
+    )
 
 
 @pytest.mark.parametrize("type_", ["half", "bfloat16"])
@@ -146,8 +183,9 @@ def test_builtins_of_narrow_types(name: str, type_: str) -> None:
     text = f"def f({type_}(N) A) -> (O) {{ O(i) = {name}(A(i)) }}"
     actual = tc.define(text, namespace=f"tc_builtins_{name}_{type_}").f(x)
     wanted = FUNCTIONS[name][1](x.float()).to(dtype)
-    torch.testing.assert_close(actual, wanted, rtol=torch.finfo(dtype).eps, atol=1e-6,
-                               equal_nan=True)
+    torch.testing.assert_close(
+        actual, wanted, rtol=torch.finfo(dtype).eps, atol=1e-6, equal_nan=True
+    )
 
 
 def test_exp_and_log_over_the_whole_range() -> None:

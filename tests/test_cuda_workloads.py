@@ -60,7 +60,9 @@ def emulate(
             order=order,
         )
     for name, output, w in zip(executor.output_names, outputs, wanted, strict=True):
-        torch.testing.assert_close(output, w, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            output, w, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}"
+        )
 
 
 def compile_for(workload: Workload, inputs: tuple, options: object, arch: str) -> tc.Executor:

@@ -61,9 +61,7 @@ def test_prologue_and_epilogue_in_registers(columns: int) -> None:
 @pytest.mark.parametrize("columns", [5, 16, 20, 77])
 def test_accumulates_into_what_is_there(columns: int) -> None:
     """The block is loaded first; lanes that overlap may not be added twice."""
-    text = (
-        "def accumulate(float(M, K) A, float(K, N) B) -> (C) { C(m, n) += A(m, k) * B(k, n) }"
-    )
+    text = "def accumulate(float(M, K) A, float(K, N) B) -> (C) { C(m, n) += A(m, k) * B(k, n) }"
     t = tc.define(text, namespace="tc_tiles")
     a, b, start = integers(9, 7), integers(7, columns), integers(9, columns)
     c = start.clone()

@@ -75,8 +75,10 @@ def test_permuted_ranks(rank: int) -> None:
     a = torch.randn([2, 3, 1, 2, 3, 2, 1, 2][:rank])
     indices = [f"i{d}" for d in range(rank)]
     names = ", ".join(f"N{d}" for d in range(rank))
-    text = (f"def f(float({names}) A) -> (O) "
-            f"{{ O({', '.join(reversed(indices))}) = A({', '.join(indices)}) }}")
+    text = (
+        f"def f(float({names}) A) -> (O) "
+        f"{{ O({', '.join(reversed(indices))}) = A({', '.join(indices)}) }}"
+    )
     same(run(text, a)[0], a.permute(*reversed(range(rank))).contiguous())
 
 
@@ -151,19 +153,26 @@ def test_strides() -> None:
     same(run(PLAIN, a, b)[0], a * b + 1)
     a, b = torch.randn(9, 20).t()[::2], torch.randn(9, 7, 2)[..., 1]
     same(run(MATMUL, a, b)[0], a @ b)
-    same(run(MATMUL, a[:, :1].expand(10, 9), b[:1].expand(9, 7))[0],
-         a[:, :1].expand(10, 9) @ b[:1].expand(9, 7))
+    same(
+        run(MATMUL, a[:, :1].expand(10, 9), b[:1].expand(9, 7))[0],
+        a[:, :1].expand(10, 9) @ b[:1].expand(9, 7),
+    )
 
 
-@pytest.mark.parametrize("view", [
-    lambda x: x.t(),
-    lambda x: torch.zeros(20, 30, dtype=x.dtype)[3 : 3 + x.shape[0], 5 : 5 + x.shape[1]],
-    lambda x: torch.zeros(x.shape[0], x.shape[1], 3, dtype=x.dtype)[..., 1],
-], ids=["transposed", "sliced", "strided"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.t(),
+        lambda x: torch.zeros(20, 30, dtype=x.dtype)[3 : 3 + x.shape[0], 5 : 5 + x.shape[1]],
+        lambda x: torch.zeros(x.shape[0], x.shape[1], 3, dtype=x.dtype)[..., 1],
+    ],
+    ids=["transposed", "sliced", "strided"],
+)
 def test_outputs_that_are_views(view: object) -> None:
     a, b = torch.randn(9, 13), torch.randn(13, 17)
-    out = view(torch.zeros(17, 9) if view(torch.zeros(2, 3)).shape == (3, 2) else
-               torch.zeros(9, 17))
+    out = view(
+        torch.zeros(17, 9) if view(torch.zeros(2, 3)).shape == (3, 2) else torch.zeros(9, 17)
+    )
     base = out._base
     before = base.clone()
     run(MATMUL, a, b, outputs=out)
@@ -181,11 +190,14 @@ def test_updates_in_place() -> None:
     same(out, wanted)
 
 
-@pytest.mark.parametrize("statement", [
-    "O(i, j) = O(j, i) + B(i, j)",
-    "O(i, j) = O(i + 1, j) + B(i, j) where i in 0:N - 1",
-    "O(i, j) = O(i - 1, j) + B(i, j) where i in 1:N",
-])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "O(i, j) = O(j, i) + B(i, j)",
+        "O(i, j) = O(i + 1, j) + B(i, j) where i in 0:N - 1",
+        "O(i, j) = O(i - 1, j) + B(i, j) where i in 1:N",
+    ],
+)
 def test_updates_that_would_read_what_they_wrote(statement: str) -> None:
     text = f"def f(float(N, N) B) -> (O) {{ O(i, j) = B(i, j)  {statement} }}"
     with pytest.raises(tc.TCError, match="O") as error:
@@ -260,8 +272,9 @@ def test_padded_convolution() -> None:
         ? I(n, c, h + a - 1, w + b - 1) : 0) * K(o, c, a, b)
         where h in 0:H, w in 0:W, a in 0:KH, b in 0:KW
     }"""
-    torch.testing.assert_close(run(text, image, weight)[0], F.conv2d(image, weight, padding=1),
-                               rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        run(text, image, weight)[0], F.conv2d(image, weight, padding=1), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_exists_lets_and_sizes() -> None:
@@ -313,8 +326,10 @@ def test_many_inputs() -> None:
     inputs = [torch.randn(19) for _ in range(count)]
     parameters = ", ".join(f"float(N) A{k}" for k in range(count))
     total = " + ".join(f"A{k}(i)" for k in range(count))
-    same(run(f"def f({parameters}) -> (O) {{ O(i) = {total} }}", *inputs)[0],
-         torch.stack(inputs).sum(0))
+    same(
+        run(f"def f({parameters}) -> (O) {{ O(i) = {total} }}", *inputs)[0],
+        torch.stack(inputs).sum(0),
+    )
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -322,7 +337,8 @@ def test_long_chains(kept: bool) -> None:
     """Temporaries or outputs, thirty statements long."""
     steps = 30
     statements = "T0(i) = A(i) " + " ".join(
-        f"T{k}(i) = T{k - 1}(i) * 0.5 + A(i)" for k in range(1, steps))
+        f"T{k}(i) = T{k - 1}(i) * 0.5 + A(i)" for k in range(1, steps)
+    )
     outputs = [f"T{k}" for k in range(steps)] if kept else [f"T{steps - 1}"]
     a = torch.randn(67)
     results = run(f"def f(float(N) A) -> ({', '.join(outputs)}) {{ {statements} }}", a)
@@ -336,8 +352,7 @@ def test_long_chains(kept: bool) -> None:
 
 def test_a_long_chain_of_reductions() -> None:
     steps = 12
-    statements = " ".join(
-        f"T{k}(i) +=! W(i, j) * T{k - 1}(j)" for k in range(1, steps))
+    statements = " ".join(f"T{k}(i) +=! W(i, j) * T{k - 1}(j)" for k in range(1, steps))
     text = f"def f(float(N, N) W, float(N) T0) -> (T{steps - 1}) {{ {statements} }}"
     w, x = torch.randn(13, 13) / 4, torch.randn(13)
     wanted = x

@@ -97,13 +97,27 @@ def test_arithmetic(name: str) -> None:
     if name in INTEGERS:
         x, y = a.numpy(), b.numpy()
         with np.errstate(over="ignore"):
-            wanted = (x + y, x - y, x * y, np.minimum(x, y), np.maximum(x, y), np.minimum(x, y),
-                      (0 - x).astype(x.dtype))
+            wanted = (
+                x + y,
+                x - y,
+                x * y,
+                np.minimum(x, y),
+                np.maximum(x, y),
+                np.minimum(x, y),
+                (0 - x).astype(x.dtype),
+            )
         for actual, w in zip(results, wanted, strict=True):
             same(actual, w)
     else:
-        wanted = (a + b, a - b, a * b, torch.minimum(a, b), torch.maximum(a, b),
-                  torch.minimum(a, b), -a)
+        wanted = (
+            a + b,
+            a - b,
+            a * b,
+            torch.minimum(a, b),
+            torch.maximum(a, b),
+            torch.minimum(a, b),
+            -a,
+        )
         for actual, w in zip(results, wanted, strict=True):
             same(actual, w, rtol=0, atol=0)
 
@@ -114,8 +128,14 @@ def test_comparisons(name: str) -> None:
     b[::4] = a[::4]
     if name in FLOATS:
         a[3], b[5], a[8], b[8], a[11] = NAN, NAN, NAN, NAN, INF
-    symbols = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
-               "==": "equal", "!=": "not_equal"}
+    symbols = {
+        "<": "less",
+        "<=": "less_equal",
+        ">": "greater",
+        ">=": "greater_equal",
+        "==": "equal",
+        "!=": "not_equal",
+    }
     statements = "\n".join(
         f"O{k}(i) = A(i) {s} B(i)  P{k}(i) = A(i) {s} B(i) ? 1 : 2" for k, s in enumerate(symbols)
     )
@@ -193,8 +213,11 @@ def sum_type(a: str, b: str) -> torch.dtype:
         return TYPES[b if a == "bool" else a]
     if a in FLOATS or b in FLOATS:
         if a in FLOATS and b in FLOATS:
-            return torch.float32 if {a, b} == set(NARROW) else \
-                max(TYPES[a], TYPES[b], key=lambda t: t.itemsize)
+            return (
+                torch.float32
+                if {a, b} == set(NARROW)
+                else max(TYPES[a], TYPES[b], key=lambda t: t.itemsize)
+            )
         return TYPES[a if a in FLOATS else b]
     bits = [8 * TYPES[x].itemsize for x in (a, b)]
     if (a in SIGNED) == (b in SIGNED):
@@ -250,8 +273,9 @@ def test_division_by_negative_constants(name: str) -> None:
     wide = a.astype(object)
     truncated = np.array([abs(x) // 4 * (-1 if x > 0 else 1) for x in wide]).astype(name)
     rest = np.array([abs(x) % 4 * (1 if x > 0 else -1) for x in wide]).astype(name)
-    for actual, wanted in zip(run(text, torch.from_numpy(a)),
-                              (negative, 0 * a, truncated, rest, np.abs(a)), strict=True):
+    for actual, wanted in zip(
+        run(text, torch.from_numpy(a)), (negative, 0 * a, truncated, rest, np.abs(a)), strict=True
+    ):
         same(actual, wanted)
 
 
@@ -291,14 +315,19 @@ def test_reductions(name: str, rows: int) -> None:
     results = [
         *run(f"def f({name}(M, K) A) -> (O0, O1, O2, O3) {{ {statements} }}", a),
         *define(f"def g({name}(M, K) A) -> (P0, P1, P2, P3) {{ {given} }}").g(
-            a, outputs=tuple(start.clone() for _ in operators)),
+            a, outputs=tuple(start.clone() for _ in operators)
+        ),
     ]
     if name in INTEGERS:
         x, s = a.numpy(), start.numpy()
         with np.errstate(over="ignore"):
             wanted = [x.sum(1, dtype=name), x.prod(1, dtype=name), x.min(1), x.max(1)]
-            wanted += [wanted[0] + s, wanted[1] * s, np.minimum(wanted[2], s),
-                       np.maximum(wanted[3], s)]
+            wanted += [
+                wanted[0] + s,
+                wanted[1] * s,
+                np.minimum(wanted[2], s),
+                np.maximum(wanted[3], s),
+            ]
         for actual, w in zip(results, wanted, strict=True):
             same(actual, w)
         return
@@ -331,8 +360,12 @@ def test_long_sums_of_narrow_types_are_taken_in_float(name: str) -> None:
     same(run(text, ones)[0], torch.full((3,), 5000.0).to(FLOATS[name]), rtol=0, atol=0)
     text = f"def g({name}(M, K) A) -> (O) {{ O(i) += A(i, k) }}"
     start = torch.full((3,), 8.0, dtype=FLOATS[name])
-    same(define(text).g(ones, outputs=start), torch.full((3,), 5008.0).to(FLOATS[name]),
-         rtol=0, atol=0)
+    same(
+        define(text).g(ones, outputs=start),
+        torch.full((3,), 5008.0).to(FLOATS[name]),
+        rtol=0,
+        atol=0,
+    )
 
 
 @pytest.mark.parametrize("name", NARROW)
@@ -398,8 +431,19 @@ def test_special_values(name: str, options: str | None) -> None:
     namespace = f"tc_types_special_{name}_{options}"
     results = tc.define(text, options, namespace=namespace).f(a, b)
     x, y = a.double(), b.double()
-    wanted = (x + y, x - y, x * y, x / y, x - x, x * 0, x / x, (x + y).clamp(min=0),
-              torch.minimum(x * y, x - y), torch.fmax(x, y), torch.fmin(x, y))
+    wanted = (
+        x + y,
+        x - y,
+        x * y,
+        x / y,
+        x - x,
+        x * 0,
+        x / x,
+        (x + y).clamp(min=0),
+        torch.minimum(x * y, x - y),
+        torch.fmax(x, y),
+        torch.fmin(x, y),
+    )
     for actual, w in zip(results, wanted, strict=True):
         same(actual, w.to(FLOATS[name]))
 
@@ -417,16 +461,32 @@ def test_tests_of_special_values(name: str) -> None:
     }}"""
     if name in NARROW:
         a, b = (x.float().clamp(-5, 5).where(x.isfinite(), x.float()).to(x.dtype) for x in (a, b))
-    wanted = (torch.isnan(a + b), torch.isinf(a * b), ~torch.isnan(a - b), torch.isnan(a / b),
-              ~(a + b <= a), torch.where(a - b >= 0, 1, 2).int())
+    wanted = (
+        torch.isnan(a + b),
+        torch.isinf(a * b),
+        ~torch.isnan(a - b),
+        torch.isnan(a / b),
+        ~(a + b <= a),
+        torch.where(a - b >= 0, 1, 2).int(),
+    )
     for actual, w in zip(run(text, a, b), wanted, strict=True):
         same(actual, w)
 
 
 @by_float
 def test_reductions_of_special_values(name: str) -> None:
-    rows = torch.tensor([[1, NAN, 2], [INF, -INF, 0], [NAN, INF, -INF], [-INF] * 3, [INF, 1, 0],
-                         [NAN, 1, 5], [1, 5, NAN]], dtype=FLOATS[name])
+    rows = torch.tensor(
+        [
+            [1, NAN, 2],
+            [INF, -INF, 0],
+            [NAN, INF, -INF],
+            [-INF] * 3,
+            [INF, 1, 0],
+            [NAN, 1, 5],
+            [1, 5, NAN],
+        ],
+        dtype=FLOATS[name],
+    )
     text = f"""def f({name}(M, K) A) -> (P, Q, R, S, T) {{
       P(i) +=! A(i, k)
       Q(i) *=! A(i, k)

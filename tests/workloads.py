@@ -165,7 +165,8 @@ WORKLOADS = [
     Workload(
         "2LUT",
         "2LUT",
-        "def 2LUT(float(E1,D) LUT1, int32(B,L1) I1, float(E2,D) LUT2, int32(B,L2) I2) -> (O1,O2) {\n"
+        "def 2LUT(float(E1,D) LUT1, int32(B,L1) I1, float(E2,D) LUT2, int32(B,L2) I2) -> "
+        "(O1,O2) {\n"
         "  O1(i,j) +=! LUT1(I1(i,k),j)\n  O2(i,j) +=! LUT2(I2(i,k),j)\n}\n",
         lambda: (floats(50, 19), indices(50, 6, 7), floats(40, 19), indices(40, 6, 3)),
         lambda t1, i1, t2, i2: (lookup(t1, i1), lookup(t2, i2)),
@@ -190,7 +191,12 @@ WORKLOADS = [
         "MLP3",
         MLP3,
         lambda: (
-            floats(7, 13), floats(11, 13), floats(11), floats(6, 11), floats(6), floats(2, 6),
+            floats(7, 13),
+            floats(11, 13),
+            floats(11),
+            floats(6, 11),
+            floats(6),
+            floats(2, 6),
             floats(2),
         ),
         mlp3,

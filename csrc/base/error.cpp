@@ -22,8 +22,9 @@ LanguageError::LanguageError(const SourceRange& where, const std::string& messag
       column_(where.column()) {}
 
 InternalError::InternalError(const char* file, int line, const std::string& message)
-    : Error(TC_INTERNAL_ERROR, concat("internal error at ", project_path(file), ":", line, ": ",
-                                      message, "\nThis is a bug; please report it with the text "
-                                      "and sizes that led here.")) {}
+    : Error(TC_INTERNAL_ERROR,
+            concat("internal error at ", project_path(file), ":", line, ": ", message,
+                   "\nThis is a bug; please report it with the text "
+                   "and sizes that led here.")) {}
 
 }  // namespace tc

@@ -73,8 +73,8 @@ std::string concat(const Ts&... parts) {
 }  // namespace tc
 
 /// Checks an invariant of ours; the message is only built when it fails.
-#define TC_INTERNAL_CHECK(condition, ...)                                                 \
-  do {                                                                                    \
-    if (!(condition))                                                                     \
+#define TC_INTERNAL_CHECK(condition, ...)                                                        \
+  do {                                                                                           \
+    if (!(condition))                                                                            \
       throw ::tc::InternalError(__FILE__, __LINE__, ::tc::concat(#condition ": ", __VA_ARGS__)); \
   } while (false)

@@ -7,7 +7,8 @@
 
 namespace tc {
 
-/// Whether TC_LOGS names this topic. Topics: stages, program, schedule, stmt, assembly, cuda, kernels.
+/// Whether TC_LOGS names this topic. Topics: stages, program, schedule, stmt, assembly, cuda,
+/// kernels.
 bool log_enabled(const char* topic);
 
 /// Writes one message to the log sink (stderr unless the host replaced it).

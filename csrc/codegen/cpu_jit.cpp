@@ -47,8 +47,9 @@ struct LaunchContext : Halide::JITUserContext {
 
 constexpr DLDevice kCpu = {kDLCPU, 0};
 
-int parallel_for(Halide::JITUserContext* context, int (*body)(Halide::JITUserContext*, int, uint8_t*),
-                 int min, int extent, uint8_t* closure) {
+int parallel_for(Halide::JITUserContext* context,
+                 int (*body)(Halide::JITUserContext*, int, uint8_t*), int min, int extent,
+                 uint8_t* closure) {
   struct Task {
     Halide::JITUserContext* context;
     int (*body)(Halide::JITUserContext*, int, uint8_t*);

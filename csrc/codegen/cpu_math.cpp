@@ -70,22 +70,24 @@ Expr round_away(const Expr& x) {
   Expr half = make_const(x.type(), 0.5);
   Expr away = whole + select(strict(Call::strict_lt, x, make_zero(x.type())), -one, one);
   // A difference of infinities is no number, and no comparison holds for it.
-  return select(strict(Call::strict_lt, Halide::abs(x - whole), half) ||
-                    !is_number(x - whole), whole, away);
+  return select(strict(Call::strict_lt, Halide::abs(x - whole), half) || !is_number(x - whole),
+                whole, away);
 }
 
 Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   using Unary = Expr (*)(Expr);
   // Halide's own agree with C's for every argument, NaN and infinities included, or are guarded.
   static const std::map<std::string, Unary> direct = {
-      {"sqrt", Halide::sqrt}, {"sin", Halide::sin},     {"cos", Halide::cos},
-      {"tan", Halide::tan},   {"asin", Halide::asin},   {"acos", Halide::acos},
-      {"atan", Halide::atan}, {"sinh", Halide::sinh},   {"cosh", Halide::cosh},
-      {"tanh", Halide::tanh}, {"asinh", Halide::asinh}, {"acosh", Halide::acosh},
+      {"sqrt", Halide::sqrt},  {"sin", Halide::sin},     {"cos", Halide::cos},
+      {"tan", Halide::tan},    {"asin", Halide::asin},   {"acos", Halide::acos},
+      {"atan", Halide::atan},  {"sinh", Halide::sinh},   {"cosh", Halide::cosh},
+      {"tanh", Halide::tanh},  {"asinh", Halide::asinh}, {"acosh", Halide::acosh},
       {"atanh", Halide::atanh}};
-  static const std::map<std::string, Unary> rounding = {
-      {"floor", Halide::floor}, {"ceil", Halide::ceil}, {"trunc", Halide::trunc},
-      {"rint", Halide::round},  {"nearbyint", Halide::round}};
+  static const std::map<std::string, Unary> rounding = {{"floor", Halide::floor},
+                                                        {"ceil", Halide::ceil},
+                                                        {"trunc", Halide::trunc},
+                                                        {"rint", Halide::round},
+                                                        {"nearbyint", Halide::round}};
   if (auto found = direct.find(name); found != direct.end()) return found->second(x[0]);
   if (auto found = rounding.find(name); found != rounding.end()) return found->second(x[0]);
   if (name == "round") return round_away(x[0]);

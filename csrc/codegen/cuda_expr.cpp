@@ -98,14 +98,10 @@ std::string value_type(const Type& type) {
   TC_INTERNAL_CHECK(type.is_int_or_uint(), "type ", type, " in a GPU kernel");
   const std::string prefix = type.is_uint() ? "unsigned " : "";
   switch (type.bits()) {
-    case 8:
-      return type.is_uint() ? "unsigned char" : "signed char";
-    case 16:
-      return prefix + "short";
-    case 32:
-      return type.is_uint() ? "unsigned" : "int";
-    case 64:
-      return prefix + "long long";
+    case 8: return type.is_uint() ? "unsigned char" : "signed char";
+    case 16: return prefix + "short";
+    case 32: return type.is_uint() ? "unsigned" : "int";
+    case 64: return prefix + "long long";
   }
   TC_INTERNAL_CHECK(false, "type ", type, " in a GPU kernel");
   return "";
@@ -347,12 +343,9 @@ CudaExprPrinter::Text CudaExprPrinter::dispatch(const Expr& e) {
                                 : "tc::bits<float>(0x7f800000u)",
               kPrimary};
     }
-    case IRNodeType::Cast:
-      return cast(type, e.as<Cast>()->value);
-    case IRNodeType::Reinterpret:
-      return reinterpret(type, e.as<Reinterpret>()->value);
-    case IRNodeType::Variable:
-      return {binding(e.as<Variable>()->name).text, kPrimary};
+    case IRNodeType::Cast: return cast(type, e.as<Cast>()->value);
+    case IRNodeType::Reinterpret: return reinterpret(type, e.as<Reinterpret>()->value);
+    case IRNodeType::Variable: return {binding(e.as<Variable>()->name).text, kPrimary};
     case IRNodeType::Load: {
       const Load* op = e.as<Load>();
       TC_INTERNAL_CHECK(is_const_one(op->predicate), "predicated load in a GPU kernel: ", e);
@@ -364,34 +357,23 @@ CudaExprPrinter::Text CudaExprPrinter::dispatch(const Expr& e) {
       if (is_16_bit_float(type)) text = "tc::to_float(" + text + ")";
       return {text, kPrimary};
     }
-    case IRNodeType::Add:
-      return arithmetic(type, e.as<Add>()->a, "+", e.as<Add>()->b, kSum);
-    case IRNodeType::Sub:
-      return arithmetic(type, e.as<Sub>()->a, "-", e.as<Sub>()->b, kSum);
-    case IRNodeType::Mul:
-      return arithmetic(type, e.as<Mul>()->a, "*", e.as<Mul>()->b, kProduct);
-    case IRNodeType::Div:
-      return divide(type, e.as<Div>()->a, e.as<Div>()->b, false);
-    case IRNodeType::Mod:
-      return divide(type, e.as<Mod>()->a, e.as<Mod>()->b, true);
+    case IRNodeType::Add: return arithmetic(type, e.as<Add>()->a, "+", e.as<Add>()->b, kSum);
+    case IRNodeType::Sub: return arithmetic(type, e.as<Sub>()->a, "-", e.as<Sub>()->b, kSum);
+    case IRNodeType::Mul: return arithmetic(type, e.as<Mul>()->a, "*", e.as<Mul>()->b, kProduct);
+    case IRNodeType::Div: return divide(type, e.as<Div>()->a, e.as<Div>()->b, false);
+    case IRNodeType::Mod: return divide(type, e.as<Mod>()->a, e.as<Mod>()->b, true);
     case IRNodeType::Min:
       prelude_.min_max = true;
       return helper("min", type, {e.as<Min>()->a, e.as<Min>()->b});
     case IRNodeType::Max:
       prelude_.min_max = true;
       return helper("max", type, {e.as<Max>()->a, e.as<Max>()->b});
-    case IRNodeType::EQ:
-      return binary(e.as<EQ>()->a, "==", e.as<EQ>()->b, kEquality);
-    case IRNodeType::NE:
-      return binary(e.as<NE>()->a, "!=", e.as<NE>()->b, kEquality);
-    case IRNodeType::LT:
-      return binary(e.as<LT>()->a, "<", e.as<LT>()->b, kRelation);
-    case IRNodeType::LE:
-      return binary(e.as<LE>()->a, "<=", e.as<LE>()->b, kRelation);
-    case IRNodeType::GT:
-      return binary(e.as<GT>()->a, ">", e.as<GT>()->b, kRelation);
-    case IRNodeType::GE:
-      return binary(e.as<GE>()->a, ">=", e.as<GE>()->b, kRelation);
+    case IRNodeType::EQ: return binary(e.as<EQ>()->a, "==", e.as<EQ>()->b, kEquality);
+    case IRNodeType::NE: return binary(e.as<NE>()->a, "!=", e.as<NE>()->b, kEquality);
+    case IRNodeType::LT: return binary(e.as<LT>()->a, "<", e.as<LT>()->b, kRelation);
+    case IRNodeType::LE: return binary(e.as<LE>()->a, "<=", e.as<LE>()->b, kRelation);
+    case IRNodeType::GT: return binary(e.as<GT>()->a, ">", e.as<GT>()->b, kRelation);
+    case IRNodeType::GE: return binary(e.as<GE>()->a, ">=", e.as<GE>()->b, kRelation);
     case IRNodeType::And: {
       const std::string left = print(e.as<And>()->a, kAnd);
       return {left + " && " + lazily(e.as<And>()->b, kEquality), kAnd};
@@ -402,8 +384,7 @@ CudaExprPrinter::Text CudaExprPrinter::dispatch(const Expr& e) {
       const std::string left = print(a, a.as<Or>() ? kOr : kEquality);
       return {left + " || " + lazily(b, kEquality), kOr};
     }
-    case IRNodeType::Not:
-      return {"!" + print(e.as<Not>()->a, kUnary), kUnary};
+    case IRNodeType::Not: return {"!" + print(e.as<Not>()->a, kUnary), kUnary};
     case IRNodeType::Select:
       return conditional(e.as<Select>()->condition, e.as<Select>()->true_value,
                          e.as<Select>()->false_value);
@@ -429,10 +410,8 @@ CudaExprPrinter::Text CudaExprPrinter::dispatch(const Expr& e) {
       out_ = before;
       return {"[&] {\n" + inside + std::string(2 * indent_, ' ') + "}()", kPrimary};
     }
-    case IRNodeType::Call:
-      return call(e.as<Call>());
-    default:
-      TC_INTERNAL_CHECK(false, "expression in a GPU kernel: ", e);
+    case IRNodeType::Call: return call(e.as<Call>());
+    default: TC_INTERNAL_CHECK(false, "expression in a GPU kernel: ", e);
   }
   return {};
 }

@@ -144,12 +144,9 @@ class CudaPrinter : public CudaExprPrinter {
         print_stmt(s.as<Block>()->first);
         print_stmt(s.as<Block>()->rest);
         return;
-      case IRNodeType::ProducerConsumer:
-        return print_stmt(s.as<ProducerConsumer>()->body);
-      case IRNodeType::For:
-        return print_for(s.as<For>());
-      case IRNodeType::IfThenElse:
-        return print_if(s.as<IfThenElse>(), "");
+      case IRNodeType::ProducerConsumer: return print_stmt(s.as<ProducerConsumer>()->body);
+      case IRNodeType::For: return print_for(s.as<For>());
+      case IRNodeType::IfThenElse: return print_if(s.as<IfThenElse>(), "");
       case IRNodeType::LetStmt: {
         const LetStmt* op = s.as<LetStmt>();
         declare_let(op->name, op->value);
@@ -157,12 +154,9 @@ class CudaPrinter : public CudaExprPrinter {
         drop_let(op->name);
         return;
       }
-      case IRNodeType::Store:
-        return print_store(s.as<Store>());
-      case IRNodeType::Allocate:
-        return print_allocate(s.as<Allocate>());
-      case IRNodeType::Free:
-        return;
+      case IRNodeType::Store: return print_store(s.as<Store>());
+      case IRNodeType::Allocate: return print_allocate(s.as<Allocate>());
+      case IRNodeType::Free: return;
       case IRNodeType::AssertStmt:
         return line("if (!(" + print(s.as<AssertStmt>()->condition) + ")) __trap();");
       case IRNodeType::Evaluate: {
@@ -172,8 +166,7 @@ class CudaPrinter : public CudaExprPrinter {
         if (!is_const(value)) line("(void)(" + print(value) + ");");
         return;
       }
-      default:
-        TC_INTERNAL_CHECK(false, "statement in a GPU kernel: ", s);
+      default: TC_INTERNAL_CHECK(false, "statement in a GPU kernel: ", s);
     }
   }
 

@@ -51,8 +51,8 @@ int thread_depth(const Stmt& stmt) {
 }
 
 /// for v in [min, min + extent) on `lanes` hardware lanes called `lane`, over a body that uses v.
-Stmt distribute(const For* op, ForType type, const std::string& lane, int64_t lanes,
-                int64_t extent, Stmt body) {
+Stmt distribute(const For* op, ForType type, const std::string& lane, int64_t lanes, int64_t extent,
+                Stmt body) {
   Expr index = ir::make_variable(lane);
   std::string round = op->name + ".round";
   int64_t rounds = (extent + lanes - 1) / lanes;
@@ -60,8 +60,7 @@ Stmt distribute(const For* op, ForType type, const std::string& lane, int64_t la
   body = LetStmt::make(op->name, simplify(op->min + index), body);
   auto exact = as_const_int(op->extent);
   if (!exact || *exact != rounds * lanes) body = IfThenElse::make(index < op->extent, body);
-  if (rounds > 1)
-    body = ir::make_for(round, 0, static_cast<int>(rounds), ForType::Serial, body);
+  if (rounds > 1) body = ir::make_for(round, 0, static_cast<int>(rounds), ForType::Serial, body);
   return ir::make_for(lane, 0, static_cast<int>(lanes), type, body);
 }
 
@@ -88,9 +87,10 @@ class MapLoops : public IRMutator {
       Stmt body = mutate(op->body);
       int64_t limit = axis == 2 ? kMaxThreadsZ : kMaxThreads;
       if (!options_.automatic)
-        limit = std::min<int64_t>(limit, axis < static_cast<int>(options_.threads.size())
-                                             ? options_.threads[axis] : 1);
-      for (int inner = 0; inner < axis; ++inner) limit = std::min(limit, kMaxThreads / used_[inner]);
+        limit = std::min<int64_t>(
+            limit, axis < static_cast<int>(options_.threads.size()) ? options_.threads[axis] : 1);
+      for (int inner = 0; inner < axis; ++inner)
+        limit = std::min(limit, kMaxThreads / used_[inner]);
       int64_t extent = constant_extent(op->extent);
       used_[axis] = std::min(extent, std::max<int64_t>(1, limit));
       if (axis > 0) used_[axis] *= used_[axis - 1];
@@ -152,8 +152,7 @@ class FindArguments : public IRMutator {
 }  // namespace
 
 GpuLaunch make_launch(const std::string& name, const Stmt& stmt, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts,
-                      const MappingOptions& options) {
+                      const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
   GpuLaunch launch;
   launch.name = name;
   Stmt body = ir::collapse_loops(stmt, ForType::GPUBlock);
@@ -183,8 +182,8 @@ std::string describe_launches(const GpuProgram& program) {
   text += "], \"temporaries\": [";
   for (const GpuBuffer& temporary : program.temporaries)
     text += concat(&temporary == &program.temporaries.front() ? "" : ", ", "{\"name\": \"",
-                   temporary.name, "\", \"elements\": ", temporary.elements, ", \"bytes\": ",
-                   temporary.type.bytes(), "}");
+                   temporary.name, "\", \"elements\": ", temporary.elements,
+                   ", \"bytes\": ", temporary.type.bytes(), "}");
   return text + "]}";
 }
 

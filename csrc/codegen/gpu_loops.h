@@ -16,12 +16,11 @@ namespace tc::codegen {
 /// varies and a serial loop where it is larger than options.threads or options.blocks allow. A
 /// statement without such loops runs on one thread. Loads of run-time scalars become arguments.
 GpuLaunch make_launch(const std::string& name, const ir::Stmt& stmt, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts,
-                      const MappingOptions& options);
+                      const std::map<std::string, Layout>& layouts, const MappingOptions& options);
 
-/// How to run a program, as JSON: launches with symbol, grid, block and the names of their arguments,
-/// then temporaries with their element counts and bytes. For tests and for users who take the text
-/// elsewhere.
+/// How to run a program, as JSON: launches with symbol, grid, block and the names of their
+/// arguments, then temporaries with their element counts and bytes. For tests and for users who
+/// take the text elsewhere.
 std::string describe_launches(const GpuProgram& program);
 
 }  // namespace tc::codegen

@@ -11,7 +11,8 @@ using namespace Halide::Internal;
 using ir::Expr;
 using ir::Stmt;
 
-/// a && b && ...: what all lanes share as a scalar, and the rest as a vector; undefined when absent.
+/// a && b && ...: what all lanes share as a scalar, and the rest as a vector; undefined when
+/// absent.
 struct Condition {
   Expr uniform, varying;
 };
@@ -44,8 +45,8 @@ class PredicateLoads : public IRMutator {
     const auto* load = op->value.as<Load>();
     if (!load || op->lanes != condition_.type().lanes()) return IRMutator::visit(op);
     return Load::make(load->type.with_lanes(op->lanes), load->name,
-                      Broadcast::make(load->index, op->lanes), load->image, load->param,
-                      condition_, ModulusRemainder());
+                      Broadcast::make(load->index, op->lanes), load->image, load->param, condition_,
+                      ModulusRemainder());
   }
   Expr visit(const Load* op) override {
     if (op->type.lanes() != condition_.type().lanes()) return IRMutator::visit(op);

@@ -60,8 +60,8 @@ class FindExtents : public IRVisitor {
 struct Addressing {
   Expr base;
   std::map<size_t, int64_t> steps;
-  bool accumulated = false;    ///< stored below a loop that is no point loop
-  bool initialised = false;    ///< the first access is a store that reads nothing of it
+  bool accumulated = false;  ///< stored below a loop that is no point loop
+  bool initialised = false;  ///< the first access is a store that reads nothing of it
   bool seen = false, regular = true, loaded = false, stored = false;
   ir::Type type;
   Halide::Parameter parameter;
@@ -75,9 +75,15 @@ class FindAddressing : public IRVisitor {
   using IRVisitor::visit;
   void visit(const For* op) override {
     auto dimension = point_dimension(op->name);
-    if (dimension) points_[op->name] = *dimension; else ++inner_loops_;
+    if (dimension)
+      points_[op->name] = *dimension;
+    else
+      ++inner_loops_;
     IRVisitor::visit(op);
-    if (dimension) points_.erase(op->name); else --inner_loops_;
+    if (dimension)
+      points_.erase(op->name);
+    else
+      --inner_loops_;
   }
   void visit(const IfThenElse* op) override {
     ++conditions_;
@@ -104,7 +110,10 @@ class FindAddressing : public IRVisitor {
     for (const auto& [loop, dimension] : points_) {
       Expr step = simplify(substitute(loop, Expr(1), index) - substitute(loop, Expr(0), index));
       auto constant = as_const_int(step);
-      if (!constant || *constant == 0) regular = false; else steps[dimension] = *constant;
+      if (!constant || *constant == 0)
+        regular = false;
+      else
+        steps[dimension] = *constant;
       base = substitute(loop, Expr(0), base);
     }
     base = simplify(base);
@@ -184,8 +193,8 @@ class CutPointVectors : public IRMutator {
     Stmt result;
     if (full > 0) {
       Expr value = ir::make_variable(vector) * lanes_ + ir::make_variable(lane);
-      Stmt body = ir::make_for(lane, 0, lanes_, ForType::Vectorized,
-                               substitute(op->name, value, op->body));
+      Stmt body =
+          ir::make_for(lane, 0, lanes_, ForType::Vectorized, substitute(op->name, value, op->body));
       result = ir::make_for(vector, 0, full, ForType::Unrolled, body);
     }
     if (rest > 0) {
@@ -203,7 +212,8 @@ class CutPointVectors : public IRMutator {
   /// Local arrays have a place of their own for every lane of the last vector.
   class LocalPositions : public IRMutator {
    public:
-    LocalPositions(const std::string& loop, const Expr& position, const std::set<std::string>& locals)
+    LocalPositions(const std::string& loop, const Expr& position,
+                   const std::set<std::string>& locals)
         : loop_(loop), position_(position), locals_(locals) {}
 
    private:
@@ -323,16 +333,16 @@ class ExpandTiles : public IRMutator {
         }
         return inner;
       };
-      Expr load = Load::make(a.type, name, memory, Halide::Buffer<>(), a.parameter,
-                             const_true(), ModulusRemainder());
+      Expr load = Load::make(a.type, name, memory, Halide::Buffer<>(), a.parameter, const_true(),
+                             ModulusRemainder());
       Stmt in = nest(ir::make_store(local, position, load), ".in");
-      Stmt out = nest(Store::make(name, ir::make_load(a.type, local, position), memory,
-                                  a.parameter, const_true(), ModulusRemainder()),
+      Stmt out = nest(Store::make(name, ir::make_load(a.type, local, position), memory, a.parameter,
+                                  const_true(), ModulusRemainder()),
                       ".out");
       body = a.initialised ? Block::make(body, out) : Block::make({in, body, out});
     }
-    bool repeatable = std::none_of(
-        addressing.buffers.begin(), addressing.buffers.end(), [&](const auto& entry) {
+    bool repeatable =
+        std::none_of(addressing.buffers.begin(), addressing.buffers.end(), [&](const auto& entry) {
           return entry.second.loaded && entry.second.stored && !locals.count(entry.first);
         });
     body = CutPointVectors(lanes, names, repeatable).mutate(body);
@@ -362,7 +372,8 @@ std::vector<Stmt> join_register_tiles(const std::vector<Stmt>& parts) {
     const auto* tile = part.as<ProducerConsumer>();
     const auto* before = joined.empty() ? nullptr : joined.back().as<ProducerConsumer>();
     if (tile && before && tile->name == before->name) {
-      joined.back() = ProducerConsumer::make(tile->name, true, Block::make(before->body, tile->body));
+      joined.back() =
+          ProducerConsumer::make(tile->name, true, Block::make(before->body, tile->body));
     } else {
       joined.push_back(part);
     }

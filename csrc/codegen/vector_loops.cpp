@@ -44,8 +44,8 @@ class CutVectorLoops : public IRMutator {
       std::string lane = op->name + ".t";
       Expr x = ir::make_variable(lane);
       Stmt body = substitute(op->name, op->min + full * lanes + x, op->body);
-      Stmt tail = ir::make_for(lane, 0, lanes, ir::ForType::Vectorized,
-                               IfThenElse::make(x < rest, body));
+      Stmt tail =
+          ir::make_for(lane, 0, lanes, ir::ForType::Vectorized, IfThenElse::make(x < rest, body));
       if (!is_const(rest)) tail = IfThenElse::make(rest > 0, tail);
       result = result.defined() ? Block::make(result, tail) : tail;
     }

@@ -1,7 +1,8 @@
 // The one include of Halide (design decision 8). Version guards, helpers and pitfalls live here.
 //
 // Pitfalls:
-//  - For::make takes (min, extent) in Halide 21 and (min, max) in 22, with the same C++ types; loops
+//  - For::make takes (min, extent) in Halide 21 and (min, max) in 22, with the same C++ types;
+//  loops
 //    are only built through `make_for` below, and the static_assert stops a silent upgrade.
 //  - Halide's Div and Mod on integers round down. C's truncation is `ir::c_div` and `ir::c_mod`.
 //  - Halide throws Halide::Error; `compile.cpp` turns it into an InternalError, since no user text
@@ -36,8 +37,7 @@ inline Expr make_variable(const std::string& name, Type type = Halide::Int(32)) 
 
 /// buffer[index], unpredicated. `index` counts elements.
 inline Expr make_load(Type type, const std::string& buffer, const Expr& index) {
-  return Halide::Internal::Load::make(type, buffer, index, Halide::Buffer<>(),
-                                      Halide::Parameter(),
+  return Halide::Internal::Load::make(type, buffer, index, Halide::Buffer<>(), Halide::Parameter(),
                                       Halide::Internal::const_true(type.lanes()),
                                       Halide::Internal::ModulusRemainder());
 }

@@ -67,8 +67,7 @@ class ReplaceRead : public Halide::Internal::IRMutator {
   Expr visit(const Call* op) override {
     if (read_name(op) != definition_.tensor) return IRMutator::visit(op);
     std::map<std::string, Expr> values;
-    for (size_t d = 0; d < op->args.size(); ++d)
-      values[definition_.domain[d].name] = op->args[d];
+    for (size_t d = 0; d < op->args.size(); ++d) values[definition_.domain[d].name] = op->args[d];
     return Halide::Internal::substitute(values, definition_.value);
   }
   const Statement& definition_;

@@ -40,30 +40,21 @@ std::string type_name(Type type) {
 
 const char* role_name(TensorRole role) {
   switch (role) {
-    case TensorRole::Input:
-      return "input";
-    case TensorRole::Output:
-      return "output";
-    case TensorRole::InOut:
-      return "inout";
-    case TensorRole::Temporary:
-      return "temporary";
+    case TensorRole::Input: return "input";
+    case TensorRole::Output: return "output";
+    case TensorRole::InOut: return "inout";
+    case TensorRole::Temporary: return "temporary";
   }
   return "";
 }
 
 const char* operator_name(Reduction reduction) {
   switch (reduction) {
-    case Reduction::None:
-      return "=";
-    case Reduction::Sum:
-      return "+=";
-    case Reduction::Product:
-      return "*=";
-    case Reduction::Min:
-      return "min=";
-    case Reduction::Max:
-      return "max=";
+    case Reduction::None: return "=";
+    case Reduction::Sum: return "+=";
+    case Reduction::Product: return "*=";
+    case Reduction::Min: return "min=";
+    case Reduction::Max: return "max=";
   }
   return "";
 }
@@ -191,8 +182,8 @@ Expr wrapping_negative(const Expr& a) {
 
 // Data is divided without signs: the smallest number by -1 would trap on some processors. Of
 // indices and sizes Halide's quotient, which leaves a remainder in [0, |b|), keeps a form that
-// later passes understand: for a < 0, adding |b| - 1 to the dividend turns its rounding into the one
-// towards zero, and cannot overflow.
+// later passes understand: for a < 0, adding |b| - 1 to the dividend turns its rounding into the
+// one towards zero, and cannot overflow.
 Expr c_div(const Expr& a, const Expr& b) {
   Type type = a.type();
   if (type.is_uint()) return a / b;
@@ -224,14 +215,10 @@ Expr c_mod(const Expr& a, const Expr& b) {
 Expr identity(Reduction reduction, Type type) {
   switch (reduction) {
     case Reduction::None:
-    case Reduction::Sum:
-      return Halide::Internal::make_zero(type);
-    case Reduction::Product:
-      return Halide::Internal::make_one(type);
-    case Reduction::Min:
-      return type.max();
-    case Reduction::Max:
-      return type.min();
+    case Reduction::Sum: return Halide::Internal::make_zero(type);
+    case Reduction::Product: return Halide::Internal::make_one(type);
+    case Reduction::Min: return type.max();
+    case Reduction::Max: return type.min();
   }
   return Expr();
 }
@@ -243,16 +230,11 @@ Expr combine(Reduction reduction, const Expr& a, const Expr& b) {
     return any ? a || b : a && b;
   }
   switch (reduction) {
-    case Reduction::None:
-      break;
-    case Reduction::Sum:
-      return a + b;
-    case Reduction::Product:
-      return a * b;
-    case Reduction::Min:
-      return Halide::min(a, b);
-    case Reduction::Max:
-      return Halide::max(a, b);
+    case Reduction::None: break;
+    case Reduction::Sum: return a + b;
+    case Reduction::Product: return a * b;
+    case Reduction::Min: return Halide::min(a, b);
+    case Reduction::Max: return Halide::max(a, b);
   }
   return b;
 }

@@ -16,7 +16,8 @@ class Verify : public IRVisitor {
   using IRVisitor::visit;
 
   void visit(const Variable* op) override {
-    TC_INTERNAL_CHECK(bound_.count(op->name), "the variable ", op->name, " is used outside its loop");
+    TC_INTERNAL_CHECK(bound_.count(op->name), "the variable ", op->name,
+                      " is used outside its loop");
   }
   void visit(const For* op) override {
     op->min.accept(this);

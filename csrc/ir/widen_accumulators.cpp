@@ -38,9 +38,8 @@ bool covers_tensor(const Statement& statement, const Tensor& tensor) {
 }
 
 bool reduces(const Statement& statement) {
-  return std::any_of(statement.domain.begin(), statement.domain.end(), [](const Iterator& it) {
-    return it.reduction && !is_const_one(it.extent);
-  });
+  return std::any_of(statement.domain.begin(), statement.domain.end(),
+                     [](const Iterator& it) { return it.reduction && !is_const_one(it.extent); });
 }
 
 bool should_widen(const Program& program, const Statement& statement) {

@@ -42,57 +42,31 @@ std::optional<Constant> fold(const Expression& e, const Constant& a, const Const
     double x = a.as_double(), y = b.as_double();
     result.is_float = true;
     switch (e.op) {
-      case Operator::Add:
-        result.real = x + y;
-        return result;
-      case Operator::Subtract:
-        result.real = x - y;
-        return result;
-      case Operator::Multiply:
-        result.real = x * y;
-        return result;
-      case Operator::Divide:
-        result.real = x / y;
-        return result;
-      case Operator::Remainder:
-        result.real = std::fmod(x, y);
-        return result;
-      case Operator::Min:
-        result.real = std::min(x, y);
-        return result;
-      case Operator::Max:
-        result.real = std::max(x, y);
-        return result;
-      default:
-        return std::nullopt;
+      case Operator::Add: result.real = x + y; return result;
+      case Operator::Subtract: result.real = x - y; return result;
+      case Operator::Multiply: result.real = x * y; return result;
+      case Operator::Divide: result.real = x / y; return result;
+      case Operator::Remainder: result.real = std::fmod(x, y); return result;
+      case Operator::Min: result.real = std::min(x, y); return result;
+      case Operator::Max: result.real = std::max(x, y); return result;
+      default: return std::nullopt;
     }
   }
   int64_t x = a.integer, y = b.integer;
   bool overflows = false;
   switch (e.op) {
-    case Operator::Add:
-      overflows = __builtin_add_overflow(x, y, &result.integer);
-      break;
-    case Operator::Subtract:
-      overflows = __builtin_sub_overflow(x, y, &result.integer);
-      break;
-    case Operator::Multiply:
-      overflows = __builtin_mul_overflow(x, y, &result.integer);
-      break;
+    case Operator::Add: overflows = __builtin_add_overflow(x, y, &result.integer); break;
+    case Operator::Subtract: overflows = __builtin_sub_overflow(x, y, &result.integer); break;
+    case Operator::Multiply: overflows = __builtin_mul_overflow(x, y, &result.integer); break;
     case Operator::Divide:
     case Operator::Remainder:
       if (y == 0) throw LanguageError(e.where, "integer division by zero");
       if (y == -1 && x == std::numeric_limits<int64_t>::min()) overflow(e);
       result.integer = e.op == Operator::Divide ? x / y : x % y;
       break;
-    case Operator::Min:
-      result.integer = std::min(x, y);
-      break;
-    case Operator::Max:
-      result.integer = std::max(x, y);
-      break;
-    default:
-      return std::nullopt;
+    case Operator::Min: result.integer = std::min(x, y); break;
+    case Operator::Max: result.integer = std::max(x, y); break;
+    default: return std::nullopt;
   }
   if (overflows) overflow(e);
   return result;
@@ -159,8 +133,7 @@ void set_binary(Expression* e) {
       e->type = Halide::Bool();
       return;
     }
-    default:
-      set_arithmetic(e);
+    default: set_arithmetic(e);
   }
 }
 
@@ -244,17 +217,12 @@ void set_type(Expression* e) {
       if (operand.constant && e->type.is_float()) adapt(&operand, e->type);
       return;
     }
-    case ExpressionKind::Unary:
-      return set_unary(e);
-    case ExpressionKind::Binary:
-      return set_binary(e);
-    case ExpressionKind::Ternary:
-      return set_ternary(e);
-    case ExpressionKind::Apply:
-      return set_builtin(e);
+    case ExpressionKind::Unary: return set_unary(e);
+    case ExpressionKind::Binary: return set_binary(e);
+    case ExpressionKind::Ternary: return set_ternary(e);
+    case ExpressionKind::Apply: return set_builtin(e);
     case ExpressionKind::Name:
-    case ExpressionKind::Dimension:
-      return;
+    case ExpressionKind::Dimension: return;
   }
 }
 

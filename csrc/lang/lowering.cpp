@@ -77,20 +77,13 @@ class Lowering {
                                                        : make_const(e.type, e.constant->integer);
     }
     switch (e.kind) {
-      case ExpressionKind::Number:
-        break;
-      case ExpressionKind::Name:
-        return lower_name(e);
-      case ExpressionKind::Dimension:
-        return lower_dimension(e);
-      case ExpressionKind::Apply:
-        return lower_apply(e);
-      case ExpressionKind::Cast:
-        return convert(lower(*e.operands[0]), e.type);
-      case ExpressionKind::Unary:
-        return lower_unary(e);
-      case ExpressionKind::Binary:
-        return lower_binary(e);
+      case ExpressionKind::Number: break;
+      case ExpressionKind::Name: return lower_name(e);
+      case ExpressionKind::Dimension: return lower_dimension(e);
+      case ExpressionKind::Apply: return lower_apply(e);
+      case ExpressionKind::Cast: return convert(lower(*e.operands[0]), e.type);
+      case ExpressionKind::Unary: return lower_unary(e);
+      case ExpressionKind::Binary: return lower_binary(e);
       case ExpressionKind::Ternary:
         return choose(lower(*e.operands[0]), convert(lower(*e.operands[1]), e.type),
                       convert(lower(*e.operands[2]), e.type));
@@ -102,19 +95,13 @@ class Lowering {
   Expr lower_name(const Expression& e) {
     switch (e.binding) {
       case Binding::Index:
-      case Binding::Size:
-        return ir::make_variable(e.name);
-      case Binding::Let:
-        return lower(*lets_.at(e.name));
-      case Binding::Scalar:
-        return lower_scalar(e);
-      case Binding::Tensor:
-        return ir::read(signature_.tensor(e.name), {});
-      case Binding::Truth:
-        return make_const(Halide::Bool(), e.name == "true" ? 1 : 0);
+      case Binding::Size: return ir::make_variable(e.name);
+      case Binding::Let: return lower(*lets_.at(e.name));
+      case Binding::Scalar: return lower_scalar(e);
+      case Binding::Tensor: return ir::read(signature_.tensor(e.name), {});
+      case Binding::Truth: return make_const(Halide::Bool(), e.name == "true" ? 1 : 0);
       case Binding::None:
-      case Binding::Builtin:
-        break;
+      case Binding::Builtin: break;
     }
     TC_INTERNAL_CHECK(false, e.name, " is not bound");
     return Expr();
@@ -230,36 +217,24 @@ class Lowering {
     b = convert(b, type);
     bool truth = type.is_bool();
     switch (e.op) {
-      case Operator::Add:
-        return wrapping(e.op, a, b);
-      case Operator::Subtract:
-        return wrapping(e.op, a, b);
-      case Operator::Multiply:
-        return wrapping(e.op, a, b);
+      case Operator::Add: return wrapping(e.op, a, b);
+      case Operator::Subtract: return wrapping(e.op, a, b);
+      case Operator::Multiply: return wrapping(e.op, a, b);
       case Operator::Divide:
         if (type.is_float()) return a / b;
         return rounds_down_ ? a / b : ir::c_div(a, b);
       case Operator::Remainder:
         if (type.is_float()) return ir::math("fmod", type, {a, b});
         return rounds_down_ ? a % b : ir::c_mod(a, b);
-      case Operator::Min:
-        return truth ? a && b : Halide::min(a, b);
-      case Operator::Max:
-        return truth ? a || b : Halide::max(a, b);
-      case Operator::Less:
-        return truth ? !a && b : a < b;
-      case Operator::LessEqual:
-        return truth ? !a || b : a <= b;
-      case Operator::Greater:
-        return truth ? a && !b : a > b;
-      case Operator::GreaterEqual:
-        return truth ? a || !b : a >= b;
-      case Operator::Equal:
-        return a == b;
-      case Operator::NotEqual:
-        return a != b;
-      default:
-        break;
+      case Operator::Min: return truth ? a && b : Halide::min(a, b);
+      case Operator::Max: return truth ? a || b : Halide::max(a, b);
+      case Operator::Less: return truth ? !a && b : a < b;
+      case Operator::LessEqual: return truth ? !a || b : a <= b;
+      case Operator::Greater: return truth ? a && !b : a > b;
+      case Operator::GreaterEqual: return truth ? a || !b : a >= b;
+      case Operator::Equal: return a == b;
+      case Operator::NotEqual: return a != b;
+      default: break;
     }
     TC_INTERNAL_CHECK(false, "no lowering of a binary operator");
     return Expr();

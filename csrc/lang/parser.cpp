@@ -438,16 +438,11 @@ std::vector<Function> parse_text(const std::string& text) { return Parser(text).
 
 const char* spelling(Operator op) {
   switch (op) {
-    case Operator::Negate:
-      return "-";
-    case Operator::Not:
-      return "!";
-    case Operator::Min:
-      return "min";
-    case Operator::Max:
-      return "max";
-    default:
-      break;
+    case Operator::Negate: return "-";
+    case Operator::Not: return "!";
+    case Operator::Min: return "min";
+    case Operator::Max: return "max";
+    default: break;
   }
   for (const BinaryOperator& candidate : kBinaryOperators) {
     if (candidate.op == op) return candidate.text;
@@ -457,31 +452,23 @@ const char* spelling(Operator op) {
 
 int precedence(Operator op) {
   switch (op) {
-    case Operator::Or:
-      return 2;
-    case Operator::And:
-      return 3;
+    case Operator::Or: return 2;
+    case Operator::And: return 3;
     case Operator::Equal:
-    case Operator::NotEqual:
-      return 4;
+    case Operator::NotEqual: return 4;
     case Operator::Less:
     case Operator::LessEqual:
     case Operator::Greater:
-    case Operator::GreaterEqual:
-      return 5;
+    case Operator::GreaterEqual: return 5;
     case Operator::Add:
-    case Operator::Subtract:
-      return 6;
+    case Operator::Subtract: return 6;
     case Operator::Multiply:
     case Operator::Divide:
-    case Operator::Remainder:
-      return 7;
+    case Operator::Remainder: return 7;
     case Operator::Negate:
-    case Operator::Not:
-      return 8;
+    case Operator::Not: return 8;
     case Operator::Min:
-    case Operator::Max:
-      return 9;
+    case Operator::Max: return 9;
   }
   return 9;
 }

@@ -89,20 +89,11 @@ class Printer {
   static std::string operator_text(const TreeStatement& statement) {
     std::string text;
     switch (statement.reduction) {
-      case ir::Reduction::None:
-        return "=";
-      case ir::Reduction::Sum:
-        text = "+=";
-        break;
-      case ir::Reduction::Product:
-        text = "*=";
-        break;
-      case ir::Reduction::Min:
-        text = "min=";
-        break;
-      case ir::Reduction::Max:
-        text = "max=";
-        break;
+      case ir::Reduction::None: return "=";
+      case ir::Reduction::Sum: text = "+="; break;
+      case ir::Reduction::Product: text = "*="; break;
+      case ir::Reduction::Min: text = "min="; break;
+      case ir::Reduction::Max: text = "max="; break;
     }
     return statement.initializes ? text + "!" : text;
   }
@@ -123,17 +114,13 @@ class Printer {
   std::string bound_name(const Expression& e) {
     switch (e.binding) {
       case Binding::Index:
-      case Binding::Let:
-        return local(e.name);
-      case Binding::Size:
-        return size(e.name);
+      case Binding::Let: return local(e.name);
+      case Binding::Size: return size(e.name);
       case Binding::Scalar:
-      case Binding::Tensor:
-        return tensor(e.name);
+      case Binding::Tensor: return tensor(e.name);
       case Binding::None:
       case Binding::Builtin:
-      case Binding::Truth:
-        break;
+      case Binding::Truth: break;
     }
     return e.name;
   }
@@ -150,15 +137,9 @@ class Printer {
   /// In parentheses when it binds less tightly than `level`.
   void print_expression(const Expression& e, int level) {
     switch (e.kind) {
-      case ExpressionKind::Number:
-        out_ << e.name;
-        return;
-      case ExpressionKind::Name:
-        out_ << bound_name(e);
-        return;
-      case ExpressionKind::Dimension:
-        out_ << bound_name(e) << "." << e.dimension;
-        return;
+      case ExpressionKind::Number: out_ << e.name; return;
+      case ExpressionKind::Name: out_ << bound_name(e); return;
+      case ExpressionKind::Dimension: out_ << bound_name(e) << "." << e.dimension; return;
       case ExpressionKind::Apply:
         out_ << bound_name(e);
         print_arguments(e);
@@ -171,10 +152,8 @@ class Printer {
         out_ << spelling(e.op);
         print_expression(*e.operands[0], precedence(e.op));
         return;
-      case ExpressionKind::Binary:
-        return print_binary(e, level);
-      case ExpressionKind::Ternary:
-        break;
+      case ExpressionKind::Binary: return print_binary(e, level);
+      case ExpressionKind::Ternary: break;
     }
     bool parentheses = level > 1;
     out_ << (parentheses ? "(" : "");

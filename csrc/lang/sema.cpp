@@ -254,9 +254,7 @@ class Checker {
         check_expression(clause->first.get());
         lets_[clause->name.name] = clause->first;
         return;
-      case ClauseKind::Exists:
-        check_expression(clause->first.get());
-        return;
+      case ClauseKind::Exists: check_expression(clause->first.get()); return;
     }
   }
 
@@ -403,14 +401,10 @@ class Checker {
   void check_expression(Expression* e) {
     for (const ExpressionPtr& operand : e->operands) check_expression(operand.get());
     switch (e->kind) {
-      case ExpressionKind::Name:
-        return check_name(e);
-      case ExpressionKind::Dimension:
-        return check_dimension(e);
-      case ExpressionKind::Apply:
-        return check_apply(e);
-      default:
-        break;
+      case ExpressionKind::Name: return check_name(e);
+      case ExpressionKind::Dimension: return check_dimension(e);
+      case ExpressionKind::Apply: return check_apply(e);
+      default: break;
     }
     // While types are being found, an operand of unknown type must not cause an error.
     if (final_ || !unknown_below(*e)) {

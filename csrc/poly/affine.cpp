@@ -64,7 +64,8 @@ class ToText {
     Range range{INT32_MIN, INT32_MAX};
     for (const ir::Iterator& it : domain_) {
       auto low = as_const_int(it.min), extent = as_const_int(it.extent);
-      if (it.name == name && low && extent) range = {*low, *low + std::max<int64_t>(*extent, 1) - 1};
+      if (it.name == name && low && extent)
+        range = {*low, *low + std::max<int64_t>(*extent, 1) - 1};
     }
     return Affine{found->second, range, std::nullopt};
   }
@@ -97,7 +98,9 @@ class ToText {
     std::string by = std::to_string(divisor);
     if (remainder)
       return Affine{"(" + x->text + " mod " + by + ")", {0, divisor - 1}, std::nullopt};
-    auto floor_div = [&](int64_t v) { return v >= 0 ? v / divisor : -((-v + divisor - 1) / divisor); };
+    auto floor_div = [&](int64_t v) {
+      return v >= 0 ? v / divisor : -((-v + divisor - 1) / divisor);
+    };
     return Affine{"floor(" + x->text + "/" + by + ")",
                   {floor_div(x->range.low), floor_div(x->range.high)},
                   std::nullopt};
@@ -137,8 +140,7 @@ std::optional<std::string> affine_condition(const Expr& e,
   if (const auto* op = e.as<LE>()) return compare(op, " <= ", names, domain);
   if (const auto* op = e.as<GT>()) return compare(op, " > ", names, domain);
   if (const auto* op = e.as<GE>()) return compare(op, " >= ", names, domain);
-  auto join = [&](const Expr& a, const Expr& b,
-                  const char* symbol) -> std::optional<std::string> {
+  auto join = [&](const Expr& a, const Expr& b, const char* symbol) -> std::optional<std::string> {
     auto x = affine_condition(a, names, domain), y = affine_condition(b, names, domain);
     if (!x || !y) return std::nullopt;
     return "(" + *x + symbol + *y + ")";
@@ -200,8 +202,8 @@ Expr to_expr(const isl::ast_expr& expr, const std::map<std::string, Expr>& itera
     case isl_ast_op_gt: return arg(0) > arg(1);
     default: break;
   }
-  TC_INTERNAL_CHECK(false, "isl's AST holds an operation that no schedule of ours makes: ",
-                    expr.to_C_str());
+  TC_INTERNAL_CHECK(
+      false, "isl's AST holds an operation that no schedule of ours makes: ", expr.to_C_str());
   return Expr();
 }
 

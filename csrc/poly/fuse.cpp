@@ -61,15 +61,16 @@ Cluster build(const std::vector<const ScopStatement*>& statements, const Alignme
     std::vector<bool> coincident;
     for (int d : rest) coincident.push_back(!statement.source->domain[d].reduction);
     isl::schedule own = isl::schedule::from_domain(statement.domain);
-    own = insert_band(own.root().child(0), {&statement}, {rest}, true, coincident)
-              .root().schedule();
+    own =
+        insert_band(own.root().child(0), {&statement}, {rest}, true, coincident).root().schedule();
     cluster.schedule = cluster.schedule.is_null() ? own : sequence(cluster.schedule, own);
-    cluster.domain = cluster.domain.is_null() ? statement.domain
-                                              : cluster.domain.unite(statement.domain);
+    cluster.domain =
+        cluster.domain.is_null() ? statement.domain : cluster.domain.unite(statement.domain);
   }
   cluster.schedule = insert_band(cluster.schedule.root().child(0), statements, alignment, true,
                                  std::vector<bool>(cluster.shared, true))
-                         .root().schedule();
+                         .root()
+                         .schedule();
   return cluster;
 }
 
@@ -123,13 +124,12 @@ class Aligner {
     isl::ctx ctx = next.domain.ctx();
     bool depends = false;
     for (size_t s = 0; s < statements.size(); ++s) {
-      isl::union_map between = dependences_.all.intersect_domain(statements[s]->domain)
-                                   .intersect_range(next.domain);
+      isl::union_map between =
+          dependences_.all.intersect_domain(statements[s]->domain).intersect_range(next.domain);
       if (between.is_empty()) continue;
       depends = true;
-      isl::union_map zero(ctx, concat("{ ", tuple(*statements[s]), " -> ",
-                                      renamed_tuple(next), " : ",
-                                      iterator_name(alignment[s][member]), " = j", d, " }"));
+      isl::union_map zero(ctx, concat("{ ", tuple(*statements[s]), " -> ", renamed_tuple(next),
+                                      " : ", iterator_name(alignment[s][member]), " = j", d, " }"));
       if (!between.is_subset(zero)) return false;
     }
     // Statements that share no data may run together; the same position is as good as any.

@@ -2,7 +2,8 @@
 // that it lacks.
 //
 // Pitfalls:
-//  - In a leaf callback of the AST generator degenerate dimensions are gone: schedule dimensions are
+//  - In a leaf callback of the AST generator degenerate dimensions are gone: schedule dimensions
+//  are
 //    never indexed by position there. Loop iterators are named c<depth>, where depth counts the
 //    schedule dimensions above, eliminated ones included.
 //  - Tile scale and shift options are global to a context and are set to 0 by `Context`.

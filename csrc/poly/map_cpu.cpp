@@ -137,15 +137,13 @@ isl::schedule map_register_tiles(const Cluster& cluster, std::vector<Member> mem
     return std::make_tuple(m.extent > 1, vector_reuse(cluster, program, layouts, m, members[last]),
                            m.position);
   };
-  auto row = std::max_element(
-      members.begin(), members.end() - 1,
-      [&](const Member& a, const Member& b) { return rank(a) < rank(b); });
+  auto row = std::max_element(members.begin(), members.end() - 1,
+                              [&](const Member& a, const Member& b) { return rank(a) < rank(b); });
   if (row < members.end() - 1) std::rotate(row, row + 1, members.end() - 1);
   int lanes = count_lanes(cluster, program, machine);
   while (lanes > members[last].extent) lanes /= 2;
   int64_t rows = members.size() > 1 ? members[last - 1].extent : 1;
-  RegisterBlock block =
-      choose_block(rows, members[last].extent, lanes, machine.vector_registers);
+  RegisterBlock block = choose_block(rows, members[last].extent, lanes, machine.vector_registers);
   std::vector<int64_t> points(members.size(), 1), sizes(members.size(), 1);
   points[last] = block.columns;
   sizes[last] = block.columns;
@@ -160,8 +158,8 @@ isl::schedule map_register_tiles(const Cluster& cluster, std::vector<Member> mem
     note.push_back(points[k]);
     note.push_back(members[k].extent % points[k]);
   }
-  isl::schedule_node node = reorder(
-      cluster.schedule.root().child(0).as<isl::schedule_node_band>(), positions(members));
+  isl::schedule_node node =
+      reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(), positions(members));
   if (count_tiles(members, sizes) > 1) {
     isl::schedule_node_band tiled = tile(node.as<isl::schedule_node_band>(), sizes);
     node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
@@ -176,8 +174,8 @@ isl::schedule map_register_tiles(const Cluster& cluster, std::vector<Member> mem
 }  // namespace
 
 isl::schedule map_cpu(const Cluster& cluster, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts,
-                      const MappingOptions& options, const CpuMachine& machine) {
+                      const std::map<std::string, Layout>& layouts, const MappingOptions& options,
+                      const CpuMachine& machine) {
   if (cluster.shared == 0) return cluster.schedule;
   std::vector<Member> members = analyze_members(cluster, program, layouts);
   bool vector = options.vectorize && move_vector_last(members);
@@ -187,8 +185,8 @@ isl::schedule map_cpu(const Cluster& cluster, const ir::Program& program,
     return map_register_tiles(cluster, members, program, layouts, parallel, machine);
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);
 
-  isl::schedule_node_band band = reorder(
-      cluster.schedule.root().child(0).as<isl::schedule_node_band>(), positions(members));
+  isl::schedule_node_band band =
+      reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(), positions(members));
   isl::schedule_node node = band;
   if (count_tiles(members, sizes) > 1) {
     isl::schedule_node_band tiled = tile(band, sizes);

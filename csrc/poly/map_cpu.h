@@ -25,7 +25,7 @@ struct CpuMachine {
 /// dimensions and no more results gets register tiles as well: the vector member and the one along
 /// which most reads stay in place form a block of accumulators (see codegen/register_tiles).
 isl::schedule map_cpu(const Cluster& cluster, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts,
-                      const MappingOptions& options, const CpuMachine& machine);
+                      const std::map<std::string, Layout>& layouts, const MappingOptions& options,
+                      const CpuMachine& machine);
 
 }  // namespace tc::poly

@@ -13,8 +13,7 @@ constexpr int64_t kThreads = 256;
 constexpr int64_t kWarp = 32;
 
 /// Points of a tile, member by member; the last member has consecutive addresses and thread x.
-std::vector<int64_t> tile_sizes(const std::vector<Member>& members,
-                                const MappingOptions& options) {
+std::vector<int64_t> tile_sizes(const std::vector<Member>& members, const MappingOptions& options) {
   std::vector<int64_t> sizes(members.size(), 1);
   int64_t threads = 1;
   for (size_t k = members.size(); k-- > 0;) {
@@ -38,14 +37,13 @@ std::vector<int64_t> tile_sizes(const std::vector<Member>& members,
 }  // namespace
 
 isl::schedule map_gpu(const Cluster& cluster, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts,
-                      const MappingOptions& options) {
+                      const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
   if (cluster.shared == 0) return cluster.schedule;
   std::vector<Member> members = analyze_members(cluster, program, layouts);
   move_vector_last(members);
   std::vector<int64_t> sizes = tile_sizes(members, options);
-  auto band = reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(),
-                      positions(members));
+  auto band =
+      reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(), positions(members));
   isl::schedule_node_band tiled = tile(band, sizes);
   isl::schedule_node node = insert_mark(tiled, "block").child(0).child(0);
   auto points = node.as<isl::schedule_node_band>();

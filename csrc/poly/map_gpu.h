@@ -11,11 +11,10 @@
 namespace tc::poly {
 
 /// Tiles a cluster's shared band so that tile loops become blocks and point loops threads, with the
-/// member of unit stride on thread x. Up to three of each; the others stay serial. A cluster without
-/// coincident members runs on one thread. Every statement of the cluster sees the same mapping, and
-/// the dependences inside a cluster have distance zero, so no barrier is needed.
+/// member of unit stride on thread x. Up to three of each; the others stay serial. A cluster
+/// without coincident members runs on one thread. Every statement of the cluster sees the same
+/// mapping, and the dependences inside a cluster have distance zero, so no barrier is needed.
 isl::schedule map_gpu(const Cluster& cluster, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts,
-                      const MappingOptions& options);
+                      const std::map<std::string, Layout>& layouts, const MappingOptions& options);
 
 }  // namespace tc::poly

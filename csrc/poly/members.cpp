@@ -16,12 +16,12 @@ int64_t extent_of(const ir::Iterator& iterator) { return *as_const_int(iterator.
 /// The iterator that a statement runs through in a member of its outer band.
 const ir::Iterator& iterator_of(const isl::schedule_node_band& band, int member,
                                 const ScopStatement& statement) {
-  isl::union_map piece = isl::manage(isl_union_map_from_union_pw_aff(
-      band.partial_schedule().at(member).release())).intersect_domain(statement.domain);
+  isl::union_map piece =
+      isl::manage(isl_union_map_from_union_pw_aff(band.partial_schedule().at(member).release()))
+          .intersect_domain(statement.domain);
   for (size_t d = 0; d < statement.dimensions; ++d) {
     std::string tuple = statement.id + "[";
-    for (size_t k = 0; k < statement.dimensions; ++k)
-      tuple += (k ? ", " : "") + iterator_name(k);
+    for (size_t k = 0; k < statement.dimensions; ++k) tuple += (k ? ", " : "") + iterator_name(k);
     isl::union_map along(band.ctx(), "{ " + tuple + "] -> [" + iterator_name(d) + "] }");
     if (piece.is_subset(along)) return statement.source->domain[d];
   }
@@ -30,8 +30,7 @@ const ir::Iterator& iterator_of(const isl::schedule_node_band& band, int member,
 
 int64_t instances(const ScopStatement& statement) {
   int64_t count = 1;
-  for (size_t d = 0; d < statement.dimensions; ++d)
-    count *= extent_of(statement.source->domain[d]);
+  for (size_t d = 0; d < statement.dimensions; ++d) count *= extent_of(statement.source->domain[d]);
   return count;
 }
 
@@ -45,9 +44,12 @@ double vector_cost(const ScopStatement& statement, const ir::Program& program,
   for (const MemoryAccess& access : accesses(program, *statement.source)) {
     if (statement.initialization && !access.write) continue;
     auto stride = stride_along(access, layouts.at(access.tensor), iterator.name);
-    if (stride && *stride == 0 && !access.write) cost += 0.1 / lanes;
-    else if (stride && *stride == 1) cost += 1 / lanes;
-    else cost += access.write ? 2 : 1;
+    if (stride && *stride == 0 && !access.write)
+      cost += 0.1 / lanes;
+    else if (stride && *stride == 1)
+      cost += 1 / lanes;
+    else
+      cost += access.write ? 2 : 1;
   }
   return cost;
 }
@@ -73,9 +75,10 @@ std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& p
 
 bool move_vector_last(std::vector<Member>& members) {
   if (members.empty()) return false;
-  auto best = std::min_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
-    return a.cost != b.cost ? a.cost < b.cost : a.position > b.position;
-  });
+  auto best =
+      std::min_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
+        return a.cost != b.cost ? a.cost < b.cost : a.position > b.position;
+      });
   std::rotate(best, best + 1, members.end());
   return members.back().extent > 1;
 }
@@ -102,8 +105,8 @@ double vector_reuse(const Cluster& cluster, const ir::Program& program,
 int64_t count_accesses(const Cluster& cluster, const ir::Program& program) {
   int64_t count = 0;
   for (const ScopStatement* statement : cluster.statements)
-    count += instances(*statement) *
-             static_cast<int64_t>(accesses(program, *statement->source).size());
+    count +=
+        instances(*statement) * static_cast<int64_t>(accesses(program, *statement->source).size());
   return count;
 }
 

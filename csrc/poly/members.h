@@ -12,9 +12,9 @@ namespace tc::poly {
 
 /// One member of a cluster's shared band.
 struct Member {
-  int position = 0;    ///< in the band as fuse made it, outermost first
+  int position = 0;  ///< in the band as fuse made it, outermost first
   int64_t extent = 1;
-  double cost = 0;     ///< memory operations of the cluster if this member is the vector
+  double cost = 0;  ///< memory operations of the cluster if this member is the vector
 };
 
 /// In order of the band.
@@ -25,8 +25,8 @@ std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& p
 /// vector, among equals the innermost of the text. Returns whether it has more than one iteration.
 bool move_vector_last(std::vector<Member>& members);
 
-/// Vector loads, counted over all instances, that stay in place along a member while they move along
-/// the vector: what a register block over that member reuses.
+/// Vector loads, counted over all instances, that stay in place along a member while they move
+/// along the vector: what a register block over that member reuses.
 double vector_reuse(const Cluster& cluster, const ir::Program& program,
                     const std::map<std::string, Layout>& layouts, const Member& member,
                     const Member& vector);
@@ -37,7 +37,8 @@ int64_t count_accesses(const Cluster& cluster, const ir::Program& program);
 /// Whether some statement has loops below the shared band.
 bool has_inner_loops(const Cluster& cluster);
 
-/// The band with its members in the order of these positions. All must be permutable and coincident.
+/// The band with its members in the order of these positions. All must be permutable and
+/// coincident.
 isl::schedule_node_band reorder(const isl::schedule_node_band& band, const std::vector<int>& order);
 /// Positions of members, for reorder.
 std::vector<int> positions(const std::vector<Member>& members);

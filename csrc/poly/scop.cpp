@@ -151,9 +151,11 @@ Scop make_scop(const ir::Program& program) {
       std::string members;
       for (size_t d = 0; d < statement.dimensions; ++d)
         members += concat(d ? ", " : "", "{ ", instance.tuple, " -> [", iterator_name(d), "] }");
-      nest = nest.root().child(0)
+      nest = nest.root()
+                 .child(0)
                  .insert_partial_schedule(isl::multi_union_pw_aff(ctx, "[" + members + "]"))
-                 .root().schedule();
+                 .root()
+                 .schedule();
     }
     scop.textual = scop.textual.is_null() ? nest : sequence(scop.textual, nest);
     scop.statements.push_back(std::move(statement));

@@ -14,11 +14,11 @@ namespace tc::poly {
 /// What isl schedules. A statement `+=!` becomes two: its initialisation over the left-hand side's
 /// indices, then its updates.
 struct ScopStatement {
-  std::string id;                   ///< the name of its tuple: "S0", "S0_init"
+  std::string id;  ///< the name of its tuple: "S0", "S0_init"
   const ir::Statement* source = nullptr;
   bool initialization = false;
-  size_t dimensions = 0;            ///< leading iterators of source->domain that it runs over
-  isl::union_set domain;            ///< not empty
+  size_t dimensions = 0;  ///< leading iterators of source->domain that it runs over
+  isl::union_set domain;  ///< not empty
 };
 
 struct Scop {

@@ -28,9 +28,9 @@ struct Buffer {
 Halide::Type memory_type(Halide::Type type) { return type.is_bool() ? Halide::UInt(8) : type; }
 
 Expr to_memory(const Expr& value) {
-  return value.type().is_bool() ? Halide::select(value, Halide::cast<uint8_t>(1),
-                                                 Halide::cast<uint8_t>(0))
-                                : value;
+  return value.type().is_bool()
+             ? Halide::select(value, Halide::cast<uint8_t>(1), Halide::cast<uint8_t>(0))
+             : value;
 }
 
 Expr from_memory(const Expr& loaded, Halide::Type type) {
@@ -91,7 +91,8 @@ class Generator {
       for (unsigned m = 0; m < mark.members; ++m) {
         std::string iterator = "c" + std::to_string(mark.depth + m);
         roles_[iterator] = mark.role;
-        // The points of a register tile: the unrolled members, then the vector, which is dimension 0.
+        // The points of a register tile: the unrolled members, then the vector, which is dimension
+        // 0.
         points_[iterator] = mark.role == "unroll" ? mark.members - m : 0;
       }
       Stmt body = node(marked.node());
@@ -150,7 +151,10 @@ class Generator {
     roles_.erase(isl_name);
     Stmt body = node(f.body());
     roles_ = roles;
-    if (outer.defined()) iterators_[isl_name] = outer; else iterators_.erase(isl_name);
+    if (outer.defined())
+      iterators_[isl_name] = outer;
+    else
+      iterators_.erase(isl_name);
     return ir::make_for(name, min, extent, type, body);
   }
 
@@ -193,8 +197,7 @@ class Generator {
         value = ir::combine(source.reduction, load(source.tensor, tensor.type, index), value);
     }
     Stmt result = Halide::Internal::Store::make(source.tensor, to_memory(value), index,
-                                                buffer.parameter,
-                                                Halide::Internal::const_true(),
+                                                buffer.parameter, Halide::Internal::const_true(),
                                                 Halide::Internal::ModulusRemainder());
     if (source.guard.defined() && !statement.initialization)
       result = Halide::Internal::IfThenElse::make(
@@ -203,12 +206,11 @@ class Generator {
   }
 
   Expr load(const std::string& name, Halide::Type type, const Expr& index) const {
-    return from_memory(Halide::Internal::Load::make(memory_type(type), name, index,
-                                                    Halide::Buffer<>(),
-                                                    buffers_.at(name).parameter,
-                                                    Halide::Internal::const_true(),
-                                                    Halide::Internal::ModulusRemainder()),
-                       type);
+    return from_memory(
+        Halide::Internal::Load::make(memory_type(type), name, index, Halide::Buffer<>(),
+                                     buffers_.at(name).parameter, Halide::Internal::const_true(),
+                                     Halide::Internal::ModulusRemainder()),
+        type);
   }
 
   /// sum of subscript * stride.
@@ -246,10 +248,10 @@ class Generator {
 
   const Scop& scop_;
   std::map<std::string, Buffer> buffers_;
-  std::map<std::string, Expr> iterators_;         ///< isl's loop names -> values
-  std::map<std::string, std::string> roles_;      ///< isl's loop names -> roles in force
-  std::map<std::string, size_t> points_;          ///< isl's loop names -> register tile dimensions
-  size_t tile_dimensions_ = 0;                    ///< of the register tile around; 0 outside
+  std::map<std::string, Expr> iterators_;     ///< isl's loop names -> values
+  std::map<std::string, std::string> roles_;  ///< isl's loop names -> roles in force
+  std::map<std::string, size_t> points_;      ///< isl's loop names -> register tile dimensions
+  size_t tile_dimensions_ = 0;                ///< of the register tile around; 0 outside
   int loops_ = 0;
 };
 

@@ -128,15 +128,9 @@ void CudaKernel::launch(const tc_host& host, void* const* pointers) const {
     for (const Slot& slot : launch.slots) {
       // CUDA takes the address of each value. A scalar's pointer already is that address.
       switch (slot.kind) {
-        case Slot::Pointer:
-          parameters.push_back(const_cast<void**>(&pointers[slot.index]));
-          break;
-        case Slot::Temporary:
-          parameters.push_back(temporaries.slot(slot.index));
-          break;
-        case Slot::Value:
-          parameters.push_back(pointers[slot.index]);
-          break;
+        case Slot::Pointer: parameters.push_back(const_cast<void**>(&pointers[slot.index])); break;
+        case Slot::Temporary: parameters.push_back(temporaries.slot(slot.index)); break;
+        case Slot::Value: parameters.push_back(pointers[slot.index]); break;
       }
     }
     driver.check(driver.cuLaunchKernel(launch.function, launch.grid[0], launch.grid[1],

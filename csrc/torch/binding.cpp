@@ -2,6 +2,7 @@
 #include <torch/extension.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -150,7 +151,23 @@ struct ParsedText {
   std::vector<std::string> warnings;
 };
 
+/// The C interface takes a text that ends with its first NUL: what follows would be lost in silence.
+void check_no_nul(const std::string& text) {
+  size_t at = text.find('\0');
+  if (at == std::string::npos) return;
+  size_t begin = text.rfind('\n', at) + 1;  // npos + 1 is 0
+  int line = static_cast<int>(std::count(text.begin(), text.begin() + at, '\n')) + 1;
+  int column = static_cast<int>(at - begin) + 1;
+  std::string place = std::to_string(line) + ":" + std::to_string(column);
+  raise_error(CoreError(TC_LANGUAGE_ERROR,
+                        place + ": a NUL character starts no token of the language\n  " +
+                            text.substr(begin, at - begin) + "\n  " +
+                            std::string(at - begin, ' ') + "^",
+                        line, column));
+}
+
 ParsedText parse(const std::string& text) {
+  check_no_nul(text);
   tc_module* raw = nullptr;
   check(tc_module_parse(text.c_str(), &raw));
   ModulePtr module(raw, ModuleDeleter());

@@ -113,8 +113,11 @@ class Generator:
         if not left and not reduced:
             left = [self.fresh("i")]
         for name in left:
-            self.program.extents[name] = r.choice([1, 2, 3, 5, 7, 16, 17, 33]) if len(left) < 3 \
+            self.program.extents[name] = (
+                r.choice([1, 2, 3, 5, 7, 16, 17, 33])
+                if len(left) < 3
                 else r.choice([1, 2, 3, 5, 17])
+            )
         for name in reduced:
             self.program.extents[name] = r.choice([1, 2, 3, 5, 8])
         self.pinned: set[str] = set()
@@ -160,11 +163,19 @@ class Generator:
 
     def combine(self, a: Node, b: Node) -> Node:
         operator, function = self.random.choice(
-            [("+", np.add), ("-", np.subtract), ("+", np.add), ("min", np.minimum),
-             ("max", np.maximum)]
+            [
+                ("+", np.add),
+                ("-", np.subtract),
+                ("+", np.add),
+                ("min", np.minimum),
+                ("max", np.maximum),
+            ]
         )
-        text = f"{operator}({a.text}, {b.text})" if operator in ("min", "max") \
+        text = (
+            f"{operator}({a.text}, {b.text})"
+            if operator in ("min", "max")
             else f"({a.text} {operator} {b.text})"
+        )
         node = Node(text, lambda g, t: function(a.value(g, t), b.value(g, t)))
         node.text_indices = a.text_indices | b.text_indices
         node.reads = a.reads or b.reads
@@ -177,9 +188,12 @@ class Generator:
             literal = f"({constant})" if constant < 0 else f"{constant}"
             return Node(literal, lambda g, t: np.asarray(constant))
         earlier = [
-            s for s in self.program.statements
-            if all(any(self.program.extents[i] == e for i in indices)
-                   for e in self.program.sizes[s.target])
+            s
+            for s in self.program.statements
+            if all(
+                any(self.program.extents[i] == e for i in indices)
+                for e in self.program.sizes[s.target]
+            )
         ]
         if earlier and r.random() < 0.5:
             return self.read_earlier(r.choice(earlier), indices)

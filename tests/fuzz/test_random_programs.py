@@ -16,9 +16,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from random_programs import Program, make_program  # noqa: E402
+from random_programs import Program, make_program
 
-import tensor_comprehensions as tc  # noqa: E402
+import tensor_comprehensions as tc
 
 COUNT = int(os.environ.get("TC_FUZZ_COUNT", "300"))
 FIRST = int(os.environ.get("TC_FUZZ_SEED", "0"))

@@ -31,13 +31,7 @@ typedef struct {
   int32_t device_type; /* DLDeviceType */
   int32_t device_id;
 } DLDevice;
-typedef enum {
-  kDLInt = 0,
-  kDLUInt = 1,
-  kDLFloat = 2,
-  kDLBfloat = 4,
-  kDLBool = 6
-} DLDataTypeCode;
+typedef enum { kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLBfloat = 4, kDLBool = 6 } DLDataTypeCode;
 typedef struct {
   uint8_t code;
   uint8_t bits;
@@ -82,9 +76,9 @@ typedef struct {
   const char* name;
   DLDataType dtype;
   int32_t ndim;
-  int32_t is_scalar;    /* `float alpha` in the signature: pass a 0-d CPU tensor */
-  int32_t specialized;  /* a scalar whose value is part of the kernel's identity */
-  int32_t accumulates;  /* an output whose initial contents are read */
+  int32_t is_scalar;   /* `float alpha` in the signature: pass a 0-d CPU tensor */
+  int32_t specialized; /* a scalar whose value is part of the kernel's identity */
+  int32_t accumulates; /* an output whose initial contents are read */
 } tc_argument;
 
 TC_API tc_status tc_module_parse(const char* text, tc_module** module);

@@ -66,18 +66,12 @@ inline void check(tc_status status) {
   std::string message = text ? text : "";
   int line = tc_error_line(), column = tc_error_column();
   switch (status) {
-    case TC_LANGUAGE_ERROR:
-      throw LanguageError(status, message, line, column);
-    case TC_SHAPE_ERROR:
-      throw ShapeError(status, message, line, column);
-    case TC_COMPILATION_ERROR:
-      throw CompilationError(status, message, line, column);
-    case TC_CACHE_ERROR:
-      throw CacheError(status, message, line, column);
-    case TC_USAGE_ERROR:
-      throw UsageError(status, message, line, column);
-    default:
-      throw InternalError(status, message, line, column);
+    case TC_LANGUAGE_ERROR: throw LanguageError(status, message, line, column);
+    case TC_SHAPE_ERROR: throw ShapeError(status, message, line, column);
+    case TC_COMPILATION_ERROR: throw CompilationError(status, message, line, column);
+    case TC_CACHE_ERROR: throw CacheError(status, message, line, column);
+    case TC_USAGE_ERROR: throw UsageError(status, message, line, column);
+    default: throw InternalError(status, message, line, column);
   }
 }
 
