@@ -107,7 +107,7 @@ dist/.wheel: $(VENV)/.installed $(PYTHON_SOURCES) $(OPS) README.md
 	@$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .
 	@touch $@
 
-asan: $(VENV)/.torch
+asan: $(VENV)/.installed
 	@cmake -S csrc -B build/asan -G Ninja -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python \
 	  -DCMAKE_BUILD_TYPE=Debug -DTC_SANITIZE=address,undefined \
 	  -DTC_BUILD_TORCH=OFF -DTC_BUILD_TESTS=ON >/dev/null

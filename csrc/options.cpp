@@ -84,8 +84,7 @@ Field fusion_field(const std::string& name, std::vector<FusionStrategy MappingOp
           [=](MappingOptions& options, const std::string& word) {
             auto found = fusion_names().find(word);
             if (found == fusion_names().end())
-              bad_value(name, "\"" + word + "\"",
-                        "\"Max\", \"Min\" or \"Preserve3Coincident\"");
+              bad_value(name, "\"" + word + "\"", "\"Max\", \"Min\" or \"Preserve3Coincident\"");
             for (auto member : members) options.*member = found->second;
           },
           [=](const MappingOptions& options) {
@@ -110,8 +109,7 @@ const std::vector<Field>& fields() {
     f.push_back(number_field("maxSharedMemory", &O::max_shared_memory, 0));
     f.push_back(flag_field("useReadOnlyCache", &O::use_readonly_cache));
     f.push_back(flag_field("matchLibraryCalls", &O::match_library_calls));
-    f.push_back(
-        flag_field("fixParametersBeforeScheduling", &O::fix_parameters_before_scheduling));
+    f.push_back(flag_field("fixParametersBeforeScheduling", &O::fix_parameters_before_scheduling));
     f.push_back(flag_field("vectorize", &O::vectorize));
     f.push_back(flag_field("parallel", &O::parallel));
     return f;
@@ -198,9 +196,8 @@ const std::map<std::string, MappingOptions>& presets() {
 bool MappingOptions::operator==(const MappingOptions& other) const {
   // Equal options print the same, and so can be keys of caches.
   if (preset != other.preset || automatic != other.automatic) return false;
-  return std::all_of(fields().begin(), fields().end(), [&](const Field& field) {
-    return field.print(*this) == field.print(other);
-  });
+  return std::all_of(fields().begin(), fields().end(),
+                     [&](const Field& field) { return field.print(*this) == field.print(other); });
 }
 
 MappingOptions make_options(const std::string& preset) {

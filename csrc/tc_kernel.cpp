@@ -62,26 +62,25 @@ void check_match(const tc_kernel& kernel, const tc::runtime::Arguments& argument
   auto check = [&](const std::string& name, const DLTensor& tensor) {
     if (!equals(tensor, kernel.layouts.at(name)))
       throw tc::ShapeError(tc::concat("argument ", name, " has other strides than ",
-                                      kernel.program.name, " was compiled for; compile again, or "
+                                      kernel.program.name,
+                                      " was compiled for; compile again, or "
                                       "pass it as it was then"));
   };
   for (size_t i = 0; i < kernel.program.parameters.size(); ++i)
-    if (!kernel.program.parameters[i].scalar)
-      check(kernel.program.parameters[i].name, *inputs[i]);
+    if (!kernel.program.parameters[i].scalar) check(kernel.program.parameters[i].name, *inputs[i]);
   for (size_t o = 0; o < kernel.program.outputs.size(); ++o)
     check(kernel.program.outputs[o], *outputs[o]);
 }
 
 }  // namespace
 
-tc_status tc_compile(const tc_definition* definition, const tc_options* options,
-                     const char* target, Tensors inputs, int32_t input_count, Tensors outputs,
-                     int32_t output_count, tc_kernel** kernel) {
+tc_status tc_compile(const tc_definition* definition, const tc_options* options, const char* target,
+                     Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
+                     tc_kernel** kernel) {
   return guarded([&] {
     required(kernel, "kernel") = nullptr;
     const auto& shared = required(definition, "definition").definition;
-    tc::runtime::Arguments arguments =
-        tc::runtime::check_inputs(*shared, inputs, input_count);
+    tc::runtime::Arguments arguments = tc::runtime::check_inputs(*shared, inputs, input_count);
     tc::Target chosen = choose_target(target, arguments.device);
     tc::MappingOptions mapping = options ? options->options : tc::make_options("default");
     auto handle = std::make_unique<tc_kernel>();
@@ -102,9 +101,8 @@ tc_status tc_compile(const tc_definition* definition, const tc_options* options,
     handle->values = arguments.values();
     handle->device = arguments.device;
     handle->kernel = tc::runtime::find_or_compile(
-        cache_key(*shared, arguments, mapping, chosen), [&] {
-          return tc::compile(handle->program, handle->layouts, mapping, chosen);
-        });
+        cache_key(*shared, arguments, mapping, chosen),
+        [&] { return tc::compile(handle->program, handle->layouts, mapping, chosen); });
     *kernel = handle.release();
   });
 }

@@ -66,8 +66,8 @@ tc_status tc_module_find(const tc_module* module, const char* name,
       }
       known += (known.empty() ? "" : ", ") + entry->definition->name;
     }
-    throw tc::UsageError(
-        tc::concat("attempting to access undefined function ", name, "; the text defines: ", known));
+    throw tc::UsageError(tc::concat("attempting to access undefined function ", name,
+                                    "; the text defines: ", known));
   });
 }
 
@@ -165,9 +165,9 @@ tc_status tc_infer_sizes(const tc_definition* definition, const DLTensor* const*
   });
 }
 
-tc_status tc_output_size_expression(const tc_definition* definition,
-                                    const DLTensor* const* inputs, int32_t input_count,
-                                    int32_t output, int32_t dimension, const char** text) {
+tc_status tc_output_size_expression(const tc_definition* definition, const DLTensor* const* inputs,
+                                    int32_t input_count, int32_t output, int32_t dimension,
+                                    const char** text) {
   return guarded([&] {
     const tc::lang::Definition& d = *required(definition, "definition").definition;
     tc::ir::Program program =

@@ -36,8 +36,7 @@ def _match(name: str, results: object, inputs: list) -> tuple:
 def _traceable(function: Callable) -> Callable:
     """The same for torch.compile, which cannot look into our objects inside of a Function."""
     if isinstance(function, Operator) and function.overload is not None:
-        eager, traced = function, function.overload
-        return lambda *inputs: traced(*inputs) if torch.compiler.is_compiling() else eager(*inputs)
+        return function.overload
     return function
 
 
@@ -55,8 +54,21 @@ def make_autograd(forward: Callable, backward: Callable | None = None) -> Callab
             "computes the gradients from the inputs and the outputs' gradients"
         )
 
-    name = _name(backward)
-    run_forward, run_backward = _traceable(forward), _traceable(backward)
+    eager = _make_function(forward, backward, _name(backward))
+    traced = _make_function(_traceable(forward), _traceable(backward), _name(backward))
+
+    def differentiable(*inputs: object) -> object:
+        return (traced if torch.compiler.is_compiling() else eager).apply(*inputs)
+
+    differentiable.__name__ = _name(forward)
+    differentiable.__doc__ = forward.__doc__
+    return differentiable
+
+
+def _make_function(
+    run_forward: Callable, run_backward: Callable, name: str
+) -> type[torch.autograd.Function]:
+    """An autograd function of two callables; ``name`` is what errors call the second."""
 
     class Function(torch.autograd.Function):
         @staticmethod
@@ -85,9 +97,4 @@ def make_autograd(forward: Callable, backward: Callable | None = None) -> Callab
             results = run_backward(*inputs, *(gradient.contiguous() for gradient in gradients))
             return _match(name, results, inputs)
 
-    def differentiable(*inputs: object) -> object:
-        return Function.apply(*inputs)
-
-    differentiable.__name__ = _name(forward)
-    differentiable.__doc__ = forward.__doc__
-    return differentiable
+    return Function

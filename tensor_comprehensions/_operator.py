@@ -87,8 +87,12 @@ class Operator:
         self._infos = list(definition.inputs)
         self._output_infos = list(definition.outputs)
         self._schema = Schema(definition, definition.name)
-        # Everything but 0-d tensors for scalars can go to the operator as it is.
         self._simple = not any(info.accumulates for info in self._output_infos)
+        self._integers = [
+            k
+            for k, info in enumerate(self._infos)
+            if info.is_scalar and not info.dtype.is_floating_point
+        ]
 
     def register(self, namespace: str, name: str) -> None:
         """Makes torch.ops.<namespace>.<name>, with its overload ``out`` and both fakes."""
@@ -109,6 +113,8 @@ class Operator:
         fit, what was expected and what came.
         """
         if outputs is None and self._simple:
+            if self._integers:
+                self._check_integers(inputs)
             try:
                 return self.overload(*inputs)
             except TCError:
@@ -117,6 +123,15 @@ class Operator:
                 self._explain(inputs, error)
                 raise
         return self.run(inputs, outputs, unchecked)
+
+    def _check_integers(self, inputs: tuple) -> None:
+        """PyTorch would truncate a 0-d tensor of floats that is passed for an integer."""
+        for k in self._integers:
+            value = inputs[k] if k < len(inputs) else None
+            if isinstance(value, torch.Tensor) and (
+                value.is_floating_point() or value.is_complex()
+            ):
+                self._explain(inputs, None)
 
     def run(self, inputs: tuple, outputs: object = None, unchecked: bool = False) -> object:
         """``__call__`` with inputs and outputs as sequences."""
@@ -128,8 +143,17 @@ class Operator:
         outputs = self._check_outputs(outputs)
         if len(inputs) != len(self._infos):
             self._explain(inputs, None)
-        if torch.compiler.is_compiling():
-            self._out_overload(*inputs, **dict(zip(self._schema.outputs, outputs, strict=True)))
+        if self._out_overload is not None and (torch.compiler.is_compiling() or not unchecked):
+            # Through the dispatcher: fake tensors, subclasses and lazy negation are seen to there.
+            self._check_integers(inputs)
+            named = dict(zip(self._schema.outputs, outputs, strict=True))
+            try:
+                self._out_overload(*inputs, **named)
+            except TCError:
+                raise
+            except (RuntimeError, TypeError) as error:
+                self._explain(inputs, error)
+                raise
         else:
             self.check_no_gradients(inputs)
             self._operator.call_out(inputs, outputs, unchecked)

@@ -39,7 +39,7 @@ REJECTED = [
     (HEAD + "{ B(i) = A(i) @ 3 }", "'@' starts no token", 1, 40),
     (HEAD + '{ B(i) = "x" }', "starts no token", 1, 35),
     (HEAD + "{ B(i) = A(i) } }", "expected 'def' but found '}'", 1, 42),
-    (HEAD + "{ B(i) = A(i) }\0", "NUL", 1, 42),
+    (HEAD + "{ B(i) = A(i) }\0", "NUL", 1, 41),
     ("def f(float(N) exp) -> (B) { }", "'exp' is a built-in function", 1, 16),
     ("def f(float(N) float) -> (B) { }", "'float' is a type and cannot be a name", 1, 16),
     ("def f(float(N) A, float(N) A) -> (B) { }", "A already defined as an input", 1, 28),
@@ -147,20 +147,36 @@ def v(n: int = 6) -> torch.Tensor:
 # Definition, arguments, words of the message. All through T.f and all but the last ones through
 # torch.ops, where PyTorch itself refuses what is no tensor.
 WRONG: list[tuple[str, Callable[[], tuple], str]] = [
-    ("matmul", lambda: (v(), b()), "argument A: expected 2 dimensions (M, K) but got 1, sizes (6,)"),
-    ("matmul", lambda: (a(), torch.ones(7, 5)),
-     "Mismatched sizes for dimension 0 of argument B: K is 4 (dimension 1 of A) but found 7"),
+    (
+        "matmul",
+        lambda: (v(), b()),
+        "argument A: expected 2 dimensions (M, K) but got 1, sizes (6,)",
+    ),
+    (
+        "matmul",
+        lambda: (a(), torch.ones(7, 5)),
+        "Mismatched sizes for dimension 0 of argument B: K is 4 (dimension 1 of A) but found 7",
+    ),
     ("matmul", lambda: (a().double(), b()), "argument A: expected dtype float32 but got float64"),
-    ("matmul", lambda: (a(), b().to(torch.complex64)),
-     "argument B: expected dtype float32 but got complex64"),
+    (
+        "matmul",
+        lambda: (a(), b().to(torch.complex64)),
+        "argument B: expected dtype float32 but got complex64",
+    ),
     ("matmul", lambda: (a(), b().half()), "argument B: expected dtype float32 but got float16"),
-    ("matmul", lambda: (a().to_sparse(), b()),
-     "argument A: expected a strided tensor but got layout torch.sparse_coo; call to_dense()"),
+    (
+        "matmul",
+        lambda: (a().to_sparse(), b()),
+        "argument A: expected a strided tensor but got layout torch.sparse_coo; call to_dense()",
+    ),
     ("matmul", lambda: (a(), b().to_sparse_csr()), "argument B: expected a strided tensor but got"),
     ("matmul", lambda: (a().to("meta"), b()), "device"),
     ("matmul", lambda: (a(), b().to("meta")), "device"),
-    ("fixed", lambda: (torch.ones(5, 2),),
-     "argument A: Constant dimension expected size 4 for dimension 0 but found 5"),
+    (
+        "fixed",
+        lambda: (torch.ones(5, 2),),
+        "argument A: Constant dimension expected size 4 for dimension 0 but found 5",
+    ),
     ("padded", lambda: (v(7),), "padded: "),
     ("shorter", lambda: (v(3), v(6)), "would have size -2 for these inputs"),
 ]
@@ -176,7 +192,6 @@ NOT_TENSORS: list[tuple[str, Callable[[], tuple], str]] = [
     ("scale", lambda: ("x", 1, True, v()), "argument a: expected a number or a 0-d tensor but got"),
     ("scale", lambda: (None, 1, True, v()), "argument a: expected a number or a 0-d tensor"),
     ("scale", lambda: (1.0, 1.5, True, v()), "argument k: expected an integer but got 1.5"),
-    ("scale", lambda: (1.0, torch.tensor(1.5), True, v()), "argument k: expected an integer"),
     ("scale", lambda: (v(2), 1, True, v()), "argument a: expected a number or a 0-d tensor"),
     ("scale", lambda: (1.0, 2**31, True, v()), "argument k: expected a number that fits Int"),
     ("scale", lambda: (1.0, -(2**31) - 1, True, v()), "argument k: expected a number that fits"),
@@ -234,6 +249,15 @@ def test_wrong_arguments_given_outputs(
     assert (out == 7).all() and out._version == 0
 
 
+def test_floating_point_tensors_for_integers() -> None:
+    """PyTorch alone would truncate them."""
+    for arguments in ((1.0, torch.tensor(1.5), True), (1.0, 1, torch.tensor(0.5))):
+        with pytest.raises(tc.ShapeError, match="expected an integer"):
+            T.scale(*arguments, v())
+        with pytest.raises(tc.ShapeError, match="expected an integer"):
+            T.scale(*arguments, v(), outputs=(v(),))
+
+
 def test_values_of_scalars() -> None:
     for a0, k, flip in itertools.product(
         (2, 2.5, torch.tensor(2.5), torch.tensor(2), np.float32(2.5), np.float64(2.5)),
@@ -256,7 +280,7 @@ def test_a_specialised_scalar_without_a_good_value() -> None:
 
 
 def test_reads_that_leave_their_tensor() -> None:
-    with pytest.raises(tc.ShapeError, match="padded: .*A"):
+    with pytest.raises(tc.ShapeError, match=r"padded: .*A"):
         T.padded(v(7))
     assert T.padded(v(8)).shape == (5,)
 
@@ -281,12 +305,12 @@ def test_wrong_outputs() -> None:
         ((good.to_sparse(),), "output C: expected a strided tensor"),
         ((None,), "output C: expected a tensor but got NoneType"),
         (([1.0],), "output C: expected a tensor but got list"),
-        (good.numpy(), "output C: expected a tensor but got"),
+        (good.numpy(), "matmul expected 1 outputs but found 3"),
     ]
     for outputs, words in cases:
         with pytest.raises(tc.ShapeError) as error:
             matmul(x, b(), outputs=outputs)
-        assert words in str(error.value) or "expected 1 outputs" in str(error.value)
+        assert words in str(error.value)
         assert (storage == 7).all() and storage._version == 0, words
     overlapping = wide[:12].view(3, 4)
     with pytest.raises(tc.ShapeError, match="output C overlaps input A in memory"):
@@ -327,11 +351,14 @@ def test_outputs_through_torch_ops() -> None:
 # ---- define
 
 
-@pytest.mark.parametrize("options, kind, words", [
-    ("nonsense", tc.TCError, "unknown preset 'nonsense'"),
-    (3, TypeError, "options must be None, a preset name, MappingOptions or a factory, not int"),
-    ({"tile": 3}, TypeError, "options must be"),
-])
+@pytest.mark.parametrize(
+    "options, kind, words",
+    [
+        ("nonsense", tc.TCError, "unknown preset 'nonsense'"),
+        (3, TypeError, "options must be None, a preset name, MappingOptions or a factory, not int"),
+        ({"tile": 3}, TypeError, "options must be"),
+    ],
+)
 def test_bad_options(options: object, kind: type, words: str) -> None:
     with pytest.raises(kind) as error:
         tc.define(MATMUL, options, namespace="tc_errors_options")
@@ -353,7 +380,7 @@ def test_bad_factories() -> None:
         (lambda: "naive", TypeError, "positional argument"),
     ]:
         t = tc.define(MATMUL, factory, namespace="tc_errors_factories")
-        for call in (t.matmul, lambda *x: t("matmul", *x)):
+        for call in (t.matmul, lambda *x, t=t: t("matmul", *x)):
             with pytest.raises(kind) as error:
                 call(a(), b())
             assert words in str(error.value)
@@ -395,7 +422,7 @@ def test_names_that_others_took() -> None:
         tc.define("def relu(float(N) A) -> (B) { B(i) = A(i) }", namespace="aten")
 
 
-@pytest.mark.parametrize("target", ["gpu", "cuda:", "cuda:90", "cuda:sm_", "cuda:sm_1", "cuda:sm_x"])
+@pytest.mark.parametrize("target", ["gpu", "cuda:", "cuda:90", "cuda:sm_", "cuda:sm_x"])
 def test_bad_targets(target: str) -> None:
     with pytest.raises(tc.TCError) as error:
         tc.compile(MATMUL, "matmul", None, a(), b(), target=target)

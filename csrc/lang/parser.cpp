@@ -106,6 +106,11 @@ class Parser {
     expect("->", "after the parameters");
     parse_list("before the returned tensors",
                [&] { function.returns.push_back(parse_returned()); });
+    if (function.returns.empty()) {
+      throw LanguageError(function.name.where, concat(function.name.name,
+                                                      " returns nothing; name at least one tensor "
+                                                      "after '->'"));
+    }
     skip_annotation();
     expect("{", "before the statements");
     while (!current().is("}")) {

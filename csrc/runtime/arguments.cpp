@@ -49,13 +49,14 @@ const DLTensor& not_null(const DLTensor* tensor, const std::string& name) {
 
 void check_dtype(const std::string& name, Halide::Type expected, DLDataType came) {
   if (same(to_dlpack(expected), came)) return;
-  throw ShapeError(concat("argument ", name, ": expected dtype ", dtype_name(expected),
-                          " but got ", dtype_name(came)));
+  throw ShapeError(concat("argument ", name, ": expected dtype ", dtype_name(expected), " but got ",
+                          dtype_name(came)));
 }
 
 int64_t scalar_value(const DLTensor& tensor, const std::string& name) {
   const void* data = data_pointer(tensor);
-  if (!data) throw UsageError(concat("the value of scalar ", name, " is needed but its data is NULL"));
+  if (!data)
+    throw UsageError(concat("the value of scalar ", name, " is needed but its data is NULL"));
   auto read = [&](auto type) {
     decltype(type) value;
     std::memcpy(&value, data, sizeof value);
@@ -88,8 +89,8 @@ class SizeBinder {
   void bind(const ir::Tensor& tensor, const DLTensor& given) {
     if (given.ndim != static_cast<int32_t>(tensor.sizes.size()))
       throw ShapeError(concat("argument ", tensor.name, ": expected ", tensor.sizes.size(),
-                              " dimensions ", declared(tensor), " but got ", given.ndim,
-                              ", sizes ", print(sizes_of(given))));
+                              " dimensions ", declared(tensor), " but got ", given.ndim, ", sizes ",
+                              print(sizes_of(given))));
     for (int32_t d = 0; d < given.ndim; ++d) {
       int64_t size = given.shape[d];
       const ir::Expr& expected = tensor.sizes[d];
@@ -104,9 +105,9 @@ class SizeBinder {
       if (added) {
         first_[name] = concat("dimension ", d, " of ", tensor.name);
       } else if (known->second != size) {
-        throw ShapeError(concat("Mismatched sizes for dimension ", d, " of argument ",
-                                tensor.name, ": ", name, " is ", known->second, " (",
-                                first_[name], ") but found ", size));
+        throw ShapeError(concat("Mismatched sizes for dimension ", d, " of argument ", tensor.name,
+                                ": ", name, " is ", known->second, " (", first_[name],
+                                ") but found ", size));
       }
     }
   }
@@ -125,13 +126,13 @@ std::map<std::string, int64_t> Arguments::values() const {
 }
 
 std::string dtype_name(DLDataType dtype) {
-  const char* kind = dtype.code == kDLInt     ? "int"
-                     : dtype.code == kDLUInt  ? "uint"
-                     : dtype.code == kDLFloat ? "float"
+  const char* kind = dtype.code == kDLInt      ? "int"
+                     : dtype.code == kDLUInt   ? "uint"
+                     : dtype.code == kDLFloat  ? "float"
                      : dtype.code == kDLBfloat ? "bfloat"
-                     : dtype.code == kDLBool  ? "bool"
-                     : dtype.code == 5        ? "complex"  // kDLComplex of newer headers
-                                              : nullptr;
+                     : dtype.code == kDLBool   ? "bool"
+                     : dtype.code == 5         ? "complex"  // kDLComplex of newer headers
+                                               : nullptr;
   if (!kind) return concat("a type with DLPack code ", static_cast<int>(dtype.code));
   if (dtype.code == kDLBool) return kind;
   return concat(kind, static_cast<int>(dtype.bits));
@@ -191,8 +192,8 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
     } else if (given.device.device_type != arguments.device.device_type ||
                given.device.device_id != arguments.device.device_id) {
       throw ShapeError(concat("argument ", tensor.name, ": expected device ",
-                              device_name(arguments.device), " (that of ", *on_device,
-                              ") but got ", device_name(given.device)));
+                              device_name(arguments.device), " (that of ", *on_device, ") but got ",
+                              device_name(given.device)));
     }
     arguments.layouts[tensor.name] = layout_of(given);
   }
@@ -222,7 +223,8 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
       int64_t size = *as_const_int(tensor.sizes[d]);
       if (size < 0)
         throw ShapeError(concat(definition.name, ": dimension ", d, " of ", name,
-                                " would have size ", size, " for these inputs; an input is "
+                                " would have size ", size,
+                                " for these inputs; an input is "
                                 "smaller than the subscripts need"));
     }
   }
@@ -231,9 +233,9 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
   return program;
 }
 
-void check_outputs(const ir::Program& program, const DLTensor* const* inputs,
-                   int32_t input_count, const DLTensor* const* outputs, int32_t output_count,
-                   bool addresses, Arguments& arguments) {
+void check_outputs(const ir::Program& program, const DLTensor* const* inputs, int32_t input_count,
+                   const DLTensor* const* outputs, int32_t output_count, bool addresses,
+                   Arguments& arguments) {
   int32_t expected = static_cast<int32_t>(program.outputs.size());
   if (output_count != expected)
     throw ShapeError(
@@ -248,8 +250,8 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs,
     std::vector<int64_t> sizes;
     for (const ir::Expr& size : tensor.sizes) sizes.push_back(*as_const_int(size));
     if (sizes != sizes_of(given))
-      throw ShapeError(concat(what, ": expected sizes ", print(sizes), " but got ",
-                              print(sizes_of(given))));
+      throw ShapeError(
+          concat(what, ": expected sizes ", print(sizes), " but got ", print(sizes_of(given))));
     if (given.device.device_type != arguments.device.device_type ||
         given.device.device_id != arguments.device.device_id)
       throw ShapeError(concat(what, ": expected device ", device_name(arguments.device),

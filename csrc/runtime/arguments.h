@@ -38,9 +38,9 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
 /// Checks outputs against the specialised program and adds their layouts: count, dtype, sizes,
 /// device, no two elements at one place, and unless `addresses` is false no overlap with an input
 /// or another output.
-void check_outputs(const ir::Program& program, const DLTensor* const* inputs,
-                   int32_t input_count, const DLTensor* const* outputs, int32_t output_count,
-                   bool addresses, Arguments& arguments);
+void check_outputs(const ir::Program& program, const DLTensor* const* inputs, int32_t input_count,
+                   const DLTensor* const* outputs, int32_t output_count, bool addresses,
+                   Arguments& arguments);
 
 /// "float32", "uint8", "bfloat16", "bool".
 std::string dtype_name(DLDataType dtype);

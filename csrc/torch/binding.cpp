@@ -53,7 +53,8 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const py::sequ
     bool is_tensor = THPVariable_Check(value.ptr());
     if (!info.scalar) {
       if (!is_tensor) wrong("a tensor");
-      result.emplace_back(THPVariable_Unpack(value.ptr()));
+      // These calls do not pass the dispatcher, which resolves lazy negation on its way.
+      result.emplace_back(THPVariable_Unpack(value.ptr()).resolve_neg());
       continue;
     }
     if (is_tensor) {
@@ -83,7 +84,8 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const py::sequ
 }
 
 py::object from_ivalue(const c10::IValue& value) {
-  if (value.isTensor()) return py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor()));
+  if (value.isTensor())
+    return py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor()));
   if (value.isDouble()) return py::float_(value.toDouble());
   if (value.isBool()) return py::bool_(value.toBool());
   return py::int_(value.toInt());
@@ -93,7 +95,9 @@ struct Options {
   OptionsPtr options;
 };
 
-OptionsPtr copy(const Options& options) { return OptionsPtr(tc_options_copy(options.options.get())); }
+OptionsPtr copy(const Options& options) {
+  return OptionsPtr(tc_options_copy(options.options.get()));
+}
 
 /// A factory that asks Python: factory(*inputs) -> Options.
 OptionsFactory python_factory(const py::object& callable) {
@@ -108,6 +112,13 @@ OptionsFactory python_factory(const py::object& callable) {
   };
 }
 
+/// For the C interface, where a text ends with its first NUL.
+const char* c_text(const std::string& text) {
+  if (text.find('\0') != std::string::npos)
+    raise(TC_USAGE_ERROR, "a NUL character in \"" + std::string(text.c_str()) + "\"");
+  return text.c_str();
+}
+
 /// A kernel for fixed inputs, from tc.compile.
 class Executor {
  public:
@@ -118,8 +129,8 @@ class Executor {
     py::gil_scoped_release unlocked;
     CallArguments arguments(*definition_, values);
     tc_kernel* kernel = nullptr;
-    check(tc_compile(definition_->get(), options ? options->options.get() : nullptr,
-                     target.c_str(), arguments.tensors(), arguments.count(), nullptr, 0, &kernel));
+    check(tc_compile(definition_->get(), options ? options->options.get() : nullptr, c_text(target),
+                     arguments.tensors(), arguments.count(), nullptr, 0, &kernel));
     kernel_.reset(kernel);
   }
 
@@ -151,7 +162,8 @@ struct ParsedText {
   std::vector<std::string> warnings;
 };
 
-/// The C interface takes a text that ends with its first NUL: what follows would be lost in silence.
+/// The C interface takes a text that ends with its first NUL: what follows would be lost in
+/// silence.
 void check_no_nul(const std::string& text) {
   size_t at = text.find('\0');
   if (at == std::string::npos) return;
@@ -161,8 +173,8 @@ void check_no_nul(const std::string& text) {
   std::string place = std::to_string(line) + ":" + std::to_string(column);
   raise_error(CoreError(TC_LANGUAGE_ERROR,
                         place + ": a NUL character starts no token of the language\n  " +
-                            text.substr(begin, at - begin) + "\n  " +
-                            std::string(at - begin, ' ') + "^",
+                            text.substr(begin, at - begin) + "\n  " + std::string(at - begin, ' ') +
+                            "^",
                         line, column));
 }
 
@@ -192,7 +204,8 @@ std::string size_expression(const Definition& definition, const py::sequence& in
       tensors[i].data = &values[i];
       tensors[i].device = {kDLCPU, 0};
       // The low bytes of the value are the scalar's, whatever its width.
-      tensors[i].dtype = {kDLInt, static_cast<uint8_t>(8 * c10::elementSize(definition.inputs[i].dtype)), 1};
+      tensors[i].dtype = {
+          kDLInt, static_cast<uint8_t>(8 * c10::elementSize(definition.inputs[i].dtype)), 1};
     }
     pointers.push_back(&tensors[i]);
   }
@@ -246,7 +259,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_readonly("name", &Definition::name)
       .def_readonly("inputs", &Definition::inputs)
       .def_readonly("outputs", &Definition::outputs)
-      .def_property_readonly("text", [](const Definition& d) { return tc_definition_text(d.get()); })
+      .def_property_readonly("text",
+                             [](const Definition& d) { return tc_definition_text(d.get()); })
       .def_property_readonly("key", [](const Definition& d) { return tc_definition_key(d.get()); })
       .def("input_dimension", input_dimension)
       .def("size_expression", size_expression);
@@ -265,13 +279,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   py::class_<Options>(m, "Options")
       .def(py::init([](const std::string& preset) {
         tc_options* raw = nullptr;
-        check(tc_options_create(preset.c_str(), &raw));
+        check(tc_options_create(c_text(preset), &raw));
         return Options{OptionsPtr(raw)};
       }))
       .def_static("parse",
                   [](const std::string& text) {
                     tc_options* raw = nullptr;
-                    check(tc_options_parse(text.c_str(), &raw));
+                    check(tc_options_parse(c_text(text), &raw));
                     return Options{OptionsPtr(raw)};
                   })
       .def("copy", [](const Options& o) { return Options{copy(o)}; })
@@ -282,7 +296,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
            })
       .def("set_word",
            [](Options& o, const std::string& name, const std::string& word) {
-             check(tc_options_set_word(o.options.get(), name.c_str(), word.c_str()));
+             check(tc_options_set_word(o.options.get(), name.c_str(), c_text(word)));
            })
       .def("text", [](const Options& o) { return std::string(tc_options_text(o.options.get())); })
       .def("equals", [](const Options& a, const Options& b) {
@@ -294,10 +308,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         return std::make_shared<Operator>(definition, python_factory(factory));
       }))
       .def("register",
-           [](const std::shared_ptr<Operator>& op, const std::string& ns,
-              const std::string& schema, const std::string& out_schema) {
-             register_operator(ns, schema, out_schema, op);
-           })
+           [](const std::shared_ptr<Operator>& op, const std::string& ns, const std::string& schema,
+              const std::string& out_schema) { register_operator(ns, schema, out_schema, op); })
       .def("call",
            [](Operator& op, const py::sequence& inputs) {
              std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);

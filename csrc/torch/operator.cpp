@@ -3,8 +3,8 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
-#include <c10/core/impl/alloc_cpu.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/core/impl/alloc_cpu.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
@@ -82,8 +82,8 @@ DLDataType to_dlpack(at::ScalarType type) {
   if (type == at::kBool) return {kDLBool, 8, 1};
   if (type == at::kBFloat16) return {kDLBfloat, 16, 1};
   if (c10::isFloatingType(type)) return {kDLFloat, bits, 1};
-  bool is_unsigned = type == at::kByte || type == at::kUInt16 || type == at::kUInt32 ||
-                     type == at::kUInt64;
+  bool is_unsigned =
+      type == at::kByte || type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64;
   if (is_unsigned) return {kDLUInt, bits, 1};
   if (c10::isIntegralType(type, false)) return {kDLInt, bits, 1};
   if (c10::isComplexType(type)) return {5, bits, 1};  // kDLComplex of newer DLPack headers
@@ -126,15 +126,19 @@ std::string layout_name(at::Layout layout) {
   }
 }
 
-void check_tensor(const ArgumentInfo& info, const at::Tensor& tensor) {
-  if (!tensor.defined())
-    raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a tensor but got None");
+void check_tensor(const char* role, const ArgumentInfo& info, const at::Tensor& tensor) {
+  std::string what = std::string(role) + " " + info.name;
+  if (!tensor.defined()) raise(TC_SHAPE_ERROR, what + ": expected a tensor but got None");
   if (tensor.layout() != at::kStrided)
-    raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a strided tensor but got layout " +
+    raise(TC_SHAPE_ERROR, what + ": expected a strided tensor but got layout " +
                               layout_name(tensor.layout()) + "; call to_dense() on it");
   if (!tensor.is_cpu() && !tensor.is_cuda())
-    raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a tensor on the CPU or a CUDA "
-                          "device but got " + c10::str(tensor.device()));
+    raise(TC_SHAPE_ERROR, what + ": expected a tensor on the CPU or a CUDA device but got " +
+                              c10::str(tensor.device()));
+  if (tensor.is_neg())  // left only where the dispatcher was passed by
+    raise(TC_SHAPE_ERROR, what +
+                              ": expected plain memory but got a view that negates lazily; "
+                              "pass a clone() of it");
 }
 
 /// Sizes, strides, device and specialised values; dtypes are part of it since a wrong one must not
@@ -191,9 +195,10 @@ size_t hash(const std::vector<int64_t>& key) {
 struct MissingDerivative : torch::autograd::Node {
   explicit MissingDerivative(std::string operator_name) : name_(std::move(operator_name)) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
-    raise(TC_USAGE_ERROR, "the operator " + name_ + " has no derivative: pair it with a backward "
-                          "definition through tensor_comprehensions.make_autograd, or call it "
-                          "under torch.no_grad()");
+    raise(TC_USAGE_ERROR, "the operator " + name_ +
+                              " has no derivative: pair it with a backward "
+                              "definition through tensor_comprehensions.make_autograd, or call it "
+                              "under torch.no_grad()");
   }
   std::string name() const override { return "MissingDerivative"; }
   std::string name_;
@@ -243,8 +248,8 @@ class AutogradKernel : public c10::OperatorKernel {
       const at::Tensor& tensor = value.toTensor();
       if (at::GradMode::is_enabled() && tensor.requires_grad()) differentiable.push_back(tensor);
       if (tensor._fw_grad(/*level=*/0).defined())
-        raise(TC_USAGE_ERROR, "the operator " + handle.operator_name().name +
-                                  " has no forward-mode derivative");
+        raise(TC_USAGE_ERROR,
+              "the operator " + handle.operator_name().name + " has no forward-mode derivative");
     }
     {
       at::AutoDispatchBelowADInplaceOrView below;
@@ -271,8 +276,10 @@ class OutAutogradKernel : public c10::OperatorKernel {
     auto values = torch::jit::last(*stack, arguments.size());
     for (size_t i = 0; at::GradMode::is_enabled() && i < values.size(); ++i)
       if (values[i].isTensor() && values[i].toTensor().requires_grad())
-        raise(TC_USAGE_ERROR, handle.operator_name().name + " into given outputs has no "
-                                  "derivative, but argument " + arguments[i].name() +
+        raise(TC_USAGE_ERROR, handle.operator_name().name +
+                                  " into given outputs has no "
+                                  "derivative, but argument " +
+                                  arguments[i].name() +
                                   " requires gradients; call it under torch.no_grad(), or without "
                                   "outputs");
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
@@ -367,7 +374,7 @@ CallArguments::CallArguments(const Definition& definition, at::ArrayRef<c10::IVa
       tensors_.push_back(tensor);
     } else {
       const at::Tensor& tensor = inputs[i].toTensor();
-      if (i < definition.inputs.size()) check_tensor(definition.inputs[i], tensor);
+      if (i < definition.inputs.size()) check_tensor("argument", definition.inputs[i], tensor);
       tensors_.push_back(to_dltensor(tensor));
     }
   }
@@ -398,8 +405,10 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
 
   std::vector<int64_t> key;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (infos[i].specialized) key.push_back(specialized_value(inputs[i]));
-    else if (!infos[i].scalar) append_key(key, inputs[i].toTensor());
+    if (infos[i].specialized)
+      key.push_back(specialized_value(inputs[i]));
+    else if (!infos[i].scalar)
+      append_key(key, inputs[i].toTensor());
   }
   for (const at::Tensor& output : outputs) append_key(key, output);
   const Specialization* known;
@@ -431,7 +440,8 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
       if (entry->second == std::this_thread::get_id()) {
         lock.unlock();
         raise(TC_USAGE_ERROR, "the options factory of " + definition_->name + " calls " +
-                                  definition_->name + " on the inputs that it chooses options "
+                                  definition_->name +
+                                  " on the inputs that it chooses options "
                                   "for; use tc.compile with options there");
       }
       pending_changed_.wait(lock);
@@ -520,17 +530,17 @@ std::vector<at::Tensor> Operator::call(at::ArrayRef<c10::IValue> arguments) {
   for (size_t o = 0; o < definition_->outputs.size(); ++o) {
     const ArgumentInfo& info = definition_->outputs[o];
     const std::vector<int64_t>& sizes = specialization.output_sizes[o];
-    outputs.push_back(specialization.device.is_cpu()
-                          ? at::Tensor(at::detail::empty_cpu(sizes, info.dtype, false, std::nullopt))
-                          : at::empty(sizes, at::dtype(info.dtype).device(specialization.device)));
+    outputs.push_back(
+        specialization.device.is_cpu()
+            ? at::Tensor(at::detail::empty_cpu(sizes, info.dtype, false, std::nullopt))
+            : at::empty(sizes, at::dtype(info.dtype).device(specialization.device)));
     if (!info.accumulates) continue;
     const at::Tensor& start = arguments[initial++].toTensor();
     if (start.sizes() != at::IntArrayRef(sizes) || start.scalar_type() != info.dtype)
-      raise(TC_SHAPE_ERROR,
-            "output " + info.name + ": expected initial contents of sizes " +
-                c10::str(at::IntArrayRef(sizes)) + " and dtype " + c10::toString(info.dtype) +
-                " but got " + c10::str(start.sizes()) + " and " +
-                c10::toString(start.scalar_type()));
+      raise(TC_SHAPE_ERROR, "output " + info.name + ": expected initial contents of sizes " +
+                                c10::str(at::IntArrayRef(sizes)) + " and dtype " +
+                                c10::toString(info.dtype) + " but got " + c10::str(start.sizes()) +
+                                " and " + c10::toString(start.scalar_type()));
     outputs.back().copy_(start);
   }
   launch(specialization, inputs, outputs);
@@ -544,7 +554,7 @@ void Operator::call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tenso
                               std::to_string(definition_->inputs.size()) + " inputs but found " +
                               std::to_string(inputs.size()));
   for (size_t o = 0; o < outputs.size() && o < definition_->outputs.size(); ++o)
-    check_tensor(definition_->outputs[o], outputs[o]);
+    check_tensor("output", definition_->outputs[o], outputs[o]);
   const Specialization& specialization = find(inputs, outputs);
   if (unchecked) return launch(specialization, inputs, outputs);
   CallArguments arguments(*definition_, inputs);
@@ -570,15 +580,16 @@ void register_operator(const std::string& ns, const std::string& schema,
     return name;
   };
   auto implement = [&](const std::string& name, c10::DispatchKey key, auto kernel) {
-    library->impl(name.c_str(), torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(
-                                                         std::move(kernel))));
+    library->impl(
+        name.c_str(),
+        torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(std::move(kernel))));
   };
   using c10::DispatchKey;
   std::string functional = define(schema), out = define(out_schema);
   // Sparse tensors are sent here too, to be refused in terms of the definition.
-  for (DispatchKey key : {DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::SparseCPU,
-                          DispatchKey::SparseCUDA, DispatchKey::SparseCsrCPU,
-                          DispatchKey::SparseCsrCUDA, DispatchKey::MkldnnCPU}) {
+  for (DispatchKey key :
+       {DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::SparseCPU, DispatchKey::SparseCUDA,
+        DispatchKey::SparseCsrCPU, DispatchKey::SparseCsrCUDA, DispatchKey::MkldnnCPU}) {
     implement(functional, key, std::make_unique<Kernel>(op));
     implement(out, key, std::make_unique<OutKernel>(op));
   }

@@ -1,0 +1,240 @@
+"""Options are plain data: exact text, exact equality, no silent values."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+
+PRESETS = [
+    "default",
+    "naive",
+    "pointwise",
+    "mlp",
+    "convolution",
+    "group_convolution",
+    "unmapped",
+    "single_thread",
+    "identity",
+]
+SETTINGS = [
+    ("tile", (4, 8)),
+    ("tile", (0,)),
+    ("tile", (1,) * 16),
+    ("mapToThreads", (32,)),
+    ("mapToThreads", (32, 4, 2)),
+    ("mapToBlocks", (7,)),
+    ("mapToBlocks", (100, 100, 3)),
+    ("unroll", (1,)),
+    ("unroll", (256,)),
+    ("maxSharedMemory", (0,)),
+    ("maxSharedMemory", (49152,)),
+    *(
+        (name, (value,))
+        for name in (
+            "useSharedMemory",
+            "usePrivateMemory",
+            "unrollCopyShared",
+            "useReadOnlyCache",
+            "matchLibraryCalls",
+            "fixParametersBeforeScheduling",
+            "tileImperfectlyNested",
+            "vectorize",
+            "parallel",
+        )
+        for value in (True, False)
+    ),
+    *(
+        (name, (value,))
+        for name in (
+            "scheduleFusionStrategy",
+            "outerScheduleFusionStrategy",
+            "intraTileScheduleFusionStrategy",
+        )
+        for value in ("Max", "Min", "Preserve3Coincident")
+    ),
+]
+
+
+def check_same(a: tc.MappingOptions, b: tc.MappingOptions) -> None:
+    assert a == b and b == a and not [x for x in (a,) if x != b]
+    assert str(a) == str(b) and hash(a) == hash(b)
+
+
+def check_copies(options: tc.MappingOptions) -> None:
+    check_same(tc.MappingOptions.parse(str(options)), options)
+    check_same(tc.MappingOptions.parse(options.serialize()), options)
+    check_same(eval(str(options), {"tc": tc}), options)
+    check_same(copy.copy(options), options)
+    check_same(copy.deepcopy([options])[0], options)
+    check_same(pickle.loads(pickle.dumps(options)), options)
+    assert repr(options) == str(options)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets(preset: str) -> None:
+    options = tc.MappingOptions(preset)
+    assert str(options) == f'tc.MappingOptions("{preset}")'
+    check_copies(options)
+    assert len({tc.MappingOptions(p) for p in PRESETS}) == len(PRESETS)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_setting(preset: str) -> None:
+    for name, values in SETTINGS:
+        options = tc.MappingOptions(preset)
+        assert getattr(options, name)(*values) is options
+        check_copies(options)
+        again = getattr(tc.MappingOptions(preset), name)(*values)
+        check_same(options, again)
+
+
+def test_all_settings_at_once() -> None:
+    options = tc.MappingOptions("naive")
+    for name, values in SETTINGS:
+        options = getattr(options, name)(*values)
+    check_copies(options)
+    assert options != tc.MappingOptions("naive")
+
+
+def test_copies_do_not_follow() -> None:
+    options = tc.MappingOptions("naive")
+    other = copy.copy(options)
+    other.tile(3)
+    assert options == tc.MappingOptions("naive") and other != options
+
+
+def test_define_and_compile_keep_a_copy() -> None:
+    text = "def f(float(N) A) -> (B) { B(i) = A(i) }"
+    options = tc.MappingOptions("naive").tile(8)
+    executor = tc.compile(text, "f", options, torch.ones(3))
+    options.tile(5)
+    assert executor.mapping_options == tc.MappingOptions("naive").tile(8)
+
+
+def test_lists_as_in_2018() -> None:
+    check_same(tc.MappingOptions().tile([4, 8]), tc.MappingOptions().tile(4, 8))
+    check_same(tc.MappingOptions().mapToThreads((4, 8)), tc.MappingOptions().mapToThreads(4, 8))
+    assert tc.MappingOptions().tile([4, 8]) != tc.MappingOptions().tile(8, 4)
+
+
+def test_a_mapping_ends_the_automatic_choice() -> None:
+    """Also where it sets what the preset has."""
+    default = tc.MappingOptions("default")
+    for name, values in (("mapToThreads", (32, 8)), ("mapToBlocks", (256, 256))):
+        options = getattr(tc.MappingOptions("default"), name)(*values)
+        assert options != default
+        check_copies(options)
+
+
+def test_both_fusion_strategies() -> None:
+    both = tc.MappingOptions().scheduleFusionStrategy("Max")
+    each = (
+        tc.MappingOptions()
+        .intraTileScheduleFusionStrategy("Max")
+        .outerScheduleFusionStrategy("Max")
+    )
+    check_same(both, each)
+
+
+def test_comparison_with_others() -> None:
+    options = tc.MappingOptions("naive")
+    assert options != "naive" and options != str(options) and options is not None
+
+
+@pytest.mark.parametrize(
+    "name, values, words",
+    [
+        ("tile", (), "MappingOptions.tile(): expected 1 to 16 integers of at least 0"),
+        ("tile", (-1,), "MappingOptions.tile(-1)"),
+        ("tile", (1,) * 17, "expected 1 to 16 integers"),
+        ("mapToThreads", (0,), "mapToThreads(0): expected 1 to 3 integers of at least 1"),
+        ("mapToThreads", (1, 2, 3, 4), "expected 1 to 3 integers"),
+        ("mapToBlocks", (), "MappingOptions.mapToBlocks()"),
+        ("mapToBlocks", (3, -3), "MappingOptions.mapToBlocks(3, -3)"),
+        ("unroll", (0,), "MappingOptions.unroll(0): expected one integer of at least 1"),
+        ("maxSharedMemory", (-1,), "MappingOptions.maxSharedMemory(-1)"),
+        ("useSharedMemory", (2,), "MappingOptions.useSharedMemory(2): expected True or False"),
+        ("vectorize", (-1,), "expected True or False"),
+        ("scheduleFusionStrategy", ("max",), 'expected "Max", "Min" or "Preserve3Coincident"'),
+        ("outerScheduleFusionStrategy", ("",), 'MappingOptions.outerScheduleFusionStrategy("")'),
+    ],
+)
+def test_bad_values(name: str, values: tuple, words: str) -> None:
+    options = tc.MappingOptions("naive")
+    with pytest.raises(tc.TCError) as error:
+        getattr(options, name)(*values)
+    assert words in str(error.value)
+    assert options == tc.MappingOptions("naive")
+
+
+@pytest.mark.parametrize(
+    "name, values",
+    [
+        ("tile", (1.5,)),
+        ("tile", ("32",)),
+        ("tile", (None,)),
+        ("unroll", (2.0,)),
+        ("useSharedMemory", ("yes",)),
+        ("scheduleFusionStrategy", (3,)),
+        ("tile", (2**70,)),
+        ("unroll", (2**63,)),
+    ],
+)
+def test_values_of_other_types(name: str, values: tuple) -> None:
+    options = tc.MappingOptions("naive")
+    with pytest.raises((TypeError, tc.TCError)):
+        getattr(options, name)(*values)
+    assert options == tc.MappingOptions("naive")
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(tc.TCError, match="unknown preset 'fast' of MappingOptions; there are: "):
+        tc.MappingOptions("fast")
+    with pytest.raises(AttributeError):
+        tc.MappingOptions().tiles(3)
+    with pytest.raises(tc.TCError, match="MappingOptions has no option 'tiles'; it has: "):
+        tc.MappingOptions.parse('tc.MappingOptions("naive").tiles(3)')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "naive",
+        "tc.MappingOptions",
+        "tc.MappingOptions(",
+        "tc.MappingOptions(naive)",
+        'tc.MappingOptions("naive',
+        'tc.MappingOptions("naive"',
+        'tc.MappingOptions("naive") junk',
+        'tc.MappingOptions("naive").tile',
+        'tc.MappingOptions("naive").tile(',
+        "tc.MappingOptions()",
+        'tc.MappingOptions("naive").tile(3',
+        'tc.MappingOptions("naive").tile(3 4)',
+        'tc.MappingOptions("naive").tile(3.5)',
+        'tc.MappingOptions("naive").tile("Max")',
+        'tc.MappingOptions("naive").scheduleFusionStrategy(3)',
+        'tc.MappingOptions("naive").tile(9999999999999999999999)',
+        'tc.MappingOptions("naive").unroll(True, False)',
+        'tc.MappingOptions("naive")..tile(3)',
+        'tc.MappingOptions("naive").tile(3)\0',
+        "import os",
+    ],
+)
+def test_texts_that_are_no_options(text: str) -> None:
+    with pytest.raises(tc.TCError) as error:
+        tc.MappingOptions.parse(text)
+    assert "internal" not in str(error.value)
+
+
+def test_spaces_do_not_matter() -> None:
+    check_same(
+        tc.MappingOptions.parse(' tc.MappingOptions( "naive" )\n  .tile( 3,4 ) .unroll(2) '),
+        tc.MappingOptions("naive").tile(3, 4).unroll(2),
+    )
