@@ -156,8 +156,12 @@ def make_fake(definition: _torch.Definition) -> tuple[Callable, Callable]:
         return results[0] if len(results) == 1 else results
 
     def fake_out(*inputs: object, **outputs: torch.Tensor) -> None:
-        expected, _ = shapes(inputs)
+        expected, device = shapes(inputs)
         for info, sizes, output in zip(definition.outputs, expected, outputs.values(), strict=True):
+            if output.device != device:
+                raise ShapeError(
+                    f"output {info.name}: expected device {device} but got {output.device}"
+                )
             if output.dtype != info.dtype or output.dim() != info.ndim:
                 raise ShapeError(
                     f"output {info.name}: expected sizes {tuple(sizes)} and dtype "

@@ -283,11 +283,13 @@ def test_conjugates_and_negatives() -> None:
         same(out, -z.imag)
     executor = tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }", "f", None, negative)
     same(executor(negative), -z.imag)
-    T.add(zeros, zeros + 1, outputs=(negative,))
-    same(negative, torch.ones(5))
-    same(z.imag, -torch.ones(5))
-    with pytest.raises(tc.ShapeError, match="output C: expected plain memory"):
-        T.add(zeros, zeros, outputs=(negative,), unchecked=True)
+    for unchecked in (False, True):
+        with pytest.raises(tc.ShapeError, match="output C: expected plain memory"):
+            T.add(zeros, zeros, outputs=(negative,), unchecked=unchecked)
+    with pytest.raises(tc.ShapeError, match="output C: expected dtype float32 but got complex64"):
+        T.add(zeros, zeros, outputs=(z.conj(),))
+    with pytest.raises(tc.ShapeError, match="argument B: expected dtype float32"):
+        T.add(zeros, z.conj(), outputs=(out,))
 
 
 def test_fake_tensors_into_outputs() -> None:

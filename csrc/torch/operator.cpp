@@ -226,6 +226,10 @@ class OutKernel : public c10::OperatorKernel {
                   torch::jit::Stack* stack) {
     size_t inputs = operator_->definition().inputs.size();
     size_t count = handle.schema().arguments().size();
+    for (size_t i = 0; i < inputs; ++i) {
+      c10::IValue& value = torch::jit::peek(*stack, i, count);
+      if (value.isTensor() && value.toTensor().is_neg()) value = value.toTensor().resolve_neg();
+    }
     auto arguments = torch::jit::last(*stack, count);
     std::vector<at::Tensor> outputs;
     for (const c10::IValue& value : arguments.slice(inputs)) outputs.push_back(value.toTensor());
@@ -599,6 +603,10 @@ void register_operator(const std::string& ns, const std::string& schema,
   // Without a tensor to tell the device, dispatch begins at BackendSelect; the result is a CPU's.
   if (!takes_tensors)
     implement(functional, DispatchKey::BackendSelect, std::make_unique<Kernel>(op));
+  // PyTorch's own handling of lazy negation and conjugation takes it that operators which write
+  // return what they wrote, and reads beyond the stack otherwise. OutKernel sees to both.
+  for (DispatchKey key : {DispatchKey::Negative, DispatchKey::Conjugate})
+    library->impl(out.c_str(), torch::dispatch(key, torch::CppFunction::makeFallthrough()));
   implement(functional, DispatchKey::Autograd, std::make_unique<AutogradKernel>());
   implement(out, DispatchKey::Autograd, std::make_unique<OutAutogradKernel>());
   implement(out, DispatchKey::ADInplaceOrView, std::make_unique<OutVersionKernel>());
