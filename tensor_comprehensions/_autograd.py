@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch.autograd import forward_ad
 
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator
@@ -40,6 +41,15 @@ def _traceable(function: Callable) -> Callable:
     return function
 
 
+def _records(inputs: tuple) -> bool:
+    """Whether a call leaves a trace for derivatives; without, a Function only costs time."""
+    if torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
+    )
+
+
 def make_autograd(forward: Callable, backward: Callable | None = None) -> Callable:
     """A function of tensors whose derivative is another function.
 
@@ -58,7 +68,9 @@ def make_autograd(forward: Callable, backward: Callable | None = None) -> Callab
     traced = _make_function(_traceable(forward), _traceable(backward), _name(backward))
 
     def differentiable(*inputs: object) -> object:
-        return (traced if torch.compiler.is_compiling() else eager).apply(*inputs)
+        if torch.compiler.is_compiling():
+            return traced.apply(*inputs)
+        return eager.apply(*inputs) if _records(inputs) else forward(*inputs)
 
     differentiable.__name__ = _name(forward)
     differentiable.__doc__ = forward.__doc__

@@ -149,3 +149,29 @@ def test_a_module_learns() -> None:
         (matmul(x, w) - x @ wanted).square().mean().backward()
         optimizer.step()
     torch.testing.assert_close(w.detach(), wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_nothing_is_recorded_without_need() -> None:
+    a, b = r(3, 4), r(4, 5)
+    with torch.no_grad():
+        assert matmul(a, b).grad_fn is None
+    result = matmul(a.detach(), b.detach())
+    assert result.grad_fn is None
+    torch.testing.assert_close(result, a.detach() @ b.detach())
+
+
+def test_func_grad() -> None:
+    a, b = r(3, 4).detach(), r(4, 5).detach()
+    ours = torch.func.grad(lambda x: matmul(x, b).pow(2).sum())(a)
+    torch.testing.assert_close(ours, torch.func.grad(lambda x: (x @ b).pow(2).sum())(a))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_under_compile(backend: str) -> None:
+    def loss(function: object, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (function(a.sin(), b) + 1).pow(2).sum()
+
+    a, b = r(3, 4), r(4, 5)
+    compiled = torch.compile(lambda x, y: loss(matmul, x, y), fullgraph=True, backend=backend)
+    ours = torch.autograd.grad(compiled(a, b), (a, b))
+    torch.testing.assert_close(ours, torch.autograd.grad(loss(torch.matmul, a, b), (a, b)))

@@ -79,3 +79,17 @@ def test_outputs_that_touch() -> None:
     assert storage.tolist() == [1] * 8 + [0]
     with pytest.raises(tc.ShapeError, match="output C overlaps output B"):
         T.pair(torch.ones(4), outputs=(storage[:4], storage[:4]))
+
+
+def test_a_kernel_that_ran_before_is_still_checked() -> None:
+    """The same layouts find the same kernel; only the addresses say that memory is shared."""
+    apart, storage = torch.ones(3, 4), torch.ones(8, 4)
+    T.copy2(apart, outputs=(storage[:3],))
+    storage.fill_(1)
+    with pytest.raises(tc.ShapeError, match="output B overlaps input A"):
+        T.copy2(storage[2:5], outputs=(storage[:3],))
+    with pytest.raises(tc.ShapeError, match="output B overlaps input A"):
+        torch.ops.tc_overlap.copy2.out(storage[2:5], B=storage[:3])
+    assert (storage == 1).all()
+    torch.ops.tc_overlap.copy2.out(storage[3:6], B=storage[:3])
+    assert (storage[:3] == 2).all() and (storage[3:] == 1).all()
