@@ -132,6 +132,13 @@ std::vector<int> positions(const std::vector<Member>& members) {
   return result;
 }
 
+int64_t count_tiles(const std::vector<Member>& members, const std::vector<int64_t>& sizes) {
+  int64_t tiles = 1;
+  for (size_t k = 0; k < members.size(); ++k)
+    tiles *= (members[k].extent + sizes[k] - 1) / sizes[k];
+  return tiles;
+}
+
 isl::schedule_node insert_mark(const isl::schedule_node_band& band, const std::string& role,
                                const std::vector<int64_t>& note) {
   int depth = isl_schedule_node_get_schedule_depth(band.get());
@@ -139,6 +146,23 @@ isl::schedule_node insert_mark(const isl::schedule_node_band& band, const std::s
   for (int64_t value : note) text += concat(" ", value);
   return isl::manage(isl_schedule_node_insert_mark(
       band.copy(), isl_id_alloc(band.ctx().get(), text.c_str(), nullptr)));
+}
+
+isl::schedule_node mark_points(const isl::schedule_node_band& band, const std::string& others) {
+  int members = static_cast<int>(band.n_member());
+  if (members == 1) return insert_mark(band, "vector");
+  auto inner = band.split(members - 1).child(0).as<isl::schedule_node_band>();
+  auto outer = insert_mark(inner, "vector").parent().as<isl::schedule_node_band>();
+  return others.empty() ? isl::schedule_node(outer) : insert_mark(outer, others);
+}
+
+isl::schedule_node mark_leaves(isl::schedule_node node, const std::string& others) {
+  if (node.isa<isl::schedule_node_leaf>()) return node;
+  if (node.isa<isl::schedule_node_band>() && node.child(0).isa<isl::schedule_node_leaf>())
+    return mark_points(node.as<isl::schedule_node_band>(), others);
+  int children = isl_schedule_node_n_children(node.get());
+  for (int c = 0; c < children; ++c) node = mark_leaves(node.child(c), others).parent();
+  return node;
 }
 
 Mark parse_mark(const std::string& text) {

@@ -42,6 +42,8 @@ bool has_inner_loops(const Cluster& cluster);
 isl::schedule_node_band reorder(const isl::schedule_node_band& band, const std::vector<int>& order);
 /// Positions of members, for reorder.
 std::vector<int> positions(const std::vector<Member>& members);
+/// Tiles of these sizes, one a member, that cover the band.
+int64_t count_tiles(const std::vector<Member>& members, const std::vector<int64_t>& sizes);
 
 /// Marks say what the members of the band below them are: "<role>@<depth>+<members>", where depth
 /// counts the schedule dimensions above. Roles: parallel, vector, unroll, block, thread; and
@@ -55,5 +57,11 @@ struct Mark {
 isl::schedule_node insert_mark(const isl::schedule_node_band& band, const std::string& role,
                                const std::vector<int64_t>& note = {});
 Mark parse_mark(const std::string& text);
+
+/// Marks the last member of a band as the vector loop, and the others as `others` if that is
+/// something; returns the node at the band's old place.
+isl::schedule_node mark_points(const isl::schedule_node_band& band, const std::string& others);
+/// The same for the bands right above the leaves below `node`.
+isl::schedule_node mark_leaves(isl::schedule_node node, const std::string& others);
 
 }  // namespace tc::poly
