@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -27,20 +28,22 @@ namespace {
 using ir::Stmt;
 
 /// A schedule of its own for every cluster, in order of execution.
-std::vector<isl::schedule> schedule(const poly::Scop& scop, const ir::Program& program,
-                                    const std::map<std::string, Layout>& layouts,
-                                    const MappingOptions& options, const Target& target,
-                                    StageClock& clock) {
+std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& program,
+                                   const std::map<std::string, Layout>& layouts,
+                                   const MappingOptions& options, const Target& target,
+                                   StageClock& clock) {
   if (scop.statements.empty()) return {};
-  if (options.identity) return {scop.textual};
+  if (options.identity) return {{scop.textual, {}}};
   poly::Dependences dependences = poly::find_dependences(scop);
   clock.done("dependences");
-  std::vector<isl::schedule> mapped;
+  std::vector<poly::Mapped> mapped;
   // AVX-512 came with twice the registers.
-  poly::CpuMachine machine{codegen::cpu_vector_bits(), codegen::cpu_vector_bits() >= 512 ? 32 : 16};
+  poly::CpuMachine machine{codegen::cpu_vector_bits(), codegen::cpu_vector_bits() >= 512 ? 32 : 16,
+                           std::max(1, static_cast<int>(std::thread::hardware_concurrency()))};
   for (const poly::Cluster& cluster : poly::fuse(scop, dependences, options.outer_fusion))
-    mapped.push_back(target.cuda ? poly::map_gpu(cluster, program, layouts, options)
-                                 : poly::map_cpu(cluster, program, layouts, options, machine));
+    mapped.push_back(target.cuda
+                         ? poly::Mapped{poly::map_gpu(cluster, program, layouts, options), {}}
+                         : poly::map_cpu(cluster, scop, layouts, options, machine));
   clock.done("schedule");
   return mapped;
 }
@@ -170,12 +173,12 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
 
   poly::Scop scop = poly::make_scop(program);
   clock.done("scop");
-  std::vector<isl::schedule> schedules = schedule(scop, program, layouts, options, target, clock);
+  std::vector<poly::Mapped> schedules = schedule(scop, program, layouts, options, target, clock);
   std::vector<Stmt> parts;
   std::string tree;
-  for (const isl::schedule& part : schedules) {
+  for (const poly::Mapped& part : schedules) {
     parts.push_back(poly::to_stmt(scop, part, layouts));
-    tree += poly::to_string(part);
+    tree += poly::to_string(part.schedule);
   }
   clock.done("ast");
   std::shared_ptr<runtime::Kernel> kernel =

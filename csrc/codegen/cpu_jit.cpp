@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "codegen/copies.h"
 #include "codegen/cpu_math.h"
 #include "codegen/guarded_loads.h"
 #include "codegen/register_tiles.h"
@@ -174,6 +175,7 @@ class CpuKernel : public runtime::Kernel {
 Stmt lower(Stmt stmt) {
   stmt = ir::collapse_loops(stmt, ForType::Parallel);
   stmt = expand_register_tiles(stmt, cpu_vector_bits());
+  stmt = vectorize_copies(stmt, cpu_vector_bits());
   stmt = cut_vector_loops(stmt, cpu_vector_bits());
   // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
   stmt = make_floats_strict(lower_math(stmt));

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "codegen/copies.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -311,35 +312,14 @@ class ExpandTiles : public IRMutator {
       if (!a.accumulated || !a.regular || a.steps.size() != looped) continue;
       locals[name] = concat(name, ".local", tiles_);
       names.insert(locals[name]);
+      names.insert(locals[name] + ".memory");
     }
     ++tiles_;
     body = Redirect(locals, strides).mutate(body);
     for (const auto& [name, local] : locals) {
       const Addressing& a = addressing.buffers.at(name);
-      Expr position = 0, memory = a.base;
-      std::string suffix = "." + local;
-      for (const auto& [d, step] : a.steps) {
-        Expr point = ir::make_variable(point_loop(d) + suffix);
-        position = position + point * static_cast<int>(strides[d]);
-        memory = memory + Halide::cast(a.base.type(), point) * make_const(a.base.type(), step);
-      }
-      auto nest = [&](Stmt inner, const char* what) {
-        for (const auto& [d, step] : a.steps) {
-          std::string loop = point_loop(d) + suffix;
-          std::string fresh = loop + what;
-          inner = substitute(loop, ir::make_variable(fresh), inner);
-          inner = ir::make_for(fresh, 0, static_cast<int>(extents[d]),
-                               d == 0 ? ForType::Vectorized : ForType::Unrolled, inner);
-        }
-        return inner;
-      };
-      Expr load = Load::make(a.type, name, memory, Halide::Buffer<>(), a.parameter, const_true(),
-                             ModulusRemainder());
-      Stmt in = nest(ir::make_store(local, position, load), ".in");
-      Stmt out = nest(Store::make(name, ir::make_load(a.type, local, position), memory, a.parameter,
-                                  const_true(), ModulusRemainder()),
-                      ".out");
-      body = a.initialised ? Block::make(body, out) : Block::make({in, body, out});
+      body = a.steps.at(0) == 1 ? move_vectors(a, name, local, strides, extents, body)
+                                : move_elements(a, name, local, strides, extents, elements, body);
     }
     bool repeatable =
         std::none_of(addressing.buffers.begin(), addressing.buffers.end(), [&](const auto& entry) {
@@ -350,6 +330,83 @@ class ExpandTiles : public IRMutator {
       body = Allocate::make(local, addressing.buffers.at(name).type, Halide::MemoryType::Stack,
                             {static_cast<int>(elements)}, const_true(), body);
     return body;
+  }
+
+  /// Index expressions of a result's place in its local array and in memory, as loops around them
+  /// see it.
+  struct Place {
+    Expr local, memory;
+    std::string suffix;  ///< of the loops' names
+  };
+  static Place place(const Addressing& a, const std::string& local,
+                     const std::vector<int64_t>& strides) {
+    Place p{0, a.base, "." + local};
+    for (const auto& [d, step] : a.steps) {
+      Expr point = ir::make_variable(point_loop(d) + p.suffix);
+      p.local = p.local + point * static_cast<int>(strides[d]);
+      p.memory = p.memory + Halide::cast(a.base.type(), point) * make_const(a.base.type(), step);
+    }
+    return p;
+  }
+
+  /// Loops over all results of the tile, of one type over the vector and another over the rest.
+  static Stmt nest(const Addressing& a, const Place& p, const std::vector<int64_t>& extents,
+                   const char* what, ForType vector, ForType other, Stmt inner) {
+    for (const auto& [d, step] : a.steps) {
+      std::string loop = point_loop(d) + p.suffix;
+      std::string fresh = loop + what;
+      inner = substitute(loop, ir::make_variable(fresh), inner);
+      inner = ir::make_for(fresh, 0, static_cast<int>(extents[d]), d == 0 ? vector : other, inner);
+    }
+    return inner;
+  }
+
+  /// Results that lie side by side in memory go there as vectors.
+  static Stmt move_vectors(const Addressing& a, const std::string& name, const std::string& local,
+                           const std::vector<int64_t>& strides, const std::vector<int64_t>& extents,
+                           const Stmt& body) {
+    Place p = place(a, local, strides);
+    Stmt in = ir::make_store(local, p.local, load(a, name, p.memory));
+    Stmt out = store(a, name, p.memory, ir::make_load(a.type, local, p.local));
+    in = nest(a, p, extents, ".in", ForType::Vectorized, ForType::Unrolled, in);
+    out = nest(a, p, extents, ".out", ForType::Vectorized, ForType::Unrolled, out);
+    return a.initialised ? Block::make(body, out) : Block::make({in, body, out});
+  }
+
+  /// Others pass through an array in memory that keeps their order, from where they are copied one
+  /// by one or in transposed blocks: LLVM would take accumulators apart whose elements are stored
+  /// alone.
+  static Stmt move_elements(const Addressing& a, const std::string& name, const std::string& local,
+                            const std::vector<int64_t>& strides,
+                            const std::vector<int64_t>& extents, int64_t elements, Stmt body) {
+    std::string bounce = local + ".memory";
+    Place p = place(a, local, strides);
+    auto vectors = [&](const Stmt& inner, const char* what) {
+      return nest(a, p, extents, what, ForType::Vectorized, ForType::Unrolled, inner);
+    };
+    auto copy = [&](const Stmt& inner, const char* what) {
+      return make_copy(nest(a, p, extents, what, ForType::Serial, ForType::Serial, inner));
+    };
+    if (!a.initialised)
+      body = Block::make(
+          {copy(ir::make_store(bounce, p.local, load(a, name, p.memory)), ".gather"),
+           vectors(ir::make_store(local, p.local, ir::make_load(a.type, bounce, p.local)), ".in"),
+           body});
+    body = Block::make(
+        {body,
+         vectors(ir::make_store(bounce, p.local, ir::make_load(a.type, local, p.local)), ".out"),
+         copy(store(a, name, p.memory, ir::make_load(a.type, bounce, p.local)), ".scatter")});
+    return Allocate::make(bounce, a.type, Halide::MemoryType::Stack, {static_cast<int>(elements)},
+                          const_true(), body);
+  }
+
+  static Expr load(const Addressing& a, const std::string& name, const Expr& index) {
+    return Load::make(a.type, name, index, Halide::Buffer<>(), a.parameter, const_true(),
+                      ModulusRemainder());
+  }
+  static Stmt store(const Addressing& a, const std::string& name, const Expr& index,
+                    const Expr& value) {
+    return Store::make(name, value, index, a.parameter, const_true(), ModulusRemainder());
   }
 
   const int vector_bits_;

@@ -45,16 +45,17 @@ std::vector<int64_t> tile_sizes(const std::vector<Member>& members, bool vector,
 
 }  // namespace
 
-isl::schedule map_cpu(const Cluster& cluster, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts, const MappingOptions& options,
-                      const CpuMachine& machine) {
-  if (cluster.shared == 0) return cluster.schedule;
+Mapped map_cpu(const Cluster& cluster, const Scop& scop,
+               const std::map<std::string, Layout>& layouts, const MappingOptions& options,
+               const CpuMachine& machine) {
+  if (cluster.shared == 0) return {cluster.schedule, {}};
+  const ir::Program& program = *scop.program;
   std::vector<Member> members = analyze_members(cluster, program, layouts);
   bool vector = options.vectorize && move_vector_last(members);
   bool inner_loops = has_inner_loops(cluster);
   bool parallel = options.parallel && count_accesses(cluster, program) >= kGrain;
   if (options.automatic && vector && inner_loops && suits_register_tiles(cluster))
-    return map_register_tiles(cluster, members, program, layouts, parallel, machine);
+    return map_register_tiles(cluster, members, scop, layouts, parallel, machine);
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);
 
   isl::schedule_node_band band =
@@ -66,9 +67,9 @@ isl::schedule map_cpu(const Cluster& cluster, const ir::Program& program,
   }
   // Below inner loops the points come last, so that the vector stays innermost.
   if (inner_loops) node = sink(node.as<isl::schedule_node_band>());
-  if (!vector) return node.root().schedule();
+  if (!vector) return {node.root().schedule(), {}};
   node = inner_loops ? mark_leaves(node, "") : mark_points(node.as<isl::schedule_node_band>(), "");
-  return node.root().schedule();
+  return {node.root().schedule(), {}};
 }
 
 }  // namespace tc::poly

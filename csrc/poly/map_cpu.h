@@ -7,6 +7,7 @@
 #include "compile.h"
 #include "options.h"
 #include "poly/fuse.h"
+#include "poly/promote.h"
 
 namespace tc::poly {
 
@@ -14,6 +15,7 @@ namespace tc::poly {
 struct CpuMachine {
   int vector_bits = 128;
   int vector_registers = 16;
+  int cores = 1;
 };
 
 /// Tiles a cluster's shared band, orders its members so that the one that becomes a vector is
@@ -22,10 +24,9 @@ struct CpuMachine {
 /// options.tile counts, outermost member first.
 ///
 /// With automatic options, a cluster of reductions whose statements all have the shared band's
-/// dimensions and no more results gets register tiles as well: the vector member and the one along
-/// which most reads stay in place form a block of accumulators (see codegen/register_tiles).
-isl::schedule map_cpu(const Cluster& cluster, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts, const MappingOptions& options,
-                      const CpuMachine& machine);
+/// dimensions and no more results gets register tiles instead (see map_register_tiles).
+Mapped map_cpu(const Cluster& cluster, const Scop& scop,
+               const std::map<std::string, Layout>& layouts, const MappingOptions& options,
+               const CpuMachine& machine);
 
 }  // namespace tc::poly

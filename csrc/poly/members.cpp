@@ -83,23 +83,10 @@ bool move_vector_last(std::vector<Member>& members) {
   return members.back().extent > 1;
 }
 
-double vector_reuse(const Cluster& cluster, const ir::Program& program,
-                    const std::map<std::string, Layout>& layouts, const Member& member,
-                    const Member& vector) {
-  auto band = cluster.schedule.root().child(0).as<isl::schedule_node_band>();
-  double reuse = 0;
-  for (const ScopStatement* statement : cluster.statements) {
-    const ir::Iterator& row = iterator_of(band, member.position, *statement);
-    const ir::Iterator& lane = iterator_of(band, vector.position, *statement);
-    for (const MemoryAccess& access : accesses(program, *statement->source)) {
-      const Layout& layout = layouts.at(access.tensor);
-      auto along_row = stride_along(access, layout, row.name);
-      auto along_lane = stride_along(access, layout, lane.name);
-      if (!access.write && along_row && *along_row == 0 && (!along_lane || *along_lane != 0))
-        reuse += static_cast<double>(instances(*statement));
-    }
-  }
-  return reuse;
+const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member,
+                                   const ScopStatement& statement) {
+  return iterator_of(cluster.schedule.root().child(0).as<isl::schedule_node_band>(),
+                     member.position, statement);
 }
 
 int64_t count_accesses(const Cluster& cluster, const ir::Program& program) {

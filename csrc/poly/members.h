@@ -21,15 +21,13 @@ struct Member {
 std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& program,
                                     const std::map<std::string, Layout>& layouts);
 
+/// The iterator that a statement of the cluster runs through in a member of the shared band.
+const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member,
+                                   const ScopStatement& statement);
+
 /// Moves the member to which consecutive addresses belong behind all others: the cheapest as a
 /// vector, among equals the innermost of the text. Returns whether it has more than one iteration.
 bool move_vector_last(std::vector<Member>& members);
-
-/// Vector loads, counted over all instances, that stay in place along a member while they move
-/// along the vector: what a register block over that member reuses.
-double vector_reuse(const Cluster& cluster, const ir::Program& program,
-                    const std::map<std::string, Layout>& layouts, const Member& member,
-                    const Member& vector);
 
 /// Accesses of all instances of the cluster.
 int64_t count_accesses(const Cluster& cluster, const ir::Program& program);

@@ -10,8 +10,6 @@ namespace tc::poly {
 namespace {
 
 using Halide::Internal::as_const_int;
-using Halide::Internal::Call;
-using ir::Expr;
 
 /// isl text of the pieces that make a relation from a statement's instances.
 struct Instance {
@@ -38,13 +36,19 @@ Instance make_instance(const ir::Statement& statement, const std::string& id, si
   return instance;
 }
 
+/// isl wants identifiers; tensors may be called `1LUT` or `and`.
+std::string isl_tensor_name(const ir::Program& program, const std::string& name) {
+  return concat("T", std::distance(program.tensors.begin(), program.tensors.find(name)));
+}
+
 /// { S0[..] -> A[..] }, with a free index in every dimension that is not affine.
-isl::union_map make_access(isl::ctx ctx, const Instance& instance, const ir::Tensor& tensor,
-                           const std::vector<Expr>& subscripts,
-                           const std::vector<ir::Iterator>& domain, const std::string& isl_tensor) {
-  std::string target = isl_tensor + "[", conditions = instance.conditions;
-  for (size_t d = 0; d < subscripts.size(); ++d) {
-    auto affine = affine_text(subscripts[d], instance.names, domain);
+isl::union_map make_access(isl::ctx ctx, const Instance& instance, const ir::Program& program,
+                           const MemoryAccess& access, const std::vector<ir::Iterator>& domain) {
+  const ir::Tensor& tensor = program.tensor(access.tensor);
+  std::string target = isl_tensor_name(program, access.tensor) + "[",
+              conditions = instance.conditions;
+  for (size_t d = 0; d < access.subscripts.size(); ++d) {
+    auto affine = affine_text(access.subscripts[d], instance.names, domain);
     if (affine) {
       target += (d ? ", " : "") + *affine;
     } else {
@@ -54,27 +58,6 @@ isl::union_map make_access(isl::ctx ctx, const Instance& instance, const ir::Ten
     }
   }
   return isl::union_map(ctx, "{ " + instance.tuple + " -> " + target + "] : " + conditions + " }");
-}
-
-/// Every read of a tensor in an expression, subscripts included.
-class CollectReads : public Halide::Internal::IRVisitor {
- public:
-  explicit CollectReads(const ir::Program& program) : program_(program) {}
-  std::vector<const Call*> reads;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Call* op) override {
-    IRVisitor::visit(op);
-    std::string name = ir::read_name(op);
-    if (!name.empty() && program_.tensors.count(name)) reads.push_back(op);
-  }
-  const ir::Program& program_;
-};
-
-/// isl wants identifiers; tensors may be called `1LUT` or `and`.
-std::string isl_tensor_name(const ir::Program& program, const std::string& name) {
-  return concat("T", std::distance(program.tensors.begin(), program.tensors.find(name)));
 }
 
 void check_in_place(const ir::Statement& statement, const isl::union_map& own_reads,
@@ -102,6 +85,11 @@ const ScopStatement& Scop::statement(const std::string& id) const {
   throw InternalError(__FILE__, __LINE__, "no statement is called " + id);
 }
 
+isl::union_map Scop::access(const ScopStatement& statement, const MemoryAccess& access) const {
+  Instance instance = make_instance(*statement.source, statement.id, statement.dimensions);
+  return make_access(context->get(), instance, *program, access, statement.source->domain);
+}
+
 Scop make_scop(const ir::Program& program) {
   Scop scop;
   scop.context = std::make_shared<Context>();
@@ -124,21 +112,14 @@ Scop make_scop(const ir::Program& program) {
         isl::union_set(ctx, "{ " + instance.tuple + " : " + instance.conditions + " }");
     if (statement.domain.is_empty()) return;
 
-    const ir::Tensor& written = program.tensor(source.tensor);
-    isl::union_map writes = make_access(ctx, instance, written, source.subscripts, source.domain,
-                                        isl_tensor_name(program, source.tensor));
-    isl::union_map reads(ctx, "{ }"), own_reads(ctx, "{ }");
+    isl::union_map writes(ctx, "{ }"), reads(ctx, "{ }"), own_reads(ctx, "{ }");
+    for (const MemoryAccess& access : accesses(program, source)) {
+      if (initialization && !access.write) continue;
+      isl::union_map relation = make_access(ctx, instance, program, access, source.domain);
+      (access.write ? writes : reads) = (access.write ? writes : reads).unite(relation);
+      if (!access.write && access.tensor == source.tensor) own_reads = own_reads.unite(relation);
+    }
     if (!initialization) {
-      CollectReads collect(program);
-      source.value.accept(&collect);
-      if (source.guard.defined()) source.guard.accept(&collect);
-      for (const Call* read : collect.reads) {
-        std::string name = ir::read_name(read);
-        isl::union_map access = make_access(ctx, instance, program.tensor(name), read->args,
-                                            source.domain, isl_tensor_name(program, name));
-        reads = reads.unite(access);
-        if (name == source.tensor) own_reads = own_reads.unite(access);
-      }
       check_in_place(source, own_reads, writes);
       if (source.reduction != ir::Reduction::None) reads = reads.unite(writes);
     }

@@ -8,6 +8,7 @@
 
 #include "ir/program.h"
 #include "poly/isl.h"
+#include "poly/strides.h"
 
 namespace tc::poly {
 
@@ -30,6 +31,8 @@ struct Scop {
   isl::schedule textual;         ///< every statement its own nest, in order of the text
 
   const ScopStatement& statement(const std::string& id) const;
+  /// { statement -> tensor } of one access of a statement over its whole domain.
+  isl::union_map access(const ScopStatement& statement, const MemoryAccess& access) const;
 };
 
 /// The program must be specialised: all extents and sizes constant. Statements that never run are

@@ -32,18 +32,21 @@ std::vector<MemoryAccess> accesses(const ir::Program& program, const ir::Stateme
   return collect.found;
 }
 
+std::optional<int64_t> step_along(const ir::Expr& subscript, const std::string& iterator) {
+  if (!Halide::Internal::expr_uses_var(subscript, iterator)) return 0;
+  ir::Expr i = ir::make_variable(iterator);
+  ir::Expr step = Halide::Internal::simplify(
+      Halide::Internal::substitute(iterator, i + 1, subscript) - subscript);
+  return Halide::Internal::as_const_int(step);
+}
+
 std::optional<int64_t> stride_along(const MemoryAccess& access, const Layout& layout,
                                     const std::string& iterator) {
   int64_t stride = 0;
   for (size_t d = 0; d < access.subscripts.size(); ++d) {
-    const ir::Expr& subscript = access.subscripts[d];
-    if (!Halide::Internal::expr_uses_var(subscript, iterator)) continue;
-    ir::Expr i = ir::make_variable(iterator);
-    ir::Expr step = Halide::Internal::simplify(
-        Halide::Internal::substitute(iterator, i + 1, subscript) - subscript);
-    auto constant = Halide::Internal::as_const_int(step);
-    if (!constant) return std::nullopt;
-    stride += *constant * layout.strides[d];
+    auto step = step_along(access.subscripts[d], iterator);
+    if (!step) return std::nullopt;
+    stride += *step * layout.strides[d];
   }
   return stride;
 }

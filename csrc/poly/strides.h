@@ -21,8 +21,11 @@ struct MemoryAccess {
 /// Reads in order of appearance, then the write.
 std::vector<MemoryAccess> accesses(const ir::Program& program, const ir::Statement& statement);
 
-/// The distance in elements when `iterator` grows by one; nothing when it varies (the subscript
+/// By how much a subscript grows when `iterator` grows by one; nothing when that varies (it
 /// divides, or reads data that depends on the iterator).
+std::optional<int64_t> step_along(const ir::Expr& subscript, const std::string& iterator);
+
+/// The distance in elements when `iterator` grows by one; nothing when it varies.
 std::optional<int64_t> stride_along(const MemoryAccess& access, const Layout& layout,
                                     const std::string& iterator);
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "codegen/copies.h"
 #include "codegen/register_tiles.h"
 #include "poly/affine.h"
 #include "poly/members.h"
@@ -54,9 +55,17 @@ Buffer make_buffer(const ir::Tensor& tensor, const Layout& layout) {
   return buffer;
 }
 
+/// A promotion in force: the box of this iteration of the loops around it.
+struct Copy {
+  const Promotion* promotion = nullptr;
+  std::vector<Expr> offsets;
+};
+
 class Generator {
  public:
-  Generator(const Scop& scop, const std::map<std::string, Layout>& layouts) : scop_(scop) {
+  Generator(const Scop& scop, const std::vector<Promotion>& promotions,
+            const std::map<std::string, Layout>& layouts)
+      : scop_(scop), promotions_(promotions) {
     for (const auto& [name, tensor] : scop.program->tensors)
       buffers_.emplace(name, make_buffer(tensor, layouts.at(name)));
   }
@@ -72,9 +81,13 @@ class Generator {
     if (n.isa<isl::ast_node_block>()) {
       isl::ast_node_list children = n.as<isl::ast_node_block>().children();
       std::vector<Stmt> stmts;
+      // What a part of the block copies serves the parts behind it.
+      size_t outer = copies_.size();
       for (unsigned i = 0; i < children.size(); ++i) stmts.push_back(node(children.at(i)));
       // isl repeats a mark over every part of what it marks.
-      return Halide::Internal::Block::make(codegen::join_register_tiles(stmts));
+      Stmt block = Halide::Internal::Block::make(codegen::join_register_tiles(stmts));
+      for (; copies_.size() > outer; copies_.pop_back()) block = allocate(copies_.back(), block);
+      return block;
     }
     if (n.isa<isl::ast_node_if>()) {
       auto branch = n.as<isl::ast_node_if>();
@@ -87,6 +100,7 @@ class Generator {
       auto marked = n.as<isl::ast_node_mark>();
       Mark mark = parse_mark(marked.id().name());
       if (mark.role == "register") return register_tile(mark, marked.node());
+      if (mark.role == "copy") return codegen::make_copy(node(marked.node()));
       std::map<std::string, std::string> outer = roles_;
       for (unsigned m = 0; m < mark.members; ++m) {
         std::string iterator = "c" + std::to_string(mark.depth + m);
@@ -171,13 +185,47 @@ class Generator {
 
   Stmt instance(const isl::ast_node_user& user) {
     auto call = user.expr().as<isl::ast_expr_op>();
-    const ScopStatement& statement =
-        scop_.statement(call.arg(0).as<isl::ast_expr_id>().id().name());
+    std::string id = call.arg(0).as<isl::ast_expr_id>().id().name();
+    for (const Promotion& promotion : promotions_)
+      if (promotion.id == id) return copy_element(promotion, call);
+    const ScopStatement& statement = scop_.statement(id);
     std::map<std::string, Expr> values;
     for (size_t d = 0; d < statement.dimensions; ++d)
       values[statement.source->domain[d].name] =
           Halide::Internal::simplify(to_expr(call.arg(static_cast<int>(d) + 1), iterators_));
     return store(statement, values);
+  }
+
+  /// The tuple of a copying statement: the offsets of the box, then the element.
+  Stmt copy_element(const Promotion& promotion, const isl::ast_expr_op& call) {
+    std::vector<Expr> arguments;
+    for (unsigned k = 1; k < call.n_arg(); ++k)
+      arguments.push_back(
+          Halide::Internal::simplify(to_expr(call.arg(static_cast<int>(k)), iterators_)));
+    size_t rank = promotion.sizes.size();
+    Copy copy{&promotion, {arguments.begin(), arguments.begin() + static_cast<int>(rank)}};
+    std::vector<Expr> element(arguments.begin() + static_cast<int>(rank), arguments.end());
+    // Its loops may come in pieces.
+    if (copies_.empty() || copies_.back().promotion != &promotion) copies_.push_back(copy);
+    const std::string& tensor = promotion.read.tensor;
+    Halide::Type type = memory_type(scop_.program->tensor(tensor).type);
+    return ir::make_store(promotion.buffer, offset_in_copy(copy, element),
+                          load_memory(tensor, type, offset(buffers_.at(tensor), element)));
+  }
+
+  Stmt allocate(const Copy& copy, const Stmt& body) const {
+    Halide::Type type = memory_type(scop_.program->tensor(copy.promotion->read.tensor).type);
+    return Halide::Internal::Allocate::make(copy.promotion->buffer, type, Halide::MemoryType::Heap,
+                                            {static_cast<int>(copy.promotion->elements)},
+                                            Halide::Internal::const_true(), body);
+  }
+
+  Expr offset_in_copy(const Copy& copy, const std::vector<Expr>& subscripts) const {
+    Expr index = 0;
+    for (size_t d = 0; d < subscripts.size(); ++d)
+      index =
+          index + (subscripts[d] - copy.offsets[d]) * static_cast<int>(copy.promotion->strides[d]);
+    return Halide::Internal::simplify(index);
   }
 
   Stmt store(const ScopStatement& statement, const std::map<std::string, Expr>& values) {
@@ -192,7 +240,8 @@ class Generator {
     if (statement.initialization) {
       value = ir::identity(source.reduction, tensor.type);
     } else {
-      value = lower_reads(Halide::Internal::substitute(values, source.value));
+      value =
+          lower_reads(Halide::Internal::substitute(values, use_copies(statement, source.value)));
       if (source.reduction != ir::Reduction::None)
         value = ir::combine(source.reduction, load(source.tensor, tensor.type, index), value);
     }
@@ -201,16 +250,49 @@ class Generator {
                                                 Halide::Internal::ModulusRemainder());
     if (source.guard.defined() && !statement.initialization)
       result = Halide::Internal::IfThenElse::make(
-          lower_reads(Halide::Internal::substitute(values, source.guard)), result);
+          lower_reads(Halide::Internal::substitute(values, use_copies(statement, source.guard))),
+          result);
     return result;
   }
 
   Expr load(const std::string& name, Halide::Type type, const Expr& index) const {
-    return from_memory(
-        Halide::Internal::Load::make(memory_type(type), name, index, Halide::Buffer<>(),
-                                     buffers_.at(name).parameter, Halide::Internal::const_true(),
-                                     Halide::Internal::ModulusRemainder()),
-        type);
+    return from_memory(load_memory(name, memory_type(type), index), type);
+  }
+
+  Expr load_memory(const std::string& name, Halide::Type type, const Expr& index) const {
+    return Halide::Internal::Load::make(type, name, index, Halide::Buffer<>(),
+                                        buffers_.at(name).parameter, Halide::Internal::const_true(),
+                                        Halide::Internal::ModulusRemainder());
+  }
+
+  /// Renames the promoted reads of a statement after their copies.
+  Expr use_copies(const ScopStatement& statement, const Expr& e) const {
+    class Rename : public Halide::Internal::IRMutator {
+     public:
+      Rename(const std::vector<Copy>& copies, const ScopStatement& statement)
+          : copies_(copies), statement_(statement) {}
+
+     private:
+      using IRMutator::visit;
+      Expr visit(const Call* op) override {
+        std::string name = ir::read_name(op);
+        for (const Copy& copy : copies_) {
+          const Promotion& promotion = *copy.promotion;
+          if (promotion.statement != &statement_ || promotion.read.tensor != name) continue;
+          bool same = true;
+          for (size_t d = 0; d < op->args.size(); ++d)
+            same = same && Halide::Internal::equal(op->args[d], promotion.read.subscripts[d]);
+          ir::Tensor copied;
+          copied.name = promotion.buffer;
+          copied.type = op->type;
+          if (same) return ir::read(copied, op->args);
+        }
+        return IRMutator::visit(op);
+      }
+      const std::vector<Copy>& copies_;
+      const ScopStatement& statement_;
+    };
+    return copies_.empty() ? e : Rename(copies_, statement).mutate(e);
   }
 
   /// sum of subscript * stride.
@@ -239,6 +321,11 @@ class Generator {
         if (generator_.buffers_.count(name))
           return generator_.load(name, op->type,
                                  generator_.offset(generator_.buffers_.at(name), arguments));
+        for (const Copy& copy : generator_.copies_)
+          if (copy.promotion->buffer == name)
+            return from_memory(ir::make_load(memory_type(op->type), name,
+                                             generator_.offset_in_copy(copy, arguments)),
+                               op->type);
         return from_memory(ir::make_load(memory_type(op->type), name, Expr(0)), op->type);
       }
       const Generator& generator_;
@@ -247,6 +334,8 @@ class Generator {
   }
 
   const Scop& scop_;
+  const std::vector<Promotion>& promotions_;
+  std::vector<Copy> copies_;  ///< in force
   std::map<std::string, Buffer> buffers_;
   std::map<std::string, Expr> iterators_;     ///< isl's loop names -> values
   std::map<std::string, std::string> roles_;  ///< isl's loop names -> roles in force
@@ -257,9 +346,8 @@ class Generator {
 
 }  // namespace
 
-Stmt to_stmt(const Scop& scop, const isl::schedule& schedule,
-             const std::map<std::string, Layout>& layouts) {
-  return Generator(scop, layouts).generate(schedule);
+Stmt to_stmt(const Scop& scop, const Mapped& mapped, const std::map<std::string, Layout>& layouts) {
+  return Generator(scop, mapped.promotions, layouts).generate(mapped.schedule);
 }
 
 }  // namespace tc::poly

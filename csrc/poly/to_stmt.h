@@ -6,7 +6,7 @@
 
 #include "compile.h"
 #include "ir/program.h"
-#include "poly/scop.h"
+#include "poly/promote.h"
 
 namespace tc::poly {
 
@@ -14,8 +14,9 @@ namespace tc::poly {
 /// strides in 32 bits where every offset fits and 64 bits otherwise; run-time scalars are loads at
 /// index 0 of a buffer of their name. Marked loops get their type: parallel -> Parallel, vector ->
 /// Vectorized (any extent; codegen/vector_loops cuts it), block -> GPUBlock, thread -> GPUThread.
-/// Temporaries are not allocated here. Loop names are unique.
-ir::Stmt to_stmt(const Scop& scop, const isl::schedule& schedule,
+/// Promoted tensors are read from their copies, which are allocated around the loops that use them;
+/// temporaries are not allocated here. Loop names are unique.
+ir::Stmt to_stmt(const Scop& scop, const Mapped& mapped,
                  const std::map<std::string, Layout>& layouts);
 
 }  // namespace tc::poly

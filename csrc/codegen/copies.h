@@ -1,0 +1,19 @@
+// Copies from one buffer to another: vectors, transposed in registers where the two disagree about
+// which direction is contiguous.
+#pragma once
+
+#include "ir/halide.h"
+
+namespace tc::codegen {
+
+/// Marks a statement as a copy: loops, whose order does not matter, around
+/// `to[affine] = from[affine]`, where `from` is not written meanwhile.
+ir::Stmt make_copy(const ir::Stmt& nest);
+
+/// Reorders and merges the loops of copies and gives them vectors: along the direction that both
+/// sides have contiguous, or else in square blocks that are transposed by shuffles, the last of
+/// which overlaps the one before it. Loops that remain marked Vectorized are for cut_vector_loops.
+/// Copies of other forms stay as they are.
+ir::Stmt vectorize_copies(const ir::Stmt& stmt, int vector_bits);
+
+}  // namespace tc::codegen

@@ -1,0 +1,42 @@
+// Promotion: the part of a tensor that a tile reads, copied to a buffer in the order of use
+// (Vasilache et al., Tensor Comprehensions, section 5.3; PPCG).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "poly/scop.h"
+#include "poly/strides.h"
+
+namespace tc::poly {
+
+/// A copy of the footprint box of one read of a statement, below a schedule node.
+struct Promotion {
+  std::string id;  ///< the copying statement's tuple: [box offsets, element] of the tensor
+  const ScopStatement* statement = nullptr;
+  MemoryAccess read;           ///< of the statement, over its iterators; equal ones share the copy
+  std::string buffer;          ///< where to
+  std::vector<int64_t> sizes;  ///< of the box, one a dimension of the tensor
+  std::vector<int64_t> strides;  ///< of the buffer
+  int64_t elements = 0;          ///< of the buffer
+};
+
+/// A mapped schedule and the copies that its extension nodes make.
+struct Mapped {
+  isl::schedule schedule;
+  std::vector<Promotion> promotions;
+};
+
+/// Copies what a read touches below `node`, once for every iteration of the loops above it. `order`
+/// lists the tensor's dimensions from the slowest of the copy to its fastest, whose size is rounded
+/// up to a multiple of `padding` elements. `node` becomes the tree with the copy in front of it, in
+/// the same place. All subscripts must be affine, and the tensor must not be written below the
+/// node. The reason says why there is no box, or that it has more than `most_elements`.
+Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
+                          const ScopStatement& statement, const MemoryAccess& read,
+                          const std::vector<size_t>& order, int64_t padding, int64_t most_elements,
+                          const std::string& id);
+
+}  // namespace tc::poly

@@ -1,0 +1,288 @@
+#include "poly/register_blocks.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+
+namespace tc::poly {
+namespace {
+
+using Halide::Internal::as_const_int;
+
+// Cycles to copy an element into the order of use: where some loop walks the source contiguously it
+// is transposed in registers, otherwise every element is loaded alone.
+constexpr double kTransposedCopy = 0.6, kScatteredCopy = 2;
+// The same for results, an element each.
+constexpr double kTransposedStore = 0.6, kScatteredStore = 2;
+// Cycles from a multiply-add to the next one that needs it.
+constexpr double kLatency = 4;
+
+int64_t extent_of(const ir::Iterator& iterator) { return *as_const_int(iterator.extent); }
+
+/// What a read costs in one step of a block: loads, and which dimensions of the block multiply
+/// them. Dimension 0 is the vector, 1 and 2 are rows.
+struct Load {
+  double cost = 1;
+  std::array<bool, 3> moves = {false, false, false};
+};
+
+/// One statement's step.
+struct Step {
+  std::vector<Load> loads;
+  double repeats = 1;  ///< steps for every result
+
+  /// Cycles for a block of so many vectors and rows, on a machine that starts two multiply-adds and
+  /// two loads a cycle.
+  double cycles(const std::array<int64_t, 3>& block) const {
+    double work = 1, loaded = 0;
+    for (int64_t size : block) work *= static_cast<double>(size);
+    for (const Load& load : loads) {
+      double count = load.cost;
+      for (size_t d = 0; d < block.size(); ++d)
+        if (load.moves[d]) count *= static_cast<double>(block[d]);
+      loaded += count;
+    }
+    return std::max({work / 2, loaded / 2, kLatency}) * repeats;
+  }
+};
+
+/// The product of the extents of the statement's iterators for which `wanted` holds.
+template <class Wanted>
+double volume(const ScopStatement& statement, Wanted wanted) {
+  double result = 1;
+  for (const ir::Iterator& iterator : statement.source->domain)
+    if (wanted(iterator)) result *= static_cast<double>(extent_of(iterator));
+  return result;
+}
+
+/// Whether a copy makes the read contiguous along the iterator: it moves by one element in one
+/// dimension of the tensor, which no other result index shares.
+std::optional<size_t> packed_dimension(const MemoryAccess& read, const ir::Iterator& vector) {
+  std::optional<size_t> found;
+  for (size_t d = 0; d < read.subscripts.size(); ++d) {
+    auto step = step_along(read.subscripts[d], vector.name);
+    if (!step || (*step != 0 && (*step != 1 || found))) return std::nullopt;
+    if (*step == 1) found = d;
+  }
+  return found;
+}
+
+class Chooser {
+ public:
+  Chooser(const Cluster& cluster, const std::vector<Member>& members, const ir::Program& program,
+          const std::map<std::string, Layout>& layouts, const CpuMachine& machine)
+      : cluster_(cluster),
+        members_(members),
+        program_(program),
+        layouts_(layouts),
+        machine_(machine) {}
+
+  RegisterBlock choose() {
+    best_.cycles = std::numeric_limits<double>::infinity();
+    for (size_t v = members_.size(); v-- > 0;) {
+      if (members_[v].extent == 1 && v + 1 < members_.size()) continue;
+      try_vector(v);
+    }
+    return best_;
+  }
+
+ private:
+  /// All choices of rows for this vector.
+  void try_vector(size_t v) {
+    std::vector<size_t> others;
+    for (size_t m = members_.size(); m-- > 0;)
+      if (m != v) others.push_back(m);
+    if (others.empty()) return try_rows(v, std::nullopt, std::nullopt);
+    for (size_t first : others) {
+      try_rows(v, first, std::nullopt);
+      for (size_t second : others)
+        if (second != first && members_[second].extent > 1 && members_[first].extent < 8)
+          try_rows(v, first, second);
+    }
+  }
+
+  void try_rows(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row) {
+    std::array<const Member*, 3> dimensions = {&members_[v], row ? &members_[*row] : nullptr,
+                                               outer_row ? &members_[*outer_row] : nullptr};
+    int lanes = count_lanes();
+    while (lanes > dimensions[0]->extent) lanes /= 2;
+    std::vector<PackedRead> packed;
+    double overhead = 0;
+    std::vector<Step> steps = describe(dimensions, lanes, packed, overhead);
+
+    std::array<int64_t, 3> extents = {dimensions[0]->extent, row ? dimensions[1]->extent : 1,
+                                      outer_row ? dimensions[2]->extent : 1};
+    double rest = 1;
+    for (size_t m = 0; m < members_.size(); ++m)
+      if (m != v && (!row || m != *row) && (!outer_row || m != *outer_row))
+        rest *= static_cast<double>(members_[m].extent);
+    int64_t most_vectors = std::min<int64_t>(4, (extents[0] + lanes - 1) / lanes);
+    for (int64_t vectors = most_vectors; vectors >= 1; --vectors) {
+      int64_t width = std::min(extents[0], vectors * lanes);
+      for (int64_t rows = std::min<int64_t>(extents[1], 14); rows >= 1; --rows) {
+        for (int64_t outer = std::min<int64_t>(extents[2], 7); outer >= (outer_row ? 2 : 1);
+             --outer) {
+          // One register broadcasts, one is left to the compiler.
+          int64_t registers = rows * outer * vectors + vectors + 2;
+          if (registers > machine_.vector_registers) continue;
+          double cycles =
+              rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) + overhead;
+          if (cycles >= best_.cycles * 0.99) continue;
+          take(v, row, outer_row, {width, rows, outer}, packed, cycles);
+        }
+      }
+    }
+  }
+
+  /// Over all tiles of the three dimensions, the smaller ones at the ends included.
+  static double tiles_cycles(const std::vector<Step>& steps, const std::array<int64_t, 3>& extents,
+                             const std::array<int64_t, 3>& tile, int lanes) {
+    double total = 0;
+    for (int tails = 0; tails < 8; ++tails) {
+      double count = 1;
+      std::array<int64_t, 3> block;
+      for (size_t d = 0; d < 3; ++d) {
+        bool tail = tails >> d & 1;
+        int64_t size = tail ? extents[d] % tile[d] : tile[d];
+        count *= static_cast<double>(tail ? size > 0 : extents[d] / tile[d]);
+        block[d] = d == 0 ? (size + lanes - 1) / lanes : size;
+      }
+      if (count == 0) continue;
+      for (const Step& step : steps) total += count * step.cycles(block);
+    }
+    return total;
+  }
+
+  /// The loads of a step of every statement, and in `overhead` the cycles of copies and stores.
+  std::vector<Step> describe(const std::array<const Member*, 3>& dimensions, int lanes,
+                             std::vector<PackedRead>& packed, double& overhead) const {
+    std::vector<Step> steps;
+    for (const ScopStatement* statement : cluster_.statements) {
+      if (statement->initialization) continue;
+      std::array<const ir::Iterator*, 3> iterators;
+      for (size_t d = 0; d < 3; ++d)
+        iterators[d] =
+            dimensions[d] ? &iterator_along(cluster_, *dimensions[d], *statement) : nullptr;
+      Step step;
+      step.repeats = volume(*statement, [](const ir::Iterator& i) { return i.reduction; });
+      for (const MemoryAccess& access : accesses(program_, *statement->source)) {
+        auto stride = [&](size_t d) -> std::optional<int64_t> {
+          if (!iterators[d]) return 0;
+          return stride_along(access, layouts_.at(access.tensor), iterators[d]->name);
+        };
+        if (access.write) {
+          double results = volume(*statement, [](const ir::Iterator& i) { return !i.reduction; });
+          overhead += results * (stride(0) == 1   ? 1.0 / lanes
+                                 : stride(1) == 1 ? kTransposedStore
+                                                  : kScatteredStore);
+          continue;
+        }
+        Load load;
+        for (size_t d = 0; d < 3; ++d) load.moves[d] = stride(d) != 0;
+        if (load.moves[0] && stride(0) != 1) {
+          if (auto read = pack(*statement, access, *iterators[0])) {
+            packed.push_back(*read);
+            overhead += copy_cycles(*statement, access);
+          } else {
+            load.cost = 2 * lanes;
+          }
+        }
+        step.loads.push_back(load);
+      }
+      steps.push_back(step);
+    }
+    return steps;
+  }
+
+  std::optional<PackedRead> pack(const ScopStatement& statement, const MemoryAccess& read,
+                                 const ir::Iterator& vector) const {
+    auto dimension = packed_dimension(read, vector);
+    if (!dimension) return std::nullopt;
+    for (const ScopStatement* writer : cluster_.statements)
+      if (writer->source->tensor == read.tensor) return std::nullopt;
+    PackedRead packed;
+    packed.statement = &statement;
+    packed.read = read;
+    // A dimension's place is that of the fastest loop that walks it.
+    const std::vector<ir::Iterator>& domain = statement.source->domain;
+    std::vector<std::pair<int, size_t>> places;
+    for (size_t d = 0; d < read.subscripts.size(); ++d) {
+      int place = -1;
+      for (size_t i = 0; i < domain.size(); ++i) {
+        auto step = step_along(read.subscripts[d], domain[i].name);
+        if (!step) return std::nullopt;
+        if (*step != 0 && domain[i].reduction) place = static_cast<int>(i);
+      }
+      if (d == *dimension) place = static_cast<int>(domain.size());
+      places.emplace_back(place, d);
+    }
+    std::sort(places.begin(), places.end());
+    for (const auto& [place, d] : places) packed.order.push_back(d);
+    for (const Member& member : members_) {
+      auto stride = stride_along(read, layouts_.at(read.tensor),
+                                 iterator_along(cluster_, member, statement).name);
+      if (!stride || *stride != 0) packed.members.push_back(member.position);
+    }
+    return packed;
+  }
+
+  double copy_cycles(const ScopStatement& statement, const MemoryAccess& read) const {
+    const Layout& layout = layouts_.at(read.tensor);
+    bool contiguous = false;
+    double elements = volume(statement, [&](const ir::Iterator& iterator) {
+      auto stride = stride_along(read, layout, iterator.name);
+      contiguous = contiguous || stride == 1;
+      return stride != 0;
+    });
+    double all = 1;
+    for (int64_t size : layout.sizes) all *= static_cast<double>(size);
+    return std::min(elements, all) * (contiguous ? kTransposedCopy : kScatteredCopy);
+  }
+
+  void take(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row,
+            const std::array<int64_t, 3>& tile, const std::vector<PackedRead>& packed,
+            double cycles) {
+    best_ = RegisterBlock{};
+    best_.cycles = cycles;
+    best_.packed = packed;
+    for (size_t m = 0; m < members_.size(); ++m) {
+      if (m == v || (row && m == *row) || (outer_row && m == *outer_row)) continue;
+      best_.members.push_back(members_[m]);
+      best_.points.push_back(1);
+    }
+    auto add = [&](std::optional<size_t> m, int64_t points) {
+      if (!m) return;
+      best_.members.push_back(members_[*m]);
+      best_.points.push_back(points);
+    };
+    add(outer_row, tile[2]);
+    add(row, tile[1]);
+    add(v, tile[0]);
+  }
+
+  /// Lanes of a vector of the widest result.
+  int count_lanes() const {
+    int bits = 8;
+    for (const ScopStatement* statement : cluster_.statements)
+      bits = std::max(bits, program_.tensor(statement->source->tensor).type.bits());
+    return std::max(1, machine_.vector_bits / bits);
+  }
+
+  const Cluster& cluster_;
+  const std::vector<Member>& members_;
+  const ir::Program& program_;
+  const std::map<std::string, Layout>& layouts_;
+  const CpuMachine& machine_;
+  RegisterBlock best_;
+};
+
+}  // namespace
+
+RegisterBlock choose_block(const Cluster& cluster, const std::vector<Member>& members,
+                           const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                           const CpuMachine& machine) {
+  return Chooser(cluster, members, program, layouts, machine).choose();
+}
+
+}  // namespace tc::poly

@@ -1,0 +1,35 @@
+// Which block of results to keep in registers: a model of cycles.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "poly/map_cpu.h"
+#include "poly/members.h"
+
+namespace tc::poly {
+
+/// A read that has to be copied so that it is contiguous along the vector.
+struct PackedRead {
+  const ScopStatement* statement = nullptr;
+  MemoryAccess read;
+  std::vector<size_t> order;  ///< dimensions of the tensor in order of use, the vector's last
+  std::vector<int> members;   ///< positions of the members that it moves along
+};
+
+/// A choice for a cluster of reductions.
+struct RegisterBlock {
+  std::vector<Member> members;  ///< in loop order, the vector last
+  std::vector<int64_t> points;  ///< of the block along each of them
+  std::vector<PackedRead> packed;
+  double cycles = 0;  ///< of the whole cluster on one core
+};
+
+/// The best block. `members` come in order of preference, the last first.
+RegisterBlock choose_block(const Cluster& cluster, const std::vector<Member>& members,
+                           const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                           const CpuMachine& machine);
+
+}  // namespace tc::poly
