@@ -151,18 +151,18 @@ class VectorizeCopies : public IRMutator {
     return {lanes, true};
   }
 
-  /// Blocks of rows, contiguous in `from`, that are stored as columns, contiguous in `to`.
+  /// Square blocks of rows, contiguous in `from`, that are stored as columns, contiguous in `to`.
   Stmt transpose(const CopyNest& nest, const CopyLoop& row, const CopyLoop& column) {
     int lanes = vector_bits_ / std::max(8, nest.load->type.bits());
     Side along_row = side_of(row, lanes), along_column = side_of(column, lanes);
-    const int width = along_row.lanes, height = along_column.lanes;
+    const int side = std::min(along_row.lanes, along_column.lanes);
     std::vector<CopyLoop> outer;
     for (const CopyLoop& loop : nest.loops)
       if (loop.name != row.name && loop.name != column.name) outer.push_back(loop);
     std::vector<CopyLoop> plain = outer;
     plain.push_back(row);
     plain.push_back(column);
-    if (width * height == 1) return emit(nest, plain, ForType::Serial);
+    if (side == 1) return emit(nest, plain, ForType::Serial);
 
     Expr from = nest.from, to = nest.to;
     for (const CopyLoop& loop : outer) {
@@ -170,48 +170,60 @@ class VectorizeCopies : public IRMutator {
       to = to + position(ir::make_variable(loop.name), loop.to, to.type());
     }
     std::string row_block = row.name + ".b", column_block = column.name + ".b";
-    Expr row_start = block_start(row, row_block, width);
-    Expr column_start = block_start(column, column_block, height);
+    Expr row_start = block_start(row, row_block, side);
+    Expr column_start = block_start(column, column_block, side);
     from = from + position(row_start, row.from, from.type()) +
            position(column_start, column.from, from.type());
     to = to + position(row_start, row.to, to.type()) + position(column_start, column.to, to.type());
 
-    std::vector<Expr> rows;
+    ir::Type type = nest.load->type.with_lanes(side);
     std::vector<std::pair<std::string, Expr>> lets;
-    for (int r = 0; r < height; ++r) {
-      Expr index =
-          Ramp::make(from + make_const(from.type(), r * column.from), make_one(from.type()), width);
-      if (width == 1) index = from + make_const(from.type(), r * column.from);
-      std::string name = concat(row.name, ".r", r);
-      lets.emplace_back(name, Load::make(nest.load->type.with_lanes(width), nest.load->name, index,
-                                         Halide::Buffer<>(), nest.load->param, const_true(width),
-                                         ModulusRemainder()));
-      rows.push_back(ir::make_variable(name, nest.load->type.with_lanes(width)));
+    auto bind = [&](const Expr& value) {
+      std::string name = concat(row.name, ".x", lets.size());
+      lets.emplace_back(name, value);
+      return ir::make_variable(name, type);
+    };
+    std::vector<Expr> vectors;
+    for (int r = 0; r < side; ++r)
+      vectors.push_back(bind(Load::make(type, nest.load->name, ramp(from, r * column.from, side),
+                                        Halide::Buffer<>(), nest.load->param, const_true(side),
+                                        ModulusRemainder())));
+    // Exchanges one bit of the vectors' number with the same bit of the lanes' number at a time,
+    // the lanes that are farthest apart first.
+    for (int distance = side / 2; distance > 0; distance /= 2) {
+      std::vector<Expr> next(vectors.size());
+      for (int r = 0; r < side; ++r) {
+        if (r & distance) continue;
+        std::vector<int> low, high;
+        for (int lane = 0; lane < side; ++lane) {
+          bool second = lane & distance;
+          low.push_back(second ? side + lane - distance : lane);
+          high.push_back(second ? side + lane : lane + distance);
+        }
+        next[r] = bind(Shuffle::make({vectors[r], vectors[r + distance]}, low));
+        next[r + distance] = bind(Shuffle::make({vectors[r], vectors[r + distance]}, high));
+      }
+      vectors = next;
     }
-    std::string all = row.name + ".t";
-    Expr transposed = ir::make_variable(all, nest.load->type.with_lanes(width * height));
-    lets.emplace_back(all, height == 1 ? rows[0] : Shuffle::make_interleave(rows));
     std::vector<Stmt> stores;
-    for (int c = 0; c < width; ++c) {
-      Expr start = to + make_const(to.type(), c * row.to);
-      Expr index = height == 1 ? start : Ramp::make(start, make_one(to.type()), height);
-      Expr value = height == 1 ? Shuffle::make_extract_element(transposed, c)
-                               : Shuffle::make_slice(transposed, c * height, 1, height);
-      stores.push_back(Store::make(nest.store->name, value, index, nest.store->param,
-                                   const_true(height), ModulusRemainder()));
-    }
+    for (int c = 0; c < side; ++c)
+      stores.push_back(Store::make(nest.store->name, vectors[c], ramp(to, c * row.to, side),
+                                   nest.store->param, const_true(side), ModulusRemainder()));
     Stmt body = Block::make(stores);
     for (size_t l = lets.size(); l-- > 0;)
       body = LetStmt::make(lets[l].first, lets[l].second, body);
-    body = ir::make_for(row_block, 0, count_blocks(row, width), ForType::Serial, body);
-    body = ir::make_for(column_block, 0, count_blocks(column, height), ForType::Serial, body);
+    body = ir::make_for(row_block, 0, count_blocks(row, side), ForType::Serial, body);
+    body = ir::make_for(column_block, 0, count_blocks(column, side), ForType::Serial, body);
     for (size_t l = outer.size(); l-- > 0;)
       body = ir::make_for(outer[l].name, 0, outer[l].extent, ForType::Serial, body);
     if (along_row.certain && along_column.certain) return body;
-    return IfThenElse::make(row.extent >= width && column.extent >= height, body,
+    return IfThenElse::make(row.extent >= side && column.extent >= side, body,
                             emit(nest, plain, ForType::Serial));
   }
 
+  static Expr ramp(const Expr& base, int64_t offset, int lanes) {
+    return Ramp::make(base + make_const(base.type(), offset), make_one(base.type()), lanes);
+  }
   static Expr count_blocks(const CopyLoop& loop, int lanes) {
     return simplify((loop.extent + (lanes - 1)) / lanes);
   }

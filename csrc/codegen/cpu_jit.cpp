@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "codegen/accumulations.h"
 #include "codegen/copies.h"
 #include "codegen/cpu_math.h"
 #include "codegen/guarded_loads.h"
@@ -30,9 +31,7 @@ Halide::Target host_target() {
                                            .with_feature(Halide::Target::JIT)
                                            .with_feature(Halide::Target::NoAsserts)
                                            .with_feature(Halide::Target::NoBoundsQuery)
-                                           .with_feature(Halide::Target::NoRuntime)
-                                           // LLVM may not take floats for finite numbers either.
-                                           .with_feature(Halide::Target::StrictFloat);
+                                           .with_feature(Halide::Target::NoRuntime);
   return target;
 }
 
@@ -189,7 +188,7 @@ Stmt lower(Stmt stmt) {
   stmt = flatten_nested_ramps(stmt);
   stmt = find_intrinsics(stmt);
   stmt = hoist_loop_invariant_values(stmt);
-  return hide_negative_offsets(simplify(stmt));
+  return lower_accumulations(hide_negative_offsets(simplify(stmt)));
 }
 
 }  // namespace
@@ -218,6 +217,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
   LoweredFunc function(name, parameters, body, Halide::LinkageType::ExternalPlusArgv,
                        Halide::NameMangling::C);
   Module module(name, host_target());
+  // LLVM takes floats for numbers only where codegen/accumulations asks for it.
   module.set_any_strict_float(true);
   for (LoweredFunc& closure : closures) module.append(closure);
   module.append(function);

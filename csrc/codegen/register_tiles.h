@@ -19,6 +19,7 @@ struct TileDimension {
 /// vector.
 ir::Stmt make_register_tile(const std::vector<TileDimension>& dimensions, const ir::Stmt& body);
 std::string point_loop(size_t dimension);
+bool is_point_loop(const std::string& name);
 /// Makes one of neighbouring parts of the same tile.
 std::vector<ir::Stmt> join_register_tiles(const std::vector<ir::Stmt>& parts);
 

@@ -1,0 +1,105 @@
+#include "codegen/accumulations.h"
+
+#include <optional>
+
+#include "base/error.h"
+#include "codegen/register_tiles.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::ForType;
+using ir::Stmt;
+
+constexpr char kAccumulate[] = "tc.accumulate";
+constexpr char kHidden[] = "tc.hidden";
+constexpr char kZero[] = "tc.zero";
+
+class MarkAccumulations : public IRMutator {
+ public:
+  MarkAccumulations(const std::set<std::string>& locals, int64_t elements)
+      : locals_(locals), elements_(elements) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    if (op->for_type != ForType::Serial && !is_reduction(op)) return IRMutator::visit(op);
+    ++loops_;
+    Stmt loop = IRMutator::visit(op);
+    if (--loops_ > 0) return loop;
+    for (const auto& [local, type] : marked_) loop = Block::make(loop, hide(local, type));
+    marked_.clear();
+    return loop;
+  }
+  Stmt visit(const Store* op) override {
+    const auto* sum = op->value.as<Add>();
+    if (loops_ == 0 || !sum || !locals_.count(op->name) || !op->value.type().is_float() ||
+        op->value.type().bits() < 32)
+      return op;
+    const auto* before = sum->a.as<Load>();
+    const auto* product = sum->b.as<Mul>();
+    if (!before || !product || before->name != op->name || !equal(before->index, op->index) ||
+        is_const(product->a) || is_const(product->b))
+      return op;
+    marked_.emplace(op->name, op->value.type());
+    return ir::make_store(op->name, op->index,
+                          Call::make(op->value.type(), kAccumulate,
+                                     {sum->a, product->a, product->b}, Call::PureExtern));
+  }
+
+  static bool is_reduction(const For* op) {
+    return op->for_type == ForType::Unrolled && !is_point_loop(op->name);
+  }
+
+  Stmt hide(const std::string& local, ir::Type type) const {
+    std::string loop = concat(point_loop(0), ".hidden.", local);
+    Expr index = ir::make_variable(loop);
+    Expr value = Call::make(type, kHidden, {ir::make_load(type, local, index)}, Call::PureExtern);
+    return ir::make_for(loop, 0, static_cast<int>(elements_), ForType::Vectorized,
+                        ir::make_store(local, index, value));
+  }
+
+  const std::set<std::string>& locals_;
+  const int64_t elements_;
+  std::map<std::string, ir::Type> marked_;
+  int loops_ = 0;
+};
+
+class LowerAccumulations : public IRMutator {
+ public:
+  bool hides = false;
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (op->name == kAccumulate)
+      return Add::make(Mul::make(mutate(op->args[1]), mutate(op->args[2])), mutate(op->args[0]));
+    if (op->name != kHidden) return IRMutator::visit(op);
+    hides = true;
+    ir::Type bits = op->type.with_code(halide_type_int);
+    Expr zero = Halide::cast(bits.element_of(), ir::make_variable(kZero));
+    if (bits.is_vector()) zero = Broadcast::make(zero, bits.lanes());
+    return reinterpret(op->type, reinterpret(bits, mutate(op->args[0])) ^ zero);
+  }
+};
+
+}  // namespace
+
+Stmt mark_accumulations(const Stmt& stmt, const std::set<std::string>& locals, int64_t elements) {
+  return MarkAccumulations(locals, elements).mutate(stmt);
+}
+
+Stmt lower_accumulations(const Stmt& stmt) {
+  LowerAccumulations lower;
+  Stmt result = lower.mutate(stmt);
+  if (!lower.hides) return result;
+  // A zero that LLVM cannot see: the lowest bit of an aligned pointer.
+  Expr context = ir::make_variable("__user_context", Halide::type_of<const void*>());
+  Expr zero = Halide::cast(
+      Halide::Int(32), reinterpret(Halide::UInt(64), context) & make_const(Halide::UInt(64), 1));
+  return LetStmt::make(kZero, zero, result);
+}
+
+}  // namespace tc::codegen

@@ -1,0 +1,24 @@
+// Sums of products in registers as multiply-adds of whole vectors.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "ir/halide.h"
+
+namespace tc::codegen {
+
+/// Marks every `local[i] = local[i] + a * b` of floats inside a serial loop, for the given local
+/// arrays of `elements`, and hides their values behind the outermost of these loops. A marked sum
+/// may be computed with one rounding, in another order, and by LLVM under the assumption that its
+/// terms are numbers; hidden values come out of it with nothing known about them, so that a NaN
+/// stays one for everything that follows. Halide 21 has no vector form of a strict multiply-add.
+ir::Stmt mark_accumulations(const ir::Stmt& stmt, const std::set<std::string>& locals,
+                            int64_t elements);
+
+/// Turns marked sums into plain arithmetic. The last pass, since Halide's rules do not see through
+/// the marks but would take plain floats for numbers too. `__user_context` must be in scope.
+ir::Stmt lower_accumulations(const ir::Stmt& stmt);
+
+}  // namespace tc::codegen
