@@ -1,11 +1,11 @@
 #include "codegen/cpu_math.h"
 
-#include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "codegen/strict_floats.h"
 #include "ir/program.h"
 
 namespace tc::codegen {
@@ -16,28 +16,25 @@ using ir::Expr;
 using ir::Stmt;
 using ir::Type;
 
-Expr strict(Type type, Call::IntrinsicOp op, const Expr& a, const Expr& b) {
-  return Call::make(type, op, {a, b}, Call::PureIntrinsic);
-}
-Expr strict(Call::IntrinsicOp op, const Expr& a, const Expr& b) {
+Expr compare(Call::IntrinsicOp op, const Expr& a, const Expr& b) {
   return strict(Halide::Bool(), op, a, b);
 }
 
-Expr is_number(const Expr& x) { return strict(Call::strict_eq, x, x); }
+Expr is_number(const Expr& x) { return compare(Call::strict_eq, x, x); }
 bool known_number(const Expr& x) { return is_const(x); }
 
 /// max or min that returns a NaN operand, as PyTorch's do.
 Expr propagate(bool maximum, const Expr& a, const Expr& b) {
   // An unordered comparison is false, which keeps a NaN in `a`; one in `b` needs a test of its own.
-  Expr best = maximum ? select(strict(Call::strict_lt, a, b), b, a)
-                      : select(strict(Call::strict_lt, b, a), b, a);
+  Expr best = maximum ? select(compare(Call::strict_lt, a, b), b, a)
+                      : select(compare(Call::strict_lt, b, a), b, a);
   return known_number(b) ? best : select(is_number(b), best, b);
 }
 
 /// C's fmax or fmin: a NaN operand is ignored.
 Expr ignore(bool maximum, const Expr& a, const Expr& b) {
-  Expr best = maximum ? select(strict(Call::strict_lt, b, a), a, b)
-                      : select(strict(Call::strict_lt, a, b), a, b);
+  Expr best = maximum ? select(compare(Call::strict_lt, b, a), a, b)
+                      : select(compare(Call::strict_lt, a, b), a, b);
   // Unordered gives b, which is right for a NaN in `a`.
   return known_number(b) ? best : select(is_number(b), best, a);
 }
@@ -61,16 +58,16 @@ Expr exponential(const Expr& x) {
 
 Expr logarithm(const Expr& x) {
   if (x.type().bits() == 64) return libm("log", {x});
-  return select(is_number(x) && strict(Call::strict_lt, x, infinity(x.type())), halide_log(x), x);
+  return select(is_number(x) && compare(Call::strict_lt, x, infinity(x.type())), halide_log(x), x);
 }
 
 /// C's round, of which Halide takes the name for its own, to even.
 Expr round_away(const Expr& x) {
   Expr whole = Halide::trunc(x), one = make_one(x.type());
   Expr half = make_const(x.type(), 0.5);
-  Expr away = whole + select(strict(Call::strict_lt, x, make_zero(x.type())), -one, one);
+  Expr away = whole + select(compare(Call::strict_lt, x, make_zero(x.type())), -one, one);
   // A difference of infinities is no number, and no comparison holds for it.
-  return select(strict(Call::strict_lt, Halide::abs(x - whole), half) || !is_number(x - whole),
+  return select(compare(Call::strict_lt, Halide::abs(x - whole), half) || !is_number(x - whole),
                 whole, away);
 }
 
@@ -101,8 +98,8 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   if (name == "exp10") return libm("pow", {make_const(x[0].type(), 10), x[0]});
   if (name == "isnan") return !is_number(x[0]);
   if (name == "isinf")
-    return strict(Call::strict_eq, x[0], infinity(x[0].type())) ||
-           strict(Call::strict_eq, x[0], -infinity(x[0].type()));
+    return compare(Call::strict_eq, x[0], infinity(x[0].type())) ||
+           compare(Call::strict_eq, x[0], -infinity(x[0].type()));
   return libm(name, x);
 }
 

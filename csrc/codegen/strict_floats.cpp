@@ -8,10 +8,6 @@ using ir::Expr;
 using ir::Stmt;
 using ir::Type;
 
-Expr strict(Type type, Call::IntrinsicOp op, const Expr& a, const Expr& b) {
-  return Call::make(type, op, {a, b}, Call::PureIntrinsic);
-}
-
 class MakeStrict : public IRMutator {
  private:
   using IRMutator::visit;
@@ -90,6 +86,10 @@ class Contract : public IRMutator {
 };
 
 }  // namespace
+
+Expr strict(Type type, Call::IntrinsicOp op, const Expr& a, const Expr& b) {
+  return Call::make(type, op, {a, b}, Call::PureIntrinsic);
+}
 
 Stmt make_floats_strict(const Stmt& stmt) { return MakeStrict().mutate(stmt); }
 Stmt make_floats_plain(const Stmt& stmt) { return MakePlain().mutate(stmt); }

@@ -5,6 +5,10 @@
 
 namespace tc::codegen {
 
+/// One operation that later passes leave as it is, such as Call::strict_add.
+ir::Expr strict(ir::Type type, Halide::Internal::Call::IntrinsicOp op, const ir::Expr& a,
+                const ir::Expr& b);
+
 /// Turns arithmetic, comparisons, min and max on floats into Halide's strict intrinsics. The rules
 /// of Halide and LLVM for plain ones (x - x is 0, x * 0 is 0, x == x is true) take every float for
 /// a finite number.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "torch/operator.h"
+#include "torch/registration.h"
 
 namespace py = pybind11;
 using namespace tc_torch;

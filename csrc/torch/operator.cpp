@@ -5,11 +5,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/core/impl/alloc_cpu.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <cstring>
 
 namespace tc_torch {
@@ -213,125 +209,6 @@ bool may_overlap(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outp
   }
   return false;
 }
-
-// ---- dispatch
-
-/// Reached by backward of an operator that was given no derivative: gradients must not vanish.
-struct MissingDerivative : torch::autograd::Node {
-  explicit MissingDerivative(std::string operator_name) : name_(std::move(operator_name)) {}
-  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
-    raise(TC_USAGE_ERROR, "the operator " + name_ +
-                              " has no derivative: pair it with a backward "
-                              "definition through tensor_comprehensions.make_autograd, or call it "
-                              "under torch.no_grad()");
-  }
-  std::string name() const override { return "MissingDerivative"; }
-  std::string name_;
-};
-
-class Kernel : public c10::OperatorKernel {
- public:
-  explicit Kernel(std::shared_ptr<Operator> op) : operator_(std::move(op)) {}
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
-                  torch::jit::Stack* stack) {
-    size_t count = handle.schema().arguments().size();
-    std::vector<at::Tensor> outputs = operator_->call(torch::jit::last(*stack, count));
-    torch::jit::drop(*stack, count);
-    for (at::Tensor& output : outputs) stack->emplace_back(std::move(output));
-  }
-
- private:
-  std::shared_ptr<Operator> operator_;
-};
-
-class OutKernel : public c10::OperatorKernel {
- public:
-  explicit OutKernel(std::shared_ptr<Operator> op) : operator_(std::move(op)) {}
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
-                  torch::jit::Stack* stack) {
-    size_t inputs = operator_->definition().inputs.size();
-    size_t count = handle.schema().arguments().size();
-    for (size_t i = 0; i < inputs; ++i) {
-      c10::IValue& value = torch::jit::peek(*stack, i, count);
-      if (value.isTensor() && value.toTensor().is_neg()) value = value.toTensor().resolve_neg();
-    }
-    auto arguments = torch::jit::last(*stack, count);
-    std::vector<at::Tensor> outputs;
-    for (const c10::IValue& value : arguments.slice(inputs)) outputs.push_back(value.toTensor());
-    operator_->call_out(arguments.slice(0, inputs), outputs, false);
-    torch::jit::drop(*stack, count);
-  }
-
- private:
-  std::shared_ptr<Operator> operator_;
-};
-
-class AutogradKernel : public c10::OperatorKernel {
- public:
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
-                  torch::jit::Stack* stack) {
-    const auto& schema = handle.schema();
-    std::vector<at::Tensor> differentiable;
-    for (const c10::IValue& value : torch::jit::last(*stack, schema.arguments().size())) {
-      if (!value.isTensor()) continue;
-      const at::Tensor& tensor = value.toTensor();
-      if (at::GradMode::is_enabled() && tensor.requires_grad()) differentiable.push_back(tensor);
-      if (tensor._fw_grad(/*level=*/0).defined())
-        raise(TC_USAGE_ERROR,
-              "the operator " + handle.operator_name().name + " has no forward-mode derivative");
-    }
-    {
-      at::AutoDispatchBelowADInplaceOrView below;
-      handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
-    }
-    if (differentiable.empty()) return;
-    auto node = c10::make_intrusive<MissingDerivative>(handle.operator_name().name);
-    node->set_next_edges(torch::autograd::collect_next_edges(differentiable));
-    for (const c10::IValue& value : torch::jit::last(*stack, schema.returns().size())) {
-      if (!value.isTensor()) continue;
-      at::Tensor output = value.toTensor();  // another handle of the same tensor
-      if (torch::autograd::isDifferentiableType(output.scalar_type()))
-        torch::autograd::set_history(output, node);
-    }
-  }
-};
-
-/// Outputs that the caller gives carry no history; silence would lose gradients.
-class OutAutogradKernel : public c10::OperatorKernel {
- public:
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
-                  torch::jit::Stack* stack) {
-    const auto& arguments = handle.schema().arguments();
-    auto values = torch::jit::last(*stack, arguments.size());
-    for (size_t i = 0; at::GradMode::is_enabled() && i < values.size(); ++i)
-      if (values[i].isTensor() && values[i].toTensor().requires_grad())
-        raise(TC_USAGE_ERROR, handle.operator_name().name +
-                                  " into given outputs has no "
-                                  "derivative, but argument " +
-                                  arguments[i].name() +
-                                  " requires gradients; call it under torch.no_grad(), or without "
-                                  "outputs");
-    handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
-  }
-};
-
-/// Tells autograd that the outputs changed, so that a saved one is not used unnoticed.
-class OutVersionKernel : public c10::OperatorKernel {
- public:
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
-                  torch::jit::Stack* stack) {
-    std::vector<at::Tensor> written;
-    const auto& arguments = handle.schema().arguments();
-    auto values = torch::jit::last(*stack, arguments.size());
-    for (size_t i = 0; i < values.size(); ++i)
-      if (arguments[i].is_out()) written.push_back(values[i].toTensor());
-    {
-      at::AutoDispatchBelowADInplaceOrView below;
-      handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
-    }
-    for (const at::Tensor& tensor : written) torch::autograd::impl::bump_version(tensor);
-  }
-};
 
 }  // namespace
 
@@ -595,50 +472,6 @@ void Operator::call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tenso
   for (const DLTensor& output : given) pointers.push_back(&output);
   check(tc_kernel_run(specialization.kernel.get(), &torch_host(), arguments.tensors(),
                       arguments.count(), pointers.data(), static_cast<int32_t>(pointers.size())));
-}
-
-void register_operator(const std::string& ns, const std::string& schema,
-                       const std::string& out_schema, std::shared_ptr<Operator> op) {
-  static std::mutex mutex;
-  static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
-  auto library = std::make_unique<torch::Library>(torch::Library::FRAGMENT, ns, std::nullopt,
-                                                  __FILE__, __LINE__);
-  auto define = [&](const std::string& text) {
-    c10::FunctionSchema parsed = torch::schema(text.c_str(), c10::AliasAnalysisKind::FROM_SCHEMA);
-    std::string name = parsed.name();
-    if (!parsed.overload_name().empty()) name += "." + parsed.overload_name();
-    library->def(std::move(parsed), {at::Tag::pt2_compliant_tag});
-    return name;
-  };
-  auto implement = [&](const std::string& name, c10::DispatchKey key, auto kernel) {
-    library->impl(
-        name.c_str(),
-        torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(std::move(kernel))));
-  };
-  using c10::DispatchKey;
-  std::string functional = define(schema), out = define(out_schema);
-  // Sparse tensors are sent here too, to be refused in terms of the definition.
-  for (DispatchKey key :
-       {DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::SparseCPU, DispatchKey::SparseCUDA,
-        DispatchKey::SparseCsrCPU, DispatchKey::SparseCsrCUDA, DispatchKey::MkldnnCPU}) {
-    implement(functional, key, std::make_unique<Kernel>(op));
-    implement(out, key, std::make_unique<OutKernel>(op));
-  }
-  const auto& inputs = op->definition().inputs;
-  bool takes_tensors = std::any_of(inputs.begin(), inputs.end(),
-                                   [](const ArgumentInfo& info) { return !info.scalar; });
-  // Without a tensor to tell the device, dispatch begins at BackendSelect; the result is a CPU's.
-  if (!takes_tensors)
-    implement(functional, DispatchKey::BackendSelect, std::make_unique<Kernel>(op));
-  // PyTorch's own handling of lazy negation and conjugation takes it that operators which write
-  // return what they wrote, and reads beyond the stack otherwise. OutKernel sees to both.
-  for (DispatchKey key : {DispatchKey::Negative, DispatchKey::Conjugate})
-    library->impl(out.c_str(), torch::dispatch(key, torch::CppFunction::makeFallthrough()));
-  implement(functional, DispatchKey::Autograd, std::make_unique<AutogradKernel>());
-  implement(out, DispatchKey::Autograd, std::make_unique<OutAutogradKernel>());
-  implement(out, DispatchKey::ADInplaceOrView, std::make_unique<OutVersionKernel>());
-  std::lock_guard<std::mutex> lock(mutex);
-  libraries->push_back(std::move(library));
 }
 
 }  // namespace tc_torch

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <torch/library.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -134,10 +133,5 @@ class Operator {
   std::map<std::vector<int64_t>, std::thread::id> pending_;  ///< who compiles what now
   std::condition_variable_any pending_changed_;
 };
-
-/// Registers `schema` (without namespace) for CPU, CUDA and Autograd, and the overload `out`. Kept
-/// for the process: PyTorch cannot forget an operator that may be in a graph.
-void register_operator(const std::string& ns, const std::string& schema,
-                       const std::string& out_schema, std::shared_ptr<Operator> op);
 
 }  // namespace tc_torch

@@ -1,0 +1,17 @@
+// What PyTorch's dispatcher does with an operator: kernels for each of its keys, and their
+// registration.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "torch/operator.h"
+
+namespace tc_torch {
+
+/// Registers `schema` (without namespace) for CPU, CUDA and Autograd, and the overload `out`. Kept
+/// for the process: PyTorch cannot forget an operator that may be in a graph.
+void register_operator(const std::string& ns, const std::string& schema,
+                       const std::string& out_schema, std::shared_ptr<Operator> op);
+
+}  // namespace tc_torch
