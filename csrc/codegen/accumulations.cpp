@@ -74,14 +74,42 @@ class LowerAccumulations : public IRMutator {
  private:
   using IRMutator::visit;
   Expr visit(const Call* op) override {
-    if (op->name == kAccumulate)
-      return Add::make(Mul::make(mutate(op->args[1]), mutate(op->args[2])), mutate(op->args[0]));
-    if (op->name != kHidden) return IRMutator::visit(op);
+    if (op->name == kAccumulate) {
+      bool outer = in_sum_;
+      in_sum_ = true;
+      Expr sum =
+          Add::make(Mul::make(mutate(op->args[1]), mutate(op->args[2])), mutate(op->args[0]));
+      in_sum_ = outer;
+      return sum;
+    }
+    return op->name == kHidden ? hide(mutate(op->args[0])) : IRMutator::visit(op);
+  }
+  Expr visit(const Cast* op) override {
+    Expr converted = IRMutator::visit(op);
+    bool floats = op->type.is_float() && op->value.type().is_float();
+    return floats && !in_sum_ ? hide(converted) : converted;
+  }
+
+  Expr hide(const Expr& value) {
     hides = true;
-    ir::Type bits = op->type.with_code(halide_type_int);
+    ir::Type bits = value.type().with_code(halide_type_int);
     Expr zero = Halide::cast(bits.element_of(), ir::make_variable(kZero));
     if (bits.is_vector()) zero = Broadcast::make(zero, bits.lanes());
-    return reinterpret(op->type, reinterpret(bits, mutate(op->args[0])) ^ zero);
+    return reinterpret(value.type(), reinterpret(bits, value) ^ zero);
+  }
+
+  bool in_sum_ = false;
+};
+
+class FindAccumulations : public IRVisitor {
+ public:
+  bool found = false;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Call* op) override {
+    found = found || op->name == kAccumulate;
+    IRVisitor::visit(op);
   }
 };
 
@@ -89,6 +117,12 @@ class LowerAccumulations : public IRMutator {
 
 Stmt mark_accumulations(const Stmt& stmt, const std::set<std::string>& locals, int64_t elements) {
   return MarkAccumulations(locals, elements).mutate(stmt);
+}
+
+bool has_accumulations(const Stmt& stmt) {
+  FindAccumulations find;
+  stmt.accept(&find);
+  return find.found;
 }
 
 Stmt lower_accumulations(const Stmt& stmt) {

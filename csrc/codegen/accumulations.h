@@ -17,8 +17,11 @@ namespace tc::codegen {
 ir::Stmt mark_accumulations(const ir::Stmt& stmt, const std::set<std::string>& locals,
                             int64_t elements);
 
+bool has_accumulations(const ir::Stmt& stmt);
+
 /// Turns marked sums into plain arithmetic. The last pass, since Halide's rules do not see through
-/// the marks but would take plain floats for numbers too. `__user_context` must be in scope.
+/// the marks but would take plain floats for numbers too. Conversions between float types have no
+/// strict form, so outside of the sums their results are hidden. `__user_context` must be in scope.
 ir::Stmt lower_accumulations(const ir::Stmt& stmt);
 
 }  // namespace tc::codegen

@@ -350,7 +350,6 @@ class ExpandTiles : public IRMutator {
       if (!a.accumulated || !a.regular || a.steps.size() != looped) continue;
       locals[name] = concat(name, ".local", tiles_);
       names.insert(locals[name]);
-      names.insert(locals[name] + ".memory");
     }
     ++tiles_;
     body = Redirect(locals, strides).mutate(body);

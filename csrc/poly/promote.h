@@ -32,8 +32,9 @@ struct Mapped {
 /// Copies what a read touches below `node`, once for every iteration of the loops above it. `order`
 /// lists the tensor's dimensions from the slowest of the copy to its fastest, whose size is rounded
 /// up to a multiple of `padding` elements. `node` becomes the tree with the copy in front of it, in
-/// the same place. All subscripts must be affine, and the tensor must not be written below the
-/// node. The reason says why there is no box, or that it has more than `most_elements`.
+/// the same place. All subscripts must be affine, every instance must make the read, and the tensor
+/// must not be written below the node. The reason says why there is no box, or that it has more
+/// than `most_elements`.
 Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
                           const ScopStatement& statement, const MemoryAccess& read,
                           const std::vector<size_t>& order, int64_t padding, int64_t most_elements,

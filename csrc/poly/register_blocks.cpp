@@ -198,7 +198,7 @@ class Chooser {
   std::optional<PackedRead> pack(const ScopStatement& statement, const MemoryAccess& read,
                                  const ir::Iterator& vector) const {
     auto dimension = packed_dimension(read, vector);
-    if (!dimension) return std::nullopt;
+    if (!dimension || read.conditional) return std::nullopt;
     for (const ScopStatement* writer : cluster_.statements)
       if (writer->source->tensor == read.tensor) return std::nullopt;
     PackedRead packed;

@@ -9,27 +9,50 @@ using Halide::Internal::Call;
 
 class CollectAccesses : public Halide::Internal::IRVisitor {
  public:
-  explicit CollectAccesses(const ir::Program& program) : program_(program) {}
+  CollectAccesses(const ir::Program& program, bool conditional)
+      : program_(program), conditional_(conditional) {}
   std::vector<MemoryAccess> found;
 
  private:
   using IRVisitor::visit;
   void visit(const Call* op) override {
-    IRVisitor::visit(op);
+    if (op->is_intrinsic(Call::if_then_else)) {
+      op->args[0].accept(this);
+      visit_choices({op->args.begin() + 1, op->args.end()});
+    } else {
+      IRVisitor::visit(op);
+    }
     std::string name = ir::read_name(op);
-    if (!name.empty() && program_.tensors.count(name)) found.push_back({name, op->args, false});
+    if (!name.empty() && program_.tensors.count(name))
+      found.push_back({name, op->args, false, conditional_});
+  }
+  void visit(const Halide::Internal::Select* op) override {
+    op->condition.accept(this);
+    visit_choices({op->true_value, op->false_value});
+  }
+  void visit_choices(const std::vector<ir::Expr>& choices) {
+    bool outer = conditional_;
+    conditional_ = true;
+    for (const ir::Expr& choice : choices) choice.accept(this);
+    conditional_ = outer;
   }
   const ir::Program& program_;
+  bool conditional_;
 };
 
 }  // namespace
 
 std::vector<MemoryAccess> accesses(const ir::Program& program, const ir::Statement& statement) {
-  CollectAccesses collect(program);
-  statement.value.accept(&collect);
-  if (statement.guard.defined()) statement.guard.accept(&collect);
-  collect.found.push_back({statement.tensor, statement.subscripts, true});
-  return collect.found;
+  CollectAccesses value(program, statement.guard.defined());
+  statement.value.accept(&value);
+  std::vector<MemoryAccess> found = value.found;
+  if (statement.guard.defined()) {
+    CollectAccesses guard(program, false);
+    statement.guard.accept(&guard);
+    found.insert(found.end(), guard.found.begin(), guard.found.end());
+  }
+  found.push_back({statement.tensor, statement.subscripts, true, false});
+  return found;
 }
 
 std::optional<int64_t> step_along(const ir::Expr& subscript, const std::string& iterator) {

@@ -16,6 +16,7 @@ struct MemoryAccess {
   std::string tensor;
   std::vector<ir::Expr> subscripts;
   bool write = false;
+  bool conditional = false;  ///< a read that only some instances make; it may lie outside in others
 };
 
 /// Reads in order of appearance, then the write.
