@@ -1,8 +1,9 @@
 #include "codegen/accumulations.h"
 
-#include <optional>
+#include <map>
 
 #include "base/error.h"
+#include "codegen/hidden_zero.h"
 #include "codegen/register_tiles.h"
 
 namespace tc::codegen {
@@ -15,7 +16,6 @@ using ir::Stmt;
 
 constexpr char kAccumulate[] = "tc.accumulate";
 constexpr char kHidden[] = "tc.hidden";
-constexpr char kZero[] = "tc.zero";
 
 class MarkAccumulations : public IRMutator {
  public:
@@ -68,9 +68,6 @@ class MarkAccumulations : public IRMutator {
 };
 
 class LowerAccumulations : public IRMutator {
- public:
-  bool hides = false;
-
  private:
   using IRMutator::visit;
   Expr visit(const Call* op) override {
@@ -90,10 +87,9 @@ class LowerAccumulations : public IRMutator {
     return floats && !in_sum_ ? hide(converted) : converted;
   }
 
-  Expr hide(const Expr& value) {
-    hides = true;
+  static Expr hide(const Expr& value) {
     ir::Type bits = value.type().with_code(halide_type_int);
-    Expr zero = Halide::cast(bits.element_of(), ir::make_variable(kZero));
+    Expr zero = Halide::cast(bits.element_of(), hidden_zero());
     if (bits.is_vector()) zero = Broadcast::make(zero, bits.lanes());
     return reinterpret(value.type(), reinterpret(bits, value) ^ zero);
   }
@@ -125,15 +121,6 @@ bool has_accumulations(const Stmt& stmt) {
   return find.found;
 }
 
-Stmt lower_accumulations(const Stmt& stmt) {
-  LowerAccumulations lower;
-  Stmt result = lower.mutate(stmt);
-  if (!lower.hides) return result;
-  // A zero that LLVM cannot see: the lowest bit of an aligned pointer.
-  Expr context = ir::make_variable("__user_context", Halide::type_of<const void*>());
-  Expr zero = Halide::cast(
-      Halide::Int(32), reinterpret(Halide::UInt(64), context) & make_const(Halide::UInt(64), 1));
-  return LetStmt::make(kZero, zero, result);
-}
+Stmt lower_accumulations(const Stmt& stmt) { return LowerAccumulations().mutate(stmt); }
 
 }  // namespace tc::codegen

@@ -17,6 +17,7 @@
 #include "codegen/copies.h"
 #include "codegen/cpu_math.h"
 #include "codegen/guarded_loads.h"
+#include "codegen/hidden_zero.h"
 #include "codegen/register_tiles.h"
 #include "codegen/strict_floats.h"
 #include "codegen/vector_loops.h"
@@ -301,6 +302,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
   Stmt body = lower(stmt);
   const Halide::Target target = host_target(!has_accumulations(body));
   if (!target.has_feature(Halide::Target::StrictFloat)) body = lower_accumulations(body);
+  body = define_hidden_zero(body);
   clock.done("halide passes");
   std::vector<LoweredArgument> parameters;
   auto add = [&](const std::string& parameter, Halide::Type type) {

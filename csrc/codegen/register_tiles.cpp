@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "codegen/accumulations.h"
 #include "codegen/copies.h"
+#include "codegen/hidden_zero.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -413,7 +414,7 @@ class ExpandTiles : public IRMutator {
 
   /// Others pass through an array in memory that keeps their order, from where they are copied one
   /// by one or in transposed blocks: LLVM would take accumulators apart whose elements are stored
-  /// alone.
+  /// alone. The hidden zero keeps it from doing so through that array.
   static Stmt move_elements(const Addressing& a, const std::string& name, const std::string& local,
                             const std::vector<int64_t>& strides,
                             const std::vector<int64_t>& extents, int64_t elements, Stmt body) {
@@ -433,7 +434,8 @@ class ExpandTiles : public IRMutator {
     body = Block::make(
         {body,
          vectors(ir::make_store(bounce, p.local, ir::make_load(a.type, local, p.local)), ".out"),
-         copy(store(a, name, p.memory, ir::make_load(a.type, bounce, p.local)), ".scatter")});
+         copy(store(a, name, p.memory, ir::make_load(a.type, bounce, p.local + hidden_zero())),
+              ".scatter")});
     return Allocate::make(bounce, a.type, Halide::MemoryType::Stack, {static_cast<int>(elements)},
                           const_true(), body);
   }

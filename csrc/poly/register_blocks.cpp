@@ -68,6 +68,19 @@ std::optional<size_t> packed_dimension(const MemoryAccess& read, const ir::Itera
   return found;
 }
 
+/// An access and how far it moves along every member of the band.
+struct Access {
+  MemoryAccess access;
+  std::vector<std::optional<int64_t>> strides;  ///< by position of the member
+};
+
+/// A statement that adds terms, in the view of the band.
+struct Update {
+  const ScopStatement* statement = nullptr;
+  std::vector<const ir::Iterator*> iterators;  ///< by position of the member
+  std::vector<Access> accesses;
+};
+
 class Chooser {
  public:
   Chooser(const Cluster& cluster, const std::vector<Member>& members, const ir::Program& program,
@@ -76,7 +89,21 @@ class Chooser {
         members_(members),
         program_(program),
         layouts_(layouts),
-        machine_(machine) {}
+        machine_(machine) {
+    for (const ScopStatement* statement : cluster.statements) {
+      if (statement->initialization) continue;
+      Update update{statement, std::vector<const ir::Iterator*>(members.size()), {}};
+      for (const Member& member : members)
+        update.iterators[member.position] = &iterator_along(cluster, member, *statement);
+      for (const MemoryAccess& access : accesses(program, *statement->source)) {
+        update.accesses.push_back({access, {}});
+        for (const ir::Iterator* iterator : update.iterators)
+          update.accesses.back().strides.push_back(
+              stride_along(access, layouts.at(access.tensor), iterator->name));
+      }
+      updates_.push_back(std::move(update));
+    }
+  }
 
   RegisterBlock choose() {
     best_.cycles = std::numeric_limits<double>::infinity();
@@ -158,21 +185,16 @@ class Chooser {
   std::vector<Step> describe(const std::array<const Member*, 3>& dimensions, int lanes,
                              std::vector<PackedRead>& packed, double& overhead) const {
     std::vector<Step> steps;
-    for (const ScopStatement* statement : cluster_.statements) {
-      if (statement->initialization) continue;
-      std::array<const ir::Iterator*, 3> iterators;
-      for (size_t d = 0; d < 3; ++d)
-        iterators[d] =
-            dimensions[d] ? &iterator_along(cluster_, *dimensions[d], *statement) : nullptr;
+    for (const Update& update : updates_) {
+      const ScopStatement& statement = *update.statement;
       Step step;
-      step.repeats = volume(*statement, [](const ir::Iterator& i) { return i.reduction; });
-      for (const MemoryAccess& access : accesses(program_, *statement->source)) {
+      step.repeats = volume(statement, [](const ir::Iterator& i) { return i.reduction; });
+      for (const Access& access : update.accesses) {
         auto stride = [&](size_t d) -> std::optional<int64_t> {
-          if (!iterators[d]) return 0;
-          return stride_along(access, layouts_.at(access.tensor), iterators[d]->name);
+          return dimensions[d] ? access.strides[dimensions[d]->position] : 0;
         };
-        if (access.write) {
-          double results = volume(*statement, [](const ir::Iterator& i) { return !i.reduction; });
+        if (access.access.write) {
+          double results = volume(statement, [](const ir::Iterator& i) { return !i.reduction; });
           overhead += results * (stride(0) == 1   ? 1.0 / lanes
                                  : stride(1) == 1 ? kTransposedStore
                                                   : kScatteredStore);
@@ -181,9 +203,9 @@ class Chooser {
         Load load;
         for (size_t d = 0; d < 3; ++d) load.moves[d] = stride(d) != 0;
         if (load.moves[0] && stride(0) != 1) {
-          if (auto read = pack(*statement, access, *iterators[0])) {
+          if (auto read = pack(update, access, *dimensions[0])) {
             packed.push_back(*read);
-            overhead += copy_cycles(*statement, access);
+            overhead += copy_cycles(statement, access.access);
           } else {
             load.cost = 2 * lanes;
           }
@@ -195,17 +217,18 @@ class Chooser {
     return steps;
   }
 
-  std::optional<PackedRead> pack(const ScopStatement& statement, const MemoryAccess& read,
-                                 const ir::Iterator& vector) const {
-    auto dimension = packed_dimension(read, vector);
+  std::optional<PackedRead> pack(const Update& update, const Access& access,
+                                 const Member& vector) const {
+    const MemoryAccess& read = access.access;
+    auto dimension = packed_dimension(read, *update.iterators[vector.position]);
     if (!dimension || read.conditional) return std::nullopt;
     for (const ScopStatement* writer : cluster_.statements)
       if (writer->source->tensor == read.tensor) return std::nullopt;
     PackedRead packed;
-    packed.statement = &statement;
+    packed.statement = update.statement;
     packed.read = read;
     // A dimension's place is that of the fastest loop that walks it.
-    const std::vector<ir::Iterator>& domain = statement.source->domain;
+    const std::vector<ir::Iterator>& domain = update.statement->source->domain;
     std::vector<std::pair<int, size_t>> places;
     for (size_t d = 0; d < read.subscripts.size(); ++d) {
       int place = -1;
@@ -219,11 +242,8 @@ class Chooser {
     }
     std::sort(places.begin(), places.end());
     for (const auto& [place, d] : places) packed.order.push_back(d);
-    for (const Member& member : members_) {
-      auto stride = stride_along(read, layouts_.at(read.tensor),
-                                 iterator_along(cluster_, member, statement).name);
-      if (!stride || *stride != 0) packed.members.push_back(member.position);
-    }
+    for (const Member& member : members_)
+      if (access.strides[member.position] != 0) packed.members.push_back(member.position);
     return packed;
   }
 
@@ -270,6 +290,7 @@ class Chooser {
   }
 
   const Cluster& cluster_;
+  std::vector<Update> updates_;
   const std::vector<Member>& members_;
   const ir::Program& program_;
   const std::map<std::string, Layout>& layouts_;

@@ -1,0 +1,15 @@
+// A zero that LLVM cannot see, to end what it may conclude from one value about another.
+#pragma once
+
+#include "ir/halide.h"
+
+namespace tc::codegen {
+
+/// An Int(32) variable that is 0 in every run.
+ir::Expr hidden_zero();
+
+/// Defines the variable around a function's body where it is used. `__user_context` must be in
+/// scope there.
+ir::Stmt define_hidden_zero(const ir::Stmt& stmt);
+
+}  // namespace tc::codegen
