@@ -84,6 +84,12 @@ REJECTED = [
     (HEAD + "{ B(N) = A(N) }", "N already defined as a size", 1, 30),
     (HEAD + "{ B(A) = A(A) }", "A already defined as a tensor", 1, 30),
     (HEAD + "{ B(i, i) = A(i) }", "i already defined as an index", 1, 33),
+    (HEAD + "{ B(i) = A(i) \u2212 3 }", "'\u2212' (U+2212) starts no token", 1, 40),
+    (HEAD + "{ B(i) = A\u00e9(i) }", "'\u00e9' (U+00E9) starts no token", 1, 36),
+    (HEAD + "{ B(i) = \U0001f600 }", "'\U0001f600' (U+1F600) starts no token", 1, 35),
+    (HEAD + "{ B(i) = A(i)\u00a0}", "U+00A0 starts no token", 1, 39),
+    ("\ufeff" + HEAD + "{ B(i) = A(i) }", "U+FEFF starts no token", 1, 1),
+    (HEAD + "{ # \u00e9\u4e2d\n B(i) = A(i) @ 3 }", "'@' starts no token", 2, 14),
 ]
 
 
@@ -98,6 +104,15 @@ def test_rejected_texts(text: str, words: str, line: int, column: int) -> None:
     assert message.startswith(f"{line}:{column}: ")
     assert message.splitlines()[-1].strip(" ~") == "^"
     assert message.splitlines()[-1].index("^") == column - 1 + 2
+    assert message.splitlines()[-2] == "  " + [*text.rstrip("\0").split("\n"), ""][line - 1]
+
+
+def test_carets_count_characters() -> None:
+    text = HEAD + "{\n B(i, j) = A(i) # \u00e9\u4e2d\U0001f600\n + A(i) }"
+    with pytest.raises(tc.LanguageError) as error:
+        tc.define(text, namespace="tc_errors_language")
+    line, marks = str(error.value).splitlines()[-2:]
+    assert marks == "   ^" + "~" * (len(line) - 4)
 
 
 def test_a_definition_without_results_is_refused() -> None:
