@@ -15,6 +15,10 @@ HEAD = "def f(float(N) A) -> (B) "
 MATRIX = "def f(float(N, M) A) -> (B) "
 INTEGERS = "def f(int(N) A) -> (B) "
 CALLEE = "def g(float(N) A) -> (B) { B(i) = A(i) }\n"
+SCALAR_READ = (
+    "A is a scalar, since its declaration has no sizes; read it as A, or declare a tensor, as in "
+    "float(N) A"
+)
 
 # Text, words of the message, line, column.
 REJECTED = [
@@ -84,6 +88,11 @@ REJECTED = [
     (HEAD + "{ B(N) = A(N) }", "N already defined as a size", 1, 30),
     (HEAD + "{ B(A) = A(A) }", "A already defined as a tensor", 1, 30),
     (HEAD + "{ B(i, i) = A(i) }", "i already defined as an index", 1, 33),
+    ("def f(float() A) -> (B) { B(i) = A(i) }", SCALAR_READ, 1, 34),
+    ("def f(float A) -> (B) { B(i) = A(i) where i in 0:3 }", SCALAR_READ, 1, 32),
+    ("def f(int s, float(N) A) -> (B) { B(i) = A(i) + s(i, i) }", "as in int32(N0, N1) s", 1, 49),
+    ("def f(float() A) -> (B) { B = A.0 }", "A is a scalar and has no dimension 0", 1, 31),
+    ("def f(float(N) A) -> (float() B) { B(i) = A(i) }", "as in float(N) B", 1, 23),
     (HEAD + "{ B(i) = A(i) \u2212 3 }", "'\u2212' (U+2212) starts no token", 1, 40),
     (HEAD + "{ B(i) = A\u00e9(i) }", "'\u00e9' (U+00E9) starts no token", 1, 36),
     (HEAD + "{ B(i) = \U0001f600 }", "'\U0001f600' (U+1F600) starts no token", 1, 35),

@@ -130,6 +130,10 @@ class Resolver {
   }
 
   void check_dimension(Expression* e) {
+    if (scope_.scalars.count(e->name)) {
+      throw LanguageError(e->where,
+                          concat(e->name, " is a scalar and has no dimension ", e->dimension));
+    }
     auto tensor = scope_.tensors.find(e->name);
     if (tensor == scope_.tensors.end() ||
         (!tensor->second.input && tensor->second.first_statement >= scope_.position)) {
@@ -165,8 +169,14 @@ class Resolver {
     }
     auto scalar = scope_.scalars.find(e->name);
     if (scalar != scope_.scalars.end()) {
-      TensorInfo info;
-      expect_rank(*e, info, e->operands.size());
+      if (!e->operands.empty()) {
+        throw LanguageError(
+            e->where,
+            concat("expected 0 dimensions but found ", e->operands.size(), ": ", e->name,
+                   " is a scalar, since its declaration has no sizes; read it as ", e->name,
+                   ", or declare a tensor, as in ", type_name(scalar->second.type), "(",
+                   example_sizes(e->operands.size()), ") ", e->name));
+      }
       return bind(e, Binding::Scalar, scalar->second.type);
     }
     auto tensor = scope_.tensors.find(e->name);

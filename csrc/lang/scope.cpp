@@ -23,6 +23,13 @@ void already_defined(const Identifier& id, const std::string& as) {
                       concat(id.name, " already defined as ", as, "; choose another name"));
 }
 
+std::string example_sizes(size_t rank) {
+  if (rank == 1) return "N";
+  std::string sizes;
+  for (size_t d = 0; d < rank; ++d) sizes += concat(d ? ", " : "", "N", d);
+  return sizes;
+}
+
 std::vector<std::string> Scope::visible_names() const {
   std::vector<std::string> names(sizes.begin(), sizes.end());
   for (const auto& entry : tensors) names.push_back(entry.first);

@@ -43,6 +43,9 @@ struct Scope {
   [[noreturn]] void undefined(const Identifier& id) const;
 };
 
+/// "N", "N0, N1": what a message may write for the sizes of a tensor.
+std::string example_sizes(size_t rank);
+
 /// LanguageError for the names of types and builtins.
 void expect_free_name(const Identifier& id);
 [[noreturn]] void already_defined(const Identifier& id, const std::string& as);

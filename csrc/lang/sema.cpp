@@ -146,9 +146,14 @@ class Checker {
     info.annotated = info.typed = true;
     info.type = returned.type;
     if (returned.dimensions.size() != info.rank) {
-      throw LanguageError(returned.where, concat("tensor ", id.name, " defined with ", info.rank,
-                                                 " dimensions but declared as an output with ",
-                                                 returned.dimensions.size(), " dimensions"));
+      std::string type = type_name(returned.type);
+      if (info.rank) type += "(" + example_sizes(info.rank) + ")";
+      throw LanguageError(
+          returned.where,
+          concat("tensor ", id.name, " defined with ", info.rank,
+                 " dimensions but declared as an output with ", returned.dimensions.size(),
+                 " dimensions; declare as many sizes as it has indices, as in ", type, " ", id.name,
+                 ", or return ", id.name, " alone"));
     }
   }
 
