@@ -19,6 +19,14 @@ void specialize_scalars(const Expression& e, Scope* scope) {
   for (const ExpressionPtr& operand : e.operands) specialize_scalars(*operand, scope);
 }
 
+/// An integer that an index can hold: literals that would lose bits are found here.
+void expect_index_value(const Expression& e, const char* role) {
+  expect_integer(e, role);
+  if (!e.constant || fits(e.constant->integer, Halide::Int(32))) return;
+  throw LanguageError(e.where, concat(e.constant->integer, " does not fit int32, the type of ",
+                                      role, " and of every index"));
+}
+
 class Resolver {
  public:
   Resolver(Scope* scope, bool in_bounds) : scope_(*scope), in_bounds_(in_bounds) {}
@@ -96,21 +104,31 @@ class Resolver {
     if (scalar != scope_.scalars.end()) return bind(e, Binding::Scalar, scalar->second.type);
     auto tensor = scope_.tensors.find(name);
     if (tensor != scope_.tensors.end()) {
+      refuse_in_bounds(*e, tensor->second);
       expect_rank(*e, tensor->second, 0);
       return bind_read(e, tensor->second);
     }
     if (name == "true" || name == "false") return bind(e, Binding::Truth, Halide::Bool());
-    if (in_bounds_) scope_.undefined({name, e->where});
+    if (in_bounds_) {
+      throw LanguageError(e->where, concat("undefined variable ", name,
+                                           " used here: it is no size and no scalar; the bounds "
+                                           "of a range are made of sizes, scalars and integers",
+                                           did_you_mean(name, scope_.visible_names())));
+    }
     scope_.declare_index({name, e->where});
     bind(e, Binding::Index, Halide::Int(32));
   }
 
+  void refuse_in_bounds(const Expression& e, const TensorInfo& tensor) const {
+    if (!in_bounds_) return;
+    throw LanguageError(
+        e.where,
+        concat("the bounds of a range cannot read tensors; ",
+               tensor.rank ? concat(e.name, ".0 is a size of ", e.name, ", and bounds") : "they",
+               " are made of sizes, scalars and integers"));
+  }
+
   void bind_read(Expression* e, const TensorInfo& tensor) {
-    if (in_bounds_) {
-      throw LanguageError(e->where,
-                          "the bounds of a range cannot read tensors; they are made of "
-                          "sizes, scalars and integers");
-    }
     if (!tensor.input && !tensor.returned && tensor.first_statement > scope_.position) {
       throw LanguageError(e->where, concat("undefined variable ", e->name,
                                            " used here: it is "
@@ -137,11 +155,12 @@ class Resolver {
     auto tensor = scope_.tensors.find(e->name);
     if (tensor == scope_.tensors.end() ||
         (!tensor->second.input && tensor->second.first_statement >= scope_.position)) {
-      throw LanguageError(e->where,
-                          concat("undefined variable ", e->name, " used here",
-                                 tensor == scope_.tensors.end()
-                                     ? did_you_mean(e->name, scope_.visible_names())
-                                     : ": its sizes are not known before it is assigned"));
+      throw LanguageError(
+          e->where,
+          concat("undefined variable ", e->name, " used here",
+                 tensor == scope_.tensors.end()
+                     ? concat(": it is no tensor", did_you_mean(e->name, scope_.visible_names()))
+                     : ": its sizes are not known before it is assigned"));
     }
     if (static_cast<size_t>(e->dimension) >= tensor->second.rank) {
       throw LanguageError(
@@ -189,9 +208,10 @@ class Resolver {
                                            "tensor and no built-in function",
                                            did_you_mean(e->name, names)));
     }
+    refuse_in_bounds(*e, tensor->second);
     expect_rank(*e, tensor->second, e->operands.size());
     for (const ExpressionPtr& operand : e->operands) {
-      if (scope_.all_typed) expect_integer(*operand, "a subscript");
+      if (scope_.all_typed) expect_index_value(*operand, "a subscript");
       specialize_scalars(*operand, &scope_);
     }
     bind_read(e, tensor->second);
@@ -207,7 +227,7 @@ void resolve(Expression* expression, Scope* scope) { Resolver(scope, false).chec
 
 void resolve_bound(Expression* bound, Scope* scope) {
   Resolver(scope, true).check(bound);
-  if (scope->all_typed) expect_integer(*bound, "the bound of a range");
+  if (scope->all_typed) expect_index_value(*bound, "the bound of a range");
   specialize_scalars(*bound, scope);
 }
 

@@ -56,11 +56,19 @@ class Checker {
 
   // ---- declarations
 
-  void declare_size(const DimensionSize& size) {
-    if (size.name.empty()) return;
+  void check_size(const DimensionSize& size) {
+    if (size.name.empty()) {
+      if (fits(size.constant, Halide::Int(32))) return;
+      throw LanguageError(size.where, concat("size ", size.constant, " does not fit 32 bits"));
+    }
     Identifier id{size.name, size.where};
     expect_free_name(id);
     if (scope_.scalars.count(size.name)) already_defined(id, "a scalar");
+  }
+
+  void declare_size(const DimensionSize& size) {
+    check_size(size);
+    if (size.name.empty()) return;
     if (scope_.sizes.insert(size.name).second) program_.sizes.push_back(size.name);
   }
 
@@ -82,9 +90,6 @@ class Checker {
         tensor.sizes.push_back(size.name.empty()
                                    ? Halide::Internal::make_const(Halide::Int(32), size.constant)
                                    : ir::make_variable(size.name));
-        if (size.name.empty() && !fits(size.constant, Halide::Int(32))) {
-          throw LanguageError(size.where, concat("size ", size.constant, " does not fit 32 bits"));
-        }
       }
       program_.tensors[p.name] = tensor;
       TensorInfo& info = scope_.tensors[p.name];
@@ -155,6 +160,7 @@ class Checker {
                  " dimensions; declare as many sizes as it has indices, as in ", type, " ", id.name,
                  ", or return ", id.name, " alone"));
     }
+    for (const DimensionSize& size : returned.dimensions) check_size(size);
   }
 
   std::vector<std::string> assigned_names() const {
