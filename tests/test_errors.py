@@ -15,6 +15,14 @@ HEAD = "def f(float(N) A) -> (B) "
 MATRIX = "def f(float(N, M) A) -> (B) "
 INTEGERS = "def f(int(N) A) -> (B) "
 CALLEE = "def g(float(N) A) -> (B) { B(i) = A(i) }\n"
+RETURNS = "def f(float(N) A) -> "
+SCALAR_READ = (
+    "A is a scalar, since its declaration has no sizes; read it as A, or declare a tensor, as in "
+    "float(N) A"
+)
+BOUNDS = (
+    ": it is no size and no scalar; the bounds of a range are made of sizes, scalars and integers"
+)
 
 # Text, words of the message, line, column.
 REJECTED = [
@@ -84,6 +92,39 @@ REJECTED = [
     (HEAD + "{ B(N) = A(N) }", "N already defined as a size", 1, 30),
     (HEAD + "{ B(A) = A(A) }", "A already defined as a tensor", 1, 30),
     (HEAD + "{ B(i, i) = A(i) }", "i already defined as an index", 1, 33),
+    ("def f(float() A) -> (B) { B(i) = A(i) }", SCALAR_READ, 1, 34),
+    ("def f(float A) -> (B) { B(i) = A(i) where i in 0:3 }", SCALAR_READ, 1, 32),
+    ("def f(int s, float(N) A) -> (B) { B(i) = A(i) + s(i, i) }", "as in int32(N0, N1) s", 1, 49),
+    ("def f(float() A) -> (B) { B = A.0 }", "A is a scalar and has no dimension 0", 1, 31),
+    ("def f(float(N) A) -> (float() B) { B(i) = A(i) }", "as in float(N) B", 1, 23),
+    (HEAD + "{ B(i) = A(i) \u2212 3 }", "'\u2212' (U+2212) starts no token", 1, 40),
+    (HEAD + "{ B(i) = A\u00e9(i) }", "'\u00e9' (U+00E9) starts no token", 1, 36),
+    (HEAD + "{ B(i) = \U0001f600 }", "'\U0001f600' (U+1F600) starts no token", 1, 35),
+    (HEAD + "{ B(i) = A(i)\u00a0}", "U+00A0 starts no token", 1, 39),
+    ("\ufeff" + HEAD + "{ B(i) = A(i) }", "U+FEFF starts no token", 1, 1),
+    (HEAD + "{ # \u00e9\u4e2d\n B(i) = A(i) @ 3 }", "'@' starts no token", 2, 14),
+    (HEAD + "{ B(i) = A(i) where i in 0:M }", "undefined variable M used here" + BOUNDS, 1, 53),
+    (HEAD + "{ B(i) = A(i) where i in 0:n }", "did you mean N?", 1, 53),
+    (HEAD + "{ B(i) = A(i) where i in M:N }", "undefined variable M used here" + BOUNDS, 1, 51),
+    (HEAD + "{ B(i) = A(i) where i in 0:A }", "cannot read tensors; A.0 is a size of A", 1, 53),
+    (HEAD + "{ B(i) = A(i) where i in 0:Z.0 }", "Z used here: it is no tensor", 1, 53),
+    (HEAD + "{ B(i) = A(i) where i in 0:8:2 }", "a range has no step", 1, 54),
+    (HEAD + "{ B(i) = A(i) where i in 0:true }", "write int32(true) for 0 or 1", 1, 53),
+    (HEAD + "{ B(i) = A(i) where i in 0:4294967298 }", "4294967298 does not fit int32", 1, 53),
+    (HEAD + "{ B(i) = A(i) where i in 0:3 * 1000000000 }", "does not fit int32", 1, 53),
+    (HEAD + "{ B(i) = A(i) + A(4294967296) }", "4294967296 does not fit int32", 1, 44),
+    (RETURNS + "(float(99999999999) B) { B(i) = A(i) }", "does not fit 32 bits", 1, 29),
+    (RETURNS + "(float(exp) B) { B(i) = A(i) }", "'exp' is a built-in function", 1, 29),
+    (RETURNS + "(float(int) B) { B(i) = A(i) }", "'int' is a type and cannot be a name", 1, 29),
+    ("def f(int s, float(N) A) -> (float(s) B) { B(i) = A(i) }", "s already defined as a", 1, 36),
+    (RETURNS + "(float(4) B) { B(i) = A(i) where i in 0:3 }", "is declared as 4 but its", 1, 29),
+    (
+        RETURNS
+        + "(float(P) B, float(P) C) { B(i) = A(i) where i in 0:3 C(i) = B(i) where i in 0:2 }",
+        "dimension 0 of C is declared as P = 3 but its index takes 2 values",
+        1,
+        41,
+    ),
 ]
 
 
@@ -98,6 +139,15 @@ def test_rejected_texts(text: str, words: str, line: int, column: int) -> None:
     assert message.startswith(f"{line}:{column}: ")
     assert message.splitlines()[-1].strip(" ~") == "^"
     assert message.splitlines()[-1].index("^") == column - 1 + 2
+    assert message.splitlines()[-2] == "  " + [*text.rstrip("\0").split("\n"), ""][line - 1]
+
+
+def test_carets_count_characters() -> None:
+    text = HEAD + "{\n B(i, j) = A(i) # \u00e9\u4e2d\U0001f600\n + A(i) }"
+    with pytest.raises(tc.LanguageError) as error:
+        tc.define(text, namespace="tc_errors_language")
+    line, marks = str(error.value).splitlines()[-2:]
+    assert marks == "   ^" + "~" * (len(line) - 4)
 
 
 def test_a_definition_without_results_is_refused() -> None:
@@ -277,6 +327,58 @@ def test_a_specialised_scalar_without_a_good_value() -> None:
             T.strided(value, v())
     with pytest.raises(tc.TCError):
         T.strided(0, v())
+
+
+def test_scalars_that_no_index_can_hold() -> None:
+    text = "def first({} s, float(N) A) -> (B) {{ B(i) = A(i) where i in 0:s }}"
+    for kind, value in (
+        ("int64", 2**32 + 2),
+        ("int64", -(2**31) - 1),
+        ("uint32", 2**32 - 1),
+        ("uint64", 2**63 - 1),
+    ):
+        first = tc.define(text.format(kind), namespace=f"tc_errors_{kind}").first
+        assert first(2, v()).shape == (2,)
+        words = (
+            f"argument s: a range or subscript depends on it, so it must fit int32, but got {value}"
+        )
+        with pytest.raises(tc.ShapeError, match=words):
+            first(value, v())
+
+
+def test_sizes_beyond_32_bits() -> None:
+    t = tc.define(
+        "def f(float(N) A) -> (B) { B(i) = A(0) where i in 0:N * 1000000 * 1000000 }",
+        namespace="tc_errors",
+    )
+    with pytest.raises(tc.ShapeError, match="dimension 0 of B does not fit 32 bits"):
+        t.f(v())
+
+
+def test_declared_sizes_must_agree_with_the_ranges() -> None:
+    t = tc.define(
+        """
+def constant(float(N) A) -> (float(7) B) { B(i) = A(i) }
+def named(float(N) A, float(M) X) -> (float(M) B) { B(i) = A(i) }
+def own(float(N) A, float(M) X) -> (float(P) B, double(P) C) { B(i) = A(i) C(i) = X(i) }
+def unread(float(N) A) -> (float(N, 3) B) { B(i, j) = A(0) }
+""",
+        namespace="tc_errors",
+    )
+    assert t.constant(v(7)).shape == (7,)
+    with pytest.raises(
+        tc.ShapeError,
+        match="constant: dimension 0 of B is declared as 7 but its index takes 4 values for these",
+    ):
+        t.constant(v(4))
+    assert t.named(v(3), v(3)).shape == (3,)
+    with pytest.raises(tc.ShapeError, match="dimension 0 of B is declared as M = 3 but its index "):
+        t.named(v(4), v(3))
+    b, c = t.own(v(5), v(5))
+    assert b.shape == c.shape == (5,) and c.dtype == torch.double
+    with pytest.raises(tc.ShapeError, match="dimension 0 of C is declared as P = 5 but its index "):
+        t.own(v(5), v(4))
+    assert t.unread(v(2)).shape == (2, 3)
 
 
 def test_reads_that_leave_their_tensor() -> None:

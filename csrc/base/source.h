@@ -8,6 +8,14 @@
 
 namespace tc {
 
+/// A code point of UTF-8 and the bytes it takes.
+struct Character {
+  char32_t code = 0;
+  size_t length = 1;
+  bool valid = false;  ///< false for one byte that begins no character
+};
+Character character_at(std::string_view text, size_t at);
+
 /// A half-open piece [begin, end) of a text that the range keeps alive.
 /// A default-constructed range points nowhere; `valid()` tells them apart.
 class SourceRange {
@@ -21,7 +29,7 @@ class SourceRange {
   size_t end() const { return end_; }
   /// The characters themselves.
   std::string_view str() const;
-  /// 1-based line and column of `begin`; 0 when invalid.
+  /// 1-based line and column of `begin`, the latter in characters; 0 when invalid.
   int line() const;
   int column() const;
   /// The smallest range that holds both.

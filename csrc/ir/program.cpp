@@ -32,6 +32,20 @@ Expr size_constant(const std::string& name, int64_t value) {
   return Halide::Internal::make_const(Halide::Int(32), value);
 }
 
+/// Whether Halide marked a part of the expression as beyond 32 bits.
+bool overflows(const Expr& e) {
+  struct Find : Halide::Internal::IRVisitor {
+    bool found = false;
+    using IRVisitor::visit;
+    void visit(const Call* op) override {
+      found = found || op->is_intrinsic(Call::signed_integer_overflow);
+      IRVisitor::visit(op);
+    }
+  } find;
+  if (e.defined()) e.accept(&find);
+  return find.found;
+}
+
 std::string type_name(Type type) {
   if (type.is_bool()) return "bool";
   if (type.is_bfloat()) return "bfloat16";
@@ -257,20 +271,31 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
     return Halide::Internal::simplify(Halide::Internal::substitute(constants, e));
   };
 
+  auto too_large = [&](const std::string& what) {
+    throw ShapeError(concat(program.name, ": ", what,
+                            " does not fit 32 bits for these inputs; pass smaller "
+                            "ones, or give the index a smaller range in a where clause"));
+  };
+
   Program result = program;
   for (auto& [name, tensor] : result.tensors) {
-    for (Expr& size : tensor.sizes) {
+    for (size_t d = 0; d < tensor.sizes.size(); ++d) {
+      Expr& size = tensor.sizes[d];
       size = fixed(size);
+      if (overflows(size)) too_large(concat("dimension ", d, " of ", name));
       TC_INTERNAL_CHECK(!size.defined() || Halide::Internal::is_const(size), "a size of ", name,
                         " stays symbolic");
     }
   }
+  for (DeclaredSize& declared : result.declared_sizes) declared.value = fixed(declared.value);
   for (Statement& statement : result.statements) {
     // Iterators of extent 1 stay in the subscripts: how an access looks must not depend on a size.
     Scope<Interval> bounds;
     for (Iterator& iterator : statement.domain) {
       iterator.min = fixed(iterator.min);
       iterator.extent = fixed(iterator.extent);
+      if (overflows(iterator.min) || overflows(iterator.extent))
+        too_large("the range of index " + iterator.name);
       TC_INTERNAL_CHECK(
           Halide::Internal::is_const(iterator.min) && Halide::Internal::is_const(iterator.extent),
           "the range of ", iterator.name, " in ", statement.name, " stays symbolic");

@@ -73,6 +73,14 @@ struct Statement {
   SourceRange where;
 };
 
+/// A size that the return list gives and that only a call's sizes can show to be the inferred one.
+struct DeclaredSize {
+  std::string tensor;
+  size_t dimension = 0;
+  std::string text;  ///< as written
+  Expr value;
+};
+
 struct Program {
   std::string name;
   std::vector<std::string> sizes;  ///< size names in order of appearance in the signature
@@ -81,6 +89,7 @@ struct Program {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, Scalar> scalars;
   std::vector<Statement> statements;
+  std::vector<DeclaredSize> declared_sizes;
 
   const Tensor& tensor(const std::string& name) const { return tensors.at(name); }
 };
@@ -113,7 +122,8 @@ Expr identity(Reduction reduction, Type type);
 Expr combine(Reduction reduction, const Expr& a, const Expr& b);
 
 /// Replaces sizes and specialised scalars by their values and simplifies; every extent and tensor
-/// size becomes a constant. A missing value is an internal error.
+/// size becomes a constant. ShapeError where one does not fit 32 bits. A missing value is an
+/// internal error.
 Program specialize(const Program& program, const std::map<std::string, int64_t>& values);
 
 /// Text for humans and tests: parameters, then one line a statement with its domain.

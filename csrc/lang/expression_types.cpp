@@ -228,9 +228,9 @@ void set_type(Expression* e) {
 
 void expect_integer(const Expression& e, const char* role) {
   if (is_integer(e.type)) return;
-  throw LanguageError(e.where,
-                      concat("expected integral type but found ", type_name(e.type), " as ", role,
-                             "; write int32(", e.where.str(), ") to truncate it"));
+  throw LanguageError(e.where, concat("expected integral type but found ", type_name(e.type),
+                                      " as ", role, "; write int32(", e.where.str(), ")",
+                                      e.type.is_bool() ? " for 0 or 1" : " to truncate it"));
 }
 
 }  // namespace tc::lang

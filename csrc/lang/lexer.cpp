@@ -1,6 +1,11 @@
 #include "lang/lexer.h"
 
+#include <algorithm>
 #include <cctype>
+#include <iomanip>
+#include <iterator>
+#include <sstream>
+#include <utility>
 
 #include "base/error.h"
 
@@ -16,6 +21,16 @@ constexpr const char* kSymbols[] = {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+/// Blanks and controls beyond ASCII: copied text brings them in, and shows nothing between quotes.
+bool is_invisible(char32_t code) {
+  constexpr std::pair<char32_t, char32_t> ranges[] = {
+      {0x80, 0xa0},     {0xad, 0xad},     {0x2000, 0x200f}, {0x2028, 0x202f},
+      {0x205f, 0x206f}, {0x3000, 0x3000}, {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}};
+  return std::any_of(std::begin(ranges), std::end(ranges), [&](const auto& range) {
+    return range.first <= code && code <= range.second;
+  });
+}
 
 class Lexer {
  public:
@@ -46,8 +61,9 @@ class Lexer {
       } else if (identifier) {
         add(TokenKind::Identifier, identifier, new_line);
       } else {
-        throw LanguageError(SourceRange(text_, at_, at_ + 1),
-                            concat("'", printable(peek()), "' starts no token of the language"));
+        Character character = character_at(*text_, at_);
+        throw LanguageError(SourceRange(text_, at_, at_ + character.length),
+                            concat(printable(character), " starts no token of the language"));
       }
     }
   }
@@ -57,11 +73,17 @@ class Lexer {
     return at_ + ahead < text_->size() ? (*text_)[at_ + ahead] : '\0';
   }
 
-  static std::string printable(char c) {
-    if (std::isprint(static_cast<unsigned char>(c))) return std::string(1, c);
-    constexpr char digits[] = "0123456789abcdef";
-    unsigned char byte = static_cast<unsigned char>(c);
-    return concat("\\x", digits[byte / 16], digits[byte % 16]);
+  std::string printable(const Character& character) const {
+    std::string bytes = text_->substr(at_, character.length);
+    std::ostringstream name;
+    name << std::hex << std::setfill('0');
+    if (!character.valid || character.code < 0x20 || character.code == 0x7f) {
+      name << "'\\x" << std::setw(2) << static_cast<unsigned>(character.code) << "'";
+      return name.str();
+    }
+    if (character.code < 0x80) return concat("'", bytes, "'");
+    name << std::uppercase << "U+" << std::setw(4) << static_cast<unsigned>(character.code);
+    return is_invisible(character.code) ? name.str() : concat("'", bytes, "' (", name.str(), ")");
   }
 
   void add(TokenKind kind, size_t length, bool first_on_line) {

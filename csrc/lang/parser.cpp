@@ -282,6 +282,11 @@ class Parser {
       if (range) {
         expect(":", "between the bounds of a range");
         clause.last = parse_expression();
+        if (current().is(":")) {
+          throw LanguageError(current().where,
+                              "a range has no step, only two bounds; take every second element "
+                              "through a subscript such as A(2 * i)");
+        }
       }
     } else {
       if (current().kind == TokenKind::Identifier) next();

@@ -73,8 +73,8 @@ class Inference {
       if (relax() || assume_annotations()) continue;
       report_unsolved();
     }
-    check_annotations();
     InferredRanges result;
+    result.declared = check_annotations();
     result.statements = ranges_;
     for (const auto& [name, shape] : shapes_) {
       if (signature_.tensor(name).role == ir::TensorRole::Input) continue;
@@ -284,26 +284,36 @@ class Inference {
     return progress;
   }
 
-  void check_annotations() const {
+  /// Compares declared sizes with inferred ones; those that only a call can compare.
+  std::vector<ir::DeclaredSize> check_annotations() const {
+    std::vector<ir::DeclaredSize> open;
+    // A name that no input brings stands for the size that it first stands at.
+    std::map<std::string, Expr> own;
     for (const Declaration& returned : function_.returns) {
       for (size_t d = 0; d < returned.dimensions.size(); ++d) {
-        std::optional<Expr> size = declared_size(returned.dimensions[d]);
-        if (!size) continue;
+        const DimensionSize& dimension = returned.dimensions[d];
         const Range& range = *shapes_.at(returned.name)[d];
         Expr inferred = simplify_size(range.last - range.first + 1, signature_);
+        std::optional<Expr> size = declared_size(dimension);
+        if (!size) size = own.emplace(dimension.name, inferred).first->second;
         Expr difference = simplify_size(inferred - *size, signature_);
-        if (!Halide::Internal::is_const(difference) ||
-            Halide::Internal::is_const_zero(difference)) {
+        if (Halide::Internal::is_const_zero(difference)) continue;
+        std::string text = dimension.name.empty() ? concat(dimension.constant) : dimension.name;
+        if (!Halide::Internal::is_const(difference)) {
+          open.push_back({returned.name, d, text, *size});
           continue;
         }
-        throw LanguageError(returned.dimensions[d].where,
-                            concat("dimension ", d, " of ", returned.name, " is declared as ",
-                                   *size, " but its index takes ", inferred,
-                                   " values; drop the "
-                                   "sizes from the return list or give the index a range in a "
-                                   "where clause"));
+        std::string value = concat(*size);
+        throw LanguageError(
+            dimension.where,
+            concat("dimension ", d, " of ", returned.name, " is declared as ", text,
+                   value == text ? "" : " = " + value, " but its index takes ", inferred,
+                   " values; drop the "
+                   "sizes from the return list or give the index a range in a "
+                   "where clause"));
       }
     }
+    return open;
   }
 
   [[noreturn]] void report_unsolved() const {

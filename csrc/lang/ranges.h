@@ -19,6 +19,8 @@ struct InferredRanges {
   std::vector<std::map<std::string, Range>> statements;
   /// For every computed tensor, the coordinates that each of its dimensions covers.
   std::map<std::string, std::vector<Range>> shapes;
+  /// What remains to be compared with the shapes once sizes are known.
+  std::vector<ir::DeclaredSize> declared;
 };
 
 /// Ranges over the size variables of the signature. LanguageError where one cannot be inferred.

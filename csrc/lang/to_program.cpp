@@ -50,6 +50,7 @@ class ProgramBuilder {
         dimensions_[dimension_variable(name, static_cast<int>(d))] = size;
       }
     }
+    program_.declared_sizes = ranges_.declared;
     for (size_t i = 0; i < function_.statements.size(); ++i) {
       program_.statements.push_back(build(i));
     }

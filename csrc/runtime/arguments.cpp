@@ -60,7 +60,13 @@ int64_t scalar_value(const DLTensor& tensor, const std::string& name) {
   auto read = [&](auto type) {
     decltype(type) value;
     std::memcpy(&value, data, sizeof value);
-    return static_cast<int64_t>(value);
+    auto kept = static_cast<int32_t>(value);
+    bool fits = static_cast<decltype(type)>(kept) == value && (kept < 0) == (value < 0);
+    if (!fits)
+      throw ShapeError(
+          concat("argument ", name,
+                 ": a range or subscript depends on it, so it must fit int32, but got ", +value));
+    return static_cast<int64_t>(kept);
   };
   switch (tensor.dtype.code) {
     case kDLBool: return read(uint8_t()) != 0;
@@ -227,6 +233,18 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
                                 " for these inputs; an input is "
                                 "smaller than the subscripts need"));
     }
+  }
+  for (const ir::DeclaredSize& declared : program.declared_sizes) {
+    const ir::Expr& size = program.tensor(declared.tensor).sizes[declared.dimension];
+    auto wanted = as_const_int(declared.value);
+    if (wanted && *wanted == *as_const_int(size)) continue;
+    std::string value = concat(declared.value);
+    throw ShapeError(concat(definition.name, ": dimension ", declared.dimension, " of ",
+                            declared.tensor, " is declared as ", declared.text,
+                            value == declared.text ? "" : " = " + value, " but its index takes ",
+                            size,
+                            " values for these inputs; drop the sizes from the return list or give "
+                            "the index a range in a where clause"));
   }
   std::string outside = lang::find_access_outside(program);
   if (!outside.empty()) throw ShapeError(concat(definition.name, ": ", outside));

@@ -170,11 +170,14 @@ void check_no_nul(const std::string& text) {
   if (at == std::string::npos) return;
   size_t begin = text.rfind('\n', at) + 1;  // npos + 1 is 0
   int line = static_cast<int>(std::count(text.begin(), text.begin() + at, '\n')) + 1;
-  int column = static_cast<int>(at - begin) + 1;
+  // The column counts characters: the bytes that do not continue one.
+  auto characters = std::count_if(text.begin() + begin, text.begin() + at,
+                                  [](char c) { return (c & 0xc0) != 0x80; });
+  int column = static_cast<int>(characters) + 1;
   std::string place = std::to_string(line) + ":" + std::to_string(column);
   raise_error(CoreError(TC_LANGUAGE_ERROR,
                         place + ": a NUL character starts no token of the language\n  " +
-                            text.substr(begin, at - begin) + "\n  " + std::string(at - begin, ' ') +
+                            text.substr(begin, at - begin) + "\n  " + std::string(characters, ' ') +
                             "^",
                         line, column));
 }

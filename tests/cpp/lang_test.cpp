@@ -212,6 +212,11 @@ const Rejected kRejected[] = {
     {"def f(float(N) A) -> (O) { O(i) - A(i) }", "expected '=', '+='", 1, 33},
     {"def f(float(N) A) -> (O) { O(i) = A(i)", "the end of the text", 1, 39},
     {"def f(float(N) A) -> (O) { O(i) = A(i) $ }", "'$' starts no token", 1, 40},
+    // Bytes that are no UTF-8: Latin-1, too long a form, half of a surrogate pair, cut off.
+    {"def f(float(N) A) -> (O) { O(i) = \xe9(i) }", "'\\xe9' starts no token", 1, 35},
+    {"def f(float(N) A) -> (O) { O(i) = \xc0\xaf }", "'\\xc0' starts no token", 1, 35},
+    {"def f(float(N) A) -> (O) { O(i) = \xed\xa0\x80 }", "'\\xed' starts no token", 1, 35},
+    {"def f(float(N) A) -> (O) { O(i) = A(i) }\xe2\x88", "'\\xe2' starts no token", 1, 41},
     {"", "holds no definition", 1, 1},
     {"def f(float(N) A) -> (O) { O(i) = A(i) where i of 0:3 }", "expected 'in' or '='", 1, 48},
     {"def f(float(N) A) -> (O) { O(i) = 99999999999999999999 }", "does not fit 64 bits", 1, 35},
