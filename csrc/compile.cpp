@@ -38,7 +38,9 @@ std::vector<isl::schedule> schedule(const poly::Scop& scop, const ir::Program& p
   std::vector<isl::schedule> mapped;
   // AVX-512 came with twice the registers.
   poly::CpuMachine machine{codegen::cpu_vector_bits(), codegen::cpu_vector_bits() >= 512 ? 32 : 16};
-  for (const poly::Cluster& cluster : poly::fuse(scop, dependences, options.outer_fusion))
+  bool rows = options.automatic && !target.cuda;
+  for (const poly::Cluster& cluster :
+       poly::fuse(scop, dependences, options.outer_fusion, rows, layouts))
     mapped.push_back(target.cuda ? poly::map_gpu(cluster, program, layouts, options)
                                  : poly::map_cpu(cluster, program, layouts, options, machine));
   clock.done("schedule");

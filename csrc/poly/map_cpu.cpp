@@ -1,8 +1,10 @@
 #include "poly/map_cpu.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "poly/map_register_tiles.h"
+#include "poly/map_rows.h"
 #include "poly/members.h"
 
 namespace tc::poly {
@@ -16,6 +18,25 @@ constexpr int64_t kGrain = 32768;
 constexpr int64_t kElementwiseTile = 16384;
 // The tile of a reduction's outputs that stays in the first-level cache while terms are added.
 constexpr int64_t kReductionTileVector = 64, kReductionTileOther = 8;
+
+/// Tile sizes for rows, in the order of the members: tasks of about the same work as elementwise
+/// ones.
+std::vector<int64_t> row_tile_sizes(const Cluster& cluster, const std::vector<Member>& members,
+                                    const MappingOptions& options) {
+  int64_t rows = 1, elements = 0;
+  for (const Member& member : members) rows *= member.extent;
+  for (const ScopStatement* statement : cluster.statements) elements += instances(*statement);
+  elements = std::max<int64_t>(1, elements / std::max<int64_t>(1, rows));
+  std::vector<int64_t> sizes(members.size());
+  for (size_t k = members.size(); k-- > 0;) {
+    int64_t wanted = std::max<int64_t>(1, kElementwiseTile / elements);
+    if (!options.automatic)
+      wanted = k < options.tile.size() && options.tile[k] > 0 ? options.tile[k] : members[k].extent;
+    sizes[k] = std::min(members[k].extent, wanted);
+    elements *= sizes[k];
+  }
+  return sizes;
+}
 
 /// Tile sizes in the order of the members, whose last is the vector if there is one.
 std::vector<int64_t> tile_sizes(const std::vector<Member>& members, bool vector, bool inner_loops,
@@ -43,16 +64,28 @@ std::vector<int64_t> tile_sizes(const std::vector<Member>& members, bool vector,
   return sizes;
 }
 
+/// Whether the statements' own loops make better vectors than any member of the shared band.
+bool prefers_rows(const Cluster& cluster, const std::vector<Member>& members,
+                  const ir::Program& program, const std::map<std::string, Layout>& layouts) {
+  double rows = row_cost(cluster, program, layouts);
+  if (members.empty()) return rows < std::numeric_limits<double>::infinity();
+  return std::all_of(members.begin(), members.end(),
+                     [&](const Member& member) { return rows < member.cost; });
+}
+
 }  // namespace
 
 isl::schedule map_cpu(const Cluster& cluster, const ir::Program& program,
                       const std::map<std::string, Layout>& layouts, const MappingOptions& options,
                       const CpuMachine& machine) {
-  if (cluster.shared == 0) return cluster.schedule;
   std::vector<Member> members = analyze_members(cluster, program, layouts);
+  bool parallel = options.parallel && count_accesses(cluster, program) >= kGrain;
+  if (options.vectorize && prefers_rows(cluster, members, program, layouts))
+    return map_rows(cluster, members, row_tile_sizes(cluster, members, options), program, layouts,
+                    parallel);
+  if (cluster.shared == 0) return cluster.schedule;
   bool vector = options.vectorize && move_vector_last(members);
   bool inner_loops = has_inner_loops(cluster);
-  bool parallel = options.parallel && count_accesses(cluster, program) >= kGrain;
   if (options.automatic && vector && inner_loops && suits_register_tiles(cluster))
     return map_register_tiles(cluster, members, program, layouts, parallel, machine);
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);

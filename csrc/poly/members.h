@@ -31,6 +31,15 @@ double vector_reuse(const Cluster& cluster, const ir::Program& program,
                     const std::map<std::string, Layout>& layouts, const Member& member,
                     const Member& vector);
 
+/// Memory operations for one instance of a statement when `iterator` is the vector: contiguous ones
+/// count one for all lanes, invariant reads next to nothing, the others one for each lane and more.
+/// The result of a reduction along the vector costs its share of adding up the lanes.
+double vector_cost(const ScopStatement& statement, const ir::Program& program,
+                   const std::map<std::string, Layout>& layouts, const ir::Iterator& iterator);
+
+/// How often a statement runs.
+int64_t instances(const ScopStatement& statement);
+
 /// Accesses of all instances of the cluster.
 int64_t count_accesses(const Cluster& cluster, const ir::Program& program);
 

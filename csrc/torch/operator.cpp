@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "torch/huge_pages.h"
+
 namespace tc_torch {
 namespace {
 
@@ -33,7 +35,11 @@ int32_t thread_count(void*) {
 
 void* allocate(void*, DLDevice device, size_t bytes) {
   try {
-    if (device.device_type == kDLCPU) return c10::alloc_cpu(bytes);
+    if (device.device_type == kDLCPU) {
+      void* memory = c10::alloc_cpu(bytes);
+      prefer_huge_pages(memory, bytes);
+      return memory;
+    }
     c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
     guard.uncheckedSetDevice(to_device(device));
     return c10::GetAllocator(c10::DeviceType::CUDA)->raw_allocate(bytes);
@@ -563,6 +569,8 @@ std::vector<at::Tensor> Operator::call(at::ArrayRef<c10::IValue> arguments) {
         specialization.device.is_cpu()
             ? at::Tensor(at::detail::empty_cpu(sizes, info.dtype, false, std::nullopt))
             : at::empty(sizes, at::dtype(info.dtype).device(specialization.device)));
+    if (specialization.device.is_cpu())
+      prefer_huge_pages(outputs.back().mutable_data_ptr(), outputs.back().nbytes());
     if (!info.accumulates) continue;
     const at::Tensor& start = arguments[initial++].toTensor();
     if (start.sizes() != at::IntArrayRef(sizes) || start.scalar_type() != info.dtype)
