@@ -10,6 +10,7 @@
 #include "codegen/gpu_loops.h"
 #include "ir/collapse_dimensions.h"
 #include "ir/inline_temporaries.h"
+#include "ir/split_reductions.h"
 #include "ir/verify.h"
 #include "ir/widen_accumulators.h"
 #include "poly/dependences.h"
@@ -164,7 +165,10 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
     layouts[name] = row_major(sizes);
   }
   // Tile sizes of the user speak of the dimensions of the text.
-  if (options.automatic && !options.identity) ir::collapse_dimensions(program, layouts);
+  if (options.automatic && !options.identity) {
+    ir::collapse_dimensions(program, layouts);
+    if (options.parallel && !target.cuda) ir::split_reductions(program, layouts);
+  }
   clock.done("simplify program");
   std::vector<std::string> arguments;
   for (const ir::Parameter& parameter : program.parameters) arguments.push_back(parameter.name);
