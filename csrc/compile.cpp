@@ -11,6 +11,7 @@
 #include "codegen/gpu_loops.h"
 #include "ir/collapse_dimensions.h"
 #include "ir/inline_temporaries.h"
+#include "ir/split_reductions.h"
 #include "ir/verify.h"
 #include "ir/widen_accumulators.h"
 #include "poly/dependences.h"
@@ -40,7 +41,9 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
   // AVX-512 came with twice the registers.
   poly::CpuMachine machine{codegen::cpu_vector_bits(), codegen::cpu_vector_bits() >= 512 ? 32 : 16,
                            std::max(1, static_cast<int>(std::thread::hardware_concurrency()))};
-  for (const poly::Cluster& cluster : poly::fuse(scop, dependences, options.outer_fusion))
+  bool rows = options.automatic && !target.cuda;
+  for (const poly::Cluster& cluster :
+       poly::fuse(scop, dependences, options.outer_fusion, rows, layouts))
     mapped.push_back(target.cuda
                          ? poly::Mapped{poly::map_gpu(cluster, program, layouts, options), {}}
                          : poly::map_cpu(cluster, scop, layouts, options, machine));
@@ -165,7 +168,10 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
     layouts[name] = row_major(sizes);
   }
   // Tile sizes of the user speak of the dimensions of the text.
-  if (options.automatic && !options.identity) ir::collapse_dimensions(program, layouts);
+  if (options.automatic && !options.identity) {
+    ir::collapse_dimensions(program, layouts);
+    if (options.parallel && !target.cuda) ir::split_reductions(program, layouts);
+  }
   clock.done("simplify program");
   std::vector<std::string> arguments;
   for (const ir::Parameter& parameter : program.parameters) arguments.push_back(parameter.name);

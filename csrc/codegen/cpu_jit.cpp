@@ -21,6 +21,7 @@
 #include "codegen/register_tiles.h"
 #include "codegen/strict_floats.h"
 #include "codegen/vector_loops.h"
+#include "codegen/vector_reductions.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -275,6 +276,7 @@ Stmt lower(Stmt stmt) {
   stmt = ir::collapse_loops(stmt, ForType::Parallel);
   stmt = expand_register_tiles(stmt, cpu_vector_bits());
   stmt = vectorize_copies(stmt, cpu_vector_bits());
+  stmt = vectorize_reductions(stmt, cpu_vector_bits());
   stmt = cut_vector_loops(stmt, cpu_vector_bits());
   // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
   stmt = make_floats_strict(lower_math(stmt));

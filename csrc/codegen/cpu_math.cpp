@@ -48,12 +48,41 @@ Expr libm(const std::string& name, const std::vector<Expr>& arguments) {
   return Call::make(type, name + (type.bits() == 32 ? "f" : ""), arguments, Call::PureExtern);
 }
 
-/// Halide's polynomials go through an integer exponent, which must be in range.
+/// exp in float: x = n * log(2) + r with a whole n and |r| <= log(2) / 2, so that exp(x) is
+/// exp(r) * 2^n. The polynomial is that of Cephes' expf (S. Moshier), which is within 2 ulp. Unlike
+/// Halide's it needs no rounding instruction, which 512-bit vectors get in halves, and no tests:
+/// NaN passes through, and results too small or too large become denormal, zero or infinite by the
+/// multiplications themselves.
 Expr exponential(const Expr& x) {
-  if (x.type().bits() == 64) return libm("exp", {x});
-  // Beyond these the result is infinite or 0.
-  Expr inside = clamp(x, -88.0f, 89.0f);
-  return select(is_number(x), halide_exp(inside), x);
+  Type type = x.type();
+  if (type.bits() == 64) return libm("exp", {x});
+  auto number = [&](double value) { return make_const(type, value); };
+  // Beyond these the result is 0 or infinite. Comparisons with NaN are false and keep it.
+  Expr low = number(-104), high = number(89);
+  Expr inside = select(strict(Halide::Bool(), Call::strict_lt, x, low), low, x);
+  inside = select(strict(Halide::Bool(), Call::strict_lt, high, inside), high, inside);
+  // Adding this leaves the nearest whole number in the last bits of the sum.
+  Expr magic = number(12582912);
+  Expr shifted = strict(type, Call::strict_add,
+                        strict(type, Call::strict_mul, inside, number(1.44269504088896341)), magic);
+  Expr n = strict(type, Call::strict_sub, shifted, magic);
+  // log(2) in two parts, of which the first has few bits.
+  Expr r = strict(type, Call::strict_sub, inside,
+                  strict(type, Call::strict_mul, n, number(0.693359375)));
+  r = strict(type, Call::strict_sub, r, strict(type, Call::strict_mul, n, number(-2.12194440e-4)));
+  Expr p = number(1.9875691500e-4);
+  for (double c : {1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5})
+    p = strict(type, Call::strict_add, strict(type, Call::strict_mul, p, r), number(c));
+  Expr square = strict(type, Call::strict_mul, r, r);
+  p = strict(type, Call::strict_add, strict(type, Call::strict_mul, p, square),
+             strict(type, Call::strict_add, r, number(1)));
+  // 2^n in two factors, since its exponent alone may be out of range.
+  Type integer = Halide::Int(32);
+  Expr whole = reinterpret(integer, shifted) - reinterpret(integer, magic);
+  Expr half = whole >> 1;
+  auto power = [&](const Expr& e) { return reinterpret(type, (e + 127) << 23); };
+  return strict(type, Call::strict_mul, strict(type, Call::strict_mul, p, power(half)),
+                power(whole - half));
 }
 
 Expr logarithm(const Expr& x) {

@@ -1,15 +1,14 @@
 #include "poly/fuse.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "base/error.h"
+#include "poly/strides.h"
 
 namespace tc::poly {
 namespace {
-
-/// How each statement of a cluster sees each member of the shared band: the iterator's position.
-using Alignment = std::vector<std::vector<int>>;  // [statement][member]
 
 /// The leading left-hand side iterators of a statement: coincident because every instance writes
 /// one element and reads, of its own tensor, no other.
@@ -25,44 +24,21 @@ std::string tuple(const ScopStatement& statement) {
   return text + "]";
 }
 
-/// Inserts a band above `node` whose member m is iterator positions[s][m] of statement s.
-isl::schedule_node insert_band(const isl::schedule_node& node,
-                               const std::vector<const ScopStatement*>& statements,
-                               const Alignment& positions, bool permutable,
-                               const std::vector<bool>& coincident) {
-  if (coincident.empty()) return node;
-  std::string members;
-  for (size_t m = 0; m < coincident.size(); ++m) {
-    std::string pieces;
-    for (size_t s = 0; s < statements.size(); ++s)
-      pieces += concat(s ? "; " : "", tuple(*statements[s]), " -> [",
-                       iterator_name(positions[s][m]), "]");
-    members += concat(m ? ", " : "", "{ ", pieces, " }");
-  }
-  isl::multi_union_pw_aff schedule(node.ctx(), "[" + members + "]");
-  auto band = node.insert_partial_schedule(schedule).as<isl::schedule_node_band>();
-  band = band.set_permutable(permutable);
-  for (size_t m = 0; m < coincident.size(); ++m)
-    band = band.member_set_coincident(static_cast<int>(m), coincident[m]);
-  return band;
-}
-
 /// The cluster that this alignment describes.
-Cluster build(const std::vector<const ScopStatement*>& statements, const Alignment& alignment) {
+Cluster build(const std::vector<const ScopStatement*>& statements, const Alignment& alignment,
+              const Dependences& dependences) {
   Cluster cluster;
   cluster.statements = statements;
+  cluster.alignment = alignment;
   cluster.shared = alignment.empty() ? 0 : static_cast<unsigned>(alignment[0].size());
   for (size_t s = 0; s < statements.size(); ++s) {
     const ScopStatement& statement = *statements[s];
-    std::vector<int> rest;
-    for (int d = 0; d < static_cast<int>(statement.dimensions); ++d)
-      if (std::find(alignment[s].begin(), alignment[s].end(), d) == alignment[s].end())
-        rest.push_back(d);
+    std::vector<int> below = rest(statement, alignment[s]);
     std::vector<bool> coincident;
-    for (int d : rest) coincident.push_back(!statement.source->domain[d].reduction);
+    for (int d : below) coincident.push_back(!statement.source->domain[d].reduction);
     isl::schedule own = isl::schedule::from_domain(statement.domain);
     own =
-        insert_band(own.root().child(0), {&statement}, {rest}, true, coincident).root().schedule();
+        insert_band(own.root().child(0), {&statement}, {below}, true, coincident).root().schedule();
     cluster.schedule = cluster.schedule.is_null() ? own : sequence(cluster.schedule, own);
     cluster.domain =
         cluster.domain.is_null() ? statement.domain : cluster.domain.unite(statement.domain);
@@ -71,6 +47,8 @@ Cluster build(const std::vector<const ScopStatement*>& statements, const Alignme
                                  std::vector<bool>(cluster.shared, true))
                          .root()
                          .schedule();
+  cluster.dependences =
+      dependences.all.intersect_domain(cluster.domain).intersect_range(cluster.domain);
   return cluster;
 }
 
@@ -145,10 +123,94 @@ class Aligner {
   const Dependences& dependences_;
 };
 
+// Rows shorter than this are not worth loops of their own; fewer than that many do not keep threads
+// busy.
+constexpr int64_t kRow = 64, kRows = 16;
+
+int64_t extent_of(const ScopStatement& statement, int d) {
+  return *Halide::Internal::as_const_int(statement.source->domain[d].extent);
+}
+
+int64_t count(const ScopStatement& statement, const std::vector<int>& iterators) {
+  int64_t product = 1;
+  for (int d : iterators) product *= extent_of(statement, d);
+  return product;
+}
+
+bool is_update(const ScopStatement& statement) {
+  return !statement.initialization && statement.dimensions > parallel_depth(statement);
+}
+
+/// Whether a statement walks through consecutive elements in one of these iterators.
+bool walks(const ScopStatement& statement, const std::vector<int>& iterators,
+           const ir::Program& program, const std::map<std::string, Layout>& layouts) {
+  for (const MemoryAccess& access : accesses(program, *statement.source))
+    for (int d : iterators)
+      if (stride_along(access, layouts.at(access.tensor), statement.source->domain[d].name) == 1)
+        return true;
+  return false;
+}
+
+bool share_data(const std::vector<const ScopStatement*>& statements, const ScopStatement& next,
+                const ir::Program& program) {
+  std::set<std::string> tensors;
+  for (const ScopStatement* statement : statements)
+    for (const MemoryAccess& access : accesses(program, *statement->source))
+      tensors.insert(access.tensor);
+  for (const MemoryAccess& access : accesses(program, *next.source))
+    if (tensors.count(access.tensor)) return true;
+  return false;
+}
+
+/// The rule for rows, on statements that would share these members.
+bool suits_rows(const std::vector<const ScopStatement*>& statements, const Alignment& alignment,
+                const ir::Program& program, const std::map<std::string, Layout>& layouts) {
+  int64_t rows = count(*statements[0], alignment[0]);
+  bool single = alignment[0].empty();
+  if (!single && rows < kRows) return false;
+  for (size_t s = 0; s < statements.size(); ++s) {
+    const ScopStatement& statement = *statements[s];
+    bool demoted = parallel_depth(statement) > alignment[s].size();
+    if (demoted && (single || is_update(statement))) return false;
+    if (!demoted && !is_update(statement)) continue;
+    std::vector<int> row = rest(statement, alignment[s]);
+    if (count(statement, row) < kRow || !walks(statement, row, program, layouts)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences,
-                          FusionStrategy strategy) {
+std::vector<int> rest(const ScopStatement& statement, const std::vector<int>& members) {
+  std::vector<int> result;
+  for (int d = 0; d < static_cast<int>(statement.dimensions); ++d)
+    if (std::find(members.begin(), members.end(), d) == members.end()) result.push_back(d);
+  return result;
+}
+
+isl::schedule_node insert_band(const isl::schedule_node& node,
+                               const std::vector<const ScopStatement*>& statements,
+                               const Alignment& positions, bool permutable,
+                               const std::vector<bool>& coincident) {
+  if (coincident.empty()) return node;
+  std::string members;
+  for (size_t m = 0; m < coincident.size(); ++m) {
+    std::string pieces;
+    for (size_t s = 0; s < statements.size(); ++s)
+      pieces += concat(s ? "; " : "", tuple(*statements[s]), " -> [",
+                       iterator_name(positions[s][m]), "]");
+    members += concat(m ? ", " : "", "{ ", pieces, " }");
+  }
+  isl::multi_union_pw_aff schedule(node.ctx(), "[" + members + "]");
+  auto band = node.insert_partial_schedule(schedule).as<isl::schedule_node_band>();
+  band = band.set_permutable(permutable);
+  for (size_t m = 0; m < coincident.size(); ++m)
+    band = band.member_set_coincident(static_cast<int>(m), coincident[m]);
+  return band;
+}
+
+std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
+                          bool rows, const std::map<std::string, Layout>& layouts) {
   struct Group {
     std::vector<const ScopStatement*> statements;
     Alignment alignment;
@@ -168,7 +230,13 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences,
         unsigned widest = std::max(last.widest, depth);
         unsigned kept = static_cast<unsigned>(joint[0].size());
         unsigned needed = strategy == FusionStrategy::Max ? 1 : std::min(3u, widest);
-        if (same_source || (kept > 0 && kept >= needed)) {
+        bool fused = same_source || (kept > 0 && kept >= needed);
+        if (!fused && rows && share_data(last.statements, statement, *scop.program)) {
+          std::vector<const ScopStatement*> all = last.statements;
+          all.push_back(&statement);
+          fused = suits_rows(all, joint, *scop.program, layouts);
+        }
+        if (fused) {
           last.statements.push_back(&statement);
           last.alignment = joint;
           last.widest = widest;
@@ -179,7 +247,8 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences,
     groups.push_back({{&statement}, {own}, depth});
   }
   std::vector<Cluster> clusters;
-  for (const Group& group : groups) clusters.push_back(build(group.statements, group.alignment));
+  for (const Group& group : groups)
+    clusters.push_back(build(group.statements, group.alignment, dependences));
   return clusters;
 }
 

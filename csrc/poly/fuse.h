@@ -1,12 +1,18 @@
 // Clusters: statements that share outer loops. Runs after dependences, before tiling.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
+#include "compile.h"
 #include "options.h"
 #include "poly/dependences.h"
 
 namespace tc::poly {
+
+/// How each statement sees each member of a band: the position of its iterator.
+using Alignment = std::vector<std::vector<int>>;  // [statement][member]
 
 /// Statements under one outer band. Its schedule is
 ///   domain - [band of `shared` coincident members] - sequence of the statements' remaining bands,
@@ -15,6 +21,8 @@ namespace tc::poly {
 /// or reversed.
 struct Cluster {
   std::vector<const ScopStatement*> statements;
+  Alignment alignment;
+  isl::union_map dependences;  ///< among the statements
   isl::union_set domain;
   isl::schedule schedule;
   unsigned shared = 0;
@@ -23,7 +31,22 @@ struct Cluster {
 /// Groups neighbouring statements. A statement's initialisation always goes with its updates.
 /// Min: nothing else is fused. Preserve3Coincident: as long as the joint band keeps
 /// min(3, what each had) coincident members. Max: as long as one coincident member is shared.
-std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences,
-                          FusionStrategy strategy);
+///
+/// `rows` adds the rule of the default options on the CPU: statements that use the same data also
+/// share fewer members, down to one, where what is left below them is a long contiguous row for
+/// each statement, the rows are many enough to be spread over threads, and no reduction loses a
+/// member of its results. A normalisation's passes over a row then find it in the cache. Reductions
+/// to single elements share a cluster as well.
+std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
+                          bool rows, const std::map<std::string, Layout>& layouts);
+
+/// Inserts a band above `node` whose member m is iterator positions[s][m] of statement s.
+isl::schedule_node insert_band(const isl::schedule_node& node,
+                               const std::vector<const ScopStatement*>& statements,
+                               const Alignment& positions, bool permutable,
+                               const std::vector<bool>& coincident);
+
+/// Iterators of a statement that are no members of its cluster's band, in order of the text.
+std::vector<int> rest(const ScopStatement& statement, const std::vector<int>& members);
 
 }  // namespace tc::poly

@@ -1,8 +1,10 @@
 #include "poly/map_cpu.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "poly/map_register_tiles.h"
+#include "poly/map_rows.h"
 #include "poly/members.h"
 
 namespace tc::poly {
@@ -16,6 +18,28 @@ constexpr int64_t kGrain = 32768;
 constexpr int64_t kElementwiseTile = 16384;
 // The tile of a reduction's outputs that stays in the first-level cache while terms are added.
 constexpr int64_t kReductionTileVector = 64, kReductionTileOther = 8;
+
+/// Tile sizes for rows, in the order of the members: tasks of about the same work as elementwise
+/// ones.
+std::vector<int64_t> row_tile_sizes(const Cluster& cluster, const std::vector<Member>& members,
+                                    const MappingOptions& options) {
+  int64_t rows = 1, elements = 0;
+  for (const Member& member : members) rows *= member.extent;
+  for (const ScopStatement* statement : cluster.statements) elements += instances(*statement);
+  elements = std::max<int64_t>(1, elements / std::max<int64_t>(1, rows));
+  std::vector<int64_t> sizes(members.size());
+  for (size_t k = members.size(); k-- > 0;) {
+    int64_t wanted = std::max<int64_t>(1, kElementwiseTile / elements);
+    if (!options.automatic)
+      wanted = k < options.tile.size() && options.tile[k] > 0 ? options.tile[k] : members[k].extent;
+    sizes[k] = std::min(members[k].extent, wanted);
+    elements *= sizes[k];
+  }
+  return sizes;
+}
+
+// A vector operation on memory that streams through the caches.
+constexpr double kCyclesPerOperation = 0.5;
 
 /// Tile sizes in the order of the members, whose last is the vector if there is one.
 std::vector<int64_t> tile_sizes(const std::vector<Member>& members, bool vector, bool inner_loops,
@@ -43,19 +67,38 @@ std::vector<int64_t> tile_sizes(const std::vector<Member>& members, bool vector,
   return sizes;
 }
 
+/// Whether the statements' own loops make better vectors than any member of the shared band.
+bool prefers_rows(double rows, const std::vector<Member>& members) {
+  if (members.empty()) return rows < std::numeric_limits<double>::infinity();
+  return std::all_of(members.begin(), members.end(),
+                     [&](const Member& member) { return rows < member.cost; });
+}
+
 }  // namespace
 
 Mapped map_cpu(const Cluster& cluster, const Scop& scop,
                const std::map<std::string, Layout>& layouts, const MappingOptions& options,
                const CpuMachine& machine) {
-  if (cluster.shared == 0) return {cluster.schedule, {}};
   const ir::Program& program = *scop.program;
   std::vector<Member> members = analyze_members(cluster, program, layouts);
-  bool vector = options.vectorize && move_vector_last(members);
-  bool inner_loops = has_inner_loops(cluster);
   bool parallel = options.parallel && count_accesses(cluster, program) >= kGrain;
-  if (options.automatic && vector && inner_loops && suits_register_tiles(cluster))
-    return map_register_tiles(cluster, members, scop, layouts, parallel, machine);
+  bool inner_loops = has_inner_loops(cluster);
+  bool vector = options.vectorize && move_vector_last(members);
+  double rows = options.vectorize ? row_cost(cluster, program, layouts)
+                                  : std::numeric_limits<double>::infinity();
+  if (options.automatic && vector && inner_loops && suits_register_tiles(cluster)) {
+    RegisterBlock block = choose_block(cluster, members, program, layouts, machine);
+    if (block.cycles <= rows * kCyclesPerOperation)
+      return map_register_tiles(cluster, block, scop, parallel, machine);
+  }
+  if (prefers_rows(rows, members)) {
+    std::sort(members.begin(), members.end(),
+              [](const Member& a, const Member& b) { return a.position < b.position; });
+    return {map_rows(cluster, members, row_tile_sizes(cluster, members, options), program, layouts,
+                     parallel),
+            {}};
+  }
+  if (cluster.shared == 0) return {cluster.schedule, {}};
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);
 
   isl::schedule_node_band band =

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "poly/register_blocks.h"
-
 namespace tc::poly {
 namespace {
 
@@ -59,10 +57,8 @@ bool suits_register_tiles(const Cluster& cluster) {
                      });
 }
 
-Mapped map_register_tiles(const Cluster& cluster, const std::vector<Member>& preferred,
-                          const Scop& scop, const std::map<std::string, Layout>& layouts,
+Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, const Scop& scop,
                           bool parallel, const CpuMachine& machine) {
-  RegisterBlock block = choose_block(cluster, preferred, *scop.program, layouts, machine);
   const std::vector<Member>& members = block.members;
   std::vector<int64_t> sizes = parallel_tiles(block, parallel, machine.cores);
   std::vector<int64_t> note;

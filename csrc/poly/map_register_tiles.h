@@ -1,12 +1,8 @@
 // Register tiles: the blocks of results that a cluster of reductions keeps in registers.
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
-
 #include "poly/map_cpu.h"
-#include "poly/members.h"
+#include "poly/register_blocks.h"
 
 namespace tc::poly {
 
@@ -14,14 +10,10 @@ namespace tc::poly {
 /// of the band is a tile of every result.
 bool suits_register_tiles(const Cluster& cluster);
 
-/// The tree of a cluster of reductions with register tiles: parallel tiles, copies of the operands
-/// that are not contiguous along the vector (see promote), register tiles, then the points,
-/// innermost under every statement (see codegen/register_tiles). Which member is the vector, which
-/// one or two make the rows of the block, and what is copied is what takes the fewest cycles in a
-/// model of the machine's multiply-adds, loads and copies; `members` come in order of preference,
-/// the last first.
-Mapped map_register_tiles(const Cluster& cluster, const std::vector<Member>& members,
-                          const Scop& scop, const std::map<std::string, Layout>& layouts,
+/// The tree of a cluster of reductions with this block: parallel tiles, copies of the operands that
+/// are not contiguous along the vector (see promote), register tiles, then the points, innermost
+/// under every statement (see codegen/register_tiles).
+Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, const Scop& scop,
                           bool parallel, const CpuMachine& machine);
 
 }  // namespace tc::poly

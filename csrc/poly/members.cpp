@@ -13,20 +13,13 @@ using Halide::Internal::as_const_int;
 
 int64_t extent_of(const ir::Iterator& iterator) { return *as_const_int(iterator.extent); }
 
-/// The iterator that a statement runs through in a member of its outer band.
-const ir::Iterator& iterator_of(const isl::schedule_node_band& band, int member,
-                                const ScopStatement& statement) {
-  isl::union_map piece =
-      isl::manage(isl_union_map_from_union_pw_aff(band.partial_schedule().at(member).release()))
-          .intersect_domain(statement.domain);
-  for (size_t d = 0; d < statement.dimensions; ++d) {
-    std::string tuple = statement.id + "[";
-    for (size_t k = 0; k < statement.dimensions; ++k) tuple += (k ? ", " : "") + iterator_name(k);
-    isl::union_map along(band.ctx(), "{ " + tuple + "] -> [" + iterator_name(d) + "] }");
-    if (piece.is_subset(along)) return statement.source->domain[d];
-  }
-  throw InternalError(__FILE__, __LINE__, "a band member is no iterator of " + statement.id);
+/// The iterator that a statement of the cluster runs through in a member of the shared band.
+const ir::Iterator& iterator_of(const Cluster& cluster, int member, size_t statement) {
+  return cluster.statements[statement]
+      ->source->domain[cluster.alignment[statement][static_cast<size_t>(member)]];
 }
+
+}  // namespace
 
 int64_t instances(const ScopStatement& statement) {
   int64_t count = 1;
@@ -34,17 +27,39 @@ int64_t instances(const ScopStatement& statement) {
   return count;
 }
 
-/// Memory operations for one instance when `iterator` is the vector: contiguous ones count one for
-/// `lanes` instances, invariant reads next to nothing, the others one for each lane and more.
+std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& program,
+                                    const std::map<std::string, Layout>& layouts) {
+  std::vector<Member> members(cluster.shared);
+  for (int m = 0; m < static_cast<int>(cluster.shared); ++m) {
+    members[m].position = m;
+    for (size_t s = 0; s < cluster.statements.size(); ++s) {
+      const ScopStatement& statement = *cluster.statements[s];
+      const ir::Iterator& iterator = iterator_of(cluster, m, s);
+      members[m].extent = extent_of(iterator);
+      double weight = static_cast<double>(instances(statement));
+      members[m].cost += vector_cost(statement, program, layouts, iterator) * weight;
+    }
+  }
+  return members;
+}
+
 double vector_cost(const ScopStatement& statement, const ir::Program& program,
                    const std::map<std::string, Layout>& layouts, const ir::Iterator& iterator) {
   constexpr double kLanes = 16;
+  // What adding up the lanes of the partial results costs.
+  constexpr double kAcross = 8;
   double lanes = std::min<double>(kLanes, static_cast<double>(extent_of(iterator)));
+  double terms = 1;
+  for (size_t d = 0; d < statement.dimensions; ++d)
+    if (statement.source->domain[d].reduction)
+      terms *= static_cast<double>(extent_of(statement.source->domain[d]));
   double cost = 0;
   for (const MemoryAccess& access : accesses(program, *statement.source)) {
     if (statement.initialization && !access.write) continue;
     auto stride = stride_along(access, layouts.at(access.tensor), iterator.name);
-    if (stride && *stride == 0 && !access.write)
+    if (access.write && iterator.reduction)
+      cost += kAcross / terms;
+    else if (stride && *stride == 0 && !access.write)
       cost += 0.1 / lanes;
     else if (stride && *stride == 1)
       cost += 1 / lanes;
@@ -52,25 +67,6 @@ double vector_cost(const ScopStatement& statement, const ir::Program& program,
       cost += access.write ? 2 : 1;
   }
   return cost;
-}
-
-}  // namespace
-
-std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& program,
-                                    const std::map<std::string, Layout>& layouts) {
-  std::vector<Member> members(cluster.shared);
-  if (members.empty()) return members;
-  auto band = cluster.schedule.root().child(0).as<isl::schedule_node_band>();
-  for (int m = 0; m < static_cast<int>(cluster.shared); ++m) {
-    members[m].position = m;
-    for (const ScopStatement* statement : cluster.statements) {
-      const ir::Iterator& iterator = iterator_of(band, m, *statement);
-      members[m].extent = extent_of(iterator);
-      double weight = static_cast<double>(instances(*statement));
-      members[m].cost += vector_cost(*statement, program, layouts, iterator) * weight;
-    }
-  }
-  return members;
 }
 
 bool move_vector_last(std::vector<Member>& members) {
@@ -83,10 +79,8 @@ bool move_vector_last(std::vector<Member>& members) {
   return members.back().extent > 1;
 }
 
-const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member,
-                                   const ScopStatement& statement) {
-  return iterator_of(cluster.schedule.root().child(0).as<isl::schedule_node_band>(),
-                     member.position, statement);
+const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member, size_t statement) {
+  return iterator_of(cluster, member.position, statement);
 }
 
 int64_t count_accesses(const Cluster& cluster, const ir::Program& program) {

@@ -21,13 +21,22 @@ struct Member {
 std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& program,
                                     const std::map<std::string, Layout>& layouts);
 
-/// The iterator that a statement of the cluster runs through in a member of the shared band.
-const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member,
-                                   const ScopStatement& statement);
+/// The iterator that a statement of the cluster, by its number, runs through in a member of the
+/// shared band.
+const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member, size_t statement);
 
 /// Moves the member to which consecutive addresses belong behind all others: the cheapest as a
 /// vector, among equals the innermost of the text. Returns whether it has more than one iteration.
 bool move_vector_last(std::vector<Member>& members);
+
+/// Memory operations for one instance of a statement when `iterator` is the vector: contiguous ones
+/// count one for all lanes, invariant reads next to nothing, the others one for each lane and more.
+/// The result of a reduction along the vector costs its share of adding up the lanes.
+double vector_cost(const ScopStatement& statement, const ir::Program& program,
+                   const std::map<std::string, Layout>& layouts, const ir::Iterator& iterator);
+
+/// How often a statement runs.
+int64_t instances(const ScopStatement& statement);
 
 /// Accesses of all instances of the cluster.
 int64_t count_accesses(const Cluster& cluster, const ir::Program& program);

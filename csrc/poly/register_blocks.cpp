@@ -90,11 +90,12 @@ class Chooser {
         program_(program),
         layouts_(layouts),
         machine_(machine) {
-    for (const ScopStatement* statement : cluster.statements) {
+    for (size_t s = 0; s < cluster.statements.size(); ++s) {
+      const ScopStatement* statement = cluster.statements[s];
       if (statement->initialization) continue;
       Update update{statement, std::vector<const ir::Iterator*>(members.size()), {}};
       for (const Member& member : members)
-        update.iterators[member.position] = &iterator_along(cluster, member, *statement);
+        update.iterators[member.position] = &iterator_along(cluster, member, s);
       for (const MemoryAccess& access : accesses(program, *statement->source)) {
         update.accesses.push_back({access, {}});
         for (const ir::Iterator* iterator : update.iterators)

@@ -1,0 +1,210 @@
+#include "ir/split_reductions.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "poly/strides.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::as_const_int;
+
+// Tasks that are enough for any machine, and the most parts that are made.
+constexpr int64_t kTasks = 16, kParts = 64;
+// Terms for which a part is worth its task.
+constexpr int64_t kTerms = 8192;
+// Results that vectors and register blocks compute together.
+constexpr int64_t kTogether = 64;
+
+int64_t extent_of(const Iterator& iterator) { return *as_const_int(iterator.extent); }
+
+/// The work of a statement in numbers.
+struct Shape {
+  int64_t results = 1, terms = 1;
+};
+
+Shape shape_of(const Statement& statement) {
+  Shape shape;
+  for (const Iterator& it : statement.domain)
+    (it.reduction ? shape.terms : shape.results) *= extent_of(it);
+  return shape;
+}
+
+/// Whether some read walks through consecutive elements along the results.
+bool walks_along_results(const Program& program, const Statement& statement,
+                         const std::map<std::string, Layout>& layouts) {
+  for (const poly::MemoryAccess& access : poly::accesses(program, statement))
+    for (const Iterator& it : statement.domain)
+      if (!access.write && !it.reduction && extent_of(it) > 1 &&
+          poly::stride_along(access, layouts.at(access.tensor), it.name) == 1)
+        return true;
+  return false;
+}
+
+bool reads_tensor(const Program& program, const Statement& statement, const std::string& tensor) {
+  auto accesses = poly::accesses(program, statement);
+  return std::any_of(accesses.begin(), accesses.end(), [&](const poly::MemoryAccess& access) {
+    return !access.write && access.tensor == tensor;
+  });
+}
+
+/// How to cut one iterator.
+struct Cut {
+  size_t iterator = 0;
+  int64_t parts = 1, length = 0, rest = 0;
+};
+
+/// The outermost reduction that has enough iterations, in as many parts as leave the least over.
+Cut choose_cut(const Statement& statement, int64_t wanted) {
+  Cut cut;
+  for (size_t d = 0; d < statement.domain.size() && cut.parts == 1; ++d) {
+    int64_t extent = extent_of(statement.domain[d]);
+    if (!statement.domain[d].reduction || extent < 2 * wanted) continue;
+    for (int64_t parts = wanted; parts > wanted / 2; --parts)
+      if (cut.parts == 1 || extent % parts < cut.rest)
+        cut = {d, parts, extent / parts, extent % parts};
+  }
+  return cut;
+}
+
+class Splitter {
+ public:
+  Splitter(Program& program, std::map<std::string, Layout>& layouts)
+      : program_(program), layouts_(layouts) {}
+
+  void run() {
+    for (const Statement& statement : program_.statements) {
+      Cut cut = decide(statement);
+      if (cut.parts > 1) {
+        split(statement, cut);
+      } else {
+        result_.push_back(statement);
+        parts_end_ = result_.size();
+        combined_.clear();
+      }
+    }
+    program_.statements = std::move(result_);
+    for (size_t s = 0; s < program_.statements.size(); ++s)
+      program_.statements[s].name = "S" + std::to_string(s);
+  }
+
+ private:
+  Cut decide(const Statement& statement) const {
+    Type type = program_.tensor(statement.tensor).type;
+    // Narrow floats that were not widened would be rounded once more for every part.
+    if (statement.reduction == Reduction::None || (type.is_float() && type.bits() < 32) ||
+        reads_tensor(program_, statement, statement.tensor))
+      return {};
+    Shape shape = shape_of(statement);
+    int64_t tasks = shape.results;
+    if (walks_along_results(program_, statement, layouts_))
+      tasks = (tasks + kTogether - 1) / kTogether;
+    int64_t wanted = std::min(kParts, shape.terms / kTerms);
+    if (shape.results == 0 || tasks >= kTasks || wanted < 2) return {};
+    return choose_cut(statement, wanted);
+  }
+
+  void split(const Statement& statement, const Cut& cut) {
+    const Iterator& whole = statement.domain[cut.iterator];
+    Iterator part = whole;
+    part.name = fresh(statement, whole.name + "_part");
+    part.min = 0;
+    part.extent = static_cast<int>(cut.parts);
+
+    // The partial results, over the parts and the results' own iterators.
+    Tensor partial;
+    partial.name = statement.tensor + ".parts";
+    while (program_.tensors.count(partial.name)) partial.name += "_";
+    partial.type = program_.tensor(statement.tensor).type;
+    partial.role = TensorRole::Temporary;
+    partial.where = statement.where;
+    std::vector<Expr> subscripts = {make_variable(part.name)};
+    partial.sizes = {part.extent};
+    Statement parts = statement, combine = statement;
+    part.reduction = false;
+    parts.domain = {part};
+    combine.domain.clear();
+    for (const Iterator& it : statement.domain) {
+      if (it.reduction) continue;
+      subscripts.push_back(Halide::Internal::simplify(make_variable(it.name) - it.min));
+      partial.sizes.push_back(it.extent);
+      parts.domain.push_back(it);
+      combine.domain.push_back(it);
+    }
+    part.reduction = true;
+    combine.domain.push_back(part);
+    std::vector<int64_t> sizes;
+    for (const Expr& size : partial.sizes) sizes.push_back(*as_const_int(size));
+    layouts_[partial.name] = row_major(sizes);
+    program_.tensors[partial.name] = partial;
+
+    Expr start = whole.min + make_variable(part.name) * static_cast<int>(cut.length);
+    parts.tensor = partial.name;
+    parts.subscripts = subscripts;
+    parts.initializes = true;
+    stretch(parts, statement, whole.name, start, cut.length);
+    combine.value = read(partial, subscripts);
+    combine.guard = Expr();
+
+    if (std::any_of(combined_.begin(), combined_.end(), [&](const std::string& tensor) {
+          return reads_tensor(program_, statement, tensor);
+        })) {
+      parts_end_ = result_.size();
+      combined_.clear();
+    }
+    result_.insert(result_.begin() + static_cast<long>(parts_end_), parts);
+    ++parts_end_;
+    result_.push_back(combine);
+    combined_.insert(statement.tensor);
+    if (cut.rest == 0) return;
+    Statement rest = statement;
+    rest.initializes = false;
+    rest.domain = combine.domain;
+    rest.domain.pop_back();
+    stretch(rest, statement, whole.name, whole.min + static_cast<int>(cut.parts * cut.length),
+            cut.rest);
+    result_.push_back(rest);
+  }
+
+  /// Gives `target` the reductions of `source`, of which `name` runs from 0 to `length` and stands
+  /// for start + its value.
+  static void stretch(Statement& target, const Statement& source, const std::string& name,
+                      const Expr& start, int64_t length) {
+    for (Iterator it : source.domain) {
+      if (!it.reduction) continue;
+      if (it.name == name) {
+        it.min = 0;
+        it.extent = static_cast<int>(length);
+      }
+      target.domain.push_back(it);
+    }
+    Expr value = start + make_variable(name);
+    target.value = Halide::Internal::substitute(name, value, source.value);
+    if (source.guard.defined())
+      target.guard = Halide::Internal::substitute(name, value, source.guard);
+  }
+
+  static std::string fresh(const Statement& statement, std::string name) {
+    while (std::any_of(statement.domain.begin(), statement.domain.end(),
+                       [&](const Iterator& it) { return it.name == name; }))
+      name += "_";
+    return name;
+  }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+  std::vector<Statement> result_;
+  size_t parts_end_ = 0;            ///< where parts of the next statement may go
+  std::set<std::string> combined_;  ///< tensors written since
+};
+
+}  // namespace
+
+void split_reductions(Program& program, std::map<std::string, Layout>& layouts) {
+  Splitter(program, layouts).run();
+}
+
+}  // namespace tc::ir

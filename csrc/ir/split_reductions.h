@@ -1,0 +1,20 @@
+// Long reductions with few results become parts that can run at the same time.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compile.h"
+#include "ir/program.h"
+
+namespace tc::ir {
+
+/// Splits a reduction whose left-hand side has too few elements to keep threads busy, and whose
+/// right-hand side has many: a temporary gets the partial results of up to 64 stretches of one
+/// reduction index, and two statements combine them, and the iterations that do not divide, in a
+/// fixed order. The number of parts follows from extents alone, so results do not depend on the
+/// number of threads. Parts of neighbouring statements come first, so that they can share a loop
+/// over the parts. Runs on a specialised program, before scop; adds the layouts of its temporaries.
+void split_reductions(Program& program, std::map<std::string, Layout>& layouts);
+
+}  // namespace tc::ir

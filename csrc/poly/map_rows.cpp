@@ -1,0 +1,197 @@
+#include "poly/map_rows.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "poly/strides.h"
+
+namespace tc::poly {
+namespace {
+
+using Layouts = std::map<std::string, Layout>;
+
+/// A statement's loops below the shared band.
+struct Nest {
+  std::vector<int> iterators;  ///< outermost first
+  bool vector = false;         ///< whether the innermost is one
+  double cost = 0;             ///< memory operations of all instances
+};
+
+Nest choose_nest(const Cluster& cluster, size_t s, const ir::Program& program,
+                 const Layouts& layouts) {
+  const ScopStatement& statement = *cluster.statements[s];
+  Nest nest;
+  nest.iterators = rest(statement, cluster.alignment[s]);
+  // Without a vector every access counts, and the arithmetic as one more.
+  nest.cost = 1 + static_cast<double>(accesses(program, *statement.source).size());
+  auto best = nest.iterators.end();
+  for (auto it = nest.iterators.begin(); it != nest.iterators.end(); ++it) {
+    const ir::Iterator& iterator = statement.source->domain[*it];
+    if (Halide::Internal::is_const_one(iterator.extent)) continue;
+    double cost = vector_cost(statement, program, layouts, iterator);
+    if (cost > nest.cost || (cost == nest.cost && best == nest.iterators.end())) continue;
+    nest.cost = cost;
+    best = it;
+  }
+  nest.vector = best != nest.iterators.end();
+  if (nest.vector) std::rotate(best, best + 1, nest.iterators.end());
+  nest.cost *= static_cast<double>(instances(statement));
+  return nest;
+}
+
+/// Statements that share a nest.
+struct Group {
+  std::vector<size_t> statements;  ///< indices in the cluster
+  std::set<std::string> tensors;
+};
+
+class Grouper {
+ public:
+  Grouper(const Cluster& cluster, const std::vector<Nest>& nests, const ir::Program& program)
+      : cluster_(cluster), nests_(nests), program_(program) {}
+
+  std::vector<Group> group() const {
+    std::vector<Group> groups;
+    for (size_t s = 0; s < cluster_.statements.size(); ++s) {
+      std::set<std::string> tensors;
+      for (const MemoryAccess& access : accesses(program_, *cluster_.statements[s]->source))
+        tensors.insert(access.tensor);
+      // Nothing may move in front of what it depends on.
+      size_t first = 0;
+      for (size_t g = groups.size(); g > 0 && first == 0; --g)
+        if (depends(groups[g - 1], s)) first = g;
+      size_t from = first > 0 && aligned(groups[first - 1], s) ? first - 1 : first;
+      size_t joined = groups.size();
+      for (size_t g = groups.size(); g-- > from;)
+        if (joined == groups.size() && agree(groups[g], s, tensors)) joined = g;
+      if (joined < groups.size()) {
+        groups[joined].statements.push_back(s);
+        groups[joined].tensors.insert(tensors.begin(), tensors.end());
+      } else {
+        // What has no loops moves as far up as it can, out of the way of others.
+        size_t at = nests_[s].iterators.empty() ? first : groups.size();
+        groups.insert(groups.begin() + static_cast<long>(at), Group{{s}, tensors});
+      }
+    }
+    return groups;
+  }
+
+ private:
+  isl::union_map between(size_t a, size_t b) const {
+    return cluster_.dependences.intersect_domain(cluster_.statements[a]->domain)
+        .intersect_range(cluster_.statements[b]->domain);
+  }
+  bool depends(const Group& group, size_t s) const {
+    return std::any_of(group.statements.begin(), group.statements.end(),
+                       [&](size_t other) { return !between(other, s).is_empty(); });
+  }
+  /// Whether everything that the statement needs of the group comes from the same iteration.
+  bool aligned(const Group& group, size_t s) const {
+    return same_loops(group, s) &&
+           std::all_of(group.statements.begin(), group.statements.end(),
+                       [&](size_t other) { return same_iteration(other, s); });
+  }
+  bool agree(const Group& group, size_t s, const std::set<std::string>& tensors) const {
+    return same_loops(group, s) &&
+           std::any_of(tensors.begin(), tensors.end(),
+                       [&](const std::string& name) { return group.tensors.count(name) > 0; });
+  }
+  bool same_loops(const Group& group, size_t s) const {
+    const Nest &a = nests_[group.statements[0]], &b = nests_[s];
+    if (a.iterators.empty() || a.iterators.size() != b.iterators.size() || a.vector != b.vector)
+      return false;
+    const auto& domain_a = cluster_.statements[group.statements[0]]->source->domain;
+    const auto& domain_b = cluster_.statements[s]->source->domain;
+    for (size_t k = 0; k < a.iterators.size(); ++k) {
+      const ir::Iterator &i = domain_a[a.iterators[k]], &j = domain_b[b.iterators[k]];
+      if (!Halide::Internal::equal(i.min, j.min) || !Halide::Internal::equal(i.extent, j.extent))
+        return false;
+    }
+    return true;
+  }
+  bool same_iteration(size_t a, size_t b) const {
+    const ScopStatement &first = *cluster_.statements[a], &second = *cluster_.statements[b];
+    std::string from = first.id + "[", to = second.id + "[", equal;
+    for (size_t d = 0; d < first.dimensions; ++d) from += concat(d ? ", i" : "i", d);
+    for (size_t d = 0; d < second.dimensions; ++d) to += concat(d ? ", j" : "j", d);
+    for (size_t k = 0; k < nests_[a].iterators.size(); ++k)
+      equal += concat(k ? " and i" : "i", nests_[a].iterators[k], " = j", nests_[b].iterators[k]);
+    isl::union_map same(first.domain.ctx(), concat("{ ", from, "] -> ", to, "] : ", equal, " }"));
+    return between(a, b).is_subset(same);
+  }
+
+  const Cluster& cluster_;
+  const std::vector<Nest>& nests_;
+  const ir::Program& program_;
+};
+
+std::vector<Nest> choose_nests(const Cluster& cluster, const ir::Program& program,
+                               const Layouts& layouts) {
+  std::vector<Nest> nests;
+  for (size_t s = 0; s < cluster.statements.size(); ++s)
+    nests.push_back(choose_nest(cluster, s, program, layouts));
+  return nests;
+}
+
+isl::schedule make_nest(const Cluster& cluster, const std::vector<Nest>& nests,
+                        const Group& group) {
+  isl::schedule result;
+  std::vector<const ScopStatement*> statements;
+  Alignment iterators;
+  for (size_t s : group.statements) {
+    isl::schedule own = isl::schedule::from_domain(cluster.statements[s]->domain);
+    result = result.is_null() ? own : sequence(result, own);
+    statements.push_back(cluster.statements[s]);
+    iterators.push_back(nests[s].iterators);
+  }
+  std::vector<bool> coincident(iterators[0].size(), false);
+  return insert_band(result.root().child(0), statements, iterators, true, coincident)
+      .root()
+      .schedule();
+}
+
+}  // namespace
+
+double row_cost(const Cluster& cluster, const ir::Program& program, const Layouts& layouts) {
+  double cost = 0;
+  bool vector = false;
+  for (const Nest& nest : choose_nests(cluster, program, layouts)) {
+    cost += nest.cost;
+    vector = vector || nest.vector;
+  }
+  return vector ? cost : std::numeric_limits<double>::infinity();
+}
+
+isl::schedule map_rows(const Cluster& cluster, const std::vector<Member>& members,
+                       const std::vector<int64_t>& sizes, const ir::Program& program,
+                       const Layouts& layouts, bool parallel) {
+  std::vector<Nest> nests = choose_nests(cluster, program, layouts);
+  std::vector<Group> groups = Grouper(cluster, nests, program).group();
+  isl::schedule below;
+  for (const Group& group : groups) {
+    isl::schedule nest = make_nest(cluster, nests, group);
+    below = below.is_null() ? nest : sequence(below, nest);
+  }
+  isl::schedule_node node = below.root().child(0);
+  if (cluster.shared > 0) {
+    std::vector<bool> coincident(cluster.shared, true);
+    node = insert_band(node, cluster.statements, cluster.alignment, true, coincident);
+    if (count_tiles(members, sizes) > 1) {
+      isl::schedule_node_band tiled = tile(node.as<isl::schedule_node_band>(), sizes);
+      node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
+    }
+    node = node.child(0);
+  }
+  auto mark = [&](const isl::schedule_node& nest, const Group& group) {
+    if (!nests[group.statements[0]].vector) return nest;
+    return mark_points(nest.as<isl::schedule_node_band>(), "");
+  };
+  if (groups.size() == 1) return mark(node, groups[0]).root().schedule();
+  for (size_t g = 0; g < groups.size(); ++g)
+    node = mark(node.child(static_cast<int>(g)).child(0), groups[g]).parent().parent();
+  return node.root().schedule();
+}
+
+}  // namespace tc::poly

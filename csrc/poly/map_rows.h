@@ -1,0 +1,27 @@
+// Clusters as rows: every statement is vectorised along a loop of its own below the shared band.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "poly/map_cpu.h"
+#include "poly/members.h"
+
+namespace tc::poly {
+
+/// Memory operations of the cluster when each statement's vector is the best of the loops that it
+/// does not share, a reduction if need be; infinite when none has such loops. To be compared with
+/// Member::cost.
+double row_cost(const Cluster& cluster, const ir::Program& program,
+                const std::map<std::string, Layout>& layouts);
+
+/// The tree of a cluster as rows: the shared band in tiles of these sizes, one a member (parallel
+/// if asked), and below its points the statements' own loops, the vector innermost. Statements that
+/// use the same data share one nest where the loops agree and dependences allow; initialisations
+/// move in front. Works without a shared band.
+isl::schedule map_rows(const Cluster& cluster, const std::vector<Member>& members,
+                       const std::vector<int64_t>& sizes, const ir::Program& program,
+                       const std::map<std::string, Layout>& layouts, bool parallel);
+
+}  // namespace tc::poly
