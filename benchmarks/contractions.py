@@ -34,10 +34,10 @@ COLUMNS = {
 def measure(contraction: Contraction, namespace: str, options: argparse.Namespace) -> dict:
     torch.manual_seed(0)
     x, y = contraction.operands()
-    start = time.perf_counter()
+    start = time.process_time()
     operator = tc.define(contraction.text(), namespace=namespace).contraction
     result = operator(x, y)
-    compile_seconds = time.perf_counter() - start
+    compile_seconds = time.process_time() - start
     check(contraction.name, result.double(), contraction.einsum(x.double(), y.double()), 1e-5)
     del result
     a, b = contraction.matrices()
@@ -51,7 +51,7 @@ def measure(contraction: Contraction, namespace: str, options: argparse.Namespac
         jax = options.jax
         jitted, arrays = jax.jit(jax.numpy.matmul), [jax.numpy.asarray(t.numpy()) for t in (a, b)]
         candidates["jax"] = lambda: jax.block_until_ready(jitted(*arrays))
-    timings = interleave(candidates, options.rounds, options.round_seconds)
+    timings = interleave(candidates, options.rounds, options.round_seconds, time.process_time)
     seconds = {name: t.minimum for name, t in timings.items()}
     best = min(seconds["mm"], seconds.get("jax", seconds["mm"]))
     return {

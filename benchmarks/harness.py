@@ -1,7 +1,8 @@
 """Interleaved timing of our operators and their peers.
 
 The machine may be shared and its clock may drift, so candidates take turns within every round and
-are compared by ratios inside one run. One thread decides; more threads are shown beside it.
+are compared by ratios inside one run. One thread decides; more threads are shown beside it. With
+one thread, processor time is compared: it leaves out what other programs take in between.
 """
 
 from __future__ import annotations
@@ -28,8 +29,6 @@ class Timing:
     minimum: float
     median: float
     spread: float  # third quartile over first
-    # Processor seconds per second: above the number of threads, a candidate used more than it may.
-    cores: float
 
 
 @dataclass
@@ -44,37 +43,37 @@ class Comparison:
     notes: dict[str, object] = field(default_factory=dict)
 
 
-def timing(seconds: list[float], cores: float) -> Timing:
+def timing(seconds: list[float]) -> Timing:
     low, _, high = statistics.quantiles(seconds, n=4)
-    return Timing(min(seconds), statistics.median(seconds), high / low, cores)
+    return Timing(min(seconds), statistics.median(seconds), high / low)
 
 
 def interleave(
-    candidates: dict[str, Callable[[], object]], rounds: int, round_seconds: float
+    candidates: dict[str, Callable[[], object]],
+    rounds: int,
+    round_seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
-    """Times every candidate once a round, as many calls as fill `round_seconds` divided evenly."""
+    """Times every candidate once a round, as many calls as fill `round_seconds` divided evenly.
+
+    The processor time of `time.process_time` is that of all threads together.
+    """
     repeats = {}
     for name, call in candidates.items():
         call()
-        start = time.perf_counter()
+        start = clock()
         call()
-        once = max(time.perf_counter() - start, 1e-7)
+        once = max(clock() - start, 1e-7)
         repeats[name] = max(1, int(round_seconds / len(candidates) / once))
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    busy = dict.fromkeys(candidates, 0.0)
     for _ in range(rounds):
         for name, call in candidates.items():
             count = repeats[name]
-            processor = time.process_time()
-            start = time.perf_counter()
+            start = clock()
             for _ in range(count):
                 call()
-            seconds[name].append((time.perf_counter() - start) / count)
-            busy[name] += (time.process_time() - processor) / count
-    return {
-        name: timing(samples, round(busy[name] / sum(samples), 3))
-        for name, samples in seconds.items()
-    }
+            seconds[name].append((clock() - start) / count)
+    return {name: timing(samples) for name, samples in seconds.items()}
 
 
 def tensors(result: object) -> tuple[torch.Tensor, ...]:
@@ -122,7 +121,8 @@ def compare(
     comparisons = []
     for count in threads:
         torch.set_num_threads(count)
-        timings = interleave(candidates, rounds, round_seconds)
+        clock = time.process_time if count == 1 else time.perf_counter
+        timings = interleave(candidates, rounds, round_seconds, clock)
         best = min(timings[name].minimum for name in peers)
         best_median = min(timings[name].median for name in peers)
         mine = timings["ours"]

@@ -90,13 +90,6 @@ def work(options: argparse.Namespace) -> None:
             failed[case.name] = str(error).strip().split("\n")[0]
         else:
             print_comparison(comparisons[-1])
-            greedy = [
-                f"{name} ({t.cores})"
-                for name, t in comparisons[-1].timings.items()
-                if t.cores > 1.1 * threads
-            ]
-            if greedy:
-                print(f"  more than {threads} cores busy: {', '.join(greedy)}", flush=True)
         gc.collect()
         report = {"comparisons": [asdict(c) for c in comparisons], "failed": failed}
         options.into.write_text(json.dumps(report))
