@@ -1,7 +1,8 @@
 """Interleaved timing of our operators and their peers.
 
 The machine may be shared and its clock may drift, so candidates take turns within every round and
-are compared by ratios inside one run. One thread decides; more threads are shown beside it.
+are compared by ratios inside one run. One thread decides; more threads are shown beside it. With
+one thread, processor time is compared: it leaves out what other programs take in between.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
 
 RESULTS = Path(__file__).parent / "results"
@@ -47,25 +49,52 @@ def timing(seconds: list[float]) -> Timing:
 
 
 def interleave(
-    candidates: dict[str, Callable[[], object]], rounds: int, round_seconds: float
+    candidates: dict[str, Callable[[], object]],
+    rounds: int,
+    round_seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
-    """Times every candidate once a round, as many calls as fill `round_seconds` divided evenly."""
+    """Times every candidate once a round, as many calls as fill `round_seconds` divided evenly.
+
+    The processor time of `time.process_time` is that of all threads together.
+    """
     repeats = {}
     for name, call in candidates.items():
         call()
-        start = time.perf_counter()
+        start = clock()
         call()
-        once = max(time.perf_counter() - start, 1e-7)
+        once = max(clock() - start, 1e-7)
         repeats[name] = max(1, int(round_seconds / len(candidates) / once))
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, call in candidates.items():
             count = repeats[name]
-            start = time.perf_counter()
+            start = clock()
             for _ in range(count):
                 call()
-            seconds[name].append((time.perf_counter() - start) / count)
+            seconds[name].append((clock() - start) / count)
     return {name: timing(samples) for name, samples in seconds.items()}
+
+
+def tensors(result: object) -> tuple[torch.Tensor, ...]:
+    """What a candidate returned, as PyTorch's tensors: a single one or several, of any library."""
+    if isinstance(result, (tuple, list)):
+        return tuple(tensor for part in result for tensor in tensors(part))
+    return (result if isinstance(result, torch.Tensor) else torch.tensor(np.asarray(result)),)
+
+
+def check(name: str, result: object, wanted: object, tolerance: float) -> None:
+    """Differences are bounded by `tolerance` times the largest value of each tensor."""
+    result, wanted = tensors(result), tensors(wanted)
+    assert len(result) == len(wanted), f"{name}: {len(result)} results, wanted {len(wanted)}"
+    for k, (r, w) in enumerate(zip(result, wanted, strict=True)):
+        torch.testing.assert_close(
+            r,
+            w,
+            rtol=0,
+            atol=tolerance * float(w.abs().max()),
+            msg=lambda message, k=k: f"{name}, result {k}: {message}",
+        )
 
 
 def compare(
@@ -77,17 +106,25 @@ def compare(
     rounds: int = 15,
     round_seconds: float = 0.2,
     tolerance: float = 1e-4,
+    variants: dict[str, Callable[[], object]] | None = None,
 ) -> list[Comparison]:
-    """Checks that all candidates agree, then times them for each number of threads."""
+    """Checks that all candidates agree, then times them for each number of threads.
+
+    `variants` are other kernels of our own: timed beside the peers, but no part of the ratio.
+    """
+    candidates = {"ours": ours, **peers, **(variants or {})}
     wanted = next(iter(peers.values()))()
-    torch.testing.assert_close(ours(), wanted, rtol=tolerance, atol=tolerance)
+    for name, call in candidates.items():
+        check(f"{workload}: {name}", call(), wanted, tolerance)
+    del wanted
     before = torch.get_num_threads()
     comparisons = []
     for count in threads:
         torch.set_num_threads(count)
-        timings = interleave({"ours": ours, **peers}, rounds, round_seconds)
-        best = min(t.minimum for name, t in timings.items() if name != "ours")
-        best_median = min(t.median for name, t in timings.items() if name != "ours")
+        clock = time.process_time if count == 1 else time.perf_counter
+        timings = interleave(candidates, rounds, round_seconds, clock)
+        best = min(timings[name].minimum for name in peers)
+        best_median = min(timings[name].median for name in peers)
         mine = timings["ours"]
         comparisons.append(
             Comparison(workload, count, timings, best / mine.minimum, best_median / mine.median)
@@ -122,8 +159,19 @@ def save(name: str, comparisons: list[Comparison], **extra: object) -> Path:
         "comparisons": [asdict(c) for c in comparisons],
         **extra,
     }
-    path.write_text(json.dumps(report, indent=1) + "\n")
+    path.write_text(json.dumps(rounded(report), indent=1) + "\n")
     return path
+
+
+def rounded(value: object) -> object:
+    """Four digits are more than a timing has, and keep the files short."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {key: rounded(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(part) for part in value]
+    return value
 
 
 def cpu_name() -> str:

@@ -1,0 +1,253 @@
+"""What `paper.py` measures: texts, inputs, the same in PyTorch, and the ratio that is asked for.
+
+Sizes are those of the papers. JAX's versions are in `jax_references.py`, by the case's `kind`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from convolutions import CONVOLUTIONS, Convolution
+from workloads import WORKLOADS, Tensors, floats, indices
+
+# Rows of a lookup table: the paper's ten million would not fit beside its copies.
+ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table."""
+
+    name: str
+    kind: str
+    text: str
+    entry: str
+    inputs: Callable[[], tuple]
+    # Computes the outputs of the text in order; torch.compile gets it too.
+    reference: Callable[..., Tensors]
+    # The least ratio asked of our own kernels on one thread; None where none is.
+    target: float | None
+    figure: str = ""
+    # What a user who knows PyTorch well would call instead, by name.
+    alternatives: dict[str, Callable[..., Tensors]] = field(default_factory=dict)
+
+
+SOFTMAX = """def softmax(float(N,D) I) -> (O) {
+  largest(n) max=! I(n,d)
+  e(n,d) = exp(I(n,d) - largest(n))
+  total(n) +=! e(n,d)
+  O(n,d) = e(n,d) / total(n)
+}
+"""
+LAYER_NORMALIZATION = """\
+def layer_normalization(float(N,D) I, float(D) gamma, float(D) beta) -> (O) {
+  mean(n) +=! I(n,d)
+  mean(n) = mean(n) / D
+  variance(n) +=! (I(n,d) - mean(n)) * (I(n,d) - mean(n))
+  O(n,d) = (I(n,d) - mean(n)) * rsqrt(variance(n) / D + 1e-5) * gamma(d) + beta(d)
+}
+"""
+
+
+def embedding_bag(table: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    return F.embedding_bag(index, table, mode="sum")
+
+
+def native_group_norm(i: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor) -> Tensors:
+    """The sums follow from the means and deviations that PyTorch's kernel keeps anyway."""
+    n, g, d, h, w = i.shape
+    size = d * h * w
+    out, mean, deviation = torch.native_group_norm(
+        i, gamma.flatten(), beta.flatten(), n, g * d, h * w, g, 1e-5
+    )
+    return out, mean * size, (deviation**-2 - 1e-5 + mean**2) * size
+
+
+def var_mean(i: torch.Tensor) -> Tensors:
+    variance, mean = torch.var_mean(i, 1, correction=0)
+    return mean, variance
+
+
+def kronecker_matmul(
+    w0: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, x: torch.Tensor
+) -> Tensors:
+    xw2 = x @ w2.t()
+    xw2w1 = w1 @ xw2
+    m, n0, d1, d2 = xw2w1.shape
+    return (w0 @ xw2w1.view(m, n0, d1 * d2)).view(m, -1, d1, d2), xw2, xw2w1
+
+
+def addmm_relu(i: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> Tensors:
+    return (torch.addmm(b, i, w.t()).relu_(),)
+
+
+def _group_convolution(n: int, g: int, c: int, size: int) -> Callable[[], tuple]:
+    return lambda: (floats(n, g, c, size, size), floats(g, c, c, 3, 3), floats(g, c))
+
+
+def _workload_case(
+    name: str, workload: str, inputs: Callable[[], tuple], target: float | None, **extra: object
+) -> Case:
+    """A text that the tests have at small sizes."""
+    found = next(w for w in WORKLOADS if w.name == workload)
+    return Case(name, workload, found.text, found.entry, inputs, found.reference, target, **extra)
+
+
+def _bags(pairs: int) -> Callable[..., Tensors]:
+    return lambda *a: tuple(embedding_bag(a[2 * k], a[2 * k + 1]) for k in range(pairs))
+
+
+def _paper_cases() -> list[Case]:
+    return [
+        _workload_case(*row, figure="5")
+        for row in (
+            ("tmm 128x32x256", "tmm", lambda: (floats(128, 32), floats(256, 32)), 1.15),
+            ("tmm 128x1024x1024", "tmm", lambda: (floats(128, 1024), floats(1024, 1024)), 0.95),
+            (
+                *("tmm 128x4096x16384", "tmm"),
+                *(lambda: (floats(128, 4096), floats(16384, 4096)), 1.05),
+            ),
+            ("tbmm 500x26x72x26", "tbmm", lambda: (floats(500, 26, 72), floats(500, 26, 72)), 1.5),
+            ("gconv 4x56", "gconv", _group_convolution(32, 32, 4, 56), 4),
+            ("gconv 8x28", "gconv", _group_convolution(32, 32, 8, 28), 1.6),
+            ("gconv 16x14", "gconv", _group_convolution(32, 32, 16, 14), 1.1),
+            ("gconv 32x7", "gconv", _group_convolution(32, 32, 32, 7), 1.1),
+        )
+    ] + [
+        _workload_case(
+            *("1LUT", "1LUT", lambda: (floats(ROWS, 64), indices(ROWS, 128, 50)), 1.3),
+            figure="6",
+            alternatives={"embedding_bag": _bags(1)},
+        ),
+        _workload_case(
+            *("2LUT", "2LUT"),
+            lambda: (
+                *(floats(ROWS, 64), indices(ROWS, 128, 50)),
+                *(floats(ROWS, 64), indices(ROWS, 128, 50)),
+            ),
+            1.3,
+            figure="6",
+            alternatives={"embedding_bag": _bags(2)},
+        ),
+        _workload_case(
+            *("C3", "C3", lambda: (floats(128, 1000), floats(1024, 1000)), 0.95), figure="6"
+        ),
+        _workload_case(
+            *("MLP1", "MLP1", lambda: (floats(128, 2000), floats(128, 2000), floats(128)), 0.95),
+            figure="6",
+            alternatives={"relu in place": addmm_relu},
+        ),
+        _workload_case(
+            *("MLP3", "MLP3"),
+            lambda: (
+                *(floats(128, 128), floats(64, 128), floats(64), floats(32, 64)),
+                *(floats(32), floats(2, 32), floats(2)),
+            ),
+            1.5,
+            figure="6",
+        ),
+    ]
+
+
+def _normalization_cases() -> list[Case]:
+    return [
+        _workload_case(
+            *("group normalization", "group_normalization"),
+            lambda: (floats(32, 32, 16, 48, 48), floats(32, 16), floats(32, 16)),
+            1.15,
+            alternatives={"native_group_norm": native_group_norm},
+        ),
+        _workload_case(
+            *("moments 1024x36864", "moments2_2D_1D", lambda: (floats(1024, 36864),), 1.15),
+            alternatives={"var_mean": var_mean},
+        ),
+        Case(
+            *("softmax 4096x1024", "softmax", SOFTMAX, "softmax", lambda: (floats(4096, 1024),)),
+            *(lambda i: (torch.softmax(i, 1),), 1.15),
+        ),
+        Case(
+            *("layer normalization 4096x768", "layer_normalization"),
+            *(LAYER_NORMALIZATION, "layer_normalization"),
+            lambda: (floats(4096, 768), floats(768), floats(768)),
+            lambda i, gamma, beta: (F.layer_norm(i, gamma.shape, gamma, beta),),
+            1.15,
+        ),
+        _workload_case(
+            *("Kronecker 256x32^3", "kronecker3"),
+            lambda: (*(floats(16, 32) for _ in range(3)), floats(256, 32, 32, 32)),
+            1.15,
+            alternatives={"matmul": kronecker_matmul},
+        ),
+    ]
+
+
+def _convolution_cases(layer: Convolution) -> list[Case]:
+    def tuple_of(function: Callable[..., torch.Tensor]) -> Callable[..., Tensors]:
+        return lambda *inputs: (function(*inputs),)
+
+    shape = f"{layer.kernel} {layer.stride}"
+    return [
+        Case(
+            *(f"convolution {layer.name}", f"convolution {shape}"),
+            *(layer.forward_text(), "convolution", lambda: (layer.image(), layer.filters())),
+            *(tuple_of(layer.forward()), 0.9),
+        ),
+        Case(
+            *(f"input gradient {layer.name}", f"input gradient {shape}"),
+            *(layer.input_gradient_text(), "input_gradient"),
+            lambda: (layer.output_gradient(), layer.filters()),
+            *(tuple_of(layer.input_gradient()), 0.85),
+        ),
+        Case(
+            *(f"weight gradient {layer.name}", f"weight gradient {shape}"),
+            *(layer.weight_gradient_text(), "weight_gradient"),
+            lambda: (layer.image(), layer.output_gradient()),
+            *(tuple_of(layer.weight_gradient()), 0.85),
+        ),
+    ]
+
+
+def _dynamic_cases() -> list[Case]:
+    """FTuner's dense layer and the product of queries and keys, at lengths T."""
+    dense = [
+        _workload_case(
+            *(f"dense T={t}", "dense", lambda t=t: (floats(t, 768), floats(768, 2304)), 1.2)
+        )
+        for t in (5, 24, 43)
+    ]
+    queries = [
+        _workload_case(
+            *(f"QK T={t}", "bmm", lambda t=t: (floats(12, t, 64), floats(12, 64, t)), 1.2)
+        )
+        for t in (43, 81)
+    ]
+    return dense + queries
+
+
+def _other_cases() -> list[Case]:
+    """Products with the other operand contiguous, and square ones: no ratio is asked for."""
+    return [
+        _workload_case(
+            *("mm 128x1024x1024", "mm", lambda: (floats(128, 1024), floats(1024, 1024)), None)
+        ),
+        _workload_case(
+            *("mm 1024x1024x1024", "mm", lambda: (floats(1024, 1024), floats(1024, 1024)), None)
+        ),
+    ]
+
+
+CASES = [
+    *_paper_cases(),
+    *_normalization_cases(),
+    *(case for layer in CONVOLUTIONS for case in _convolution_cases(layer)),
+    *_dynamic_cases(),
+    *_other_cases(),
+]
