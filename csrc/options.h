@@ -22,10 +22,16 @@ struct MappingOptions {
   bool identity = false;
 
   FusionStrategy outer_fusion = FusionStrategy::Preserve3Coincident;
-  FusionStrategy intra_tile_fusion = FusionStrategy::Preserve3Coincident;
   std::vector<int64_t> tile;                 ///< outermost band, outermost first; empty: no tiling
   std::vector<int64_t> threads = {32, 8};    ///< x, y, z
   std::vector<int64_t> blocks = {256, 256};  ///< x, y, z
+  // CPU
+  bool vectorize = true;
+  bool parallel = true;
+
+  // Kept and printed; no mapping acts upon these yet. What does must take its field out of here
+  // and the remark out of its Python docstring.
+  FusionStrategy intra_tile_fusion = FusionStrategy::Preserve3Coincident;
   int64_t unroll = 1;  ///< upper bound on unrolled copies of the innermost body
   bool tile_imperfectly_nested = false;
   bool use_shared_memory = false;
@@ -35,9 +41,6 @@ struct MappingOptions {
   bool use_readonly_cache = false;
   bool match_library_calls = false;
   bool fix_parameters_before_scheduling = true;
-  // CPU
-  bool vectorize = true;
-  bool parallel = true;
 
   bool operator==(const MappingOptions& other) const;
   bool operator!=(const MappingOptions& other) const { return !(*this == other); }

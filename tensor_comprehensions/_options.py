@@ -61,42 +61,81 @@ class MappingOptions:
         return self._set("mapToBlocks", sizes)
 
     def unroll(self, factor: int) -> MappingOptions:
-        """Upper bound on the copies of the innermost body."""
+        """Upper bound on the copies of the innermost body.
+
+        Kept and printed; no mapping acts upon it yet.
+        """
         return self._set("unroll", [factor])
 
     def useSharedMemory(self, use: bool = True) -> MappingOptions:
+        """CUDA: copies of what a block reuses in shared memory.
+
+        Kept and printed; no mapping acts upon it yet.
+        """
         return self._set("useSharedMemory", [use])
 
     def usePrivateMemory(self, use: bool = True) -> MappingOptions:
+        """CUDA: copies of what a thread reuses in registers.
+
+        Kept and printed; no mapping acts upon it yet.
+        """
         return self._set("usePrivateMemory", [use])
 
     def unrollCopyShared(self, unroll: bool = True) -> MappingOptions:
+        """CUDA: unrolled copies to and from shared memory.
+
+        Kept and printed; no mapping acts upon it yet.
+        """
         return self._set("unrollCopyShared", [unroll])
 
     def maxSharedMemory(self, size: int) -> MappingOptions:
-        """Bytes of shared memory a block may use; 0 for what the device has."""
+        """CUDA: bytes of shared memory a block may use; 0 for what the device has.
+
+        Kept and printed; no mapping acts upon it yet.
+        """
         return self._set("maxSharedMemory", [size])
 
     def useReadOnlyCache(self, use: bool = True) -> MappingOptions:
+        """CUDA: reads of inputs through the read-only cache.
+
+        Kept and printed; no mapping acts upon it yet.
+        """
         return self._set("useReadOnlyCache", [use])
 
     def matchLibraryCalls(self, match: bool = True) -> MappingOptions:
+        """Library calls in place of statements that a library knows.
+
+        Kept and printed; no mapping acts upon it yet.
+        """
         return self._set("matchLibraryCalls", [match])
 
     def fixParametersBeforeScheduling(self, fix: bool = True) -> MappingOptions:
+        """Sizes are constants in the schedule, not symbols.
+
+        Kept and printed; no mapping acts upon it yet.
+        """
         return self._set("fixParametersBeforeScheduling", [fix])
 
     def tileImperfectlyNested(self, tile: bool = True) -> MappingOptions:
+        """Tiles over loops that hold more than one statement at several depths.
+
+        Kept and printed; no mapping acts upon it yet.
+        """
         return self._set("tileImperfectlyNested", [tile])
 
     def scheduleFusionStrategy(self, strategy: str) -> MappingOptions:
-        """``Max``, ``Min`` or ``Preserve3Coincident``, for outer and intra-tile scheduling."""
+        """``outerScheduleFusionStrategy`` and ``intraTileScheduleFusionStrategy`` in one."""
         return self._set_word("scheduleFusionStrategy", strategy)
 
     def outerScheduleFusionStrategy(self, strategy: str) -> MappingOptions:
+        """Which statements share loops: ``Max``, ``Min`` or ``Preserve3Coincident``."""
         return self._set_word("outerScheduleFusionStrategy", strategy)
 
     def intraTileScheduleFusionStrategy(self, strategy: str) -> MappingOptions:
+        """Which statements share loops within a tile, by the same names.
+
+        Kept and printed; no mapping acts upon it yet.
+        """
         return self._set_word("intraTileScheduleFusionStrategy", strategy)
 
     def vectorize(self, use: bool = True) -> MappingOptions:

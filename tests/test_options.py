@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
+from functools import cache
 
 import pytest
 import torch
@@ -237,4 +239,72 @@ def test_spaces_do_not_matter() -> None:
     check_same(
         tc.MappingOptions.parse(' tc.MappingOptions( "naive" )\n  .tile( 3,4 ) .unroll(2) '),
         tc.MappingOptions("naive").tile(3, 4).unroll(2),
+    )
+
+
+# ---- what acts upon a schedule
+
+UNUSED = "Kept and printed; no mapping acts upon it yet."
+
+# A product, and statements over the same indices that could share loops.
+LAYER = """
+def layer(float(M, K) A, float(K, N) W) -> (C, R, D) {
+  C(m, n) +=! A(m, k) * W(k, n)
+  R(m) max=! C(m, n)
+  D(m, n) = C(m, n) - R(m)
+}
+"""
+# Two values of every option, one of them not the default of any preset below.
+TWO_VALUES = {
+    "tile": (8, 16),
+    "mapToThreads": (32, 4),
+    "mapToBlocks": (256, 2),
+    "unroll": (1, 8),
+    "maxSharedMemory": (0, 1024),
+    "useSharedMemory": (False, True),
+    "usePrivateMemory": (False, True),
+    "unrollCopyShared": (False, True),
+    "useReadOnlyCache": (False, True),
+    "matchLibraryCalls": (False, True),
+    "fixParametersBeforeScheduling": (False, True),
+    "tileImperfectlyNested": (False, True),
+    "vectorize": (False, True),
+    "parallel": (False, True),
+    "scheduleFusionStrategy": ("Min", "Max"),
+    "outerScheduleFusionStrategy": ("Min", "Max"),
+    "intraTileScheduleFusionStrategy": ("Min", "Max"),
+}
+NO_OPTION = {"parse", "serialize"}
+
+
+@cache
+def texts(options: tc.MappingOptions) -> list[str]:
+    """What is made of a definition with given options, on the CPU and for CUDA."""
+    inputs = torch.zeros(70, 100), torch.zeros(100, 90)
+    cpu = tc.compile(LAYER, "layer", options, *inputs)
+    gpu = tc.compile(LAYER, "layer", options, *inputs, target="cuda:sm_80")
+    # Halide counts its temporaries through the process: here they are counted from 0.
+    names: dict[str, str] = {}
+    stmt = re.sub(r"\bt\d+\b", lambda m: names.setdefault(m[0], f"t{len(names)}"), cpu.text("stmt"))
+    return [cpu.loop_nest, stmt, gpu.loop_nest, gpu.cuda_source]
+
+
+def test_every_option_has_two_values_here() -> None:
+    methods = {name for name in vars(tc.MappingOptions) if not name.startswith("_")}
+    assert set(TWO_VALUES) == methods - NO_OPTION
+
+
+@pytest.mark.parametrize("name", TWO_VALUES)
+def test_docstrings_say_which_options_change_nothing(name: str) -> None:
+    changes = False
+    for preset in ("naive", "convolution"):
+        first, second = (
+            texts(getattr(tc.MappingOptions(preset), name)(value)) for value in TWO_VALUES[name]
+        )
+        changes = changes or first != second
+    says_unused = UNUSED in getattr(tc.MappingOptions, name).__doc__
+    assert says_unused != changes, (
+        f"{name} changes kernels but its docstring says that nothing acts upon it"
+        if changes
+        else f"{name} changes no kernel here: say so in its docstring, as in {UNUSED!r}"
     )

@@ -289,6 +289,28 @@ def test_exists_lets_and_sizes() -> None:
     assert count.item() == 14
 
 
+@pytest.mark.parametrize(
+    ("operator", "value"), [("=", "A(i, 0)"), ("+=!", "A(i, j)"), ("max=!", "A(i, j)"), ("=", "3")]
+)
+def test_calls_keep_the_declared_types_of_results(operator: str, value: str) -> None:
+    where = " where i in 0:N" if value == "3" else ""
+    t = tc.define(
+        f"""
+    def wide(float(N, M) A) -> (double(N) R) {{ R(i) {operator} {value}{where} }}
+    def returned(float(N, M) A) -> (R) {{ R = wide(A) }}
+    def between(float(N, M) A) -> (S) {{ R = wide(A)  S(i) = R(i) / 3 }}""",
+        namespace=f"tc_sizes_calls_{zlib.crc32((operator + value).encode())}",
+    )
+    a = torch.full((4, 2), 2.0**24)
+    a[:, 1] = 1
+    wide, returned, between = t.wide(a), t.returned(a), t.between(a)
+    assert wide.dtype == returned.dtype == between.dtype == torch.double
+    assert torch.equal(returned, wide)
+    if operator == "+=!":
+        assert torch.equal(wide, a.double().sum(1))
+    torch.testing.assert_close(between, wide / 3, rtol=1e-15, atol=0)
+
+
 def test_calls_of_definitions() -> None:
     text = """
     def dense(float(B, M) I, float(O, M) W) -> (R) { R(b, o) +=! I(b, m) * W(o, m) }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "lang/builtins.h"
 #include "lang/suggest.h"
+#include "lang/types.h"
 
 namespace tc::lang {
 namespace {
@@ -17,7 +18,9 @@ class Inlining {
     check_counts();
     bind_parameters();
     for (size_t i = 0; i < callee_.returns.size(); ++i) {
-      tensors_[callee_.returns[i].name] = call_.targets[i].name;
+      const Declaration& returned = callee_.returns[i];
+      tensors_[returned.name] = call_.targets[i].name;
+      if (returned.typed) types_[returned.name] = returned.type;
     }
     for (const TreeStatement& statement : callee_.statements) {
       const std::string& name = statement.target.name;
@@ -33,6 +36,8 @@ class Inlining {
       for (WhereClause& clause : statement.clauses) {
         if (clause.kind != ClauseKind::Exists) clause.name.name = local(clause.name.name);
       }
+      auto type = types_.find(statement.target.name);
+      if (type != types_.end()) statement.value = cast(statement.value, type->second);
       statement.target.name = tensors_.at(statement.target.name);
       statement.target.where = call_.where;
       statement.where = call_.where;
@@ -46,6 +51,18 @@ class Inlining {
   }
 
  private:
+  /// Gives a result the type that the callee declares for it: the caller has no place for that.
+  static ExpressionPtr cast(const ExpressionPtr& value, Type type) {
+    auto node = std::make_shared<Expression>();
+    node->kind = ExpressionKind::Cast;
+    node->name = type_name(type);
+    node->cast_type = type;
+    node->where = value->where;
+    node->depth = value->depth + 1;
+    node->operands = {value};
+    return node;
+  }
+
   void check_counts() const {
     if (call_.targets.size() != callee_.returns.size()) {
       throw LanguageError(call_.where,
@@ -134,6 +151,7 @@ class Inlining {
   std::set<std::string>& taken_;
   std::map<std::string, std::string> tensors_, locals_;
   std::map<std::string, ExpressionPtr> sizes_, scalars_;
+  std::map<std::string, Type> types_;  ///< that the callee declares for its results
 };
 
 /// Every name of the caller: what is inlined must not capture one.
