@@ -1,5 +1,7 @@
 #include "compile.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -28,6 +30,19 @@ namespace {
 
 using ir::Stmt;
 
+poly::CpuMachine this_machine() {
+  poly::CpuMachine machine;
+  machine.vector_bits = codegen::cpu_vector_bits();
+  // AVX-512 came with twice the registers.
+  machine.vector_registers = machine.vector_bits >= 512 ? 32 : 16;
+  machine.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  int64_t second_level = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (second_level > 0) machine.cache_bytes = second_level / 2;
+#endif
+  return machine;
+}
+
 /// A schedule of its own for every cluster, in order of execution.
 std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& program,
                                    const std::map<std::string, Layout>& layouts,
@@ -38,9 +53,7 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
   poly::Dependences dependences = poly::find_dependences(scop);
   clock.done("dependences");
   std::vector<poly::Mapped> mapped;
-  // AVX-512 came with twice the registers.
-  poly::CpuMachine machine{codegen::cpu_vector_bits(), codegen::cpu_vector_bits() >= 512 ? 32 : 16,
-                           std::max(1, static_cast<int>(std::thread::hardware_concurrency()))};
+  poly::CpuMachine machine = this_machine();
   bool rows = options.automatic && !target.cuda;
   for (const poly::Cluster& cluster :
        poly::fuse(scop, dependences, options.outer_fusion, rows, layouts))

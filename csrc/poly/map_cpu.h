@@ -16,6 +16,7 @@ struct CpuMachine {
   int vector_bits = 128;
   int vector_registers = 16;
   int cores = 1;
+  int64_t cache_bytes = 512 * 1024;  ///< for copies of operands: half a second-level cache
 };
 
 /// Tiles a cluster's shared band, orders its members so that the one that becomes a vector is

@@ -7,9 +7,6 @@ namespace {
 
 // Rows of results for which a parallel tile of register blocks reuses one panel of columns.
 constexpr int64_t kTileRows = 48;
-// Elements of a copy that still fit in a second-level cache beside what streams by.
-constexpr int64_t kMostPacked = 256 * 1024;
-
 /// Sizes of the tiles that run in parallel, and that have copies of their own.
 std::vector<int64_t> parallel_tiles(const RegisterBlock& block, bool parallel, int cores) {
   const std::vector<Member>& members = block.members;
@@ -48,6 +45,39 @@ std::vector<int64_t> parallel_tiles(const RegisterBlock& block, bool parallel, i
   return sizes;
 }
 
+/// Register tiles from a band of results: tiles, their points sunk below every loop; returns the
+/// node at the band's old place.
+isl::schedule_node tile_registers(isl::schedule_node node, const RegisterBlock& block) {
+  std::vector<int64_t> note;
+  for (size_t m = 0; m < block.members.size(); ++m) {
+    note.push_back(block.points[m]);
+    note.push_back(block.members[m].extent % block.points[m]);
+  }
+  int depth = isl_schedule_node_get_tree_depth(node.get());
+  if (count_tiles(block.members, block.points) > 1)
+    node = tile(node.as<isl::schedule_node_band>(), block.points).child(0);
+  node = insert_mark(node.as<isl::schedule_node_band>(), "register", note).child(0);
+  node = sink(node.as<isl::schedule_node_band>());
+  node = mark_leaves(node, "unroll");
+  int above = isl_schedule_node_get_tree_depth(node.get()) - depth;
+  return isl::manage(isl_schedule_node_ancestor(node.release(), above));
+}
+
+/// Copies in front of the node what the block wants packed.
+isl::schedule_node promote_operands(isl::schedule_node node, const RegisterBlock& block,
+                                    const Scop& scop, const CpuMachine& machine,
+                                    std::vector<Promotion>& promotions) {
+  for (const PackedRead& read : block.packed) {
+    // Windows of several rows overlap, which the choice of stretches does not count.
+    int64_t most = 2 * machine.cache_bytes / scop.program->tensor(read.read.tensor).type.bytes();
+    Result<Promotion> promotion = promote(node, scop, *read.statement, read.read, read.order, 1,
+                                          most, concat("P", promotions.size()));
+    // Without a box the operand is gathered where it lies.
+    if (promotion) promotions.push_back(promotion.value());
+  }
+  return node;
+}
+
 }  // namespace
 
 bool suits_register_tiles(const Cluster& cluster) {
@@ -61,31 +91,32 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
                           bool parallel, const CpuMachine& machine) {
   const std::vector<Member>& members = block.members;
   std::vector<int64_t> sizes = parallel_tiles(block, parallel, machine.cores);
-  std::vector<int64_t> note;
-  for (size_t m = 0; m < members.size(); ++m) {
-    note.push_back(block.points[m]);
-    note.push_back(members[m].extent % block.points[m]);
-  }
   isl::schedule_node node =
       reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(), positions(members));
   if (count_tiles(members, sizes) > 1) {
     isl::schedule_node_band tiled = tile(node.as<isl::schedule_node_band>(), sizes);
     node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
   }
-  int inside = isl_schedule_node_get_tree_depth(node.get());
-  if (count_tiles(members, block.points) > 1)
-    node = tile(node.as<isl::schedule_node_band>(), block.points).child(0);
-  node = insert_mark(node.as<isl::schedule_node_band>(), "register", note).child(0);
-  node = sink(node.as<isl::schedule_node_band>());
-  node = mark_leaves(node, "unroll");
-
-  int above = isl_schedule_node_get_tree_depth(node.get()) - inside;
-  node = isl::manage(isl_schedule_node_ancestor(node.release(), above));
   Mapped mapped;
-  for (const PackedRead& read : block.packed) {
-    Result<Promotion> promotion = promote(node, scop, *read.statement, read.read, read.order, 1,
-                                          kMostPacked, concat("P", mapped.promotions.size()));
-    if (promotion) mapped.promotions.push_back(promotion.value());
+  if (block.stretch.empty()) {
+    node = tile_registers(node, block);
+    node = promote_operands(node, block, scop, machine, mapped.promotions);
+  } else {
+    // Every statement gets tiles of its own, those that add terms below stretches of the reduction.
+    isl::multi_union_pw_aff band = node.as<isl::schedule_node_band>().partial_schedule();
+    node = isl::manage(isl_schedule_node_delete(node.release()));
+    bool sequence = node.isa<isl::schedule_node_sequence>();
+    for (size_t s = 0; s < cluster.statements.size(); ++s) {
+      isl::schedule_node own = sequence ? node.child(static_cast<int>(s)).child(0) : node;
+      bool reduces = own.isa<isl::schedule_node_band>();
+      if (reduces) own = tile(own.as<isl::schedule_node_band>(), block.stretch).child(0);
+      own = insert_permutable_band(own, band);
+      own = tile_registers(own, block);
+      if (reduces) own = promote_operands(own, block, scop, machine, mapped.promotions);
+      int above = isl_schedule_node_get_tree_depth(own.get()) -
+                  isl_schedule_node_get_tree_depth(node.get());
+      node = isl::manage(isl_schedule_node_ancestor(own.release(), above));
+    }
   }
   mapped.schedule = node.root().schedule();
   return mapped;

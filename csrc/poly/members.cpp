@@ -96,15 +96,19 @@ bool has_inner_loops(const Cluster& cluster) {
                      [&](const ScopStatement* s) { return s->dimensions > cluster.shared; });
 }
 
+isl::schedule_node_band insert_permutable_band(const isl::schedule_node& node,
+                                               const isl::multi_union_pw_aff& schedule) {
+  auto band = node.insert_partial_schedule(schedule).as<isl::schedule_node_band>();
+  band = band.set_permutable(1);
+  for (int m = 0; m < static_cast<int>(band.n_member()); ++m)
+    band = band.member_set_coincident(m, 1);
+  return band;
+}
+
 isl::schedule_node_band reorder(const isl::schedule_node_band& band,
                                 const std::vector<int>& order) {
   isl::multi_union_pw_aff schedule = pick(band.partial_schedule(), order);
-  isl::schedule_node node = isl::manage(isl_schedule_node_delete(band.copy()));
-  auto result = node.insert_partial_schedule(schedule).as<isl::schedule_node_band>();
-  result = result.set_permutable(1);
-  for (int m = 0; m < static_cast<int>(order.size()); ++m)
-    result = result.member_set_coincident(m, 1);
-  return result;
+  return insert_permutable_band(isl::manage(isl_schedule_node_delete(band.copy())), schedule);
 }
 
 std::vector<int> positions(const std::vector<Member>& members) {

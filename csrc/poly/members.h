@@ -47,6 +47,9 @@ bool has_inner_loops(const Cluster& cluster);
 /// The band with its members in the order of these positions. All must be permutable and
 /// coincident.
 isl::schedule_node_band reorder(const isl::schedule_node_band& band, const std::vector<int>& order);
+/// Inserts such a band above the node.
+isl::schedule_node_band insert_permutable_band(const isl::schedule_node& node,
+                                               const isl::multi_union_pw_aff& schedule);
 /// Positions of members, for reorder.
 std::vector<int> positions(const std::vector<Member>& members);
 /// Tiles of these sizes, one a member, that cover the band.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -136,8 +137,9 @@ class Chooser {
     int lanes = count_lanes();
     while (lanes > dimensions[0]->extent) lanes /= 2;
     std::vector<PackedRead> packed;
-    double overhead = 0;
-    std::vector<Step> steps = describe(dimensions, lanes, packed, overhead);
+    double copies = 0, moves = 0;
+    std::vector<Step> steps = describe(dimensions, lanes, packed, copies, moves);
+    double overhead = copies + moves;
 
     std::array<int64_t, 3> extents = {dimensions[0]->extent, row ? dimensions[1]->extent : 1,
                                       outer_row ? dimensions[2]->extent : 1};
@@ -154,10 +156,12 @@ class Chooser {
           // One register broadcasts, one is left to the compiler.
           int64_t registers = rows * outer * vectors + vectors + 2;
           if (registers > machine_.vector_registers) continue;
-          double cycles =
-              rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) + overhead;
+          double stretches = count_stretches(packed, width);
+          double cycles = rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) +
+                          overhead + 2 * (stretches - 1) * moves;
           if (cycles >= best_.cycles * 0.99) continue;
           take(v, row, outer_row, {width, rows, outer}, packed, cycles);
+          if (stretches > 1) best_.stretch = cut_reduction(packed, width);
         }
       }
     }
@@ -182,9 +186,51 @@ class Chooser {
     return total;
   }
 
-  /// The loads of a step of every statement, and in `overhead` the cycles of copies and stores.
+  /// Elements of a copy that fit in the cache.
+  double most_elements(const PackedRead& read) const {
+    return static_cast<double>(machine_.cache_bytes /
+                               program_.tensor(read.read.tensor).type.bytes());
+  }
+
+  /// How many stretches the reduction must be cut into so that its copies fit in the cache.
+  double count_stretches(const std::vector<PackedRead>& packed, int64_t width) const {
+    double most = 1;
+    for (const PackedRead& read : packed)
+      most =
+          std::max(most, std::ceil(read.depth * static_cast<double>(width) / most_elements(read)));
+    return most;
+  }
+
+  /// Iterations of every reduction loop in a stretch: whole inner loops, a part of the next one.
+  /// Nothing when several statements reduce, whose loops would have to agree.
+  std::vector<int64_t> cut_reduction(const std::vector<PackedRead>& packed, int64_t width) const {
+    std::vector<int64_t> stretch;
+    const ScopStatement& statement = *packed[0].statement;
+    for (const Update& update : updates_) {
+      bool reduces = update.statement->dimensions > update.iterators.size();
+      if (reduces && update.statement != &statement) return {};
+    }
+    double room = std::numeric_limits<double>::infinity();
+    for (const PackedRead& read : packed)
+      room = std::min(room, most_elements(read) / static_cast<double>(width));
+    const std::vector<ir::Iterator>& domain = statement.source->domain;
+    for (size_t i = domain.size(); i-- > 0;) {
+      if (!domain[i].reduction) continue;
+      bool moves = std::any_of(packed.begin(), packed.end(), [&](const PackedRead& read) {
+        return stride_along(read.read, layouts_.at(read.read.tensor), domain[i].name) != 0;
+      });
+      int64_t size = extent_of(domain[i]);
+      if (moves) size = std::clamp<int64_t>(static_cast<int64_t>(room), 1, size);
+      if (moves) room /= static_cast<double>(size);
+      stretch.insert(stretch.begin(), size);
+    }
+    return stretch;
+  }
+
+  /// The loads of a step of every statement, and the cycles of copies and of moving all results
+  /// between registers and memory once.
   std::vector<Step> describe(const std::array<const Member*, 3>& dimensions, int lanes,
-                             std::vector<PackedRead>& packed, double& overhead) const {
+                             std::vector<PackedRead>& packed, double& copies, double& moves) const {
     std::vector<Step> steps;
     for (const Update& update : updates_) {
       const ScopStatement& statement = *update.statement;
@@ -196,9 +242,9 @@ class Chooser {
         };
         if (access.access.write) {
           double results = volume(statement, [](const ir::Iterator& i) { return !i.reduction; });
-          overhead += results * (stride(0) == 1   ? 1.0 / lanes
-                                 : stride(1) == 1 ? kTransposedStore
-                                                  : kScatteredStore);
+          moves += results * (stride(0) == 1   ? 1.0 / lanes
+                              : stride(1) == 1 ? kTransposedStore
+                                               : kScatteredStore);
           continue;
         }
         Load load;
@@ -206,7 +252,7 @@ class Chooser {
         if (load.moves[0] && stride(0) != 1) {
           if (auto read = pack(update, access, *dimensions[0])) {
             packed.push_back(*read);
-            overhead += copy_cycles(statement, access.access);
+            copies += copy_cycles(statement, access.access);
           } else {
             load.cost = 2 * lanes;
           }
@@ -245,6 +291,9 @@ class Chooser {
     for (const auto& [place, d] : places) packed.order.push_back(d);
     for (const Member& member : members_)
       if (access.strides[member.position] != 0) packed.members.push_back(member.position);
+    packed.depth = volume(*update.statement, [&](const ir::Iterator& i) {
+      return i.reduction && stride_along(read, layouts_.at(read.tensor), i.name) != 0;
+    });
     return packed;
   }
 

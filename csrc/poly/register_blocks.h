@@ -17,6 +17,7 @@ struct PackedRead {
   MemoryAccess read;
   std::vector<size_t> order;  ///< dimensions of the tensor in order of use, the vector's last
   std::vector<int> members;   ///< positions of the members that it moves along
+  double depth = 1;           ///< elements that a point of the results reads
 };
 
 /// A choice for a cluster of reductions.
@@ -24,6 +25,9 @@ struct RegisterBlock {
   std::vector<Member> members;  ///< in loop order, the vector last
   std::vector<int64_t> points;  ///< of the block along each of them
   std::vector<PackedRead> packed;
+  /// Iterations of the reduction's loops, outermost first, between which the block rests in memory
+  /// and copies are made anew; empty when the copies for the whole reduction fit in the cache.
+  std::vector<int64_t> stretch;
   double cycles = 0;  ///< of the whole cluster on one core
 };
 
