@@ -90,7 +90,11 @@ class MappingOptions:
         return self._set("tileImperfectlyNested", [tile])
 
     def scheduleFusionStrategy(self, strategy: str) -> MappingOptions:
-        """``Max``, ``Min`` or ``Preserve3Coincident``, for outer and intra-tile scheduling."""
+        """``Max``, ``Min`` or ``Preserve3Coincident``, for outer and intra-tile scheduling.
+
+        The preset ``default`` starts from ``Preserve3Coincident`` and, on the CPU, also lets passes
+        over the same long rows share their outer loops, whatever their number.
+        """
         return self._set_word("scheduleFusionStrategy", strategy)
 
     def outerScheduleFusionStrategy(self, strategy: str) -> MappingOptions:

@@ -252,6 +252,41 @@ def test_passes_share_their_rows() -> None:
     assert vectors == 3, nest  # the exponentials are added up as they are made
 
 
+TEMPORARIES = """
+def standardize(float(N, D) I) -> (O) {
+  mean(n) +=! I(n, d)
+  centered(n, d) = I(n, d) - mean(n) / D
+  var(n) +=! centered(n, d) * centered(n, d)
+  O(n, d) = centered(n, d) * rsqrt(var(n) / D + 1e-5)
+}
+"""
+
+
+@pytest.mark.parametrize("sizes", [(5, 7), (16, 64), (37, 100), (20, 5000), (16, 70_000)])
+def test_temporaries_of_a_row(sizes: tuple[int, int]) -> None:
+    x = torch.randn(*sizes)
+    out = define(TEMPORARIES).standardize(x)
+    torch.testing.assert_close(out, F.layer_norm(x, sizes[1:]), rtol=1e-4, atol=1e-5)
+    nest, _ = vector_loops(TEMPORARIES, "standardize", torch.randn(64, 1024))
+    assert "centered.private[float32 * 1024]" in nest, nest
+
+
+def test_temporaries_that_outlive_a_row() -> None:
+    """Written under a condition, read by another row, or larger than what was written first."""
+    t = define("""
+    def outlive(float(N, D) I) -> (O, P) {
+      T(n, d) = I(n, d)
+      s(n) +=! T(n, d)
+      O(n, d) = T(n, d) + s(n)
+      P(n, d) = T(N - 1 - n, d) * 2
+    }
+    """)
+    x = integers(40, 100)
+    out, flipped = t.outlive(x)
+    assert torch.equal(out, x + x.sum(1, keepdim=True))
+    assert torch.equal(flipped, 2 * x.flip(0))
+
+
 def test_few_or_short_rows_are_not_shared() -> None:
     """Fewer rows than threads, or rows of a few elements, are better off in passes of their own."""
     for sizes in ((2, 100_000), (5000, 8)):
