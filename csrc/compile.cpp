@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "codegen/cpu_jit.h"
 #include "codegen/gpu_loops.h"
+#include "codegen/private_temporaries.h"
 #include "ir/collapse_dimensions.h"
 #include "ir/inline_temporaries.h"
 #include "ir/split_reductions.h"
@@ -54,7 +55,9 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
   clock.done("dependences");
   std::vector<poly::Mapped> mapped;
   poly::CpuMachine machine = this_machine();
-  bool rows = options.automatic && !target.cuda;
+  // A strategy that was asked for is not extended.
+  bool rows = options.automatic && !target.cuda &&
+              options.outer_fusion == FusionStrategy::Preserve3Coincident;
   for (const poly::Cluster& cluster :
        poly::fuse(scop, dependences, options.outer_fusion, rows, layouts))
     mapped.push_back(target.cuda
@@ -86,13 +89,16 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
                                              StageClock& clock) {
   Stmt body =
       parts.empty() ? Halide::Internal::Evaluate::make(0) : Halide::Internal::Block::make(parts);
+  std::set<std::string> temporaries;
+  for (const auto& [name, tensor] : program.tensors)
+    if (tensor.role == ir::TensorRole::Temporary) temporaries.insert(name);
+  body = codegen::make_temporaries_private(body, temporaries);
   std::vector<codegen::Workspace> workspaces;
   std::set<std::string> buffers(arguments.begin(), arguments.end());
-  for (const auto& [name, tensor] : program.tensors) {
-    if (tensor.role != ir::TensorRole::Temporary) continue;
+  for (const std::string& name : temporaries) {
     buffers.insert(name);
     workspaces.push_back(
-        {name, count_elements(layouts.at(name)) * memory_type(tensor.type).bytes()});
+        {name, count_elements(layouts.at(name)) * memory_type(program.tensor(name).type).bytes()});
   }
   ir::verify(body, buffers);
   auto kernel = codegen::compile_cpu("tc_kernel", body, arguments, workspaces, clock);

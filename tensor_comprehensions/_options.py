@@ -124,7 +124,11 @@ class MappingOptions:
         return self._set("tileImperfectlyNested", [tile])
 
     def scheduleFusionStrategy(self, strategy: str) -> MappingOptions:
-        """``outerScheduleFusionStrategy`` and ``intraTileScheduleFusionStrategy`` in one."""
+        """``outerScheduleFusionStrategy`` and ``intraTileScheduleFusionStrategy`` in one.
+
+        The preset ``default`` starts from ``Preserve3Coincident`` and, on the CPU, also lets passes
+        over the same long rows share their outer loops, whatever their number.
+        """
         return self._set_word("scheduleFusionStrategy", strategy)
 
     def outerScheduleFusionStrategy(self, strategy: str) -> MappingOptions:

@@ -7,9 +7,10 @@ The reference evaluates the same tree over dense index grids, one statement at a
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,7 +19,19 @@ REDUCTIONS = {
     "max=!": (np.maximum, None),
     "min=!": (np.minimum, None),
 }
-DTYPES = {"float": np.float32, "double": np.float64, "int32": np.int32}
+DTYPES = {
+    "float": np.float32,
+    "double": np.float64,
+    "half": np.float16,
+    "int16": np.int16,
+    "int32": np.int32,
+    "int64": np.int64,
+}
+# Extents of a single reduction index: around whole vectors, and enough to be split into parts.
+LONG = [15, 16, 17, 31, 32, 33, 40, 64, 65, 100, 127, 130, 257]
+VERY_LONG = [16384, 20011]
+# Up to here whole numbers are exact, with a margin for sums on the way.
+EXACT = {"half": 2**10, "int16": 2**14, "float": 2**22, "int32": 2**30}
 
 Grid = dict[str, np.ndarray]
 
@@ -75,6 +88,10 @@ class Program:
         return values
 
     def reference(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        tensors = self.evaluate(inputs)
+        return [tensors[name] for name in self.outputs]
+
+    def evaluate(self, inputs: list[np.ndarray]) -> dict[str, np.ndarray]:
         tensors = dict(zip(self.inputs, inputs, strict=True))
         for s in self.statements:
             names = s.left + s.reduced
@@ -87,13 +104,13 @@ class Program:
                 for _ in s.reduced:
                     value = ufunc.reduce(value, axis=-1)
             tensors[s.target] = value.astype(DTYPES[self.dtype])
-        return [tensors[name] for name in self.outputs]
+        return tensors
 
 
 class Generator:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.program = Program(seed, self.random.choice(list(DTYPES)))
+        self.program = Program(seed, self.random.choice([*DTYPES, "float", "float"]))
         self.counter = 0
 
     def fresh(self, prefix: str) -> str:
@@ -120,6 +137,13 @@ class Generator:
             )
         for name in reduced:
             self.program.extents[name] = r.choice([1, 2, 3, 5, 8])
+        results = math.prod(self.program.extents[name] for name in left)
+        if reduced and results <= 600 and r.random() < 0.6:
+            # The last index mostly walks through consecutive elements.
+            name = r.choice([reduced[-1], r.choice(reduced)])
+            points = results * math.prod(self.program.extents[i] for i in reduced if i != name)
+            very = points <= 16 and r.random() < 0.2
+            self.program.extents[name] = r.choice(VERY_LONG if very else LONG)
         self.pinned: set[str] = set()
         body = self.expression(left + reduced, r.randint(1, 3))
         for name in left + reduced:
@@ -255,4 +279,12 @@ class Generator:
 
 
 def make_program(seed: int) -> Program:
-    return Generator(seed).make()
+    program = Generator(seed).make()
+    # Where rounding or overflow would decide the results, a wider type takes the place.
+    wide = replace(program, dtype="double")
+    largest = max(
+        np.abs(value).max(initial=0) for value in wide.evaluate(wide.make_inputs()).values()
+    )
+    if largest > EXACT.get(program.dtype, math.inf):
+        program.dtype = "double" if largest > EXACT["float"] else "float"
+    return program

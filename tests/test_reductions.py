@@ -1,0 +1,396 @@
+"""Reductions along the vector: lengths around whole vectors, every type, one result or many."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tensor_comprehensions as tc
+
+LENGTHS = [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 33, 47, 64, 65, 127, 128, 129, 143, 255, 300]
+TYPES = {
+    "uint8": torch.uint8,
+    "int16": torch.int16,
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float": torch.float32,
+    "double": torch.float64,
+}
+
+
+def integers(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Sums of small integers are exact in every order, so results must be equal."""
+    return torch.randint(-3 if dtype.is_signed else 0, 4, sizes).to(dtype)
+
+
+def define(text: str) -> tc.TC:
+    return tc.define(text, namespace="tc_reductions")
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_lengths(length: int) -> None:
+    t = define("""
+    def rows(float(M, K) A, float(M, K) B) -> (S, P, L, H) {
+      S(m) +=! A(m, k)
+      P(m) *=! B(m, k)
+      L(m) min=! A(m, k)
+      H(m) max=! A(m, k)
+    }
+    def dot(float(K) x, float(K) y) -> (s) { s +=! x(k) * y(k) }
+    """)
+    a = integers(5, length)
+    signs = 1 - 2 * torch.randint(0, 2, a.shape).float()
+    signs[:, length // 2] *= 3
+    total, product, low, high = t.rows(a, signs)
+    assert torch.equal(total, a.sum(1))
+    assert torch.equal(product, signs.prod(1))
+    assert torch.equal(low, a.amin(1))
+    assert torch.equal(high, a.amax(1))
+    assert t.dot(a[0], a[1]) == a[0] @ a[1]
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("length", [3, 19, 64, 131])
+def test_types(name: str, length: int) -> None:
+    dtype = TYPES[name]
+    t = tc.define(
+        f"def typed({name}(M, K) A) -> (S, L, H) {{"
+        " S(m) +=! A(m, k)  L(m) min=! A(m, k)  H(m) max=! A(m, k) }",
+        namespace=f"tc_reductions_{name}",
+    )
+    a = integers(4, length, dtype=dtype)
+    total, low, high = t.typed(a)
+    assert torch.equal(total, a.double().sum(1).to(dtype))
+    assert torch.equal(low, a.amin(1))
+    assert torch.equal(high, a.amax(1))
+
+
+@pytest.mark.parametrize("length", [2, 17, 70])
+def test_truth(length: int) -> None:
+    text = """def truth(bool(M, K) A) -> (E, O) {
+      E(m) min=! A(m, k)
+      O(m) max=! A(m, k)
+    }"""
+    t = define(text)
+    a = torch.rand(40, length) < torch.linspace(0, 1, 40)[:, None]
+    every, some = t.truth(a)
+    assert torch.equal(every, a.all(1))
+    assert torch.equal(some, a.any(1))
+
+
+@pytest.mark.parametrize("length", [1, 9, 16, 70, 300])
+def test_accumulates_into_what_is_there(length: int) -> None:
+    t = define("""
+    def more(float(M, K) A) -> (S, H) {
+      S(m) += A(m, k)
+      H(m) max= A(m, k)
+    }
+    """)
+    a, s, h = integers(4, length), integers(4), integers(4)
+    total, high = s.clone(), h.clone()
+    t.more(a, outputs=(total, high))
+    assert torch.equal(total, s + a.sum(1))
+    assert torch.equal(high, torch.maximum(h, a.amax(1)))
+
+
+@pytest.mark.parametrize("length", [5, 16, 40, 150])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_numbers_that_are_none(length: int, value: float) -> None:
+    """In every lane of every vector, the overlapping last one included."""
+    t = define("""
+    def special(float(M, K) A) -> (S, L, H) {
+      S(m) +=! A(m, k)
+      L(m) min=! A(m, k)
+      H(m) max=! A(m, k)
+    }
+    """)
+    a = integers(length, length)
+    a.fill_diagonal_(value)
+    total, low, high = t.special(a)
+    torch.testing.assert_close(total, a.sum(1), equal_nan=True, rtol=0, atol=0)
+    torch.testing.assert_close(low, a.amin(1), equal_nan=True, rtol=0, atol=0)
+    torch.testing.assert_close(high, a.amax(1), equal_nan=True, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("length", [4, 21, 64, 100])
+def test_conditions(length: int) -> None:
+    """Lanes that a condition leaves out neither count nor read."""
+    t = define("""
+    def masked(float(M, K) A, int32(M) N) -> (S, D) {
+      S(m) +=! k < N(m) ? A(m, k) : 0 where k in 0:K
+      D(m) +=! k > 0 ? A(m, k) - A(m, k - 1) : 0 where k in 0:K
+    }
+    """)
+    a, n = integers(9, length), torch.randint(0, length + 1, (9,), dtype=torch.int32)
+    kept = torch.arange(length) < n[:, None]
+    total, differences = t.masked(a, n)
+    assert torch.equal(total, (a * kept).sum(1))
+    assert torch.equal(differences, a[:, -1] - a[:, 0])
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 5), (3, 4, 16), (2, 7, 33), (1, 16, 1)])
+def test_several_reduction_indices(sizes: tuple[int, int, int]) -> None:
+    """Loops that walk on in memory become one; those that do not keep their partial results."""
+    t = define("""
+    def nested(float(M, I, J, K) A, float(I) w) -> (S, W, T) {
+      S(m) +=! A(m, i, j, k)
+      W(m) +=! A(m, i, j, k) * w(i)
+      T(m, j) +=! A(m, i, j, k)
+    }
+    """)
+    a, w = integers(5, *sizes), integers(sizes[0])
+    total, weighted, kept = t.nested(a, w)
+    assert torch.equal(total, a.sum((1, 2, 3)))
+    assert torch.equal(weighted, torch.einsum("mijk,i->m", a, w))
+    assert torch.equal(kept, a.sum((1, 3)))
+
+
+def test_strided_and_reversed() -> None:
+    t = define("def row_sums(float(M, K) A) -> (S) { S(m) +=! A(m, k) }")
+    base = integers(40, 90)
+    for a in (base.t(), base[:, ::3], base[::2, 1:80], base[3:4]):
+        assert torch.equal(t.row_sums(a), a.sum(1))
+    t = define("def backwards(float(K) x, float(K) y) -> (s) { s +=! x(k) * y(K - 1 - k) }")
+    x, y = integers(77), integers(77)
+    assert t.backwards(x, y) == x @ y.flip(0)
+
+
+def test_indirect() -> None:
+    t = define("def picked(float(N) X, int32(M, K) I) -> (S) { S(m) +=! X(I(m, k)) }")
+    x, i = integers(50), torch.randint(0, 50, (6, 37), dtype=torch.int32)
+    assert torch.equal(t.picked(x, i), x[i.long()].sum(1))
+
+
+def test_naive_options() -> None:
+    """Explicit tile sizes tile the rows."""
+    t = tc.define(
+        "def tiled(float(M, N, K) A) -> (S, O) { S(m, n) +=! A(m, n, k)  O(m, n) = 2 * S(m, n) }",
+        tc.MappingOptions("naive").tile(3, 4, 5),
+        namespace="tc_reductions_naive",
+    )
+    a = integers(7, 9, 50)
+    total, twice = t.tiled(a)
+    assert torch.equal(total, a.sum(2))
+    assert torch.equal(twice, 2 * a.sum(2))
+
+
+# ---- passes over a row
+
+SOFTMAX = """
+def softmax(float(N, D) I) -> (O, high, total) {
+  high(n) max=! I(n, d)
+  O(n, d) = exp(I(n, d) - high(n))
+  total(n) +=! O(n, d)
+  O(n, d) = O(n, d) / total(n)
+}
+"""
+LAYER_NORM = """
+def layer_norm(float(N, D) I, float(D) gamma, float(D) beta) -> (O, mean, var) {
+  mean(n) +=! I(n, d)
+  var(n) +=! I(n, d) * I(n, d)
+  mean(n) = mean(n) / D
+  var(n) = var(n) / D - mean(n) * mean(n)
+  O(n, d) = gamma(d) * (I(n, d) - mean(n)) * rsqrt(var(n) + 1e-5) + beta(d)
+}
+"""
+BATCH_NORM = """
+def batch_norm(float(N, C, H, W) I) -> (O, mean, var) {
+  mean(c) +=! I(n, c, h, w)
+  var(c) +=! I(n, c, h, w) * I(n, c, h, w)
+  mean(c) = mean(c) / (N * H * W)
+  var(c) = var(c) / (N * H * W) - mean(c) * mean(c)
+  O(n, c, h, w) = (I(n, c, h, w) - mean(c)) * rsqrt(var(c) + 1e-5)
+}
+"""
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (16, 64), (17, 65), (40, 130), (64, 1000)])
+def test_softmax(sizes: tuple[int, int]) -> None:
+    x = torch.randn(*sizes) * 3
+    out, high, total = define(SOFTMAX).softmax(x)
+    torch.testing.assert_close(out, F.softmax(x, 1))
+    assert torch.equal(high, x.amax(1))
+    torch.testing.assert_close(total, torch.exp(x - x.amax(1, keepdim=True)).sum(1))
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (17, 65), (33, 768)])
+def test_layer_norm(sizes: tuple[int, int]) -> None:
+    x, gamma, beta = torch.randn(*sizes), torch.randn(sizes[1]), torch.randn(sizes[1])
+    out, mean, var = define(LAYER_NORM).layer_norm(x, gamma, beta)
+    torch.testing.assert_close(out, F.layer_norm(x, sizes[1:], gamma, beta), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mean, x.mean(1), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(var, x.var(1, unbiased=False), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4, 5), (4, 17, 9, 11)])
+def test_batch_norm(sizes: tuple[int, ...]) -> None:
+    x = torch.randn(*sizes)
+    out, _, _ = define(BATCH_NORM).batch_norm(x)
+    torch.testing.assert_close(
+        out, F.batch_norm(x, None, None, training=True), rtol=1e-4, atol=1e-5
+    )
+
+
+def vector_loops(text: str, entry: str, *inputs: torch.Tensor) -> tuple[str, int]:
+    nest = tc.compile(text, entry, "default", *inputs).loop_nest
+    return nest, nest.count("vectorized")
+
+
+def test_passes_share_their_rows() -> None:
+    nest, vectors = vector_loops(
+        LAYER_NORM, "layer_norm", torch.randn(64, 1024), torch.randn(1024), torch.randn(1024)
+    )
+    assert nest.count("parallel") == 1, nest
+    assert vectors == 2, nest  # both sums in one loop, then the result
+    nest, vectors = vector_loops(SOFTMAX, "softmax", torch.randn(64, 1024))
+    assert nest.count("parallel") == 1, nest
+    assert vectors == 3, nest  # the exponentials are added up as they are made
+
+
+TEMPORARIES = """
+def standardize(float(N, D) I) -> (O) {
+  mean(n) +=! I(n, d)
+  centered(n, d) = I(n, d) - mean(n) / D
+  var(n) +=! centered(n, d) * centered(n, d)
+  O(n, d) = centered(n, d) * rsqrt(var(n) / D + 1e-5)
+}
+"""
+
+
+@pytest.mark.parametrize("sizes", [(5, 7), (16, 64), (37, 100), (20, 5000), (16, 70_000)])
+def test_temporaries_of_a_row(sizes: tuple[int, int]) -> None:
+    x = torch.randn(*sizes)
+    out = define(TEMPORARIES).standardize(x)
+    torch.testing.assert_close(out, F.layer_norm(x, sizes[1:]), rtol=1e-4, atol=1e-5)
+    nest, _ = vector_loops(TEMPORARIES, "standardize", torch.randn(64, 1024))
+    assert "centered.private[float32 * 1024]" in nest, nest
+
+
+def test_temporaries_that_outlive_a_row() -> None:
+    """Written under a condition, read by another row, or larger than what was written first."""
+    t = define("""
+    def outlive(float(N, D) I) -> (O, P) {
+      T(n, d) = I(n, d)
+      s(n) +=! T(n, d)
+      O(n, d) = T(n, d) + s(n)
+      P(n, d) = T(N - 1 - n, d) * 2
+    }
+    """)
+    x = integers(40, 100)
+    out, flipped = t.outlive(x)
+    assert torch.equal(out, x + x.sum(1, keepdim=True))
+    assert torch.equal(flipped, 2 * x.flip(0))
+
+
+def test_few_or_short_rows_are_not_shared() -> None:
+    """Fewer rows than threads, or rows of a few elements, are better off in passes of their own."""
+    for sizes in ((2, 100_000), (5000, 8)):
+        nest, _ = vector_loops(SOFTMAX, "softmax", torch.randn(*sizes))
+        assert nest.count("parallel") > 1, nest
+
+
+def test_a_matrix_product_keeps_its_blocks() -> None:
+    """A row reduction after a matrix product does not pull the product into its rows."""
+    text = """
+    def product(float(M, K) A, float(K, N) B) -> (C, S) {
+      C(m, n) +=! A(m, k) * B(k, n)
+      S(m) +=! C(m, n)
+    }
+    """
+    a, b = integers(64, 96), integers(96, 128)
+    both = tc.compile(text, "product", "default", a, b)
+    alone = tc.compile(
+        "def product(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }",
+        "product",
+        "default",
+        a,
+        b,
+    )
+    assert alone.schedule_tree in both.schedule_tree
+    c, s = both(a, b)
+    assert torch.equal(c, a @ b)
+    assert torch.equal(s, (a @ b).sum(1))
+
+
+@pytest.mark.skipif(
+    "avx2" not in torch.backends.cpu.get_cpu_capability().lower()
+    and "avx512" not in torch.backends.cpu.get_cpu_capability().lower(),
+    reason="needs a processor with FMA",
+)
+def test_products_are_fused_into_sums() -> None:
+    text = "def dot(float(K) x, float(K) y) -> (s) { s +=! x(k) * y(k) }"
+    x = torch.randn(1 << 14)
+    assembly = tc.compile(text, "dot", "default", x, x).assembly
+    fused = [line for line in assembly.splitlines() if "vfmadd" in line and "mm" in line]
+    registers = {line.split(",")[-1].split("#")[0].strip() for line in fused}
+    assert len(registers) >= 8, fused  # as many sums as hide the latency
+
+
+# ---- parts
+
+
+@pytest.mark.parametrize("length", [100_000, 262_144, 1_000_003])
+def test_long_reductions(length: int) -> None:
+    t = define("""
+    def long(float(M, K) A) -> (S, Q, H) {
+      S(m) +=! A(m, k)
+      Q(m) +=! A(m, k) * A(m, k)
+      H(m) max=! A(m, k)
+    }
+    def total(float(K) x) -> (s) { s +=! x(k) }
+    def columns(float(K, N) A) -> (S) { S(n) +=! A(k, n) }
+    """)
+    a = integers(3, length)
+    total, squares, high = t.long(a)
+    assert torch.equal(total, a.sum(1))
+    assert torch.equal(squares, (a * a).sum(1))
+    assert torch.equal(high, a.amax(1))
+    assert t.total(a[1]) == a[1].sum()
+    assert torch.equal(t.columns(a.t().contiguous()), a.sum(1))
+
+
+def test_parts_do_not_depend_on_threads() -> None:
+    text = "def sums(float(K) x, float(K) y) -> (s, q) { s +=! x(k) * y(k)  q +=! x(k) * x(k) }"
+    t = define(text)
+    x, y = torch.randn(1_234_567), torch.randn(1_234_567)
+    before = torch.get_num_threads()
+    try:
+        results = []
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            results.append(torch.stack(t.sums(x, y)))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+    wanted = torch.stack([x.double() @ y.double(), x.double() @ x.double()])
+    torch.testing.assert_close(results[0].double(), wanted, rtol=1e-5, atol=1e-2)
+    nest = tc.compile(text, "sums", "default", x, y).loop_nest
+    assert nest.count("parallel") == 1, nest  # both in one loop over the parts
+    single = tc.compile(text, "sums", tc.MappingOptions("single_thread"), x, y).loop_nest
+    assert "parallel" not in single
+
+
+def test_parts_accumulate() -> None:
+    t = define("def more_of_one(float(K) x) -> (s) { s += x(k) }")
+    x, s = integers(400_001), torch.tensor(5.0)
+    t.more_of_one(x, outputs=(s,))
+    assert s == 5 + x.sum()
+
+
+def test_parts_of_a_reduction_that_feeds_another() -> None:
+    t = define("""
+    def deviations(float(K) x) -> (s, q) {
+      s +=! x(k)
+      q +=! (x(k) - s) * (x(k) - s)
+    }
+    """)
+    x = torch.zeros(300_000)
+    x[::1000] = integers(300)
+    s, q = t.deviations(x)
+    assert s == x.sum()
+    torch.testing.assert_close(q, ((x - x.sum()).double() ** 2).sum().float(), rtol=1e-5, atol=0)
