@@ -16,6 +16,8 @@ using Halide::Internal::as_const_int;
 constexpr double kTransposedCopy = 0.6, kScatteredCopy = 2;
 // The same for results, an element each.
 constexpr double kTransposedStore = 0.6, kScatteredStore = 2;
+// Vectors of a block; a single row reads longer stretches of memory at a time.
+constexpr int64_t kMostVectors = 4, kMostVectorsAlone = 12;
 // Cycles from a multiply-add to the next one that needs it.
 constexpr double kLatency = 4;
 
@@ -147,15 +149,17 @@ class Chooser {
     for (size_t m = 0; m < members_.size(); ++m)
       if (m != v && (!row || m != *row) && (!outer_row || m != *outer_row))
         rest *= static_cast<double>(members_[m].extent);
-    int64_t most_vectors = std::min<int64_t>(4, (extents[0] + lanes - 1) / lanes);
-    for (int64_t vectors = most_vectors; vectors >= 1; --vectors) {
+    int64_t all_vectors = (extents[0] + lanes - 1) / lanes;
+    for (int64_t vectors = std::min(kMostVectorsAlone, all_vectors); vectors >= 1; --vectors) {
       int64_t width = std::min(extents[0], vectors * lanes);
       for (int64_t rows = std::min<int64_t>(extents[1], 14); rows >= 1; --rows) {
         for (int64_t outer = std::min<int64_t>(extents[2], 7); outer >= (outer_row ? 2 : 1);
              --outer) {
-          // One register broadcasts, one is left to the compiler.
-          int64_t registers = rows * outer * vectors + vectors + 2;
-          if (registers > machine_.vector_registers) continue;
+          // Loads serve several rows from registers. One register broadcasts, one is left to the
+          // compiler.
+          bool alone = rows * outer == 1;
+          int64_t registers = rows * outer * vectors + (alone ? 0 : vectors) + 2;
+          if (registers > machine_.vector_registers || (!alone && vectors > kMostVectors)) continue;
           double stretches = count_stretches(packed, width);
           double cycles = rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) +
                           overhead + 2 * (stretches - 1) * moves;
