@@ -20,6 +20,7 @@ constexpr double kTransposedStore = 0.6, kScatteredStore = 2;
 constexpr int64_t kMostVectors = 4, kMostVectorsAlone = 12;
 // Cycles from a multiply-add to the next one that needs it.
 constexpr double kLatency = 4;
+constexpr double kVectorBytes = 64, kStream = 48;
 
 int64_t extent_of(const ir::Iterator& iterator) { return *as_const_int(iterator.extent); }
 
@@ -36,17 +37,19 @@ struct Step {
   double repeats = 1;  ///< steps for every result
 
   /// Cycles for a block of so many vectors and rows, on a machine that starts two multiply-adds and
-  /// two loads a cycle.
+  /// two loads a cycle, and gets kStream bytes a cycle of operands that do not fit in its first
+  /// cache.
   double cycles(const std::array<int64_t, 3>& block) const {
-    double work = 1, loaded = 0;
+    double work = 1, loaded = 0, streamed = 0;
     for (int64_t size : block) work *= static_cast<double>(size);
     for (const Load& load : loads) {
       double count = load.cost;
       for (size_t d = 0; d < block.size(); ++d)
         if (load.moves[d]) count *= static_cast<double>(block[d]);
       loaded += count;
+      if (load.moves[0]) streamed += count * kVectorBytes;
     }
-    return std::max({work / 2, loaded / 2, kLatency}) * repeats;
+    return std::max({work / 2, loaded / 2, streamed / kStream, kLatency}) * repeats;
   }
 };
 
@@ -160,12 +163,19 @@ class Chooser {
           bool alone = rows * outer == 1;
           int64_t registers = rows * outer * vectors + (alone ? 0 : vectors) + 2;
           if (registers > machine_.vector_registers || (!alone && vectors > kMostVectors)) continue;
-          double stretches = count_stretches(packed, width);
+          for (PackedRead& read : packed) {
+            auto moves = [&](std::optional<size_t> m) {
+              return m && std::count(read.members.begin(), read.members.end(),
+                                     members_[*m].position) > 0;
+            };
+            read.width = width * (moves(row) ? rows : 1) * (moves(outer_row) ? outer : 1);
+          }
+          double stretches = count_stretches(packed);
           double cycles = rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) +
                           overhead + 2 * (stretches - 1) * moves;
           if (cycles >= best_.cycles * 0.99) continue;
           take(v, row, outer_row, {width, rows, outer}, packed, cycles);
-          if (stretches > 1) best_.stretch = cut_reduction(packed, width);
+          if (stretches > 1) best_.stretch = cut_reduction(packed);
         }
       }
     }
@@ -197,17 +207,17 @@ class Chooser {
   }
 
   /// How many stretches the reduction must be cut into so that its copies fit in the cache.
-  double count_stretches(const std::vector<PackedRead>& packed, int64_t width) const {
+  double count_stretches(const std::vector<PackedRead>& packed) const {
     double most = 1;
     for (const PackedRead& read : packed)
-      most =
-          std::max(most, std::ceil(read.depth * static_cast<double>(width) / most_elements(read)));
+      most = std::max(
+          most, std::ceil(read.depth * static_cast<double>(read.width) / most_elements(read)));
     return most;
   }
 
   /// Iterations of every reduction loop in a stretch: whole inner loops, a part of the next one.
   /// Nothing when several statements reduce, whose loops would have to agree.
-  std::vector<int64_t> cut_reduction(const std::vector<PackedRead>& packed, int64_t width) const {
+  std::vector<int64_t> cut_reduction(const std::vector<PackedRead>& packed) const {
     std::vector<int64_t> stretch;
     const ScopStatement& statement = *packed[0].statement;
     for (const Update& update : updates_) {
@@ -216,7 +226,7 @@ class Chooser {
     }
     double room = std::numeric_limits<double>::infinity();
     for (const PackedRead& read : packed)
-      room = std::min(room, most_elements(read) / static_cast<double>(width));
+      room = std::min(room, most_elements(read) / static_cast<double>(read.width));
     const std::vector<ir::Iterator>& domain = statement.source->domain;
     for (size_t i = domain.size(); i-- > 0;) {
       if (!domain[i].reduction) continue;

@@ -18,6 +18,7 @@ struct PackedRead {
   std::vector<size_t> order;  ///< dimensions of the tensor in order of use, the vector's last
   std::vector<int> members;   ///< positions of the members that it moves along
   double depth = 1;           ///< elements that a point of the results reads
+  int64_t width = 1;          ///< points of the block along the members
 };
 
 /// A choice for a cluster of reductions.
