@@ -15,11 +15,25 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from convolutions import CONVOLUTIONS, Convolution
-from workloads import WORKLOADS, Tensors, floats, indices
+from convolutions import Convolution
+from workloads import WORKLOADS, Tensors, convolution_workloads, floats, indices
 
 # Rows of a lookup table: the paper's ten million would not fit beside its copies.
 ROWS = 1_000_000
+
+# Images of four.
+CONVOLUTIONS = [
+    Convolution(4, 64, 64, 56, kernel=3),
+    Convolution(4, 128, 128, 28, kernel=3),
+    Convolution(4, 256, 256, 14, kernel=3),
+    Convolution(4, 512, 512, 7, kernel=3),
+    Convolution(4, 128, 128, 56, kernel=3, stride=2),
+    Convolution(4, 64, 256, 56, kernel=1),
+    Convolution(4, 256, 64, 56, kernel=1),
+    Convolution(4, 512, 128, 28, kernel=1),
+    Convolution(4, 1024, 256, 14, kernel=1),
+    Convolution(4, 2048, 512, 7, kernel=1),
+]
 
 
 @dataclass(frozen=True)
@@ -38,23 +52,6 @@ class Case:
     figure: str = ""
     # What a user who knows PyTorch well would call instead, by name.
     alternatives: dict[str, Callable[..., Tensors]] = field(default_factory=dict)
-
-
-SOFTMAX = """def softmax(float(N,D) I) -> (O) {
-  largest(n) max=! I(n,d)
-  e(n,d) = exp(I(n,d) - largest(n))
-  total(n) +=! e(n,d)
-  O(n,d) = e(n,d) / total(n)
-}
-"""
-LAYER_NORMALIZATION = """\
-def layer_normalization(float(N,D) I, float(D) gamma, float(D) beta) -> (O) {
-  mean(n) +=! I(n,d)
-  mean(n) = mean(n) / D
-  variance(n) +=! (I(n,d) - mean(n)) * (I(n,d) - mean(n))
-  O(n,d) = (I(n,d) - mean(n)) * rsqrt(variance(n) / D + 1e-5) * gamma(d) + beta(d)
-}
-"""
 
 
 def embedding_bag(table: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
@@ -169,15 +166,10 @@ def _normalization_cases() -> list[Case]:
             *("moments 1024x36864", "moments2_2D_1D", lambda: (floats(1024, 36864),), 1.15),
             alternatives={"var_mean": var_mean},
         ),
-        Case(
-            *("softmax 4096x1024", "softmax", SOFTMAX, "softmax", lambda: (floats(4096, 1024),)),
-            *(lambda i: (torch.softmax(i, 1),), 1.15),
-        ),
-        Case(
+        _workload_case("softmax 4096x1024", "softmax", lambda: (floats(4096, 1024),), 1.15),
+        _workload_case(
             *("layer normalization 4096x768", "layer_normalization"),
-            *(LAYER_NORMALIZATION, "layer_normalization"),
             lambda: (floats(4096, 768), floats(768), floats(768)),
-            lambda i, gamma, beta: (F.layer_norm(i, gamma.shape, gamma, beta),),
             1.15,
         ),
         _workload_case(
@@ -190,28 +182,16 @@ def _normalization_cases() -> list[Case]:
 
 
 def _convolution_cases(layer: Convolution) -> list[Case]:
-    def tuple_of(function: Callable[..., torch.Tensor]) -> Callable[..., Tensors]:
-        return lambda *inputs: (function(*inputs),)
-
-    shape = f"{layer.kernel} {layer.stride}"
+    """ResNet-50's layers and their gradients."""
+    stride = f"/{layer.stride}" if layer.stride > 1 else ""
+    shape = f"{layer.kernel}x{layer.kernel} {layer.c}->{layer.f}@{layer.size}{stride}"
+    rows = (("convolution", 0.9), ("input gradient", 0.85), ("weight gradient", 0.85))
     return [
         Case(
-            *(f"convolution {layer.name}", f"convolution {shape}"),
-            *(layer.forward_text(), "convolution", lambda: (layer.image(), layer.filters())),
-            *(tuple_of(layer.forward()), 0.9),
-        ),
-        Case(
-            *(f"input gradient {layer.name}", f"input gradient {shape}"),
-            *(layer.input_gradient_text(), "input_gradient"),
-            lambda: (layer.output_gradient(), layer.filters()),
-            *(tuple_of(layer.input_gradient()), 0.85),
-        ),
-        Case(
-            *(f"weight gradient {layer.name}", f"weight gradient {shape}"),
-            *(layer.weight_gradient_text(), "weight_gradient"),
-            lambda: (layer.image(), layer.output_gradient()),
-            *(tuple_of(layer.weight_gradient()), 0.85),
-        ),
+            *(f"{what} {shape}", f"{what} {layer.kernel} {layer.stride}"),
+            *(w.text, w.entry, w.inputs, w.reference, target),
+        )
+        for (what, target), w in zip(rows, convolution_workloads(layer), strict=True)
     ]
 
 

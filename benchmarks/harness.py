@@ -83,8 +83,10 @@ def tensors(result: object) -> tuple[torch.Tensor, ...]:
     return (result if isinstance(result, torch.Tensor) else torch.tensor(np.asarray(result)),)
 
 
-def check(name: str, result: object, wanted: object, tolerance: float) -> None:
-    """Differences are bounded by `tolerance` times the largest value of each tensor."""
+def check(
+    name: str, result: object, wanted: object, tolerance: float, scale: float | None = None
+) -> None:
+    """Differences are bounded by `tolerance` times `scale`, or the largest value of each tensor."""
     result, wanted = tensors(result), tensors(wanted)
     assert len(result) == len(wanted), f"{name}: {len(result)} results, wanted {len(wanted)}"
     for k, (r, w) in enumerate(zip(result, wanted, strict=True)):
@@ -92,7 +94,7 @@ def check(name: str, result: object, wanted: object, tolerance: float) -> None:
             r,
             w,
             rtol=0,
-            atol=tolerance * float(w.abs().max()),
+            atol=tolerance * (float(w.abs().max()) if scale is None else scale),
             msg=lambda message, k=k: f"{name}, result {k}: {message}",
         )
 

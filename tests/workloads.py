@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from convolutions import Convolution
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -128,6 +129,21 @@ MOMENTS = """def moments2_2D_1D(float(N,K) I) -> (mean, var) {
   var(n) = var(n) / (K) - mean(n) * mean(n)
 }
 """
+SOFTMAX = """def softmax(float(N,D) I) -> (O) {
+  largest(n) max=! I(n,d)
+  e(n,d) = exp(I(n,d) - largest(n))
+  total(n) +=! e(n,d)
+  O(n,d) = e(n,d) / total(n)
+}
+"""
+LAYER_NORMALIZATION = """\
+def layer_normalization(float(N,D) I, float(D) gamma, float(D) beta) -> (O) {
+  mean(n) +=! I(n,d)
+  mean(n) = mean(n) / D
+  variance(n) +=! (I(n,d) - mean(n)) * (I(n,d) - mean(n))
+  O(n,d) = (I(n,d) - mean(n)) * rsqrt(variance(n) / D + 1e-5) * gamma(d) + beta(d)
+}
+"""
 
 
 def quantized_text(stride: int) -> str:
@@ -136,6 +152,31 @@ def quantized_text(stride: int) -> str:
         "def conv(uint8(H,W,C) a, int8(R,S,K,C) b) -> (c) {\n"
         f"  c(x,y,k) +=! int32(a({factor}x+r,{factor}y+s,rc)) * int32(b(r,s,k,rc))\n}}\n"
     )
+
+
+def convolution_workloads(layer: Convolution) -> list[Workload]:
+    """A layer and both its gradients."""
+
+    def single(function: Callable[..., torch.Tensor]) -> Callable[..., Tensors]:
+        return lambda *inputs: (function(*inputs),)
+
+    return [
+        Workload(
+            *(f"convolution_{layer.name}", "convolution", layer.forward_text()),
+            lambda: (layer.image(), layer.filters()),
+            single(layer.forward()),
+        ),
+        Workload(
+            *(f"input_gradient_{layer.name}", "input_gradient", layer.input_gradient_text()),
+            lambda: (layer.output_gradient(), layer.filters()),
+            single(layer.input_gradient()),
+        ),
+        Workload(
+            *(f"weight_gradient_{layer.name}", "weight_gradient", layer.weight_gradient_text()),
+            lambda: (layer.image(), layer.output_gradient()),
+            single(layer.weight_gradient()),
+        ),
+    ]
 
 
 WORKLOADS = [
@@ -351,6 +392,24 @@ WORKLOADS = [
         lambda: (bytes_(11, 9, 5, signed=False), bytes_(3, 3, 7, 5, signed=True)),
         quantized_convolution(2),
     ),
+    Workload(
+        "softmax",
+        "softmax",
+        SOFTMAX,
+        lambda: (floats(9, 50),),
+        lambda i: (torch.softmax(i, 1),),
+    ),
+    Workload(
+        "layer_normalization",
+        "layer_normalization",
+        LAYER_NORMALIZATION,
+        # Small values: where a whole row is equal, the mean's rounding counts 300 times.
+        lambda: (0.1 * floats(9, 50), floats(50), floats(50)),
+        lambda i, gamma, beta: (F.layer_norm(i, gamma.shape, gamma, beta),),
+    ),
+    *convolution_workloads(Convolution(2, 3, 5, 7, kernel=3)),
+    *convolution_workloads(Convolution(2, 3, 5, 6, kernel=3, stride=2)),
+    *convolution_workloads(Convolution(2, 5, 3, 7, kernel=1)),
 ]
 
 # Texts of the papers that have no meaning as printed, and what is said about them.

@@ -1,4 +1,4 @@
-"""Convolutions of ResNet-50 and their gradients, as texts and as PyTorch computes them.
+"""Convolutions as networks have them, and their gradients, as texts and as PyTorch computes them.
 
 Images are N x C x H x W, filters F x C x KH x KW. A 3x3 convolution has a border of one zero on
 every side, as the network's has; the text says so, and PyTorch is asked for `padding=1`.
@@ -78,8 +78,8 @@ class Convolution:
 
     @property
     def name(self) -> str:
-        stride = f"/{self.stride}" if self.stride > 1 else ""
-        return f"{self.kernel}x{self.kernel} {self.c}->{self.f}@{self.size}{stride}"
+        stride = f"_stride_{self.stride}" if self.stride > 1 else ""
+        return f"{self.kernel}x{self.kernel}_{self.c}_to_{self.f}_at_{self.size}{stride}"
 
     @property
     def out_size(self) -> int:
@@ -135,17 +135,3 @@ class Convolution:
             )
 
         return backward
-
-
-CONVOLUTIONS = [
-    Convolution(4, 64, 64, 56, kernel=3),
-    Convolution(4, 128, 128, 28, kernel=3),
-    Convolution(4, 256, 256, 14, kernel=3),
-    Convolution(4, 512, 512, 7, kernel=3),
-    Convolution(4, 128, 128, 56, kernel=3, stride=2),
-    Convolution(4, 64, 256, 56, kernel=1),
-    Convolution(4, 256, 64, 56, kernel=1),
-    Convolution(4, 512, 128, 28, kernel=1),
-    Convolution(4, 1024, 256, 14, kernel=1),
-    Convolution(4, 2048, 512, 7, kernel=1),
-]
