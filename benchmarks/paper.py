@@ -1,4 +1,5 @@
-"""The measured texts of the Tensor Comprehensions paper (figures 5 to 7) against PyTorch.
+"""The measured texts of the Tensor Comprehensions paper (figures 5 to 7) against PyTorch, and
+softmax, layer normalisation and a matrix-vector product, which live from memory bandwidth.
 
 Our own kernels with default options: no tuning, no library call. One thread decides.
 
@@ -56,6 +57,14 @@ CASES: list[tuple[str, str, Callable[[], tuple]]] = [
         "group_normalization",
         lambda: (floats(32, 32, 16, 48, 48), floats(32, 16), floats(32, 16)),
     ),
+    ("softmax 4096x1024", "softmax", lambda: (floats(4096, 1024),)),
+    ("softmax 64x50257", "softmax", lambda: (floats(64, 50257),)),
+    (
+        "layer norm 4096x768",
+        "layer_normalization",
+        lambda: (floats(4096, 768), floats(768), floats(768)),
+    ),
+    ("mv 1024x1024", "mv", lambda: (floats(1024, 1024), floats(1024))),
 ]
 
 

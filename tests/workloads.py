@@ -128,6 +128,22 @@ MOMENTS = """def moments2_2D_1D(float(N,K) I) -> (mean, var) {
   var(n) = var(n) / (K) - mean(n) * mean(n)
 }
 """
+SOFTMAX = """def softmax(float(N,D) I) -> (O) {
+  highest(n) max=! I(n,d)
+  power(n,d) = exp(I(n,d) - highest(n))
+  total(n) +=! power(n,d)
+  O(n,d) = power(n,d) / total(n)
+}
+"""
+LAYER_NORMALIZATION = """def layer_normalization(float(N,D) I, float(D) gamma, float(D) beta) \
+-> (O) {
+  mean(n) +=! I(n,d)
+  squares(n) +=! I(n,d) * I(n,d)
+  mean(n) = mean(n) / D
+  scale(n) = rsqrt(squares(n) / D - mean(n) * mean(n) + 1e-5)
+  O(n,d) = gamma(d) * (I(n,d) - mean(n)) * scale(n) + beta(d)
+}
+"""
 
 
 def quantized_text(stride: int) -> str:
@@ -300,6 +316,20 @@ WORKLOADS = [
         MOMENTS,
         lambda: (floats(9, 50),),
         lambda i: (i.mean(1), i.var(1, unbiased=False)),
+    ),
+    Workload(
+        "softmax",
+        "softmax",
+        SOFTMAX,
+        lambda: (floats(9, 50),),
+        lambda i: (F.softmax(i, 1),),
+    ),
+    Workload(
+        "layer_normalization",
+        "layer_normalization",
+        LAYER_NORMALIZATION,
+        lambda: (floats(9, 50), floats(50), floats(50)),
+        lambda i, gamma, beta: (F.layer_norm(i, i.shape[1:], gamma, beta),),
     ),
     Workload(
         "dense",
