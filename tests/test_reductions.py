@@ -150,6 +150,29 @@ def test_several_reduction_indices(sizes: tuple[int, int, int]) -> None:
     assert torch.equal(kept, a.sum((1, 3)))
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 13, 26])
+@pytest.mark.parametrize("columns", [1, 2, 4, 7, 12, 29])
+def test_blocks_of_rows(rows: int, columns: int) -> None:
+    """Rows that share loads, and those left over, at every remainder."""
+    t = define("""
+    def vector(float(M, K) A, float(K) x) -> (y) { y(m) +=! A(m, k) * x(k) }
+    def transposed(float(M, K) A, float(N, K) B, float(N) b) -> (C) {
+      C(m, n) = b(n)
+      C(m, n) += A(m, k) * B(n, k)
+      C(m, n) = max(C(m, n), 0)
+    }
+    def batched(float(P, M, K) A, float(P, N, K) B) -> (C) {
+      C(p, m, n) +=! A(p, m, k) * B(p, n, k)
+    }
+    """)
+    for length in (17, 40, 128):
+        a, b, bias = integers(rows, length), integers(columns, length), integers(columns)
+        assert torch.equal(t.vector(a, b[0]), a @ b[0])
+        assert torch.equal(t.transposed(a, b, bias), F.relu(a @ b.t() + bias))
+        a, b = integers(3, rows, length), integers(3, columns, length)
+        assert torch.equal(t.batched(a, b), a @ b.transpose(1, 2))
+
+
 def test_strided_and_reversed() -> None:
     t = define("def row_sums(float(M, K) A) -> (S) { S(m) +=! A(m, k) }")
     base = integers(40, 90)

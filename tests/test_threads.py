@@ -1,14 +1,17 @@
-"""Many threads at once, PyTorch's thread count, and processes that fork."""
+"""Many threads at once, PyTorch's thread count, processes that fork, and pages of memory."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import pytest
 import torch
 
 import tensor_comprehensions as tc
@@ -168,3 +171,22 @@ def test_workers_of_a_data_loader(tmp_path: object) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "good"
+
+
+def test_large_results_ask_for_huge_pages() -> None:
+    """Fresh memory in small pages takes several times as long as writing to it."""
+    modes = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not modes.exists() or "[never]" in modes.read_text():
+        pytest.skip("no huge pages on this system")
+    t = tc.define("def large(float(N) A) -> (B) { B(i) = A(i) + 1 }", namespace="tc_huge_pages")
+    result = t.large(torch.zeros(20_000_000))
+    # Mappings follow each other as "<begin>-<end> ..." and lines of properties.
+    middle, inside = result.data_ptr() + result.nbytes // 2, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        head = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line)
+        if head:
+            inside = int(head[1], 16) <= middle < int(head[2], 16)
+        elif inside and line.startswith("VmFlags"):
+            assert "hg" in line.split(), line
+            return
+    raise AssertionError("the result's mapping was not found")

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -161,8 +160,10 @@ class PartialResults {
     if (extent_)
       while (lanes_ > *extent_ && lanes_ > 1) lanes_ /= 2;
     int wanted = (count.functions ? kInFlightFunctions : kInFlight) / std::max(1, accumulating);
-    int most = std::max(1, kMaxCopies / static_cast<int>(stores_.size()));
-    copies_ = std::clamp(wanted, 1, most);
+    // Two at least: LLVM adds up the halves of a single vector separately, inside the loop, when it
+    // sees them used separately after it.
+    int most = std::max(2, kMaxCopies / static_cast<int>(stores_.size()));
+    copies_ = std::clamp(wanted, 2, most);
     if (extent_) copies_ = static_cast<int>(std::clamp<int64_t>(*extent_ / lanes_, 1, copies_));
   }
 
@@ -335,20 +336,26 @@ class VectorizeReductions : public IRMutator {
       nest.push_back(nest.back()->body.as<For>());
     const For* vector = nest.back();
     if (vector->for_type != ForType::Vectorized) return IRMutator::visit(op);
+    Stmt unrolled = unroll_rows(nest);
+    if (unrolled.defined()) return mutate(unrolled);
 
     std::vector<GuardedStore> stores;
     bool plain = collect(vector->body, Expr(), stores);
     bool accumulates = false, legal = plain;
     CountLoads count;
     vector->body.accept(&count);
-    std::set<std::string> targets;
     std::vector<GuardedStore> matched = stores;
     for (GuardedStore& s : matched) {
-      // Two statements that write one tensor may meet in an element.
-      if (!targets.insert(s.store->name).second) legal = false;
+      int same = 0;
+      for (const GuardedStore& other : stores) {
+        if (other.store->name != s.store->name) continue;
+        ++same;
+        // Two statements that write one tensor may meet in an element.
+        if (other.store != s.store && !apart(*other.store, *s.store)) legal = false;
+      }
       if (expr_uses_var(s.store->index, vector->name)) continue;
       accumulates = true;
-      if (count.loads[s.store->name] != 1 || !match_accumulation(s)) legal = false;
+      if (count.loads[s.store->name] != same || !match_accumulation(s)) legal = false;
     }
     if (!plain) accumulates = stores_in_place(vector);
     if (!accumulates) return IRMutator::visit(op);
@@ -368,6 +375,50 @@ class VectorizeReductions : public IRMutator {
     for (size_t k = nest.size() - 1; k-- > 0;)
       loops = ir::make_for(nest[k]->name, nest[k]->min, nest[k]->extent, nest[k]->for_type, loops);
     return partial.wrap(loops);
+  }
+
+  static bool apart(const Store& a, const Store& b) {
+    auto distance = as_const_int(simplify(a.index - b.index));
+    return distance && *distance != 0;
+  }
+
+  /// Rows below the vector, in Unrolled loops: unrolled where there are as many as the loops allow,
+  /// and one after the other, each with a vector loop of its own, where there are fewer. Undefined
+  /// without such loops.
+  static Stmt unroll_rows(const std::vector<const For*>& nest) {
+    std::vector<const For*> rows;
+    Stmt body = nest.back()->body;
+    while (body.as<For>() && body.as<For>()->for_type == ForType::Unrolled) {
+      rows.push_back(body.as<For>());
+      body = rows.back()->body;
+    }
+    if (rows.empty()) return Stmt();
+    auto rebuild = [&](Stmt inner) {
+      for (size_t k = nest.size(); k-- > 0;)
+        inner =
+            ir::make_for(nest[k]->name, nest[k]->min, nest[k]->extent, nest[k]->for_type, inner);
+      return inner;
+    };
+    Expr full = const_true();
+    bool bounded = true;
+    Stmt block = body, singles = rebuild(body);
+    for (size_t k = rows.size(); k-- > 0;) {
+      Expr most = find_constant_bound(rows[k]->extent, Direction::Upper);
+      auto extent = most.defined() ? as_const_int(most) : std::nullopt;
+      bounded = bounded && extent;
+      std::vector<Stmt> copies;
+      for (int64_t r = 0; extent && r < *extent; ++r)
+        copies.push_back(
+            substitute(rows[k]->name, simplify(rows[k]->min + static_cast<int>(r)), block));
+      if (!copies.empty()) block = Block::make(copies);
+      if (extent && !is_const(rows[k]->extent))
+        full = full && rows[k]->extent == static_cast<int>(*extent);
+      singles =
+          ir::make_for(rows[k]->name, rows[k]->min, rows[k]->extent, ForType::Serial, singles);
+    }
+    if (!bounded) return singles;
+    full = simplify(full);
+    return is_const_one(full) ? rebuild(block) : IfThenElse::make(full, rebuild(block), singles);
   }
 
   /// Joins the loops above a vector with it, as far as addresses walk on.

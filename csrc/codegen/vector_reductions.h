@@ -12,6 +12,7 @@ namespace tc::codegen {
 /// order of additions follows from extents and the vector width alone. Conditions around a
 /// statement hold; floats narrower than 32 bits are accumulated in float.
 ///
+/// Unrolled loops right below the vector are rows that share loads: they are unrolled into it.
 /// Loops around a Vectorized one that continue where its last iteration ends become part of it.
 /// Loops that accumulate in another way than this become Serial. Runs before cut_vector_loops,
 /// which must not see loops that accumulate.

@@ -171,7 +171,9 @@ bool suits_rows(const std::vector<const ScopStatement*>& statements, const Align
   for (size_t s = 0; s < statements.size(); ++s) {
     const ScopStatement& statement = *statements[s];
     bool demoted = parallel_depth(statement) > alignment[s].size();
-    if (demoted && (single || is_update(statement))) return false;
+    // An initialisation goes where its updates go.
+    bool reduces = statement.source->reduction != ir::Reduction::None;
+    if (demoted && (single || reduces)) return false;
     if (!demoted && !is_update(statement)) continue;
     std::vector<int> row = rest(statement, alignment[s]);
     if (count(statement, row) < kRow || !walks(statement, row, program, layouts)) return false;

@@ -16,22 +16,30 @@ constexpr int64_t kGrain = 32768;
 // Elementwise clusters are cut into tasks of about this many elements: large enough for the grain
 // of a cheap body, small enough that a fused chain's intermediates stay in the second-level cache.
 constexpr int64_t kElementwiseTile = 16384;
+// The same for blocks of rows, which take one multiply-add for many elements.
+constexpr int64_t kBlockedTile = 1 << 18;
 // The tile of a reduction's outputs that stays in the first-level cache while terms are added.
 constexpr int64_t kReductionTileVector = 64, kReductionTileOther = 8;
 
-/// Tile sizes for rows, in the order of the members: tasks of about the same work as elementwise
-/// ones.
+/// Tile sizes for rows in blocks, in the order of the members: tasks of about the same work.
 std::vector<int64_t> row_tile_sizes(const Cluster& cluster, const std::vector<Member>& members,
+                                    const std::vector<int64_t>& blocks,
                                     const MappingOptions& options) {
-  int64_t rows = 1, elements = 0;
+  int64_t rows = 1, elements = 0, block = 1;
   for (const Member& member : members) rows *= member.extent;
+  for (int64_t size : blocks) block *= size;
   for (const ScopStatement* statement : cluster.statements) elements += instances(*statement);
   elements = std::max<int64_t>(1, elements / std::max<int64_t>(1, rows));
+  int64_t task = block > 1 ? kBlockedTile : kElementwiseTile;
   std::vector<int64_t> sizes(members.size());
   for (size_t k = members.size(); k-- > 0;) {
-    int64_t wanted = std::max<int64_t>(1, kElementwiseTile / elements);
-    if (!options.automatic)
-      wanted = k < options.tile.size() && options.tile[k] > 0 ? options.tile[k] : members[k].extent;
+    int64_t wanted = std::max<int64_t>(1, task / elements);
+    wanted = (wanted + blocks[k] - 1) / blocks[k] * blocks[k];
+    if (!options.automatic) {
+      size_t given = static_cast<size_t>(members[k].position);
+      wanted = given < options.tile.size() && options.tile[given] > 0 ? options.tile[given]
+                                                                      : members[k].extent;
+    }
     sizes[k] = std::min(members[k].extent, wanted);
     elements *= sizes[k];
   }
@@ -40,6 +48,24 @@ std::vector<int64_t> row_tile_sizes(const Cluster& cluster, const std::vector<Me
 
 // A vector operation on memory that streams through the caches.
 constexpr double kCyclesPerOperation = 0.5;
+
+/// The tree of a cluster as rows, in blocks where that shares loads.
+isl::schedule map_as_rows(const Cluster& cluster, std::vector<Member> members,
+                          const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                          const MappingOptions& options, const CpuMachine& machine, bool parallel) {
+  std::vector<int64_t> block(members.size(), 1);
+  if (options.automatic) block = choose_row_block(cluster, program, layouts, machine);
+  // The rows of a block last; the longer member outside, so that the operand that belongs to the
+  // shorter one is what the cache has to keep.
+  std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+    bool block_a = block[a.position] > 1, block_b = block[b.position] > 1;
+    return block_a != block_b ? block_b : block_a && a.extent > b.extent;
+  });
+  std::vector<int64_t> blocks;
+  for (const Member& member : members) blocks.push_back(block[member.position]);
+  return map_rows(cluster, members, row_tile_sizes(cluster, members, blocks, options), blocks,
+                  program, layouts, parallel);
+}
 
 /// Tile sizes in the order of the members, whose last is the vector if there is one.
 std::vector<int64_t> tile_sizes(const std::vector<Member>& members, bool vector, bool inner_loops,
@@ -94,9 +120,7 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
   if (prefers_rows(rows, members)) {
     std::sort(members.begin(), members.end(),
               [](const Member& a, const Member& b) { return a.position < b.position; });
-    return {map_rows(cluster, members, row_tile_sizes(cluster, members, options), program, layouts,
-                     parallel),
-            {}};
+    return {map_as_rows(cluster, members, program, layouts, options, machine, parallel), {}};
   }
   if (cluster.shared == 0) return {cluster.schedule, {}};
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);

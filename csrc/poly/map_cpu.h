@@ -24,6 +24,9 @@ struct CpuMachine {
 /// fuse. With automatic options the tiles follow from the work of an iteration; otherwise
 /// options.tile counts, outermost member first.
 ///
+/// A cluster whose statements have better vectors among their own loops, reductions for instance,
+/// is mapped as rows instead (see map_rows); that works without a shared band as well.
+///
 /// With automatic options, a cluster of reductions whose statements all have the shared band's
 /// dimensions and no more results gets register tiles instead (see map_register_tiles).
 Mapped map_cpu(const Cluster& cluster, const Scop& scop,

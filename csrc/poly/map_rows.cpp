@@ -152,6 +152,10 @@ isl::schedule make_nest(const Cluster& cluster, const std::vector<Nest>& nests,
       .schedule();
 }
 
+std::vector<int64_t> ones(const std::vector<Member>& members) {
+  return std::vector<int64_t>(members.size(), 1);
+}
+
 }  // namespace
 
 double row_cost(const Cluster& cluster, const ir::Program& program, const Layouts& layouts) {
@@ -164,9 +168,49 @@ double row_cost(const Cluster& cluster, const ir::Program& program, const Layout
   return vector ? cost : std::numeric_limits<double>::infinity();
 }
 
+std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program& program,
+                                      const Layouts& layouts, const CpuMachine& machine) {
+  std::vector<int64_t> block(cluster.shared, 1);
+  std::vector<Nest> nests = choose_nests(cluster, program, layouts);
+  size_t update = nests.size();
+  for (size_t s = 0; s < nests.size(); ++s) {
+    if (nests[s].iterators.empty()) continue;
+    const auto& domain = cluster.statements[s]->source->domain;
+    if (update < nests.size() || !nests[s].vector ||
+        !std::all_of(nests[s].iterators.begin(), nests[s].iterators.end(),
+                     [&](int d) { return domain[d].reduction; }))
+      return block;
+    update = s;
+  }
+  if (update == nests.size()) return block;
+  const ir::Statement& statement = *cluster.statements[update]->source;
+  const std::string& lane = statement.domain[nests[update].iterators.back()].name;
+  // Half the registers hold partial results, two a row (see codegen/vector_reductions).
+  int64_t left = machine.vector_registers / 4;
+  int blocked = 0;
+  for (size_t m = cluster.shared; m-- > 0 && blocked < 2;) {
+    const ir::Iterator& row = statement.domain[cluster.alignment[update][m]];
+    bool reused = false;
+    for (const MemoryAccess& access : accesses(program, statement)) {
+      const Layout& layout = layouts.at(access.tensor);
+      reused = reused || (!access.write && stride_along(access, layout, row.name) == 0 &&
+                          stride_along(access, layout, lane) != 0);
+    }
+    if (!reused) continue;
+    int64_t extent = *Halide::Internal::as_const_int(row.extent);
+    ++blocked;
+    // What divides the extent leaves no rows over, which run one by one.
+    for (int64_t wanted : {4, 3, 2})
+      if (block[m] == 1 && wanted <= left && extent % wanted == 0) block[m] = wanted;
+    if (block[m] == 1) block[m] = std::min({extent, left, int64_t{4}});
+    left /= block[m];
+  }
+  return block;
+}
+
 isl::schedule map_rows(const Cluster& cluster, const std::vector<Member>& members,
-                       const std::vector<int64_t>& sizes, const ir::Program& program,
-                       const Layouts& layouts, bool parallel) {
+                       const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
+                       const ir::Program& program, const Layouts& layouts, bool parallel) {
   std::vector<Nest> nests = choose_nests(cluster, program, layouts);
   std::vector<Group> groups = Grouper(cluster, nests, program).group();
   isl::schedule below;
@@ -175,18 +219,30 @@ isl::schedule map_rows(const Cluster& cluster, const std::vector<Member>& member
     below = below.is_null() ? nest : sequence(below, nest);
   }
   isl::schedule_node node = below.root().child(0);
+  bool blocked = count_tiles(members, blocks) < count_tiles(members, ones(members));
   if (cluster.shared > 0) {
+    Alignment ordered(cluster.statements.size());
+    for (size_t s = 0; s < ordered.size(); ++s)
+      for (const Member& member : members)
+        ordered[s].push_back(cluster.alignment[s][member.position]);
     std::vector<bool> coincident(cluster.shared, true);
-    node = insert_band(node, cluster.statements, cluster.alignment, true, coincident);
+    node = insert_band(node, cluster.statements, ordered, true, coincident);
     if (count_tiles(members, sizes) > 1) {
       isl::schedule_node_band tiled = tile(node.as<isl::schedule_node_band>(), sizes);
       node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
+    }
+    if (blocked) {
+      node = tile(node.as<isl::schedule_node_band>(), blocks);
+      node = sink(node.child(0).as<isl::schedule_node_band>()).parent();
     }
     node = node.child(0);
   }
   auto mark = [&](const isl::schedule_node& nest, const Group& group) {
     if (!nests[group.statements[0]].vector) return nest;
-    return mark_points(nest.as<isl::schedule_node_band>(), "");
+    if (!blocked) return mark_points(nest.as<isl::schedule_node_band>(), "");
+    auto points = nest.child(0).as<isl::schedule_node_band>();
+    auto band = insert_mark(points, "unroll").parent().as<isl::schedule_node_band>();
+    return mark_points(band, "");
   };
   if (groups.size() == 1) return mark(node, groups[0]).root().schedule();
   for (size_t g = 0; g < groups.size(); ++g)

@@ -16,12 +16,21 @@ namespace tc::poly {
 double row_cost(const Cluster& cluster, const ir::Program& program,
                 const std::map<std::string, Layout>& layouts);
 
-/// The tree of a cluster as rows: the shared band in tiles of these sizes, one a member (parallel
-/// if asked), and below its points the statements' own loops, the vector innermost. Statements that
-/// use the same data share one nest where the loops agree and dependences allow; initialisations
-/// move in front. Works without a shared band.
+/// Rows that are computed at once, one number a member of the shared band in its order: more than 1
+/// where the cluster is one reduction whose operands are read again along a member (a
+/// matrix-vector product, a product of rows with rows), so that a block of results shares loads.
+std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program& program,
+                                      const std::map<std::string, Layout>& layouts,
+                                      const CpuMachine& machine);
+
+/// The tree of a cluster as rows: the shared band, its members in this order, in tiles of these
+/// sizes, one a member (parallel if asked), and below its points the statements' own loops, the
+/// vector innermost. Statements that use the same data share one nest where the loops agree and
+/// dependences allow; initialisations move in front. Works without a shared band. With blocks, one
+/// size a member, the points of a block are unrolled innermost.
 isl::schedule map_rows(const Cluster& cluster, const std::vector<Member>& members,
-                       const std::vector<int64_t>& sizes, const ir::Program& program,
-                       const std::map<std::string, Layout>& layouts, bool parallel);
+                       const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
+                       const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                       bool parallel);
 
 }  // namespace tc::poly
