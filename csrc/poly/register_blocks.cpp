@@ -20,7 +20,9 @@ constexpr double kTransposedStore = 0.6, kScatteredStore = 2;
 constexpr int64_t kMostVectors = 4, kMostVectorsAlone = 12;
 // Cycles from a multiply-add to the next one that needs it.
 constexpr double kLatency = 4;
-constexpr double kVectorBytes = 64, kStream = 48;
+constexpr double kStream = 48;
+// Loads that every lane, or the scalar that all lanes share, has to be asked for.
+constexpr double kMaskedLoad = 2, kConditionalLoad = 8;
 
 int64_t extent_of(const ir::Iterator& iterator) { return *as_const_int(iterator.extent); }
 
@@ -35,6 +37,7 @@ struct Load {
 struct Step {
   std::vector<Load> loads;
   double repeats = 1;  ///< steps for every result
+  double vector_bytes = 64;
 
   /// Cycles for a block of so many vectors and rows, on a machine that starts two multiply-adds and
   /// two loads a cycle, and gets kStream bytes a cycle of operands that do not fit in its first
@@ -47,7 +50,7 @@ struct Step {
       for (size_t d = 0; d < block.size(); ++d)
         if (load.moves[d]) count *= static_cast<double>(block[d]);
       loaded += count;
-      if (load.moves[0]) streamed += count * kVectorBytes;
+      if (load.moves[0]) streamed += count * vector_bytes;
     }
     return std::max({work / 2, loaded / 2, streamed / kStream, kLatency}) * repeats;
   }
@@ -249,6 +252,7 @@ class Chooser {
     for (const Update& update : updates_) {
       const ScopStatement& statement = *update.statement;
       Step step;
+      step.vector_bytes = machine_.vector_bits / 8;
       step.repeats = volume(statement, [](const ir::Iterator& i) { return i.reduction; });
       for (const Access& access : update.accesses) {
         auto stride = [&](size_t d) -> std::optional<int64_t> {
@@ -271,6 +275,7 @@ class Chooser {
             load.cost = 2 * lanes;
           }
         }
+        if (access.access.conditional) load.cost *= load.moves[0] ? kMaskedLoad : kConditionalLoad;
         step.loads.push_back(load);
       }
       steps.push_back(step);
