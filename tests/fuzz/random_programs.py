@@ -30,6 +30,8 @@ DTYPES = {
 # Extents of a single reduction index: around whole vectors, and enough to be split into parts.
 LONG = [15, 16, 17, 31, 32, 33, 40, 64, 65, 100, 127, 130, 257]
 VERY_LONG = [16384, 20011]
+# What NumPy evaluates at once, and the largest index that may be added to another in a subscript.
+MOST_POINTS, MOST_ADDED = 500_000, 40
 # Up to here whole numbers are exact, with a margin for sums on the way.
 EXACT = {"half": 2**10, "int16": 2**14, "float": 2**22, "int32": 2**30}
 
@@ -143,7 +145,8 @@ class Generator:
             name = r.choice([reduced[-1], r.choice(reduced)])
             points = results * math.prod(self.program.extents[i] for i in reduced if i != name)
             very = points <= 16 and r.random() < 0.2
-            self.program.extents[name] = r.choice(VERY_LONG if very else LONG)
+            if points * max(LONG) <= MOST_POINTS:
+                self.program.extents[name] = r.choice(VERY_LONG if very else LONG)
         self.pinned: set[str] = set()
         body = self.expression(left + reduced, r.randint(1, 3))
         for name in left + reduced:
@@ -245,7 +248,7 @@ class Generator:
         for name in chosen:
             factor, shift = r.choice([1, 1, 1, 2, 3]), r.choice([0, 0, 0, 1, 2])
             other = r.choice(indices) if r.random() < 0.25 else None
-            if other == name:
+            if other == name or (other and self.program.extents[other] > MOST_ADDED):
                 other = None
             highest = factor * (self.program.extents[name] - 1) + shift
             text = name if factor == 1 else f"{factor}*{name}"
