@@ -268,7 +268,7 @@ class UnrollShortLoops : public IRMutator {
 
  private:
   /// Vector operations that the body of a loop may grow to.
-  static constexpr int64_t kMostOperations = 256;
+  static constexpr int64_t kMostOperations = 128;
 
   using IRMutator::visit;
   Stmt visit(const For* op) override {
