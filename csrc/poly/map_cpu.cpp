@@ -5,6 +5,7 @@
 
 #include "poly/map_register_tiles.h"
 #include "poly/map_rows.h"
+#include "poly/map_transposed.h"
 #include "poly/members.h"
 
 namespace tc::poly {
@@ -123,6 +124,8 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
     return {map_as_rows(cluster, members, program, layouts, options, machine, parallel), {}};
   }
   if (cluster.shared == 0) return {cluster.schedule, {}};
+  if (options.automatic && vector && !inner_loops)
+    if (auto mapped = map_transposed(cluster, members, scop, layouts, parallel)) return *mapped;
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);
 
   isl::schedule_node_band band =
