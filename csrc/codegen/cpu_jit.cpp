@@ -29,6 +29,7 @@ namespace {
 
 using namespace Halide::Internal;
 using Halide::Module;
+using ir::Expr;
 using ir::Stmt;
 
 /// `strict`: LLVM may not take any float for a number.
@@ -286,10 +287,15 @@ Stmt lower(Stmt stmt) {
   stmt = unroll_loops(stmt);
   stmt = simplify(stmt);
   stmt = rewrite_interleavings(stmt);
-  stmt = common_subexpression_elimination(stmt);
+  // All three of Halide's passes name common subexpressions.
+  ExprPass name_common = [](const Expr& e) { return common_subexpression_elimination(e); };
+  ExprPass find = [](const Expr& e) { return find_intrinsics(e); };
+  stmt = around_choices(
+      stmt, [](const Stmt& s) { return common_subexpression_elimination(s); }, name_common);
   stmt = flatten_nested_ramps(stmt);
-  stmt = find_intrinsics(stmt);
-  stmt = hoist_loop_invariant_values(stmt);
+  stmt = around_choices(
+      stmt, [](const Stmt& s) { return find_intrinsics(s); }, find);
+  stmt = around_choices(stmt, hoist_loop_invariant_values, name_common);
   return hide_negative_offsets(simplify(stmt));
 }
 

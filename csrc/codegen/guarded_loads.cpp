@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tc::codegen {
 namespace {
@@ -33,8 +34,8 @@ Condition split(const Expr& condition) {
   return {Expr(), condition};
 }
 
-/// Adds a condition to every load; loads of one element for all lanes become vectors first, since
-/// they are only safe where some lane is on.
+/// Adds a condition to every load. Elements that are loaded once for all lanes are only safe where
+/// some lane is on: they become vectors, or inside of other arithmetic are loaded in a branch.
 class PredicateLoads : public IRMutator {
  public:
   explicit PredicateLoads(Expr condition) : condition_(std::move(condition)) {}
@@ -49,10 +50,16 @@ class PredicateLoads : public IRMutator {
                       ModulusRemainder());
   }
   Expr visit(const Load* op) override {
+    if (op->type.is_scalar()) {
+      Expr some = VectorReduce::make(VectorReduce::Or, condition_, 1);
+      return Call::make(op->type, Call::if_then_else,
+                        {some, IRMutator::visit(op), make_zero(op->type)}, Call::PureIntrinsic);
+    }
     if (op->type.lanes() != condition_.type().lanes()) return IRMutator::visit(op);
-    return Load::make(op->type, op->name, mutate(op->index), op->image, op->param,
-                      is_const_one(op->predicate) ? condition_ : op->predicate && condition_,
-                      op->alignment);
+    return Load::make(
+        op->type, op->name, mutate(op->index), op->image, op->param,
+        is_const_one(op->predicate) ? condition_ : mutate(op->predicate) && condition_,
+        op->alignment);
   }
   const Expr condition_;
 };
@@ -65,7 +72,7 @@ class LowerChoices : public IRMutator {
         op->args[0].type().is_scalar())
       return IRMutator::visit(op);
     Expr yes = mutate(op->args[1]), no = mutate(op->args[2]);
-    Condition condition = split(op->args[0]);
+    Condition condition = split(mutate(op->args[0]));
     Expr chosen = yes;
     if (condition.varying.defined()) {
       Expr on = condition.varying;
@@ -76,6 +83,79 @@ class LowerChoices : public IRMutator {
                       Call::PureIntrinsic);
   }
 };
+
+class FindVariables : public IRGraphVisitor {
+ public:
+  std::map<std::string, Expr> found;
+
+ private:
+  using IRGraphVisitor::visit;
+  void visit(const Variable* op) override { found.emplace(op->name, op); }
+};
+
+/// Puts calls of unknown functions of its variables in the place of every lazy choice, of which the
+/// pass gets the condition and the branches each for itself.
+class HideChoices : public IRGraphMutator {
+ public:
+  explicit HideChoices(const ExprPass& pass) : pass_(pass) {}
+  std::map<std::string, std::pair<std::vector<std::string>, Expr>> choices;
+
+  using IRMutator::mutate;
+  Expr mutate(const Expr& e) override {
+    bool outer = inside_;
+    Expr whole = outer ? e : substitute_in_all_lets(e);
+    inside_ = true;
+    Expr result = IRGraphMutator::mutate(whole);
+    inside_ = outer;
+    return result;
+  }
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
+    std::vector<Expr> parts, arguments;
+    FindVariables variables;
+    op->accept(&variables);
+    std::string name = unique_name("choice");
+    auto& [parameters, choice] = choices[name];
+    for (const auto& [variable, value] : variables.found) {
+      parameters.push_back(variable);
+      arguments.push_back(value);
+    }
+    for (const Expr& part : op->args) parts.push_back(around_choices(part));
+    choice = Call::make(op->type, op->name, parts, op->call_type);
+    return Call::make(op->type, name, arguments, Call::Extern);
+  }
+
+  Expr around_choices(const Expr& e) const;
+
+  const ExprPass& pass_;
+  bool inside_ = false;
+};
+
+class ShowChoices : public IRMutator {
+ public:
+  explicit ShowChoices(const HideChoices& hidden) : hidden_(hidden) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    auto found = hidden_.choices.find(op->name);
+    if (found == hidden_.choices.end()) return IRMutator::visit(op);
+    const auto& [parameters, choice] = found->second;
+    std::map<std::string, Expr> arguments;
+    for (size_t p = 0; p < parameters.size(); ++p) arguments[parameters[p]] = mutate(op->args[p]);
+    return substitute(arguments, choice);
+  }
+  const HideChoices& hidden_;
+};
+
+Expr HideChoices::around_choices(const Expr& e) const {
+  HideChoices hide(pass_);
+  Expr hidden = pass_(hide.mutate(e));
+  return ShowChoices(hide).mutate(hidden);
+}
 
 class HideOffsets : public IRMutator {
  public:
@@ -111,6 +191,12 @@ Stmt hide_negative_offsets(const Stmt& stmt) {
   for (const auto& [value, name] : hide.names)
     result = LetStmt::make(name, static_cast<int>(value), result);
   return result;
+}
+
+Stmt around_choices(const Stmt& stmt, const StmtPass& pass, const ExprPass& part_pass) {
+  HideChoices hide(part_pass);
+  Stmt hidden = pass(hide.mutate(stmt));
+  return ShowChoices(hide).mutate(hidden);
 }
 
 Stmt predicate_guarded_loads(const Stmt& stmt) { return LowerChoices().mutate(stmt); }

@@ -1,5 +1,7 @@
-// Guards of vectorised code: lanes that a condition leaves out must not read memory.
+// Guards: what a condition leaves out, be it some lanes only, must not read memory.
 #pragma once
+
+#include <functional>
 
 #include "ir/halide.h"
 
@@ -9,6 +11,14 @@ namespace tc::codegen {
 /// condition; the parts of the condition that are the same in every lane become a branch around it.
 /// Without this, Halide computes such choices lane by lane. Runs after vectorize_loops.
 ir::Stmt predicate_guarded_loads(const ir::Stmt& stmt);
+
+using StmtPass = std::function<ir::Stmt(const ir::Stmt&)>;
+using ExprPass = std::function<ir::Expr(const ir::Expr&)>;
+
+/// Runs a pass that names expressions or moves them, and would take what is read in a lazy choice
+/// out of it: where the condition reads it too, where both branches do, out of a loop. `part_pass`
+/// is for the conditions and branches.
+ir::Stmt around_choices(const ir::Stmt& stmt, const StmtPass& pass, const ExprPass& part_pass);
 
 /// Names the constants at which vectors begin below 0, of which a guard has switched off some
 /// lanes, or run backwards. Halide derives from constant addresses which accesses are apart, and

@@ -1,0 +1,108 @@
+"""Reads that a condition keeps inside their tensor, beside memory that nobody may touch.
+
+A read that escapes its condition ends the process.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fenced import fenced
+
+import tensor_comprehensions as tc
+
+
+def integers(*sizes: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(-3, 4, sizes, generator=torch.Generator().manual_seed(seed)).float()
+
+
+def check(text: str, expected: torch.Tensor, *inputs: torch.Tensor, at_start: bool) -> None:
+    t = tc.define(text, namespace=f"tc_guarded_{zlib.crc32(text.encode())}")
+    actual = t.guarded(*(fenced(x, at_start) for x in inputs))
+    assert torch.equal(actual, expected)
+
+
+@pytest.fixture(params=[False, True], ids=["end", "start"])
+def at_start(request: pytest.FixtureRequest) -> bool:
+    return request.param
+
+
+SHIFTED = {
+    "choice": "(n >= k ? B(n - k, k) : 0)",
+    "and": "(n >= k && B(n - k, k) != 9 ? 1 : 0) * B(max(n - k, 0), k)",
+    # The same read twice below one condition.
+    "twice": "(n >= k && B(n - k, k) != 9 ? B(n - k, k) : 0)",
+    "product": "(n < k ? 0 : B(n - k, k) * B(n - k, k) * B(n - k, k))",
+    "nested": "(n >= k ? (B(n - k, k) > 0 ? B(n - k, k) : B(n - k, k) + 0) : 0)",
+}
+
+
+@pytest.mark.parametrize("value", SHIFTED)
+@pytest.mark.parametrize("sizes", [(9, 20, 17), (17, 33, 20), (33, 16, 5), (1, 19, 19)], ids=str)
+def test_sum_of_products(value: str, sizes: tuple[int, ...], at_start: bool) -> None:
+    m, n, k = sizes
+    text = f"""
+    def guarded(float(M, K) A, float(N, K) B) -> (O) {{
+      O(m, n) +=! {SHIFTED[value]} * A(m, k) where n in 0:N, k in 0:K
+    }}
+    """
+    a, b = integers(m, k), integers(n, k, seed=1)
+    read = b**3 if value == "product" else b
+    expected = torch.zeros(m, n)
+    for shift in range(min(n, k)):
+        expected[:, shift:] += torch.outer(a[:, shift], read[: n - shift, shift])
+    check(text, expected, a, b, at_start=at_start)
+
+
+@pytest.mark.parametrize("value", ["B(k)", "2 * B(k)", "B(k) * B(k)", "-B(k) + A(j)"])
+def test_same_element_in_all_lanes(value: str, at_start: bool) -> None:
+    """Where no lane is on, it may not be read for all of them."""
+    text = f"""
+    def guarded(float(J) A, float(N) B) -> (O) {{
+      O(k, j) = j + k < N ? {value} : A(j) where k in 0:40
+    }}
+    """
+    for columns, size in ((16, 9), (33, 20), (7, 1)):
+        a, b = integers(columns), integers(size, seed=1)
+        expected = a.repeat(40, 1)
+        for k in range(size):
+            on = slice(0, size - k)
+            read = {"B(k)": b[k], "2 * B(k)": 2 * b[k], "B(k) * B(k)": b[k] ** 2}
+            expected[k, on] = read[value] if value in read else a[on] - b[k]
+        check(text, expected, a, b, at_start=at_start)
+
+
+def test_elementwise(at_start: bool) -> None:
+    text = """
+    def guarded(float(M, N) A) -> (O) {
+      O(m, n) = m > 0 && n > 0 && A(m - 1, n - 1) > A(m, n) ? A(m - 1, n - 1) * A(m - 1, n - 1)
+                : n + 1 < N ? A(m, n + 1) : A(m, n) where m in 0:M, n in 0:N
+    }
+    """
+    for m, n in ((1, 1), (3, 17), (8, 33), (20, 5)):
+        for a in (integers(m, n), integers(n, m).t()):
+            before = torch.zeros(m, n)
+            before[1:, 1:] = a[:-1, :-1]
+            larger = torch.zeros(m, n, dtype=torch.bool)
+            larger[1:, 1:] = a[:-1, :-1] > a[1:, 1:]
+            after = torch.cat([a[:, 1:], a[:, -1:]], 1)
+            check(text, torch.where(larger, before**2, after), a, at_start=at_start)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_padded_convolution(transposed: bool, at_start: bool) -> None:
+    text = """
+    def guarded(float(N, C, H, W) I, float(F, C, 3, 3) K) -> (O) {
+      O(n, f, h, w) +=! (h + kh >= 1 && h + kh <= H && w + kw >= 1 && w + kw <= W
+                         ? I(n, c, h + kh - 1, w + kw - 1) : 0) * K(f, c, kh, kw)
+        where h in 0:H, w in 0:W, kh in 0:3, kw in 0:3
+    }
+    """
+    for n, c, f, h, w in ((1, 3, 17, 9, 20), (2, 16, 4, 5, 33), (2, 8, 33, 3, 2)):
+        image, kernel = integers(n, c, h, w), integers(f, c, 3, 3, seed=1)
+        if transposed:
+            image = image.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0)
+        check(text, F.conv2d(image, kernel, padding=1), image, kernel, at_start=at_start)

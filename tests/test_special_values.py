@@ -1,0 +1,227 @@
+"""NaN and infinity through sums of products, and through what follows them in the same loops."""
+
+from __future__ import annotations
+
+import math
+import zlib
+
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+
+INF, NAN = math.inf, math.nan
+TYPES = {"float": torch.float32, "double": torch.float64, "half": torch.float16}
+
+# Sizes of results and of the sum: one vector, blocks with all kinds of edges, no vector.
+SIZES = [(1, 1, 1), (3, 16, 5), (17, 33, 20), (16, 64, 40), (7, 5, 33)]
+
+PRODUCTS = {
+    "rows": ("A(m, k) * B(k, n)", lambda a, b: (a, b)),
+    "columns": ("A(m, k) * B(n, k)", lambda a, b: (a, b.t().contiguous())),
+    "transposed": ("A(k, m) * B(n, k)", lambda a, b: (a.t().contiguous(), b.t().contiguous())),
+}
+
+
+def run(text: str, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    t = tc.define(text, namespace=f"tc_special_{zlib.crc32(text.encode())}")
+    results = t("special", *inputs)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def spoil(a: torch.Tensor, b: torch.Tensor) -> None:
+    """Special values that meet numbers, zeros and each other, and leave most results alone."""
+    m, k = a.shape
+    n = b.shape[1]
+    places = [
+        (a, m // 2, k // 2, NAN),
+        (b, k // 3, n // 2, INF),
+        (b, k - 1, n - 1, -INF),
+        (a, m - 1, k - 1, INF),
+        (a, 0, k // 3, 0.0),  # times inf
+        (b, 0, n // 4, NAN),
+    ]
+    for tensor, row, column, value in places:
+        tensor[row, column] = value
+
+
+def numbers(*sizes: int, dtype: torch.dtype, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-3, 4, sizes, generator=generator).to(dtype)
+
+
+def same(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(actual, expected.to(actual.dtype), rtol=0, atol=0, equal_nan=True)
+
+
+FOLLOWING = """
+  D(m, n) = C(m, n) == C(m, n) ? 1.0 : 0.0
+  E(m, n) = fmax(C(m, n), 0)
+  F(m, n) = max(C(m, n), 0)
+  G(m, n) = C(m, n) < 1 ? 2.0 : C(m, n) >= 1 ? 3.0 : 4.0
+  H(m, n) = isnan(C(m, n)) ? 5.0 : isinf(C(m, n)) ? 6.0 : C(m, n) - C(m, n)
+  I(m, n) = C(m, n) * bias(n) + bias(n)
+  J(m, n) = I(m, n) != I(m, n) ? 7.0 : 8.0
+  K(m, n) = !(C(m, n) <= bias(n)) ? 1.0 : 0.0
+"""
+
+
+def following(c: torch.Tensor, bias: torch.Tensor) -> list[torch.Tensor]:
+    zero = torch.zeros((), dtype=c.dtype)
+    product = c * bias + bias
+    return [
+        (c == c).double(),
+        torch.fmax(c, zero),
+        torch.maximum(c, zero),
+        torch.where(c < 1, 2.0, torch.where(c >= 1, 3.0, 4.0)),
+        torch.where(c.isnan(), 5.0, torch.where(c.isinf(), 6.0, 0.0)),
+        product,
+        torch.where(product.isnan(), 7.0, 8.0),
+        (~(c <= bias)).double(),
+    ]
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_what_follows_a_product(sizes: tuple[int, ...], product: str, name: str) -> None:
+    """All in one nest of loops, the results still in registers."""
+    m, n, k = sizes
+    term, arrange = PRODUCTS[product]
+    text = f"""
+    def special({name}(A_0, A_1) A, {name}(B_0, B_1) B, {name}(N) bias)
+        -> (C, D, E, F, G, H, I, J, K) {{
+      C(m, n) +=! {term}
+      {FOLLOWING}
+    }}
+    """
+    a = numbers(m, k, dtype=TYPES[name], seed=0)
+    b = numbers(k, n, dtype=TYPES[name], seed=1)
+    bias = numbers(n, dtype=TYPES[name], seed=2)
+    bias[n // 3] = NAN
+    spoil(a, b)
+    c, *others = run(text, *arrange(a, b), bias)
+    expected = (a.double() @ b.double()).to(a.dtype)
+    same(c, expected)
+    for actual, wanted in zip(others, following(expected, bias), strict=True):
+        same(actual, wanted)
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_what_comes_before_a_product(sizes: tuple[int, ...], name: str) -> None:
+    """Terms that take a NaN, or the infinity of a mask, out of the sum."""
+    m, n, k = sizes
+    text = f"""
+    def special({name}(M, K) A, {name}(N, K) B) -> (P, Q, R, S) {{
+      P(m, n) +=! (A(m, k) == A(m, k) ? A(m, k) : 0) * B(n, k)
+      Q(m, n) +=! (isnan(A(m, k)) || isinf(A(m, k)) ? 0 : A(m, k)) * B(n, k)
+      R(m, n) +=! fmin(fmax(A(m, k), -2), 2) * B(n, k)
+      S(m, n) +=! (A(m, k) < 3 ? 1 : A(m, k) >= 3 ? 2 : 0) * B(n, k)
+    }}
+    """
+    a = numbers(m, k, dtype=TYPES[name], seed=0)
+    b = numbers(n, k, dtype=TYPES[name], seed=1)
+    spoil(a, a.t().clone())
+    a[m // 2, 0], a[m // 3, k - 1], a[0, k // 2] = -INF, NAN, NAN
+    p, q, r, s = run(text, a, b)
+    wide, right = a.double(), b.double().t()
+    no_nan = torch.where(wide.isnan(), 0.0, wide)
+    same(p, (no_nan @ right).to(a.dtype))
+    same(q, (torch.where(wide.isfinite(), wide, 0.0) @ right).to(a.dtype))
+    clamped = torch.fmin(torch.fmax(wide, torch.tensor(-2.0)), torch.tensor(2.0))
+    same(r, (clamped @ right).to(a.dtype))
+    weights = torch.where(wide < 3, 1.0, torch.where(wide >= 3, 2.0, 0.0))
+    same(s, (weights @ right).to(a.dtype))
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_values_that_follow_from_constants(sizes: tuple[int, ...], name: str) -> None:
+    """Infinities of masks, which no operand holds, and tests of them."""
+    m, n, k = sizes
+    text = f"""
+    def special({name}(M, K) A, {name}(N, K) B) -> (C, D, E, F) {{
+      C(m, n) +=! A(m, k) * B(n, k)
+      C(m, n) = n > m ? -1.0 / 0.0 : C(m, n)
+      D(m, n) = C(m, n) < -1e4 ? 1.0 : 0.0
+      E(m, n) = exp(C(m, n))
+      F(m, n) = n < m ? 0.0 / 0.0 : C(m, n)
+      D(m, n) = F(m, n) != F(m, n) ? 2.0 : D(m, n)
+    }}
+    """
+    a = numbers(m, k, dtype=TYPES[name], seed=0) / 16
+    b = numbers(n, k, dtype=TYPES[name], seed=1) / 16
+    c, d, e, f = run(text, a, b)
+    masked = (a.double() @ b.double().t()).to(a.dtype)
+    above = torch.ones(m, n, dtype=torch.bool).triu(1)
+    below = torch.ones(m, n, dtype=torch.bool).tril(-1)
+    masked[above] = -INF
+    same(c, masked)
+    same(d, torch.where(below, 2.0, torch.where(above, 1.0, 0.0)))
+    torch.testing.assert_close(e, masked.exp())
+    same(f, torch.where(below, NAN, masked))
+
+
+@pytest.mark.parametrize(("name", "large"), [("float", 3e38), ("double", 1e308), ("half", 6e4)])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_overflow(sizes: tuple[int, ...], name: str, large: float) -> None:
+    m, n, k = sizes
+    text = f"""
+    def special({name}(M, K) A, {name}(N, K) B) -> (C, D, E) {{
+      C(m, n) +=! A(m, k) * B(n, k)
+      D(m, n) = C(m, n) - C(m, n)
+      E(m, n) = C(m, n) * 0 == 0 ? 1.0 : 0.0
+    }}
+    """
+    a = torch.zeros(m, k, dtype=TYPES[name])
+    b = torch.zeros(n, k, dtype=TYPES[name])
+    a[:, k // 2] = large
+    b[::2, k // 2] = 16
+    b[1::3, k // 2] = -8
+    c, d, e = run(text, a, b)
+    # One term is not zero, so that there is one order.
+    expected = a[:, k // 2, None] * b[:, k // 2]
+    same(c, expected)
+    same(d, expected - expected)
+    same(e, expected.isfinite().double())
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("operator", ["max", "min"])
+def test_extrema_of_products(operator: str, name: str) -> None:
+    text = f"""
+    def special({name}(M, K) A, {name}(N, K) B) -> (C, D) {{
+      C(m, n) {operator}=! A(m, k) * B(n, k)
+      D(m, n) = C(m, n) != C(m, n) ? 1.0 : 0.0
+    }}
+    """
+    for m, n, k in SIZES:
+        a = numbers(m, k, dtype=TYPES[name], seed=0)
+        b = numbers(k, n, dtype=TYPES[name], seed=1)
+        spoil(a, b)
+        c, d = run(text, a, b.t().contiguous())
+        terms = a[:, None] * b.t()
+        expected = terms.amax(-1) if operator == "max" else terms.amin(-1)
+        same(c, expected)
+        same(d, expected.isnan().double())
+
+
+@pytest.mark.parametrize("name", ["float", "double"])
+def test_long_sums(name: str) -> None:
+    """Sums in parts and in stretches."""
+    text = f"""
+    def special({name}(M, K) A, {name}(N, K) B) -> (C, D) {{
+      C(m, n) +=! A(m, k) * B(n, k)
+      D(m, n) = C(m, n) == C(m, n) ? 1.0 : 0.0
+    }}
+    """
+    for m, n, k in ((1, 3, 100_003), (5, 17, 100_000)):
+        a = numbers(m, k, dtype=TYPES[name], seed=0)
+        b = numbers(n, k, dtype=TYPES[name], seed=1)
+        a[0, 77], b[n // 2, k // 2], a[m - 1, k - 1] = 1, INF, NAN
+        b[0, 5] = NAN
+        c, d = run(text, a, b)
+        expected = a.double() @ b.double().t()
+        same(c, expected)
+        same(d, (~expected.isnan()).double())
