@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "codegen/cpu_jit.h"
 #include "codegen/gpu_loops.h"
 #include "codegen/private_temporaries.h"
+#include "explain.h"
 #include "ir/collapse_dimensions.h"
 #include "ir/inline_temporaries.h"
 #include "ir/split_reductions.h"
@@ -31,6 +33,8 @@ namespace {
 
 using ir::Stmt;
 
+/// This processor, or what TC_MACHINE says instead, so that decisions can be compared between
+/// machines: "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288".
 poly::CpuMachine this_machine() {
   poly::CpuMachine machine;
   machine.vector_bits = codegen::cpu_vector_bits();
@@ -41,6 +45,26 @@ poly::CpuMachine this_machine() {
   int64_t second_level = sysconf(_SC_LEVEL2_CACHE_SIZE);
   if (second_level > 0) machine.cache_bytes = second_level / 2;
 #endif
+  const char* given = std::getenv("TC_MACHINE");
+  std::istringstream entries(given ? given : "");
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    size_t equals = entry.find('=');
+    std::string key = entry.substr(0, equals);
+    int64_t value = equals == std::string::npos ? 0 : std::atoll(entry.c_str() + equals + 1);
+    if (value <= 0)
+      throw UsageError(concat("TC_MACHINE: '", entry, "' is no name and number, as in cores=2"));
+    if (key == "vector_bits")
+      machine.vector_bits = static_cast<int>(value);
+    else if (key == "vector_registers")
+      machine.vector_registers = static_cast<int>(value);
+    else if (key == "cores")
+      machine.cores = static_cast<int>(value);
+    else if (key == "cache_bytes")
+      machine.cache_bytes = value;
+    else
+      throw UsageError(concat("TC_MACHINE: unknown property '", key,
+                              "'; it takes vector_bits, vector_registers, cores and cache_bytes"));
+  }
   return machine;
 }
 
@@ -50,7 +74,7 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
                                    const MappingOptions& options, const Target& target,
                                    StageClock& clock) {
   if (scop.statements.empty()) return {};
-  if (options.identity) return {{scop.textual, {}}};
+  if (options.identity) return {{scop.textual, {}, {"the loops of the text, unchanged"}}};
   poly::Dependences dependences = poly::find_dependences(scop);
   clock.done("dependences");
   std::vector<poly::Mapped> mapped;
@@ -59,10 +83,16 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
   bool rows = options.automatic && !target.cuda &&
               options.outer_fusion == FusionStrategy::Preserve3Coincident;
   for (const poly::Cluster& cluster :
-       poly::fuse(scop, dependences, options.outer_fusion, rows, layouts))
+       poly::fuse(scop, dependences, options.outer_fusion, rows, layouts)) {
     mapped.push_back(target.cuda
-                         ? poly::Mapped{poly::map_gpu(cluster, program, layouts, options), {}}
+                         ? poly::Mapped{poly::map_gpu(cluster, program, layouts, options), {}, {}}
                          : poly::map_cpu(cluster, scop, layouts, options, machine));
+    std::vector<std::string> statements;
+    for (const poly::ScopStatement* statement : cluster.statements)
+      if (!statement->initialization) statements.push_back(ir::to_string(*statement->source));
+    std::vector<std::string>& notes = mapped.back().notes;
+    notes.insert(notes.begin(), statements.begin(), statements.end());
+  }
   clock.done("schedule");
   return mapped;
 }
@@ -211,6 +241,7 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
                   : compile_cpu(parts, program, layouts, arguments, clock);
   kernel->texts["program"] = ir::to_string(given);
   kernel->texts["schedule_tree"] = tree;
+  kernel->texts["explain"] = explain(program, layouts, schedules);
   kernel->texts["options"] = to_string(options);
   kernel->texts["stages"] = clock.summary();
   double total = 0;

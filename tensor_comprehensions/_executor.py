@@ -110,8 +110,8 @@ class Executor:
     # ---- looking inside
 
     def text(self, what: str) -> str:
-        """A text about the kernel: program, schedule_tree, loop_nest, stmt, assembly, cuda_source,
-        build_log, launches, stages, options."""
+        """A text about the kernel: program, explain, schedule_tree, loop_nest, stmt, assembly,
+        cuda_source, build_log, launches, stages, options."""
         return self._kernel.text(what)
 
     def number(self, what: str) -> int:
@@ -128,6 +128,15 @@ class Executor:
     def loop_nest(self) -> str:
         """The loops that the schedule became, with what each of them is."""
         return self.text("loop_nest")
+
+    def explain(self) -> str:
+        """What the compiler decided, and why.
+
+        For every fusion group its statements, what became vectors, blocks, tiles and copies, with the
+        cycles of the model that chose between them, and for the whole the floating-point operations
+        (a multiply-add is two), the bytes of inputs and outputs, and their ratio.
+        """
+        return self.text("explain")
 
     @property
     def assembly(self) -> str:

@@ -69,9 +69,7 @@ def product_text(equation: str, name: str, operator: str = "+=!", accumulate: bo
         f"{name}({', '.join(f'{t}_{d}' for d in range(len(o)))}) {t}"
         for t, o in zip(tensors, operands, strict=True)
     )
-    terms = " * ".join(
-        f"{t}({', '.join(o)})" for t, o in zip(tensors, operands, strict=True)
-    )
+    terms = " * ".join(f"{t}({', '.join(o)})" for t, o in zip(tensors, operands, strict=True))
     if accumulate:
         operator = operator.removesuffix("!")
     subscripts = f"({', '.join(left)})" if left else ""
@@ -164,9 +162,7 @@ def test_sizes_around_the_lanes(equation: str, step: int) -> None:
 def test_every_width_with_long_sums(columns: int) -> None:
     for rows, terms in ((17, 65), (columns, 16)):
         for equation in ("mk,nk->mn", "km,nk->nm"):
-            check_product(
-                equation, *operands_of(equation, {"m": rows, "n": columns, "k": terms})
-            )
+            check_product(equation, *operands_of(equation, {"m": rows, "n": columns, "k": terms}))
 
 
 LAYOUTS = ["dense", "transposed", "stepped", "padded"]
@@ -212,9 +208,7 @@ def test_results_of_any_strides(equation: str, accumulate: bool, layout: str) ->
         everything = result.as_strided((span,), (1,))
         everything.copy_(before)
         result.copy_(start)
-        before.as_strided(view.shape, view.stride()).copy_(
-            sum_of + (start if accumulate else 0)
-        )
+        before.as_strided(view.shape, view.stride()).copy_(sum_of + (start if accumulate else 0))
         t = define(product_text(equation, "float", accumulate=accumulate))
         t("product", *(fenced(x) for x in operands), outputs=(result,))
         assert torch.equal(everything, before)
@@ -290,9 +284,7 @@ def product(float(N, C, H, W) I, float(F, C, KH, KW) K) -> (O) {{
 
 
 @pytest.mark.parametrize("layout", ["dense", "transposed", "last", "stepped"])
-@pytest.mark.parametrize(
-    ("stride", "dilation"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 3)], ids=str
-)
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 3)], ids=str)
 def test_convolutions(stride: int, dilation: int, layout: str) -> None:
     text = CONVOLUTION.format(
         h=f"{stride} * h + {dilation} * kh", w=f"{stride} * w + {dilation} * kw"
@@ -304,9 +296,7 @@ def test_convolutions(stride: int, dilation: int, layout: str) -> None:
             kernel = kernel.to(memory_format=torch.channels_last)
         else:
             image, kernel = lay_out(image, layout), lay_out(kernel, layout)
-        expected = F.conv2d(
-            image.double(), kernel.double(), stride=stride, dilation=dilation
-        )
+        expected = F.conv2d(image.double(), kernel.double(), stride=stride, dilation=dilation)
         check(text, expected, image, kernel, at_start=layout == "dense")
 
 

@@ -320,6 +320,22 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
   return result;
 }
 
+std::string to_string(const Statement& statement) {
+  std::ostringstream out;
+  out << statement.name << ": " << statement.tensor;
+  print_list(out, statement.subscripts);
+  out << " " << operator_name(statement.reduction) << (statement.initializes ? "!" : "") << " "
+      << plain(statement.value) << " for {";
+  for (size_t i = 0; i < statement.domain.size(); ++i) {
+    const Iterator& iterator = statement.domain[i];
+    out << (i ? ", " : "") << iterator.name << (iterator.reduction ? "*" : "") << " in "
+        << plain(iterator.min) << " + " << plain(iterator.extent);
+  }
+  out << "}";
+  if (statement.guard.defined()) out << " if " << plain(statement.guard);
+  return out.str();
+}
+
 std::string to_string(const Program& program) {
   std::ostringstream out;
   out << program.name << "(";
@@ -348,18 +364,7 @@ std::string to_string(const Program& program) {
     out << " " << name << "\n";
   }
   for (const Statement& statement : program.statements) {
-    out << "  " << statement.name << ": " << statement.tensor;
-    print_list(out, statement.subscripts);
-    out << " " << operator_name(statement.reduction) << (statement.initializes ? "!" : "") << " "
-        << plain(statement.value) << " for {";
-    for (size_t i = 0; i < statement.domain.size(); ++i) {
-      const Iterator& iterator = statement.domain[i];
-      out << (i ? ", " : "") << iterator.name << (iterator.reduction ? "*" : "") << " in "
-          << plain(iterator.min) << " + " << plain(iterator.extent);
-    }
-    out << "}";
-    if (statement.guard.defined()) out << " if " << plain(statement.guard);
-    out << "\n";
+    out << "  " << to_string(statement) << "\n";
   }
   return out.str();
 }

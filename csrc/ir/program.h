@@ -126,6 +126,8 @@ Expr combine(Reduction reduction, const Expr& a, const Expr& b);
 /// internal error.
 Program specialize(const Program& program, const std::map<std::string, int64_t>& values);
 
+/// One line: what is written, the value, the domain.
+std::string to_string(const Statement& statement);
 /// Text for humans and tests: parameters, then one line a statement with its domain.
 std::string to_string(const Program& program);
 

@@ -115,15 +115,20 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
                                   : std::numeric_limits<double>::infinity();
   if (options.automatic && vector && inner_loops && suits_register_tiles(cluster)) {
     RegisterBlock block = choose_block(cluster, members, program, layouts, machine);
-    if (block.cycles <= rows * kCyclesPerOperation)
+    block.alternative = rows * kCyclesPerOperation;
+    if (block.cycles <= block.alternative)
       return map_register_tiles(cluster, block, scop, parallel, machine);
   }
   if (prefers_rows(rows, members)) {
     std::sort(members.begin(), members.end(),
               [](const Member& a, const Member& b) { return a.position < b.position; });
-    return {map_as_rows(cluster, members, program, layouts, options, machine, parallel), {}};
+    return {
+        map_as_rows(cluster, members, program, layouts, options, machine, parallel),
+        {},
+        {concat("rows: every statement has vectors along its own loop below ",
+                members.empty() ? "nothing" : "the shared ones", parallel ? ", in parallel" : "")}};
   }
-  if (cluster.shared == 0) return {cluster.schedule, {}};
+  if (cluster.shared == 0) return {cluster.schedule, {}, {"loops without a vector"}};
   if (options.automatic && vector && !inner_loops)
     if (auto mapped = map_transposed(cluster, members, scop, layouts, parallel)) return *mapped;
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);
@@ -137,9 +142,11 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
   }
   // Below inner loops the points come last, so that the vector stays innermost.
   if (inner_loops) node = sink(node.as<isl::schedule_node_band>());
-  if (!vector) return {node.root().schedule(), {}};
+  std::string note =
+      concat(parallel ? "parallel tiles: " : "tiles: ", describe_tiles(cluster, members, sizes));
+  if (!vector) return {node.root().schedule(), {}, {note, "no vector"}};
   node = inner_loops ? mark_leaves(node, "") : mark_points(node.as<isl::schedule_node_band>(), "");
-  return {node.root().schedule(), {}};
+  return {node.root().schedule(), {}, {note, "vectors along " + name_of(cluster, members.back())}};
 }
 
 }  // namespace tc::poly

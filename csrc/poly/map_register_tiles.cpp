@@ -32,7 +32,7 @@ std::vector<int64_t> parallel_tiles(const RegisterBlock& block, bool parallel, i
       }
     }
     // Too few tiles for all cores: several of them make the same copy.
-    int64_t wanted = parallel ? 2 * cores : 1;
+    int64_t wanted = parallel ? cores : 1;
     for (size_t m : inside) {
       if (tiles >= wanted) break;
       int64_t blocks = (members[m].extent + block.points[m] - 1) / block.points[m];
@@ -65,17 +65,45 @@ isl::schedule_node tile_registers(isl::schedule_node node, const RegisterBlock& 
 
 /// Copies in front of the node what the block wants packed.
 isl::schedule_node promote_operands(isl::schedule_node node, const RegisterBlock& block,
-                                    const Scop& scop, const CpuMachine& machine,
-                                    std::vector<Promotion>& promotions) {
+                                    const Scop& scop, const CpuMachine& machine, Mapped& mapped) {
   for (const PackedRead& read : block.packed) {
     // Windows of several rows overlap, which the choice of stretches does not count.
     int64_t most = 2 * machine.cache_bytes / scop.program->tensor(read.read.tensor).type.bytes();
     Result<Promotion> promotion = promote(node, scop, *read.statement, read.read, read.order, 1,
-                                          most, concat("P", promotions.size()));
-    // Without a box the operand is gathered where it lies.
-    if (promotion) promotions.push_back(promotion.value());
+                                          most, concat("P", mapped.promotions.size()));
+    if (promotion) {
+      mapped.promotions.push_back(promotion.value());
+      mapped.notes.push_back(concat("copied in the order of use, contiguous along the vector: ",
+                                    describe(promotion.value(), read.order, *scop.program)));
+    } else {
+      mapped.notes.push_back(concat("gathered where it lies: ", promotion.reason()));
+    }
   }
   return node;
+}
+
+std::vector<std::string> describe_block(const Cluster& cluster, const RegisterBlock& block,
+                                        const std::vector<int64_t>& tiles, bool parallel) {
+  std::string rows;
+  for (size_t m = 0; m + 1 < block.members.size(); ++m)
+    if (block.points[m] > 1)
+      rows += concat(rows.empty() ? "" : " and ", block.points[m], " of ",
+                     name_of(cluster, block.members[m]));
+  std::vector<std::string> notes = {
+      concat("a block of results in registers: ", rows.empty() ? "one row" : rows,
+             " by vectors over ", block.points.back(), " of ",
+             name_of(cluster, block.members.back()), "; ", static_cast<int64_t>(block.cycles),
+             " cycles by the model, ", static_cast<int64_t>(block.alternative),
+             " with vectors along the rows of the operands"),
+      concat(parallel ? "parallel tiles: " : "tiles: ",
+             describe_tiles(cluster, block.members, tiles))};
+  if (!block.stretch.empty()) {
+    std::string sizes;
+    for (int64_t size : block.stretch) sizes += concat(sizes.empty() ? "" : " x ", size);
+    notes.push_back("the reduction in stretches of " + sizes +
+                    ", whose copies fit in half the second-level cache");
+  }
+  return notes;
 }
 
 }  // namespace
@@ -98,9 +126,10 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
     node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
   }
   Mapped mapped;
+  mapped.notes = describe_block(cluster, block, sizes, parallel);
   if (block.stretch.empty()) {
     node = tile_registers(node, block);
-    node = promote_operands(node, block, scop, machine, mapped.promotions);
+    node = promote_operands(node, block, scop, machine, mapped);
   } else {
     // Every statement gets tiles of its own, those that add terms below stretches of the reduction.
     isl::multi_union_pw_aff band = node.as<isl::schedule_node_band>().partial_schedule();
@@ -112,7 +141,7 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
       if (reduces) own = tile(own.as<isl::schedule_node_band>(), block.stretch).child(0);
       own = insert_permutable_band(own, band);
       own = tile_registers(own, block);
-      if (reduces) own = promote_operands(own, block, scop, machine, mapped.promotions);
+      if (reduces) own = promote_operands(own, block, scop, machine, mapped);
       int above = isl_schedule_node_get_tree_depth(own.get()) -
                   isl_schedule_node_get_tree_depth(node.get());
       node = isl::manage(isl_schedule_node_ancestor(own.release(), above));

@@ -84,10 +84,19 @@ std::optional<Mapped> map_transposed(const Cluster& cluster, std::vector<Member>
   isl::schedule_node node =
       parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
   Mapped mapped;
+  mapped.notes = {
+      concat(parallel ? "parallel tiles: " : "tiles: ", describe_tiles(cluster, members, sizes)),
+      "vectors along " + name_of(cluster, members.back())};
   for (const TransposedRead& read : reads) {
     Result<Promotion> promotion = promote(node, scop, *read.statement, read.read, read.order, 1,
                                           4 * kSide * kSide, concat("P", mapped.promotions.size()));
-    if (promotion) mapped.promotions.push_back(promotion.value());
+    if (!promotion) {
+      mapped.notes.push_back(concat("gathered where it lies: ", promotion.reason()));
+      continue;
+    }
+    mapped.promotions.push_back(promotion.value());
+    mapped.notes.push_back(concat("copied the other way round, tile by tile: ",
+                                  describe(promotion.value(), read.order, *scop.program)));
   }
   mapped.schedule = mark_points(node.as<isl::schedule_node_band>(), "").root().schedule();
   return mapped;

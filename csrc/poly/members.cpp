@@ -83,6 +83,26 @@ const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member,
   return iterator_of(cluster, member.position, statement);
 }
 
+std::string name_of(const Cluster& cluster, const Member& member) {
+  return iterator_along(cluster, member, cluster.statements.size() - 1).name;
+}
+
+std::string describe_tiles(const Cluster& cluster, const std::vector<Member>& members,
+                           const std::vector<int64_t>& sizes) {
+  std::string text;
+  for (size_t m = 0; m < members.size(); ++m) {
+    int64_t tiles = (members[m].extent + sizes[m] - 1) / sizes[m];
+    text += concat(text.empty() ? "" : ", ", name_of(cluster, members[m]));
+    if (sizes[m] == 1)
+      text += concat(" one by one (", tiles, ")");
+    else if (tiles > 1)
+      text += concat(" in ", tiles, " tiles of ", sizes[m]);
+    else
+      text += concat(" whole (", members[m].extent, ")");
+  }
+  return text;
+}
+
 int64_t count_accesses(const Cluster& cluster, const ir::Program& program) {
   int64_t count = 0;
   for (const ScopStatement* statement : cluster.statements)

@@ -25,6 +25,12 @@ std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& p
 /// shared band.
 const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member, size_t statement);
 
+/// The name of a member's index in the text, as the last statement has it.
+std::string name_of(const Cluster& cluster, const Member& member);
+/// "m in 22 tiles of 6, n": a band's members with their tile sizes, outermost first.
+std::string describe_tiles(const Cluster& cluster, const std::vector<Member>& members,
+                           const std::vector<int64_t>& sizes);
+
 /// Moves the member to which consecutive addresses belong behind all others: the cheapest as a
 /// vector, among equals the innermost of the text. Returns whether it has more than one iteration.
 bool move_vector_last(std::vector<Member>& members);
