@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import zlib
 
 import numpy as np
@@ -30,6 +31,8 @@ TYPES = {
     "int32": torch.int32,
     "int64": torch.int64,
 }
+# Terms for which a copy of 35 rows is twice as large as what is copied at once, half of the cache.
+LONG = max(20_003, os.sysconf("SC_LEVEL2_CACHE_SIZE") // (35 * 4))
 EXTREMA = {"max=!": np.max, "min=!": np.min}
 
 
@@ -387,27 +390,48 @@ def test_subscripts_with_data() -> None:
     check(fixed, a.double() @ b.double()[11:44].t(), a, b, torch.tensor([11], dtype=torch.int32))
 
 
+def copies_in_stretches(text: str, *inputs: torch.Tensor) -> bool:
+    """Whether the copy is made anew in a loop around it that runs one after the other."""
+    before = loop_nest(text, *inputs).partition("produce tc.copy")[0]
+    loops = [line.strip() for line in before.splitlines() if line.strip().endswith("{")]
+    return "allocate" in before and any(line.startswith("for ") for line in loops)
+
+
 @pytest.mark.parametrize(
-    ("equation", "sizes"),
+    ("equation", "sizes", "layout"),
     [
-        ("mk,nk->mn", (3, 5, 100_001)),
-        ("mk,nk->mn", (17, 33, 140_003)),
-        ("mk,nk->mn", (1, 40, 100_000)),
-        ("km,kn->mn", (7, 18, 120_007)),
-        ("km,nk->nm", (16, 16, 131_072)),
-        ("mk,nk,k->mn", (4, 17, 100_003)),
+        ("mk,nk->mn", (35, 70, LONG), "dense"),
+        ("mk,nk->mn", (3, 5, 100_001), "stepped"),
+        ("mk,nk->mn", (17, 33, 140_003), "stepped"),
+        ("mk,nk->nm", (35, 64, LONG), "dense"),
+        ("km,kn->mn", (7, 18, 120_007), "stepped"),
+        ("km,nk->nm", (16, 16, 131_072), "stepped"),
+        ("mk,nk,k->mn", (35, 65, LONG), "dense"),
     ],
 )
-def test_sums_in_stretches(equation: str, sizes: tuple[int, int, int]) -> None:
-    """Copies of such operands exceed every cache."""
-    check_product(equation, *operands_of(equation, dict(zip("mnk", sizes, strict=True))))
+def test_sums_in_stretches(equation: str, sizes: tuple[int, int, int], layout: str) -> None:
+    """Copies of such operands are larger than common caches of the second level."""
+    operands = operands_of(equation, dict(zip("mnk", sizes, strict=True)))
+    views = [lay_out(x, layout) for x in operands]
+    check_product(equation, *views)
+    views = [lay_out(x, layout) for x in operands]
+    assert "tc.copy" in loop_nest(product_text(equation, "float"), *views)
 
 
 def test_stretches_of_several_loops() -> None:
     """Whole inner loops, a part of the next one: also where nothing divides."""
-    for i, j, k in ((7, 311, 97), (401, 3, 101), (3, 2, 20_011), (100_003, 1, 2)):
-        operands = operands_of("mijk,nkij->mn", {"m": 4, "n": 17, "i": i, "j": j, "k": k})
+    for i, j, k in ((7, 311, 47), (401, 3, 101), (3, 2, 20_011), (30_011, 1, 2)):
+        operands = operands_of("mijk,nkij->mn", {"m": 24, "n": 65, "i": i, "j": j, "k": k})
         check_product("mijk,nkij->mn", *operands)
+
+
+def test_copies_are_made_in_stretches() -> None:
+    """The tests above and below would test nothing if they were made at once, or not at all."""
+    for equation, sizes in (("mk,nk->mn", "mnk"), ("mijk,nkij->mn", "mnijk")):
+        extents = dict(zip(sizes, (35, 70, LONG) if len(sizes) == 3 else (35, 70, 7, 311, LONG)))
+        extents["k"] //= math.prod(extents[i] for i in "ij" if i in extents)
+        operands = operands_of(equation, extents)
+        assert copies_in_stretches(product_text(equation, "float"), *operands), equation
 
 
 def test_what_follows_a_sum_in_stretches() -> None:
@@ -418,7 +442,7 @@ def test_what_follows_a_sum_in_stretches() -> None:
       C(m, n) = max(C(m, n), 0)
     }
     """
-    for m, n, k in ((5, 17, 100_003), (18, 33, 70_000)):
+    for m, n, k in ((35, 70, LONG), (18, 33, 70_000)):
         a, b, bias = integers(m, k), integers(n, k, seed=1), integers(n)
         c = define(text).layer(*(fenced(x) for x in (a, b, bias)))
         expected = F.relu(a.double() @ b.double().t() + bias)

@@ -131,7 +131,7 @@ def test_what_comes_before_a_product(sizes: tuple[int, ...], name: str) -> None:
     same(q, (torch.where(wide.isfinite(), wide, 0.0) @ right).to(a.dtype))
     clamped = torch.fmin(torch.fmax(wide, torch.tensor(-2.0)), torch.tensor(2.0))
     same(r, (clamped @ right).to(a.dtype))
-    weights = torch.where(wide < 3, 1.0, torch.where(wide >= 3, 2.0, 0.0))
+    weights = (wide < 3).double() + 2 * (wide >= 3).double()
     same(s, (weights @ right).to(a.dtype))
 
 

@@ -71,20 +71,24 @@ class LowerAccumulations : public IRMutator {
  private:
   using IRMutator::visit;
   Expr visit(const Call* op) override {
-    if (op->name == kAccumulate) {
-      bool outer = in_sum_;
-      in_sum_ = true;
-      Expr sum =
-          Add::make(Mul::make(mutate(op->args[1]), mutate(op->args[2])), mutate(op->args[0]));
-      in_sum_ = outer;
-      return sum;
-    }
+    if (op->name == kAccumulate)
+      return Add::make(Mul::make(factor(op->args[1]), factor(op->args[2])), mutate(op->args[0]));
     return op->name == kHidden ? hide(mutate(op->args[0])) : IRMutator::visit(op);
   }
   Expr visit(const Cast* op) override {
     Expr converted = IRMutator::visit(op);
     bool floats = op->type.is_float() && op->value.type().is_float();
-    return floats && !in_sum_ ? hide(converted) : converted;
+    return floats ? hide(converted) : converted;
+  }
+
+  /// A factor that is a number of a narrower type: what the sum may assume of it, it may assume of
+  /// its conversion too. Not so of conversions further inside, whose results may be tested for NaN.
+  Expr factor(const Expr& e) {
+    if (const auto* broadcast = e.as<Broadcast>())
+      return Broadcast::make(factor(broadcast->value), broadcast->lanes);
+    const auto* cast = e.as<Cast>();
+    bool floats = cast && cast->type.is_float() && cast->value.type().is_float();
+    return floats ? Cast::make(cast->type, mutate(cast->value)) : mutate(e);
   }
 
   static Expr hide(const Expr& value) {
@@ -93,8 +97,6 @@ class LowerAccumulations : public IRMutator {
     if (bits.is_vector()) zero = Broadcast::make(zero, bits.lanes());
     return reinterpret(value.type(), reinterpret(bits, value) ^ zero);
   }
-
-  bool in_sum_ = false;
 };
 
 class FindAccumulations : public IRVisitor {

@@ -21,7 +21,7 @@ bool has_accumulations(const ir::Stmt& stmt);
 
 /// Turns marked sums into plain arithmetic. The last pass, since Halide's rules do not see through
 /// the marks but would take plain floats for numbers too. Conversions between float types have no
-/// strict form, so outside of the sums their results are hidden. define_hidden_zero
+/// strict form, so all results but those that are factors of a sum are hidden. define_hidden_zero
 /// must run afterwards.
 ir::Stmt lower_accumulations(const ir::Stmt& stmt);
 
