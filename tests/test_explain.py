@@ -123,5 +123,5 @@ def test_machine_descriptions_are_checked(
     monkeypatch: pytest.MonkeyPatch, value: str, message: str
 ) -> None:
     monkeypatch.setenv("TC_MACHINE", value)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(tc.TCError, match=message):
         tc.compile("def g(float(N) A) -> (O) { O(i) = A(i) }", "g", None, floats(5))
