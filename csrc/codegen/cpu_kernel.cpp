@@ -1,0 +1,259 @@
+#include "codegen/cpu_kernel.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+
+#include "base/error.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using Halide::Module;
+using ir::Stmt;
+
+constexpr DLDevice kCpu = {kDLCPU, 0};
+
+/// Memory for the copies that a task makes (poly/promote), got from the host before the task runs,
+/// since generated code does not check. Generated code frees in the reverse order.
+class Scratch {
+ public:
+  /// Null memory when the host has none.
+  Scratch(const tc_host& host, int64_t bytes) : host_(host), bytes_(bytes) {
+    if (bytes > 0)
+      memory_ = static_cast<uint8_t*>(
+          host.allocate(host.context, kCpu, static_cast<size_t>(bytes + kAlignment)));
+  }
+  ~Scratch() {
+    if (memory_) host_.release(host_.context, kCpu, memory_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  bool ok() const { return bytes_ == 0 || memory_; }
+  void* allocate(size_t bytes) {
+    uintptr_t start = reinterpret_cast<uintptr_t>(memory_) + used_;
+    uintptr_t aligned = (start + kAlignment - 1) / kAlignment * kAlignment;
+    used_ += aligned - start + round_up(bytes);
+    return reinterpret_cast<void*>(aligned);
+  }
+  void release(void* pointer) {
+    used_ = reinterpret_cast<uintptr_t>(pointer) - reinterpret_cast<uintptr_t>(memory_);
+  }
+
+  static constexpr uintptr_t kAlignment = 64;
+  static size_t round_up(size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+ private:
+  const tc_host& host_;
+  const int64_t bytes_;
+  uint8_t* memory_ = nullptr;
+  uintptr_t used_ = 0;
+};
+
+/// What generated code hands back to us as its user context: Halide finds the handlers in front.
+struct LaunchContext : Halide::JITUserContext {
+  const tc_host* host = nullptr;
+  int64_t task_scratch_bytes = 0;
+  Scratch* scratch = nullptr;
+  std::atomic<bool>* out_of_memory = nullptr;
+};
+
+int parallel_for(Halide::JITUserContext* context,
+                 int (*body)(Halide::JITUserContext*, int, uint8_t*), int min, int extent,
+                 uint8_t* closure) {
+  struct Task {
+    const LaunchContext* launch;
+    int (*body)(Halide::JITUserContext*, int, uint8_t*);
+    int min;
+    uint8_t* closure;
+  } task{static_cast<LaunchContext*>(context), body, min, closure};
+  const tc_host* host = task.launch->host;
+  host->parallel_for(
+      host->context, extent,
+      [](void* data, int64_t begin, int64_t end) {
+        const Task& t = *static_cast<Task*>(data);
+        Scratch scratch(*t.launch->host, t.launch->task_scratch_bytes);
+        if (!scratch.ok()) {
+          *t.launch->out_of_memory = true;
+          return;
+        }
+        LaunchContext own = *t.launch;
+        own.scratch = &scratch;
+        for (int64_t i = begin; i < end; ++i) t.body(&own, t.min + static_cast<int>(i), t.closure);
+      },
+      &task);
+  return 0;
+}
+
+void* allocate(Halide::JITUserContext* context, size_t bytes) {
+  return static_cast<LaunchContext*>(context)->scratch->allocate(bytes);
+}
+
+void release(Halide::JITUserContext* context, void* pointer) {
+  static_cast<LaunchContext*>(context)->scratch->release(pointer);
+}
+
+/// The most bytes that are allocated at a time, outside of parallel loops and by one task of them.
+class MeasureScratch : public IRVisitor {
+ public:
+  int64_t serial = 0, task = 0;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const For* op) override {
+    if (op->for_type != ir::ForType::Parallel) return IRVisitor::visit(op);
+    int64_t outer = held_;
+    held_ = 0;
+    ++parallel_;
+    IRVisitor::visit(op);
+    --parallel_;
+    held_ = outer;
+  }
+  void visit(const Allocate* op) override {
+    int64_t bytes = op->type.bytes();
+    for (const Halide::Expr& extent : op->extents) bytes *= *as_const_int(extent);
+    bytes = op->memory_type == Halide::MemoryType::Heap
+                ? static_cast<int64_t>(Scratch::round_up(static_cast<size_t>(bytes)) +
+                                       Scratch::kAlignment)
+                : 0;
+    held_ += bytes;
+    int64_t& most = parallel_ ? task : serial;
+    most = std::max(most, held_);
+    IRVisitor::visit(op);
+    held_ -= bytes;
+  }
+  int64_t held_ = 0;
+  int parallel_ = 0;
+};
+
+/// Workspaces of one run; given back when it ends, whether it got all of them or not.
+class Workspaces {
+ public:
+  Workspaces(const tc_host& host, const std::vector<Workspace>& wanted) : host_(host) {
+    for (const Workspace& workspace : wanted) {
+      void* pointer = host.allocate(host.context, kCpu, static_cast<size_t>(workspace.bytes));
+      if (!pointer) {
+        release_all();
+        throw Error(TC_USAGE_ERROR, concat("out of memory: the temporary ", workspace.name,
+                                           " needs ", workspace.bytes, " bytes"));
+      }
+      pointers.push_back(pointer);
+    }
+  }
+  ~Workspaces() { release_all(); }
+  Workspaces(const Workspaces&) = delete;
+  Workspaces& operator=(const Workspaces&) = delete;
+
+  std::vector<void*> pointers;
+
+ private:
+  void release_all() {
+    for (void* pointer : pointers) host_.release(host_.context, kCpu, pointer);
+    pointers.clear();
+  }
+  const tc_host& host_;
+};
+
+class CpuKernel : public runtime::Kernel {
+ public:
+  CpuKernel(Module module, const LoweredFunc& function, size_t arguments,
+            std::vector<Workspace> workspaces, const MeasureScratch& scratch)
+      : module_(std::move(module)),
+        jit_(module_, function, JITSharedRuntime::get(nullptr, module_.target(), true)),
+        run_(jit_.argv_function()),
+        arguments_(arguments),
+        workspaces_(std::move(workspaces)),
+        scratch_(scratch.serial),
+        task_scratch_(scratch.task) {}
+
+  void launch(const tc_host& host, void* const* pointers) const override {
+    LaunchContext context;
+    context.handlers.custom_do_par_for = parallel_for;
+    context.handlers.custom_malloc = allocate;
+    context.handlers.custom_free = release;
+    context.host = &host;
+    Workspaces workspaces(host, workspaces_);
+    Scratch scratch(host, scratch_);
+    std::atomic<bool> out_of_memory{!scratch.ok()};
+    context.task_scratch_bytes = task_scratch_;
+    context.scratch = &scratch;
+    context.out_of_memory = &out_of_memory;
+    if (!out_of_memory) run(context, pointers, workspaces.pointers);
+    if (out_of_memory)
+      throw Error(TC_USAGE_ERROR, concat("out of memory: the copies of operands need ",
+                                         std::max(scratch_, task_scratch_),
+                                         " bytes for every thread; the outputs are incomplete"));
+  }
+
+  std::string text(const std::string& what) const override {
+    if (what != "assembly") return Kernel::text(what);
+    std::lock_guard<std::mutex> lock(assembly_mutex_);
+    if (assembly_.empty()) assembly_ = assemble();
+    return assembly_;
+  }
+
+ private:
+  void run(LaunchContext& context, void* const* pointers,
+           const std::vector<void*>& workspaces) const {
+    // The generated wrapper takes the address of every argument.
+    constexpr size_t kInline = 32;
+    const size_t count = 1 + arguments_ + workspaces.size();
+    const void* inline_slots[kInline];
+    std::vector<const void*> heap_slots;
+    const void** slots = inline_slots;
+    if (count > kInline) {
+      heap_slots.resize(count);
+      slots = heap_slots.data();
+    }
+    Halide::JITUserContext* user_context = &context;
+    slots[0] = &user_context;
+    for (size_t i = 0; i < arguments_; ++i) slots[1 + i] = &pointers[i];
+    for (size_t i = 0; i < workspaces.size(); ++i) slots[1 + arguments_ + i] = &workspaces[i];
+    run_(slots);
+  }
+
+  /// Halide writes assembly to files only.
+  std::string assemble() const {
+    std::string path = "/tmp/tc_assembly_XXXXXX";
+    int file = mkstemp(path.data());
+    if (file < 0) throw CompilationError("cannot create a temporary file for the assembly in /tmp");
+    close(file);
+    module_.compile({{Halide::OutputFileType::assembly, path}});
+    std::ifstream stream(path);
+    std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+    std::remove(path.c_str());
+    return text;
+  }
+
+  Module module_;
+  JITModule jit_;
+  JITModule::argv_wrapper run_;
+  size_t arguments_;
+  std::vector<Workspace> workspaces_;
+  int64_t scratch_, task_scratch_;  ///< bytes of copies, outside of parallel loops and of one task
+  mutable std::mutex assembly_mutex_;
+  mutable std::string assembly_;
+};
+
+}  // namespace
+
+std::shared_ptr<runtime::Kernel> make_cpu_kernel(const Module& module, const LoweredFunc& function,
+                                                 const Stmt& body, size_t arguments,
+                                                 const std::vector<Workspace>& workspaces) {
+  MeasureScratch scratch;
+  body.accept(&scratch);
+  return std::make_shared<CpuKernel>(module, function, arguments, workspaces, scratch);
+}
+
+}  // namespace tc::codegen
