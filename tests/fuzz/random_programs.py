@@ -86,7 +86,12 @@ class Program:
         values = []
         for size in self.inputs.values():
             # Small integers: sums are exact in every order, so results must be equal.
-            values.append(generator.integers(-4, 5, size).astype(DTYPES[self.dtype]))
+            value = generator.integers(-4, 5, size).astype(DTYPES[self.dtype])
+            # Some lie in memory in another order.
+            if generator.random() < 0.3:
+                order = generator.permutation(len(size))
+                value = np.ascontiguousarray(value.transpose(order)).transpose(np.argsort(order))
+            values.append(value)
         return values
 
     def reference(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -122,8 +127,45 @@ class Generator:
     def make(self) -> Program:
         count = self.random.randint(1, 4)
         for k in range(count):
-            self.statement(last=k == count - 1)
+            make = self.contraction if self.random.random() < 0.4 else self.statement
+            make(last=k == count - 1)
         return self.program
+
+    def contraction(self, last: bool) -> None:
+        """A product of two tensors, or three, with their subscripts in any order."""
+        r = self.random
+        rows, columns = ([self.fresh("i") for _ in range(r.choice([1, 1, 2]))] for _ in "AB")
+        batch = [self.fresh("i") for _ in range(r.choice([0, 0, 1]))]
+        reduced = [self.fresh("r") for _ in range(r.choice([1, 2]))]
+        for names, extents in (
+            (rows, [1, 2, 5, 16, 17, 33]),
+            (columns, [1, 2, 5, 16, 17, 33]),
+            (batch, [1, 2, 3]),
+            (reduced, [1, 2, 7, 16, 40]),
+        ):
+            for k, name in enumerate(names):
+                self.program.extents[name] = r.choice(extents if k == 0 else [1, 2, 3])
+        left, every = rows + columns + batch, rows + columns + batch + reduced
+        r.shuffle(left)
+        self.pinned = set()
+        body = self.factor(rows + batch + reduced, every)
+        body = self.product(body, self.factor(columns + batch + reduced, every))
+        if r.random() < 0.2:
+            body = self.product(body, self.factor(r.sample(every, r.randint(1, 2)), every))
+        operator = r.choice(["+=!"] * 4 + list(REDUCTIONS))
+        self.add(left, reduced, operator, body, last)
+
+    def factor(self, indices: list[str], every: list[str]) -> Node:
+        return self.plain_read(
+            self.random.sample(indices, len(indices)), every, plain=self.random.random() < 0.7
+        )
+
+    @staticmethod
+    def product(a: Node, b: Node) -> Node:
+        node = Node(f"{a.text} * {b.text}", lambda g, t: np.multiply(a.value(g, t), b.value(g, t)))
+        node.text_indices = a.text_indices | b.text_indices
+        node.reads = True
+        return node
 
     def statement(self, last: bool) -> None:
         r = self.random
@@ -153,7 +195,11 @@ class Generator:
             # Every index is read somewhere, so that the value has the program's element type.
             if name not in body.text_indices or not body.reads:
                 body = self.combine(body, self.plain_read([name], left + reduced))
-        operator = r.choice(list(REDUCTIONS)) if reduced else "="
+        self.add(left, reduced, r.choice(list(REDUCTIONS)) if reduced else "=", body, last)
+
+    def add(
+        self, left: list[str], reduced: list[str], operator: str, body: Node, last: bool
+    ) -> None:
         where = [
             f"{name} in 0:{self.program.extents[name]}"
             for name in left + reduced
@@ -162,7 +208,7 @@ class Generator:
         target = self.fresh("T")
         self.program.statements.append(Statement(target, left, reduced, operator, body, where))
         self.program.sizes[target] = tuple(self.program.extents[n] for n in left)
-        if last or r.random() < 0.5:
+        if last or self.random.random() < 0.5:
             self.program.outputs.append(target)
 
     # Expressions remember which indices they mention.
@@ -241,13 +287,15 @@ class Generator:
         node.reads = True
         return node
 
-    def plain_read(self, chosen: list[str], indices: list[str]) -> Node:
-        """Reads a new input: plain, strided, shifted and summed subscripts."""
+    def plain_read(self, chosen: list[str], indices: list[str], plain: bool = False) -> Node:
+        """Reads a new input: plain, strided, shifted and summed subscripts, or only plain ones."""
         r = self.random
         texts, functions, sizes, mentioned = [], [], [], set()
         for name in chosen:
             factor, shift = r.choice([1, 1, 1, 2, 3]), r.choice([0, 0, 0, 1, 2])
             other = r.choice(indices) if r.random() < 0.25 else None
+            if plain:
+                factor, shift, other = 1, 0, None
             if other == name or (other and self.program.extents[other] > MOST_ADDED):
                 other = None
             highest = factor * (self.program.extents[name] - 1) + shift

@@ -43,9 +43,16 @@ def check(program: Program, option: object) -> None:
         np.testing.assert_array_equal(a.numpy(), w, err_msg=name)
 
 
+def copies_operands(program: Program) -> bool:
+    inputs = [torch.from_numpy(x) for x in program.make_inputs()]
+    executor = tc.compile(program.text, f"random_{program.seed}", None, *inputs)
+    return "tc.copy" in executor.loop_nest
+
+
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, BATCH))
 def test_random_programs(first: int) -> None:
-    for seed in range(first, min(first + BATCH, FIRST + COUNT)):
+    copies, seeds = 0, range(first, min(first + BATCH, FIRST + COUNT))
+    for seed in seeds:
         program = make_program(seed)
         for option in OPTIONS if seed % 5 == 0 else OPTIONS[:1]:
             try:
@@ -54,3 +61,6 @@ def test_random_programs(first: int) -> None:
                 raise AssertionError(
                     f"seed {seed}, options {option}:\n{program.text}\n{error}"
                 ) from error
+        copies += copies_operands(program)
+    print(f"{copies} of {len(seeds)} programs copy operands")
+    assert copies > 0 or len(seeds) < BATCH
