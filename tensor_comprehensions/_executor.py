@@ -132,9 +132,9 @@ class Executor:
     def explain(self) -> str:
         """What the compiler decided, and why.
 
-        For every fusion group its statements, what became vectors, blocks, tiles and copies, with the
-        cycles of the model that chose between them, and for the whole the floating-point operations
-        (a multiply-add is two), the bytes of inputs and outputs, and their ratio.
+        For every fusion group its statements, what became vectors, blocks, tiles and copies, with
+        the cycles of the model that chose between them, and for the whole the floating-point
+        operations (a multiply-add is two), the bytes of inputs and outputs, and their ratio.
         """
         return self.text("explain")
 
