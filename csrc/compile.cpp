@@ -53,17 +53,21 @@ poly::CpuMachine this_machine() {
     int64_t value = equals == std::string::npos ? 0 : std::atoll(entry.c_str() + equals + 1);
     if (value <= 0)
       throw UsageError(concat("TC_MACHINE: '", entry, "' is no name and number, as in cores=2"));
-    if (key == "vector_bits")
+    // Fewer registers hold no block at all.
+    constexpr int64_t kFewestRegisters = 8;
+    if (key == "vector_bits" && value % 128 == 0)
       machine.vector_bits = static_cast<int>(value);
-    else if (key == "vector_registers")
+    else if (key == "vector_registers" && value >= kFewestRegisters)
       machine.vector_registers = static_cast<int>(value);
     else if (key == "cores")
       machine.cores = static_cast<int>(value);
     else if (key == "cache_bytes")
       machine.cache_bytes = value;
     else
-      throw UsageError(concat("TC_MACHINE: unknown property '", key,
-                              "'; it takes vector_bits, vector_registers, cores and cache_bytes"));
+      throw UsageError(concat("TC_MACHINE: '", entry,
+                              "' is not understood; it takes vector_bits (a multiple of 128), "
+                              "vector_registers (at least ",
+                              kFewestRegisters, "), cores and cache_bytes"));
   }
   return machine;
 }

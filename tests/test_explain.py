@@ -116,7 +116,9 @@ def test_another_machine_decides_otherwise(monkeypatch: pytest.MonkeyPatch) -> N
     [
         ("cores", "TC_MACHINE: 'cores' is no name and number, as in cores=2"),
         ("cores=-1", "TC_MACHINE: 'cores=-1' is no name and number"),
-        ("caches=3", "TC_MACHINE: unknown property 'caches'; it takes vector_bits"),
+        ("caches=3", "TC_MACHINE: 'caches=3' is not understood; it takes vector_bits"),
+        ("vector_bits=100", "'vector_bits=100' is not understood; .*a multiple of 128"),
+        ("vector_registers=1", "'vector_registers=1' is not understood; .*at least 8"),
     ],
 )
 def test_machine_descriptions_are_checked(
