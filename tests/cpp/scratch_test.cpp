@@ -114,9 +114,9 @@ const std::vector<Case> kCases = {
      {{40, 30}, {65, 30}},
      true,
      true},
-    // In stretches.
-    {"def f(float(M, K) A, float(N, K) B) -> (C) { C(m, n) +=! A(m, k) * B(n, k) }",
-     {{35, 20003}, {70, 20003}},
+    // In stretches. No operand is contiguous along any index.
+    {"def f(float(M, K) A, float(N, K) B) -> (C) { C(m, n) +=! A(m, 2 * k) * B(n, 2 * k) }",
+     {{35, 40005}, {70, 40005}},
      true,
      false},
 };
