@@ -86,7 +86,7 @@ class ToText {
     if (y->constant) std::swap(x, y);
     if (!x->constant) return std::nullopt;
     int64_t factor = *x->constant;
-    auto [low, high] = std::minmax(factor * y->range.low, factor * y->range.high);
+    auto [low, high] = std::minmax({factor * y->range.low, factor * y->range.high});
     return Affine{"(" + x->text + " * " + y->text + ")", {low, high}, std::nullopt};
   }
 
