@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <limits>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -16,9 +18,11 @@
 #include "explain.h"
 #include "ir/collapse_dimensions.h"
 #include "ir/inline_temporaries.h"
+#include "ir/segment.h"
 #include "ir/split_reductions.h"
 #include "ir/verify.h"
 #include "ir/widen_accumulators.h"
+#include "library_plan.h"
 #include "poly/dependences.h"
 #include "poly/fuse.h"
 #include "poly/map_cpu.h"
@@ -27,6 +31,8 @@
 #include "poly/to_stmt.h"
 #include "runtime/cuda_kernel.h"
 #include "runtime/driver.h"
+#include "runtime/libraries.h"
+#include "runtime/sequence.h"
 
 namespace tc {
 namespace {
@@ -63,11 +69,15 @@ poly::CpuMachine this_machine() {
       machine.cores = static_cast<int>(value);
     else if (key == "cache_bytes")
       machine.cache_bytes = value;
+    else if (key == "library_rate")
+      machine.library_rate = static_cast<double>(value);
+    else if (key == "library_call_cycles")
+      machine.library_call_cycles = static_cast<double>(value);
     else
       throw UsageError(concat("TC_MACHINE: '", entry,
                               "' is not understood; it takes vector_bits (a multiple of 128), "
                               "vector_registers (at least ",
-                              kFewestRegisters, "), cores and cache_bytes"));
+                              kFewestRegisters, "), cores, cache_bytes, library_rate and library_call_cycles"));
   }
   return machine;
 }
@@ -76,13 +86,12 @@ poly::CpuMachine this_machine() {
 std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& program,
                                    const std::map<std::string, Layout>& layouts,
                                    const MappingOptions& options, const Target& target,
-                                   StageClock& clock) {
+                                   const poly::CpuMachine& machine, StageClock& clock) {
   if (scop.statements.empty()) return {};
   if (options.identity) return {{scop.textual, {}, {"the loops of the text, unchanged"}}};
   poly::Dependences dependences = poly::find_dependences(scop);
   clock.done("dependences");
   std::vector<poly::Mapped> mapped;
-  poly::CpuMachine machine = this_machine();
   // A strategy that was asked for is not extended.
   bool rows = options.automatic && !target.cuda &&
               options.outer_fusion == FusionStrategy::Preserve3Coincident;
@@ -109,6 +118,19 @@ int64_t count_elements(const Layout& layout) {
   return std::max<int64_t>(1, elements);
 }
 
+/// Temporaries are row-major.
+std::map<std::string, Layout> with_temporaries(const ir::Program& program,
+                                               std::map<std::string, Layout> layouts) {
+  for (const auto& [name, tensor] : program.tensors) {
+    if (layouts.count(name)) continue;
+    std::vector<int64_t> sizes;
+    for (const ir::Expr& size : tensor.sizes)
+      sizes.push_back(*Halide::Internal::as_const_int(size));
+    layouts[name] = row_major(sizes);
+  }
+  return layouts;
+}
+
 std::string print(const Stmt& stmt) {
   std::ostringstream text;
   text << stmt;
@@ -127,7 +149,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   for (const auto& [name, tensor] : program.tensors)
     if (tensor.role == ir::TensorRole::Temporary) temporaries.insert(name);
   body = codegen::make_temporaries_private(body, temporaries);
-  std::vector<codegen::Workspace> workspaces;
+  std::vector<runtime::Workspace> workspaces;
   std::set<std::string> buffers(arguments.begin(), arguments.end());
   for (const std::string& name : temporaries) {
     buffers.insert(name);
@@ -176,6 +198,161 @@ std::shared_ptr<runtime::Kernel> compile_cuda(const std::vector<Stmt>& parts,
   return kernel;
 }
 
+/// A program on its way to a kernel.
+struct Scheduled {
+  ir::Program program;  ///< as it is mapped
+  std::map<std::string, Layout> layouts;
+  poly::Scop scop;
+  std::vector<poly::Mapped> groups;
+};
+
+std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
+                                                 const std::map<std::string, Layout>& layouts,
+                                                 const MappingOptions& options,
+                                                 const Target& target,
+                                                 const poly::CpuMachine& machine,
+                                                 StageClock& clock) {
+  auto result = std::make_unique<Scheduled>();
+  ir::Program& program = result->program;
+  program = ir::widen_accumulators(given);
+  if (!options.identity) program = ir::inline_temporaries(program);
+  result->layouts = with_temporaries(program, layouts);
+  // Tile sizes of the user speak of the dimensions of the text.
+  if (options.automatic && !options.identity) {
+    ir::collapse_dimensions(program, result->layouts);
+    if (options.parallel && !target.cuda) ir::split_reductions(program, result->layouts);
+  }
+  clock.done("simplify program");
+  result->scop = poly::make_scop(program);
+  clock.done("scop");
+  result->groups =
+      schedule(result->scop, program, result->layouts, options, target, machine, clock);
+  return result;
+}
+
+std::shared_ptr<runtime::Kernel> generate(const Scheduled& scheduled, const MappingOptions& options,
+                                          const Target& target, StageClock& clock) {
+  const ir::Program& program = scheduled.program;
+  std::vector<std::string> arguments;
+  for (const ir::Parameter& parameter : program.parameters) arguments.push_back(parameter.name);
+  for (const std::string& output : program.outputs) arguments.push_back(output);
+  std::vector<Stmt> parts;
+  std::string tree;
+  for (const poly::Mapped& part : scheduled.groups) {
+    parts.push_back(poly::to_stmt(scheduled.scop, part, scheduled.layouts));
+    tree += poly::to_string(part.schedule);
+  }
+  clock.done("ast");
+  std::shared_ptr<runtime::Kernel> kernel =
+      target.cuda
+          ? compile_cuda(parts, program, scheduled.layouts, arguments, options, target, clock)
+          : compile_cpu(parts, program, scheduled.layouts, arguments, clock);
+  kernel->texts["schedule_tree"] = tree;
+  return kernel;
+}
+
+/// Seconds of one run on memory of zeros and the host's threads, the best of a few.
+double measure(const runtime::Kernel& kernel, const tc_host& host, const ir::Program& program,
+               const std::map<std::string, Layout>& layouts) {
+  constexpr int kRounds = 4;
+  std::vector<std::vector<uint8_t>> memory;
+  std::vector<void*> pointers;
+  auto add = [&](const std::string& name) {
+    const Layout& layout = layouts.at(name);
+    int64_t before = 0, elements = 1;
+    for (size_t d = 0; d < layout.sizes.size(); ++d) {
+      int64_t span = std::max<int64_t>(0, layout.sizes[d] - 1) * layout.strides[d];
+      before += std::max<int64_t>(0, -span);
+      elements += std::abs(span);
+    }
+    int64_t bytes = memory_type(program.tensor(name).type).bytes();
+    memory.emplace_back(static_cast<size_t>(elements * bytes));
+    pointers.push_back(memory.back().data() + before * bytes);
+  };
+  for (const ir::Parameter& parameter : program.parameters) add(parameter.name);
+  for (const std::string& output : program.outputs) add(output);
+  double best = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < kRounds; ++round) {
+    auto start = std::chrono::steady_clock::now();
+    kernel.launch(host, pointers.data());
+    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    best = std::min(best, seconds.count());
+  }
+  return best;
+}
+
+/// A kernel and what was decided for each of its fusion groups.
+struct Compiled {
+  std::shared_ptr<runtime::Kernel> kernel;
+  std::vector<std::vector<std::string>> groups;
+};
+
+Compiled compile_own(const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                     const MappingOptions& options, const Target& target,
+                     const poly::CpuMachine& machine, StageClock& clock) {
+  auto scheduled = simplify_and_schedule(program, layouts, options, target, machine, clock);
+  Compiled compiled{generate(*scheduled, options, target, clock), {}};
+  for (const poly::Mapped& group : scheduled->groups) compiled.groups.push_back(group.notes);
+  return compiled;
+}
+
+/// The calls that are taken, and kernels for the statements in front of, between and behind them.
+Compiled compile_around_calls(const ir::Program& program,
+                              const std::map<std::string, Layout>& layouts,
+                              const std::vector<LibraryChoice>& choices,
+                              const tc_libraries& library, const MappingOptions& options,
+                              const poly::CpuMachine& machine, StageClock& clock) {
+  Compiled result;
+  std::map<std::string, size_t> places;
+  for (const ir::Parameter& parameter : program.parameters)
+    places.emplace(parameter.name, places.size());
+  for (const std::string& output : program.outputs) places.emplace(output, places.size());
+  const size_t arguments = places.size();
+  std::vector<runtime::Workspace> workspaces;
+  auto place = [&](const std::string& name) {
+    auto [found, added] = places.emplace(name, places.size());
+    if (added)
+      workspaces.push_back({name, count_elements(layouts.at(name)) *
+                                      memory_type(program.tensor(name).type).bytes()});
+    return found->second;
+  };
+
+  std::vector<runtime::Step> steps;
+  size_t next = 0;
+  auto own = [&](size_t end) {
+    if (next == end) return;
+    ir::Program part = ir::segment(program, next, end - 1);
+    Compiled own = compile_own(part, layouts, options, Target(), machine, clock);
+    result.groups.insert(result.groups.end(), own.groups.begin(), own.groups.end());
+    runtime::Step step;
+    step.kernel = own.kernel;
+    for (const ir::Parameter& parameter : part.parameters)
+      step.arguments.push_back(place(parameter.name));
+    for (const std::string& output : part.outputs) step.arguments.push_back(place(output));
+    steps.push_back(step);
+  };
+  for (const LibraryChoice& choice : choices) {
+    if (!choice.taken) continue;
+    const ir::LibraryCall& call = choice.call;
+    own(call.first);
+    next = call.last + 1;
+    runtime::Step step;
+    step.call = call;
+    for (const ir::LibraryOperand* operand : {&call.a, &call.b, &call.result})
+      step.arguments.push_back(place(operand->tensor));
+    steps.push_back(step);
+    std::vector<std::string> group;
+    for (size_t s = call.first; s <= call.last; ++s)
+      group.push_back(ir::to_string(program.statements[s]));
+    group.push_back("library call: " + to_string(choice));
+    result.groups.push_back(group);
+  }
+  own(program.statements.size());
+  result.kernel =
+      runtime::make_sequence(std::move(steps), arguments, std::move(workspaces), library);
+  return result;
+}
+
 }  // namespace
 
 Target parse_target(const std::string& text) {
@@ -206,53 +383,53 @@ Layout row_major(const std::vector<int64_t>& sizes) {
 }
 
 std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
-                                               const std::map<std::string, Layout>& given_layouts,
+                                               const std::map<std::string, Layout>& layouts,
                                                const MappingOptions& options,
                                                const Target& target) {
   StageClock clock;
-  ir::Program program = ir::widen_accumulators(given);
-  if (!options.identity) program = ir::inline_temporaries(program);
-  std::map<std::string, Layout> layouts = given_layouts;
-  for (const auto& [name, tensor] : program.tensors) {
-    if (layouts.count(name)) continue;
-    std::vector<int64_t> sizes;
-    for (const ir::Expr& size : tensor.sizes)
-      sizes.push_back(*Halide::Internal::as_const_int(size));
-    layouts[name] = row_major(sizes);
+  const poly::CpuMachine machine = this_machine();
+  const std::map<std::string, Layout> all = with_temporaries(given, layouts);
+  const tc_libraries* library = runtime::libraries();
+  std::vector<LibraryChoice> choices;
+  Compiled compiled;
+  if (options.match_library_calls.value_or(options.automatic) && !options.identity &&
+      !target.cuda && library) {
+    OwnKernels own;
+    own.cycles = [&](const ir::Program& part) {
+      StageClock apart;
+      auto scheduled = simplify_and_schedule(part, all, options, target, machine, apart);
+      double cycles = 0;
+      for (const poly::Mapped& group : scheduled->groups) cycles += group.cycles;
+      return cycles;
+    };
+    own.seconds = [&](const ir::Program& part) {
+      Compiled mine = compile_own(part, all, options, target, machine, clock);
+      // Nothing else is to be compiled where these are all statements.
+      if (part.statements.size() == given.statements.size()) compiled = mine;
+      return measure(*mine.kernel, *library->host, part, all);
+    };
+    choices = choose_library_calls(given, all, machine, *library, own);
+    if (!choices.empty()) clock.done("library calls");
   }
-  // Tile sizes of the user speak of the dimensions of the text.
-  if (options.automatic && !options.identity) {
-    ir::collapse_dimensions(program, layouts);
-    if (options.parallel && !target.cuda) ir::split_reductions(program, layouts);
-  }
-  clock.done("simplify program");
-  std::vector<std::string> arguments;
-  for (const ir::Parameter& parameter : program.parameters) arguments.push_back(parameter.name);
-  for (const std::string& output : program.outputs) arguments.push_back(output);
-
-  poly::Scop scop = poly::make_scop(program);
-  clock.done("scop");
-  std::vector<poly::Mapped> schedules = schedule(scop, program, layouts, options, target, clock);
-  std::vector<Stmt> parts;
-  std::string tree;
-  for (const poly::Mapped& part : schedules) {
-    parts.push_back(poly::to_stmt(scop, part, layouts));
-    tree += poly::to_string(part.schedule);
-  }
-  clock.done("ast");
-  std::shared_ptr<runtime::Kernel> kernel =
-      target.cuda ? compile_cuda(parts, program, layouts, arguments, options, target, clock)
-                  : compile_cpu(parts, program, layouts, arguments, clock);
+  bool calls = std::any_of(choices.begin(), choices.end(),
+                           [](const LibraryChoice& choice) { return choice.taken; });
+  if (calls)
+    compiled = compile_around_calls(given, all, choices, *library, options, machine, clock);
+  else if (!compiled.kernel)
+    compiled = compile_own(given, layouts, options, target, machine, clock);
+  std::shared_ptr<runtime::Kernel> kernel = compiled.kernel;
+  kernel->texts["explain"] = explain(given, all, compiled.groups);
+  for (const LibraryChoice& choice : choices)
+    if (!choice.taken)
+      kernel->texts["explain"] += "library call left alone: " + to_string(choice) + "\n";
   kernel->texts["program"] = ir::to_string(given);
-  kernel->texts["schedule_tree"] = tree;
-  kernel->texts["explain"] = explain(program, layouts, schedules);
   kernel->texts["options"] = to_string(options);
   kernel->texts["stages"] = clock.summary();
   double total = 0;
   for (const StageClock::Entry& entry : clock.entries()) total += entry.milliseconds;
   kernel->numbers["compile_microseconds"] = static_cast<int64_t>(total * 1000);
   for (const char* topic : {"program", "schedule_tree", "loop_nest", "stmt", "stages"})
-    if (log_enabled(topic)) log(topic, program.name + ": " + kernel->texts[topic]);
+    if (log_enabled(topic)) log(topic, given.name + ": " + kernel->text(topic));
   return kernel;
 }
 

@@ -49,12 +49,12 @@ std::string with_prefix(double value) {
 }  // namespace
 
 std::string explain(const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                    const std::vector<poly::Mapped>& groups) {
+                    const std::vector<std::vector<std::string>>& groups) {
   std::ostringstream out;
   out << program.name << "\n";
   for (size_t g = 0; g < groups.size(); ++g) {
     out << "group " << g + 1 << "\n";
-    for (const std::string& note : groups[g].notes) out << "  " << note << "\n";
+    for (const std::string& note : groups[g]) out << "  " << note << "\n";
   }
   double operations = 0, bytes = 0;
   std::map<std::string, int> moves;

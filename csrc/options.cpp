@@ -69,6 +69,21 @@ Field flag_field(const std::string& name, bool MappingOptions::*member) {
           [=](const MappingOptions& options) { return options.*member ? "True" : "False"; }};
 }
 
+/// A flag that is left open until it is set.
+Field choice_field(const std::string& name, std::optional<bool> MappingOptions::*member) {
+  return {name,
+          [=](MappingOptions& options, const std::vector<int64_t>& values) {
+            if (values.size() != 1 || (values[0] != 0 && values[0] != 1))
+              bad_value(name, join(values), "True or False");
+            options.*member = values[0] != 0;
+          },
+          nullptr,
+          [=](const MappingOptions& options) {
+            const std::optional<bool>& value = options.*member;
+            return !value ? "" : *value ? "True" : "False";
+          }};
+}
+
 Field number_field(const std::string& name, int64_t MappingOptions::*member, int64_t lowest) {
   return {name,
           [=](MappingOptions& options, const std::vector<int64_t>& values) {
@@ -108,7 +123,7 @@ const std::vector<Field>& fields() {
     f.push_back(flag_field("unrollCopyShared", &O::unroll_copy_shared));
     f.push_back(number_field("maxSharedMemory", &O::max_shared_memory, 0));
     f.push_back(flag_field("useReadOnlyCache", &O::use_readonly_cache));
-    f.push_back(flag_field("matchLibraryCalls", &O::match_library_calls));
+    f.push_back(choice_field("matchLibraryCalls", &O::match_library_calls));
     f.push_back(flag_field("fixParametersBeforeScheduling", &O::fix_parameters_before_scheduling));
     f.push_back(flag_field("vectorize", &O::vectorize));
     f.push_back(flag_field("parallel", &O::parallel));

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct MappingOptions {
   // CPU
   bool vectorize = true;
   bool parallel = true;
+  /// Whether a library may compute statements that it knows. Left open: with automatic options.
+  std::optional<bool> match_library_calls;
 
   // Kept and printed; no mapping acts upon these yet. What does must take its field out of here
   // and the remark out of its Python docstring.
@@ -39,7 +42,6 @@ struct MappingOptions {
   bool unroll_copy_shared = false;
   int64_t max_shared_memory = 0;  ///< bytes; 0: what the device has
   bool use_readonly_cache = false;
-  bool match_library_calls = false;
   bool fix_parameters_before_scheduling = true;
 
   bool operator==(const MappingOptions& other) const;

@@ -1,5 +1,6 @@
 // The C interface: compiling and running.
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "compile.h"
 #include "runtime/arguments.h"
 #include "runtime/kernel_cache.h"
+#include "runtime/libraries.h"
 
 using tc::api::guarded;
 using tc::api::required;
@@ -35,6 +37,9 @@ std::string cache_key(const tc::lang::Definition& definition,
                       const tc::Target& target) {
   std::string key = definition.text + "\n" + tc::to_string(options) +
                     tc::concat("\n", target.cuda, target.arch, ":", target.device, target.offline);
+  // A described machine decides otherwise, and so does one with a library.
+  const char* machine = std::getenv("TC_MACHINE");
+  key += tc::concat("\n", machine ? machine : "", "\n", tc::runtime::libraries() != nullptr);
   for (const auto& [name, value] : arguments.values()) key += tc::concat("\n", name, "=", value);
   for (const auto& [name, layout] : arguments.layouts) {
     key += "\n" + name;

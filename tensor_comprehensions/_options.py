@@ -103,9 +103,13 @@ class MappingOptions:
         return self._set("useReadOnlyCache", [use])
 
     def matchLibraryCalls(self, match: bool = True) -> MappingOptions:
-        """Library calls in place of statements that a library knows.
+        """CPU: products of matrices and convolutions may be left to PyTorch's libraries.
 
-        Kept and printed; no mapping acts upon it yet.
+        A statement that ATen has a function for is one if the library comes near by its measured
+        rate, and is clearly faster when both are run once on memory of zeros while compiling;
+        `Executor.explain()` names both times. On with the default options until the mapping is
+        set by hand, off with every other preset and under
+        `torch.use_deterministic_algorithms(True)`, since measurements differ from run to run.
         """
         return self._set("matchLibraryCalls", [match])
 

@@ -70,7 +70,7 @@ int cpu_vector_bits() { return host_target().natural_vector_size(Halide::UInt(8)
 
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt& stmt,
                                              const std::vector<std::string>& arguments,
-                                             const std::vector<Workspace>& workspaces,
+                                             const std::vector<runtime::Workspace>& workspaces,
                                              StageClock& clock) {
   Stmt body = lower(stmt);
   const Halide::Target target = host_target(!has_accumulations(body));
@@ -84,7 +84,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
   };
   add("__user_context", Halide::type_of<const void*>());
   for (const std::string& argument : arguments) add(argument, Halide::Handle());
-  for (const Workspace& workspace : workspaces) add(workspace.name, Halide::Handle());
+  for (const runtime::Workspace& workspace : workspaces) add(workspace.name, Halide::Handle());
 
   std::ostringstream text;
   text << body;

@@ -8,23 +8,18 @@
 #include "base/log.h"
 #include "ir/program.h"
 #include "runtime/kernel.h"
+#include "runtime/workspaces.h"
 
 namespace tc::codegen {
 
 /// Width of this machine's vector registers.
 int cpu_vector_bits();
 
-/// Memory that a kernel gets from the host for the time of one run.
-struct Workspace {
-  std::string name;
-  int64_t bytes = 0;
-};
-
 /// Compiles a statement over flat buffers (see poly/to_stmt) for this machine. `arguments` names
 /// the buffers in the order of Kernel::launch. Stages are logged to `clock`.
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const ir::Stmt& stmt,
                                              const std::vector<std::string>& arguments,
-                                             const std::vector<Workspace>& workspaces,
+                                             const std::vector<runtime::Workspace>& workspaces,
                                              StageClock& clock);
 
 }  // namespace tc::codegen

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "runtime/workspaces.h"
 
 namespace tc::codegen {
 namespace {
@@ -137,38 +138,10 @@ class MeasureScratch : public IRVisitor {
   int parallel_ = 0;
 };
 
-/// Workspaces of one run; given back when it ends, whether it got all of them or not.
-class Workspaces {
- public:
-  Workspaces(const tc_host& host, const std::vector<Workspace>& wanted) : host_(host) {
-    for (const Workspace& workspace : wanted) {
-      void* pointer = host.allocate(host.context, kCpu, static_cast<size_t>(workspace.bytes));
-      if (!pointer) {
-        release_all();
-        throw Error(TC_USAGE_ERROR, concat("out of memory: the temporary ", workspace.name,
-                                           " needs ", workspace.bytes, " bytes"));
-      }
-      pointers.push_back(pointer);
-    }
-  }
-  ~Workspaces() { release_all(); }
-  Workspaces(const Workspaces&) = delete;
-  Workspaces& operator=(const Workspaces&) = delete;
-
-  std::vector<void*> pointers;
-
- private:
-  void release_all() {
-    for (void* pointer : pointers) host_.release(host_.context, kCpu, pointer);
-    pointers.clear();
-  }
-  const tc_host& host_;
-};
-
 class CpuKernel : public runtime::Kernel {
  public:
   CpuKernel(Module module, const LoweredFunc& function, size_t arguments,
-            std::vector<Workspace> workspaces, const MeasureScratch& scratch)
+            std::vector<runtime::Workspace> workspaces, const MeasureScratch& scratch)
       : module_(std::move(module)),
         jit_(module_, function, JITSharedRuntime::get(nullptr, module_.target(), true)),
         run_(jit_.argv_function()),
@@ -183,7 +156,7 @@ class CpuKernel : public runtime::Kernel {
     context.handlers.custom_malloc = allocate;
     context.handlers.custom_free = release;
     context.host = &host;
-    Workspaces workspaces(host, workspaces_);
+    runtime::Workspaces workspaces(host, workspaces_);
     Scratch scratch(host, scratch_);
     std::atomic<bool> out_of_memory{!scratch.ok()};
     context.task_scratch_bytes = task_scratch_;
@@ -240,7 +213,7 @@ class CpuKernel : public runtime::Kernel {
   JITModule jit_;
   JITModule::argv_wrapper run_;
   size_t arguments_;
-  std::vector<Workspace> workspaces_;
+  std::vector<runtime::Workspace> workspaces_;
   int64_t scratch_, task_scratch_;  ///< bytes of copies, outside of parallel loops and of one task
   mutable std::mutex assembly_mutex_;
   mutable std::string assembly_;
@@ -248,9 +221,9 @@ class CpuKernel : public runtime::Kernel {
 
 }  // namespace
 
-std::shared_ptr<runtime::Kernel> make_cpu_kernel(const Module& module, const LoweredFunc& function,
-                                                 const Stmt& body, size_t arguments,
-                                                 const std::vector<Workspace>& workspaces) {
+std::shared_ptr<runtime::Kernel> make_cpu_kernel(
+    const Module& module, const LoweredFunc& function, const Stmt& body, size_t arguments,
+    const std::vector<runtime::Workspace>& workspaces) {
   MeasureScratch scratch;
   body.accept(&scratch);
   return std::make_shared<CpuKernel>(module, function, arguments, workspaces, scratch);

@@ -14,6 +14,6 @@ namespace tc::codegen {
 std::shared_ptr<runtime::Kernel> make_cpu_kernel(const Halide::Module& module,
                                                  const Halide::Internal::LoweredFunc& function,
                                                  const ir::Stmt& body, size_t arguments,
-                                                 const std::vector<Workspace>& workspaces);
+                                                 const std::vector<runtime::Workspace>& workspaces);
 
 }  // namespace tc::codegen

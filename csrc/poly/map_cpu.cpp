@@ -101,6 +101,11 @@ bool prefers_rows(double rows, const std::vector<Member>& members) {
                      [&](const Member& member) { return rows < member.cost; });
 }
 
+Mapped with_cycles(Mapped mapped, double cycles) {
+  mapped.cycles = cycles;
+  return mapped;
+}
+
 }  // namespace
 
 Mapped map_cpu(const Cluster& cluster, const Scop& scop,
@@ -117,7 +122,7 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
     RegisterBlock block = choose_block(cluster, members, program, layouts, machine);
     block.alternative = rows * kCyclesPerOperation;
     if (block.cycles <= block.alternative)
-      return map_register_tiles(cluster, block, scop, parallel, machine);
+      return with_cycles(map_register_tiles(cluster, block, scop, parallel, machine), block.cycles);
   }
   if (prefers_rows(rows, members)) {
     std::sort(members.begin(), members.end(),
@@ -126,11 +131,16 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
         map_as_rows(cluster, members, program, layouts, options, machine, parallel),
         {},
         {concat("rows: every statement has vectors along its own loop below ",
-                members.empty() ? "nothing" : "the shared ones", parallel ? ", in parallel" : "")}};
+                members.empty() ? "nothing" : "the shared ones", parallel ? ", in parallel" : "")},
+        rows * kCyclesPerOperation};
   }
-  if (cluster.shared == 0) return {cluster.schedule, {}, {"loops without a vector"}};
+  // One access a cycle.
+  const double scalar = static_cast<double>(count_accesses(cluster, program));
+  if (cluster.shared == 0) return {cluster.schedule, {}, {"loops without a vector"}, scalar};
+  const double cycles = vector ? members.back().cost * kCyclesPerOperation : scalar;
   if (options.automatic && vector && !inner_loops)
-    if (auto mapped = map_transposed(cluster, members, scop, layouts, parallel)) return *mapped;
+    if (auto mapped = map_transposed(cluster, members, scop, layouts, parallel))
+      return with_cycles(*mapped, cycles);
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);
 
   isl::schedule_node_band band =
@@ -144,9 +154,12 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
   if (inner_loops) node = sink(node.as<isl::schedule_node_band>());
   std::string note =
       concat(parallel ? "parallel tiles: " : "tiles: ", describe_tiles(cluster, members, sizes));
-  if (!vector) return {node.root().schedule(), {}, {note, "no vector"}};
+  if (!vector) return {node.root().schedule(), {}, {note, "no vector"}, cycles};
   node = inner_loops ? mark_leaves(node, "") : mark_points(node.as<isl::schedule_node_band>(), "");
-  return {node.root().schedule(), {}, {note, "vectors along " + name_of(cluster, members.back())}};
+  return {node.root().schedule(),
+          {},
+          {note, "vectors along " + name_of(cluster, members.back())},
+          cycles};
 }
 
 }  // namespace tc::poly

@@ -17,6 +17,10 @@ struct CpuMachine {
   int vector_registers = 16;
   int cores = 1;
   int64_t cache_bytes = 512 * 1024;  ///< for copies of operands: half a second-level cache
+  /// Operations a cycle of a library's products and convolutions; 0: measured where it matters.
+  double library_rate = 0;
+  /// From generated code through the framework's dispatcher to the library: some 3 microseconds.
+  double library_call_cycles = 10000;
 };
 
 /// Tiles a cluster's shared band, orders its members so that the one that becomes a vector is

@@ -28,6 +28,7 @@ struct Mapped {
   isl::schedule schedule;
   std::vector<Promotion> promotions;
   std::vector<std::string> notes;  ///< what was decided and why, a sentence each
+  double cycles = 0;               ///< of one core by the model; 0 where there is none
 };
 
 /// Copies what a read touches below `node`, once for every iteration of the loops above it. `order`

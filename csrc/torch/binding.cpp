@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "torch/libraries.h"
 #include "torch/operator.h"
 #include "torch/registration.h"
 
@@ -247,6 +248,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.doc() = "The binding of libtensor_comprehensions to PyTorch.";
   raise_error = raise_in_python;
   tc_set_log_sink(log_to_python);
+  tc_set_libraries(&aten_libraries());
 
   m.def("core_version", [] { return std::string(tc_version()); });
   m.def("set_exception_classes", [](py::dict classes) { exception_classes() = classes; });

@@ -60,25 +60,6 @@ void* current_stream(void*, DLDevice device) {
 
 // ---- arguments
 
-at::ScalarType to_scalar_type(DLDataType dtype) {
-  switch (dtype.code) {
-    case kDLBool: return at::kBool;
-    case kDLBfloat: return at::kBFloat16;
-    case kDLFloat:
-      return dtype.bits == 16 ? at::kHalf : dtype.bits == 32 ? at::kFloat : at::kDouble;
-    case kDLInt:
-      return dtype.bits == 8    ? at::kChar
-             : dtype.bits == 16 ? at::kShort
-             : dtype.bits == 32 ? at::kInt
-                                : at::kLong;
-    default:
-      return dtype.bits == 8    ? at::kByte
-             : dtype.bits == 16 ? at::kUInt16
-             : dtype.bits == 32 ? at::kUInt32
-                                : at::kUInt64;
-  }
-}
-
 DLDataType to_dlpack(at::ScalarType type) {
   auto bits = static_cast<uint8_t>(c10::elementSize(type) * 8);
   if (type == at::kBool) return {kDLBool, 8, 1};
@@ -234,6 +215,25 @@ const tc_host& torch_host() {
   static const tc_host host = {nullptr,  parallel_for, thread_count,
                                allocate, release,      current_stream};
   return host;
+}
+
+at::ScalarType to_scalar_type(DLDataType dtype) {
+  switch (dtype.code) {
+    case kDLBool: return at::kBool;
+    case kDLBfloat: return at::kBFloat16;
+    case kDLFloat:
+      return dtype.bits == 16 ? at::kHalf : dtype.bits == 32 ? at::kFloat : at::kDouble;
+    case kDLInt:
+      return dtype.bits == 8    ? at::kChar
+             : dtype.bits == 16 ? at::kShort
+             : dtype.bits == 32 ? at::kInt
+                                : at::kLong;
+    default:
+      return dtype.bits == 8    ? at::kByte
+             : dtype.bits == 16 ? at::kUInt16
+             : dtype.bits == 32 ? at::kUInt32
+                                : at::kUInt64;
+  }
 }
 
 Definition::Definition(ModulePtr module, const tc_definition* definition)

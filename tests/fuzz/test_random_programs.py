@@ -64,3 +64,14 @@ def test_random_programs(first: int) -> None:
         copies += copies_operands(program)
     print(f"{copies} of {len(seeds)} programs copy operands")
     assert copies > 0 or len(seeds) < BATCH
+
+
+def test_random_programs_with_library_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the library were so fast that every call is worth making."""
+    monkeypatch.setenv("TC_MACHINE", "library_rate=1000000000,library_call_cycles=1")
+    for seed in range(FIRST, FIRST + min(COUNT, 100)):
+        program = make_program(seed)
+        try:
+            check(program, None)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}:\n{program.text}\n{error}") from error

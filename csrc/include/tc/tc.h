@@ -149,6 +149,44 @@ typedef struct tc_host {
 /* A host of the calling thread alone: serial, malloc, the default stream. */
 TC_API const tc_host* tc_default_host(void);
 
+/* ---- libraries: products and convolutions that a framework already has */
+typedef enum {
+  /* result[n, f, o] = sum over c, k of image[n, c, o * stride + k * dilation - padding] *
+   * filters[f, c, k], per group of channels. */
+  TC_CONVOLUTION = 0,
+  /* The gradient of the above with respect to the image: `image` holds the gradient of the result
+   * [n, f, o], `filters` is [f, c, k] and `result` [n, c, i]. */
+  TC_CONVOLUTION_IMAGE_GRADIENT = 1,
+  /* With respect to the filters: `image` is [n, c, i], `filters` holds the gradient of the result
+   * [n, f, o], and `result` is [f, c, k]. */
+  TC_CONVOLUTION_FILTER_GRADIENT = 2
+} tc_convolution_kind;
+typedef struct {
+  int32_t kind;       /* tc_convolution_kind */
+  int32_t dimensions; /* 1 to 3 beside batch and channels */
+  int64_t stride[3], padding[3], dilation[3];
+  int64_t groups;
+} tc_convolution;
+/* The functions of a library that the compiler may call in place of its own code, on dense or
+ * strided operands in memory of the CPU. They return 0, or leave a message (`size` bytes at most,
+ * terminated) and return another number; no C++ exception may leave them. */
+typedef struct tc_libraries {
+  const char* name;
+  void* context;
+  /* result[b, m, n] = sum over k of a[b, m, k] * b[b, k, n], added to the result's contents where
+   * `accumulate` is not 0. */
+  int (*multiply)(void* context, const DLTensor* a, const DLTensor* b, const DLTensor* result,
+                  int accumulate, char* message, size_t size);
+  int (*convolve)(void* context, const tc_convolution* convolution, const DLTensor* image,
+                  const DLTensor* filters, const DLTensor* result, char* message, size_t size);
+  const tc_host* host; /* whose threads the library uses */
+  /* Whether results must not depend on what ran faster: then no call is made. */
+  int (*deterministic)(void* context);
+} tc_libraries;
+/* Kernels compiled from now on may call these; NULL: none. The struct must live as long as the
+ * process. */
+TC_API void tc_set_libraries(const tc_libraries* libraries);
+
 /* ---- kernels: one definition, compiled for sizes, strides, dtypes, options and a target */
 typedef struct tc_kernel tc_kernel;
 

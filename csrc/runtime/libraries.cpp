@@ -1,0 +1,156 @@
+#include "runtime/libraries.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "base/error.h"
+
+namespace tc::runtime {
+namespace {
+
+std::atomic<const tc_libraries*> registered{nullptr};
+
+using Seconds = std::chrono::duration<double>;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return Seconds(std::chrono::steady_clock::now() - start).count();
+}
+
+ir::LibraryOperand dense(const std::string& name, std::vector<int64_t> sizes) {
+  ir::LibraryOperand operand;
+  operand.tensor = name;
+  operand.strides.assign(sizes.size(), 1);
+  for (size_t d = sizes.size() - 1; d-- > 0;)
+    operand.strides[d] = operand.strides[d + 1] * sizes[d + 1];
+  operand.sizes = std::move(sizes);
+  return operand;
+}
+
+/// A problem of middling size: larger ones are not much faster.
+ir::LibraryCall sample(ir::LibraryCall::Kind kind, ir::Type type) {
+  ir::LibraryCall call;
+  call.kind = kind;
+  call.type = type;
+  if (kind == ir::LibraryCall::Kind::Product) {
+    constexpr int64_t kSize = 384;
+    call.a = dense("a", {1, kSize, kSize});
+    call.b = dense("b", {1, kSize, kSize});
+    call.result = dense("result", {1, kSize, kSize});
+    call.operations = 2.0 * kSize * kSize * kSize;
+  } else {
+    constexpr int64_t kImages = 4, kChannels = 64, kSize = 28, kTaps = 3;
+    call.a = dense("a", {kImages, kChannels, kSize, kSize});
+    call.b = dense("b", {kChannels, kChannels, kTaps, kTaps});
+    call.result = dense("result", {kImages, kChannels, kSize, kSize});
+    call.convolution = {TC_CONVOLUTION, 2, {1, 1}, {1, 1}, {1, 1}, 1};
+    call.operations = 2.0 * kImages * kChannels * kSize * kSize * kChannels * kTaps * kTaps;
+  }
+  return call;
+}
+
+DLDataType to_dlpack(ir::Type type) {
+  uint8_t code = type.is_bfloat() ? kDLBfloat : kDLFloat;
+  return {code, static_cast<uint8_t>(type.bits()), 1};
+}
+
+DLTensor to_dlpack(const ir::LibraryOperand& operand, ir::Type type, void* memory) {
+  DLTensor tensor{};
+  tensor.data = static_cast<uint8_t*>(memory) + operand.offset * type.bytes();
+  tensor.device = {kDLCPU, 0};
+  tensor.ndim = static_cast<int32_t>(operand.sizes.size());
+  tensor.dtype = to_dlpack(type);
+  tensor.shape = const_cast<int64_t*>(operand.sizes.data());
+  tensor.strides = const_cast<int64_t*>(operand.strides.data());
+  return tensor;
+}
+
+}  // namespace
+
+const tc_libraries* libraries() {
+  const tc_libraries* library = registered;
+  return library && library->deterministic(library->context) ? nullptr : library;
+}
+
+double seconds_per_cycle() {
+  static const double seconds = [] {
+    constexpr int kRounds = 5, kAdditions = 1 << 15;
+    double best = std::numeric_limits<double>::infinity();
+    for (int round = 0; round < kRounds; ++round) {
+      auto start = std::chrono::steady_clock::now();
+      uint64_t value = 1;
+      for (int i = 0; i < kAdditions / 16; ++i) {
+#pragma GCC unroll 16
+        for (int k = 0; k < 16; ++k) {
+          // Every addition needs the one before; the compiler must not add them up.
+          value += 3;
+          asm volatile("" : "+r"(value));
+        }
+      }
+      best = std::min(best, seconds_since(start) / kAdditions);
+    }
+    return best;
+  }();
+  return seconds;
+}
+
+double measure(const tc_libraries& library, const ir::LibraryCall& call) {
+  constexpr int kRounds = 4;
+  auto memory = [&](const ir::LibraryOperand& operand) {
+    int64_t last = operand.offset;
+    for (size_t d = 0; d < operand.sizes.size(); ++d)
+      last += (operand.sizes[d] - 1) * operand.strides[d];
+    return std::vector<uint8_t>(static_cast<size_t>((last + 1) * call.type.bytes()));
+  };
+  std::vector<uint8_t> a = memory(call.a), b = memory(call.b), result = memory(call.result);
+  double best = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < kRounds; ++round) {
+    auto start = std::chrono::steady_clock::now();
+    run(library, call, a.data(), b.data(), result.data());
+    best = std::min(best, seconds_since(start));
+  }
+  return best;
+}
+
+double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir::Type type) {
+  static std::mutex mutex;
+  static auto* rates =
+      new std::map<std::tuple<const tc_libraries*, ir::LibraryCall::Kind, int, int>, double>;
+  std::lock_guard<std::mutex> lock(mutex);
+  auto [rate, added] =
+      rates->try_emplace({&library, kind, static_cast<int>(type.code()), type.bits()}, 0);
+  if (!added) return rate->second;
+  try {
+    ir::LibraryCall call = sample(kind, type);
+    int threads = std::max(1, library.host->thread_count(library.host->context));
+    rate->second = call.operations / (measure(library, call) / seconds_per_cycle()) / threads;
+  } catch (const Error&) {
+    // It refuses the type: the rate stays 0.
+  }
+  return rate->second;
+}
+
+void run(const tc_libraries& library, const ir::LibraryCall& call, void* a, void* b, void* result) {
+  char message[512] = "";
+  DLTensor operands[3] = {to_dlpack(call.a, call.type, a), to_dlpack(call.b, call.type, b),
+                          to_dlpack(call.result, call.type, result)};
+  int failed = call.kind == ir::LibraryCall::Kind::Product
+                   ? library.multiply(library.context, &operands[0], &operands[1], &operands[2],
+                                      call.accumulates, message, sizeof message)
+                   : library.convolve(library.context, &call.convolution, &operands[0],
+                                      &operands[1], &operands[2], message, sizeof message);
+  if (failed)
+    throw Error(TC_USAGE_ERROR,
+                concat(library.name, " cannot make the ", ir::to_string(call), ": ", message,
+                       "; matchLibraryCalls(False) keeps kernels to themselves"));
+}
+
+}  // namespace tc::runtime
+
+void tc_set_libraries(const tc_libraries* libraries) { tc::runtime::registered = libraries; }

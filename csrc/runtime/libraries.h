@@ -1,0 +1,29 @@
+// The functions of a library that kernels may call, and how fast they are here.
+#pragma once
+
+#include <string>
+
+#include "ir/library_calls.h"
+#include "tc/tc.h"
+
+namespace tc::runtime {
+
+/// What the host gave with tc_set_libraries; null when it gave none, and while it asks for results
+/// that do not depend on measurements.
+const tc_libraries* libraries();
+
+/// Operations that the library does in a cycle of one core, for calls of this kind and type: a
+/// product of 384 x 384 matrices, or a convolution of 4 x 64 x 28 x 28 with 64 filters of 3 x 3,
+/// measured when first asked for, some milliseconds each. 0 where the library refuses.
+double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir::Type type);
+
+/// Seconds of one run of the call on memory of zeros, the best of a few.
+double measure(const tc_libraries& library, const ir::LibraryCall& call);
+/// Of one cycle of this core.
+double seconds_per_cycle();
+
+/// Makes the call. `a`, `b` and `result` are the memory of the operands' tensors. An Error says
+/// what the library said.
+void run(const tc_libraries& library, const ir::LibraryCall& call, void* a, void* b, void* result);
+
+}  // namespace tc::runtime
