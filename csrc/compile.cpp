@@ -1,12 +1,8 @@
 #include "compile.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <sstream>
-#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -19,10 +15,12 @@
 #include "ir/split_reductions.h"
 #include "ir/verify.h"
 #include "ir/widen_accumulators.h"
+#include "machine.h"
 #include "poly/dependences.h"
 #include "poly/fuse.h"
 #include "poly/map_cpu.h"
 #include "poly/map_gpu.h"
+#include "poly/notes.h"
 #include "poly/scop.h"
 #include "poly/to_stmt.h"
 #include "runtime/cuda_kernel.h"
@@ -33,68 +31,32 @@ namespace {
 
 using ir::Stmt;
 
-/// This processor, or what TC_MACHINE says instead, so that decisions can be compared between
-/// machines: "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288".
-poly::CpuMachine this_machine() {
-  poly::CpuMachine machine;
-  machine.vector_bits = codegen::cpu_vector_bits();
-  // AVX-512 came with twice the registers.
-  machine.vector_registers = machine.vector_bits >= 512 ? 32 : 16;
-  machine.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-#ifdef _SC_LEVEL2_CACHE_SIZE
-  int64_t second_level = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  if (second_level > 0) machine.cache_bytes = second_level / 2;
-#endif
-  const char* given = std::getenv("TC_MACHINE");
-  std::istringstream entries(given ? given : "");
-  for (std::string entry; std::getline(entries, entry, ',');) {
-    size_t equals = entry.find('=');
-    std::string key = entry.substr(0, equals);
-    int64_t value = equals == std::string::npos ? 0 : std::atoll(entry.c_str() + equals + 1);
-    if (value <= 0)
-      throw UsageError(concat("TC_MACHINE: '", entry, "' is no name and number, as in cores=2"));
-    // Fewer registers hold no block at all.
-    constexpr int64_t kFewestRegisters = 8;
-    if (key == "vector_bits" && value % 128 == 0)
-      machine.vector_bits = static_cast<int>(value);
-    else if (key == "vector_registers" && value >= kFewestRegisters)
-      machine.vector_registers = static_cast<int>(value);
-    else if (key == "cores")
-      machine.cores = static_cast<int>(value);
-    else if (key == "cache_bytes")
-      machine.cache_bytes = value;
-    else
-      throw UsageError(concat("TC_MACHINE: '", entry,
-                              "' is not understood; it takes vector_bits (a multiple of 128), "
-                              "vector_registers (at least ",
-                              kFewestRegisters, "), cores and cache_bytes"));
-  }
-  return machine;
-}
-
 /// A schedule of its own for every cluster, in order of execution.
 std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& program,
                                    const std::map<std::string, Layout>& layouts,
                                    const MappingOptions& options, const Target& target,
-                                   StageClock& clock) {
+                                   const poly::CpuMachine& machine, StageClock& clock) {
   if (scop.statements.empty()) return {};
-  if (options.identity) return {{scop.textual, {}, {"the loops of the text, unchanged"}}};
+  if (options.identity) {
+    std::vector<const poly::ScopStatement*> all;
+    for (const poly::ScopStatement& statement : scop.statements) all.push_back(&statement);
+    Notes notes = poly::describe_statements(all);
+    notes.push_back({"form", "the loops of the text, serial and scalar, as the options say"});
+    return {{scop.textual, {}, notes}};
+  }
   poly::Dependences dependences = poly::find_dependences(scop);
   clock.done("dependences");
   std::vector<poly::Mapped> mapped;
-  poly::CpuMachine machine = this_machine();
   // A strategy that was asked for is not extended.
   bool rows = options.automatic && !target.cuda &&
               options.outer_fusion == FusionStrategy::Preserve3Coincident;
   for (const poly::Cluster& cluster :
        poly::fuse(scop, dependences, options.outer_fusion, rows, layouts)) {
-    mapped.push_back(target.cuda
-                         ? poly::Mapped{poly::map_gpu(cluster, program, layouts, options), {}, {}}
-                         : poly::map_cpu(cluster, scop, layouts, options, machine));
-    std::vector<std::string> statements;
-    for (const poly::ScopStatement* statement : cluster.statements)
-      if (!statement->initialization) statements.push_back(ir::to_string(*statement->source));
-    std::vector<std::string>& notes = mapped.back().notes;
+    mapped.push_back(target.cuda ? poly::map_gpu(cluster, program, layouts, options)
+                                 : poly::map_cpu(cluster, scop, layouts, options, machine));
+    Notes statements = poly::describe_statements(cluster.statements);
+    if (!cluster.apart.empty()) statements.push_back({"apart", cluster.apart});
+    Notes& notes = mapped.back().notes;
     notes.insert(notes.begin(), statements.begin(), statements.end());
   }
   clock.done("schedule");
@@ -120,12 +82,13 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
                                              const ir::Program& program,
                                              const std::map<std::string, Layout>& layouts,
                                              const std::vector<std::string>& arguments,
-                                             StageClock& clock) {
+                                             StageClock& clock, Notes& memory) {
   Stmt body =
       parts.empty() ? Halide::Internal::Evaluate::make(0) : Halide::Internal::Block::make(parts);
   std::set<std::string> temporaries;
   for (const auto& [name, tensor] : program.tensors)
     if (tensor.role == ir::TensorRole::Temporary) temporaries.insert(name);
+  std::set<std::string> all = temporaries;
   body = codegen::make_temporaries_private(body, temporaries);
   std::vector<codegen::Workspace> workspaces;
   std::set<std::string> buffers(arguments.begin(), arguments.end());
@@ -137,6 +100,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   ir::verify(body, buffers);
   auto kernel = codegen::compile_cpu("tc_kernel", body, arguments, workspaces, clock);
   kernel->texts["loop_nest"] = print(body);
+  memory = describe_memory(workspaces, all, *kernel);
   return kernel;
 }
 
@@ -146,7 +110,7 @@ std::shared_ptr<runtime::Kernel> compile_cuda(const std::vector<Stmt>& parts,
                                               const std::map<std::string, Layout>& layouts,
                                               const std::vector<std::string>& arguments,
                                               const MappingOptions& options, const Target& target,
-                                              StageClock& clock) {
+                                              StageClock& clock, Explanation& explanation) {
   codegen::GpuProgram gpu;
   std::set<std::string> buffers(arguments.begin(), arguments.end());
   for (const auto& [name, tensor] : program.tensors) {
@@ -171,6 +135,7 @@ std::shared_ptr<runtime::Kernel> compile_cuda(const std::vector<Stmt>& parts,
   if (where.arch.empty()) where.arch = runtime::Device::get(target.device).arch();
   auto kernel = std::make_shared<runtime::CudaKernel>(gpu, arguments, where);
   clock.done("nvrtc");
+  describe_launches(gpu, where.arch, *kernel, explanation);
   kernel->texts["loop_nest"] = nest;
   kernel->texts["launches"] = codegen::describe_launches(gpu);
   return kernel;
@@ -232,20 +197,27 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
 
   poly::Scop scop = poly::make_scop(program);
   clock.done("scop");
-  std::vector<poly::Mapped> schedules = schedule(scop, program, layouts, options, target, clock);
+  poly::CpuMachine machine = this_machine();
+  std::vector<poly::Mapped> schedules =
+      schedule(scop, program, layouts, options, target, machine, clock);
   std::vector<Stmt> parts;
   std::string tree;
+  Explanation explanation;
+  explanation.program = describe_changes(given, program);
+  if (!target.cuda) explanation.machine = machine;
   for (const poly::Mapped& part : schedules) {
+    explanation.groups.push_back({part.notes, part.cycles});
     parts.push_back(poly::to_stmt(scop, part, layouts));
     tree += poly::to_string(part.schedule);
   }
   clock.done("ast");
   std::shared_ptr<runtime::Kernel> kernel =
-      target.cuda ? compile_cuda(parts, program, layouts, arguments, options, target, clock)
-                  : compile_cpu(parts, program, layouts, arguments, clock);
+      target.cuda
+          ? compile_cuda(parts, program, layouts, arguments, options, target, clock, explanation)
+          : compile_cpu(parts, program, layouts, arguments, clock, explanation.memory);
   kernel->texts["program"] = ir::to_string(given);
   kernel->texts["schedule_tree"] = tree;
-  kernel->texts["explain"] = explain(program, layouts, schedules);
+  kernel->texts["explain"] = explain(explanation, given, given_layouts, clock);
   kernel->texts["options"] = to_string(options);
   kernel->texts["stages"] = clock.summary();
   double total = 0;

@@ -126,8 +126,10 @@ Expr combine(Reduction reduction, const Expr& a, const Expr& b);
 /// internal error.
 Program specialize(const Program& program, const std::map<std::string, int64_t>& values);
 
-/// One line: what is written, the value, the domain.
-std::string to_string(const Statement& statement);
+/// An expression as a user would write it.
+std::string plain_text(const Expr& e);
+/// What is written and the value, without the domain: "C(m, n) +=! A(m, k)*B(k, n)".
+std::string assignment_text(const Statement& statement);
 /// Text for humans and tests: parameters, then one line a statement with its domain.
 std::string to_string(const Program& program);
 
