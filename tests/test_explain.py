@@ -390,6 +390,17 @@ def test_rewriting_in_front_of_the_schedule_is_named() -> None:
     assert notes(explain("long_sum"), "")["added"] == ["O.parts"]
 
 
+def test_indices_that_became_one_are_named() -> None:
+    scale = "def scale(float(N,C,H,W) X, float(C) s) -> (Y) { Y(n,c,h,w) = X(n,c,h,w) * s(c) }"
+    text = tc.compile(scale, "scale", None, floats(4, 16, 20, 30), floats(16)).explain()
+    assert notes(text, "group 1")["S0"][1] == "n 4, c 16, h 600 (h and w as one)"
+    # Three: nothing keeps the planes apart.
+    copy = "def copy(float(N,H,W) X) -> (Y) { Y(n,h,w) = X(n,h,w) }"
+    text = tc.compile(copy, "copy", None, floats(4, 20, 30)).explain()
+    assert notes(text, "group 1")["S0"][1] == "n 2400 (n and h and w as one)"
+    assert notes(explain("long_sum"), "group 1")["S0"][1].startswith("i_part 64 (parts of i); ")
+
+
 def test_passes_over_a_row_are_one_group() -> None:
     text = explain("softmax")
     assert text.splitlines()[0] == "softmax on the CPU, 1 group"

@@ -51,6 +51,8 @@ struct Iterator {
   Expr min, extent;
   bool reduction = false;  ///< does not appear on the left-hand side
   SourceRange where;
+  /// What an index is that the text has not as it is: "h and w as one", "parts of k".
+  std::string meaning = {};
 };
 
 enum class Reduction { None, Sum, Product, Min, Max };

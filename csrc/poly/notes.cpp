@@ -36,6 +36,7 @@ Notes describe_statements(const std::vector<const ScopStatement*>& statements) {
       std::string text = concat(iterator.name, " ", *as_const_int(iterator.extent));
       if (!Halide::Internal::is_const_zero(iterator.min))
         text += concat(" from ", *as_const_int(iterator.min));
+      if (!iterator.meaning.empty()) text += " (" + iterator.meaning + ")";
       (iterator.reduction ? terms : results).push_back(text);
     }
     std::string sizes = results.empty() ? "one result" : join(results);
