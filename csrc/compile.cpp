@@ -223,7 +223,7 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   double total = 0;
   for (const StageClock::Entry& entry : clock.entries()) total += entry.milliseconds;
   kernel->numbers["compile_microseconds"] = static_cast<int64_t>(total * 1000);
-  for (const char* topic : {"program", "schedule_tree", "loop_nest", "stmt", "stages"})
+  for (const char* topic : {"program", "explain", "schedule_tree", "loop_nest", "stmt", "stages"})
     if (log_enabled(topic)) log(topic, program.name + ": " + kernel->texts[topic]);
   return kernel;
 }

@@ -12,6 +12,8 @@ import json
 import math
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -300,7 +302,7 @@ def test_operands_are_what_their_strides_make_them(a: str, b: str, c: str) -> No
     group = notes(tc.compile(text, name, None, *values).explain(), "group 1")
     cycles = [number(line) for line in group["cycles"]]
     assert cycles[0] == min(cycles)
-    vector = group["cycles"][0].split("this form, vectors along ")[1]
+    vector = re.search(r"this form, vectors along (\w+);", group["cycles"][0])[1]
     assert vector in "mn"
     assert {line[-1] for line in group["cycles"][1:] if "with vectors" in line} == (
         set("mn") - {vector}
@@ -335,6 +337,26 @@ def test_blocks_fit_the_registers(name: str) -> None:
     # The block, a row of loads, and a broadcast.
     assert rows * vectors + vectors + 1 <= 32
     assert form[1].startswith(f"{rows * vectors} of 32 registers hold it ")
+
+
+@pytest.mark.parametrize("sizes", [(96, 256, 64), (97, 250, 64), (64, 64, 64), (50, 26, 300)])
+def test_blocks_are_the_accumulators_of_the_assembly(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int, int]
+) -> None:
+    monkeypatch.delenv("TC_MACHINE")
+    m, n, k = sizes
+    name = f"block_{m}_{n}_{k}"
+    text = f"def {name}(float(M,K) A, float(K,N) B) -> (C) {{ C(m,n) +=! A(m,k) * B(k,n) }}"
+    executor = tc.compile(text, name, None, floats(m, k), floats(k, n))
+    if "vfmadd" not in executor.assembly:
+        pytest.skip("this processor has no multiply-add of AVX")
+    # Between two labels: the registers that multiply-adds add to.
+    accumulators = [
+        len(set(re.findall(r"vfmadd\w+ps\s[^#\n]*(%[xyz]mm\d+)\s*(?:#|\n)", block)))
+        for block in re.split(r"^\.L\w+:", executor.assembly, flags=re.MULTILINE)
+    ]
+    said = number(notes(executor.explain(), "group 1")["form"][1])
+    assert max(accumulators) == said
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -523,6 +545,25 @@ def test_cuda_options_decide_launches() -> None:
     group = notes(text, "group 1")
     assert group["threads"] == ["8 of n on x, 16 of m on y: 128, as the options' tiles say"]
     assert group["launch"][0].startswith("mm_0: grid 4 x 1 x 1, block 8 x 4 x 1,")
+
+
+# ---- where else it can be seen
+
+
+def test_the_log_explains_what_calls_compile() -> None:
+    script = (
+        "import torch, tensor_comprehensions as tc\n"
+        "tc.define('def logged(float(N) A) -> (O) { O(i) = A(i) }').logged(torch.zeros(5))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "TC_LOGS": "explain"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "logged on the CPU, 1 group" in done.stderr
+    assert "O(i) = A(i)" in done.stderr
 
 
 # ---- the machine

@@ -95,7 +95,8 @@ Notes describe_block(const Cluster& cluster, const RegisterBlock& block, double 
   if (!tails.empty()) text += "; at the ends " + join(tails);
   Notes notes = {{"form", text}};
   std::vector<std::pair<double, std::string>> choices = {
-      {block.cycles, "this form, vectors along " + name_of(cluster, vector)}};
+      {block.cycles, concat("this form, vectors along ", name_of(cluster, vector), "; ",
+                            count_text(block.moves), " of them for copies and results")}};
   for (const auto& [position, cycles] : block.vectors)
     if (position != vector.position) {
       Member other;

@@ -175,13 +175,14 @@ class Chooser {
             read.width = width * (moves(row) ? rows : 1) * (moves(outer_row) ? outer : 1);
           }
           double stretches = count_stretches(packed);
-          double cycles = rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) +
-                          overhead + 2 * (stretches - 1) * moves;
+          double moved = overhead + 2 * (stretches - 1) * moves;
+          double cycles = rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) + moved;
           double& fewest = vectors_.emplace(members_[v].position, cycles).first->second;
           fewest = std::min(fewest, cycles);
           if (cycles >= best_.cycles * 0.99) continue;
           take(v, row, outer_row, {width, rows, outer}, packed, cycles);
           best_.lanes = lanes;
+          best_.moves = moved;
           if (stretches > 1) best_.stretch = cut_reduction(packed);
         }
       }
