@@ -11,9 +11,9 @@
 namespace tc {
 namespace {
 
-/// Bits of the widest float that is computed.
+/// Bits of the widest float that is computed; narrow ones are computed in 32.
 int float_bits(const ir::Program& program) {
-  int bits = 16;
+  int bits = 32;
   for (const ir::Statement& statement : program.statements)
     if (statement.value.type().is_float()) bits = std::max(bits, statement.value.type().bits());
   return bits;
@@ -30,8 +30,13 @@ Note describe_speed(double cycles, const ir::Work& work, const ir::Program& prog
                     const poly::CpuMachine& machine) {
   std::string text = count_text(cycles) + " cycles by the model, on one core, from its caches";
   if (work.floating_point > 0) {
-    double speed = work.floating_point / cycles;
     double peak = peak_operations(machine, float_bits(program));
+    // The model of anything but blocks in registers sees memory alone.
+    if (work.floating_point > peak * cycles) {
+      cycles = work.floating_point / peak;
+      text += "\n" + count_text(cycles) + " cycles of arithmetic at the least";
+    }
+    double speed = work.floating_point / cycles;
     text += concat("\n", digits(speed), " floating-point operations a cycle, ",
                    digits(100 * speed / peak), " % of the peak of ", digits(peak));
   }

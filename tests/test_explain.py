@@ -219,6 +219,57 @@ def test_work_and_traffic_of_a_grouped_convolution() -> None:
     assert whole["traffic"][0].endswith(f"B {size(4 * g * f)}; writes O {size(4 * results)}")
 
 
+def test_work_that_an_index_does_not_change_is_done_once() -> None:
+    workload = TEXTS["group_normalization"]
+    n, g, d, h, w = 8, 4, 16, 14, 14
+    values = floats(n, g, d, h, w), floats(g, d), floats(g, d)
+    whole = notes(tc.compile(workload.text, workload.entry, None, *values).explain())
+    # A sum, a sum of squares, and (I - mean) * gamma * scale + beta for every element; the mean
+    # and 1 / sqrt(sumSquares / D - sum * sum / D / D + eps) once for every group.
+    operations = n * g * d * h * w * (1 + 2 + 4) + n * g * (1 + 7)
+    assert whole["work"] == [f"{count(operations)} floating-point operations"]
+
+
+def test_no_model_is_faster_than_the_peak() -> None:
+    value = "X(i)"
+    for k in range(50):
+        value = f"({value} * {k}.5 + {k}.25)"
+    text = f"def chain(float(N) X) -> (Y) {{ Y(i) = {value} }}"
+    whole = notes(tc.compile(text, "chain", None, floats(100_000)).explain())
+    assert whole["work"] == ["10 M floating-point operations"]
+    cycles, arithmetic, speed, _ = whole["expected"]
+    assert number(arithmetic) > number(cycles)
+    assert speed == "64 floating-point operations a cycle, 100 % of the peak of 64"
+
+
+def test_narrow_floats_are_computed_in_32_bits() -> None:
+    text = "def product_half(half(M,K) A, half(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+    values = [x.half() for x in MATRICES]
+    text = tc.compile(text, "product_half", None, *values).explain()
+    assert notes(text)["expected"][1].endswith("of the peak of 64")
+    assert notes(text, "")["added"] == ["C.wide"]
+    assert notes(text)["traffic"][0].startswith(f"{size(2 * (96 * 224 + 224 * 160 + 96 * 160))} ")
+
+
+def test_a_refused_copy_is_said() -> None:
+    text = """def two(float(M,K) A, float(N,K) B, float(N,K) D) -> (C, E) {
+      C(m,n) +=! A(m,k) * B(n,k)
+      E(m,n) +=! A(m,k) * D(n,k)
+    }"""
+    values = floats(128, 20_000), floats(256, 20_000), floats(256, 20_000)
+    text = tc.compile(text, "two", None, *values).explain()
+    group = notes(text, "group 1")
+    assert len(group["no copy"]) == len({x for x in group["operands"] if "gathered" in x})
+    # Twice the cache, in floats: no stretches are cut where two statements would have to agree.
+    reason = f"needs more than {2 * 524288 // 4} elements"
+    for tensor, line in zip("ABD", group["operands"], strict=True):
+        refused = "gathered" in line
+        assert refused == ("neighbours along" in line)
+        assert refused == any(f"of {tensor} {reason}" in x for x in group["no copy"])
+    # The model counted on the copies.
+    assert "expected" not in notes(text)
+
+
 def test_no_more_of_a_tensor_travels_than_is_read() -> None:
     # 32 x 50 rows of 64, though some may be the same, are more than the table's 1000.
     assert (

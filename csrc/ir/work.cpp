@@ -11,34 +11,48 @@ namespace {
 using Halide::Internal::as_const_int;
 using Halide::Internal::Call;
 
-/// Operations of one point, and what it reads, each access once.
-class Point : public Halide::Internal::IRVisitor {
+/// Points of the iterators that any of these expressions uses.
+double count_values(const Statement& statement, const std::vector<Expr>& expressions) {
+  double values = 1;
+  for (const Iterator& iterator : statement.domain) {
+    bool used = std::any_of(expressions.begin(), expressions.end(), [&](const Expr& e) {
+      return Halide::Internal::expr_uses_var(e, iterator.name);
+    });
+    if (used) values *= static_cast<double>(*as_const_int(iterator.extent));
+  }
+  return values;
+}
+
+/// Operations of a statement, and what it reads, each access once.
+class Count : public Halide::Internal::IRVisitor {
  public:
+  explicit Count(const Statement& statement) : statement_(statement) {}
+
   double floating_point = 0, integer = 0;
   std::vector<const Call*> reads;
 
-  void count(const Type& type) {
+  void add(const Type& type, double times) {
     if (type.is_bool()) return;
-    (type.is_float() ? floating_point : integer) += 1;
+    (type.is_float() ? floating_point : integer) += times;
   }
 
  private:
   using IRVisitor::visit;
   template <class Operation>
-  void count_binary(const Operation* op) {
-    count(op->type);
+  void count(const Operation* op) {
+    add(op->type, count_values(statement_, {Expr(op)}));
     IRVisitor::visit(op);
   }
-  void visit(const Halide::Internal::Add* op) override { count_binary(op); }
-  void visit(const Halide::Internal::Sub* op) override { count_binary(op); }
-  void visit(const Halide::Internal::Mul* op) override { count_binary(op); }
-  void visit(const Halide::Internal::Div* op) override { count_binary(op); }
-  void visit(const Halide::Internal::Mod* op) override { count_binary(op); }
-  void visit(const Halide::Internal::Min* op) override { count_binary(op); }
-  void visit(const Halide::Internal::Max* op) override { count_binary(op); }
+  void visit(const Halide::Internal::Add* op) override { count(op); }
+  void visit(const Halide::Internal::Sub* op) override { count(op); }
+  void visit(const Halide::Internal::Mul* op) override { count(op); }
+  void visit(const Halide::Internal::Div* op) override { count(op); }
+  void visit(const Halide::Internal::Mod* op) override { count(op); }
+  void visit(const Halide::Internal::Min* op) override { count(op); }
+  void visit(const Halide::Internal::Max* op) override { count(op); }
   void visit(const Call* op) override {
     if (read_name(op).empty()) {
-      if (!math_name(op).empty()) count(op->type);
+      if (!math_name(op).empty()) return count(op);
       return IRVisitor::visit(op);
     }
     if (std::none_of(reads.begin(), reads.end(), [&](const Call* known) {
@@ -51,19 +65,9 @@ class Point : public Halide::Internal::IRVisitor {
     floating_point = values;
     integer = indices;
   }
-};
 
-/// Points of the iterators that any of these expressions uses.
-double count_values(const Statement& statement, const std::vector<Expr>& expressions) {
-  double values = 1;
-  for (const Iterator& iterator : statement.domain) {
-    bool used = std::any_of(expressions.begin(), expressions.end(), [&](const Expr& e) {
-      return Halide::Internal::expr_uses_var(e, iterator.name);
-    });
-    if (used) values *= static_cast<double>(*as_const_int(iterator.extent));
-  }
-  return values;
-}
+  const Statement& statement_;
+};
 
 /// At most so many different elements are accessed: no more than the iterators of an access have
 /// points, and no more in a dimension than that has elements of its own.
@@ -107,13 +111,14 @@ Work count_work(const Program& program, const std::map<std::string, Layout>& lay
     for (const Iterator& iterator : statement.domain)
       points *= static_cast<double>(*as_const_int(iterator.extent));
     if (points == 0) continue;
-    Point point;
-    statement.value.accept(&point);
-    if (statement.guard.defined()) statement.guard.accept(&point);
-    if (statement.reduction != Reduction::None) point.count(program.tensor(statement.tensor).type);
-    work.floating_point += point.floating_point * points;
-    work.integer += point.integer * points;
-    for (const Call* read : point.reads) {
+    Count count(statement);
+    statement.value.accept(&count);
+    if (statement.guard.defined()) statement.guard.accept(&count);
+    if (statement.reduction != Reduction::None)
+      count.add(program.tensor(statement.tensor).type, points);
+    work.floating_point += count.floating_point;
+    work.integer += count.integer;
+    for (const Call* read : count.reads) {
       const std::string name = read_name(read);
       if (layouts.count(name))
         reads[name] += count_elements(statement, read->args, layouts.at(name));

@@ -13,8 +13,9 @@
 namespace tc::ir {
 
 /// Operations are +, -, *, /, %, min, max and builtins on values, and one for every term that a
-/// reduction combines: a multiply-add is two. Subscripts, comparisons, choices and conversions are
-/// not counted, and guarded points are taken to run.
+/// reduction combines: a multiply-add is two. What does not depend on an index is done once for all
+/// its values. Subscripts, comparisons, choices and conversions are not counted, and guarded points
+/// are taken to run.
 struct Work {
   double floating_point = 0, integer = 0;
   /// Bytes of the tensors that a caller passes and gets, in order of the signature, if every

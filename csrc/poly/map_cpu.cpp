@@ -132,6 +132,9 @@ Mapped explained(Notes notes, Mapped mapped, double cycles, const Scop& scop,
   notes.insert(notes.end(), mapped.notes.begin(), mapped.notes.end());
   Notes copies = describe_copies(mapped.promotions, scop, layouts);
   notes.insert(notes.end(), copies.begin(), copies.end());
+  // Several statements may make the same read.
+  auto same = [](const Note& a, const Note& b) { return a.label == b.label && a.text == b.text; };
+  notes.erase(std::unique(notes.begin(), notes.end(), same), notes.end());
   mapped.notes = std::move(notes);
   mapped.cycles = cycles;
   return mapped;
@@ -163,9 +166,11 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
     block_cycles = block.cycles;
     if (block_cycles <= row_cycles) {
       Notes notes = describe_block(cluster, block, row_cycles, machine);
-      notes.push_back(describe_operands(cluster, block, scop, layouts));
-      return finish(notes, map_register_tiles(cluster, block, scop, parallel, machine),
-                    block_cycles);
+      Mapped mapped = map_register_tiles(cluster, block, scop, parallel, machine);
+      notes.push_back(describe_operands(cluster, block, mapped.promotions, scop, layouts));
+      // The model counted on every copy.
+      bool modelled = mapped.promotions.size() == block.packed.size();
+      return finish(notes, std::move(mapped), modelled ? block_cycles : 0);
     }
   }
   std::vector<std::pair<double, std::string>> choices =

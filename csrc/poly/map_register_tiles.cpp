@@ -76,7 +76,7 @@ isl::schedule_node promote_operands(isl::schedule_node node, const RegisterBlock
     if (promotion)
       mapped.promotions.push_back(promotion.value());
     else
-      mapped.notes.push_back({"no copy", promotion.reason() + "; gathered where it lies"});
+      mapped.notes.push_back({"no copy", promotion.reason()});
   }
   return node;
 }

@@ -95,7 +95,7 @@ std::optional<Mapped> map_transposed(const Cluster& cluster, std::vector<Member>
     Result<Promotion> promotion = promote(node, scop, *read.statement, read.read, read.order, 1,
                                           4 * kSide * kSide, concat("P", mapped.promotions.size()));
     if (!promotion) {
-      mapped.notes.push_back({"no copy", promotion.reason() + "; gathered where it lies"});
+      mapped.notes.push_back({"no copy", promotion.reason()});
       continue;
     }
     mapped.promotions.push_back(promotion.value());

@@ -13,14 +13,14 @@ using Halide::Internal::as_const_int;
 
 /// How a read moves when the vector's index grows by one.
 std::string describe_read(const MemoryAccess& read, const Layout& layout,
-                          const std::string& iterator, const std::string& name, bool packed) {
+                          const std::string& iterator, const std::string& name, bool copied) {
   auto stride = stride_along(read, layout, iterator);
   if (stride == 0) return "one element for all lanes";
   if (stride == 1) return concat("contiguous along ", name, ", read where it lies");
   std::string distance =
       stride ? concat("neighbours along ", name, " lie ", *stride, " elements apart")
              : concat("neighbours along ", name, " lie at varying distances");
-  return distance + (packed ? ": copied" : ": gathered");
+  return distance + (copied ? ": copied" : ": gathered");
 }
 
 }  // namespace
@@ -116,7 +116,8 @@ Notes describe_block(const Cluster& cluster, const RegisterBlock& block, double 
   return notes;
 }
 
-Note describe_operands(const Cluster& cluster, const RegisterBlock& block, const Scop& scop,
+Note describe_operands(const Cluster& cluster, const RegisterBlock& block,
+                       const std::vector<Promotion>& promotions, const Scop& scop,
                        const std::map<std::string, Layout>& layouts) {
   std::vector<std::string> lines;
   std::string name = name_of(cluster, block.members.back());
@@ -126,12 +127,12 @@ Note describe_operands(const Cluster& cluster, const RegisterBlock& block, const
     const std::string& iterator = iterator_along(cluster, block.members.back(), s).name;
     for (const MemoryAccess& access : accesses(*scop.program, *statement.source)) {
       if (access.write) continue;
-      bool packed =
-          std::any_of(block.packed.begin(), block.packed.end(), [&](const PackedRead& read) {
-            return read.statement == &statement && read.read.tensor == access.tensor;
-          });
+      // A copy serves all statements that make the same read.
+      bool copied = std::any_of(
+          promotions.begin(), promotions.end(),
+          [&](const Promotion& promotion) { return promotion.read.tensor == access.tensor; });
       std::string line = access.tensor + ": " +
-                         describe_read(access, layouts.at(access.tensor), iterator, name, packed);
+                         describe_read(access, layouts.at(access.tensor), iterator, name, copied);
       if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
     }
   }

@@ -31,7 +31,8 @@ Note describe_tasks(const Cluster& cluster, const std::vector<Member>& members,
 Notes describe_block(const Cluster& cluster, const RegisterBlock& block, double rows,
                      const CpuMachine& machine);
 /// How the statements that add terms read their operands along the block's vector.
-Note describe_operands(const Cluster& cluster, const RegisterBlock& block, const Scop& scop,
+Note describe_operands(const Cluster& cluster, const RegisterBlock& block,
+                       const std::vector<Promotion>& promotions, const Scop& scop,
                        const std::map<std::string, Layout>& layouts);
 
 /// Box, bytes and order of every copy.
