@@ -31,6 +31,8 @@ struct Layout {
   }
 };
 Layout row_major(const std::vector<int64_t>& sizes);
+/// What a tensor of these sizes takes when nothing lies between its elements; bool is a byte.
+int64_t dense_bytes(const ir::Tensor& tensor, const Layout& layout);
 
 /// Compiles a specialised program (see ir::specialize). `layouts` names every input and output;
 /// temporaries are row-major. Throws CompilationError with a reason when the options are illegal.

@@ -1,87 +1,162 @@
 #include "explain.h"
 
-#include <cmath>
-#include <iomanip>
-#include <set>
-#include <sstream>
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+#include "ir/work.h"
+#include "machine.h"
+#include "runtime/nvrtc.h"
 
 namespace tc {
 namespace {
 
-using namespace Halide::Internal;
+/// Bits of the widest float that is computed; narrow ones are computed in 32.
+int float_bits(const ir::Program& program) {
+  int bits = 32;
+  for (const ir::Statement& statement : program.statements)
+    if (statement.value.type().is_float()) bits = std::max(bits, statement.value.type().bits());
+  return bits;
+}
 
-/// Operations on floats, and the tensors that are read.
-class Count : public IRVisitor {
- public:
-  int operations = 0;
-  std::set<std::string> tensors;
+std::string digits(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
 
- private:
-  using IRVisitor::visit;
-  void visit(const Add* op) override { count(op); }
-  void visit(const Sub* op) override { count(op); }
-  void visit(const Mul* op) override { count(op); }
-  void visit(const Div* op) override { count(op); }
-  void visit(const Min* op) override { count(op); }
-  void visit(const Max* op) override { count(op); }
-  void visit(const Call* op) override {
-    if (!ir::math_name(op).empty()) ++operations;
-    if (!ir::read_name(op).empty()) tensors.insert(ir::read_name(op));
-    IRVisitor::visit(op);
+/// How fast the model expects the whole to be, beside what the machine can do.
+Note describe_speed(double cycles, const ir::Work& work, const ir::Program& program,
+                    const poly::CpuMachine& machine) {
+  std::string text = count_text(cycles) + " cycles by the model, on one core, from its caches";
+  if (work.floating_point > 0) {
+    double peak = peak_operations(machine, float_bits(program));
+    // The model of anything but blocks in registers sees memory alone.
+    if (work.floating_point > peak * cycles) {
+      cycles = work.floating_point / peak;
+      text += "\n" + count_text(cycles) + " cycles of arithmetic at the least";
+    }
+    double speed = work.floating_point / cycles;
+    text += concat("\n", digits(speed), " floating-point operations a cycle, ",
+                   digits(100 * speed / peak), " % of the peak of ", digits(peak));
   }
-  template <class Node>
-  void count(const Node* op) {
-    if (op->type.is_float()) ++operations;
-    IRVisitor::visit(op);
-  }
-};
+  return {"expected", concat(text, "\n", digits(work.bytes() / cycles),
+                             " bytes a cycle from memory to keep that up")};
+}
 
-/// 2.68e+08 as "268 M".
-std::string with_prefix(double value) {
-  const char* prefixes[] = {"", " k", " M", " G", " T"};
-  size_t k = 0;
-  for (; value >= 1000 && k + 1 < std::size(prefixes); ++k) value /= 1000;
-  std::ostringstream out;
-  out << std::setprecision(3) << value << prefixes[k];
-  return out.str();
+Note describe_stages(const StageClock& clock) {
+  double total = 0;
+  std::vector<std::string> parts;
+  char text[64];
+  for (const StageClock::Entry& entry : clock.entries()) {
+    total += entry.milliseconds;
+    std::snprintf(text, sizeof text, "%s %.1f", entry.stage, entry.milliseconds);
+    parts.push_back(text);
+  }
+  std::snprintf(text, sizeof text, "%.1f ms: ", total);
+  return {"compiled", text + join(parts)};
+}
+
+std::string size_text(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
+
+Note describe_workspaces(const std::vector<runtime::Workspace>& workspaces) {
+  std::vector<std::string> parts;
+  for (const runtime::Workspace& workspace : workspaces)
+    parts.push_back(workspace.name + " " + size_text(workspace.bytes));
+  return {"workspace", parts.empty() ? "none" : join(parts)};
+}
+
+/// How a launch was cut, and what ptxas made of it.
+Note describe_launch(const codegen::GpuLaunch& launch,
+                     const std::vector<runtime::KernelResources>& resources) {
+  auto sizes = [](const int64_t(&axes)[3]) {
+    return concat(axes[0], " x ", axes[1], " x ", axes[2]);
+  };
+  int64_t shared = codegen::dynamic_shared_bytes(launch);
+  std::string registers;
+  for (const runtime::KernelResources& kernel : resources) {
+    if (kernel.symbol != codegen::kernel_symbol(launch.name)) continue;
+    shared += kernel.shared_bytes;
+    registers = concat("\n", plural(kernel.registers, "register"), " a thread, ",
+                       size_text(kernel.spill_bytes), " spilt");
+  }
+  return {"launch",
+          concat(launch.name, ": grid ", sizes(launch.grid), ", block ", sizes(launch.block), ", ",
+                 shared == 0 ? "nothing in shared memory" : size_text(shared) + " of shared memory",
+                 registers)};
 }
 
 }  // namespace
 
-std::string explain(const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                    const std::vector<std::vector<std::string>>& groups) {
-  std::ostringstream out;
-  out << program.name << "\n";
-  for (size_t g = 0; g < groups.size(); ++g) {
-    out << "group " << g + 1 << "\n";
-    for (const std::string& note : groups[g]) out << "  " << note << "\n";
+void append(const Explanation& part, Explanation& whole) {
+  for (auto member : {&Explanation::program, &Explanation::memory})
+    (whole.*member).insert((whole.*member).end(), (part.*member).begin(), (part.*member).end());
+  whole.groups.insert(whole.groups.end(), part.groups.begin(), part.groups.end());
+}
+
+Notes describe_changes(const ir::Program& given, const ir::Program& program) {
+  std::vector<std::string> removed, made;
+  for (const auto& [name, tensor] : given.tensors)
+    if (!program.tensors.count(name)) removed.push_back(name);
+  for (const auto& [name, tensor] : program.tensors)
+    if (!given.tensors.count(name)) made.push_back(name);
+  Notes notes;
+  if (!removed.empty()) notes.push_back({"inlined", join(removed)});
+  if (!made.empty()) notes.push_back({"added", join(made)});
+  return notes;
+}
+
+Notes describe_memory(const std::vector<runtime::Workspace>& workspaces,
+                      const std::set<std::string>& temporaries, const runtime::Kernel& kernel) {
+  Notes notes = {describe_workspaces(workspaces)};
+  std::vector<std::string> kept, scratch;
+  for (const std::string& name : temporaries)
+    if (std::none_of(workspaces.begin(), workspaces.end(),
+                     [&](const runtime::Workspace& whole) { return whole.name == name; }))
+      kept.push_back(name);
+  if (!kept.empty())
+    notes.push_back({"private", join(kept) + ": never whole, a part for every iteration"});
+  int64_t task = kernel.number("task_scratch_bytes"), caller = kernel.number("scratch_bytes");
+  if (task > 0) scratch.push_back(size_text(task) + " for every task");
+  if (caller > 0) scratch.push_back(size_text(caller) + " for the caller");
+  notes.push_back({"scratch", scratch.empty() ? "none" : join(scratch)});
+  return notes;
+}
+
+void describe_launches(const codegen::GpuProgram& program, const std::string& arch,
+                       const runtime::Kernel& kernel, Explanation& explanation) {
+  auto resources = runtime::parse_resources(kernel.text("build_log"));
+  for (size_t g = 0; g < program.launches.size(); ++g)
+    explanation.groups[g].notes.push_back(describe_launch(program.launches[g], resources));
+  std::vector<runtime::Workspace> workspaces;
+  for (const codegen::GpuBuffer& buffer : program.temporaries)
+    workspaces.push_back({buffer.name, buffer.elements * buffer.type.bytes()});
+  explanation.memory = {describe_workspaces(workspaces)};
+  explanation.target = "CUDA " + arch;
+}
+
+std::string explain(const Explanation& explanation, const ir::Program& given,
+                    const std::map<std::string, Layout>& layouts, const StageClock& clock) {
+  int64_t count = static_cast<int64_t>(explanation.groups.size());
+  std::string text =
+      concat(given.name, " on ", explanation.target, ", ", plural(count, "group"), "\n");
+  if (explanation.machine) text += to_string({{"machine", to_string(*explanation.machine)}});
+  text += to_string(explanation.program);
+  double cycles = 0;
+  bool modelled = count > 0;
+  for (int64_t g = 0; g < count; ++g) {
+    const Explanation::Group& group = explanation.groups[static_cast<size_t>(g)];
+    text += concat("\ngroup ", g + 1, "\n", to_string(group.notes));
+    cycles += group.cycles;
+    modelled = modelled && group.cycles > 0;
   }
-  double operations = 0, bytes = 0;
-  std::map<std::string, int> moves;
-  for (const ir::Statement& statement : program.statements) {
-    Count count;
-    statement.value.accept(&count);
-    double instances = 1;
-    for (const ir::Iterator& iterator : statement.domain)
-      instances *= static_cast<double>(*as_const_int(iterator.extent));
-    bool combines = statement.reduction != ir::Reduction::None && statement.value.type().is_float();
-    operations += instances * (count.operations + (combines ? 1 : 0));
-    for (const std::string& name : count.tensors)
-      if (program.tensors.count(name)) moves[name];
-  }
-  for (const auto& [name, tensor] : program.tensors) {
-    bool read = tensor.role == ir::TensorRole::Input && moves.count(name);
-    bool written = tensor.role == ir::TensorRole::Output;
-    bool both = tensor.role == ir::TensorRole::InOut;
-    double elements = 1;
-    for (int64_t size : layouts.at(name).sizes) elements *= static_cast<double>(size);
-    bytes += elements * tensor.type.bytes() * (both ? 2 : read || written ? 1 : 0);
-  }
-  out << with_prefix(operations) << " floating-point operations, " << with_prefix(bytes)
-      << " bytes of inputs and outputs";
-  if (bytes > 0) out << ": " << std::setprecision(3) << operations / bytes << " operations a byte";
-  out << "\n";
-  return out.str();
+  ir::Work work = ir::count_work(given, layouts);
+  Notes whole = ir::describe(work);
+  if (explanation.machine && modelled)
+    whole.push_back(describe_speed(cycles, work, given, *explanation.machine));
+  whole.insert(whole.end(), explanation.memory.begin(), explanation.memory.end());
+  whole.push_back(describe_stages(clock));
+  return text + "\nwhole\n" + to_string(whole);
 }
 
 }  // namespace tc

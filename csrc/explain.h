@@ -2,18 +2,51 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/log.h"
+#include "base/notes.h"
+#include "codegen/cpu_jit.h"
+#include "codegen/cuda_printer.h"
 #include "compile.h"
+#include "poly/map_cpu.h"
 
 namespace tc {
 
-/// The notes of fusion groups in order of execution: statements and decisions of the mapping; then
-/// the work and the traffic that no kernel can avoid: floating-point operations (a multiply-add is
-/// two), bytes of inputs and outputs with each element moved once, and the ratio of the two.
-/// `program` is what was mapped.
-std::string explain(const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                    const std::vector<std::vector<std::string>>& groups);
+/// What the stages leave behind for Executor.explain().
+struct Explanation {
+  struct Group {
+    Notes notes;
+    double cycles = 0;  ///< of one core by the model; 0 when there is none
+  };
+  std::string target = "the CPU";
+  std::optional<poly::CpuMachine> machine;  ///< nothing on a GPU
+  Notes program;                            ///< what happened before there was a schedule
+  std::vector<Group> groups;                ///< fusion groups in order of execution
+  Notes memory;                             ///< what a run takes beside its arguments
+};
+
+/// What a kernel says of its part of a program, behind what was said before.
+void append(const Explanation& part, Explanation& whole);
+
+/// Temporaries that the stages in front of the schedule removed, and those that they made.
+Notes describe_changes(const ir::Program& given, const ir::Program& program);
+
+/// Workspaces and scratch of a CPU kernel; what is in `temporaries` and has no workspace is private
+/// to the iterations of a loop.
+Notes describe_memory(const std::vector<runtime::Workspace>& workspaces,
+                      const std::set<std::string>& temporaries, const runtime::Kernel& kernel);
+
+/// Adds what became of every group, a launch each, and the temporaries.
+void describe_launches(const codegen::GpuProgram& program, const std::string& arch,
+                       const runtime::Kernel& kernel, Explanation& explanation);
+
+/// The text: machine, groups, then work, traffic, the share of the machine's peak that the model
+/// expects, memory, and the time of every stage. `given` is the specialised program of the user.
+std::string explain(const Explanation& explanation, const ir::Program& given,
+                    const std::map<std::string, Layout>& layouts, const StageClock& clock);
 
 }  // namespace tc

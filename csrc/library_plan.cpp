@@ -1,12 +1,15 @@
 #include "library_plan.h"
 
 #include <algorithm>
-#include <iomanip>
+#include <chrono>
+#include <cstdio>
+#include <limits>
 #include <set>
-#include <sstream>
 
 #include "ir/segment.h"
+#include "poly/notes.h"
 #include "runtime/libraries.h"
+#include "runtime/sequence.h"
 
 namespace tc {
 namespace {
@@ -40,6 +43,36 @@ bool separates(const ir::Program& program, const ir::LibraryCall& call) {
   return false;
 }
 
+/// Seconds of one run on memory of zeros and the host's threads, the best of a few.
+double measure(const runtime::Kernel& kernel, const tc_host& host, const ir::Program& program,
+               const std::map<std::string, Layout>& layouts) {
+  constexpr int kRounds = 4;
+  std::vector<std::vector<uint8_t>> memory;
+  std::vector<void*> pointers;
+  auto add = [&](const std::string& name) {
+    const Layout& layout = layouts.at(name);
+    int64_t before = 0, elements = 1;
+    for (size_t d = 0; d < layout.sizes.size(); ++d) {
+      int64_t span = std::max<int64_t>(0, layout.sizes[d] - 1) * layout.strides[d];
+      before += std::max<int64_t>(0, -span);
+      elements += std::abs(span);
+    }
+    int64_t bytes = dense_bytes(program.tensor(name), Layout());
+    memory.emplace_back(static_cast<size_t>(elements * bytes));
+    pointers.push_back(memory.back().data() + before * bytes);
+  };
+  for (const ir::Parameter& parameter : program.parameters) add(parameter.name);
+  for (const std::string& output : program.outputs) add(output);
+  double best = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < kRounds; ++round) {
+    auto start = std::chrono::steady_clock::now();
+    kernel.launch(host, pointers.data());
+    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    best = std::min(best, seconds.count());
+  }
+  return best;
+}
+
 }  // namespace
 
 std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
@@ -67,7 +100,7 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
     if (!given && choice.theirs < kNear * choice.own && moved < kMostBytes) {
       choice.measured = true;
       choice.theirs = runtime::measure(library, call) + around * runtime::seconds_per_cycle();
-      choice.own = own.seconds(part);
+      choice.own = measure(*own.kernel(part), *library.host, part, layouts);
     }
     choice.taken = choice.theirs < kClearly * choice.own;
     choices.push_back(choice);
@@ -75,14 +108,67 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
   return choices;
 }
 
-std::string to_string(const LibraryChoice& choice) {
-  auto figure = [&](double value) {
-    std::ostringstream text;
-    text << std::setprecision(3) << (choice.measured ? value * 1e3 : value / 1e6);
-    return text.str() + (choice.measured ? " ms" : " M cycles expected");
+std::shared_ptr<runtime::Kernel> compile_around_calls(
+    const ir::Program& program, const std::map<std::string, Layout>& layouts,
+    const std::vector<LibraryChoice>& choices, const tc_libraries& library,
+    const std::function<std::shared_ptr<const runtime::Kernel>(const ir::Program&)>& own,
+    const std::function<void(const LibraryChoice&)>& made) {
+  std::map<std::string, size_t> places;
+  for (const ir::Parameter& parameter : program.parameters)
+    places.emplace(parameter.name, places.size());
+  for (const std::string& output : program.outputs) places.emplace(output, places.size());
+  const size_t arguments = places.size();
+  std::vector<runtime::Workspace> workspaces;
+  auto place = [&](const std::string& name) {
+    auto [found, added] = places.emplace(name, places.size());
+    if (added) workspaces.push_back({name, dense_bytes(program.tensor(name), layouts.at(name))});
+    return found->second;
   };
-  return concat(choice.library->name, ", ", ir::to_string(choice.call), ": ", figure(choice.theirs),
-                ", ", figure(choice.own), " for a kernel of ours");
+
+  std::vector<runtime::Step> steps;
+  size_t next = 0;
+  auto compile_until = [&](size_t end) {
+    if (next == end) return;
+    ir::Program part = ir::segment(program, next, end - 1);
+    runtime::Step step;
+    step.kernel = own(part);
+    for (const ir::Parameter& parameter : part.parameters)
+      step.arguments.push_back(place(parameter.name));
+    for (const std::string& output : part.outputs) step.arguments.push_back(place(output));
+    steps.push_back(step);
+  };
+  for (const LibraryChoice& choice : choices) {
+    if (!choice.taken) continue;
+    compile_until(choice.call.first);
+    next = choice.call.last + 1;
+    runtime::Step step;
+    step.call = choice.call;
+    for (const ir::LibraryOperand* operand : {&choice.call.a, &choice.call.b, &choice.call.result})
+      step.arguments.push_back(place(operand->tensor));
+    steps.push_back(step);
+    made(choice);
+  }
+  compile_until(program.statements.size());
+  return runtime::make_sequence(std::move(steps), arguments, std::move(workspaces), library);
+}
+
+Notes describe(const ir::Program& program, const LibraryChoice& choice) {
+  Notes notes;
+  for (size_t s = choice.call.first; s <= choice.call.last; ++s)
+    notes.push_back(poly::describe_statement(program.statements[s]));
+  notes.push_back({"library", "call: " + to_string(choice)});
+  return notes;
+}
+
+std::string to_string(const LibraryChoice& choice) {
+  char figures[96];
+  if (choice.measured)
+    std::snprintf(figures, sizeof figures, "measured %.3g ms, %.3g for a kernel of ours",
+                  choice.theirs * 1e3, choice.own * 1e3);
+  else
+    std::snprintf(figures, sizeof figures, "expected %.3g M cycles, %.3g for a kernel of ours",
+                  choice.theirs / 1e6, choice.own / 1e6);
+  return concat(choice.library->name, ", ", ir::to_string(choice.call), "\n", figures);
 }
 
 }  // namespace tc

@@ -3,12 +3,15 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/notes.h"
 #include "compile.h"
 #include "ir/library_calls.h"
 #include "poly/map_cpu.h"
+#include "runtime/kernel.h"
 
 namespace tc {
 
@@ -23,10 +26,9 @@ struct LibraryChoice {
 
 /// What a kernel of ours needs for a program.
 struct OwnKernels {
-  /// Cycles of one core, by the model of the mapping.
+  /// Cycles of one core, by the model of the mapping; infinite where it has none.
   std::function<double(const ir::Program&)> cycles;
-  /// Seconds of a run on the host's threads; compiles.
-  std::function<double(const ir::Program&)> seconds;
+  std::function<std::shared_ptr<const runtime::Kernel>(const ir::Program&)> kernel;
 };
 
 /// Every call of the library that could stand for statements of the program, in order.
@@ -39,7 +41,17 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
                                                 const poly::CpuMachine& machine,
                                                 const tc_libraries& library, const OwnKernels& own);
 
-/// "ATen, product of matrices 128x1024 and 1024x1024: 8.1 M cycles, 4.3 M for a kernel of ours".
+/// The calls that are taken, and kernels for the statements in front of, between and behind them.
+/// `own` compiles those; `made` is told of every call in its turn.
+std::shared_ptr<runtime::Kernel> compile_around_calls(
+    const ir::Program& program, const std::map<std::string, Layout>& layouts,
+    const std::vector<LibraryChoice>& choices, const tc_libraries& library,
+    const std::function<std::shared_ptr<const runtime::Kernel>(const ir::Program&)>& own,
+    const std::function<void(const LibraryChoice&)>& made);
+
+/// Its statements and the choice.
+Notes describe(const ir::Program& program, const LibraryChoice& choice);
+/// "ATen, product of matrices 128x1024 and 1024x1024", and on a second line both figures.
 std::string to_string(const LibraryChoice& choice);
 
 }  // namespace tc

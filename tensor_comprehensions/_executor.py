@@ -115,8 +115,9 @@ class Executor:
         return self._kernel.text(what)
 
     def number(self, what: str) -> int:
-        """A number about the kernel: compile_microseconds; on CUDA registers, spill_bytes,
-        shared_bytes, launches."""
+        """A number about the kernel: compile_microseconds; on the CPU scratch_bytes and
+        task_scratch_bytes (memory for copies, of the caller and of each parallel task); on CUDA
+        registers, spill_bytes, shared_bytes, launches."""
         return self._kernel.number(what)
 
     @property
@@ -130,11 +131,14 @@ class Executor:
         return self.text("loop_nest")
 
     def explain(self) -> str:
-        """What the compiler decided, and why.
+        """What the compiler decided, and why, in lines of a label and a text.
 
-        For every fusion group its statements, what became vectors, blocks, tiles and copies, with
-        the cycles of the model that chose between them, and for the whole the floating-point
-        operations (a multiply-add is two), the bytes of inputs and outputs, and their ratio.
+        For every fusion group its statements, what became vectors, blocks, tiles, tasks and copies,
+        and the cycles that the model expects of the choice and of what lost. For the whole the
+        operations (a multiply-add is two), the bytes of inputs and outputs if each element travels
+        once, the share of a core's peak that the model expects, workspaces and scratch in bytes
+        (KiB are 1024), and the milliseconds of every stage. On CUDA the grid, block, registers and
+        shared memory of every launch. docs/explain.md explains the lines; the words may change.
         """
         return self.text("explain")
 

@@ -295,7 +295,11 @@ def test_every_option_has_two_values_here() -> None:
 
 
 @pytest.mark.parametrize("name", TWO_VALUES)
-def test_docstrings_say_which_options_change_nothing(name: str) -> None:
+def test_docstrings_say_which_options_change_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where a library is allowed it is fast enough to be called.
+    monkeypatch.setenv("TC_MACHINE", "library_rate=1000000,library_call_cycles=1")
     changes = False
     for preset in ("naive", "convolution"):
         first, second = (

@@ -1,4 +1,4 @@
-// Logging, switched by the environment: TC_LOGS=stages,schedule,... (comma separated; "all").
+// Logging, switched by the environment: TC_LOGS=stages,explain,... (comma separated; "all").
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,8 @@
 
 namespace tc {
 
-/// Whether TC_LOGS names this topic. Topics: stages, program, schedule, stmt, assembly, cuda,
-/// kernels.
+/// Whether TC_LOGS names this topic. Topics: stages, program, explain,
+/// schedule_tree, loop_nest, stmt, cuda.
 bool log_enabled(const char* topic);
 
 /// Writes one message to the log sink (stderr unless the host replaced it).

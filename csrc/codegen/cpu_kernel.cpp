@@ -226,7 +226,10 @@ std::shared_ptr<runtime::Kernel> make_cpu_kernel(
     const std::vector<runtime::Workspace>& workspaces) {
   MeasureScratch scratch;
   body.accept(&scratch);
-  return std::make_shared<CpuKernel>(module, function, arguments, workspaces, scratch);
+  auto kernel = std::make_shared<CpuKernel>(module, function, arguments, workspaces, scratch);
+  kernel->numbers["scratch_bytes"] = scratch.serial;
+  kernel->numbers["task_scratch_bytes"] = scratch.task;
+  return kernel;
 }
 
 }  // namespace tc::codegen

@@ -47,6 +47,12 @@ class Scan : public Halide::Internal::IRVisitor {
   }
 };
 
+/// The indices of the text that an iterator stands for.
+std::string indices_of(const Iterator& iterator) {
+  return iterator.meaning.empty() ? iterator.name
+                                  : iterator.meaning.substr(0, iterator.meaning.rfind(" as one"));
+}
+
 class Collapser {
  public:
   Collapser(Program& program, std::map<std::string, Layout>& layouts)
@@ -138,8 +144,9 @@ class Collapser {
       for (size_t i = statement.domain.size(); i-- > 0;) {
         if (!iterators_.count({s, i})) continue;
         Iterator& outer = statement.domain[i];
-        outer.extent = static_cast<int>(*as_const_int(outer.extent) *
-                                        *as_const_int(statement.domain[i + 1].extent));
+        const Iterator& inner = statement.domain[i + 1];
+        outer.extent = static_cast<int>(*as_const_int(outer.extent) * *as_const_int(inner.extent));
+        outer.meaning = indices_of(outer) + " and " + indices_of(inner) + " as one";
         statement.domain.erase(statement.domain.begin() + static_cast<long>(i) + 1);
       }
     }

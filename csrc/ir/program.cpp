@@ -320,18 +320,14 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
   return result;
 }
 
-std::string to_string(const Statement& statement) {
+std::string plain_text(const Expr& e) { return plain(e); }
+
+std::string assignment_text(const Statement& statement) {
   std::ostringstream out;
-  out << statement.name << ": " << statement.tensor;
+  out << statement.tensor;
   print_list(out, statement.subscripts);
   out << " " << operator_name(statement.reduction) << (statement.initializes ? "!" : "") << " "
-      << plain(statement.value) << " for {";
-  for (size_t i = 0; i < statement.domain.size(); ++i) {
-    const Iterator& iterator = statement.domain[i];
-    out << (i ? ", " : "") << iterator.name << (iterator.reduction ? "*" : "") << " in "
-        << plain(iterator.min) << " + " << plain(iterator.extent);
-  }
-  out << "}";
+      << plain(statement.value);
   if (statement.guard.defined()) out << " if " << plain(statement.guard);
   return out.str();
 }
@@ -364,7 +360,13 @@ std::string to_string(const Program& program) {
     out << " " << name << "\n";
   }
   for (const Statement& statement : program.statements) {
-    out << "  " << to_string(statement) << "\n";
+    out << "  " << statement.name << ": " << assignment_text(statement) << " for {";
+    for (size_t i = 0; i < statement.domain.size(); ++i) {
+      const Iterator& iterator = statement.domain[i];
+      out << (i ? ", " : "") << iterator.name << (iterator.reduction ? "*" : "") << " in "
+          << plain(iterator.min) << " + " << plain(iterator.extent);
+    }
+    out << "}\n";
   }
   return out.str();
 }

@@ -51,6 +51,8 @@ struct Iterator {
   Expr min, extent;
   bool reduction = false;  ///< does not appear on the left-hand side
   SourceRange where;
+  /// What an index is that the text has not as it is: "h and w as one", "parts of k".
+  std::string meaning = {};
 };
 
 enum class Reduction { None, Sum, Product, Min, Max };
@@ -126,8 +128,10 @@ Expr combine(Reduction reduction, const Expr& a, const Expr& b);
 /// internal error.
 Program specialize(const Program& program, const std::map<std::string, int64_t>& values);
 
-/// One line: what is written, the value, the domain.
-std::string to_string(const Statement& statement);
+/// An expression as a user would write it.
+std::string plain_text(const Expr& e);
+/// What is written and the value, without the domain: "C(m, n) +=! A(m, k)*B(k, n)".
+std::string assignment_text(const Statement& statement);
 /// Text for humans and tests: parameters, then one line a statement with its domain.
 std::string to_string(const Program& program);
 

@@ -111,6 +111,7 @@ class Splitter {
     const Iterator& whole = statement.domain[cut.iterator];
     Iterator part = whole;
     part.name = fresh(statement, whole.name + "_part");
+    part.meaning = "parts of " + whole.name;
     part.min = 0;
     part.extent = static_cast<int>(cut.parts);
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/notes.h"
 #include "poly/strides.h"
 
 namespace tc::poly {
@@ -217,6 +218,7 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
     std::vector<const ScopStatement*> statements;
     Alignment alignment;
     unsigned widest = 0;  ///< the most coincident members that any statement has alone
+    std::string apart = {};
   };
   Aligner aligner(dependences);
   std::vector<Group> groups;
@@ -224,6 +226,7 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
     unsigned depth = parallel_depth(statement);
     std::vector<int> own(depth);
     for (unsigned d = 0; d < depth; ++d) own[d] = static_cast<int>(d);
+    std::string apart;
     if (!groups.empty()) {
       Group& last = groups.back();
       bool same_source = last.statements.back()->source == statement.source;
@@ -244,13 +247,19 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
           last.widest = widest;
           continue;
         }
+        apart = concat(statement.source->name, " could share ", kept, " of ",
+                       plural(widest, "loop"), "; fusing takes ", needed);
+      } else {
+        apart = "the options fuse nothing";
       }
     }
-    groups.push_back({{&statement}, {own}, depth});
+    groups.push_back({{&statement}, {own}, depth, apart});
   }
   std::vector<Cluster> clusters;
-  for (const Group& group : groups)
+  for (const Group& group : groups) {
     clusters.push_back(build(group.statements, group.alignment, dependences));
+    clusters.back().apart = group.apart;
+  }
   return clusters;
 }
 

@@ -26,6 +26,7 @@ struct Cluster {
   isl::union_set domain;
   isl::schedule schedule;
   unsigned shared = 0;
+  std::string apart;  ///< why it is not one with the cluster in front of it; empty for the first
 };
 
 /// Groups neighbouring statements. A statement's initialisation always goes with its updates.

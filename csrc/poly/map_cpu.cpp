@@ -7,6 +7,7 @@
 #include "poly/map_rows.h"
 #include "poly/map_transposed.h"
 #include "poly/members.h"
+#include "poly/notes.h"
 
 namespace tc::poly {
 namespace {
@@ -22,16 +23,27 @@ constexpr int64_t kBlockedTile = 1 << 18;
 // The tile of a reduction's outputs that stays in the first-level cache while terms are added.
 constexpr int64_t kReductionTileVector = 64, kReductionTileOther = 8;
 
+/// Elements for a task of rows in these blocks.
+int64_t row_task(const std::vector<int64_t>& blocks) {
+  bool blocked = std::any_of(blocks.begin(), blocks.end(), [](int64_t size) { return size > 1; });
+  return blocked ? kBlockedTile : kElementwiseTile;
+}
+
+/// Where the sizes of tiles of about so many elements come from.
+std::string describe_sizes(const MappingOptions& options, int64_t elements) {
+  return options.automatic ? concat("aiming at ", elements, " elements each")
+                           : std::string("as the options say");
+}
+
 /// Tile sizes for rows in blocks, in the order of the members: tasks of about the same work.
 std::vector<int64_t> row_tile_sizes(const Cluster& cluster, const std::vector<Member>& members,
                                     const std::vector<int64_t>& blocks,
                                     const MappingOptions& options) {
-  int64_t rows = 1, elements = 0, block = 1;
+  int64_t rows = 1, elements = 0;
   for (const Member& member : members) rows *= member.extent;
-  for (int64_t size : blocks) block *= size;
   for (const ScopStatement* statement : cluster.statements) elements += instances(*statement);
   elements = std::max<int64_t>(1, elements / std::max<int64_t>(1, rows));
-  int64_t task = block > 1 ? kBlockedTile : kElementwiseTile;
+  int64_t task = row_task(blocks);
   std::vector<int64_t> sizes(members.size());
   for (size_t k = members.size(); k-- > 0;) {
     int64_t wanted = std::max<int64_t>(1, task / elements);
@@ -47,13 +59,10 @@ std::vector<int64_t> row_tile_sizes(const Cluster& cluster, const std::vector<Me
   return sizes;
 }
 
-// A vector operation on memory that streams through the caches.
-constexpr double kCyclesPerOperation = 0.5;
-
 /// The tree of a cluster as rows, in blocks where that shares loads.
-isl::schedule map_as_rows(const Cluster& cluster, std::vector<Member> members,
-                          const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                          const MappingOptions& options, const CpuMachine& machine, bool parallel) {
+Mapped map_as_rows(const Cluster& cluster, std::vector<Member> members, const ir::Program& program,
+                   const std::map<std::string, Layout>& layouts, const MappingOptions& options,
+                   const CpuMachine& machine, bool parallel) {
   std::vector<int64_t> block(members.size(), 1);
   if (options.automatic) block = choose_row_block(cluster, program, layouts, machine);
   // The rows of a block last; the longer member outside, so that the operand that belongs to the
@@ -64,8 +73,12 @@ isl::schedule map_as_rows(const Cluster& cluster, std::vector<Member> members,
   });
   std::vector<int64_t> blocks;
   for (const Member& member : members) blocks.push_back(block[member.position]);
-  return map_rows(cluster, members, row_tile_sizes(cluster, members, blocks, options), blocks,
-                  program, layouts, parallel);
+  std::vector<int64_t> sizes = row_tile_sizes(cluster, members, blocks, options);
+  Mapped mapped = map_rows(cluster, members, sizes, blocks, program, layouts, parallel);
+  if (cluster.shared > 0)
+    mapped.notes.push_back(describe_tasks(cluster, members, sizes, parallel,
+                                          describe_sizes(options, row_task(blocks))));
+  return mapped;
 }
 
 /// Tile sizes in the order of the members, whose last is the vector if there is one.
@@ -101,7 +114,28 @@ bool prefers_rows(double rows, const std::vector<Member>& members) {
                      [&](const Member& member) { return rows < member.cost; });
 }
 
-Mapped with_cycles(Mapped mapped, double cycles) {
+/// Why a cluster that suits_register_tiles refuses has no block in registers.
+Note refuse_register_tiles(const Cluster& cluster) {
+  for (const ScopStatement* statement : cluster.statements)
+    if (statement->source->subscripts.size() != cluster.shared)
+      return {
+          "no block",
+          concat("the group shares ", plural(cluster.shared, "loop"), ", but ",
+                 statement->source->tensor, " in ", statement->source->name, " has ",
+                 plural(static_cast<int64_t>(statement->source->subscripts.size()), "dimension"))};
+  return {"no block", "no loop that the group shares makes a vector"};
+}
+
+/// Notes about the choice, those of the mapping, and its copies.
+Mapped explained(Notes notes, Mapped mapped, double cycles, const Scop& scop,
+                 const std::map<std::string, Layout>& layouts) {
+  notes.insert(notes.end(), mapped.notes.begin(), mapped.notes.end());
+  Notes copies = describe_copies(mapped.promotions, scop, layouts);
+  notes.insert(notes.end(), copies.begin(), copies.end());
+  // Several statements may make the same read.
+  auto same = [](const Note& a, const Note& b) { return a.label == b.label && a.text == b.text; };
+  notes.erase(std::unique(notes.begin(), notes.end(), same), notes.end());
+  mapped.notes = std::move(notes);
   mapped.cycles = cycles;
   return mapped;
 }
@@ -113,34 +147,59 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
                const CpuMachine& machine) {
   const ir::Program& program = *scop.program;
   std::vector<Member> members = analyze_members(cluster, program, layouts);
-  bool parallel = options.parallel && count_accesses(cluster, program) >= kGrain;
+  int64_t accessed = count_accesses(cluster, program);
+  bool parallel = options.parallel && accessed >= kGrain;
   bool inner_loops = has_inner_loops(cluster);
   bool vector = options.vectorize && move_vector_last(members);
-  double rows = options.vectorize ? row_cost(cluster, program, layouts)
-                                  : std::numeric_limits<double>::infinity();
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  double rows = options.vectorize ? row_cost(cluster, program, layouts) : kNone;
+  double row_cycles = rows * kCyclesPerOperation, block_cycles = kNone;
+  auto finish = [&](Notes notes, Mapped mapped, double cycles) {
+    if (!options.parallel)
+      notes.push_back({"threads", "one, as the options say"});
+    else if (!parallel)
+      notes.push_back({"threads", concat("one: ", accessed, " accesses are fewer than ", kGrain)});
+    return explained(std::move(notes), std::move(mapped), cycles, scop, layouts);
+  };
   if (options.automatic && vector && inner_loops && suits_register_tiles(cluster)) {
     RegisterBlock block = choose_block(cluster, members, program, layouts, machine);
-    block.alternative = rows * kCyclesPerOperation;
-    if (block.cycles <= block.alternative)
-      return with_cycles(map_register_tiles(cluster, block, scop, parallel, machine), block.cycles);
+    block_cycles = block.cycles;
+    if (block_cycles <= row_cycles) {
+      Notes notes = describe_block(cluster, block, row_cycles, machine);
+      Mapped mapped = map_register_tiles(cluster, block, scop, parallel, machine);
+      notes.push_back(describe_operands(cluster, block, mapped.promotions, scop, layouts));
+      // The model counted on every copy.
+      bool modelled = mapped.promotions.size() == block.packed.size();
+      return finish(notes, std::move(mapped), modelled ? block_cycles : 0);
+    }
   }
+  std::vector<std::pair<double, std::string>> choices =
+      vector_choices(cluster, members, kCyclesPerOperation);
+  Notes refused;
+  if (block_cycles < kNone)
+    choices.emplace_back(block_cycles, "as a block of results in registers");
+  else if (inner_loops && options.automatic && options.vectorize && cluster.shared > 0)
+    refused.push_back(refuse_register_tiles(cluster));
   if (prefers_rows(rows, members)) {
+    std::string shared;
     std::sort(members.begin(), members.end(),
               [](const Member& a, const Member& b) { return a.position < b.position; });
-    return {
-        map_as_rows(cluster, members, program, layouts, options, machine, parallel),
-        {},
-        {concat("rows: every statement has vectors along its own loop below ",
-                members.empty() ? "nothing" : "the shared ones", parallel ? ", in parallel" : "")},
-        rows * kCyclesPerOperation};
+    for (const Member& member : members)
+      shared += (shared.empty() ? " below " : ", ") + name_of(cluster, member);
+    choices.insert(choices.begin(), {row_cycles, "this form"});
+    Notes notes = {{"form", "rows: every statement has vectors along loops of its own" + shared},
+                   describe_cycles(choices)};
+    notes.insert(notes.end(), refused.begin(), refused.end());
+    return finish(notes,
+                  map_as_rows(cluster, members, program, layouts, options, machine, parallel),
+                  row_cycles);
   }
-  // One access a cycle.
-  const double scalar = static_cast<double>(count_accesses(cluster, program));
-  if (cluster.shared == 0) return {cluster.schedule, {}, {"loops without a vector"}, scalar};
-  const double cycles = vector ? members.back().cost * kCyclesPerOperation : scalar;
+  if (cluster.shared == 0)
+    return {cluster.schedule, {}, {{"form", "scalar loops: nothing here makes a vector"}}};
+  if (rows < kNone) choices.emplace_back(row_cycles, "as rows");
   if (options.automatic && vector && !inner_loops)
     if (auto mapped = map_transposed(cluster, members, scop, layouts, parallel))
-      return with_cycles(*mapped, cycles);
+      return finish({}, *mapped, 0);
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);
 
   isl::schedule_node_band band =
@@ -152,14 +211,26 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
   }
   // Below inner loops the points come last, so that the vector stays innermost.
   if (inner_loops) node = sink(node.as<isl::schedule_node_band>());
-  std::string note =
-      concat(parallel ? "parallel tiles: " : "tiles: ", describe_tiles(cluster, members, sizes));
-  if (!vector) return {node.root().schedule(), {}, {note, "no vector"}, cycles};
-  node = inner_loops ? mark_leaves(node, "") : mark_points(node.as<isl::schedule_node_band>(), "");
-  return {node.root().schedule(),
-          {},
-          {note, "vectors along " + name_of(cluster, members.back())},
-          cycles};
+  if (vector)
+    node =
+        inner_loops ? mark_leaves(node, "") : mark_points(node.as<isl::schedule_node_band>(), "");
+  int64_t task = inner_loops ? kReductionTileVector * kReductionTileOther : kElementwiseTile;
+  std::string what = inner_loops ? "tiles of results in memory" : "element by element";
+  Notes notes = {
+      {"form", what + (vector ? ", vectors along " + name_of(cluster, members.back())
+                              : std::string(options.vectorize ? ", scalar"
+                                                              : ", scalar as the options say"))}};
+  if (vector) {
+    choices[0].second = "this form, vectors along " + name_of(cluster, members.back());
+    notes.push_back(describe_cycles(choices));
+  }
+  notes.insert(notes.end(), refused.begin(), refused.end());
+  return finish(
+      notes,
+      {node.root().schedule(),
+       {},
+       {describe_tasks(cluster, members, sizes, parallel, describe_sizes(options, task))}},
+      vector ? members.back().cost * kCyclesPerOperation : 0);
 }
 
 }  // namespace tc::poly

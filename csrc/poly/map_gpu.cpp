@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "poly/members.h"
+#include "poly/notes.h"
 
 namespace tc::poly {
 namespace {
@@ -34,11 +36,41 @@ std::vector<int64_t> tile_sizes(const std::vector<Member>& members, const Mappin
   return sizes;
 }
 
+/// Members on threads, and what each would cost as thread x: memory operations of a whole warp.
+Notes describe(const Cluster& cluster, const std::vector<Member>& members,
+               const std::vector<int64_t>& sizes, const MappingOptions& options) {
+  std::vector<std::string> threads, serial;
+  std::vector<std::pair<std::string, std::string>> costs;
+  int64_t count = 1;
+  for (size_t axis = 0; axis < members.size(); ++axis) {
+    size_t k = members.size() - 1 - axis;
+    std::string name = name_of(cluster, members[k]), points = concat(sizes[k], " of ", name);
+    if (members[k].extent > 1) costs.emplace_back(count_text(members[k].cost), name + " on x");
+    if (axis >= 3 && sizes[k] > 1) serial.push_back(points);
+    if (axis >= 3 || (axis > 0 && sizes[k] == 1)) continue;
+    threads.push_back(concat(points, " on ", "xyz"[axis]));
+    count *= sizes[k];
+  }
+  std::string text = concat(join(threads), ": ", count);
+  if (options.automatic)
+    text += concat("; ", kThreads, " hide the latency of memory");
+  else
+    text += ", as the options' tiles say";
+  if (!serial.empty()) text += "; each takes " + join(serial);
+  Notes notes = {{"form", "a block of threads for every tile, a thread for every point"},
+                 {"threads", text},
+                 {"blocks", concat(count_tiles(members, sizes), ": ",
+                                   describe_tiles(cluster, members, sizes))}};
+  if (costs.size() > 1) notes.push_back({"accesses", table(costs)});
+  return notes;
+}
+
 }  // namespace
 
-isl::schedule map_gpu(const Cluster& cluster, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
-  if (cluster.shared == 0) return cluster.schedule;
+Mapped map_gpu(const Cluster& cluster, const ir::Program& program,
+               const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
+  if (cluster.shared == 0)
+    return {cluster.schedule, {}, {{"form", "one thread: the statements share no parallel loop"}}};
   std::vector<Member> members = analyze_members(cluster, program, layouts);
   move_vector_last(members);
   std::vector<int64_t> sizes = tile_sizes(members, options);
@@ -49,7 +81,9 @@ isl::schedule map_gpu(const Cluster& cluster, const ir::Program& program,
   auto points = node.as<isl::schedule_node_band>();
   int extra = std::max(0, static_cast<int>(points.n_member()) - 3);
   if (extra) points = points.split(extra).child(0).as<isl::schedule_node_band>();
-  return insert_mark(points, "thread").root().schedule();
+  return {insert_mark(points, "thread").root().schedule(),
+          {},
+          describe(cluster, members, sizes, options)};
 }
 
 }  // namespace tc::poly

@@ -7,6 +7,7 @@
 #include "compile.h"
 #include "options.h"
 #include "poly/fuse.h"
+#include "poly/promote.h"
 
 namespace tc::poly {
 
@@ -14,7 +15,7 @@ namespace tc::poly {
 /// member of unit stride on thread x. Up to three of each; the others stay serial. A cluster
 /// without coincident members runs on one thread. Every statement of the cluster sees the same
 /// mapping, and the dependences inside a cluster have distance zero, so no barrier is needed.
-isl::schedule map_gpu(const Cluster& cluster, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts, const MappingOptions& options);
+Mapped map_gpu(const Cluster& cluster, const ir::Program& program,
+               const std::map<std::string, Layout>& layouts, const MappingOptions& options);
 
 }  // namespace tc::poly

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "poly/notes.h"
+
 namespace tc::poly {
 namespace {
 
@@ -71,39 +73,12 @@ isl::schedule_node promote_operands(isl::schedule_node node, const RegisterBlock
     int64_t most = 2 * machine.cache_bytes / scop.program->tensor(read.read.tensor).type.bytes();
     Result<Promotion> promotion = promote(node, scop, *read.statement, read.read, read.order, 1,
                                           most, concat("P", mapped.promotions.size()));
-    if (promotion) {
+    if (promotion)
       mapped.promotions.push_back(promotion.value());
-      mapped.notes.push_back(concat("copied in the order of use, contiguous along the vector: ",
-                                    describe(promotion.value(), read.order, *scop.program)));
-    } else {
-      mapped.notes.push_back(concat("gathered where it lies: ", promotion.reason()));
-    }
+    else
+      mapped.notes.push_back({"no copy", promotion.reason()});
   }
   return node;
-}
-
-std::vector<std::string> describe_block(const Cluster& cluster, const RegisterBlock& block,
-                                        const std::vector<int64_t>& tiles, bool parallel) {
-  std::string rows;
-  for (size_t m = 0; m + 1 < block.members.size(); ++m)
-    if (block.points[m] > 1)
-      rows += concat(rows.empty() ? "" : " and ", block.points[m], " of ",
-                     name_of(cluster, block.members[m]));
-  std::vector<std::string> notes = {
-      concat("a block of results in registers: ", rows.empty() ? "one row" : rows,
-             " by vectors over ", block.points.back(), " of ",
-             name_of(cluster, block.members.back()), "; ", static_cast<int64_t>(block.cycles),
-             " cycles by the model, ", static_cast<int64_t>(block.alternative),
-             " with vectors along the rows of the operands"),
-      concat(parallel ? "parallel tiles: " : "tiles: ",
-             describe_tiles(cluster, block.members, tiles))};
-  if (!block.stretch.empty()) {
-    std::string sizes;
-    for (int64_t size : block.stretch) sizes += concat(sizes.empty() ? "" : " x ", size);
-    notes.push_back("the reduction in stretches of " + sizes +
-                    ", whose copies fit in half the second-level cache");
-  }
-  return notes;
 }
 
 }  // namespace
@@ -126,7 +101,9 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
     node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
   }
   Mapped mapped;
-  mapped.notes = describe_block(cluster, block, sizes, parallel);
+  std::string why = block.packed.empty() ? "blocks of rows that reuse a panel of columns"
+                                         : "each with copies of its own";
+  mapped.notes = {describe_tasks(cluster, members, sizes, parallel, why)};
   if (block.stretch.empty()) {
     node = tile_registers(node, block);
     node = promote_operands(node, block, scop, machine, mapped);

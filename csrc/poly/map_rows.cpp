@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "poly/notes.h"
 #include "poly/strides.h"
 
 namespace tc::poly {
@@ -17,6 +18,8 @@ struct Nest {
   std::vector<int> iterators;  ///< outermost first
   bool vector = false;         ///< whether the innermost is one
   double cost = 0;             ///< memory operations of all instances
+  std::vector<double> costs;   ///< the same with each of the iterators as the vector
+  double scalar = 0;           ///< and without one
 };
 
 Nest choose_nest(const Cluster& cluster, size_t s, const ir::Program& program,
@@ -26,6 +29,7 @@ Nest choose_nest(const Cluster& cluster, size_t s, const ir::Program& program,
   nest.iterators = rest(statement, cluster.alignment[s]);
   // Without a vector every access counts, and the arithmetic as one more.
   nest.cost = 1 + static_cast<double>(accesses(program, *statement.source).size());
+  nest.scalar = nest.cost * static_cast<double>(instances(statement));
   auto best = nest.iterators.end();
   for (auto it = nest.iterators.begin(); it != nest.iterators.end(); ++it) {
     const ir::Iterator& iterator = statement.source->domain[*it];
@@ -38,6 +42,9 @@ Nest choose_nest(const Cluster& cluster, size_t s, const ir::Program& program,
   nest.vector = best != nest.iterators.end();
   if (nest.vector) std::rotate(best, best + 1, nest.iterators.end());
   nest.cost *= static_cast<double>(instances(statement));
+  for (int d : nest.iterators)
+    nest.costs.push_back(vector_cost(statement, program, layouts, statement.source->domain[d]) *
+                         static_cast<double>(instances(statement)));
   return nest;
 }
 
@@ -152,6 +159,31 @@ isl::schedule make_nest(const Cluster& cluster, const std::vector<Nest>& nests,
       .schedule();
 }
 
+/// Which statements share a nest, its vector, and what lost.
+std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests,
+                          const Group& group) {
+  std::vector<std::string> names, lost;
+  const Nest& first = nests[group.statements[0]];
+  const auto& domain = cluster.statements[group.statements[0]]->source->domain;
+  std::vector<double> costs(first.iterators.size());
+  double cost = 0, scalar = 0;
+  for (size_t s : group.statements) {
+    names.push_back(cluster.statements[s]->source->name);
+    cost += nests[s].cost;
+    scalar += nests[s].scalar;
+    for (size_t k = 0; k < costs.size(); ++k) costs[k] += nests[s].costs[k];
+  }
+  auto cycles = [](double operations) { return count_text(operations * kCyclesPerOperation); };
+  const ir::Iterator& innermost = domain[first.iterators.back()];
+  for (size_t k = costs.size() - 1; k-- > 0;)
+    lost.push_back(cycles(costs[k]) + " along " + domain[first.iterators[k]].name);
+  if (first.vector) lost.push_back(cycles(scalar) + " scalar");
+  return concat(join(names), ": ", first.vector ? "vectors along " : "scalar along ",
+                innermost.name, ", ", cycles(cost), " cycles",
+                lost.empty() ? "" : " (" + join(lost) + ")",
+                first.vector && innermost.reduction ? ", a partial result in every lane" : "");
+}
+
 std::vector<int64_t> ones(const std::vector<Member>& members) {
   return std::vector<int64_t>(members.size(), 1);
 }
@@ -208,13 +240,17 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
   return block;
 }
 
-isl::schedule map_rows(const Cluster& cluster, const std::vector<Member>& members,
-                       const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
-                       const ir::Program& program, const Layouts& layouts, bool parallel) {
+Mapped map_rows(const Cluster& cluster, const std::vector<Member>& members,
+                const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
+                const ir::Program& program, const Layouts& layouts, bool parallel) {
   std::vector<Nest> nests = choose_nests(cluster, program, layouts);
   std::vector<Group> groups = Grouper(cluster, nests, program).group();
+  Mapped mapped;
+  std::vector<std::string> loops;
   isl::schedule below;
   for (const Group& group : groups) {
+    if (!nests[group.statements[0]].iterators.empty())
+      loops.push_back(describe_nest(cluster, nests, group));
     isl::schedule nest = make_nest(cluster, nests, group);
     below = below.is_null() ? nest : sequence(below, nest);
   }
@@ -244,10 +280,17 @@ isl::schedule map_rows(const Cluster& cluster, const std::vector<Member>& member
     auto band = insert_mark(points, "unroll").parent().as<isl::schedule_node_band>();
     return mark_points(band, "");
   };
-  if (groups.size() == 1) return mark(node, groups[0]).root().schedule();
-  for (size_t g = 0; g < groups.size(); ++g)
-    node = mark(node.child(static_cast<int>(g)).child(0), groups[g]).parent().parent();
-  return node.root().schedule();
+  if (groups.size() == 1)
+    node = mark(node, groups[0]);
+  else
+    for (size_t g = 0; g < groups.size(); ++g)
+      node = mark(node.child(static_cast<int>(g)).child(0), groups[g]).parent().parent();
+  mapped.schedule = node.root().schedule();
+  mapped.notes.push_back({"loops", join(loops, "\n")});
+  if (blocked)
+    mapped.notes.push_back(
+        {"rows", describe_tiles(cluster, members, blocks) + "; the rows of a block share loads"});
+  return mapped;
 }
 
 }  // namespace tc::poly

@@ -28,9 +28,9 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
 /// vector innermost. Statements that use the same data share one nest where the loops agree and
 /// dependences allow; initialisations move in front. Works without a shared band. With blocks, one
 /// size a member, the points of a block are unrolled innermost.
-isl::schedule map_rows(const Cluster& cluster, const std::vector<Member>& members,
-                       const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
-                       const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                       bool parallel);
+Mapped map_rows(const Cluster& cluster, const std::vector<Member>& members,
+                const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
+                const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                bool parallel);
 
 }  // namespace tc::poly

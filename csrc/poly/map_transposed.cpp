@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "poly/notes.h"
+
 namespace tc::poly {
 namespace {
 
@@ -85,18 +87,18 @@ std::optional<Mapped> map_transposed(const Cluster& cluster, std::vector<Member>
       parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
   Mapped mapped;
   mapped.notes = {
-      concat(parallel ? "parallel tiles: " : "tiles: ", describe_tiles(cluster, members, sizes)),
-      "vectors along " + name_of(cluster, members.back())};
+      {"form",
+       concat("squares with vectors along ", name_of(cluster, members.back()), ", since ",
+              reads[0].read.tensor, " lies along ", name_of(cluster, members[members.size() - 2]))},
+      describe_tasks(cluster, members, sizes, parallel, "whole cache lines of both sides")};
   for (const TransposedRead& read : reads) {
     Result<Promotion> promotion = promote(node, scop, *read.statement, read.read, read.order, 1,
                                           4 * kSide * kSide, concat("P", mapped.promotions.size()));
     if (!promotion) {
-      mapped.notes.push_back(concat("gathered where it lies: ", promotion.reason()));
+      mapped.notes.push_back({"no copy", promotion.reason()});
       continue;
     }
     mapped.promotions.push_back(promotion.value());
-    mapped.notes.push_back(concat("copied the other way round, tile by tile: ",
-                                  describe(promotion.value(), read.order, *scop.program)));
   }
   mapped.schedule = mark_points(node.as<isl::schedule_node_band>(), "").root().schedule();
   return mapped;

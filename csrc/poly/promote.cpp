@@ -64,14 +64,4 @@ Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
   return promotion;
 }
 
-std::string describe(const Promotion& promotion, const std::vector<size_t>& order,
-                     const ir::Program& program) {
-  std::string sizes;
-  for (size_t d : order)
-    if (promotion.sizes[d] > 1) sizes += concat(sizes.empty() ? "" : " x ", promotion.sizes[d]);
-  int64_t bytes = promotion.elements * program.tensor(promotion.read.tensor).type.bytes();
-  return concat(promotion.read.tensor, ": ", sizes.empty() ? "1" : sizes, " elements (",
-                (bytes + 1023) / 1024, " KiB)");
-}
-
 }  // namespace tc::poly

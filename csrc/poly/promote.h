@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/notes.h"
 #include "base/result.h"
 #include "poly/scop.h"
 #include "poly/strides.h"
@@ -27,8 +28,8 @@ struct Promotion {
 struct Mapped {
   isl::schedule schedule;
   std::vector<Promotion> promotions;
-  std::vector<std::string> notes;  ///< what was decided and why, a sentence each
-  double cycles = 0;               ///< of one core by the model; 0 where there is none
+  Notes notes;        ///< what was decided and why
+  double cycles = 0;  ///< of one core by the model; 0 when there is none
 };
 
 /// Copies what a read touches below `node`, once for every iteration of the loops above it. `order`
@@ -41,9 +42,5 @@ Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
                           const ScopStatement& statement, const MemoryAccess& read,
                           const std::vector<size_t>& order, int64_t padding, int64_t most_elements,
                           const std::string& id);
-
-/// "B: 1024 x 64 elements (256 KiB)" of its tensor's dimensions, slowest first.
-std::string describe(const Promotion& promotion, const std::vector<size_t>& order,
-                     const ir::Program& program);
 
 }  // namespace tc::poly

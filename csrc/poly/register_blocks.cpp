@@ -121,6 +121,7 @@ class Chooser {
       if (members_[v].extent == 1 && v + 1 < members_.size()) continue;
       try_vector(v);
     }
+    best_.vectors = vectors_;
     return best_;
   }
 
@@ -174,10 +175,14 @@ class Chooser {
             read.width = width * (moves(row) ? rows : 1) * (moves(outer_row) ? outer : 1);
           }
           double stretches = count_stretches(packed);
-          double cycles = rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) +
-                          overhead + 2 * (stretches - 1) * moves;
+          double moved = overhead + 2 * (stretches - 1) * moves;
+          double cycles = rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) + moved;
+          double& fewest = vectors_.emplace(members_[v].position, cycles).first->second;
+          fewest = std::min(fewest, cycles);
           if (cycles >= best_.cycles * 0.99) continue;
           take(v, row, outer_row, {width, rows, outer}, packed, cycles);
+          best_.lanes = lanes;
+          best_.moves = moved;
           if (stretches > 1) best_.stretch = cut_reduction(packed);
         }
       }
@@ -365,6 +370,7 @@ class Chooser {
   const std::map<std::string, Layout>& layouts_;
   const CpuMachine& machine_;
   RegisterBlock best_;
+  std::map<int, double> vectors_;
 };
 
 }  // namespace

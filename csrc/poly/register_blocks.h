@@ -29,8 +29,11 @@ struct RegisterBlock {
   /// Iterations of the reduction's loops, outermost first, between which the block rests in memory
   /// and copies are made anew; empty when the copies for the whole reduction fit in the cache.
   std::vector<int64_t> stretch;
-  double cycles = 0;       ///< of the whole cluster on one core
-  double alternative = 0;  ///< those of the form that was not taken
+  double moves = 0;   ///< cycles of copies, and of results to and from memory
+  double cycles = 0;  ///< of the whole cluster on one core
+  std::map<int, double>
+      vectors;    ///< the fewest cycles with each member, by position, as the vector
+  int lanes = 1;  ///< of a vector
 };
 
 /// The best block. `members` come in order of preference, the last first.

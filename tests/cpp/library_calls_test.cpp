@@ -71,7 +71,7 @@ void test_calls(Library& library) {
   tcpp::Definition definition = tcpp::Module(kText)["f"];
   std::vector<tcpp::Tensor> in = {a.tensor, b.tensor}, out = {c.tensor};
   tcpp::Kernel kernel = tcpp::compile(definition, in);
-  CHECK_HAS(kernel.text("explain"), "library call: Slow, product of matrices 40x30 and 30x50");
+  CHECK_HAS(kernel.text("explain"), "call: Slow, product of matrices 40x30 and 30x50");
   kernel.run(in, out);
   CHECK_EQ(library.products, 1);
   CHECK(library.sizes == (std::vector<int64_t>{1, 40, 30}));
@@ -119,7 +119,7 @@ int main() {
   Matrix a(256, 256, 1), b(256, 256, 2);
   std::vector<tcpp::Tensor> in = {a.tensor, b.tensor};
   CHECK_HAS(tcpp::compile(tcpp::Module(kText)["f"], in).text("explain"),
-            "library call left alone: Slow, product of matrices 256x256 and 256x256");
+            "call left alone: Slow, product of matrices 256x256 and 256x256");
   tc_set_libraries(nullptr);
   return check::finish();
 }

@@ -207,11 +207,12 @@ TC_API tc_status tc_kernel_run(const tc_kernel* kernel, const tc_host* host,
  * of the inputs in order (scalars too), then of the outputs; the offsets are already added. */
 TC_API tc_status tc_kernel_launch(const tc_kernel* kernel, const tc_host* host,
                                   void* const* pointers);
-/* A text about the kernel: "program", "schedule_tree", "loop_nest", "stmt", "assembly",
- * "cuda_source", "build_log", "stages", "options". The string lives as long as the kernel. */
+/* A text about the kernel: "program", "explain", "schedule_tree", "loop_nest", "stmt", "assembly",
+ * "cuda_source", "build_log", "launches", "stages", "options". The string lives as long as the
+ * kernel. */
 TC_API tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char** text);
-/* A number about the kernel: "registers", "spill_bytes", "shared_bytes", "launches",
- * "compile_microseconds". */
+/* A number about the kernel: "compile_microseconds"; "scratch_bytes", "task_scratch_bytes" on the
+ * CPU; "registers", "spill_bytes", "shared_bytes", "launches" on a GPU. */
 TC_API tc_status tc_kernel_number(const tc_kernel* kernel, const char* what, int64_t* value);
 /* The device binary of a CUDA kernel. */
 TC_API tc_status tc_kernel_binary(const tc_kernel* kernel, const void** data, size_t* size);

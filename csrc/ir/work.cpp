@@ -1,0 +1,163 @@
+#include "ir/work.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::as_const_int;
+using Halide::Internal::Call;
+
+/// Points of the iterators that any of these expressions uses.
+double count_values(const Statement& statement, const std::vector<Expr>& expressions) {
+  double values = 1;
+  for (const Iterator& iterator : statement.domain) {
+    bool used = std::any_of(expressions.begin(), expressions.end(), [&](const Expr& e) {
+      return Halide::Internal::expr_uses_var(e, iterator.name);
+    });
+    if (used) values *= static_cast<double>(*as_const_int(iterator.extent));
+  }
+  return values;
+}
+
+/// Operations of a statement, and what it reads, each access once.
+class Count : public Halide::Internal::IRVisitor {
+ public:
+  explicit Count(const Statement& statement) : statement_(statement) {}
+
+  double floating_point = 0, integer = 0;
+  std::vector<const Call*> reads;
+
+  void add(const Type& type, double times) {
+    if (type.is_bool()) return;
+    (type.is_float() ? floating_point : integer) += times;
+  }
+
+ private:
+  using IRVisitor::visit;
+  template <class Operation>
+  void count(const Operation* op) {
+    add(op->type, count_values(statement_, {Expr(op)}));
+    IRVisitor::visit(op);
+  }
+  void visit(const Halide::Internal::Add* op) override { count(op); }
+  void visit(const Halide::Internal::Sub* op) override { count(op); }
+  void visit(const Halide::Internal::Mul* op) override { count(op); }
+  void visit(const Halide::Internal::Div* op) override { count(op); }
+  void visit(const Halide::Internal::Mod* op) override { count(op); }
+  void visit(const Halide::Internal::Min* op) override { count(op); }
+  void visit(const Halide::Internal::Max* op) override { count(op); }
+  void visit(const Call* op) override {
+    if (read_name(op).empty()) {
+      if (!math_name(op).empty()) return count(op);
+      return IRVisitor::visit(op);
+    }
+    if (std::none_of(reads.begin(), reads.end(), [&](const Call* known) {
+          return Halide::Internal::equal(Expr(known), Expr(op));
+        }))
+      reads.push_back(op);
+    // Tensors that subscripts read count; their arithmetic does not.
+    double values = floating_point, indices = integer;
+    IRVisitor::visit(op);
+    floating_point = values;
+    integer = indices;
+  }
+
+  const Statement& statement_;
+};
+
+/// At most so many different elements are accessed: no more than the iterators of an access have
+/// points, and no more in a dimension than that has elements of its own.
+double count_elements(const Statement& statement, const std::vector<Expr>& subscripts,
+                      const Layout& layout) {
+  double elements = 1;
+  for (size_t d = 0; d < subscripts.size(); ++d)
+    if (layout.strides[d] != 0)
+      elements *=
+          std::min(static_cast<double>(layout.sizes[d]), count_values(statement, {subscripts[d]}));
+  return std::min(elements, count_values(statement, subscripts));
+}
+
+double elements_in_memory(const Layout& layout) {
+  double elements = 1;
+  for (size_t d = 0; d < layout.sizes.size(); ++d)
+    if (layout.strides[d] != 0) elements *= static_cast<double>(layout.sizes[d]);
+  return elements;
+}
+
+std::string list(const std::vector<std::pair<std::string, double>>& tensors) {
+  std::vector<std::string> parts;
+  for (const auto& [name, bytes] : tensors) parts.push_back(name + " " + bytes_text(bytes));
+  return parts.empty() ? "nothing" : join(parts);
+}
+
+}  // namespace
+
+double Work::bytes() const {
+  double sum = 0;
+  for (const auto* tensors : {&reads, &writes})
+    for (const auto& [name, bytes] : *tensors) sum += bytes;
+  return sum;
+}
+
+Work count_work(const Program& program, const std::map<std::string, Layout>& layouts) {
+  Work work;
+  std::map<std::string, double> reads, writes;
+  for (const Statement& statement : program.statements) {
+    double points = 1;
+    for (const Iterator& iterator : statement.domain)
+      points *= static_cast<double>(*as_const_int(iterator.extent));
+    if (points == 0) continue;
+    Count count(statement);
+    statement.value.accept(&count);
+    if (statement.guard.defined()) statement.guard.accept(&count);
+    if (statement.reduction != Reduction::None)
+      count.add(program.tensor(statement.tensor).type, points);
+    work.floating_point += count.floating_point;
+    work.integer += count.integer;
+    for (const Call* read : count.reads) {
+      const std::string name = read_name(read);
+      if (layouts.count(name))
+        reads[name] += count_elements(statement, read->args, layouts.at(name));
+    }
+    if (layouts.count(statement.tensor))
+      writes[statement.tensor] +=
+          count_elements(statement, statement.subscripts, layouts.at(statement.tensor));
+  }
+  auto add = [&](const std::string& name, double accessed,
+                 std::vector<std::pair<std::string, double>>& tensors) {
+    double elements = std::min(accessed, elements_in_memory(layouts.at(name)));
+    tensors.emplace_back(name, elements * program.tensor(name).type.bytes());
+  };
+  for (const Parameter& parameter : program.parameters)
+    if (!parameter.scalar && reads.count(parameter.name))
+      add(parameter.name, reads[parameter.name], work.reads);
+  for (const std::string& name : program.outputs) {
+    if (program.tensor(name).role == TensorRole::InOut) add(name, writes[name], work.reads);
+    add(name, writes[name], work.writes);
+  }
+  return work;
+}
+
+Notes describe(const Work& work) {
+  std::vector<std::string> operations;
+  if (work.floating_point > 0)
+    operations.push_back(count_text(work.floating_point) + " floating-point operations");
+  if (work.integer > 0) operations.push_back(count_text(work.integer) + " integer operations");
+  Notes notes = {
+      {"work", operations.empty() ? "no arithmetic" : join(operations, " and ")},
+      {"traffic", concat(bytes_text(work.bytes()), " if every element travels once: reads ",
+                         list(work.reads), "; writes ", list(work.writes))}};
+  if (work.bytes() > 0 && !operations.empty()) {
+    char ratio[64];
+    std::snprintf(ratio, sizeof ratio, "%.3g operations a byte",
+                  (work.floating_point + work.integer) / work.bytes());
+    notes.push_back({"balance", ratio});
+  }
+  return notes;
+}
+
+}  // namespace tc::ir

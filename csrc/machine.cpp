@@ -1,0 +1,68 @@
+#include "machine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/notes.h"
+#include "codegen/cpu_jit.h"
+
+namespace tc {
+
+poly::CpuMachine this_machine() {
+  poly::CpuMachine machine;
+  machine.vector_bits = codegen::cpu_vector_bits();
+  // AVX-512 came with twice the registers.
+  machine.vector_registers = machine.vector_bits >= 512 ? 32 : 16;
+  machine.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  int64_t second_level = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (second_level > 0) machine.cache_bytes = second_level / 2;
+#endif
+  const char* given = std::getenv("TC_MACHINE");
+  std::istringstream entries(given ? given : "");
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    size_t equals = entry.find('=');
+    std::string key = entry.substr(0, equals);
+    int64_t value = equals == std::string::npos ? 0 : std::atoll(entry.c_str() + equals + 1);
+    if (value <= 0)
+      throw UsageError(concat("TC_MACHINE: '", entry, "' is no name and number, as in cores=2"));
+    // Fewer registers hold no block at all.
+    constexpr int64_t kFewestRegisters = 8;
+    if (key == "vector_bits" && value % 128 == 0)
+      machine.vector_bits = static_cast<int>(value);
+    else if (key == "vector_registers" && value >= kFewestRegisters)
+      machine.vector_registers = static_cast<int>(value);
+    else if (key == "cores")
+      machine.cores = static_cast<int>(value);
+    else if (key == "cache_bytes")
+      machine.cache_bytes = value;
+    else if (key == "library_rate")
+      machine.library_rate = static_cast<double>(value);
+    else if (key == "library_call_cycles")
+      machine.library_call_cycles = static_cast<double>(value);
+    else
+      throw UsageError(concat("TC_MACHINE: '", entry,
+                              "' is not understood; it takes vector_bits (a multiple of 128), "
+                              "vector_registers (at least ",
+                              kFewestRegisters,
+                              "), cores, cache_bytes, library_rate and library_call_cycles"));
+  }
+  return machine;
+}
+
+std::string to_string(const poly::CpuMachine& machine) {
+  return concat(machine.vector_bits, "-bit vectors, ", machine.vector_registers, " registers, ",
+                plural(machine.cores, "core"), ", ",
+                bytes_text(static_cast<double>(machine.cache_bytes)), " of cache for copies");
+}
+
+double peak_operations(const poly::CpuMachine& machine, int bits) {
+  return 4.0 * machine.vector_bits / bits;
+}
+
+}  // namespace tc
