@@ -321,7 +321,9 @@ def test_asked_for_beside_tiles() -> None:
 def test_slow_libraries_are_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TC_MACHINE", "library_rate=1")
     text = compiled(PRODUCT.format(t="float"), large(64, 64), large(64, 64))
-    assert "library call left alone: ATen, product of matrices 64x64 and 64x64\nexpected 0.53" in text
+    assert (
+        "library call left alone: ATen, product of matrices 64x64 and 64x64\nexpected 0.53" in text
+    )
 
 
 def test_small_products_are_not_worth_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
