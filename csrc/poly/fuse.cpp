@@ -141,6 +141,29 @@ bool is_update(const ScopStatement& statement) {
   return !statement.initialization && statement.dimensions > parallel_depth(statement);
 }
 
+/// Whether a sum of products would lose a member along which some operand is used again: one of the
+/// dimensions of a block of results.
+bool loses_block(const std::vector<const ScopStatement*>& statements, const Alignment& alignment,
+                 const ir::Program& program, const std::map<std::string, Layout>& layouts) {
+  for (size_t s = 0; s < statements.size(); ++s) {
+    const ScopStatement& statement = *statements[s];
+    if (!is_update(statement)) continue;
+    const std::vector<ir::Iterator>& domain = statement.source->domain;
+    for (const MemoryAccess& access : accesses(program, *statement.source)) {
+      auto moves = [&](int d) {
+        return stride_along(access, layouts.at(access.tensor), domain[d].name) != 0;
+      };
+      bool reduced = false;
+      for (int d = static_cast<int>(parallel_depth(statement));
+           d < static_cast<int>(statement.dimensions); ++d)
+        reduced = reduced || moves(d);
+      for (int d : rest(statement, alignment[s]))
+        if (reduced && !domain[d].reduction && !moves(d)) return true;
+    }
+  }
+  return false;
+}
+
 /// Whether a statement walks through consecutive elements in one of these iterators.
 bool walks(const ScopStatement& statement, const std::vector<int>& iterators,
            const ir::Program& program, const std::map<std::string, Layout>& layouts) {
@@ -233,10 +256,13 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
         unsigned kept = static_cast<unsigned>(joint[0].size());
         unsigned needed = strategy == FusionStrategy::Max ? 1 : std::min(3u, widest);
         bool fused = same_source || (kept > 0 && kept >= needed);
-        if (!fused && rows && share_data(last.statements, statement, *scop.program)) {
+        if (!same_source && rows) {
           std::vector<const ScopStatement*> all = last.statements;
           all.push_back(&statement);
-          fused = suits_rows(all, joint, *scop.program, layouts);
+          if (fused)
+            fused = !loses_block(all, joint, *scop.program, layouts);
+          else if (share_data(last.statements, statement, *scop.program))
+            fused = suits_rows(all, joint, *scop.program, layouts);
         }
         if (fused) {
           last.statements.push_back(&statement);
