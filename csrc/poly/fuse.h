@@ -22,6 +22,9 @@ using Alignment = std::vector<std::vector<int>>;  // [statement][member]
 struct Cluster {
   std::vector<const ScopStatement*> statements;
   Alignment alignment;
+  Alignment outer;  ///< members of the loops around all this (see chain); mostly none
+  bool outer_parallel = false;
+  bool joined = false;         ///< runs inside the same outer loops as the cluster before
   isl::union_map dependences;  ///< among the statements
   isl::union_set domain;
   isl::schedule schedule;
@@ -41,6 +44,16 @@ struct Cluster {
 std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
                           bool rows, const std::map<std::string, Layout>& layouts);
 
+/// The alignment of the statements and one more: those of the members given for which some iterator
+/// of `next` has the same range and every dependence on the statements distance zero.
+Alignment align(const Dependences& dependences, const std::vector<const ScopStatement*>& statements,
+                const Alignment& alignment, const ScopStatement& next);
+
+/// The cluster of statements that share these members, inside these outer loops.
+Cluster make_cluster(const std::vector<const ScopStatement*>& statements,
+                     const Alignment& alignment, const Dependences& dependences,
+                     const Alignment& outer = {});
+
 /// Inserts a band above `node` whose member m is iterator positions[s][m] of statement s.
 isl::schedule_node insert_band(const isl::schedule_node& node,
                                const std::vector<const ScopStatement*>& statements,
@@ -49,5 +62,7 @@ isl::schedule_node insert_band(const isl::schedule_node& node,
 
 /// Iterators of a statement that are no members of its cluster's band, in order of the text.
 std::vector<int> rest(const ScopStatement& statement, const std::vector<int>& members);
+/// The same without those of the cluster's outer loops; `s` is the statement's number.
+std::vector<int> rest(const ScopStatement& statement, const Cluster& cluster, size_t s);
 
 }  // namespace tc::poly

@@ -108,7 +108,9 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
                const CpuMachine& machine) {
   const ir::Program& program = *scop.program;
   std::vector<Member> members = analyze_members(cluster, program, layouts);
-  bool parallel = options.parallel && count_accesses(cluster, program) >= kGrain;
+  // The outer loops are enough tasks.
+  bool parallel =
+      options.parallel && cluster.outer.empty() && count_accesses(cluster, program) >= kGrain;
   bool inner_loops = has_inner_loops(cluster);
   bool vector = options.vectorize && move_vector_last(members);
   double rows = options.vectorize ? row_cost(cluster, program, layouts)
@@ -133,8 +135,8 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
     if (auto mapped = map_transposed(cluster, members, scop, layouts, parallel)) return *mapped;
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);
 
-  isl::schedule_node_band band =
-      reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(), positions(members));
+  isl::schedule_node below = insert_outer_loops(cluster.schedule.root().child(0), cluster);
+  isl::schedule_node_band band = reorder(below.as<isl::schedule_node_band>(), positions(members));
   isl::schedule_node node = band;
   if (count_tiles(members, sizes) > 1) {
     isl::schedule_node_band tiled = tile(band, sizes);

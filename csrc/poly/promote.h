@@ -28,6 +28,7 @@ struct Mapped {
   isl::schedule schedule;
   std::vector<Promotion> promotions;
   std::vector<std::string> notes;  ///< what was decided and why, a sentence each
+  size_t joined = 0;  ///< outer loops that it runs inside of together with the cluster before
 };
 
 /// Copies what a read touches below `node`, once for every iteration of the loops above it. `order`
