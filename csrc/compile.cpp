@@ -14,15 +14,18 @@
 #include "explain.h"
 #include "ir/collapse_dimensions.h"
 #include "ir/inline_temporaries.h"
+#include "ir/loops.h"
 #include "ir/split_reductions.h"
 #include "ir/verify.h"
 #include "ir/widen_accumulators.h"
 #include "library_plan.h"
 #include "machine.h"
+#include "poly/chain.h"
 #include "poly/dependences.h"
 #include "poly/fuse.h"
 #include "poly/map_cpu.h"
 #include "poly/map_gpu.h"
+#include "poly/members.h"
 #include "poly/notes.h"
 #include "poly/scop.h"
 #include "poly/to_stmt.h"
@@ -54,14 +57,21 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
   // A strategy that was asked for is not extended.
   bool rows = options.automatic && !target.cuda &&
               options.outer_fusion == FusionStrategy::Preserve3Coincident;
-  for (const poly::Cluster& cluster :
-       poly::fuse(scop, dependences, options.outer_fusion, rows, layouts)) {
+  std::vector<poly::Cluster> clusters =
+      poly::fuse(scop, dependences, options.outer_fusion, rows, layouts);
+  if (rows) clusters = poly::chain(clusters, scop, dependences, layouts, options, machine);
+  for (const poly::Cluster& cluster : clusters) {
     mapped.push_back(target.cuda ? poly::map_gpu(cluster, program, layouts, options)
                                  : poly::map_cpu(cluster, scop, layouts, options, machine));
     Notes statements = poly::describe_statements(cluster.statements);
     if (!cluster.apart.empty()) statements.push_back({"apart", cluster.apart});
+    if (!cluster.outer.empty())
+      statements.push_back({"chain", concat(cluster.joined ? "in the loop of the group before: "
+                                                           : "in one loop with the next group: ",
+                                            poly::describe_outer_loops(cluster))});
     Notes& notes = mapped.back().notes;
     notes.insert(notes.begin(), statements.begin(), statements.end());
+    if (cluster.joined) mapped.back().joined = cluster.outer[0].size();
   }
   clock.done("schedule");
   return mapped;
@@ -199,7 +209,11 @@ std::shared_ptr<runtime::Kernel> generate(const Scheduled& scheduled, const Mapp
   std::vector<Stmt> parts;
   std::string tree;
   for (const poly::Mapped& part : scheduled.groups) {
-    parts.push_back(poly::to_stmt(scheduled.scop, part, scheduled.layouts));
+    Stmt stmt = poly::to_stmt(scheduled.scop, part, scheduled.layouts);
+    if (part.joined)
+      parts.back() = ir::join_loops(parts.back(), stmt, part.joined);
+    else
+      parts.push_back(stmt);
     tree += poly::to_string(part.schedule);
   }
   clock.done("ast");

@@ -500,6 +500,13 @@ def test_groups_say_why_they_are_apart() -> None:
     assert notes(text, "group 2")["apart"] == ["the options fuse nothing"]
 
 
+def test_chained_products_keep_their_blocks() -> None:
+    # Sharing m, n0 and d2, the first two would have one-dimensional rows of results.
+    text, entry = of_workload("kronecker3")
+    values = (*(floats(16, 32) for _ in range(3)), floats(256, 32, 32, 32))
+    assert tc.compile(text, entry, None, *values).explain().count("a block of results") == 3
+
+
 def test_a_long_reduction_says_its_stretches() -> None:
     stretch = notes(explain("few_results"), "group 1")["stretches"]
     length, limit = re.fullmatch(

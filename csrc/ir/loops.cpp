@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/error.h"
+
 namespace tc::ir {
 namespace {
 
@@ -57,6 +59,16 @@ class WidestElement : public IRVisitor {
 }  // namespace
 
 Stmt collapse_loops(const Stmt& stmt, ForType type) { return Collapse(type).mutate(stmt); }
+
+Stmt join_loops(const Stmt& first, const Stmt& second, size_t count) {
+  if (count == 0) return Block::make(first, second);
+  const For *a = first.as<For>(), *b = second.as<For>();
+  TC_INTERNAL_CHECK(
+      a && b && a->for_type == b->for_type && equal(a->min, b->min) && equal(a->extent, b->extent),
+      "loops to be joined differ");
+  Stmt body = b->name == a->name ? b->body : substitute(b->name, make_variable(a->name), b->body);
+  return make_for(a->name, a->min, a->extent, a->for_type, join_loops(a->body, body, count - 1));
+}
 
 int widest_element(const Stmt& stmt) {
   WidestElement widest;

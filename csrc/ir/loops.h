@@ -10,6 +10,10 @@ namespace tc::ir {
 /// slowest. `type` is Parallel or GPUBlock.
 Stmt collapse_loops(const Stmt& stmt, ForType type);
 
+/// One nest of the `count` outermost loops of both, which must have the same ranges and types, with
+/// both bodies in it.
+Stmt join_loops(const Stmt& first, const Stmt& second, size_t count);
+
 /// The widest element in bits among what the statement loads and stores; 0 when it touches none.
 int widest_element(const Stmt& stmt);
 

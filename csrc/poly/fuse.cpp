@@ -1,6 +1,7 @@
 #include "poly/fuse.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -23,34 +24,6 @@ std::string tuple(const ScopStatement& statement) {
   std::string text = statement.id + "[";
   for (size_t d = 0; d < statement.dimensions; ++d) text += (d ? ", " : "") + iterator_name(d);
   return text + "]";
-}
-
-/// The cluster that this alignment describes.
-Cluster build(const std::vector<const ScopStatement*>& statements, const Alignment& alignment,
-              const Dependences& dependences) {
-  Cluster cluster;
-  cluster.statements = statements;
-  cluster.alignment = alignment;
-  cluster.shared = alignment.empty() ? 0 : static_cast<unsigned>(alignment[0].size());
-  for (size_t s = 0; s < statements.size(); ++s) {
-    const ScopStatement& statement = *statements[s];
-    std::vector<int> below = rest(statement, alignment[s]);
-    std::vector<bool> coincident;
-    for (int d : below) coincident.push_back(!statement.source->domain[d].reduction);
-    isl::schedule own = isl::schedule::from_domain(statement.domain);
-    own =
-        insert_band(own.root().child(0), {&statement}, {below}, true, coincident).root().schedule();
-    cluster.schedule = cluster.schedule.is_null() ? own : sequence(cluster.schedule, own);
-    cluster.domain =
-        cluster.domain.is_null() ? statement.domain : cluster.domain.unite(statement.domain);
-  }
-  cluster.schedule = insert_band(cluster.schedule.root().child(0), statements, alignment, true,
-                                 std::vector<bool>(cluster.shared, true))
-                         .root()
-                         .schedule();
-  cluster.dependences =
-      dependences.all.intersect_domain(cluster.domain).intersect_range(cluster.domain);
-  return cluster;
 }
 
 /// Tries to extend a cluster's shared band over one more statement. Member by member, the new
@@ -142,6 +115,29 @@ bool is_update(const ScopStatement& statement) {
   return !statement.initialization && statement.dimensions > parallel_depth(statement);
 }
 
+/// Whether a sum of products would lose a member along which some operand is used again: one of the
+/// dimensions of a block of results.
+bool loses_block(const std::vector<const ScopStatement*>& statements, const Alignment& alignment,
+                 const ir::Program& program, const std::map<std::string, Layout>& layouts) {
+  for (size_t s = 0; s < statements.size(); ++s) {
+    const ScopStatement& statement = *statements[s];
+    if (!is_update(statement)) continue;
+    const std::vector<ir::Iterator>& domain = statement.source->domain;
+    for (const MemoryAccess& access : accesses(program, *statement.source)) {
+      auto moves = [&](int d) {
+        return stride_along(access, layouts.at(access.tensor), domain[d].name) != 0;
+      };
+      bool reduced = false;
+      for (int d = static_cast<int>(parallel_depth(statement));
+           d < static_cast<int>(statement.dimensions); ++d)
+        reduced = reduced || moves(d);
+      for (int d : rest(statement, alignment[s]))
+        if (reduced && !domain[d].reduction && !moves(d)) return true;
+    }
+  }
+  return false;
+}
+
 /// Whether a statement walks through consecutive elements in one of these iterators.
 bool walks(const ScopStatement& statement, const std::vector<int>& iterators,
            const ir::Program& program, const std::map<std::string, Layout>& layouts) {
@@ -184,11 +180,52 @@ bool suits_rows(const std::vector<const ScopStatement*>& statements, const Align
 
 }  // namespace
 
+Alignment align(const Dependences& dependences, const std::vector<const ScopStatement*>& statements,
+                const Alignment& alignment, const ScopStatement& next) {
+  return Aligner(dependences).extend(statements, alignment, next);
+}
+
+Cluster make_cluster(const std::vector<const ScopStatement*>& statements,
+                     const Alignment& alignment, const Dependences& dependences,
+                     const Alignment& outer) {
+  Cluster cluster;
+  cluster.statements = statements;
+  cluster.alignment = alignment;
+  cluster.outer = outer;
+  cluster.shared = alignment.empty() ? 0 : static_cast<unsigned>(alignment[0].size());
+  for (size_t s = 0; s < statements.size(); ++s) {
+    const ScopStatement& statement = *statements[s];
+    std::vector<int> below = rest(statement, cluster, s);
+    std::vector<bool> coincident;
+    for (int d : below) coincident.push_back(!statement.source->domain[d].reduction);
+    isl::schedule own = isl::schedule::from_domain(statement.domain);
+    own =
+        insert_band(own.root().child(0), {&statement}, {below}, true, coincident).root().schedule();
+    cluster.schedule = cluster.schedule.is_null() ? own : sequence(cluster.schedule, own);
+    cluster.domain =
+        cluster.domain.is_null() ? statement.domain : cluster.domain.unite(statement.domain);
+  }
+  cluster.schedule = insert_band(cluster.schedule.root().child(0), statements, alignment, true,
+                                 std::vector<bool>(cluster.shared, true))
+                         .root()
+                         .schedule();
+  cluster.dependences =
+      dependences.all.intersect_domain(cluster.domain).intersect_range(cluster.domain);
+  return cluster;
+}
+
 std::vector<int> rest(const ScopStatement& statement, const std::vector<int>& members) {
   std::vector<int> result;
   for (int d = 0; d < static_cast<int>(statement.dimensions); ++d)
     if (std::find(members.begin(), members.end(), d) == members.end()) result.push_back(d);
   return result;
+}
+
+std::vector<int> rest(const ScopStatement& statement, const Cluster& cluster, size_t s) {
+  std::vector<int> members = cluster.alignment[s];
+  if (!cluster.outer.empty())
+    members.insert(members.end(), cluster.outer[s].begin(), cluster.outer[s].end());
+  return rest(statement, members);
 }
 
 isl::schedule_node insert_band(const isl::schedule_node& node,
@@ -218,46 +255,56 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
     std::vector<const ScopStatement*> statements;
     Alignment alignment;
     unsigned widest = 0;  ///< the most coincident members that any statement has alone
-    std::string apart = {};
+    std::string apart;
   };
   Aligner aligner(dependences);
   std::vector<Group> groups;
-  for (const ScopStatement& statement : scop.statements) {
-    unsigned depth = parallel_depth(statement);
-    std::vector<int> own(depth);
-    for (unsigned d = 0; d < depth; ++d) own[d] = static_cast<int>(d);
+  for (size_t s = 0; s < scop.statements.size();) {
+    // An initialisation and its updates go together, so they are judged together.
+    const ScopStatement& statement = scop.statements[s];
+    std::vector<const ScopStatement*> unit;
+    unsigned depth = 0;
+    for (; s < scop.statements.size() && scop.statements[s].source == statement.source; ++s) {
+      unit.push_back(&scop.statements[s]);
+      depth = std::max(depth, parallel_depth(scop.statements[s]));
+    }
+    auto extend = [&](Group group) {
+      for (const ScopStatement* next : unit) {
+        group.alignment = aligner.extend(group.statements, group.alignment, *next);
+        group.statements.push_back(next);
+      }
+      group.widest = std::max(group.widest, depth);
+      return group;
+    };
     std::string apart;
-    if (!groups.empty()) {
-      Group& last = groups.back();
-      bool same_source = last.statements.back()->source == statement.source;
-      if (same_source || strategy != FusionStrategy::Min) {
-        Alignment joint = aligner.extend(last.statements, last.alignment, statement);
-        unsigned widest = std::max(last.widest, depth);
-        unsigned kept = static_cast<unsigned>(joint[0].size());
-        unsigned needed = strategy == FusionStrategy::Max ? 1 : std::min(3u, widest);
-        bool fused = same_source || (kept > 0 && kept >= needed);
-        if (!fused && rows && share_data(last.statements, statement, *scop.program)) {
-          std::vector<const ScopStatement*> all = last.statements;
-          all.push_back(&statement);
-          fused = suits_rows(all, joint, *scop.program, layouts);
-        }
-        if (fused) {
-          last.statements.push_back(&statement);
-          last.alignment = joint;
-          last.widest = widest;
-          continue;
-        }
-        apart = concat(statement.source->name, " could share ", kept, " of ",
-                       plural(widest, "loop"), "; fusing takes ", needed);
-      } else {
-        apart = "the options fuse nothing";
+    if (!groups.empty() && strategy == FusionStrategy::Min) apart = "the options fuse nothing";
+    if (!groups.empty() && strategy != FusionStrategy::Min) {
+      Group joint = extend(groups.back());
+      unsigned kept = static_cast<unsigned>(joint.alignment[0].size());
+      unsigned needed = strategy == FusionStrategy::Max ? 1 : std::min(3u, joint.widest);
+      bool fused = kept > 0 && kept >= needed;
+      apart = concat(statement.source->name, " could share ", kept, " of ",
+                     plural(joint.widest, "loop"), "; fusing takes ", needed);
+      if (rows && fused && loses_block(joint.statements, joint.alignment, *scop.program, layouts)) {
+        fused = false;
+        apart = statement.source->name + " would take a block in registers from its group";
+      }
+      if (rows && kept < needed && share_data(groups.back().statements, statement, *scop.program))
+        fused = suits_rows(joint.statements, joint.alignment, *scop.program, layouts);
+      if (fused) {
+        groups.back() = joint;
+        continue;
       }
     }
-    groups.push_back({{&statement}, {own}, depth, apart});
+    std::vector<int> own(parallel_depth(*unit[0]));
+    std::iota(own.begin(), own.end(), 0);
+    Group group{{unit[0]}, {own}, depth, apart};
+    unit.erase(unit.begin());
+    groups.push_back(extend(group));
   }
   std::vector<Cluster> clusters;
   for (const Group& group : groups) {
-    clusters.push_back(build(group.statements, group.alignment, dependences));
+    clusters.push_back(make_cluster(group.statements, group.alignment, dependences));
     clusters.back().apart = group.apart;
   }
   return clusters;

@@ -22,6 +22,9 @@ using Alignment = std::vector<std::vector<int>>;  // [statement][member]
 struct Cluster {
   std::vector<const ScopStatement*> statements;
   Alignment alignment;
+  Alignment outer;  ///< members of the loops around all this (see chain); mostly none
+  bool outer_parallel = false;
+  bool joined = false;         ///< runs inside the same outer loops as the cluster before
   isl::union_map dependences;  ///< among the statements
   isl::union_set domain;
   isl::schedule schedule;
@@ -37,9 +40,20 @@ struct Cluster {
 /// share fewer members, down to one, where what is left below them is a long contiguous row for
 /// each statement, the rows are many enough to be spread over threads, and no reduction loses a
 /// member of its results. A normalisation's passes over a row then find it in the cache. Reductions
-/// to single elements share a cluster as well.
+/// to single elements share a cluster as well. In turn, statements stay apart where a sum of
+/// products would lose a member along which it uses an operand again, and with it its block.
 std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
                           bool rows, const std::map<std::string, Layout>& layouts);
+
+/// The alignment of the statements and one more: those of the members given for which some iterator
+/// of `next` has the same range and every dependence on the statements distance zero.
+Alignment align(const Dependences& dependences, const std::vector<const ScopStatement*>& statements,
+                const Alignment& alignment, const ScopStatement& next);
+
+/// The cluster of statements that share these members, inside these outer loops.
+Cluster make_cluster(const std::vector<const ScopStatement*>& statements,
+                     const Alignment& alignment, const Dependences& dependences,
+                     const Alignment& outer = {});
 
 /// Inserts a band above `node` whose member m is iterator positions[s][m] of statement s.
 isl::schedule_node insert_band(const isl::schedule_node& node,
@@ -49,5 +63,7 @@ isl::schedule_node insert_band(const isl::schedule_node& node,
 
 /// Iterators of a statement that are no members of its cluster's band, in order of the text.
 std::vector<int> rest(const ScopStatement& statement, const std::vector<int>& members);
+/// The same without those of the cluster's outer loops; `s` is the statement's number.
+std::vector<int> rest(const ScopStatement& statement, const Cluster& cluster, size_t s);
 
 }  // namespace tc::poly

@@ -148,7 +148,8 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
   const ir::Program& program = *scop.program;
   std::vector<Member> members = analyze_members(cluster, program, layouts);
   int64_t accessed = count_accesses(cluster, program);
-  bool parallel = options.parallel && accessed >= kGrain;
+  // Outer loops of a chain are enough tasks.
+  bool parallel = options.parallel && cluster.outer.empty() && accessed >= kGrain;
   bool inner_loops = has_inner_loops(cluster);
   bool vector = options.vectorize && move_vector_last(members);
   constexpr double kNone = std::numeric_limits<double>::infinity();
@@ -157,7 +158,7 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
   auto finish = [&](Notes notes, Mapped mapped, double cycles) {
     if (!options.parallel)
       notes.push_back({"threads", "one, as the options say"});
-    else if (!parallel)
+    else if (!parallel && cluster.outer.empty())
       notes.push_back({"threads", concat("one: ", accessed, " accesses are fewer than ", kGrain)});
     return explained(std::move(notes), std::move(mapped), cycles, scop, layouts);
   };
@@ -202,8 +203,8 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
       return finish({}, *mapped, 0);
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);
 
-  isl::schedule_node_band band =
-      reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(), positions(members));
+  isl::schedule_node below = insert_outer_loops(cluster.schedule.root().child(0), cluster);
+  isl::schedule_node_band band = reorder(below.as<isl::schedule_node_band>(), positions(members));
   isl::schedule_node node = band;
   if (count_tiles(members, sizes) > 1) {
     isl::schedule_node_band tiled = tile(band, sizes);

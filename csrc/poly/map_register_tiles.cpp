@@ -86,7 +86,7 @@ isl::schedule_node promote_operands(isl::schedule_node node, const RegisterBlock
 bool suits_register_tiles(const Cluster& cluster) {
   return std::all_of(cluster.statements.begin(), cluster.statements.end(),
                      [&](const ScopStatement* statement) {
-                       return statement->source->subscripts.size() == cluster.shared;
+                       return statement->source->subscripts.size() == count_shared(cluster);
                      });
 }
 
@@ -94,8 +94,8 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
                           bool parallel, const CpuMachine& machine) {
   const std::vector<Member>& members = block.members;
   std::vector<int64_t> sizes = parallel_tiles(block, parallel, machine.cores);
-  isl::schedule_node node =
-      reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(), positions(members));
+  isl::schedule_node node = insert_outer_loops(cluster.schedule.root().child(0), cluster);
+  node = reorder(node.as<isl::schedule_node_band>(), positions(members));
   if (count_tiles(members, sizes) > 1) {
     isl::schedule_node_band tiled = tile(node.as<isl::schedule_node_band>(), sizes);
     node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);

@@ -26,7 +26,7 @@ Nest choose_nest(const Cluster& cluster, size_t s, const ir::Program& program,
                  const Layouts& layouts) {
   const ScopStatement& statement = *cluster.statements[s];
   Nest nest;
-  nest.iterators = rest(statement, cluster.alignment[s]);
+  nest.iterators = rest(statement, cluster, s);
   // Without a vector every access counts, and the arithmetic as one more.
   nest.cost = 1 + static_cast<double>(accesses(program, *statement.source).size());
   nest.scalar = nest.cost * static_cast<double>(instances(statement));
@@ -263,6 +263,7 @@ Mapped map_rows(const Cluster& cluster, const std::vector<Member>& members,
         ordered[s].push_back(cluster.alignment[s][member.position]);
     std::vector<bool> coincident(cluster.shared, true);
     node = insert_band(node, cluster.statements, ordered, true, coincident);
+    node = insert_outer_loops(node, cluster);
     if (count_tiles(members, sizes) > 1) {
       isl::schedule_node_band tiled = tile(node.as<isl::schedule_node_band>(), sizes);
       node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);

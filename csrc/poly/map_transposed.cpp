@@ -80,9 +80,9 @@ std::optional<Mapped> map_transposed(const Cluster& cluster, std::vector<Member>
   std::vector<int64_t> sizes(members.size(), 1);
   for (size_t m = members.size() - 2; m < members.size(); ++m)
     sizes[m] = std::min(members[m].extent, kSide);
-  isl::schedule_node_band tiled = tile(
-      reorder(cluster.schedule.root().child(0).as<isl::schedule_node_band>(), positions(members)),
-      sizes);
+  isl::schedule_node band = insert_outer_loops(cluster.schedule.root().child(0), cluster);
+  isl::schedule_node_band tiled =
+      tile(reorder(band.as<isl::schedule_node_band>(), positions(members)), sizes);
   isl::schedule_node node =
       parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
   Mapped mapped;

@@ -103,6 +103,30 @@ std::string describe_tiles(const Cluster& cluster, const std::vector<Member>& me
   return text;
 }
 
+std::string describe_outer_loops(const Cluster& cluster) {
+  std::string text;
+  const std::vector<ir::Iterator>& domain = cluster.statements.back()->source->domain;
+  for (int d : cluster.outer.back())
+    text += concat(text.empty() ? "" : ", ", domain[d].name, " one by one (", extent_of(domain[d]),
+                   ")");
+  return text;
+}
+
+int64_t outer_iterations(const Cluster& cluster) {
+  int64_t count = 1;
+  if (!cluster.outer.empty())
+    for (int d : cluster.outer[0]) count *= extent_of(cluster.statements[0]->source->domain[d]);
+  return count;
+}
+
+isl::schedule_node insert_outer_loops(const isl::schedule_node& node, const Cluster& cluster) {
+  if (cluster.outer.empty()) return node;
+  std::vector<bool> coincident(cluster.outer[0].size(), true);
+  isl::schedule_node band = insert_band(node, cluster.statements, cluster.outer, true, coincident);
+  if (!cluster.outer_parallel) return band.child(0);
+  return insert_mark(band.as<isl::schedule_node_band>(), "parallel").child(0).child(0);
+}
+
 int64_t count_accesses(const Cluster& cluster, const ir::Program& program) {
   int64_t count = 0;
   for (const ScopStatement* statement : cluster.statements)
@@ -111,9 +135,13 @@ int64_t count_accesses(const Cluster& cluster, const ir::Program& program) {
   return count;
 }
 
+size_t count_shared(const Cluster& cluster) {
+  return cluster.shared + (cluster.outer.empty() ? 0 : cluster.outer[0].size());
+}
+
 bool has_inner_loops(const Cluster& cluster) {
   return std::any_of(cluster.statements.begin(), cluster.statements.end(),
-                     [&](const ScopStatement* s) { return s->dimensions > cluster.shared; });
+                     [&](const ScopStatement* s) { return s->dimensions > count_shared(cluster); });
 }
 
 isl::schedule_node_band insert_permutable_band(const isl::schedule_node& node,

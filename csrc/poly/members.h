@@ -50,8 +50,19 @@ int64_t instances(const ScopStatement& statement);
 /// Accesses of all instances of the cluster.
 int64_t count_accesses(const Cluster& cluster, const ir::Program& program);
 
+/// Loops that all statements share: the outer ones and the band.
+size_t count_shared(const Cluster& cluster);
+
 /// Whether some statement has loops below the shared band.
 bool has_inner_loops(const Cluster& cluster);
+
+/// "m one by one (256)" of the loops around the cluster; how many iterations they have.
+std::string describe_outer_loops(const Cluster& cluster);
+int64_t outer_iterations(const Cluster& cluster);
+
+/// Inserts the cluster's outer loops above the node; returns what lies below them, which without
+/// outer loops is the node.
+isl::schedule_node insert_outer_loops(const isl::schedule_node& node, const Cluster& cluster);
 
 /// The band with its members in the order of these positions. All must be permutable and
 /// coincident.

@@ -88,6 +88,7 @@ struct Update {
   const ScopStatement* statement = nullptr;
   std::vector<const ir::Iterator*> iterators;  ///< by position of the member
   std::vector<Access> accesses;
+  std::vector<int> outer;  ///< positions of the iterators that are loops around the cluster
 };
 
 class Chooser {
@@ -102,7 +103,8 @@ class Chooser {
     for (size_t s = 0; s < cluster.statements.size(); ++s) {
       const ScopStatement* statement = cluster.statements[s];
       if (statement->initialization) continue;
-      Update update{statement, std::vector<const ir::Iterator*>(members.size()), {}};
+      Update update{statement, std::vector<const ir::Iterator*>(members.size()), {}, {}};
+      if (!cluster.outer.empty()) update.outer = cluster.outer[s];
       for (const Member& member : members)
         update.iterators[member.position] = &iterator_along(cluster, member, s);
       for (const MemoryAccess& access : accesses(program, *statement->source)) {
@@ -152,7 +154,7 @@ class Chooser {
 
     std::array<int64_t, 3> extents = {dimensions[0]->extent, row ? dimensions[1]->extent : 1,
                                       outer_row ? dimensions[2]->extent : 1};
-    double rest = 1;
+    double rest = static_cast<double>(outer_iterations(cluster_));
     for (size_t m = 0; m < members_.size(); ++m)
       if (m != v && (!row || m != *row) && (!outer_row || m != *outer_row))
         rest *= static_cast<double>(members_[m].extent);
@@ -275,7 +277,7 @@ class Chooser {
         if (load.moves[0] && stride(0) != 1) {
           if (auto read = pack(update, access, *dimensions[0])) {
             packed.push_back(*read);
-            copies += copy_cycles(statement, access.access);
+            copies += copy_cycles(update, access.access);
           } else {
             load.cost = 2 * lanes;
           }
@@ -321,7 +323,8 @@ class Chooser {
     return packed;
   }
 
-  double copy_cycles(const ScopStatement& statement, const MemoryAccess& read) const {
+  double copy_cycles(const Update& update, const MemoryAccess& read) const {
+    const ScopStatement& statement = *update.statement;
     const Layout& layout = layouts_.at(read.tensor);
     bool contiguous = false;
     double elements = volume(statement, [&](const ir::Iterator& iterator) {
@@ -331,7 +334,14 @@ class Chooser {
     });
     double all = 1;
     for (int64_t size : layout.sizes) all *= static_cast<double>(size);
-    return std::min(elements, all) * (contiguous ? kTransposedCopy : kScatteredCopy);
+    // Copies are made inside the outer loops.
+    double repeats = 1;
+    for (int d : update.outer) {
+      const ir::Iterator& iterator = statement.source->domain[d];
+      if (stride_along(read, layout, iterator.name) == 0)
+        repeats *= static_cast<double>(extent_of(iterator));
+    }
+    return std::min(elements, all) * repeats * (contiguous ? kTransposedCopy : kScatteredCopy);
   }
 
   void take(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row,

@@ -1,0 +1,135 @@
+"""Clusters that hand a large tensor on slice by slice, inside common outer loops."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from workloads import WORKLOADS, floats
+
+import tensor_comprehensions as tc
+
+KRONECKER = next(w for w in WORKLOADS if w.name == "kronecker3")
+
+
+@pytest.fixture(autouse=True)
+def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tensors are large here."""
+    monkeypatch.setenv(
+        "TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=24576"
+    )
+
+
+def run(text: str, *values: torch.Tensor, options: tc.MappingOptions | None = None) -> tuple:
+    """The results and what was decided."""
+    entry = text.split("(")[0].split()[-1]
+    options = (options or tc.MappingOptions()).matchLibraryCalls(False)
+    executor = tc.compile(text, entry, options, *values)
+    results = executor(*values)
+    return results if isinstance(results, tuple) else (results,), executor.explain()
+
+
+def check(results: tuple, wanted: tuple) -> None:
+    for result, reference in zip(results, wanted, strict=True):
+        torch.testing.assert_close(result, reference, rtol=0, atol=1e-4)
+
+
+def test_equal_sizes_do_not_fuse_two_products() -> None:
+    # The zeros of O could share the loop over n with S, but not what is added to them.
+    text = """def squares(float(B,M,K) X, float(B,K,N) V, float(B,N,N) W) -> (S, O) {
+        S(b,m,n) +=! X(b,m,k) * V(b,k,n)
+        O(b,m,p) +=! S(b,m,n) * W(b,n,p)
+    }"""
+    x, v, w = floats(8, 40, 36), floats(8, 36, 16), floats(8, 16, 16)
+    results, decisions = run(text, x, v, w)
+    assert decisions.count("a block of results in registers") == 2
+    check(results, (x @ v, x @ v @ w))
+
+
+def kronecker_values(m: int) -> tuple:
+    return (*(floats(6, 12) for _ in range(3)), floats(m, 12, 12, 12))
+
+
+def test_three_products_run_slice_by_slice() -> None:
+    values = kronecker_values(19)
+    results, decisions = run(KRONECKER.text, *values)
+    assert "in one loop with the next group: m one by one (19)" in decisions
+    assert decisions.count("in the loop of the group before: m one by one (19)") == 2
+    check(results, KRONECKER.reference(*values))
+
+
+def test_fewer_slices_than_threads_need_are_not_chained() -> None:
+    values = kronecker_values(9)
+    results, decisions = run(KRONECKER.text, *values)
+    assert "in the loop" not in decisions
+    check(results, KRONECKER.reference(*values))
+
+
+def test_explicit_options_are_followed_to_the_letter() -> None:
+    values = kronecker_values(19)
+    options = tc.MappingOptions().tile([4, 4, 4, 4])
+    results, decisions = run(KRONECKER.text, *values, options=options)
+    assert "in the loop" not in decisions
+    check(results, KRONECKER.reference(*values))
+
+
+def test_a_private_tensor_between_two_products() -> None:
+    # T is no result: a slice of it is all that is ever kept.
+    text = """def pair(float(B,M,K) X, float(B,K,N) V, float(B,N,P) W) -> (O) {
+        T(b,m,n) +=! X(b,m,k) * V(b,k,n)
+        O(b,m,p) +=! T(b,m,n) * W(b,n,p)
+    }"""
+    x, v, w = floats(40, 14, 30), floats(40, 30, 20), floats(40, 20, 18)
+    (result,), decisions = run(text, x, v, w)
+    assert "in the loop of the group before: b one by one (40)" in decisions
+    check((result,), (x @ v @ w,))
+
+
+def test_a_reader_of_neighbouring_slices_waits_for_all() -> None:
+    text = """def neighbours(float(B,M,K) X, float(B,K,N) V, float(B,N,P) W) -> (T, O) {
+        T(b,m,n) +=! X(b,m,k) * V(b,k,n)
+        O(b,m,p) +=! T((b + 1) % B,m,n) * W(b,n,p)
+    }"""
+    x, v, w = floats(40, 14, 30), floats(40, 30, 20), floats(40, 20, 18)
+    results, decisions = run(text, x, v, w)
+    assert "in the loop" not in decisions
+    check(results, (x @ v, (x @ v).roll(-1, 0) @ w))
+
+
+def test_a_loop_that_a_block_needs_stays_with_it() -> None:
+    # Slices along b would leave the second product no rows to use W for.
+    text = """def turned(float(B,M,K) X, float(B,K,N) V, float(M,N,P) W) -> (T, O) {
+        T(b,m,n) +=! X(b,m,k) * V(b,k,n)
+        O(m,b,p) +=! T(b,m,n) * W(m,n,p)
+    }"""
+    x, v, w = floats(32, 12, 30), floats(32, 30, 20), floats(12, 20, 18)
+    results, decisions = run(text, x, v, w)
+    assert "in the loop" not in decisions
+    check(results, (x @ v, (x @ v).transpose(0, 1) @ w))
+
+
+def test_an_elementwise_pass_before_two_products() -> None:
+    text = """def passed(float(B,M,K) X, float(B,K,N) V, float(B,N,P) W) -> (T, S, O) {
+        T(b,m,k) = X(b,m,k) * X(b,m,k) + 1
+        S(b,m,n) +=! T(b,m,k) * V(b,k,n)
+        O(b,m,p) +=! S(b,m,n) * W(b,n,p)
+    }"""
+    x, v, w = floats(40, 40, 36), floats(40, 36, 16), floats(40, 16, 16)
+    results, decisions = run(text, x, v, w)
+    assert decisions.count("in the loop of the group before: b one by one (40)") == 2
+    t = x * x + 1
+    check(results, (t, t @ v, t @ v @ w))
+
+
+@pytest.mark.parametrize("heads", [(5, 8), (40, 1)])
+def test_products_around_a_softmax(heads: tuple[int, int]) -> None:
+    text = """def attention(float(B,H,I,D) Q, float(B,H,J,D) K, float(B,H,J,D) V) -> (O) {
+        S(b,h,i,j) +=! Q(b,h,i,d) * K(b,h,j,d)
+        M(b,h,i) max=! S(b,h,i,j)
+        E(b,h,i,j) = exp(S(b,h,i,j) - M(b,h,i))
+        L(b,h,i) +=! E(b,h,i,j)
+        O(b,h,i,d) +=! E(b,h,i,j) / L(b,h,i) * V(b,h,j,d)
+    }"""
+    q, k, v = (floats(*heads, 20, 12) for _ in range(3))
+    (result,), _ = run(text, q, k, v)
+    check((result,), (F.softmax(q @ k.transpose(2, 3), -1) @ v,))
