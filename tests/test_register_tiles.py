@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -121,3 +123,25 @@ def test_strided_results() -> None:
     t.matmul_tile(a, b, outputs=(sliced[:, 1:75:2],))
     assert torch.equal(sliced[:, 1:75:2], a @ b)
     assert bool((sliced[:, 0::2] == -9).all()) and bool((sliced[:, 75:] == -9).all())
+
+
+@pytest.mark.parametrize(("channels", "size", "stride"), [(32, 14, 1), (64, 28, 2)])
+def test_windows_leave_accumulators_in_registers(channels: int, size: int, stride: int) -> None:
+    # Unrolled over a filter's columns, neighbouring windows have most of their elements in common,
+    # and all of them together with the block of results are more than there are registers.
+    text = f"""
+def windows(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {{
+  O(n,f,h,w) +=! I(n,c,{stride}*h+kh,{stride}*w+kw) * K(f,c,kh,kw)
+}}
+"""
+    side = stride * (size - 1) + 3
+    image = integers(2, 16, side, side)
+    filters = integers(channels, 16, 3, 3)
+    kernel = tc.compile(text, "windows", None, image, filters)
+    assert torch.equal(kernel(image, filters), F.conv2d(image, filters, stride=stride))
+    blocks = [b for b in re.split(r"\n\.LBB\S+:", kernel.assembly) if b.count("vfmadd231ps") >= 8]
+    if not any("zmm" in block for block in blocks):
+        pytest.skip("the blocks are chosen for vectors of 512 bits")
+    for block in blocks:
+        spills = len(re.findall(r"zmm\d+, .*-byte Spill", block))
+        assert spills * 12 <= block.count("vfmadd231ps"), block
