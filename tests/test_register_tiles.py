@@ -145,3 +145,18 @@ def windows(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {{
     for block in blocks:
         spills = len(re.findall(r"zmm\d+, .*-byte Spill", block))
         assert spills * 12 <= block.count("vfmadd231ps"), block
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_filters_of_one_element_merge_rows_and_columns(first: int) -> None:
+    # A window of one element reads at h + (0): the image is as contiguous as in a matrix product.
+    text = f"""
+def pointwise(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {{
+  O(n,f,h,w) +=! I(n,c,h+kh-{first},w+kw-{first}) * K(f,c,kh,kw)
+      where kh in {first}:{first + 1}, kw in {first}:{first + 1}, h in 0:H, w in 0:W
+}}
+"""
+    image, filters = integers(2, 24, 7, 5), integers(20, 24, first + 1, first + 1)
+    kernel = tc.compile(text, "pointwise", None, image, filters)
+    assert torch.equal(kernel(image, filters), F.conv2d(image, filters[:, :, first:, first:]))
+    assert "h in 0 + 35" in kernel.explain()
