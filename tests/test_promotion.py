@@ -449,3 +449,20 @@ def test_what_follows_a_sum_in_stretches() -> None:
         c = define(text).layer(*(fenced(x) for x in (a, b, bias)))
         expected = F.relu(a.double() @ b.double().t() + bias)
         assert torch.equal(c, expected.float())
+
+
+@pytest.mark.parametrize(("channels", "ahead"), [(256, True), (48, False)])
+def test_copies_from_page_to_page_look_ahead(channels: int, ahead: bool) -> None:
+    # A copy takes some channels of one filter after the other, which lie 36 bytes x all channels
+    # apart. What is on another page, a processor does not expect by itself.
+    text = """
+def product(float(N, F, H, W) I, float(F, C, KH, KW) K) -> (O) {
+  O(n, c, h, w) +=! I(n, f, h + kh, w + kw) * K(f, c, 2 - kh, 2 - kw)
+}
+"""
+    image, filters = integers(2, 5, 16, 16), integers(5, channels, 3, 3)
+    expected = F.conv2d(image, filters.flip(2, 3).transpose(0, 1))
+    check(text, expected, image, filters)
+    kernel = tc.compile(text, "product", None, image, filters)
+    assert "copied in the order of use" in kernel.explain()
+    assert ("prefetch" in kernel.assembly or "prfm" in kernel.assembly) == ahead

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -121,3 +123,40 @@ def test_strided_results() -> None:
     t.matmul_tile(a, b, outputs=(sliced[:, 1:75:2],))
     assert torch.equal(sliced[:, 1:75:2], a @ b)
     assert bool((sliced[:, 0::2] == -9).all()) and bool((sliced[:, 75:] == -9).all())
+
+
+@pytest.mark.parametrize(("channels", "size", "stride"), [(32, 14, 1), (64, 28, 2)])
+def test_windows_leave_accumulators_in_registers(channels: int, size: int, stride: int) -> None:
+    # Unrolled over a filter's columns, neighbouring windows have most of their elements in common,
+    # and all of them together with the block of results are more than there are registers.
+    text = f"""
+def windows(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {{
+  O(n,f,h,w) +=! I(n,c,{stride}*h+kh,{stride}*w+kw) * K(f,c,kh,kw)
+}}
+"""
+    side = stride * (size - 1) + 3
+    image = integers(2, 16, side, side)
+    filters = integers(channels, 16, 3, 3)
+    kernel = tc.compile(text, "windows", None, image, filters)
+    assert torch.equal(kernel(image, filters), F.conv2d(image, filters, stride=stride))
+    blocks = [b for b in re.split(r"\n\.LBB\S+:", kernel.assembly) if b.count("vfmadd231ps") >= 8]
+    if not any("zmm" in block for block in blocks):
+        pytest.skip("the blocks are chosen for vectors of 512 bits")
+    for block in blocks:
+        spills = len(re.findall(r"zmm\d+, .*-byte Spill", block))
+        assert spills * 12 <= block.count("vfmadd231ps"), block
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_filters_of_one_element_merge_rows_and_columns(first: int) -> None:
+    # A window of one element reads at h + (0): the image is as contiguous as in a matrix product.
+    text = f"""
+def pointwise(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {{
+  O(n,f,h,w) +=! I(n,c,h+kh-{first},w+kw-{first}) * K(f,c,kh,kw)
+      where kh in {first}:{first + 1}, kw in {first}:{first + 1}, h in 0:H, w in 0:W
+}}
+"""
+    image, filters = integers(2, 24, 7, 5), integers(20, 24, first + 1, first + 1)
+    kernel = tc.compile(text, "pointwise", None, image, filters)
+    assert torch.equal(kernel(image, filters), F.conv2d(image, filters[:, :, first:, first:]))
+    assert "h in 0 + 35" in kernel.explain()

@@ -16,6 +16,7 @@ using ir::ForType;
 using ir::Stmt;
 
 constexpr char kMarker[] = "tc.copy";
+constexpr int64_t kPageBytes = 4096;
 
 /// One loop of a copy, from 0.
 struct CopyLoop {
@@ -209,6 +210,10 @@ class VectorizeCopies : public IRMutator {
     for (int c = 0; c < side; ++c)
       stores.push_back(Store::make(nest.store->name, vectors[c], ramp(to, c * row.to, side),
                                    nest.store->param, const_true(side), ModulusRemainder()));
+    if (const CopyLoop* next = next_region(nest, outer, row, column))
+      for (int r = 0; r < side; ++r)
+        stores.push_back(
+            prefetch(nest, from + make_const(from.type(), next->from + r * column.from)));
     Stmt body = Block::make(stores);
     for (size_t l = lets.size(); l-- > 0;)
       body = LetStmt::make(lets[l].first, lets[l].second, body);
@@ -219,6 +224,24 @@ class VectorizeCopies : public IRMutator {
     if (along_row.certain && along_column.certain) return body;
     return IfThenElse::make(row.extent >= side && column.extent >= side, body,
                             emit(nest, plain, ForType::Serial));
+  }
+
+  /// The loop whose next iteration reads from another page: a processor expects accesses behind the
+  /// last ones, up to the end of their page.
+  static const CopyLoop* next_region(const CopyNest& nest, const std::vector<CopyLoop>& outer,
+                                     const CopyLoop& row, const CopyLoop& column) {
+    auto row_extent = as_const_int(row.extent), column_extent = as_const_int(column.extent);
+    if (outer.empty() || !row_extent || !column_extent) return nullptr;
+    int64_t reach = std::max(*row_extent * row.from, *column_extent * column.from);
+    int64_t page = kPageBytes / nest.load->type.bytes(), step = outer.back().from;
+    return step > reach && step >= page ? &outer.back() : nullptr;
+  }
+
+  /// No fault where the address is outside of the tensor.
+  static Stmt prefetch(const CopyNest& nest, const Expr& index) {
+    Expr base = Variable::make(Halide::Handle(), nest.load->name);
+    return Evaluate::make(
+        Call::make(nest.load->type, Call::prefetch, {base, index, 1, 1}, Call::Intrinsic));
   }
 
   static Expr ramp(const Expr& base, int64_t offset, int lanes) {

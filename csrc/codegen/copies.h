@@ -12,8 +12,8 @@ ir::Stmt make_copy(const ir::Stmt& nest);
 
 /// Reorders and merges the loops of copies and gives them vectors: along the direction that both
 /// sides have contiguous, or else in square blocks that are transposed by shuffles, the last of
-/// which overlaps the one before it. Loops that remain marked Vectorized are for cut_vector_loops.
-/// Copies of other forms stay as they are.
+/// which overlaps the one before it. Blocks that continue on another page are prefetched. Loops
+/// that remain marked Vectorized are for cut_vector_loops. Copies of other forms stay as they are.
 ir::Stmt vectorize_copies(const ir::Stmt& stmt, int vector_bits);
 
 }  // namespace tc::codegen

@@ -10,6 +10,7 @@
 #include "codegen/accumulations.h"
 #include "codegen/copies.h"
 #include "codegen/hidden_zero.h"
+#include "codegen/unroll_reductions.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -260,42 +261,6 @@ class CutPointVectors : public IRMutator {
   const bool repeatable_;
 };
 
-/// Unrolls reduction loops of few iterations, innermost first: the processor mispredicts their
-/// ends.
-class UnrollShortLoops : public IRMutator {
- public:
-  explicit UnrollShortLoops(int lanes) : lanes_(lanes) {}
-
- private:
-  /// Vector operations that the body of a loop may grow to.
-  static constexpr int64_t kMostOperations = 128;
-
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    Stmt body = mutate(op->body);
-    int64_t extent = as_const_int(op->extent).value_or(kMostOperations + 1);
-    if (op->for_type == ForType::Vectorized) extent = (extent + lanes_ - 1) / lanes_;
-    operations_ = std::min(kMostOperations + 1, operations_ * extent);
-    bool unroll = !is_point_loop(op->name) && operations_ <= kMostOperations;
-    return ir::make_for(op->name, op->min, op->extent, unroll ? ForType::Unrolled : op->for_type,
-                        body);
-  }
-  Stmt visit(const Block* op) override {
-    Stmt first = mutate(op->first);
-    int64_t before = operations_;
-    Stmt rest = mutate(op->rest);
-    operations_ += before;
-    return Block::make(first, rest);
-  }
-  Stmt visit(const Store* op) override {
-    operations_ = 1;
-    return op;
-  }
-
-  const int lanes_;
-  int64_t operations_ = 0;  ///< of the statement visited last, all its loops unrolled
-};
-
 class ExpandTiles : public IRMutator {
  public:
   explicit ExpandTiles(int vector_bits) : vector_bits_(vector_bits) {}
@@ -334,7 +299,7 @@ class ExpandTiles : public IRMutator {
     int lanes = std::max(1, vector_bits_ / bits);
     // Whole vectors and one that overlaps them beat masks, also at half the width.
     while (lanes > extents[0]) lanes /= 2;
-    body = UnrollShortLoops(lanes).mutate(body);
+    body = unroll_short_reductions(body, lanes, vector_bits_ >= 512 ? 32 : 16);
 
     // Local arrays: whole vectors in dimension 0, then the other dimensions.
     std::vector<int64_t> strides(extents.size(), 1);

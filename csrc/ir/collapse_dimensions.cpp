@@ -53,6 +53,33 @@ std::string indices_of(const Iterator& iterator) {
                                   : iterator.meaning.substr(0, iterator.meaning.rfind(" as one"));
 }
 
+/// Puts the value of iterators with one iteration into the sums that they are part of, so that
+/// input(n, c, h + kh, w + kw) is input(n, c, h, w) for a filter of 1 x 1.
+class DropSingleIterations : public Halide::Internal::IRMutator {
+ public:
+  explicit DropSingleIterations(const Statement& statement) {
+    for (const Iterator& iterator : statement.domain)
+      if (as_const_int(iterator.extent) == 1 && as_const_int(iterator.min))
+        values_[iterator.name] = iterator.min;
+  }
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (read_name(op).empty()) return IRMutator::visit(op);
+    std::vector<Expr> subscripts;
+    for (const Expr& subscript : op->args) {
+      bool plain = subscript.as<Variable>();
+      subscripts.push_back(
+          plain ? subscript
+                : Halide::Internal::simplify(Halide::Internal::substitute(values_, subscript)));
+    }
+    return Call::make(op->type, op->name, subscripts, op->call_type);
+  }
+
+  std::map<std::string, Expr> values_;
+};
+
 class Collapser {
  public:
   Collapser(Program& program, std::map<std::string, Layout>& layouts)
@@ -205,6 +232,8 @@ class Collapser {
 }  // namespace
 
 void collapse_dimensions(Program& program, std::map<std::string, Layout>& layouts) {
+  for (Statement& statement : program.statements)
+    statement.value = DropSingleIterations(statement).mutate(statement.value);
   while (Collapser(program, layouts).step()) {
   }
 }

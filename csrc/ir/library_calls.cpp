@@ -188,8 +188,8 @@ struct ConvolutionIndices {
   std::vector<Window> windows;
 };
 
-/// Sorts the indices, `a` being the image, which lies in memory as `layout` says; nothing where they
-/// are no convolution's.
+/// Sorts the indices, `a` being the image, which lies in memory as `layout` says; nothing where
+/// they are no convolution's.
 std::optional<ConvolutionIndices> sort_indices(const SumOfProducts& sum, const Layout& layout) {
   ConvolutionIndices found;
   found.image = sum.a;
