@@ -61,7 +61,13 @@ double measure(const runtime::Kernel& kernel, const tc_host& host, const ir::Pro
     memory.emplace_back(static_cast<size_t>(elements * bytes));
     pointers.push_back(memory.back().data() + before * bytes);
   };
-  for (const ir::Parameter& parameter : program.parameters) add(parameter.name);
+  uint64_t scalar = 0;
+  for (const ir::Parameter& parameter : program.parameters) {
+    if (parameter.scalar)
+      pointers.push_back(&scalar);
+    else
+      add(parameter.name);
+  }
   for (const std::string& output : program.outputs) add(output);
   double best = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kRounds; ++round) {

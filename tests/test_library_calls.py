@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from convolutions import Convolution
+from torch.utils._python_dispatch import TorchDispatchMode
 from workloads import convolution_workloads
 
 import tensor_comprehensions as tc
@@ -377,6 +378,48 @@ def test_autocast_does_not_reach_into_calls() -> None:
     alone = operator(i, w)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(operator(i, w), alone)
+
+
+class Seen(TorchDispatchMode):
+    """Keeps the names of what is dispatched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_modes_do_not_see_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither those of a run nor those of measurements while compiling."""
+    text = PRODUCT.format(t="float")
+    a, b = large(64, 81), large(81, 64)
+    with Seen() as seen:
+        executor = tc.compile(text, "f", None, a, b)
+        tc.define(text, namespace="tc_library_modes").f(a, b)
+    assert "library call: " in " ".join(executor.explain().split())
+    monkeypatch.delenv("TC_MACHINE")
+    a, b = large(64, 81, dtype=torch.double), large(81, 64, dtype=torch.double)
+    with Seen() as measured:
+        tc.compile(PRODUCT.format(t="double"), "f", None, a, b)
+    assert not [name for name in seen.names + measured.names if "mm" in name]
+
+
+def test_transformations_stay_outside() -> None:
+    """torch.func knows the operator, not the calls below it."""
+    text = PRODUCT.format(t="float").replace("f(", "f_func(", 1)
+    backward = (
+        "def b_func(float(M,K) A, float(K,N) B, float(M,N) dC) -> (dA, dB) {"
+        " dA(m,k) +=! dC(m,n) * B(k,n)  dB(k,n) +=! A(m,k) * dC(m,n) }"
+    )
+    operators = tc.define(text + "\n" + backward, namespace="tc_library_func")
+    f = tc.make_autograd(operators.f_func, operators.b_func)
+    a, b = large(64, 80), large(80, 64)
+    x = a.clone().requires_grad_()
+    f(x, b).sum().backward()
+    torch.testing.assert_close(x.grad, torch.ones(64, 64) @ b.t(), rtol=0, atol=0)
 
 
 def test_gradients_and_views_stay_outside() -> None:

@@ -31,6 +31,7 @@ std::set<std::string> reads(const Statement& statement) {
 }  // namespace
 
 Program segment(const Program& program, size_t first, size_t last) {
+  if (first == 0 && last + 1 == program.statements.size()) return program;
   std::set<std::string> read, written, written_before, touched_elsewhere;
   for (size_t s = 0; s < program.statements.size(); ++s) {
     const Statement& statement = program.statements[s];

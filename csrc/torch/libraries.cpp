@@ -12,10 +12,16 @@
 namespace tc_torch {
 namespace {
 
-/// What a call sees of the world: no gradients, no autocast. Its operands are memory alone.
+/// What surrounds the caller stays there: gradients, autocast, modes of Python, transformations of
+/// torch.func. The operands of a call are memory alone.
 struct PlainCalls {
   at::AutoDispatchBelowADInplaceOrView below;
-  c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
+  c10::impl::ExcludeDispatchKeyGuard alone{
+      c10::autocast_dispatch_keyset |
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                           c10::DispatchKey::Functionalize,
+                           c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                           c10::DispatchKey::FuncTorchDynamicLayerBackMode})};
 };
 
 at::Tensor to_tensor(const DLTensor& tensor) {
@@ -91,7 +97,8 @@ int deterministic(void*) { return at::globalContext().deterministicAlgorithms();
 }  // namespace
 
 const tc_libraries& aten_libraries() {
-  static const tc_libraries libraries = {"ATen", nullptr, multiply, convolve, &torch_host(), deterministic};
+  static const tc_libraries libraries = {"ATen",   nullptr,       multiply,
+                                         convolve, &torch_host(), deterministic};
   return libraries;
 }
 
