@@ -169,6 +169,10 @@ std::shared_ptr<runtime::Kernel> compile_cuda(const std::vector<Stmt>& parts,
 
 /// A program on its way to a kernel.
 struct Scheduled {
+  Scheduled(ir::Program mapped, std::map<std::string, Layout> in, StageClock& clock)
+      : program(std::move(mapped)), layouts(std::move(in)), scop(poly::make_scop(program)) {
+    clock.done("scop");
+  }
   ir::Program program;  ///< as it is mapped
   std::map<std::string, Layout> layouts;
   poly::Scop scop;
@@ -181,21 +185,18 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const Target& target,
                                                  const poly::CpuMachine& machine,
                                                  StageClock& clock) {
-  auto result = std::make_unique<Scheduled>();
-  ir::Program& program = result->program;
-  program = ir::widen_accumulators(given);
+  ir::Program program = ir::widen_accumulators(given);
   if (!options.identity) program = ir::inline_temporaries(program);
-  result->layouts = with_temporaries(program, layouts);
+  std::map<std::string, Layout> all = with_temporaries(program, layouts);
   // Tile sizes of the user speak of the dimensions of the text.
   if (options.automatic && !options.identity) {
-    ir::collapse_dimensions(program, result->layouts);
-    if (options.parallel && !target.cuda) ir::split_reductions(program, result->layouts);
+    ir::collapse_dimensions(program, all);
+    if (options.parallel && !target.cuda) ir::split_reductions(program, all);
   }
   clock.done("simplify program");
-  result->scop = poly::make_scop(program);
-  clock.done("scop");
+  auto result = std::make_unique<Scheduled>(std::move(program), std::move(all), clock);
   result->groups =
-      schedule(result->scop, program, result->layouts, options, target, machine, clock);
+      schedule(result->scop, result->program, result->layouts, options, target, machine, clock);
   return result;
 }
 

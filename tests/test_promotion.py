@@ -464,5 +464,5 @@ def product(float(N, F, H, W) I, float(F, C, KH, KW) K) -> (O) {
     expected = F.conv2d(image, filters.flip(2, 3).transpose(0, 1))
     check(text, expected, image, filters)
     kernel = tc.compile(text, "product", None, image, filters)
-    assert "copied in the order of use" in kernel.explain()
+    assert "  copy  " in kernel.explain()
     assert ("prefetch" in kernel.assembly or "prfm" in kernel.assembly) == ahead

@@ -159,4 +159,4 @@ def pointwise(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {{
     image, filters = integers(2, 24, 7, 5), integers(20, 24, first + 1, first + 1)
     kernel = tc.compile(text, "pointwise", None, image, filters)
     assert torch.equal(kernel(image, filters), F.conv2d(image, filters[:, :, first:, first:]))
-    assert "h in 0 + 35" in kernel.explain()
+    assert "h 35" in kernel.explain()
