@@ -145,7 +145,14 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
         {name, count_elements(layouts.at(name)) * memory_type(program.tensor(name).type).bytes()});
   }
   ir::verify(body, buffers);
-  auto kernel = codegen::compile_cpu("tc_kernel", body, arguments, workspaces, clock);
+  // Copies take half the second-level cache.
+  int64_t cache = 2 * this_machine().cache_bytes;
+  std::set<std::string> large;
+  for (const std::string& name : buffers)
+    if (layouts.count(name) &&
+        count_elements(layouts.at(name)) * memory_type(program.tensor(name).type).bytes() > cache)
+      large.insert(name);
+  auto kernel = codegen::compile_cpu("tc_kernel", body, arguments, workspaces, large, clock);
   kernel->texts["loop_nest"] = print(body);
   return kernel;
 }
