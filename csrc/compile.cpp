@@ -124,7 +124,14 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
     workspaces.push_back({name, dense_bytes(program.tensor(name), layouts.at(name))});
   }
   ir::verify(body, buffers);
-  auto kernel = codegen::compile_cpu("tc_kernel", body, arguments, workspaces, clock);
+  // Copies take half the second-level cache.
+  int64_t cache = 2 * this_machine().cache_bytes;
+  std::set<std::string> large;
+  for (const std::string& name : buffers)
+    if (layouts.count(name) &&
+        count_elements(layouts.at(name)) * memory_type(program.tensor(name).type).bytes() > cache)
+      large.insert(name);
+  auto kernel = codegen::compile_cpu("tc_kernel", body, arguments, workspaces, large, clock);
   kernel->texts["loop_nest"] = print(body);
   memory = describe_memory(workspaces, all, *kernel);
   return kernel;

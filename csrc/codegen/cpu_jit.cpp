@@ -8,6 +8,7 @@
 #include "codegen/cpu_math.h"
 #include "codegen/guarded_loads.h"
 #include "codegen/hidden_zero.h"
+#include "codegen/prefetch_gathers.h"
 #include "codegen/register_tiles.h"
 #include "codegen/strict_floats.h"
 #include "codegen/vector_loops.h"
@@ -38,7 +39,7 @@ bool fuses_multiply_add() {
   return target.arch == Halide::Target::ARM || target.has_feature(Halide::Target::FMA);
 }
 
-Stmt lower(Stmt stmt) {
+Stmt lower(Stmt stmt, const std::set<std::string>& large) {
   stmt = ir::collapse_loops(stmt, ForType::Parallel);
   stmt = expand_register_tiles(stmt, cpu_vector_bits());
   stmt = vectorize_copies(stmt, cpu_vector_bits());
@@ -51,6 +52,7 @@ Stmt lower(Stmt stmt) {
   stmt = predicate_guarded_loads(vectorize_loops(stmt, {}));
   stmt = unroll_loops(stmt);
   stmt = simplify(stmt);
+  stmt = prefetch_gathers(stmt, large);
   stmt = rewrite_interleavings(stmt);
   // All three of Halide's passes name common subexpressions.
   ExprPass name_common = [](const Expr& e) { return common_subexpression_elimination(e); };
@@ -71,8 +73,9 @@ int cpu_vector_bits() { return host_target().natural_vector_size(Halide::UInt(8)
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt& stmt,
                                              const std::vector<std::string>& arguments,
                                              const std::vector<runtime::Workspace>& workspaces,
+                                             const std::set<std::string>& large,
                                              StageClock& clock) {
-  Stmt body = lower(stmt);
+  Stmt body = lower(stmt, large);
   const Halide::Target target = host_target(!has_accumulations(body));
   if (!target.has_feature(Halide::Target::StrictFloat)) body = lower_accumulations(body);
   body = define_hidden_zero(body);

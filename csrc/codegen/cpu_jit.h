@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,11 @@ namespace tc::codegen {
 int cpu_vector_bits();
 
 /// Compiles a statement over flat buffers (see poly/to_stmt) for this machine. `arguments` names
-/// the buffers in the order of Kernel::launch. Stages are logged to `clock`.
+/// the buffers in the order of Kernel::launch, `large` those that do not fit in the caches of a
+/// core. Stages are logged to `clock`.
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const ir::Stmt& stmt,
                                              const std::vector<std::string>& arguments,
                                              const std::vector<runtime::Workspace>& workspaces,
-                                             StageClock& clock);
+                                             const std::set<std::string>& large, StageClock& clock);
 
 }  // namespace tc::codegen

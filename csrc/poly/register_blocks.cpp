@@ -21,6 +21,9 @@ constexpr int64_t kMostVectors = 4, kMostVectorsAlone = 12;
 // Cycles from a multiply-add to the next one that needs it.
 constexpr double kLatency = 4;
 constexpr double kStream = 48;
+// Cycles to fetch and put back a result between two stretches of a reduction, where results do not
+// lie along the vector and have left the cache (measured at rows of 64 KiB).
+constexpr double kScatteredReload = 16;
 // Loads that every lane, or the scalar that all lanes share, has to be asked for.
 constexpr double kMaskedLoad = 2, kConditionalLoad = 8;
 
@@ -148,8 +151,8 @@ class Chooser {
     int lanes = count_lanes();
     while (lanes > dimensions[0]->extent) lanes /= 2;
     std::vector<PackedRead> packed;
-    double copies = 0, moves = 0;
-    std::vector<Step> steps = describe(dimensions, lanes, packed, copies, moves);
+    double copies = 0, moves = 0, reloads = 0;
+    std::vector<Step> steps = describe(dimensions, lanes, packed, copies, moves, reloads);
     double overhead = copies + moves;
 
     std::array<int64_t, 3> extents = {dimensions[0]->extent, row ? dimensions[1]->extent : 1,
@@ -177,7 +180,7 @@ class Chooser {
             read.width = width * (moves(row) ? rows : 1) * (moves(outer_row) ? outer : 1);
           }
           double stretches = count_stretches(packed);
-          double moved = overhead + 2 * (stretches - 1) * moves;
+          double moved = overhead + (stretches - 1) * reloads;
           double cycles = rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) + moved;
           double& fewest = vectors_.emplace(members_[v].position, cycles).first->second;
           fewest = std::min(fewest, cycles);
@@ -211,9 +214,8 @@ class Chooser {
   }
 
   /// Elements of a copy that fit in the cache.
-  double most_elements(const PackedRead& read) const {
-    return static_cast<double>(machine_.cache_bytes /
-                               program_.tensor(read.read.tensor).type.bytes());
+  double most_elements(const MemoryAccess& access) const {
+    return static_cast<double>(machine_.cache_bytes / program_.tensor(access.tensor).type.bytes());
   }
 
   /// How many stretches the reduction must be cut into so that its copies fit in the cache.
@@ -221,7 +223,7 @@ class Chooser {
     double most = 1;
     for (const PackedRead& read : packed)
       most = std::max(
-          most, std::ceil(read.depth * static_cast<double>(read.width) / most_elements(read)));
+          most, std::ceil(read.depth * static_cast<double>(read.width) / most_elements(read.read)));
     return most;
   }
 
@@ -236,7 +238,7 @@ class Chooser {
     }
     double room = std::numeric_limits<double>::infinity();
     for (const PackedRead& read : packed)
-      room = std::min(room, most_elements(read) / static_cast<double>(read.width));
+      room = std::min(room, most_elements(read.read) / static_cast<double>(read.width));
     const std::vector<ir::Iterator>& domain = statement.source->domain;
     for (size_t i = domain.size(); i-- > 0;) {
       if (!domain[i].reduction) continue;
@@ -251,10 +253,11 @@ class Chooser {
     return stretch;
   }
 
-  /// The loads of a step of every statement, and the cycles of copies and of moving all results
-  /// between registers and memory once.
+  /// The loads of a step of every statement, and the cycles of copies, of moving all results
+  /// between registers and memory once, and of doing so between two stretches.
   std::vector<Step> describe(const std::array<const Member*, 3>& dimensions, int lanes,
-                             std::vector<PackedRead>& packed, double& copies, double& moves) const {
+                             std::vector<PackedRead>& packed, double& copies, double& moves,
+                             double& reloads) const {
     std::vector<Step> steps;
     for (const Update& update : updates_) {
       const ScopStatement& statement = *update.statement;
@@ -267,9 +270,12 @@ class Chooser {
         };
         if (access.access.write) {
           double results = volume(statement, [](const ir::Iterator& i) { return !i.reduction; });
-          moves += results * (stride(0) == 1   ? 1.0 / lanes
-                              : stride(1) == 1 ? kTransposedStore
-                                               : kScatteredStore);
+          double store = results * (stride(0) == 1   ? 1.0 / lanes
+                                    : stride(1) == 1 ? kTransposedStore
+                                                     : kScatteredStore);
+          bool far = stride(0) != 1 && results > 2 * most_elements(access.access);
+          moves += store;
+          reloads += far ? results * kScatteredReload : 2 * store;
           continue;
         }
         Load load;

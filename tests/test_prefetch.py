@@ -1,0 +1,75 @@
+"""Reads of large tensors at places that are data are asked for some iterations ahead.
+
+The data that says where stands beside memory that nobody may touch, and must not be read further
+than the loop reads it.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from fenced import fenced
+from workloads import floats, indices
+
+import tensor_comprehensions as tc
+
+LOOKUP = "def lookup(float(E,D) T, int32(B,L) I) -> (O) { O(i,j) +=! T(I(i,k), j) }"
+
+
+@pytest.fixture(autouse=True)
+def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of more than 8 KiB are large here."""
+    monkeypatch.setenv("TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=4096")
+
+
+def run(text: str, *values: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """The result, and whether anything is asked for ahead."""
+    entry = text.split("(")[0].split()[-1]
+    executor = tc.compile(text, entry, None, *values)
+    return executor(*values), "prefetch(" in executor.text("stmt")
+
+
+# Of an index's row: several blocks' worth, less than is asked for ahead, one, and few enough that
+# the loop over them is unrolled away.
+@pytest.mark.parametrize("length", [50, 5, 1, 3])
+@pytest.mark.parametrize("width", [64, 19, 1])
+@pytest.mark.parametrize("rows", [37, 1])
+def test_lookup(rows: int, width: int, length: int) -> None:
+    table, index = floats(10000, width), fenced(indices(10000, rows, length))
+    result, _ = run(LOOKUP, table, index)
+    torch.testing.assert_close(result, table[index.long()].sum(1), rtol=0, atol=1e-5)
+
+
+def test_rows_of_a_large_table_are_asked_for_ahead() -> None:
+    assert run(LOOKUP, floats(1000, 64), indices(1000, 37, 50))[1]
+
+
+def test_rows_of_a_small_table_are_not() -> None:
+    assert not run(LOOKUP, floats(31, 64), indices(31, 37, 50))[1]
+
+
+def test_affine_reads_are_left_to_the_processor() -> None:
+    text = "def rows(float(E,D) T) -> (O) { O(j) +=! T(k, j) }"
+    assert not run(text, floats(1000, 64))[1]
+
+
+def test_weighted_lookup() -> None:
+    text = """def weighted(float(E,D) T, int32(B,L) I, float(B,L) W) -> (O) {
+        O(i,j) +=! T(I(i,k), j) * W(i,k)
+    }"""
+    table, index, weight = floats(1000, 64), fenced(indices(1000, 37, 50)), fenced(floats(37, 50))
+    result, ahead = run(text, table, index, weight)
+    assert ahead
+    wanted = torch.einsum("ikj,ik->ij", table[index.long()], weight)
+    torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("at_start", [False, True], ids=["end", "start"])
+def test_places_under_a_condition(at_start: bool) -> None:
+    text = """def shifted(float(E,D) T, int32(L) I) -> (O) {
+        O(i,j) +=! (k >= i ? T(I(k - i), j) : 0) where i in 0:9, k in 0:L
+    }"""
+    table, index = floats(1000, 64), fenced(indices(1000, 50), at_start)
+    result, _ = run(text, table, index)
+    wanted = torch.stack([table[index[: 50 - i].long()].sum(0) for i in range(9)])
+    torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
