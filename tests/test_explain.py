@@ -638,7 +638,7 @@ def test_another_machine_decides_otherwise(monkeypatch: pytest.MonkeyPatch) -> N
     text = "def {}(float(M,K) A, float(K,N) B) -> (C) {{ C(m,n) +=! A(m,k) * B(k,n) }}"
     values = floats(128, 256), floats(256, 256)
     wide = tc.compile(text.format("wide"), "wide", None, *values).explain()
-    monkeypatch.setenv("TC_MACHINE", "vector_bits=256,vector_registers=16,cores=2")
+    monkeypatch.setenv("TC_MACHINE", "vector_bits=256,vector_registers=16,cores=2,library_rate=1")
     narrow = tc.compile(text.format("narrow"), "narrow", None, *values).explain()
     assert "64 of n (4 vectors of 16)" in wide
     assert " of 8)" in narrow
