@@ -16,7 +16,7 @@ KRONECKER = next(w for w in WORKLOADS if w.name == "kronecker3")
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tensors are large here."""
     monkeypatch.setenv(
-        "TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=24576"
+        "TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=24576,library_rate=1"
     )
 
 

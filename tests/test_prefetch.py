@@ -19,7 +19,9 @@ LOOKUP = "def lookup(float(E,D) T, int32(B,L) I) -> (O) { O(i,j) +=! T(I(i,k), j
 @pytest.fixture(autouse=True)
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of more than 8 KiB are large here."""
-    monkeypatch.setenv("TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=4096")
+    monkeypatch.setenv(
+        "TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=4096,library_rate=1"
+    )
 
 
 def run(text: str, *values: torch.Tensor) -> tuple[torch.Tensor, bool]:

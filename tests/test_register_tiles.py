@@ -160,3 +160,36 @@ def pointwise(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {{
     kernel = tc.compile(text, "pointwise", None, image, filters)
     assert torch.equal(kernel(image, filters), F.conv2d(image, filters[:, :, first:, first:]))
     assert "h 35" in kernel.explain()
+
+
+def test_products_of_their_own_have_loops_of_their_own() -> None:
+    # In one group neither could cut its reduction into stretches, and operands were gathered.
+    text = """
+def both(float(M,K) A, float(N,K) B, float(M,K) D) -> (C, E) {
+  C(m,n) +=! A(m,k) * B(n,k)
+  E(m,n) +=! D(m,k) * B(n,k)
+}
+"""
+    a, b, d = integers(64, 20_000), integers(128, 20_000), integers(64, 20_000)
+    kernel = tc.compile(text, "both", None, a, b, d)
+    for actual, wanted in zip(kernel(a, b, d), (a @ b.t(), d @ b.t()), strict=True):
+        assert torch.equal(actual, wanted)
+    assert "S1 is a product with a block in registers of its own" in kernel.explain()
+    assert "gathered" not in kernel.explain()
+
+
+def test_products_into_one_tensor_share_their_block() -> None:
+    text = """
+def sum(float(M,K) A, float(K,N) B, float(M,L) D, float(L,N) E) -> (C) {
+  C(m,n) +=! A(m,k) * B(k,n)
+  C(m,n) += D(m,l) * E(l,n)
+}
+"""
+    a, b, d, e = integers(64, 40), integers(40, 64), integers(64, 30), integers(30, 64)
+    kernel = tc.compile(text, "sum", None, a, b, d, e)
+    assert torch.equal(kernel(a, b, d, e), a @ b + d @ e)
+    assert kernel.explain().count("\ngroup ") == 1
+    long = integers(64, 3000), integers(3000, 64)
+    kernel = tc.compile(text, "sum", None, a, b, *long)
+    assert torch.equal(kernel(a, b, *long), a @ b + long[0] @ long[1])
+    assert kernel.explain().count("\ngroup ") == 2

@@ -138,6 +138,40 @@ bool loses_block(const std::vector<const ScopStatement*>& statements, const Alig
   return false;
 }
 
+/// Whether a statement is a sum of products whose terms make use of two operands again and again,
+/// each along a result index of the other: what blocks in registers are for.
+bool wants_block(const ScopStatement& statement, const ir::Program& program,
+                 const std::map<std::string, Layout>& layouts) {
+  if (!is_update(statement)) return false;
+  int reused = 0;
+  for (const MemoryAccess& access : accesses(program, *statement.source)) {
+    bool reduced = false, again = false;
+    for (const ir::Iterator& it : statement.source->domain) {
+      bool moves = stride_along(access, layouts.at(access.tensor), it.name) != 0;
+      (it.reduction ? reduced : again) |= it.reduction ? moves : !moves;
+    }
+    reused += !access.write && reduced && again;
+  }
+  return reused > 1;
+}
+
+// Terms beside which it costs nothing to put a block of results down and take it up again.
+constexpr int64_t kManyTerms = 1024;
+
+/// Whether some statement of a group is such a sum too. Two of them cannot cut their reductions
+/// into stretches, and gain from a common loop over blocks only where they add few terms to one
+/// tensor.
+bool has_other_block(const std::vector<const ScopStatement*>& statements, const ScopStatement& next,
+                     const ir::Program& program, const std::map<std::string, Layout>& layouts) {
+  int64_t terms = 1;
+  for (const ir::Iterator& it : next.source->domain)
+    if (it.reduction) terms *= *Halide::Internal::as_const_int(it.extent);
+  return std::any_of(statements.begin(), statements.end(), [&](const ScopStatement* statement) {
+    return (statement->source->tensor != next.source->tensor || terms >= kManyTerms) &&
+           statement->source != next.source && wants_block(*statement, program, layouts);
+  });
+}
+
 /// Whether a statement walks through consecutive elements in one of these iterators.
 bool walks(const ScopStatement& statement, const std::vector<int>& iterators,
            const ir::Program& program, const std::map<std::string, Layout>& layouts) {
@@ -288,6 +322,11 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
       if (rows && fused && loses_block(joint.statements, joint.alignment, *scop.program, layouts)) {
         fused = false;
         apart = statement.source->name + " would take a block in registers from its group";
+      }
+      if (rows && fused && wants_block(*unit.back(), *scop.program, layouts) &&
+          has_other_block(groups.back().statements, statement, *scop.program, layouts)) {
+        fused = false;
+        apart = statement.source->name + " is a product with a block in registers of its own";
       }
       if (rows && kept < needed && share_data(groups.back().statements, statement, *scop.program))
         fused = suits_rows(joint.statements, joint.alignment, *scop.program, layouts);

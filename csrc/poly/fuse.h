@@ -41,7 +41,8 @@ struct Cluster {
 /// each statement, the rows are many enough to be spread over threads, and no reduction loses a
 /// member of its results. A normalisation's passes over a row then find it in the cache. Reductions
 /// to single elements share a cluster as well. In turn, statements stay apart where a sum of
-/// products would lose a member along which it uses an operand again, and with it its block.
+/// products would lose a member along which it uses an operand again, and with it its block, and
+/// where two of them write different tensors or add up many terms.
 std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
                           bool rows, const std::map<std::string, Layout>& layouts);
 
