@@ -1,9 +1,7 @@
 #include "library_plan.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <limits>
 #include <set>
 
 #include "ir/segment.h"
@@ -46,7 +44,6 @@ bool separates(const ir::Program& program, const ir::LibraryCall& call) {
 /// Seconds of one run on memory of zeros and the host's threads, the best of a few.
 double measure(const runtime::Kernel& kernel, const tc_host& host, const ir::Program& program,
                const std::map<std::string, Layout>& layouts) {
-  constexpr int kRounds = 4;
   std::vector<std::vector<uint8_t>> memory;
   std::vector<void*> pointers;
   auto add = [&](const std::string& name) {
@@ -69,14 +66,7 @@ double measure(const runtime::Kernel& kernel, const tc_host& host, const ir::Pro
       add(parameter.name);
   }
   for (const std::string& output : program.outputs) add(output);
-  double best = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < kRounds; ++round) {
-    auto start = std::chrono::steady_clock::now();
-    kernel.launch(host, pointers.data());
-    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best = std::min(best, seconds.count());
-  }
-  return best;
+  return runtime::best_seconds([&] { kernel.launch(host, pointers.data()); });
 }
 
 }  // namespace
@@ -102,7 +92,9 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
     choice.theirs = call.operations / rate + around;
     // Reading matrices for one vector takes longer than the operations.
     if (!given) choice.theirs = std::max(choice.theirs, moved / kPassBytes);
-    choice.own = own.cycles(part) / kModelReached;
+    double cycles = own.cycles(part);
+    // A multiply-add a cycle, where nothing better is known.
+    choice.own = (cycles > 0 ? cycles : call.operations / 2) / kModelReached;
     if (!given && choice.theirs < kNear * choice.own && moved < kMostBytes) {
       choice.measured = true;
       choice.theirs = runtime::measure(library, call) + around * runtime::seconds_per_cycle();

@@ -26,7 +26,7 @@ struct LibraryChoice {
 
 /// What a kernel of ours needs for a program.
 struct OwnKernels {
-  /// Cycles of one core, by the model of the mapping; infinite where it has none.
+  /// Cycles of one core, by the model of the mapping; 0 where it has none.
   std::function<double(const ir::Program&)> cycles;
   std::function<std::shared_ptr<const runtime::Kernel>(const ir::Program&)> kernel;
 };

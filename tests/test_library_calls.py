@@ -327,6 +327,14 @@ def test_slow_libraries_are_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def test_kernels_without_a_model_are_no_reason_for_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TC_MACHINE", "library_rate=1")
+    text = "def f(float(K) x, float(K) y) -> (s) { s +=! x(k) * y(k) }"
+    assert "library call left alone" in compiled(text, large(1 << 14), large(1 << 14))
+
+
 def test_small_products_are_not_worth_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TC_MACHINE", ALWAYS)
     text = compiled(PRODUCT.format(t="float"), large(8, 8), large(8, 8))

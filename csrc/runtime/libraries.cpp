@@ -100,8 +100,21 @@ double seconds_per_cycle() {
   return seconds;
 }
 
+double best_seconds(const std::function<void()>& run) {
+  constexpr int kRounds = 4, kMostRounds = 100;
+  constexpr double kEnough = 5e-3;
+  double best = std::numeric_limits<double>::infinity(), total = 0;
+  for (int round = 0; round < kMostRounds && (round < kRounds || total < kEnough); ++round) {
+    auto start = std::chrono::steady_clock::now();
+    run();
+    double seconds = seconds_since(start);
+    best = std::min(best, seconds);
+    total += seconds;
+  }
+  return best;
+}
+
 double measure(const tc_libraries& library, const ir::LibraryCall& call) {
-  constexpr int kRounds = 4;
   auto memory = [&](const ir::LibraryOperand& operand) {
     int64_t last = operand.offset;
     for (size_t d = 0; d < operand.sizes.size(); ++d)
@@ -109,13 +122,7 @@ double measure(const tc_libraries& library, const ir::LibraryCall& call) {
     return std::vector<uint8_t>(static_cast<size_t>((last + 1) * call.type.bytes()));
   };
   std::vector<uint8_t> a = memory(call.a), b = memory(call.b), result = memory(call.result);
-  double best = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < kRounds; ++round) {
-    auto start = std::chrono::steady_clock::now();
-    run(library, call, a.data(), b.data(), result.data());
-    best = std::min(best, seconds_since(start));
-  }
-  return best;
+  return best_seconds([&] { run(library, call, a.data(), b.data(), result.data()); });
 }
 
 double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir::Type type) {

@@ -1,6 +1,7 @@
 // The functions of a library that kernels may call, and how fast they are here.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "ir/library_calls.h"
@@ -17,7 +18,9 @@ const tc_libraries* libraries();
 /// measured when first asked for, some milliseconds each. 0 where the library refuses.
 double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir::Type type);
 
-/// Seconds of one run of the call on memory of zeros, the best of a few.
+/// Seconds of the fastest of several runs: four, more of short ones.
+double best_seconds(const std::function<void()>& run);
+/// Seconds of one run of the call on memory of zeros.
 double measure(const tc_libraries& library, const ir::LibraryCall& call);
 /// Of one cycle of this core.
 double seconds_per_cycle();
