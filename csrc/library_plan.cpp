@@ -18,7 +18,7 @@ constexpr double kPassBytes = 8;
 constexpr double kModelReached = 0.8;
 // Estimates from which on a measurement pays, and what is too large to measure.
 constexpr double kNear = 1.3;
-constexpr double kMostBytes = 256e6;
+constexpr double kMostBytes = 128e6;
 // A library has to be that much faster than our own kernel: figures vary from run to run.
 constexpr double kClearly = 0.95;
 
