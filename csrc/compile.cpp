@@ -301,10 +301,9 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
     OwnKernels own;
     own.cycles = [&](const ir::Program& part) {
       StageClock apart;
+      auto scheduled = simplify_and_schedule(part, all, options, target, machine, apart);
       double cycles = 0;
-      for (const poly::Mapped& group :
-           simplify_and_schedule(part, all, options, target, machine, apart)->groups)
-        cycles += group.cycles;
+      for (const poly::Mapped& group : scheduled->groups) cycles += group.cycles;
       return cycles;
     };
     own.kernel = [&](const ir::Program& part) {

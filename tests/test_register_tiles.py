@@ -125,6 +125,14 @@ def test_strided_results() -> None:
     assert bool((sliced[:, 0::2] == -9).all()) and bool((sliced[:, 75:] == -9).all())
 
 
+def blocks_of(assembly: str) -> list[str]:
+    """The blocks of a kernel that add products to vectors of 512 bits."""
+    blocks = [b for b in re.split(r"\n\.LBB\S+:", assembly) if b.count("vfmadd231ps") >= 8]
+    if not any("zmm" in block for block in blocks):
+        pytest.skip("the blocks are chosen for vectors of 512 bits")
+    return blocks
+
+
 @pytest.mark.parametrize(("channels", "size", "stride"), [(32, 14, 1), (64, 28, 2)])
 def test_windows_leave_accumulators_in_registers(channels: int, size: int, stride: int) -> None:
     # Unrolled over a filter's columns, neighbouring windows have most of their elements in common,
@@ -137,14 +145,52 @@ def windows(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {{
     side = stride * (size - 1) + 3
     image = integers(2, 16, side, side)
     filters = integers(channels, 16, 3, 3)
-    kernel = tc.compile(text, "windows", None, image, filters)
+    # ATen may be measured to be faster.
+    options = tc.MappingOptions().matchLibraryCalls(False)
+    kernel = tc.compile(text, "windows", options, image, filters)
     assert torch.equal(kernel(image, filters), F.conv2d(image, filters, stride=stride))
-    blocks = [b for b in re.split(r"\n\.LBB\S+:", kernel.assembly) if b.count("vfmadd231ps") >= 8]
-    if not any("zmm" in block for block in blocks):
-        pytest.skip("the blocks are chosen for vectors of 512 bits")
-    for block in blocks:
+    for block in blocks_of(kernel.assembly):
         spills = len(re.findall(r"zmm\d+, .*-byte Spill", block))
         assert spills * 12 <= block.count("vfmadd231ps"), block
+
+
+@pytest.mark.parametrize(("channels", "size"), [(256, 14), (512, 7)])
+def test_rows_with_vectors_of_their_own_leave_accumulators_in_registers(
+    channels: int, size: int
+) -> None:
+    # Along kw every row of a block reads other vectors, and each of them serves all rows along f.
+    text = """
+def weights(float(N,C,H,W) I, float(N,F,HO,WO) dO) -> (dK) {
+  dK(f,c,kh,kw) +=! dO(n,f,h,w) * I(n,c,h+kh,w+kw) where kh in 0:3, kw in 0:3
+}
+"""
+    image = integers(2, channels, size + 2, size + 2)
+    gradient = integers(2, channels, size, size)
+    options = tc.MappingOptions().matchLibraryCalls(False)
+    kernel = tc.compile(text, "weights", options, image, gradient)
+    expected = F.conv2d(image.transpose(0, 1), gradient.transpose(0, 1)).transpose(0, 1)
+    assert torch.equal(kernel(image, gradient), expected)
+    for block in blocks_of(kernel.assembly):
+        assert not re.search(r"zmm\d+, .*-byte Spill", block), block
+
+
+def test_tiles_that_share_cache_lines_of_results_follow_each_other() -> None:
+    # dK's elements of neighbouring kh lie between those of neighbouring c, the vector.
+    text = """
+def weights(float(N,C,H,W) I, float(N,F,HO,WO) dO) -> (dK) {
+  dK(f,c,kh,kw) +=! dO(n,f,h,w) * I(n,c,h+kh,w+kw) where kh in 0:3, kw in 0:3
+}
+"""
+    image, gradient = integers(2, 256, 9, 9), integers(2, 256, 7, 7)
+    # A library call has no tiles.
+    options = tc.MappingOptions().matchLibraryCalls(False)
+    explained = tc.compile(text, "weights", options, image, gradient).explain()
+    (form,) = re.findall(r"form +(a block of .*)", explained)
+    (tasks,) = re.findall(r"tasks +(.*)", explained)
+    if not re.search(r"x \d+ of c ", form):
+        pytest.skip(f"chosen for vectors of 512 bits: {form}")
+    order = re.findall(r"(\w+) (?:one by one|whole|in \d+ tiles)", tasks)
+    assert order.index("c") < order.index("kh"), tasks
 
 
 @pytest.mark.parametrize("first", [0, 2])

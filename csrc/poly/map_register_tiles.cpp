@@ -98,12 +98,19 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
   node = reorder(node.as<isl::schedule_node_band>(), positions(members));
   if (count_tiles(members, sizes) > 1) {
     isl::schedule_node_band tiled = tile(node.as<isl::schedule_node_band>(), sizes);
+    tiled = reorder(tiled, block.tile_order);
     node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
   }
   Mapped mapped;
   std::string why = block.packed.empty() ? "blocks of rows that reuse a panel of columns"
                                          : "each with copies of its own";
-  mapped.notes = {describe_tasks(cluster, members, sizes, parallel, why)};
+  std::vector<Member> ordered;
+  std::vector<int64_t> ordered_sizes;
+  for (int m : block.tile_order) {
+    ordered.push_back(members[m]);
+    ordered_sizes.push_back(sizes[m]);
+  }
+  mapped.notes = {describe_tasks(cluster, ordered, ordered_sizes, parallel, why)};
   if (block.stretch.empty()) {
     node = tile_registers(node, block);
     node = promote_operands(node, block, scop, machine, mapped);

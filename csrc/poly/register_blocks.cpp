@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 
@@ -16,6 +17,10 @@ using Halide::Internal::as_const_int;
 constexpr double kTransposedCopy = 0.6, kScatteredCopy = 2;
 // The same for results, an element each.
 constexpr double kTransposedStore = 0.6, kScatteredStore = 2;
+// An element alone, or a run too short to transpose, on another page than the one before: a line of
+// memory is fetched again for every part of it.
+constexpr double kFarStore = 14;
+constexpr int64_t kShortRun = 4, kPageBytes = 4096;
 // Vectors of a block; a single row reads longer stretches of memory at a time.
 constexpr int64_t kMostVectors = 4, kMostVectorsAlone = 12;
 // Cycles from a multiply-add to the next one that needs it.
@@ -56,6 +61,32 @@ struct Step {
       if (load.moves[0]) streamed += count * vector_bytes;
     }
     return std::max({work / 2, loaded / 2, streamed / kStream, kLatency}) * repeats;
+  }
+};
+
+/// The copies of an operand: one of everything that a block reads, for every block along the
+/// members that it moves along.
+struct CopyCost {
+  struct Dimension {
+    int64_t size = 1;            ///< of one point's box
+    std::vector<int64_t> steps;  ///< by position of the member
+  };
+  double element = 0;                 ///< cycles
+  std::vector<int64_t> extents;       ///< of the members, by position; 1 where it does not move
+  std::vector<Dimension> dimensions;  ///< of the tensor
+
+  /// For blocks of so many points along every member, by position.
+  double cycles(const std::vector<int64_t>& points) const {
+    double result = element;
+    for (size_t m = 0; m < extents.size(); ++m)
+      result *= static_cast<double>((extents[m] + points[m] - 1) / points[m]);
+    for (const Dimension& dimension : dimensions) {
+      int64_t size = dimension.size;
+      for (size_t m = 0; m < points.size(); ++m)
+        size += dimension.steps[m] * (std::min(points[m], extents[m]) - 1);
+      result *= static_cast<double>(size);
+    }
+    return result;
   }
 };
 
@@ -151,9 +182,9 @@ class Chooser {
     int lanes = count_lanes();
     while (lanes > dimensions[0]->extent) lanes /= 2;
     std::vector<PackedRead> packed;
-    double copies = 0, moves = 0, reloads = 0;
+    std::vector<CopyCost> copies;
+    double moves = 0, reloads = 0;
     std::vector<Step> steps = describe(dimensions, lanes, packed, copies, moves, reloads);
-    double overhead = copies + moves;
 
     std::array<int64_t, 3> extents = {dimensions[0]->extent, row ? dimensions[1]->extent : 1,
                                       outer_row ? dimensions[2]->extent : 1};
@@ -170,7 +201,8 @@ class Chooser {
           // Loads serve several rows from registers. One register broadcasts, one is left to the
           // compiler.
           bool alone = rows * outer == 1;
-          int64_t registers = rows * outer * vectors + (alone ? 0 : vectors) + 2;
+          std::array<int64_t, 3> block = {vectors, rows, outer};
+          int64_t registers = rows * outer * vectors + (alone ? 0 : count_held(steps, block)) + 2;
           if (registers > machine_.vector_registers || (!alone && vectors > kMostVectors)) continue;
           for (PackedRead& read : packed) {
             auto moves = [&](std::optional<size_t> m) {
@@ -180,7 +212,12 @@ class Chooser {
             read.width = width * (moves(row) ? rows : 1) * (moves(outer_row) ? outer : 1);
           }
           double stretches = count_stretches(packed);
-          double moved = overhead + (stretches - 1) * reloads;
+          double moved = moves + (stretches - 1) * reloads;
+          std::vector<int64_t> points(members_.size(), 1);
+          points[members_[v].position] = width;
+          if (row) points[members_[*row].position] = rows;
+          if (outer_row) points[members_[*outer_row].position] = outer;
+          for (const CopyCost& copy : copies) moved += copy.cycles(points);
           double cycles = rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) + moved;
           double& fewest = vectors_.emplace(members_[v].position, cycles).first->second;
           fewest = std::min(fewest, cycles);
@@ -192,6 +229,21 @@ class Chooser {
         }
       }
     }
+  }
+
+  /// Registers for vectors of operands: those that serve several rows wait for all of them, and
+  /// LLVM orders a step's multiply-adds as it likes.
+  static int64_t count_held(const std::vector<Step>& steps, const std::array<int64_t, 3>& block) {
+    int64_t most = block[0];
+    for (const Step& step : steps) {
+      for (const Load& load : step.loads) {
+        if (!load.moves[0]) continue;
+        int64_t loaded = block[0], served = 1;
+        for (size_t d = 1; d < 3; ++d) (load.moves[d] ? loaded : served) *= block[d];
+        if (served > 1) most = std::max(most, loaded);
+      }
+    }
+    return most;
   }
 
   /// Over all tiles of the three dimensions, the smaller ones at the ends included.
@@ -253,11 +305,11 @@ class Chooser {
     return stretch;
   }
 
-  /// The loads of a step of every statement, and the cycles of copies, of moving all results
+  /// The loads of a step of every statement, what copies cost, and the cycles of moving all results
   /// between registers and memory once, and of doing so between two stretches.
   std::vector<Step> describe(const std::array<const Member*, 3>& dimensions, int lanes,
-                             std::vector<PackedRead>& packed, double& copies, double& moves,
-                             double& reloads) const {
+                             std::vector<PackedRead>& packed, std::vector<CopyCost>& copies,
+                             double& moves, double& reloads) const {
     std::vector<Step> steps;
     for (const Update& update : updates_) {
       const ScopStatement& statement = *update.statement;
@@ -270,12 +322,16 @@ class Chooser {
         };
         if (access.access.write) {
           double results = volume(statement, [](const ir::Iterator& i) { return !i.reduction; });
-          double store = results * (stride(0) == 1   ? 1.0 / lanes
-                                    : stride(1) == 1 ? kTransposedStore
-                                                     : kScatteredStore);
-          bool far = stride(0) != 1 && results > 2 * most_elements(access.access);
+          bool run = stride(1) == 1 && dimensions[1]->extent >= kShortRun;
+          int bytes = program_.tensor(access.access.tensor).type.bytes();
+          bool far = std::abs(stride(0).value_or(0)) * bytes >= kPageBytes;
+          double store = results * (stride(0) == 1 ? 1.0 / lanes
+                                    : run          ? kTransposedStore
+                                    : far          ? kFarStore
+                                                   : kScatteredStore);
+          bool gone = stride(0) != 1 && results > 2 * most_elements(access.access);
           moves += store;
-          reloads += far ? results * kScatteredReload : 2 * store;
+          reloads += gone ? results * kScatteredReload : 2 * store;
           continue;
         }
         Load load;
@@ -283,7 +339,7 @@ class Chooser {
         if (load.moves[0] && stride(0) != 1) {
           if (auto read = pack(update, access, *dimensions[0])) {
             packed.push_back(*read);
-            copies += copy_cycles(update, access.access);
+            copies.push_back(cost_of_copies(update, access));
           } else {
             load.cost = 2 * lanes;
           }
@@ -329,25 +385,32 @@ class Chooser {
     return packed;
   }
 
-  double copy_cycles(const Update& update, const MemoryAccess& read) const {
-    const ScopStatement& statement = *update.statement;
+  CopyCost cost_of_copies(const Update& update, const Access& access) const {
+    const MemoryAccess& read = access.access;
     const Layout& layout = layouts_.at(read.tensor);
+    CopyCost cost;
     bool contiguous = false;
-    double elements = volume(statement, [&](const ir::Iterator& iterator) {
-      auto stride = stride_along(read, layout, iterator.name);
-      contiguous = contiguous || stride == 1;
-      return stride != 0;
-    });
-    double all = 1;
-    for (int64_t size : layout.sizes) all *= static_cast<double>(size);
+    for (const ir::Iterator& iterator : update.statement->source->domain)
+      contiguous = contiguous || stride_along(read, layout, iterator.name) == 1;
+    cost.element = contiguous ? kTransposedCopy : kScatteredCopy;
     // Copies are made inside the outer loops.
-    double repeats = 1;
-    for (int d : update.outer) {
-      const ir::Iterator& iterator = statement.source->domain[d];
-      if (stride_along(read, layout, iterator.name) == 0)
-        repeats *= static_cast<double>(extent_of(iterator));
+    for (int d : update.outer)
+      cost.element *= static_cast<double>(extent_of(update.statement->source->domain[d]));
+    for (size_t m = 0; m < update.iterators.size(); ++m) {
+      bool moves = access.strides[m] != 0;
+      cost.extents.push_back(moves ? extent_of(*update.iterators[m]) : 1);
     }
-    return std::min(elements, all) * repeats * (contiguous ? kTransposedCopy : kScatteredCopy);
+    for (const ir::Expr& subscript : read.subscripts) {
+      CopyCost::Dimension dimension;
+      for (const ir::Iterator& i : update.statement->source->domain)
+        if (i.reduction)
+          dimension.size +=
+              std::abs(step_along(subscript, i.name).value_or(0)) * (extent_of(i) - 1);
+      for (const ir::Iterator* iterator : update.iterators)
+        dimension.steps.push_back(std::abs(step_along(subscript, iterator->name).value_or(0)));
+      cost.dimensions.push_back(dimension);
+    }
+    return cost;
   }
 
   void take(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row,
@@ -369,6 +432,29 @@ class Chooser {
     add(outer_row, tile[2]);
     add(row, tile[1]);
     add(v, tile[0]);
+    best_.tile_order = order_tiles();
+  }
+
+  /// As the block's members, but the vector in front of those that a result moves less far along.
+  std::vector<int> order_tiles() const {
+    std::vector<int> order = positions(best_.members);
+    int vector = order.back();
+    for (const Access& access : updates_.front().accesses) {
+      if (!access.access.write) continue;
+      auto stride = [&](int position) { return access.strides[position].value_or(0); };
+      order.pop_back();
+      auto near = std::stable_partition(order.begin(), order.end(), [&](int position) {
+        return stride(position) >= stride(vector);
+      });
+      order.insert(near, vector);
+    }
+    // Numbers of the block's members instead of positions in the band.
+    for (int& member : order)
+      member = static_cast<int>(
+          std::find_if(best_.members.begin(), best_.members.end(),
+                       [&](const Member& other) { return other.position == member; }) -
+          best_.members.begin());
+    return order;
   }
 
   /// Lanes of a vector of the widest result.

@@ -25,6 +25,9 @@ struct PackedRead {
 struct RegisterBlock {
   std::vector<Member> members;  ///< in loop order, the vector last
   std::vector<int64_t> points;  ///< of the block along each of them
+  /// Numbers of the members in the order of parallel tiles: the vector comes before those whose
+  /// results lie between its lanes, so that the next tile finds the lines that it adds its part to.
+  std::vector<int> tile_order;
   std::vector<PackedRead> packed;
   /// Iterations of the reduction's loops, outermost first, between which the block rests in memory
   /// and copies are made anew; empty when the copies for the whole reduction fit in the cache.
