@@ -239,3 +239,27 @@ def sum(float(M,K) A, float(K,N) B, float(M,L) D, float(L,N) E) -> (C) {
     kernel = tc.compile(text, "sum", None, a, b, *long)
     assert torch.equal(kernel(a, b, *long), a @ b + long[0] @ long[1])
     assert kernel.explain().count("\ngroup ") == 2
+
+
+@pytest.mark.parametrize("cache", [8192, 1 << 20])
+def test_operands_larger_than_the_last_cache_are_read_in_chunks(
+    monkeypatch: pytest.MonkeyPatch, cache: int
+) -> None:
+    # B is read where it lies, by the tiles of m after each other.
+    monkeypatch.setenv(
+        "TC_MACHINE",
+        f"vector_bits=512,vector_registers=32,cores=2,cache_bytes={cache},library_rate=1",
+    )
+    text = f"""
+def chunks_{cache}(float(M,K) A, float(N,K) B) -> (C) {{ C(n,m) +=! A(m,k) * B(n,k) }}
+"""
+    a, b = integers(96, 64), integers(2003, 64)
+    kernel = tc.compile(text, f"chunks_{cache}", None, a, b)
+    assert torch.equal(kernel(a, b), b @ a.t())
+    (tasks,) = [line for line in kernel.explain().splitlines() if line.startswith("  tasks")]
+    if cache == 8192:
+        # 2003 rows of 256 bytes are 7.8 times what is kept; n comes first, so that its chunk stays.
+        tiles, size = map(int, re.search(r": n in (\d+) tiles of (\d+), m in", tasks).groups())
+        assert size * 256 <= 8 * cache and tiles * size >= 2003
+    else:
+        assert "n whole" in tasks

@@ -30,7 +30,8 @@ std::vector<int64_t> parallel_tiles(const RegisterBlock& block, bool parallel, i
         tiles *= (members[m].extent + sizes[m] - 1) / sizes[m];
       } else {
         inside.push_back(m);
-        sizes[m] = members[m].extent;
+        sizes[m] = static_cast<int>(m) == block.chunked ? block.chunk : members[m].extent;
+        tiles *= (members[m].extent + sizes[m] - 1) / sizes[m];
       }
     }
     // Too few tiles for all cores: several of them make the same copy.
@@ -94,11 +95,16 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
                           bool parallel, const CpuMachine& machine) {
   const std::vector<Member>& members = block.members;
   std::vector<int64_t> sizes = parallel_tiles(block, parallel, machine.cores);
+  // A chunk is passed over by the tiles of all other members.
+  std::vector<int> order = block.tile_order;
+  if (block.chunked >= 0)
+    std::rotate(order.begin(), std::find(order.begin(), order.end(), block.chunked),
+                std::find(order.begin(), order.end(), block.chunked) + 1);
   isl::schedule_node node = insert_outer_loops(cluster.schedule.root().child(0), cluster);
   node = reorder(node.as<isl::schedule_node_band>(), positions(members));
   if (count_tiles(members, sizes) > 1) {
     isl::schedule_node_band tiled = tile(node.as<isl::schedule_node_band>(), sizes);
-    tiled = reorder(tiled, block.tile_order);
+    tiled = reorder(tiled, order);
     node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
   }
   Mapped mapped;
@@ -106,7 +112,7 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
                                          : "each with copies of its own";
   std::vector<Member> ordered;
   std::vector<int64_t> ordered_sizes;
-  for (int m : block.tile_order) {
+  for (int m : order) {
     ordered.push_back(members[m]);
     ordered_sizes.push_back(sizes[m]);
   }

@@ -29,6 +29,10 @@ constexpr double kStream = 48;
 // Cycles to fetch and put back a result between two stretches of a reduction, where results do not
 // lie along the vector and have left the cache (measured at rows of 64 KiB).
 constexpr double kScatteredReload = 16;
+// What the last cache keeps of an operand, in copies' shares of the second one; and the part of the
+// time that copies may take which are made anew for every chunk.
+constexpr int64_t kFarShares = 8;
+constexpr double kChunkCopies = 0.1;
 // Loads that every lane, or the scalar that all lanes share, has to be asked for.
 constexpr double kMaskedLoad = 2, kConditionalLoad = 8;
 
@@ -158,6 +162,7 @@ class Chooser {
       try_vector(v);
     }
     best_.vectors = vectors_;
+    if (!best_.packed.empty() && best_.stretch.empty()) choose_chunk();
     return best_;
   }
 
@@ -217,18 +222,60 @@ class Chooser {
           points[members_[v].position] = width;
           if (row) points[members_[*row].position] = rows;
           if (outer_row) points[members_[*outer_row].position] = outer;
-          for (const CopyCost& copy : copies) moved += copy.cycles(points);
+          double copied = 0;
+          for (const CopyCost& copy : copies) copied += copy.cycles(points);
+          moved += copied;
           double cycles = rest * tiles_cycles(steps, extents, {width, rows, outer}, lanes) + moved;
           double& fewest = vectors_.emplace(members_[v].position, cycles).first->second;
           fewest = std::min(fewest, cycles);
           if (cycles >= best_.cycles * 0.99) continue;
           take(v, row, outer_row, {width, rows, outer}, packed, cycles);
           best_.lanes = lanes;
+          best_.copies = copied;
           best_.moves = moved;
           if (stretches > 1) best_.stretch = cut_reduction(packed);
         }
       }
     }
+  }
+
+  /// The outermost member that no copy moves along and that walks through more of an operand than
+  /// the last cache keeps, if tiles of other members read that again.
+  void choose_chunk() {
+    for (size_t m = 0; m < best_.members.size() && best_.chunked < 0; ++m) {
+      const Member& member = best_.members[m];
+      if (std::any_of(best_.packed.begin(), best_.packed.end(), [&](const PackedRead& read) {
+            return std::count(read.members.begin(), read.members.end(), member.position) > 0;
+          }))
+        continue;
+      double bytes = 0;
+      for (const Update& update : updates_)
+        for (const Access& access : update.accesses)
+          if (!access.access.write && access.strides[member.position] != 0 && is_read_again(access))
+            bytes = std::max(bytes, whole_bytes(access.access));
+      double most = static_cast<double>(kFarShares * machine_.cache_bytes);
+      double chunks = std::ceil(bytes / most);
+      if (chunks < 2 || chunks * best_.copies > kChunkCopies * best_.cycles) continue;
+      auto points = static_cast<int64_t>(static_cast<double>(member.extent) / chunks);
+      if (points < best_.points[m]) continue;
+      best_.chunked = static_cast<int>(m);
+      best_.chunk = points / best_.points[m] * best_.points[m];
+    }
+  }
+
+  /// Whether several tiles of some member read the same elements.
+  bool is_read_again(const Access& access) const {
+    for (size_t m = 0; m < best_.members.size(); ++m)
+      if (access.strides[best_.members[m].position] == 0 &&
+          best_.members[m].extent > best_.points[m])
+        return true;
+    return false;
+  }
+
+  double whole_bytes(const MemoryAccess& access) const {
+    double bytes = program_.tensor(access.tensor).type.bytes();
+    for (int64_t size : layouts_.at(access.tensor).sizes) bytes *= static_cast<double>(size);
+    return bytes;
   }
 
   /// Registers for vectors of operands: those that serve several rows wait for all of them, and

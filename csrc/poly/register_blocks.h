@@ -32,7 +32,13 @@ struct RegisterBlock {
   /// Iterations of the reduction's loops, outermost first, between which the block rests in memory
   /// and copies are made anew; empty when the copies for the whole reduction fit in the cache.
   std::vector<int64_t> stretch;
-  double moves = 0;   ///< cycles of copies, and of results to and from memory
+  /// A member, by number, whose points are taken some at a time, -1 where none is: so many of them
+  /// read no more of an operand that lies where it is than a cache keeps while the tiles of the
+  /// other members use it again.
+  int chunked = -1;
+  int64_t chunk = 0;
+  double copies = 0;  ///< cycles of copies
+  double moves = 0;   ///< the same, and of results to and from memory
   double cycles = 0;  ///< of the whole cluster on one core
   std::map<int, double>
       vectors;    ///< the fewest cycles with each member, by position, as the vector
