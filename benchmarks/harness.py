@@ -56,6 +56,8 @@ def interleave(
 ) -> dict[str, Timing]:
     """Times every candidate once a round, as many calls as fill `round_seconds` divided evenly.
 
+    Every round begins with another one: nobody always follows the same neighbour.
+
     The processor time of `time.process_time` is that of all threads together.
     """
     repeats = {}
@@ -66,9 +68,11 @@ def interleave(
         once = max(clock() - start, 1e-7)
         repeats[name] = max(1, int(round_seconds / len(candidates) / once))
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(rounds):
-        for name, call in candidates.items():
-            count = repeats[name]
+    names = list(candidates)
+    for k in range(rounds):
+        first = k % len(names)
+        for name in names[first:] + names[:first]:
+            count, call = repeats[name], candidates[name]
             start = clock()
             for _ in range(count):
                 call()
