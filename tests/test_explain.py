@@ -315,8 +315,7 @@ def test_share_of_the_peak(
 ) -> None:
     """Two multiply-adds a cycle, each of as many numbers as a vector holds."""
     monkeypatch.setenv("TC_MACHINE", machine)
-    # Kernels are kept by text, sizes and options, so that every machine has a text of its own.
-    name = f"product_{dtype}_{peak}_{len(machine)}"
+    name = f"product_{dtype}"
     text = f"def {name}({dtype}(M,K) A, {dtype}(K,N) B) -> (C) {{ C(m,n) +=! A(m,k) * B(k,n) }}"
     values = [x.to(torch.float64 if dtype == "double" else torch.float32) for x in MATRICES]
     explained = tc.compile(text, name, None, *values).explain()
@@ -633,33 +632,3 @@ def test_the_machine_is_named() -> None:
     assert notes(explain("mm"), "")["machine"] == [
         "512-bit vectors, 32 registers, 2 cores, 512 KiB of cache for copies"
     ]
-
-
-def test_another_machine_decides_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Kernels are kept by text, sizes and options, so these two differ in a name.
-    text = "def {}(float(M,K) A, float(K,N) B) -> (C) {{ C(m,n) +=! A(m,k) * B(k,n) }}"
-    values = floats(128, 256), floats(256, 256)
-    wide = tc.compile(text.format("wide"), "wide", None, *values).explain()
-    monkeypatch.setenv("TC_MACHINE", "vector_bits=256,vector_registers=16,cores=2,library_rate=1")
-    narrow = tc.compile(text.format("narrow"), "narrow", None, *values).explain()
-    assert "64 of n (4 vectors of 16)" in wide
-    assert " of 8)" in narrow
-    assert "256-bit vectors, 16 registers" in narrow
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("cores", "TC_MACHINE: 'cores' is no name and number, as in cores=2"),
-        ("cores=-1", "TC_MACHINE: 'cores=-1' is no name and number"),
-        ("caches=3", "TC_MACHINE: 'caches=3' is not understood; it takes vector_bits"),
-        ("vector_bits=100", "'vector_bits=100' is not understood; .*a multiple of 128"),
-        ("vector_registers=1", "'vector_registers=1' is not understood; .*at least 8"),
-    ],
-)
-def test_machine_descriptions_are_checked(
-    monkeypatch: pytest.MonkeyPatch, value: str, message: str
-) -> None:
-    monkeypatch.setenv("TC_MACHINE", value)
-    with pytest.raises(tc.TCError, match=message):
-        tc.compile("def g(float(N) A) -> (O) { O(i) = A(i) }", "g", None, floats(5))
