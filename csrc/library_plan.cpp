@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <set>
+#include <cstdlib>
 
 #include "ir/segment.h"
 #include "poly/notes.h"
+#include "poly/strides.h"
 #include "runtime/libraries.h"
 #include "runtime/sequence.h"
 
@@ -33,12 +34,33 @@ double bytes_of(const ir::LibraryOperand& operand, const ir::LibraryCall& call) 
 bool separates(const ir::Program& program, const ir::LibraryCall& call) {
   for (size_t s = 0; s < program.statements.size(); ++s) {
     if (s >= call.first && s <= call.last) continue;
-    ir::Program other = ir::segment(program, s, s);
-    if (other.tensors.count(call.result.tensor)) return true;
-    for (const ir::LibraryOperand* operand : {&call.a, &call.b})
-      if (program.statements[s].tensor == operand->tensor) return true;
+    for (const poly::MemoryAccess& access : poly::accesses(program, program.statements[s]))
+      if (access.tensor == call.result.tensor ||
+          (access.write && (access.tensor == call.a.tensor || access.tensor == call.b.tensor)))
+        return true;
   }
   return false;
+}
+
+/// From a tensor's first element in memory to its last, and how many lie before the one with index
+/// 0.
+struct Span {
+  int64_t before = 0, elements = 1;
+  explicit Span(const Layout& layout) {
+    for (size_t d = 0; d < layout.sizes.size(); ++d) {
+      int64_t reach = std::max<int64_t>(0, layout.sizes[d] - 1) * layout.strides[d];
+      before += std::max<int64_t>(0, -reach);
+      elements += std::abs(reach);
+    }
+  }
+};
+
+/// What the tensors of a program take with everything that lies between their elements.
+double spanned_bytes(const ir::Program& program, const std::map<std::string, Layout>& layouts) {
+  double bytes = 0;
+  for (const auto& [name, tensor] : program.tensors)
+    bytes += static_cast<double>(Span(layouts.at(name)).elements) * tensor.type.bytes();
+  return bytes;
 }
 
 /// Seconds of one run on memory of zeros and the host's threads, the best of a few.
@@ -47,16 +69,10 @@ double measure(const runtime::Kernel& kernel, const tc_host& host, const ir::Pro
   std::vector<std::vector<uint8_t>> memory;
   std::vector<void*> pointers;
   auto add = [&](const std::string& name) {
-    const Layout& layout = layouts.at(name);
-    int64_t before = 0, elements = 1;
-    for (size_t d = 0; d < layout.sizes.size(); ++d) {
-      int64_t span = std::max<int64_t>(0, layout.sizes[d] - 1) * layout.strides[d];
-      before += std::max<int64_t>(0, -span);
-      elements += std::abs(span);
-    }
-    int64_t bytes = dense_bytes(program.tensor(name), Layout());
-    memory.emplace_back(static_cast<size_t>(elements * bytes));
-    pointers.push_back(memory.back().data() + before * bytes);
+    const Span span(layouts.at(name));
+    int64_t bytes = dense_bytes(program.tensor(name), Layout());  // of one element
+    memory.emplace_back(static_cast<size_t>(span.elements * bytes));
+    pointers.push_back(memory.back().data() + span.before * bytes);
   };
   uint64_t scalar = 0;
   for (const ir::Parameter& parameter : program.parameters) {
@@ -95,7 +111,7 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
     double cycles = own.cycles(part);
     // A multiply-add a cycle, where nothing better is known.
     choice.own = (cycles > 0 ? cycles : call.operations / 2) / kModelReached;
-    if (!given && choice.theirs < kNear * choice.own && moved < kMostBytes) {
+    if (!given && choice.theirs < kNear * choice.own && spanned_bytes(part, layouts) < kMostBytes) {
       choice.measured = true;
       choice.theirs = runtime::measure(library, call) + around * runtime::seconds_per_cycle();
       choice.own = measure(*own.kernel(part), *library.host, part, layouts);

@@ -25,7 +25,7 @@ PRODUCT = "def f({t}(M,K) A, {t}(K,N) B) -> (C) {{ C(m,n) +=! A(m,k) * B(k,n) }}
 
 
 @pytest.fixture(autouse=True)
-def always_taken(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def always_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TC_MACHINE", ALWAYS)
 
 

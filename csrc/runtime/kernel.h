@@ -18,8 +18,8 @@ class Kernel {
   virtual void launch(const tc_host& host, void* const* pointers) const = 0;
 
   /// "program", "explain", "schedule_tree", "loop_nest", "stmt", "assembly", "cuda_source",
-  /// "build_log", "launches", "stages", "options". Some are made when first asked for. UsageError for an unknown name, and
-  /// for one that this target does not have.
+  /// "build_log", "launches", "stages", "options". Some are made when first asked for. UsageError
+  /// for an unknown name, and for one that this target does not have.
   virtual std::string text(const std::string& what) const;
   virtual int64_t number(const std::string& what) const;
   virtual const std::vector<char>& binary() const;

@@ -122,6 +122,19 @@ void test_measured_and_refused() {
   CHECK(c.values == std::vector<float>(c.values.size(), 256 * 2));
 }
 
+/// Memory between the elements of a view is not made for a measurement.
+void test_wide_views_are_not_measured() {
+  Matrix b(256, 256, 2);
+  std::vector<float> one(1);
+  std::vector<tcpp::Tensor> in = {tcpp::Tensor(one.data(), {256, 256}, {int64_t{1} << 20, 1}),
+                                  b.tensor};
+  tcpp::Kernel kernel = tcpp::compile(tcpp::Module("def f(float(M, K) A, float(K, N) B) -> (C) {"
+                                                   " C(m, n) +=! A(m, k) * B(k, n) }")["f"],
+                                      in);
+  CHECK_HAS(kernel.text("explain"), "Slow, product of matrices 256x256 and 256x256");
+  CHECK(std::string(kernel.text("explain")).find("measured ") == std::string::npos);
+}
+
 }  // namespace
 
 int main() {
@@ -138,6 +151,7 @@ int main() {
   library.boasts = true;
   unsetenv("TC_MACHINE");
   test_measured_and_refused();
+  test_wide_views_are_not_measured();
   tc_set_libraries(nullptr);
   return check::finish();
 }
