@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch.autograd import forward_ad
 
 from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._gradients import Derivable, records
 from tensor_comprehensions._operator import Operator
 
 
@@ -41,28 +41,23 @@ def _traceable(function: Callable) -> Callable:
     return function
 
 
-def _records(inputs: tuple) -> bool:
-    """Whether a call leaves a trace for derivatives; without, a Function only costs time."""
-    if torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
-        return True
-    return torch.is_grad_enabled() and any(
-        isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
-    )
-
-
 def make_autograd(forward: Callable, backward: Callable | None = None) -> Callable:
-    """A function of tensors whose derivative is another function.
+    """A function of tensors whose derivative is another function, or is found by the compiler.
+
+    Without ``backward``, ``forward`` is a definition (``T.f``), and its derivative is derived from
+    its text, as ``grad_source`` shows it, for those inputs and results that a call is about. It can
+    be differentiated again, and works under ``torch.compile``. LanguageError where something has no
+    derivative.
 
     ``backward`` is called with all inputs of ``forward``, then one contiguous gradient for each of
     its outputs. It returns a gradient for each input that is a floating-point tensor, in order, as
     a tensor or a tuple, with None where there is none; one for every input is good too. Both may be
-    definitions (``T.f``) or any callables made of them. TCError where the count does not fit.
+    definitions (``T.f``) or any callables made of them. A definition which has parameters named as
+    results of ``forward`` between the inputs and the gradients is given these results. TCError where
+    the count does not fit.
     """
     if backward is None:
-        raise TCError(
-            "make_autograd needs a backward definition in this version: pass the function that "
-            "computes the gradients from the inputs and the outputs' gradients"
-        )
+        return _derived(forward)
 
     eager = _make_function(forward, backward, _name(backward))
     traced = _make_function(_traceable(forward), _traceable(backward), _name(backward))
@@ -70,11 +65,29 @@ def make_autograd(forward: Callable, backward: Callable | None = None) -> Callab
     def differentiable(*inputs: object) -> object:
         if torch.compiler.is_compiling():
             return traced.apply(*inputs)
-        return eager.apply(*inputs) if _records(inputs) else forward(*inputs)
+        return eager.apply(*inputs) if records(inputs) else forward(*inputs)
 
     differentiable.__name__ = _name(forward)
     differentiable.__doc__ = forward.__doc__
     return differentiable
+
+
+def _derived(forward: Callable) -> Callable:
+    if not isinstance(forward, Operator):
+        raise TCError(
+            f"make_autograd derives the derivative of a definition, as T.f of T = define(...); "
+            f"{_name(forward)} is none: pass backward, the function that computes the gradients "
+            f"from the inputs and the outputs' gradients"
+        )
+    derivable = Derivable.of(forward)
+
+    def differentiable(*inputs: object) -> object:
+        return derivable(*inputs)
+
+    differentiable.__name__ = _name(forward)
+    differentiable.__doc__ = forward.__doc__
+    # What happens inside is for autograd, not for Dynamo, which sees one operation.
+    return torch.compiler.allow_in_graph(differentiable)
 
 
 def _make_function(

@@ -93,10 +93,11 @@ class GradientBuilder {
   /// The gradient that the caller gives for a result.
   void seed(const std::string& output) {
     std::string version = version_name(output, versions_.last.at(output));
-    if (!request_.outputs.count(output) || !is_active_version(version)) return;
-    const Step& step = step_of(version);
+    if (!request_.outputs.count(output)) return;
     std::string parameter = names_.fresh("d_" + output);
     given_.push_back({output, parameter});
+    if (!is_active_version(version)) return;
+    const Step& step = step_of(version);
     Contribution contribution;
     contribution.indices = contribution.left = step.left;
     for (size_t d = 0; d < step.left.size(); ++d) contribution.ranges[step.left[d]] = step.shape[d];
