@@ -118,8 +118,7 @@ tc_status tc_definition_input(const tc_definition* definition, int32_t index,
       result.name = tensor.name.c_str();
       result.dtype = tc::runtime::to_dlpack(tensor.type);
       result.ndim = static_cast<int32_t>(tensor.sizes.size());
-      result.read = flag(
-          tc::lang::elements_read(*definition->definition->tree, parameter.name));
+      result.read = flag(tc::lang::elements_read(*definition->definition->tree, parameter.name));
     }
   });
 }

@@ -59,8 +59,9 @@ def make_autograd(forward: Callable, backward: Callable | None = None) -> Callab
     if backward is None:
         return _derived(forward)
 
-    eager = _make_function(forward, backward, _name(backward))
-    traced = _make_function(_traceable(forward), _traceable(backward), _name(backward))
+    rest = _name(backward), _saved_results(forward, backward), _ranks(backward)
+    eager = _make_function(forward, backward, *rest)
+    traced = _make_function(_traceable(forward), _traceable(backward), *rest)
 
     def differentiable(*inputs: object) -> object:
         if torch.compiler.is_compiling():
@@ -90,10 +91,38 @@ def _derived(forward: Callable) -> Callable:
     return torch.compiler.allow_in_graph(differentiable)
 
 
+def _saved_results(forward: Callable, backward: Callable) -> list[int]:
+    """Places of the results that a backward definition has parameters for, after the inputs."""
+    if not isinstance(forward, Operator) or not isinstance(backward, Operator):
+        return []
+    outputs = [info.name for info in forward.definition.outputs]
+    after = [info.name for info in backward.definition.inputs][len(forward.definition.inputs) :]
+    places = []
+    for name in after:
+        if name not in outputs:
+            break
+        places.append(outputs.index(name))
+    return places
+
+
+def _ranks(backward: Callable) -> list[int] | None:
+    """How many dimensions the parameters of a definition have."""
+    if not isinstance(backward, Operator):
+        return None
+    return [0 if info.is_scalar else info.ndim for info in backward.definition.inputs]
+
+
 def _make_function(
-    run_forward: Callable, run_backward: Callable, name: str
+    run_forward: Callable,
+    run_backward: Callable,
+    name: str,
+    results: list[int],
+    ranks: list[int] | None,
 ) -> type[torch.autograd.Function]:
-    """An autograd function of two callables; ``name`` is what errors call the second."""
+    """An autograd function of two callables; ``name`` is what errors call the second.
+
+    ``results`` are the places of the forward's results that the backward takes.
+    """
 
     class Function(torch.autograd.Function):
         @staticmethod
@@ -102,13 +131,15 @@ def _make_function(
 
         @staticmethod
         def setup_context(ctx: object, inputs: tuple, output: object) -> None:
+            outputs = output if isinstance(output, tuple) else (output,)
             is_tensor = [isinstance(value, torch.Tensor) for value in inputs]
             ctx.is_tensor = is_tensor
             ctx.others = [
                 None if tensor else value for value, tensor in zip(inputs, is_tensor, strict=True)
             ]
             ctx.save_for_backward(
-                *(value for value, tensor in zip(inputs, is_tensor, strict=True) if tensor)
+                *(value for value, tensor in zip(inputs, is_tensor, strict=True) if tensor),
+                *(outputs[k] for k in results),
             )
 
         @staticmethod
@@ -119,7 +150,11 @@ def _make_function(
                 for value, tensor in zip(ctx.others, ctx.is_tensor, strict=True)
             ]
             # sum().backward() sends gradients of stride 0, which backwards may not expect.
-            results = run_backward(*inputs, *(gradient.contiguous() for gradient in gradients))
-            return _match(name, results, inputs)
+            rest = [*tensors, *(gradient.contiguous() for gradient in gradients)]
+            for k, value in enumerate(rest):
+                # What has no dimensions is a tensor of one element to a derived definition.
+                if ranks is not None and value.dim() == 0 and ranks[len(inputs) + k :][:1] == [1]:
+                    rest[k] = value.reshape(1)
+            return _match(name, run_backward(*inputs, *rest), inputs)
 
     return Function

@@ -54,8 +54,9 @@ class Summation {
       std::vector<std::string> left = element_names(single[0].second);
       ExpressionPtr sum;
       for (auto& [contribution, inverted] : single) {
-        ExpressionPtr part = guarded(*contribution, inverted,
-                                     inverted.translate(contribution->weight), conditions(inverted));
+        ExpressionPtr part =
+            guarded(*contribution, inverted, inverted.translate(contribution->weight),
+                    conditions(inverted));
         sum = sum ? binary(Operator::Add, sum, part) : part;
       }
       add(left, ir::Reduction::None, true, sum, nullptr, nullptr);
@@ -122,8 +123,8 @@ class Summation {
   }
 
   /// A convolution's adjoint reads the gradient beyond its edges. Instead of a condition at every
-  /// point, which keeps a product from being one, a copy with zeros around it is read: the numerators
-  /// of solved indices become its coordinates.
+  /// point, which keeps a product from being one, a copy with zeros around it is read: the
+  /// numerators of solved indices become its coordinates.
   void pad(const Contribution& c, const InvertedAccess& inverted,
            const std::vector<std::string>& left, ExpressionPtr* weight,
            std::vector<ExpressionPtr>* all) {
@@ -136,7 +137,9 @@ class Summation {
     for (const SolvedIndex& solved : inverted.solved) {
       auto at = std::find(c.left.begin(), c.left.end(), solved.index);
       if (solved.plain || at == c.left.end()) continue;
-      if (!overlaps(solved, inverted) || !spans(c.ranges.at(solved.index), shape[at - c.left.begin()])) continue;
+      if (!overlaps(solved, inverted) ||
+          !spans(c.ranges.at(solved.index), shape[at - c.left.begin()]))
+        continue;
       bool elsewhere = false;
       auto look = [&](const ExpressionPtr& e) {
         rewrite(e, [&](const Expression& node) -> ExpressionPtr {
@@ -212,8 +215,9 @@ class Summation {
   }
 
   static bool overlaps(const SolvedIndex& solved, const InvertedAccess& inverted) {
-    return std::any_of(inverted.remaining.begin(), inverted.remaining.end(),
-                       [&](const std::string& index) { return mentions(*solved.numerator, index); });
+    return std::any_of(
+        inverted.remaining.begin(), inverted.remaining.end(),
+        [&](const std::string& index) { return mentions(*solved.numerator, index); });
   }
 
   bool spans(const Range& a, const Range& b) const {

@@ -9,9 +9,9 @@
 namespace tc::lang {
 namespace {
 
-/// For each operand x, y, z, w what it receives, where g is what the result r receives. Empty: zero.
-/// Sources: any table of derivatives; those of the gamma function come from its recurrence and
-/// Stirling's series (NIST DLMF 5.5.2, 5.11.2).
+/// For each operand x, y, z, w what it receives, where g is what the result r receives. Empty:
+/// zero. Sources: any table of derivatives; those of the gamma function come from its recurrence
+/// and Stirling's series (NIST DLMF 5.5.2, 5.11.2).
 struct Rule {
   const char* function;
   std::vector<const char*> operands;
@@ -20,18 +20,19 @@ struct Rule {
 // The digamma function at 8 - z, or 8 + z, is found by its asymptotic series, and brought back by
 // eight steps; negative arguments are reflected. Sums of quotients only, so that it can be
 // differentiated again.
-#define TC_SERIES(t)                                                                             \
+#define TC_SERIES(t)                                                                              \
   "(log(" t ") - 0.5 / (" t ") - 1.0 / (12.0 * (" t ") * (" t ")) + 1.0 / (120.0 * (" t ") * (" t \
   ") * (" t ") * (" t ")) - 1.0 / (252.0 * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t \
   ")) + 1.0 / (240.0 * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t \
   ")) - 1.0 / (132.0 * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t \
   ") * (" t ") * (" t ")))"
-#define TC_STEPS(t)                                                                        \
-  "(1.0 / (" t ") + 1.0 / (" t " + 1.0) + 1.0 / (" t " + 2.0) + 1.0 / (" t " + 3.0) + 1.0" \
+#define TC_STEPS(t)                                                        \
+  "(1.0 / (" t ") + 1.0 / (" t " + 1.0) + 1.0 / (" t " + 2.0) + 1.0 / (" t \
+  " + 3.0) + 1.0"                                                          \
   " / (" t " + 4.0) + 1.0 / (" t " + 5.0) + 1.0 / (" t " + 6.0) + 1.0 / (" t " + 7.0))"
-#define TC_DIGAMMA                                                                        \
-  "(x > 0.0 ? " TC_SERIES("x + 8.0") " - " TC_STEPS("x") " : " TC_SERIES("9.0 - x") " - " \
-  TC_STEPS("1.0 - x") " - 3.14159265358979323846 * cospi(x) / sinpi(x))"
+#define TC_DIGAMMA                                                        \
+  "(x > 0.0 ? " TC_SERIES("x + 8.0") " - " TC_STEPS("x") " : " TC_SERIES( \
+      "9.0 - x") " - " TC_STEPS("1.0 - x") " - 3.14159265358979323846 * cospi(x) / sinpi(x))"
 
 const std::vector<Rule>& rules() {
   static const auto* table = new std::vector<Rule>{
@@ -75,7 +76,8 @@ const std::vector<Rule>& rules() {
       {"norm3d", {"g * (x / r)", "g * (y / r)", "g * (z / r)"}},
       {"norm4d", {"g * (x / r)", "g * (y / r)", "g * (z / r)", "g * (w / r)"}},
       {"normcdf", {"0.39894228040143267794 * g * exp(-0.5 * x * x)"}},
-      {"pow", {"y == 0 ? 0.0 : g * y * pow(x, y - 1.0)", "x == 0 && y >= 0 ? 0.0 : g * r * log(x)"}},
+      {"pow",
+       {"y == 0 ? 0.0 : g * y * pow(x, y - 1.0)", "x == 0 && y >= 0 ? 0.0 : g * r * log(x)"}},
       {"rcbrt", {"-g * r / (3.0 * x)"}},
       {"remainder", {"g", "-g * rint(x / y)"}},
       {"rhypot", {"-g * x * r * r * r", "-g * y * r * r * r"}},
@@ -125,7 +127,8 @@ ExpressionPtr parse_rule(const std::string& rule) {
     for (const Rule& each : rules()) {
       for (const char* text : each.operands) {
         if (!*text) continue;
-        std::vector<Function> functions = parse_text("def f() -> (q) { q = " + std::string(text) + " }");
+        std::vector<Function> functions =
+            parse_text("def f() -> (q) { q = " + std::string(text) + " }");
         (*parsed)[text] = functions[0].statements[0].value;
       }
     }
@@ -179,12 +182,15 @@ ExpressionPtr operand_gradient(const Expression& e, size_t operand, const Expres
     bool largest = e.name == "fmax" || e.op == Operator::Max;
     if (e.kind == ExpressionKind::Apply) largest = e.name == "fmax";
     names["y"] = e.operands[1 - kept];
-    return substitute(parse_rule(find_rule(largest ? "max with literal" : "min with literal")->operands[0]), names);
+    return substitute(
+        parse_rule(find_rule(largest ? "max with literal" : "min with literal")->operands[0]),
+        names);
   }
   const Rule* rule = find_rule(rule_name(e));
   if (!rule) {
-    throw LanguageError(e.where, concat(rule_name(e), " has no derivative; give the definition a backward "
-                                               "of its own through make_autograd(f, backward)"));
+    throw LanguageError(e.where, concat(rule_name(e),
+                                        " has no derivative; give the definition a backward "
+                                        "of its own through make_autograd(f, backward)"));
   }
   const char* text = rule->operands[operand];
   if (!*text) return nullptr;

@@ -9,9 +9,9 @@
 
 namespace tc::lang {
 
-/// One factor of a chain rule: what an operand receives when `e` receives `gradient`. `result` is an
-/// expression of the value of `e`, which some derivatives are made of. Null where the derivative is
-/// zero everywhere it exists (floor, comparisons). Functions without a derivative here are a
+/// One factor of a chain rule: what an operand receives when `e` receives `gradient`. `result` is
+/// an expression of the value of `e`, which some derivatives are made of. Null where the derivative
+/// is zero everywhere it exists (floor, comparisons). Functions without a derivative here are a
 /// LanguageError at the place of the call.
 ///
 /// Where a function has no derivative at a point the value is PyTorch's (fabs at 0: 0; max of equal

@@ -51,9 +51,10 @@ class GradientBuilder {
       const ir::Tensor& tensor = signature_.tensor(output);
       if (tensor.role != ir::TensorRole::InOut) continue;
       throw LanguageError(tensor.where,
-                          concat(output, " starts from what the caller passes, which has no place for a "
-                                         "gradient; begin from an input, as in ", output,
-                                 "(i) = A(i), or write +=! to begin from zero"));
+                          concat(output,
+                                 " starts from what the caller passes, which has no place for a "
+                                 "gradient; begin from an input, as in ",
+                                 output, "(i) = A(i), or write +=! to begin from zero"));
     }
     find_active();
     for (const std::string& output : signature_.outputs) seed(output);
@@ -67,7 +68,8 @@ class GradientBuilder {
       results.push_back(names_.fresh("d_" + parameter.name));
       const ir::Tensor& tensor = signature_.tensor(parameter.name);
       std::vector<Range> shape;
-      for (const Expr& size : tensor.sizes) shape.push_back({Expr(0), simplify_size(size - 1, signature_)});
+      for (const Expr& size : tensor.sizes)
+        shape.push_back({Expr(0), simplify_size(size - 1, signature_)});
       add_up(results.back(), shape, found->second);
     }
     return results.empty() ? "" : assemble(results);
@@ -146,8 +148,8 @@ class GradientBuilder {
     if (is_active_version(step.previous)) pass_on(step, gradient);
   }
 
-  /// Where a statement adds to a tensor or leaves elements alone, the gradient goes on to the version
-  /// before.
+  /// Where a statement adds to a tensor or leaves elements alone, the gradient goes on to the
+  /// version before.
   void pass_on(const Step& step, const std::string& gradient) {
     if (step.covers && step.initializes) return;
     Contribution contribution;
@@ -180,9 +182,8 @@ class GradientBuilder {
     ExpressionPtr seed = gradient;
     if (value->type != step.type) seed = cast(value->type, seed);
     std::vector<Contribution> made;
-    for (ReadGradient& part : read_gradients(value, seed, result, [&](const std::string& n) {
-           return is_active_version(n);
-         })) {
+    for (ReadGradient& part : read_gradients(
+             value, seed, result, [&](const std::string& n) { return is_active_version(n); })) {
       // The same read twice, as in x * x.
       auto same = std::find_if(made.begin(), made.end(), [&](const Contribution& other) {
         return other.to == part.read->name && other.guards.empty() && part.guards.empty() &&
@@ -247,8 +248,8 @@ class GradientBuilder {
     return made;
   }
 
-  /// The value as a read of a tensor, made for it where it is more than that: compared with a result
-  /// it must be the very same number, and what is computed twice may be rounded twice.
+  /// The value as a read of a tensor, made for it where it is more than that: compared with a
+  /// result it must be the very same number, and what is computed twice may be rounded twice.
   ExpressionPtr as_read(const Step& step) {
     if (step.value->binding == Binding::Tensor) return step.value;
     std::string target = names_.fresh(names_.plain(step.target) + "_value");
@@ -264,17 +265,17 @@ class GradientBuilder {
     ExpressionPtr is_zero = binary(Operator::Equal, factor, integer(0));
     std::string zeros = names_.fresh(names_.plain(step.target) + "_zeros");
     std::string rest = names_.fresh(names_.plain(step.target) + "_rest");
-    emit(statement(zeros, step, step.left, ir::Reduction::Sum,
-                   choose(is_zero, real(1), real(0))));
-    emit(statement(rest, step, step.left, ir::Reduction::Product,
-                   choose(is_zero, real(1), factor)));
+    emit(statement(zeros, step, step.left, ir::Reduction::Sum, choose(is_zero, real(1), real(0))));
+    emit(
+        statement(rest, step, step.left, ir::Reduction::Product, choose(is_zero, real(1), factor)));
     ExpressionPtr count = read(zeros, step.left, Halide::Float(32));
     ExpressionPtr others =
         binary(Operator::Multiply, seed, read(rest, step.left, step.value->type));
-    ExpressionPtr alone = binary(Operator::And, binary(Operator::Equal, count, integer(1)), is_zero);
-    ExpressionPtr part = choose(binary(Operator::Equal, count, integer(0)),
-                                binary(Operator::Divide, others, factor),
-                                choose(alone, others, real(0)));
+    ExpressionPtr alone =
+        binary(Operator::And, binary(Operator::Equal, count, integer(1)), is_zero);
+    ExpressionPtr part =
+        choose(binary(Operator::Equal, count, integer(0)), binary(Operator::Divide, others, factor),
+               choose(alone, others, real(0)));
     reach(step, step.value, part, nullptr, gradient);
   }
 
@@ -290,10 +291,9 @@ class GradientBuilder {
     }
     ExpressionPtr is_extreme = binary(Operator::Equal, value, extreme);
     std::string ties = names_.fresh(names_.plain(step.target) + "_ties");
-    emit(statement(ties, step, step.left, ir::Reduction::Sum,
-                   choose(is_extreme, real(1), real(0))));
-    ExpressionPtr share =
-        binary(Operator::Divide, seed, read(ties, step.left, Halide::Float(32)));
+    emit(
+        statement(ties, step, step.left, ir::Reduction::Sum, choose(is_extreme, real(1), real(0))));
+    ExpressionPtr share = binary(Operator::Divide, seed, read(ties, step.left, Halide::Float(32)));
     if (step.type.bits() < 32) share = cast(step.type, share);
     reach(step, step.value, choose(is_extreme, share, real(0)), nullptr, gradient);
   }
@@ -388,8 +388,8 @@ class GradientBuilder {
     return tree;
   }
 
-  /// Reads of parameters that are results of the forward definition begin at 0, wherever its indices
-  /// begin; those without dimensions have one element.
+  /// Reads of parameters that are results of the forward definition begin at 0, wherever its
+  /// indices begin; those without dimensions have one element.
   ExpressionPtr in_storage(const ExpressionPtr& e) {
     return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
       if (node.binding != Binding::Tensor || node.kind == ExpressionKind::Dimension) return nullptr;
@@ -419,7 +419,7 @@ class GradientBuilder {
   FreshNames names_;
   std::set<std::string> active_;  ///< inputs and versions that a wanted input decides
   std::map<std::string, std::vector<Contribution>> contributions_;
-  std::vector<std::pair<std::string, std::string>> given_;  ///< outputs, parameters
+  std::vector<std::pair<std::string, std::string>> given_;   ///< outputs, parameters
   std::map<std::string, std::vector<Range>> shapes_;         ///< of gradients
   std::map<std::string, std::vector<DimensionSize>> sizes_;  ///< of results as parameters
   std::vector<GradientStatement> statements_;

@@ -35,7 +35,8 @@ class Planning {
       result_.saved.insert(found->second);
     }
     for (const GradientStatement& statement : statements) result_.statements.push_back(statement);
-    for (GradientStatement& statement : result_.statements) statement.value = named(statement.value);
+    for (GradientStatement& statement : result_.statements)
+      statement.value = named(statement.value);
     return std::move(result_);
   }
 
@@ -106,8 +107,8 @@ class Planning {
 }  // namespace
 
 Recomputed recompute(const Versions& versions, const std::vector<GradientStatement>& statements,
-                     const std::map<std::string, std::string>& saved,
-                     const ir::Program& signature, FreshNames* names) {
+                     const std::map<std::string, std::string>& saved, const ir::Program& signature,
+                     FreshNames* names) {
   return Planning(versions, saved, names).run(statements);
 }
 

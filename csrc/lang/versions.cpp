@@ -75,8 +75,9 @@ class Numbering {
       partial.shape.clear();
       for (const std::string& index : step.left) partial.shape.push_back(step.ranges.at(index));
       push(reduced, partial);
-      step.value = with_previous(tensor, step, read(version_name(reduced, versions_.last.at(reduced)),
-                                                    step.left, signature_.tensor(tensor).type));
+      step.value = with_previous(tensor, step,
+                                 read(version_name(reduced, versions_.last.at(reduced)), step.left,
+                                      signature_.tensor(tensor).type));
       step.reduced.clear();
       step.reduction = ir::Reduction::None;
       step.initializes = true;
@@ -94,8 +95,7 @@ class Numbering {
   ExpressionPtr with_previous(const std::string& tensor, const Step& step,
                               const ExpressionPtr& value) {
     Type type = signature_.tensor(tensor).type;
-    ExpressionPtr previous =
-        read(version_name(tensor, versions_.last[tensor]), step.left, type);
+    ExpressionPtr previous = read(version_name(tensor, versions_.last[tensor]), step.left, type);
     auto node = std::make_shared<Expression>();
     node->kind = ExpressionKind::Binary;
     node->op = operator_of(step.reduction);

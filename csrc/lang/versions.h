@@ -40,9 +40,9 @@ struct Versions {
 };
 
 /// Statements without reduction that use the previous value (`C(i) += a(i)`) become assignments of
-/// C + a; all reductions but sums start from their identity and are combined with the previous value
-/// by a statement of their own. `scalars` has the values of specialised scalars; they are written
-/// into the expressions.
+/// C + a; all reductions but sums start from their identity and are combined with the previous
+/// value by a statement of their own. `scalars` has the values of specialised scalars; they are
+/// written into the expressions.
 Versions number_versions(const Definition& definition,
                          const std::map<std::string, int64_t>& scalars);
 
