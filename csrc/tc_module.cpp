@@ -8,6 +8,8 @@
 #include "api_error.h"
 #include "api_handles.h"
 #include "lang/definition.h"
+#include "lang/gradient.h"
+#include "lang/roles.h"
 #include "runtime/arguments.h"
 #include "runtime/size_text.h"
 
@@ -109,12 +111,14 @@ tc_status tc_definition_input(const tc_definition* definition, int32_t index,
       result.name = scalar.name.c_str();
       result.dtype = tc::runtime::to_dlpack(scalar.type);
       result.is_scalar = 1;
+      result.read = 1;
       result.specialized = flag(scalar.specialized);
     } else {
       const tc::ir::Tensor& tensor = signature.tensor(parameter.name);
       result.name = tensor.name.c_str();
       result.dtype = tc::runtime::to_dlpack(tensor.type);
       result.ndim = static_cast<int32_t>(tensor.sizes.size());
+      result.read = flag(tc::lang::elements_read(*definition->definition->tree, parameter.name));
     }
   });
 }
@@ -177,6 +181,27 @@ tc_status tc_output_size_expression(const tc_definition* definition, const DLTen
     check_index(dimension, tensor.sizes.size(), "dimension");
     thread_local std::string kept;
     kept = tc::runtime::size_text(tensor.sizes[dimension]);
+    required(text, "text") = kept.c_str();
+  });
+}
+
+tc_status tc_definition_gradient(const tc_definition* definition, const DLTensor* const* inputs,
+                                 int32_t input_count, const int32_t* wanted, const int32_t* given,
+                                 const char** text) {
+  return guarded([&] {
+    const tc::lang::Definition& d = *required(definition, "definition").definition;
+    required(wanted, "wanted");
+    required(given, "given");
+    tc::lang::GradientRequest request;
+    request.scalars = tc::runtime::scalar_values(d, inputs, input_count);
+    for (size_t k = 0; k < d.signature.parameters.size(); ++k) {
+      if (wanted[k]) request.inputs.insert(d.signature.parameters[k].name);
+    }
+    for (size_t k = 0; k < d.signature.outputs.size(); ++k) {
+      if (given[k]) request.outputs.insert(d.signature.outputs[k]);
+    }
+    thread_local std::string kept;
+    kept = tc::lang::gradient_text(d, request);
     required(text, "text") = kept.c_str();
   });
 }

@@ -15,6 +15,7 @@ from tensor_comprehensions._errors import (
     TCError,
 )
 from tensor_comprehensions._executor import Executor, compile
+from tensor_comprehensions._gradients import grad_source
 from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._testing import assert_almost_equal
 
@@ -36,6 +37,7 @@ __all__ = [
     "assert_almost_equal",
     "compile",
     "define",
+    "grad_source",
     "make_autograd",
     "make_naive_options_factory",
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch.autograd import forward_ad
 
 from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._gradients import Derivable, records
 from tensor_comprehensions._operator import Operator
 
 
@@ -41,46 +41,88 @@ def _traceable(function: Callable) -> Callable:
     return function
 
 
-def _records(inputs: tuple) -> bool:
-    """Whether a call leaves a trace for derivatives; without, a Function only costs time."""
-    if torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
-        return True
-    return torch.is_grad_enabled() and any(
-        isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
-    )
-
-
 def make_autograd(forward: Callable, backward: Callable | None = None) -> Callable:
-    """A function of tensors whose derivative is another function.
+    """A function of tensors whose derivative is another function, or is found by the compiler.
+
+    Without ``backward``, ``forward`` is a definition (``T.f``), and its derivative is derived from
+    its text, as ``grad_source`` shows it, for those inputs and results that a call is about. It can
+    be differentiated again, and works under ``torch.compile``. LanguageError where something has no
+    derivative.
 
     ``backward`` is called with all inputs of ``forward``, then one contiguous gradient for each of
     its outputs. It returns a gradient for each input that is a floating-point tensor, in order, as
     a tensor or a tuple, with None where there is none; one for every input is good too. Both may be
-    definitions (``T.f``) or any callables made of them. TCError where the count does not fit.
+    definitions (``T.f``) or any callables made of them. A definition which has parameters named as
+    results of ``forward`` between the inputs and the gradients is given these results. TCError where
+    the count does not fit.
     """
     if backward is None:
-        raise TCError(
-            "make_autograd needs a backward definition in this version: pass the function that "
-            "computes the gradients from the inputs and the outputs' gradients"
-        )
+        return _derived(forward)
 
-    eager = _make_function(forward, backward, _name(backward))
-    traced = _make_function(_traceable(forward), _traceable(backward), _name(backward))
+    rest = _name(backward), _saved_results(forward, backward), _ranks(backward)
+    eager = _make_function(forward, backward, *rest)
+    traced = _make_function(_traceable(forward), _traceable(backward), *rest)
 
     def differentiable(*inputs: object) -> object:
         if torch.compiler.is_compiling():
             return traced.apply(*inputs)
-        return eager.apply(*inputs) if _records(inputs) else forward(*inputs)
+        return eager.apply(*inputs) if records(inputs) else forward(*inputs)
 
     differentiable.__name__ = _name(forward)
     differentiable.__doc__ = forward.__doc__
     return differentiable
 
 
+def _derived(forward: Callable) -> Callable:
+    if not isinstance(forward, Operator):
+        raise TCError(
+            f"make_autograd derives the derivative of a definition, as T.f of T = define(...); "
+            f"{_name(forward)} is none: pass backward, the function that computes the gradients "
+            f"from the inputs and the outputs' gradients"
+        )
+    derivable = Derivable.of(forward)
+
+    def differentiable(*inputs: object) -> object:
+        return derivable(*inputs)
+
+    differentiable.__name__ = _name(forward)
+    differentiable.__doc__ = forward.__doc__
+    # What happens inside is for autograd, not for Dynamo, which sees one operation.
+    return torch.compiler.allow_in_graph(differentiable)
+
+
+def _saved_results(forward: Callable, backward: Callable) -> list[int]:
+    """Places of the results that a backward definition has parameters for, after the inputs."""
+    if not isinstance(forward, Operator) or not isinstance(backward, Operator):
+        return []
+    outputs = [info.name for info in forward.definition.outputs]
+    after = [info.name for info in backward.definition.inputs][len(forward.definition.inputs) :]
+    places = []
+    for name in after:
+        if name not in outputs:
+            break
+        places.append(outputs.index(name))
+    return places
+
+
+def _ranks(backward: Callable) -> list[int] | None:
+    """How many dimensions the parameters of a definition have."""
+    if not isinstance(backward, Operator):
+        return None
+    return [0 if info.is_scalar else info.ndim for info in backward.definition.inputs]
+
+
 def _make_function(
-    run_forward: Callable, run_backward: Callable, name: str
+    run_forward: Callable,
+    run_backward: Callable,
+    name: str,
+    results: list[int],
+    ranks: list[int] | None,
 ) -> type[torch.autograd.Function]:
-    """An autograd function of two callables; ``name`` is what errors call the second."""
+    """An autograd function of two callables; ``name`` is what errors call the second.
+
+    ``results`` are the places of the forward's results that the backward takes.
+    """
 
     class Function(torch.autograd.Function):
         @staticmethod
@@ -89,13 +131,15 @@ def _make_function(
 
         @staticmethod
         def setup_context(ctx: object, inputs: tuple, output: object) -> None:
+            outputs = output if isinstance(output, tuple) else (output,)
             is_tensor = [isinstance(value, torch.Tensor) for value in inputs]
             ctx.is_tensor = is_tensor
             ctx.others = [
                 None if tensor else value for value, tensor in zip(inputs, is_tensor, strict=True)
             ]
             ctx.save_for_backward(
-                *(value for value, tensor in zip(inputs, is_tensor, strict=True) if tensor)
+                *(value for value, tensor in zip(inputs, is_tensor, strict=True) if tensor),
+                *(outputs[k] for k in results),
             )
 
         @staticmethod
@@ -106,7 +150,11 @@ def _make_function(
                 for value, tensor in zip(ctx.others, ctx.is_tensor, strict=True)
             ]
             # sum().backward() sends gradients of stride 0, which backwards may not expect.
-            results = run_backward(*inputs, *(gradient.contiguous() for gradient in gradients))
-            return _match(name, results, inputs)
+            rest = [*tensors, *(gradient.contiguous() for gradient in gradients)]
+            for k, value in enumerate(rest):
+                # What has no dimensions is a tensor of one element to a derived definition.
+                if ranks is not None and value.dim() == 0 and ranks[len(inputs) + k :][:1] == [1]:
+                    rest[k] = value.reshape(1)
+            return _match(name, run_backward(*inputs, *rest), inputs)
 
     return Function

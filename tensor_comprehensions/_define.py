@@ -135,6 +135,16 @@ def define(
     return TC(source, operators)
 
 
+def make_operator(definition: _torch.Definition, namespace: str) -> Operator:
+    """An operator with the compiler's own options, for a text that no user has written.
+
+    Its name in torch.ops ends in a number that its text decides, so that it is in nobody's way.
+    """
+    choose = _chooser(definition.text, definition.name, MappingOptions(), None)
+    options = (str(MappingOptions()), None)
+    return _registry.get(definition, namespace, choose, options, public=False)
+
+
 def _naive_options(source: str, entry_point: str, *inputs: object) -> MappingOptions:
     return MappingOptions("naive")
 

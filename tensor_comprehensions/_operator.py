@@ -267,27 +267,31 @@ class Registry:
         namespace: str,
         choose: Callable,
         options: tuple[str | None, object],
+        public: bool = True,
     ) -> Operator:
         """The operator of a text with these options, registered when it is new.
 
         ``options`` tells texts apart that are scheduled differently: the options' text and the
         user's factory, compared by identity. The first text and options under a name own it in
-        torch.ops; others get a private name with a suffix that their contents decide.
+        torch.ops; others get a private name with a suffix that their contents decide, and so do
+        all that are not ``public``.
         """
         name = _mangle(definition.name, [], "tc")
-        public = f"{namespace}::{name}"
+        full_name = f"{namespace}::{name}"
         identity = (definition.text, options[0], id(options[1]))
         with self._lock:
-            known = self._operators.get((public, identity))
+            known = self._operators.get((full_name, identity))
             if known is not None:
                 return known
-            owner = self._owners.get(public)
-            if owner is None and torch._C._jit_get_schemas_for_operator(public):
+            owner = self._owners.get(full_name)
+            if not public:
+                name = self._private(name, identity)
+            elif owner is None and torch._C._jit_get_schemas_for_operator(full_name):
                 raise TCError(
                     f"torch.ops.{namespace}.{name} exists already and was not defined here; pass "
                     f"another namespace= to tensor_comprehensions.define"
                 )
-            if owner is not None:
+            elif owner is not None:
                 if owner[0] != definition.text:
                     warnings.warn(
                         f"torch.ops.{namespace}.{name} already belongs to another text and stays "
@@ -295,10 +299,14 @@ class Registry:
                         f"tensor_comprehensions.define to register it under a name of its own",
                         stacklevel=3,
                     )
-                digest = hashlib.sha256(repr(identity).encode()).hexdigest()
-                name = f"{name}__{digest[:12]}"
+                name = self._private(name, identity)
             operator = Operator(definition, _torch.Operator(definition, choose))
             operator.register(namespace, name)
-            self._owners.setdefault(public, identity)
-            self._operators[public, identity] = operator
+            if public:
+                self._owners.setdefault(full_name, identity)
+            self._operators[full_name, identity] = operator
             return operator
+
+    @staticmethod
+    def _private(name: str, identity: tuple) -> str:
+        return f"{name}__{hashlib.sha256(repr(identity).encode()).hexdigest()[:12]}"

@@ -263,3 +263,22 @@ def chunks_{cache}(float(M,K) A, float(N,K) B) -> (C) {{ C(n,m) +=! A(m,k) * B(n
         assert size * 256 <= 8 * cache and tiles * size >= 2003
     else:
         assert "n whole" in tasks
+
+
+@pytest.mark.parametrize("first", [-2, 3])
+def test_ranges_that_start_elsewhere(first: int) -> None:
+    """A range as long as a tile is one tile, wherever it starts, and nothing is written beyond it."""
+    t = tc.define(
+        f"""def shifted(double(N, C, W) I, double(F, C, K) A) -> (O) {{
+  O(n, f, w) +=! I(n, c, w + k - ({first})) * A(f, c, k)
+    where w in {first}:W - K + 1 + ({first})
+}}""",
+        tc.MappingOptions().matchLibraryCalls(False),
+        namespace=f"tc_tiles_from_{first + 5}",
+    )
+    i, a = integers(3, 4, 25, dtype=torch.double), integers(5, 4, 3, dtype=torch.double)
+    expected = F.conv1d(i, a)
+    memory = torch.full((expected.numel() + 200,), 7.0, dtype=torch.double)
+    t.shifted(i, a, outputs=memory[100:-100].view_as(expected))
+    assert torch.equal(memory[100:-100].view_as(expected), expected)
+    assert (memory[:100] == 7).all() and (memory[-100:] == 7).all()

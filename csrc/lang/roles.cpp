@@ -44,6 +44,11 @@ bool initial_contents_read(const Function& function, const std::string& tensor,
   return false;
 }
 
+bool elements_read(const Function& function, const std::string& input) {
+  return std::any_of(function.statements.begin(), function.statements.end(),
+                     [&](const TreeStatement& statement) { return reads(statement, input); });
+}
+
 void warn(std::vector<std::string>* warnings, const SourceRange& where,
           const std::string& message) {
   warnings->push_back(LanguageError(where, "warning: " + message).what());

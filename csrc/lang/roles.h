@@ -14,6 +14,9 @@ namespace tc::lang {
 bool initial_contents_read(const Function& function, const std::string& tensor,
                            std::vector<std::string>* warnings);
 
+/// Whether a statement reads elements of an input; of others only the sizes count.
+bool elements_read(const Function& function, const std::string& input);
+
 /// Adds a message with position and caret.
 void warn(std::vector<std::string>* warnings, const SourceRange& where, const std::string& message);
 

@@ -197,26 +197,49 @@ ParsedText parse(const std::string& text) {
   return result;
 }
 
+/// The inputs of a definition of which only the specialised scalars have a value.
+class ScalarValues {
+ public:
+  ScalarValues(const Definition& definition, const py::sequence& inputs)
+      : tensors_(definition.inputs.size()), values_(definition.inputs.size()) {
+    for (size_t i = 0; i < definition.inputs.size(); ++i) {
+      if (definition.inputs[i].specialized) {
+        values_[i] = py::object(inputs[i]).cast<int64_t>();
+        tensors_[i].data = &values_[i];
+        tensors_[i].device = {kDLCPU, 0};
+        // The low bytes of the value are the scalar's, whatever its width.
+        tensors_[i].dtype = {
+            kDLInt, static_cast<uint8_t>(8 * c10::elementSize(definition.inputs[i].dtype)), 1};
+      }
+      pointers_.push_back(&tensors_[i]);
+    }
+  }
+  const DLTensor* const* tensors() const { return pointers_.data(); }
+  int32_t count() const { return static_cast<int32_t>(pointers_.size()); }
+
+ private:
+  std::vector<DLTensor> tensors_;
+  std::vector<int64_t> values_;
+  std::vector<const DLTensor*> pointers_;
+};
+
 /// Size of an output dimension in Python's syntax; `inputs` are only looked at for scalars.
 std::string size_expression(const Definition& definition, const py::sequence& inputs, int output,
                             int dimension) {
-  std::vector<DLTensor> tensors(definition.inputs.size());
-  std::vector<int64_t> values(definition.inputs.size());
-  std::vector<const DLTensor*> pointers;
-  for (size_t i = 0; i < definition.inputs.size(); ++i) {
-    if (definition.inputs[i].specialized) {
-      values[i] = py::object(inputs[i]).cast<int64_t>();
-      tensors[i].data = &values[i];
-      tensors[i].device = {kDLCPU, 0};
-      // The low bytes of the value are the scalar's, whatever its width.
-      tensors[i].dtype = {
-          kDLInt, static_cast<uint8_t>(8 * c10::elementSize(definition.inputs[i].dtype)), 1};
-    }
-    pointers.push_back(&tensors[i]);
-  }
+  ScalarValues scalars(definition, inputs);
   const char* text = nullptr;
-  check(tc_output_size_expression(definition.get(), pointers.data(),
-                                  static_cast<int32_t>(pointers.size()), output, dimension, &text));
+  check(tc_output_size_expression(definition.get(), scalars.tensors(), scalars.count(), output,
+                                  dimension, &text));
+  return text;
+}
+
+/// The text of the derivative; one flag for each input and output.
+std::string gradient_text(const Definition& definition, const py::sequence& inputs,
+                          const std::vector<int32_t>& wanted, const std::vector<int32_t>& given) {
+  ScalarValues scalars(definition, inputs);
+  const char* text = nullptr;
+  check(tc_definition_gradient(definition.get(), scalars.tensors(), scalars.count(), wanted.data(),
+                               given.data(), &text));
   return text;
 }
 
@@ -259,6 +282,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_readonly("is_scalar", &ArgumentInfo::scalar)
       .def_readonly("is_specialized", &ArgumentInfo::specialized)
       .def_readonly("accumulates", &ArgumentInfo::accumulates)
+      .def_readonly("is_read", &ArgumentInfo::read)
       .def_property_readonly("dtype", dtype_object);
 
   py::class_<Definition, std::shared_ptr<Definition>>(m, "Definition")
@@ -269,7 +293,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
                              [](const Definition& d) { return tc_definition_text(d.get()); })
       .def_property_readonly("key", [](const Definition& d) { return tc_definition_key(d.get()); })
       .def("input_dimension", input_dimension)
-      .def("size_expression", size_expression);
+      .def("size_expression", size_expression)
+      .def("gradient_text", gradient_text);
 
   py::class_<ParsedText>(m, "ParsedText")
       .def_property_readonly("definitions",

@@ -246,6 +246,7 @@ Definition::Definition(ModulePtr module, const tc_definition* definition)
     result.scalar = argument.is_scalar;
     result.specialized = argument.specialized;
     result.accumulates = argument.accumulates;
+    result.read = argument.read;
     return result;
   };
   tc_argument argument;

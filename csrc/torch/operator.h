@@ -56,7 +56,7 @@ struct ArgumentInfo {
   std::string name;
   at::ScalarType dtype = at::kFloat;
   int rank = 0;
-  bool scalar = false, specialized = false, accumulates = false;
+  bool scalar = false, specialized = false, accumulates = false, read = false;
 };
 
 /// A definition of a parsed text.

@@ -79,6 +79,7 @@ typedef struct {
   int32_t is_scalar;   /* `float alpha` in the signature: pass a 0-d CPU tensor */
   int32_t specialized; /* a scalar whose value is part of the kernel's identity */
   int32_t accumulates; /* an output whose initial contents are read */
+  int32_t read;        /* an input whose elements are read; of others only the sizes count */
 } tc_argument;
 
 TC_API tc_status tc_module_parse(const char* text, tc_module** module);
@@ -117,6 +118,18 @@ TC_API tc_status tc_infer_sizes(const tc_definition* definition, const DLTensor*
 TC_API tc_status tc_output_size_expression(const tc_definition* definition,
                                            const DLTensor* const* inputs, int32_t input_count,
                                            int32_t output, int32_t dimension, const char** text);
+
+/* The text of a definition NAME_grad, the derivative. Its parameters are all inputs, then those of
+ * the outputs whose values it is made of, under their names, then d_OUTPUT for each output k with
+ * given[k]; it returns d_INPUT for each floating-point tensor k with wanted[k] that these depend on.
+ * What has no dimensions is passed as a tensor of one element. An empty text where no input is
+ * reached. `inputs` gives the values of specialised scalars and may be NULL where there are none. A
+ * TC_LANGUAGE_ERROR names what has no derivative. The string lives until the thread's next call of
+ * this function. */
+TC_API tc_status tc_definition_gradient(const tc_definition* definition,
+                                        const DLTensor* const* inputs, int32_t input_count,
+                                        const int32_t* wanted, const int32_t* given,
+                                        const char** text);
 
 /* ---- options: plain data that decide the schedule fully */
 typedef struct tc_options tc_options;

@@ -1,0 +1,311 @@
+#include "lang/adjoint_sum.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "lang/builtins.h"
+#include "lang/expressions.h"
+#include "lang/invert_access.h"
+#include "lang/types.h"
+
+namespace tc::lang {
+namespace {
+
+/// An expression of sizes and integers as a Halide one; undefined where there is more.
+Expr to_halide(const Expression& e) {
+  if (auto value = constant_value(e)) return Halide::Internal::make_const(Halide::Int(32), *value);
+  if (e.kind == ExpressionKind::Name) return ir::make_variable(e.name);
+  if (e.kind == ExpressionKind::Unary && e.op == Operator::Negate) {
+    Expr a = to_halide(*e.operands[0]);
+    return a.defined() ? -a : a;
+  }
+  if (e.kind != ExpressionKind::Binary) return Expr();
+  Expr a = to_halide(*e.operands[0]), b = to_halide(*e.operands[1]);
+  if (!a.defined() || !b.defined()) return Expr();
+  switch (e.op) {
+    case Operator::Add: return a + b;
+    case Operator::Subtract: return a - b;
+    case Operator::Multiply: return a * b;
+    case Operator::Divide: return a / b;
+    case Operator::Remainder: return a % b;
+    case Operator::Min: return Halide::min(a, b);
+    case Operator::Max: return Halide::max(a, b);
+    default: return Expr();
+  }
+}
+
+class Summation {
+ public:
+  Summation(const std::string& target, const std::vector<Range>& shape,
+            const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
+            FreshNames* names)
+      : target_(target), shape_(shape), shapes_(shapes), signature_(signature), names_(*names) {}
+
+  std::vector<GradientStatement> run(const std::vector<Contribution>& contributions) {
+    std::vector<std::pair<const Contribution*, InvertedAccess>> single, summed;
+    for (const Contribution& c : contributions) {
+      InvertedAccess inverted =
+          invert_access(c.subscripts, c.indices, c.left, c.ranges, shape_, signature_);
+      (inverted.remaining.empty() ? single : summed).emplace_back(&c, std::move(inverted));
+    }
+    bool first = true;
+    if (!single.empty()) {
+      std::vector<std::string> left = element_names(single[0].second);
+      ExpressionPtr sum;
+      for (auto& [contribution, inverted] : single) {
+        ExpressionPtr part =
+            guarded(*contribution, inverted, inverted.translate(contribution->weight),
+                    conditions(inverted));
+        sum = sum ? binary(Operator::Add, sum, part) : part;
+      }
+      add(left, ir::Reduction::None, true, sum, nullptr, nullptr);
+      first = false;
+    }
+    for (auto& [contribution, inverted] : summed) {
+      std::vector<std::string> left = element_names(inverted);
+      std::vector<ExpressionPtr> all = conditions(inverted);
+      ExpressionPtr weight = inverted.translate(contribution->weight);
+      pad(*contribution, inverted, left, &weight, &all);
+      add(left, ir::Reduction::Sum, first, guarded(*contribution, inverted, weight, all),
+          contribution, &inverted);
+      first = false;
+    }
+    return std::move(statements_);
+  }
+
+ private:
+  static std::vector<ExpressionPtr> conditions(const InvertedAccess& inverted) {
+    std::vector<ExpressionPtr> all;
+    for (const SolvedIndex& solved : inverted.solved) {
+      all.insert(all.end(), solved.conditions.begin(), solved.conditions.end());
+    }
+    all.insert(all.end(), inverted.conditions.begin(), inverted.conditions.end());
+    return all;
+  }
+
+  static ExpressionPtr guarded(const Contribution& contribution, const InvertedAccess& inverted,
+                               const ExpressionPtr& weight, std::vector<ExpressionPtr> all) {
+    for (const ExpressionPtr& guard : contribution.guards) all.push_back(inverted.translate(guard));
+    return all.empty() ? weight : choose(all_of(all), weight, real(0));
+  }
+
+  /// What the element's dimensions are called: as the indices that are solved from them.
+  std::vector<std::string> element_names(const InvertedAccess& inverted) {
+    std::vector<std::string> left(shape_.size());
+    std::set<std::string> used(inverted.remaining.begin(), inverted.remaining.end());
+    for (const SolvedIndex& solved : inverted.solved) {
+      if (used.insert(solved.index).second) left[solved.dimension] = solved.index;
+    }
+    for (size_t d = 0; d < left.size(); ++d) {
+      if (left[d].empty()) left[d] = names_.fresh("i" + std::to_string(d));
+    }
+    return left;
+  }
+
+  void add(const std::vector<std::string>& left, ir::Reduction reduction, bool initializes,
+           const ExpressionPtr& value, const Contribution* contribution,
+           const InvertedAccess* inverted) {
+    GradientStatement statement{target_, left, reduction, initializes, rename(value, left), {}};
+    for (size_t d = 0; d < left.size(); ++d) statement.ranges.emplace_back(left[d], shape_[d]);
+    if (inverted) {
+      for (const std::string& index : inverted->remaining) {
+        statement.ranges.emplace_back(index, contribution->ranges.at(index));
+      }
+    }
+    statements_.push_back(std::move(statement));
+  }
+
+  static ExpressionPtr rename(const ExpressionPtr& e, const std::vector<std::string>& left) {
+    std::map<std::string, ExpressionPtr> names;
+    for (size_t d = 0; d < left.size(); ++d) names[element(d)] = name(left[d]);
+    return substitute(e, names);
+  }
+
+  /// A convolution's adjoint reads the gradient beyond its edges. Instead of a condition at every
+  /// point, which keeps a product from being one, a copy with zeros around it is read: the
+  /// numerators of solved indices become its coordinates.
+  void pad(const Contribution& c, const InvertedAccess& inverted,
+           const std::vector<std::string>& left, ExpressionPtr* weight,
+           std::vector<ExpressionPtr>* all) {
+    auto found = shapes_.find(c.source);
+    if (found == shapes_.end()) return;
+    const std::vector<Range>& shape = found->second;
+    // Reads of the gradient apart, what is left must not depend on the padded indices.
+    std::vector<const SolvedIndex*> padded(c.left.size());
+    bool any = false;
+    for (const SolvedIndex& solved : inverted.solved) {
+      auto at = std::find(c.left.begin(), c.left.end(), solved.index);
+      if (solved.plain || at == c.left.end()) continue;
+      if (!overlaps(solved, inverted) ||
+          !spans(c.ranges.at(solved.index), shape[at - c.left.begin()]))
+        continue;
+      bool elsewhere = false;
+      auto look = [&](const ExpressionPtr& e) {
+        rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+          if (node.binding == Binding::Tensor && node.name == c.source) return name("");
+          elsewhere = elsewhere || (node.kind == ExpressionKind::Name && node.name == solved.index);
+          return nullptr;
+        });
+      };
+      look(without_subscripts(c, c.weight));
+      for (const ExpressionPtr& guard : c.guards) look(without_subscripts(c, guard));
+      if (elsewhere) continue;
+      padded[at - c.left.begin()] = &solved;
+      any = true;
+    }
+    if (!any) return;
+
+    std::vector<ExpressionPtr> at_source, coordinates;
+    std::vector<ExpressionPtr> inside;
+    GradientStatement copy{"", c.left, ir::Reduction::None, true, nullptr, {}};
+    for (size_t d = 0; d < c.left.size(); ++d) {
+      ExpressionPtr index = name(c.left[d]);
+      if (!padded[d]) {
+        copy.ranges.emplace_back(c.left[d], shape[d]);
+        at_source.push_back(index);
+        coordinates.push_back(inverted.translate(index));
+        continue;
+      }
+      std::optional<Range> range = bounds(padded[d]->numerator, c, inverted);
+      if (!range) return;
+      int divisor = static_cast<int>(padded[d]->divisor);
+      copy.ranges.emplace_back(c.left[d], *range);
+      inside.push_back(binary(Operator::GreaterEqual, index,
+                              from_halide(simplify_size(shape[d].first * divisor, signature_))));
+      inside.push_back(binary(Operator::LessEqual, index,
+                              from_halide(simplify_size(shape[d].last * divisor, signature_))));
+      if (divisor != 1) {
+        inside.push_back(binary(Operator::Equal,
+                                binary(Operator::Remainder, index, integer(divisor)), integer(0)));
+      }
+      at_source.push_back(binary(Operator::Divide, index, integer(divisor)));
+      coordinates.push_back(padded[d]->numerator);
+    }
+    copy.target = names_.fresh(c.source + "_padded");
+    ExpressionPtr source = access(c.source, at_source);
+    source->binding = Binding::Tensor;
+    copy.value = choose(all_of(inside), source, real(0));
+    statements_.push_back(copy);
+
+    ExpressionPtr read = access(copy.target, coordinates);
+    read->binding = Binding::Tensor;
+    ExpressionPtr replaced = rewrite(c.weight, [&](const Expression& node) -> ExpressionPtr {
+      return node.binding == Binding::Tensor && node.name == c.source ? name("@gradient") : nullptr;
+    });
+    *weight = substitute(inverted.translate(replaced), {{"@gradient", read}});
+    // The copy answers for their conditions.
+    all->clear();
+    for (const SolvedIndex& solved : inverted.solved) {
+      if (std::count(padded.begin(), padded.end(), &solved)) continue;
+      all->insert(all->end(), solved.conditions.begin(), solved.conditions.end());
+    }
+    all->insert(all->end(), inverted.conditions.begin(), inverted.conditions.end());
+  }
+
+  /// The expression with the subscripts of the access taken out: they stand for the element.
+  static ExpressionPtr without_subscripts(const Contribution& c, const ExpressionPtr& e) {
+    return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+      for (const ExpressionPtr& subscript : c.subscripts) {
+        bool composed = subscript->kind != ExpressionKind::Name;
+        if (composed && equal(node, *subscript)) return name("");
+      }
+      return nullptr;
+    });
+  }
+
+  static bool overlaps(const SolvedIndex& solved, const InvertedAccess& inverted) {
+    return std::any_of(
+        inverted.remaining.begin(), inverted.remaining.end(),
+        [&](const std::string& index) { return mentions(*solved.numerator, index); });
+  }
+
+  bool spans(const Range& a, const Range& b) const {
+    auto zero = [&](const Expr& e) {
+      return Halide::Internal::is_const_zero(simplify_size(e, signature_));
+    };
+    return zero(a.first - b.first) && zero(a.last - b.last);
+  }
+
+  /// The values of an affine expression of elements and remaining indices.
+  std::optional<Range> bounds(ExpressionPtr e, const Contribution& c,
+                              const InvertedAccess& inverted) const {
+    Expr first = 0, last = 0;
+    auto take = [&](const std::string& index, const Range& range) {
+      auto form = split_affine(e, index);
+      if (!form) return false;
+      int k = static_cast<int>(form->coefficient);
+      first = first + (k > 0 ? range.first : range.last) * k;
+      last = last + (k > 0 ? range.last : range.first) * k;
+      e = form->rest;
+      return true;
+    };
+    for (size_t d = 0; d < shape_.size(); ++d) {
+      if (!take(element(d), shape_[d])) return std::nullopt;
+    }
+    for (const std::string& index : inverted.remaining) {
+      if (!take(index, c.ranges.at(index))) return std::nullopt;
+    }
+    Expr rest = to_halide(*e);
+    if (!rest.defined()) return std::nullopt;
+    return Range{simplify_size(first + rest, signature_), simplify_size(last + rest, signature_)};
+  }
+
+  const std::string& target_;
+  const std::vector<Range>& shape_;
+  const std::map<std::string, std::vector<Range>>& shapes_;
+  const ir::Program& signature_;
+  FreshNames& names_;
+  std::vector<GradientStatement> statements_;
+};
+
+}  // namespace
+
+FreshNames::FreshNames(const Function& function) {
+  auto take = [&](const ExpressionPtr& e) {
+    if (!e) return;
+    walk(*e, [&](const Expression& node) {
+      if (!node.name.empty()) taken_.insert(node.name);
+    });
+  };
+  for (const auto* list : {&function.parameters, &function.returns}) {
+    for (const Declaration& declaration : *list) {
+      taken_.insert(declaration.name);
+      for (const DimensionSize& size : declaration.dimensions) taken_.insert(size.name);
+    }
+  }
+  for (const TreeStatement& statement : function.statements) {
+    taken_.insert(statement.target.name);
+    for (const Identifier& index : statement.indices) taken_.insert(index.name);
+    take(statement.value);
+    for (const WhereClause& clause : statement.clauses) {
+      taken_.insert(clause.name.name);
+      take(clause.first);
+      take(clause.last);
+    }
+  }
+}
+
+std::string FreshNames::fresh(const std::string& base) {
+  std::string result = base;
+  for (int k = 1; find_builtin(result) || find_type(result) || !taken_.insert(result).second; ++k) {
+    result = base + "_" + std::to_string(k);
+  }
+  return result;
+}
+
+std::string FreshNames::plain(const std::string& version) {
+  std::string result = version.substr(0, version.find('#'));
+  std::replace(result.begin(), result.end(), '.', '_');
+  return result;
+}
+
+std::vector<GradientStatement> sum_contributions(
+    const std::string& target, const std::vector<Range>& shape,
+    const std::vector<Contribution>& contributions,
+    const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
+    FreshNames* names) {
+  return Summation(target, shape, shapes, signature, names).run(contributions);
+}
+
+}  // namespace tc::lang

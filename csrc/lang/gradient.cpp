@@ -1,0 +1,434 @@
+#include "lang/gradient.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "lang/adjoint_sum.h"
+#include "lang/builtins.h"
+#include "lang/expressions.h"
+#include "lang/function_gradients.h"
+#include "lang/printer.h"
+#include "lang/read_gradients.h"
+#include "lang/recompute.h"
+#include "lang/redundant_ranges.h"
+#include "lang/versions.h"
+
+namespace tc::lang {
+namespace {
+
+bool always_zero(const Expr& e, const ir::Program& signature) {
+  return Halide::Internal::is_const_zero(simplify_size(e, signature));
+}
+
+std::vector<ExpressionPtr> names_of(const std::vector<std::string>& indices) {
+  std::vector<ExpressionPtr> expressions;
+  for (const std::string& index : indices) expressions.push_back(name(index));
+  return expressions;
+}
+
+/// A read of a tensor that the derivative introduces.
+ExpressionPtr read(const std::string& tensor, const std::vector<std::string>& indices, Type type) {
+  ExpressionPtr node = access(tensor, names_of(indices));
+  node->binding = Binding::Tensor;
+  node->type = type;
+  return node;
+}
+
+class GradientBuilder {
+ public:
+  GradientBuilder(const Definition& definition, const GradientRequest& request)
+      : function_(*definition.tree),
+        signature_(definition.signature),
+        request_(request),
+        versions_(number_versions(definition, request.scalars)),
+        names_(function_) {}
+
+  std::string run() {
+    for (const std::string& output : signature_.outputs) {
+      const ir::Tensor& tensor = signature_.tensor(output);
+      if (tensor.role != ir::TensorRole::InOut) continue;
+      throw LanguageError(tensor.where,
+                          concat(output,
+                                 " starts from what the caller passes, which has no place for a "
+                                 "gradient; begin from an input, as in ",
+                                 output, "(i) = A(i), or write +=! to begin from zero"));
+    }
+    find_active();
+    for (const std::string& output : signature_.outputs) seed(output);
+    for (auto step = versions_.steps.rbegin(); step != versions_.steps.rend(); ++step) {
+      differentiate(*step);
+    }
+    std::vector<std::string> results;
+    for (const ir::Parameter& parameter : signature_.parameters) {
+      auto found = contributions_.find(parameter.name);
+      if (parameter.scalar || found == contributions_.end()) continue;
+      results.push_back(names_.fresh("d_" + parameter.name));
+      const ir::Tensor& tensor = signature_.tensor(parameter.name);
+      std::vector<Range> shape;
+      for (const Expr& size : tensor.sizes)
+        shape.push_back({Expr(0), simplify_size(size - 1, signature_)});
+      add_up(results.back(), shape, found->second);
+    }
+    return results.empty() ? "" : assemble(results);
+  }
+
+ private:
+  bool is_active_version(const std::string& name) const { return active_.count(name) != 0; }
+
+  void find_active() {
+    for (const std::string& input : request_.inputs) {
+      auto found = signature_.tensors.find(input);
+      if (found != signature_.tensors.end() && found->second.type.is_float()) active_.insert(input);
+    }
+    for (const Step& step : versions_.steps) {
+      bool kept = (!step.covers || !step.initializes) && is_active_version(step.previous);
+      bool made = step.type.is_float() && is_active(*step.value, [&](const std::string& name) {
+                    return is_active_version(name);
+                  });
+      if (kept || made) active_.insert(step.target);
+    }
+  }
+
+  /// The gradient that the caller gives for a result.
+  void seed(const std::string& output) {
+    std::string version = version_name(output, versions_.last.at(output));
+    if (!request_.outputs.count(output)) return;
+    std::string parameter = names_.fresh("d_" + output);
+    given_.push_back({output, parameter});
+    if (!is_active_version(version)) return;
+    const Step& step = step_of(version);
+    Contribution contribution;
+    contribution.indices = contribution.left = step.left;
+    for (size_t d = 0; d < step.left.size(); ++d) contribution.ranges[step.left[d]] = step.shape[d];
+    contribution.subscripts = names_of(step.left);
+    contribution.source = parameter;
+    contribution.weight = read(parameter, step.left, step.type);
+    contribution.copies = true;
+    contributions_[version].push_back(contribution);
+  }
+
+  const Step& step_of(const std::string& version) const {
+    for (const Step& step : versions_.steps) {
+      if (step.target == version) return step;
+    }
+    TC_INTERNAL_CHECK(false, "no statement makes ", version);
+    return versions_.steps.front();
+  }
+
+  void differentiate(const Step& step) {
+    auto found = contributions_.find(step.target);
+    if (found == contributions_.end()) return;
+    std::string gradient;
+    if (found->second.size() == 1 && found->second[0].copies) {
+      gradient = found->second[0].source;
+    } else {
+      gradient = names_.fresh("d_" + names_.plain(step.target));
+      add_up(gradient, step.shape, found->second);
+    }
+    ExpressionPtr seed = read(gradient, step.left, step.type);
+    shapes_[gradient] = step.shape;
+    if (is_active(*step.value, [&](const std::string& n) { return is_active_version(n); })) {
+      switch (step.reduction) {
+        case ir::Reduction::None:
+        case ir::Reduction::Sum: {
+          bool whole = step.reduction == ir::Reduction::None && step.covers &&
+                       step.value->type == step.type && prefers_result(*step.value);
+          ExpressionPtr result = whole ? read(step.target, step.left, step.type) : nullptr;
+          reach(step, step.value, seed, result, gradient);
+          break;
+        }
+        case ir::Reduction::Product: differentiate_product(step, seed, gradient); break;
+        case ir::Reduction::Min:
+        case ir::Reduction::Max: differentiate_extreme(step, seed, gradient); break;
+      }
+    }
+    if (is_active_version(step.previous)) pass_on(step, gradient);
+  }
+
+  /// Where a statement adds to a tensor or leaves elements alone, the gradient goes on to the
+  /// version before.
+  void pass_on(const Step& step, const std::string& gradient) {
+    if (step.covers && step.initializes) return;
+    Contribution contribution;
+    contribution.indices = contribution.left = step.left;
+    for (size_t d = 0; d < step.left.size(); ++d) contribution.ranges[step.left[d]] = step.shape[d];
+    contribution.subscripts = names_of(step.left);
+    contribution.source = gradient;
+    contribution.weight = read(gradient, step.left, step.type);
+    contribution.copies = !step.initializes;
+    if (step.initializes) {
+      std::vector<ExpressionPtr> inside;
+      for (size_t d = 0; d < step.left.size(); ++d) {
+        const Range& range = step.ranges.at(step.left[d]);
+        ExpressionPtr index = name(step.left[d]);
+        if (!always_zero(range.first - step.shape[d].first, signature_)) {
+          inside.push_back(binary(Operator::GreaterEqual, index, from_halide(range.first)));
+        }
+        if (!always_zero(range.last - step.shape[d].last, signature_)) {
+          inside.push_back(binary(Operator::LessEqual, index, from_halide(range.last)));
+        }
+      }
+      contribution.guards.push_back(logical_not(all_of(inside)));
+    }
+    contributions_[step.previous].push_back(contribution);
+  }
+
+  /// What the reads of `value` receive when it receives `gradient`.
+  void reach(const Step& step, const ExpressionPtr& value, const ExpressionPtr& gradient,
+             const ExpressionPtr& result, const std::string& source) {
+    ExpressionPtr seed = gradient;
+    if (value->type != step.type) seed = cast(value->type, seed);
+    std::vector<Contribution> made;
+    for (ReadGradient& part : read_gradients(
+             value, seed, result, [&](const std::string& n) { return is_active_version(n); })) {
+      // The same read twice, as in x * x.
+      auto same = std::find_if(made.begin(), made.end(), [&](const Contribution& other) {
+        return other.to == part.read->name && other.guards.empty() && part.guards.empty() &&
+               std::equal(other.subscripts.begin(), other.subscripts.end(),
+                          part.read->operands.begin(), part.read->operands.end(),
+                          [](const auto& a, const auto& b) { return equal(*a, *b); });
+      });
+      if (same != made.end()) {
+        same->weight = binary(Operator::Add, same->weight, part.weight);
+        continue;
+      }
+      Contribution contribution;
+      contribution.to = part.read->name;
+      contribution.left = contribution.indices = step.left;
+      contribution.indices.insert(contribution.indices.end(), step.reduced.begin(),
+                                  step.reduced.end());
+      contribution.ranges = step.ranges;
+      contribution.subscripts = part.read->operands;
+      contribution.guards = part.guards;
+      contribution.weight = part.weight;
+      contribution.source = source;
+      made.push_back(contribution);
+    }
+    for (Contribution& contribution : made) {
+      contribution.copies = is_copy(step, contribution);
+      contributions_[contribution.to].push_back(contribution);
+    }
+  }
+
+  /// Whether the tensor read receives the gradient as it is, element by element.
+  bool is_copy(const Step& step, const Contribution& c) const {
+    if (!c.guards.empty() || !step.covers || !step.reduced.empty()) return false;
+    if (!equal(*c.weight, *read(c.source, step.left, step.type))) return false;
+    if (signature_.tensors.count(c.to) || c.subscripts.size() != step.left.size()) return false;
+    const std::vector<Range>& shape = step_of(c.to).shape;
+    for (size_t d = 0; d < step.left.size(); ++d) {
+      bool same = c.subscripts[d]->kind == ExpressionKind::Name &&
+                  c.subscripts[d]->name == step.left[d] &&
+                  always_zero(shape[d].first - step.shape[d].first, signature_) &&
+                  always_zero(shape[d].last - step.shape[d].last, signature_);
+      if (!same) return false;
+    }
+    return true;
+  }
+
+  std::vector<std::string> all_indices(const Step& step) const {
+    std::vector<std::string> indices = step.left;
+    indices.insert(indices.end(), step.reduced.begin(), step.reduced.end());
+    return indices;
+  }
+
+  GradientStatement statement(const std::string& target, const Step& step,
+                              const std::vector<std::string>& left, ir::Reduction reduction,
+                              const ExpressionPtr& value) const {
+    GradientStatement made{target, left, reduction, true, value, {}};
+    for (const std::string& index : all_indices(step)) {
+      bool is_left = std::count(left.begin(), left.end(), index) != 0;
+      if (is_left || reduction != ir::Reduction::None) {
+        made.ranges.emplace_back(index, step.ranges.at(index));
+      }
+    }
+    return made;
+  }
+
+  /// The value as a read of a tensor, made for it where it is more than that: compared with a
+  /// result it must be the very same number, and what is computed twice may be rounded twice.
+  ExpressionPtr as_read(const Step& step) {
+    if (step.value->binding == Binding::Tensor) return step.value;
+    std::string target = names_.fresh(names_.plain(step.target) + "_value");
+    emit(statement(target, step, all_indices(step), ir::Reduction::None, step.value));
+    return read(target, all_indices(step), step.value->type);
+  }
+
+  /// Every factor receives the product of the others, zeros among them included: with one zero it
+  /// alone receives something, with two none does.
+  void differentiate_product(const Step& step, const ExpressionPtr& seed,
+                             const std::string& gradient) {
+    ExpressionPtr factor = as_read(step);
+    ExpressionPtr is_zero = binary(Operator::Equal, factor, integer(0));
+    std::string zeros = names_.fresh(names_.plain(step.target) + "_zeros");
+    std::string rest = names_.fresh(names_.plain(step.target) + "_rest");
+    emit(statement(zeros, step, step.left, ir::Reduction::Sum, choose(is_zero, real(1), real(0))));
+    emit(
+        statement(rest, step, step.left, ir::Reduction::Product, choose(is_zero, real(1), factor)));
+    ExpressionPtr count = read(zeros, step.left, Halide::Float(32));
+    ExpressionPtr others =
+        binary(Operator::Multiply, seed, read(rest, step.left, step.value->type));
+    ExpressionPtr alone =
+        binary(Operator::And, binary(Operator::Equal, count, integer(1)), is_zero);
+    ExpressionPtr part =
+        choose(binary(Operator::Equal, count, integer(0)), binary(Operator::Divide, others, factor),
+               choose(alone, others, real(0)));
+    reach(step, step.value, part, nullptr, gradient);
+  }
+
+  /// The values that are the extreme share the gradient evenly, as those of torch.amax.
+  void differentiate_extreme(const Step& step, const ExpressionPtr& seed,
+                             const std::string& gradient) {
+    ExpressionPtr value = as_read(step);
+    ExpressionPtr extreme = read(step.target, step.left, step.type);
+    if (value != step.value) {
+      std::string again = names_.fresh(names_.plain(step.target) + "_extreme");
+      emit(statement(again, step, step.left, step.reduction, value));
+      extreme = read(again, step.left, step.type);
+    }
+    ExpressionPtr is_extreme = binary(Operator::Equal, value, extreme);
+    std::string ties = names_.fresh(names_.plain(step.target) + "_ties");
+    emit(
+        statement(ties, step, step.left, ir::Reduction::Sum, choose(is_extreme, real(1), real(0))));
+    ExpressionPtr share = binary(Operator::Divide, seed, read(ties, step.left, Halide::Float(32)));
+    if (step.type.bits() < 32) share = cast(step.type, share);
+    reach(step, step.value, choose(is_extreme, share, real(0)), nullptr, gradient);
+  }
+
+  void emit(GradientStatement statement) { statements_.push_back(std::move(statement)); }
+
+  void add_up(const std::string& target, const std::vector<Range>& shape,
+              const std::vector<Contribution>& contributions) {
+    shapes_[target] = shape;
+    for (GradientStatement& statement :
+         sum_contributions(target, shape, contributions, shapes_, signature_, &names_)) {
+      emit(std::move(statement));
+    }
+  }
+
+  // ---- the text
+
+  std::string assemble(const std::vector<std::string>& results) {
+    Function function;
+    function.name.name = function_.name.name + "_grad";
+    function.parameters = function_.parameters;
+    Recomputed forward = recompute(versions_, statements_, saved(), signature_, &names_);
+    for (const std::string& output : signature_.outputs) {
+      if (forward.saved.count(output)) function.parameters.push_back(declare(output, output));
+    }
+    for (const auto& [output, parameter] : given_) {
+      function.parameters.push_back(declare(output, parameter));
+    }
+    for (const std::string& result : results) {
+      Declaration returned;
+      returned.name = result;
+      returned.typed = false;
+      function.returns.push_back(returned);
+    }
+    for (const GradientStatement& statement : forward.statements) {
+      function.statements.push_back(to_tree(statement));
+    }
+    drop_redundant_ranges(&function);
+    return print(function);
+  }
+
+  /// Versions that the caller can pass: the final ones of results.
+  std::map<std::string, std::string> saved() const {
+    std::map<std::string, std::string> versions;
+    for (const std::string& output : signature_.outputs) {
+      versions[version_name(output, versions_.last.at(output))] = output;
+    }
+    return versions;
+  }
+
+  Declaration declare(const std::string& output, const std::string& name) {
+    const Step& step = step_of(version_name(output, versions_.last.at(output)));
+    Declaration declaration;
+    declaration.name = name;
+    declaration.type = signature_.tensor(output).type;
+    std::vector<DimensionSize>& sizes = sizes_[output];
+    if (sizes.empty()) {
+      for (size_t d = 0; d < step.shape.size(); ++d) {
+        Expr extent = simplify_size(step.shape[d].last - step.shape[d].first + 1, signature_);
+        DimensionSize size;
+        if (const auto* variable = extent.as<Halide::Internal::Variable>()) {
+          size.name = variable->name;
+        } else if (auto constant = Halide::Internal::as_const_int(extent)) {
+          size.constant = *constant;
+        } else {
+          std::string base = step.left[d];
+          for (char& c : base) c = static_cast<char>(std::toupper(c));
+          size.name = names_.fresh(base + "_" + output);
+        }
+        sizes.push_back(size);
+      }
+      if (sizes.empty()) sizes.push_back({"", 1, {}});
+    }
+    declaration.dimensions = sizes;
+    return declaration;
+  }
+
+  TreeStatement to_tree(const GradientStatement& statement) {
+    TreeStatement tree;
+    tree.target.name = statement.target;
+    for (const std::string& index : statement.left) tree.indices.push_back({index, {}});
+    tree.reduction = statement.reduction;
+    tree.initializes = statement.initializes && statement.reduction != ir::Reduction::None;
+    tree.value = in_storage(statement.value);
+    for (const auto& [index, range] : statement.ranges) {
+      WhereClause clause;
+      clause.name.name = index;
+      clause.first = from_halide(range.first);
+      clause.last = from_halide(simplify_size(range.last + 1, signature_));
+      tree.clauses.push_back(clause);
+    }
+    return tree;
+  }
+
+  /// Reads of parameters that are results of the forward definition begin at 0, wherever its
+  /// indices begin; those without dimensions have one element.
+  ExpressionPtr in_storage(const ExpressionPtr& e) {
+    return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+      if (node.binding != Binding::Tensor || node.kind == ExpressionKind::Dimension) return nullptr;
+      const std::string* output = nullptr;
+      for (const auto& [given, parameter] : given_) {
+        if (node.name == parameter) output = &given;
+      }
+      for (const std::string& name : signature_.outputs) {
+        if (node.name == name) output = &name;
+      }
+      if (!output) return nullptr;
+      const Step& step = step_of(version_name(*output, versions_.last.at(*output)));
+      std::vector<ExpressionPtr> subscripts;
+      for (size_t d = 0; d < node.operands.size(); ++d) {
+        subscripts.push_back(binary(Operator::Subtract, in_storage(node.operands[d]),
+                                    from_halide(step.shape[d].first)));
+      }
+      if (subscripts.empty()) subscripts.push_back(integer(0));
+      return access(node.name, subscripts);
+    });
+  }
+
+  const Function& function_;
+  const ir::Program& signature_;
+  const GradientRequest& request_;
+  Versions versions_;
+  FreshNames names_;
+  std::set<std::string> active_;  ///< inputs and versions that a wanted input decides
+  std::map<std::string, std::vector<Contribution>> contributions_;
+  std::vector<std::pair<std::string, std::string>> given_;   ///< outputs, parameters
+  std::map<std::string, std::vector<Range>> shapes_;         ///< of gradients
+  std::map<std::string, std::vector<DimensionSize>> sizes_;  ///< of results as parameters
+  std::vector<GradientStatement> statements_;
+};
+
+}  // namespace
+
+std::string gradient_text(const Definition& definition, const GradientRequest& request) {
+  return GradientBuilder(definition, request).run();
+}
+
+}  // namespace tc::lang

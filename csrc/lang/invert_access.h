@@ -1,0 +1,47 @@
+// The adjoint of an access as a gather: which points of a statement read a given element.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lang/ranges.h"
+#include "lang/tree.h"
+
+namespace tc::lang {
+
+/// An index that an element decides: index = numerator / divisor, where the division has no rest
+/// and the index stays in its range.
+struct SolvedIndex {
+  std::string index;
+  size_t dimension = 0;  ///< of the element, from whose subscript it is solved
+  ExpressionPtr numerator;
+  int64_t divisor = 1;
+  std::vector<ExpressionPtr> conditions;  ///< that say so; none where they always hold
+  bool plain = false;                     ///< the subscript is the index itself
+};
+
+/// All points that read element (@0, @1, ...): `element(d)` names dimension d.
+struct InvertedAccess {
+  std::vector<SolvedIndex> solved;
+  std::vector<ExpressionPtr> conditions;  ///< of dimensions that no index could be solved for
+  std::vector<std::string> remaining;     ///< indices that the element leaves free, in order
+  /// Subscripts and what they are for the element.
+  std::vector<std::pair<ExpressionPtr, ExpressionPtr>> subscripts;
+
+  /// An expression of the statement's indices as one of the element and the remaining indices.
+  ExpressionPtr translate(const ExpressionPtr& e) const;
+};
+
+std::string element(size_t dimension);
+
+/// Solves the subscripts for as many indices as it can: those of `left` first, since they are the
+/// long ones, then small coefficients. `indices` are those of the statement in order, `ranges`
+/// theirs; `shape` holds the elements that exist.
+InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
+                             const std::vector<std::string>& indices,
+                             const std::vector<std::string>& left,
+                             const std::map<std::string, Range>& ranges,
+                             const std::vector<Range>& shape, const ir::Program& signature);
+
+}  // namespace tc::lang

@@ -1,0 +1,25 @@
+// Forward values that a derivative is made of.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lang/adjoint_sum.h"
+#include "lang/versions.h"
+
+namespace tc::lang {
+
+struct Recomputed {
+  std::vector<GradientStatement> statements;  ///< names in place of versions
+  std::set<std::string> saved;                ///< results whose values are read
+};
+
+/// Puts in front of `statements` those that compute the versions they read, as far as these are not
+/// in `saved` (version to name). Reads then name tensors.
+Recomputed recompute(const Versions& versions, const std::vector<GradientStatement>& statements,
+                     const std::map<std::string, std::string>& saved, const ir::Program& signature,
+                     FreshNames* names);
+
+}  // namespace tc::lang

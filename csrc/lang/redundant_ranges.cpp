@@ -1,0 +1,76 @@
+#include "lang/redundant_ranges.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "lang/lowering.h"
+#include "lang/parser.h"
+#include "lang/printer.h"
+#include "lang/ranges.h"
+#include "lang/sema.h"
+
+namespace tc::lang {
+namespace {
+
+using Ranges = std::vector<std::map<std::string, Range>>;
+
+std::optional<Ranges> try_infer(const Function& function, ir::Program* signature) {
+  try {
+    std::vector<Function> parsed = parse_text(print(function));
+    std::vector<std::string> warnings;
+    *signature = check(&parsed[0], &warnings);
+    std::vector<LoweredStatement> lowered;
+    for (const TreeStatement& statement : parsed[0].statements) {
+      lowered.push_back(lower(statement, *signature, {}));
+    }
+    return infer(parsed[0], *signature, lowered).statements;
+  } catch (const LanguageError&) {
+    return std::nullopt;
+  }
+}
+
+bool same(const Ranges& a, const Ranges& b, const ir::Program& signature) {
+  auto zero = [&](const Expr& e) {
+    return Halide::Internal::is_const_zero(simplify_size(e, signature));
+  };
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].size() != b[i].size()) return false;
+    for (const auto& [index, range] : a[i]) {
+      auto other = b[i].find(index);
+      if (other == b[i].end() || !zero(range.first - other->second.first) ||
+          !zero(range.last - other->second.last)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void drop_redundant_ranges(Function* function) {
+  ir::Program signature;
+  std::optional<Ranges> wanted = try_infer(*function, &signature);
+  TC_INTERNAL_CHECK(wanted, "a derivative that is no definition:\n", print(*function));
+  auto keeps_ranges = [&] {
+    ir::Program ignored;
+    std::optional<Ranges> found = try_infer(*function, &ignored);
+    return found && same(*wanted, *found, signature);
+  };
+  for (TreeStatement& statement : function->statements) {
+    std::vector<WhereClause> all = std::move(statement.clauses);
+    statement.clauses.clear();
+    if (all.empty() || keeps_ranges()) continue;
+    statement.clauses = all;
+    for (const WhereClause& clause : all) {
+      std::vector<WhereClause> before = statement.clauses;
+      auto at = std::find_if(statement.clauses.begin(), statement.clauses.end(),
+                             [&](const WhereClause& c) { return c.name.name == clause.name.name; });
+      statement.clauses.erase(at);
+      if (!keeps_ranges()) statement.clauses = before;
+    }
+  }
+}
+
+}  // namespace tc::lang

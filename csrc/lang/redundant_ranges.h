@@ -1,0 +1,12 @@
+// Where clauses that say what range inference finds anyway.
+#pragma once
+
+#include "lang/tree.h"
+
+namespace tc::lang {
+
+/// Leaves out the ranges of a definition's where clauses without which every index keeps its range.
+/// The definition must be correct as it is; integer scalars must not decide ranges.
+void drop_redundant_ranges(Function* function);
+
+}  // namespace tc::lang

@@ -1,0 +1,217 @@
+"""Derivatives of definitions, found by the core."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import torch
+
+from tensor_comprehensions import _torch
+from tensor_comprehensions._define import make_operator, parse
+from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._operator import Operator
+
+Flags = tuple[bool, ...]
+
+
+def _derive(
+    definition: _torch.Definition, wanted: Flags, given: Flags, scalars: dict[str, int]
+) -> str:
+    """The text of a derivative; "" where no wanted input is reached."""
+    values = []
+    for info in definition.inputs:
+        if info.is_specialized and info.name not in scalars:
+            raise TCError(
+                f"the sizes of {definition.name} depend on the value of scalar {info.name}, and so "
+                f"does its derivative; pass it, as in {info.name}=1"
+            )
+        values.append(scalars.get(info.name, 0))
+    return definition.gradient_text(values, list(wanted), list(given))
+
+
+def grad_source(source: str, entry_point: str | None = None, **scalars: int) -> str:
+    """The text of the derivative of every definition of a text, or of one of them.
+
+    The derivative of ``f`` is ``f_grad``. Its parameters are the inputs of ``f``, then those of its
+    results whose values the derivative is made of, under their own names, then ``d_R`` for each
+    result ``R``. It returns ``d_X`` for each floating-point input ``X`` that reaches a result. A
+    result without dimensions is passed as a tensor of one element, and so is its gradient. Other
+    values of the forward computation are computed again. ``scalars`` gives values to integer
+    scalars that decide sizes. ``make_autograd(T.f, G.f_grad)`` joins both definitions.
+
+    LanguageError names what has no derivative.
+    """
+    definitions = parse(source).definitions
+    if entry_point is not None:
+        known = [definition.name for definition in definitions]
+        if entry_point not in known:
+            raise TCError(
+                f"attempting to access undefined function {entry_point}; the text defines: "
+                f"{', '.join(known)}"
+            )
+        definitions = [d for d in definitions if d.name == entry_point]
+    texts = [
+        _derive(d, (True,) * len(d.inputs), (True,) * len(d.outputs), scalars) for d in definitions
+    ]
+    return "\n".join(text for text in texts if text)
+
+
+class Gradient:
+    """One derivative of a definition as a function of tensors.
+
+    ``wanted`` are the inputs it has results for.
+    """
+
+    def __init__(self, forward: Operator, text: str, given: Flags) -> None:
+        definition = parse(text).definitions[0]
+        self.operator = make_operator(definition, "tc_grad")
+        inputs = [info.name for info in forward.definition.inputs]
+        outputs = [info.name for info in forward.definition.outputs]
+        infos = list(definition.inputs)
+        self.infos = infos
+        #: Whether the values of each input are read, or only its sizes.
+        self.reads = [info.is_read for info in infos[: len(inputs)]]
+        #: The results that are read, by their place among the outputs.
+        count = len(infos) - len(inputs) - sum(given)
+        self.saved = [outputs.index(info.name) for info in infos[len(inputs) :][:count]]
+        names = [info.name for info in definition.outputs]
+        self._results = _places(inputs, names)
+
+    def __call__(self, arguments: Sequence[object]) -> list[torch.Tensor | None]:
+        """One gradient for each input, None where there is none."""
+        results = Derivable.of(self.operator)(*arguments)
+        results = results if isinstance(results, tuple) else (results,)
+        return [None if k is None else results[k] for k in self._results]
+
+
+def _places(inputs: list[str], results: list[str]) -> list[int | None]:
+    """For each input the place of its gradient, which has its name and perhaps a number."""
+    places: list[int | None] = [None] * len(inputs)
+    at = 0
+    # Both are in order of the inputs.
+    for place, result in enumerate(results):
+        while not _is_gradient_of(result, inputs[at]):
+            at += 1
+        places[at] = place
+        at += 1
+    return places
+
+
+def _is_gradient_of(result: str, name: str) -> bool:
+    head, _, number = result.rpartition("_")
+    return result == f"d_{name}" or (head == f"d_{name}" and number.isdigit())
+
+
+class Derivable:
+    """An operator with the derivatives that were asked for so far."""
+
+    _known: dict[int, Derivable] = {}
+    _lock = threading.RLock()
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self._gradients: dict[tuple, Gradient | None] = {}
+
+    @classmethod
+    def of(cls, operator: Operator) -> Derivable:
+        with cls._lock:
+            return cls._known.setdefault(id(operator), cls(operator))
+
+    def gradient(self, wanted: Flags, given: Flags, scalars: dict[str, int]) -> Gradient | None:
+        """The derivative of some outputs by some inputs; None where it is zero."""
+        key = (wanted, given, tuple(sorted(scalars.items())))
+        with self._lock:
+            if key not in self._gradients:
+                text = _derive(self.operator.definition, wanted, given, scalars)
+                self._gradients[key] = Gradient(self.operator, text, given) if text else None
+            return self._gradients[key]
+
+    def scalars(self, inputs: Sequence[object]) -> dict[str, int]:
+        """The values that sizes depend on."""
+        return {
+            info.name: int(value)
+            for info, value in zip(self.operator.definition.inputs, inputs, strict=True)
+            if info.is_specialized
+        }
+
+    def __call__(self, *inputs: object) -> object:
+        if records(inputs):
+            return _Differentiated.apply(self, *inputs)
+        return self.operator(*inputs)
+
+
+def records(inputs: Sequence[object]) -> bool:
+    """Whether a call leaves a trace for derivatives; without, a Function only costs time."""
+    from torch.autograd import forward_ad
+
+    if torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
+    )
+
+
+class _Differentiated(torch.autograd.Function):
+    """A definition under autograd, its derivative derived."""
+
+    @staticmethod
+    def forward(derivable: Derivable, *inputs: object) -> object:
+        return derivable.operator(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: object, inputs: tuple, output: object) -> None:
+        derivable, *values = inputs
+        outputs = output if isinstance(output, tuple) else (output,)
+        ctx.set_materialize_grads(False)
+        ctx.derivable = derivable
+        ctx.scalars = derivable.scalars(values)
+        ctx.wanted = tuple(
+            needed and isinstance(value, torch.Tensor) and value.is_floating_point()
+            for needed, value in zip(ctx.needs_input_grad[1:], values, strict=True)
+        )
+        ctx.gradients_of = tuple(value.is_floating_point() for value in outputs)
+        whole = derivable.gradient(ctx.wanted, ctx.gradients_of, ctx.scalars)
+        # What the whole derivative reads is enough for each part of it. Of other inputs the sizes
+        # are kept, not the memory.
+        ctx.values, saved = [], []
+        reads = whole.reads if whole is not None else [False] * len(values)
+        for value, read in zip(values, reads, strict=True):
+            if not isinstance(value, torch.Tensor):
+                ctx.values.append(("value", value))
+            elif read:
+                ctx.values.append(("saved", len(saved)))
+                saved.append(value)
+            else:
+                ctx.values.append(("sizes", (value.shape, value.dtype, value.device)))
+        ctx.outputs = {}
+        for k in whole.saved if whole is not None else ():
+            ctx.outputs[k] = len(saved)
+            saved.append(outputs[k])
+        ctx.save_for_backward(*saved)
+
+    @staticmethod
+    def backward(ctx: object, *gradients: torch.Tensor | None) -> tuple:
+        given = tuple(
+            gradient is not None and differentiable
+            for gradient, differentiable in zip(gradients, ctx.gradients_of, strict=True)
+        )
+        nothing = (None,) * (1 + len(ctx.values))
+        if not any(given):
+            return nothing
+        part = ctx.derivable.gradient(ctx.wanted, given, ctx.scalars)
+        if part is None:
+            return nothing
+        saved = ctx.saved_tensors
+        arguments = []
+        for kind, what in ctx.values:
+            if kind == "sizes":
+                sizes, dtype, device = what
+                arguments.append(torch.empty((), dtype=dtype, device=device).expand(sizes))
+            else:
+                arguments.append(saved[what] if kind == "saved" else what)
+        # sum().backward() sends gradients of stride 0: one more kernel would be compiled for them.
+        rest = [saved[ctx.outputs[k]] for k in part.saved]
+        rest += [g.contiguous() for g, use in zip(gradients, given, strict=True) if use]
+        arguments += [value.reshape(1) if value.dim() == 0 else value for value in rest]
+        return (None, *part(arguments))

@@ -1,0 +1,352 @@
+"""Derived derivatives: numerical differences, PyTorch's own derivatives, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+import torch
+import workloads
+
+import tensor_comprehensions as tc
+
+_namespaces = itertools.count()
+
+
+def define(text: str) -> tc.TC:
+    return tc.define(text, namespace=f"tc_derivatives_{next(_namespaces)}")
+
+
+def derived(text: str, entry: str = "f") -> object:
+    return tc.make_autograd(getattr(define(text), entry))
+
+
+def r(*sizes: int, low: float = -1.0, high: float = 1.0) -> torch.Tensor:
+    return (torch.rand(*sizes, dtype=torch.double) * (high - low) + low).requires_grad_()
+
+
+def check(text: str, *inputs: object, twice: bool = True) -> None:
+    f = derived(text)
+    assert torch.autograd.gradcheck(f, inputs)
+    if twice:
+        assert torch.autograd.gradgradcheck(f, inputs, fast_mode=True)
+
+
+HEAD = "def f(double(N, M) A, double(M, K) B, double(N) x, double(N) y) -> (O) "
+TEXTS = {
+    "product": "{ O(n, k) +=! A(n, m) * B(m, k) }",
+    "two_sums": "{ T(n) +=! A(n, m)  O(n, k) +=! T(n) * A(n, m) * B(m, k) }",
+    "in_place": "{ O(n) = x(n) * y(n)  O(n) += A(n, m)  O(n) = tanh(O(n)) * O(n) }",
+    "broadcast": "{ O(n, m) = A(n, m) * x(n) / (y(n) * y(n) + 1) }",
+    "diagonal": "{ O(i) = A(i, i) * x(i) where i in 0:3 }",
+    "row": "{ O(k) = A(1, k) + A(0, k) * A(1, k) }",
+    "transpose": "{ O(m, n) = A(n, m) * x(n) }",
+    "strided": "{ O(i) = x(2 * i) * y(2 * i + 1) }",
+    "strided_window": "{ O(i) +=! x(2 * i + k) * y(k) where k in 0:2 }",
+    "dilated_window": "{ O(i) +=! x(i + 2 * k) * y(k) where k in 0:2 }",
+    "reversed": "{ O(i) = x(3 - i) * y(i) }",
+    "shifted": "{ T(i) = x(i - 1) * 2.0  O(i) = T(i) * y(i) where i in 1:4 }",
+    "window_of_two": "{ O(i, j) = x(i + j) * y(j) where j in 0:2 }",
+    "division": "{ O(i) = x(i / 2) * 3.0 where i in 0:4 }",
+    "remainder": "{ O(i) = x(i % 3) * y(i) where i in 0:4 }",
+    "collapsed": "{ O(i) +=! A(i, j) * x(i) where j in 0:M }",
+    "ternary": "{ O(n, m) = A(n, m) > 0.1 ? A(n, m) * x(n) : y(n) }",
+    "guarded": "{ O(n) = n > 0 && n < 3 ? x(n - 1) * y(n + 1) : x(n) * x(n) where n in 0:N }",
+    "nested_ternary": "{ O(n) = x(n) > 0 ? y(n) > 0 ? x(n) : y(n) : x(n) * y(n) }",
+    "max_reduction": "{ O(n) max=! A(n, m) }",
+    "min_reduction": "{ O(n) min=! A(n, m) * x(n) }",
+    "max_over_all": "{ O max=! A(n, m) }",
+    "product_reduction": "{ O(n) *=! A(n, m) + x(n) }",
+    "kept_product": "{ O(n) = x(n)  O(n) *= A(n, m) }",
+    "kept_max": "{ O(n) = x(n)  O(n) max= A(n, m) }",
+    "extremes": "{ O(n) = max(x(n), y(n)) * min(x(n), y(n)) + fmax(x(n), 0.2) + fmin(0.1, y(n)) }",
+    "concatenation": "{ O(i) = x(i) * 2.0 where i in 0:N  O(i) = y(i - N) where i in N:N + N }",
+    "part": "{ O(i) = x(i) where i in 0:N  O(i) = y(i) * O(i) where i in 1:3 }",
+    "part_sum": "{ O(i) = x(i) where i in 0:N  O(i) += A(i, m) where i in 1:3 }",
+    "scalar_result": "{ S +=! x(n) * y(n)  O(n) = x(n) / S }",
+    "softmax": "{ T(n) max=! A(n, m)  E(n, m) = exp(A(n, m) - T(n))  S(n) +=! E(n, m)"
+    "  O(n, m) = E(n, m) / S(n) }",
+    "let": "{ O(n) = z * z where z = x(n) + y(n) }",
+    "size": "{ T(n) +=! A(n, m)  O(n) = T(n) / A.1 + x(n) * T.0 }",
+    "unary": "{ O(n) = -x(n) + -(-y(n)) * x(n) }",
+    "integers": "{ O(n) = x(n) * n + int32(y(n)) }",
+    "casts": "{ O(n) = double(float(x(n)) * 1.0) }",
+    "negative_lower_bound": "{ T(i) = i >= 0 && i < N ? x(i) : 0.0 where i in -2:N + 2"
+    "  O(i) +=! T(i + k) * y(k + 1) where i in -1:N, k in -1:2 }",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_gradcheck(name: str) -> None:
+    torch.manual_seed(7)
+    inputs = r(4, 3), r(3, 5), r(4), r(4)
+    if name == "casts":
+        # Rounding to float is no numerical derivative's friend.
+        f = derived(HEAD + TEXTS[name])
+        x = inputs[2]
+        (gradient,) = torch.autograd.grad(f(*inputs).sum(), x)
+        assert torch.equal(gradient, torch.ones_like(x))
+        return
+    check(HEAD + TEXTS[name], *inputs)
+
+
+# Functions by where they are smooth, each on values inside.
+SMOOTH = {
+    (-0.9, 0.9): (
+        "acos asin asinh atan atanh cos cosh cospi erf erfc exp exp10 exp2 expm1 j0 j1 normcdf sin "
+        "sinh sinpi tan tanh log1p"
+    ),
+    (1.2, 4.0): "acosh cbrt lgamma log log10 log2 rcbrt rsqrt sqrt tgamma y0 y1 fabs abs",
+    (-3.8, -3.2): "lgamma tgamma cbrt rcbrt fabs abs ceil floor rint trunc round",
+}
+BINARY = [
+    "atan2",
+    "copysign",
+    "fdim",
+    "fdivide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "hypot",
+    "pow",
+    "remainder",
+    "rhypot",
+]
+
+
+@pytest.mark.parametrize("domain", SMOOTH)
+def test_functions(domain: tuple[float, float]) -> None:
+    names = SMOOTH[domain].split()
+    body = "  ".join(f"O{k}(n) = {name}(x(n)) * x(n)" for k, name in enumerate(names))
+    results = ", ".join(f"O{k}" for k in range(len(names)))
+    f = derived(f"def f(double(N) x) -> ({results}) {{ {body} }}")
+    x = r(4, low=domain[0], high=domain[1])
+    assert torch.autograd.gradcheck(f, (x,), atol=1e-4, rtol=1e-4)
+    # The second derivative of the whole at once.
+    assert torch.autograd.gradgradcheck(f, (x,), fast_mode=True, atol=1e-3, rtol=1e-3)
+
+
+def test_functions_of_several_arguments() -> None:
+    body = "  ".join(f"O{k}(n) = {name}(x(n), y(n))" for k, name in enumerate(BINARY))
+    more = "P(n) = fma(x(n), y(n), x(n))  Q(n) = norm3d(x(n), y(n), 2.0) + rnorm3d(x(n), y(n), 1.0)"
+    results = ", ".join(f"O{k}" for k in range(len(BINARY)))
+    f = derived(
+        f"def f(double(N) x, double(N) y) -> ({results}, P, Q, R) {{ {body}  {more}"
+        "  R(n) = norm4d(x(n), y(n), 1.0, 2.0) + rnorm4d(x(n), y(n), 1.0, y(n)) }"
+    )
+    inputs = r(5, low=2.1, high=2.4), r(5, low=0.9, high=1.1)
+    assert torch.autograd.gradcheck(f, inputs, atol=1e-4)
+    assert torch.autograd.gradgradcheck(f, inputs, fast_mode=True, atol=1e-3)
+
+
+# A function at points where its derivative jumps, and PyTorch's.
+POINTS = {
+    "abs(x(n))": torch.abs,
+    "max(x(n), y(n))": torch.maximum,
+    "min(x(n), y(n))": torch.minimum,
+    "fmax(x(n), y(n))": torch.fmax,
+    "fmin(x(n), y(n))": torch.fmin,
+    "max(x(n), 0.0)": torch.relu,
+    "fmax(x(n), 0)": torch.relu,
+    "x(n) > 0 ? x(n) : 0.0": torch.relu,
+    "atan2(x(n), y(n))": torch.atan2,
+    "hypot(x(n) + 1, y(n) + 2)": lambda x, y: torch.hypot(x + 1, y + 2),
+}
+
+
+@pytest.mark.parametrize("expression", POINTS)
+def test_subgradients_are_those_of_torch(expression: str) -> None:
+    f = derived(f"def f(double(N) x, double(N) y) -> (O) {{ O(n) = {expression} + 0.0 * y(n) }}")
+    values = torch.tensor([-1.0, 0.0, 1.0, 2.0, -0.5], dtype=torch.double)
+    others = torch.tensor([-1.0, 0.0, 3.0, 1.0, 0.5], dtype=torch.double)
+    if "atan2" in expression:
+        others[1] = 1.0
+    reference = POINTS[expression]
+    unary = reference in (torch.abs, torch.relu)
+    ours = [values.clone().requires_grad_(), others.clone().requires_grad_()]
+    theirs = [values.clone().requires_grad_(), others.clone().requires_grad_()]
+    weight = torch.arange(1.0, 6.0, dtype=torch.double)
+    (f(*ours) * weight).sum().backward()
+    (reference(*theirs[: 1 if unary else 2]) * weight).sum().backward()
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a.grad, torch.zeros_like(a) if b.grad is None else b.grad)
+
+
+def test_equal_extremes_share_the_gradient() -> None:
+    f = derived("def f(float(N, M) A) -> (O) { O(n) max=! A(n, m) }")
+    a = torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]], requires_grad=True)
+    b = a.detach().clone().requires_grad_()
+    (f(a) * torch.tensor([1.0, 5.0])).sum().backward()
+    (b.amax(1) * torch.tensor([1.0, 5.0])).sum().backward()
+    torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_zeros_in_products() -> None:
+    f = derived("def f(float(N, M) A) -> (O) { O(n) *=! A(n, m) }")
+    a = torch.tensor([[2.0, 3.0, 4.0], [0.0, 3.0, 4.0], [0.0, 0.0, 4.0]], requires_grad=True)
+    b = a.detach().clone().requires_grad_()
+    f(a).sum().backward()
+    b.prod(1).sum().backward()
+    torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_gathers() -> None:
+    text = """def f(double(V, D) table, int32(N, L) I, double(N, L) w) -> (O) {
+  O(n, d) +=! table(I(n, l), d) * w(n, l) }"""
+    index = torch.tensor([[0, 3, 3], [2, 0, 2]], dtype=torch.int32)
+    check(text, r(5, 2), index, r(2, 3))
+
+
+def test_shifts_by_data_are_gathers_of_the_gradient() -> None:
+    text = """def f(double(C, H) A, int32(C) s) -> (O) {
+  O(c, h) = A(c, h + s(c)) * A(c, h + s(c)) where h in 0:3 }"""
+    source = tc.grad_source(text)
+    assert "h - s(c)" in source, source
+    check(text, r(4, 5), torch.tensor([0, 2, 1, 1], dtype=torch.int32))
+
+
+def test_scalars() -> None:
+    text = """def f(double(N) x, int stride, double a) -> (O) {
+  O(i) +=! a * x(stride * i + k) where k in 0:stride }"""
+    check(text, r(9), 2, 1.5)
+    check(text, r(9), 3, 0.5)
+    with pytest.raises(tc.TCError, match=r"value of scalar stride.*as in stride=1"):
+        tc.grad_source(text)
+    assert "d_x" in tc.grad_source(text, stride=2)
+
+
+def test_parts_that_are_asked_for() -> None:
+    """Of inputs that need no gradient only the sizes stay, and unused results cost nothing."""
+    t = define("""def f(double(M, K) A, double(K, N) B) -> (C, S) {
+  C(m, n) +=! A(m, k) * B(k, n)  S(m) +=! A(m, k) }""")
+    f = tc.make_autograd(t.f)
+    a, b = r(3, 4), r(4, 5).detach()
+    c, _ = f(a, b)
+    assert [tuple(x.shape) for x in c.grad_fn.saved_tensors] == [(4, 5)]
+    c.sum().backward()
+    torch.testing.assert_close(a.grad, b.sum(1).expand(3, 4))
+    a.grad = None
+    f(a, b)[1].sum().backward()
+    torch.testing.assert_close(a.grad, torch.ones(3, 4, dtype=torch.double))
+    with torch.no_grad():
+        assert not f(a, b)[0].requires_grad
+
+
+def test_what_is_saved_and_computed_again() -> None:
+    text = """def f(float(N, M) A, float(K, M) W) -> (O) {
+  T(n, k) +=! A(n, m) * W(k, m)
+  O(n, k) = exp(T(n, k)) }"""
+    source = tc.grad_source(text)
+    # The derivative of exp is its result, which the caller has.
+    assert "T_again" not in source and "O(n, k)" in source, source
+    source = tc.grad_source(text.replace("exp", "sin"))
+    assert re.search(r"T_again\(n, k\) \+=! A\(n, m\) \* W\(k, m\)", source), source
+    assert "O(n, k)" not in source.replace("d_O(n, k)", ""), source
+
+
+def test_source_by_hand() -> None:
+    """The derived text is a definition like any other, and make_autograd takes it."""
+    text = """def f(float(N, M) A) -> (O, S) {
+  S +=! A(n, m) * A(n, m)
+  O(n, m) = exp(A(n, m)) / S }"""
+    t, g = define(text), define(tc.grad_source(text))
+    f = tc.make_autograd(t.f, g.f_grad)
+    a = torch.rand(3, 4).requires_grad_()
+    b = a.detach().clone().requires_grad_()
+    o, s = f(a)
+    (o.sum() + 2 * s).backward()
+    total = (b * b).sum()
+    ((b.exp() / total).sum() + 2 * total).backward()
+    torch.testing.assert_close(a.grad, b.grad)
+
+
+@pytest.mark.parametrize("dtype", ["half", "bfloat16", "float"])
+def test_types(dtype: str) -> None:
+    torch_type = {"half": torch.half, "bfloat16": torch.bfloat16}.get(dtype, torch.float)
+    f = derived(
+        f"def f({dtype}(N, M) A, float(M, K) B) -> (O, P) {{\n"
+        "  O(n, k) +=! A(n, m) * B(m, k)\n  P(n) max=! A(n, m) }"
+    )
+    a = torch.rand(4, 5).to(torch_type).requires_grad_()
+    b = torch.rand(5, 3).requires_grad_()
+    c, d = a.detach().clone().requires_grad_(), b.detach().clone().requires_grad_()
+    o, p = f(a, b)
+    (o.sum() + p.float().sum()).backward()
+    ((c.float() @ d).sum() + c.amax(1).float().sum()).backward()
+    assert a.grad.dtype == torch_type
+    tolerance = {"half": 2e-3, "bfloat16": 2e-2}.get(dtype, 1e-5)
+    torch.testing.assert_close(a.grad, c.grad, atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(b.grad, d.grad, atol=tolerance, rtol=tolerance)
+
+
+DIFFERENTIABLE = [
+    w
+    for w in workloads.WORKLOADS
+    if w.initial is None
+    and any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in w.inputs())
+]
+
+
+def _doubles(workload: workloads.Workload) -> tuple[str, list]:
+    torch.manual_seed(1)
+    return re.sub(r"\bfloat\b", "double", workload.text), [
+        x.double().requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+        for x in workload.inputs()
+    ]
+
+
+@pytest.mark.parametrize("workload", DIFFERENTIABLE, ids=lambda w: w.name)
+def test_workloads(workload: workloads.Workload) -> None:
+    """First derivatives against PyTorch's, second ones by differences in a random direction."""
+    text, inputs = _doubles(workload)
+    f = derived(text, workload.entry)
+    wanted = [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad]
+    outputs = f(*inputs)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    seeds = [torch.randn_like(o) for o in outputs]
+    ours = torch.autograd.grad(outputs, wanted, seeds, allow_unused=True)
+    theirs = torch.autograd.grad(workload.reference(*inputs), wanted, seeds, allow_unused=True)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b)
+    assert torch.autograd.gradgradcheck(f, inputs, fast_mode=True)
+
+
+def test_compiled() -> None:
+    f = derived(
+        "def f(float(M, K) A, float(N, K) B) -> (C) { C(m, n) +=! tanh(A(m, k)) * B(n, k) }"
+    )
+
+    def model(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (f(a * 2, b) + 1).relu().sum()
+
+    a, b = torch.rand(3, 4, requires_grad=True), torch.rand(5, 4, requires_grad=True)
+    wanted = torch.autograd.grad(model(a, b), (a, b))
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    for ours, expected in zip(torch.autograd.grad(compiled(a, b), (a, b)), wanted, strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
+REFUSED = [
+    (
+        "def f(double(N) x) -> (O) { O(n) = nextafter(x(n), 1.0) }",
+        "nextafter has no derivative; give the definition a backward of its own",
+    ),
+    (
+        "def f(double(N) x) -> (O) { O(n) += x(n) }",
+        "O starts from what the caller passes, which has no place for a gradient",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), REFUSED)
+def test_refused(text: str, words: str) -> None:
+    with pytest.raises(tc.LanguageError, match=re.escape(words)):
+        tc.grad_source(text)
+
+
+def test_not_a_definition() -> None:
+    with pytest.raises(tc.TCError, match="derives the derivative of a definition"):
+        tc.make_autograd(torch.relu)
+    with pytest.raises(tc.TCError, match="undefined function g; the text defines: f"):
+        tc.grad_source("def f(float(N) x) -> (O) { O(n) = x(n) }", "g")
