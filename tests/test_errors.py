@@ -38,7 +38,12 @@ REJECTED = [
     (HEAD + "{ B(0) = A(i) }", "expected the name of an index but found '0'", 1, 30),
     (HEAD + "{ B(i+1) = A(i) }", "the left-hand side has plain indices", 1, 31),
     (HEAD + "{ B(i i) = A(i) }", "expected ',' or ')' but found 'i'", 1, 32),
-    (HEAD + "{ B(i) -= A(i) }", "one of them followed by '!' but found '-'", 1, 33),
+    (
+        HEAD + "{ B(i) -= A(i) }",
+        "'argmin=', 'argmax=' or one of them followed by '!' but found '-'",
+        1,
+        33,
+    ),
     (HEAD + "{ B(i) = A(i) where i 0:3 }", "in a where clause", 1, 48),
     (HEAD + "{ B(i) = A(i) + }", "expected an expression but found '}'", 1, 42),
     (HEAD + "{ B(i) = A(i) + A.x }", "expected the number of a dimension after '.'", 1, 44),
@@ -118,6 +123,41 @@ REJECTED = [
     (RETURNS + "(float(int) B) { B(i) = A(i) }", "'int' is a type and cannot be a name", 1, 29),
     ("def f(int s, float(N) A) -> (float(s) B) { B(i) = A(i) }", "s already defined as a", 1, 36),
     (RETURNS + "(float(4) B) { B(i) = A(i) where i in 0:3 }", "is declared as 4 but its", 1, 29),
+    (MATRIX + "{ B(i) &&=! A(i, k) }", "write A(i, k) != 0 if that is meant", 1, 41),
+    (
+        MATRIX + "{ B(i) ||= A(i, 0) > 0 ? 0 : k }",
+        "of '||='; write (A(i, 0) > 0 ? 0 : k) != 0",
+        1,
+        40,
+    ),
+    (MATRIX + "{ B(i) ||=! 1 where i in 0:3, k in 0:M }", "found int32 as the right-hand", 1, 41),
+    (
+        "def f(bool(N, M) A) -> (int32(N) B) { B(i) &&=! A(i, k) }",
+        "&&=! gives bool, but B has type int32; declare bool in the return list, and cast where it",
+        1,
+        39,
+    ),
+    (
+        "def f(bool(N, M) A, float(N) X) -> (B) { B(i) = X(i)\n B(i) ||= A(i, k) }",
+        "||= gives bool, but B has type float; assign it to another tensor first, and cast where",
+        2,
+        2,
+    ),
+    (
+        MATRIX + "{ B(i, k) argmax= A(i, k) }",
+        "argmax= gives the index of a value, but every index of the right-hand side is on the left "
+        "as well; leave out of B(i, k) the one to look along",
+        1,
+        39,
+    ),
+    (MATRIX + "{ B(i) = argmax(A(i, k)) }", "is a statement: S(i) argmax=! A(i, k)", 1, 37),
+    (MATRIX + "{ B(i) = sum(A(i, k)) }", "a reduction is a statement: S(i) +=! A(i, k)", 1, 37),
+    (
+        "def f(float(N, M) A) -> (float(N) B) { B(i) argmin=! A(i, k) }",
+        "argmin=! gives an index, which is int64 or int32, but B has type float; declare int64 in",
+        1,
+        40,
+    ),
     (
         RETURNS
         + "(float(P) B, float(P) C) { B(i) = A(i) where i in 0:3 C(i) = B(i) where i in 0:2 }",

@@ -62,17 +62,6 @@ const char* role_name(TensorRole role) {
   return "";
 }
 
-const char* operator_name(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::None: return "=";
-    case Reduction::Sum: return "+=";
-    case Reduction::Product: return "*=";
-    case Reduction::Min: return "min=";
-    case Reduction::Max: return "max=";
-  }
-  return "";
-}
-
 std::string plain(const Expr& e);
 
 /// Prints reads and builtins as a user would write the call: A(i, j).
@@ -124,6 +113,21 @@ void print_list(std::ostream& out, const std::vector<Expr>& list) {
 }
 
 }  // namespace
+
+const char* spelling(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::None: return "=";
+    case Reduction::Sum: return "+=";
+    case Reduction::Product: return "*=";
+    case Reduction::Min: return "min=";
+    case Reduction::Max: return "max=";
+    case Reduction::And: return "&&=";
+    case Reduction::Or: return "||=";
+    case Reduction::ArgMin: return "argmin=";
+    case Reduction::ArgMax: return "argmax=";
+  }
+  return "";
+}
 
 Expr read(const Tensor& tensor, const std::vector<Expr>& subscripts) {
   return Call::make(tensor.type, kRead + tensor.name, subscripts, Call::PureExtern);
@@ -233,23 +237,34 @@ Expr identity(Reduction reduction, Type type) {
     case Reduction::Product: return Halide::Internal::make_one(type);
     case Reduction::Min: return type.max();
     case Reduction::Max: return type.min();
+    case Reduction::And: return Halide::Internal::make_one(type);
+    case Reduction::Or: return Halide::Internal::make_zero(type);
+    case Reduction::ArgMin:
+    case Reduction::ArgMax: break;
   }
+  TC_INTERNAL_CHECK(false, "positions are not accumulated");
   return Expr();
 }
 
 Expr combine(Reduction reduction, const Expr& a, const Expr& b) {
   if (reduction == Reduction::None) return b;
   if (a.type().is_bool()) {
-    bool any = reduction == Reduction::Sum || reduction == Reduction::Max;
+    bool any =
+        reduction == Reduction::Sum || reduction == Reduction::Max || reduction == Reduction::Or;
     return any ? a || b : a && b;
   }
   switch (reduction) {
-    case Reduction::None: break;
+    case Reduction::None: return b;
     case Reduction::Sum: return a + b;
     case Reduction::Product: return a * b;
     case Reduction::Min: return Halide::min(a, b);
     case Reduction::Max: return Halide::max(a, b);
+    case Reduction::And: return a && b;
+    case Reduction::Or: return a || b;
+    case Reduction::ArgMin:
+    case Reduction::ArgMax: break;
   }
+  TC_INTERNAL_CHECK(false, "positions are not accumulated");
   return b;
 }
 
@@ -326,7 +341,7 @@ std::string assignment_text(const Statement& statement) {
   std::ostringstream out;
   out << statement.tensor;
   print_list(out, statement.subscripts);
-  out << " " << operator_name(statement.reduction) << (statement.initializes ? "!" : "") << " "
+  out << " " << spelling(statement.reduction) << (statement.initializes ? "!" : "") << " "
       << plain(statement.value);
   if (statement.guard.defined()) out << " if " << plain(statement.guard);
   return out.str();

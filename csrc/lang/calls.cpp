@@ -29,6 +29,7 @@ class Inlining {
   }
 
   std::vector<TreeStatement> run() {
+    std::vector<TreeStatement> statements;
     for (TreeStatement& statement : callee_.statements) {
       // Indices and lets keep their names unless the caller has something of that name.
       locals_.clear();
@@ -37,8 +38,10 @@ class Inlining {
         if (clause.kind != ClauseKind::Exists) clause.name.name = local(clause.name.name);
       }
       auto type = types_.find(statement.target.name);
-      if (type != types_.end()) statement.value = cast(statement.value, type->second);
-      statement.target.name = tensors_.at(statement.target.name);
+      bool position = ir::is_position(statement.reduction);
+      if (type != types_.end() && !position) statement.value = cast(statement.value, type->second);
+      std::string target = tensors_.at(statement.target.name);
+      statement.target.name = target;
       statement.target.where = call_.where;
       statement.where = call_.where;
       rename(statement.value.get());
@@ -46,8 +49,14 @@ class Inlining {
         rename(clause.first.get());
         if (clause.last) rename(clause.last.get());
       }
+      statements.push_back(statement);
+      if (type != types_.end() && position) {
+        // What is compared has another type than the position, so that goes by way of a temporary.
+        statements.back().target.name = fresh(target + "_index");
+        statements.push_back(converted(statements.back(), target, type->second));
+      }
     }
-    return std::move(callee_.statements);
+    return statements;
   }
 
  private:
@@ -61,6 +70,29 @@ class Inlining {
     node->depth = value->depth + 1;
     node->operands = {value};
     return node;
+  }
+
+  /// target(i, j) = type(source(i, j))
+  static TreeStatement converted(const TreeStatement& source, const std::string& target,
+                                 Type type) {
+    auto node = [&](ExpressionKind kind, const std::string& name) {
+      auto made = std::make_shared<Expression>();
+      made->kind = kind;
+      made->name = name;
+      made->where = source.where;
+      return made;
+    };
+    ExpressionPtr read = node(source.indices.empty() ? ExpressionKind::Name : ExpressionKind::Apply,
+                              source.target.name);
+    for (const Identifier& index : source.indices)
+      read->operands.push_back(node(ExpressionKind::Name, index.name));
+    TreeStatement statement;
+    statement.target = {target, source.target.where};
+    statement.indices = source.indices;
+    statement.operator_where = source.operator_where;
+    statement.value = cast(read, type);
+    statement.where = source.where;
+    return statement;
   }
 
   void check_counts() const {

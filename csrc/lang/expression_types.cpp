@@ -17,16 +17,16 @@ const Type kInt = Halide::Int(32);
 
 bool is_integer(Type type) { return !type.is_float() && !type.is_bool(); }
 
+/// How tightly the outermost operator of an expression binds.
+int precedence_of(const Expression& e) {
+  if (e.kind == ExpressionKind::Ternary) return 1;
+  return e.kind == ExpressionKind::Binary ? precedence(e.op) : precedence(Operator::Max);
+}
+
 /// int32 where it fits, else int64.
 Type literal_type(const Constant& constant) {
   if (constant.is_float) return kFloat;
   return fits(constant.integer, kInt) ? kInt : Halide::Int(64);
-}
-
-void expect_bool(const Expression& e, const char* role) {
-  if (e.type.is_bool()) return;
-  throw LanguageError(e.where, concat("expected boolean but found ", type_name(e.type), " as ",
-                                      role, "; write ", e.where.str(), " != 0 if that is meant"));
 }
 
 [[noreturn]] void overflow(const Expression& e) {
@@ -117,8 +117,8 @@ void set_binary(Expression* e) {
   switch (e->op) {
     case Operator::And:
     case Operator::Or:
-      expect_bool(a, concat("an operand of '", spelling(e->op), "'").c_str());
-      expect_bool(b, concat("an operand of '", spelling(e->op), "'").c_str());
+      expect_bool(a, concat("an operand of '", spelling(e->op), "'"));
+      expect_bool(b, concat("an operand of '", spelling(e->op), "'"));
       e->type = Halide::Bool();
       return;
     case Operator::Less:
@@ -224,6 +224,15 @@ void set_type(Expression* e) {
     case ExpressionKind::Name:
     case ExpressionKind::Dimension: return;
   }
+}
+
+void expect_bool(const Expression& e, const std::string& role) {
+  if (e.type.is_bool()) return;
+  std::string text(e.where.str());
+  if (!e.operands.empty() && precedence_of(e) <= precedence(Operator::NotEqual))
+    text = "(" + text + ")";
+  throw LanguageError(e.where, concat("expected boolean but found ", type_name(e.type), " as ",
+                                      role, "; write ", text, " != 0 if that is meant"));
 }
 
 void expect_integer(const Expression& e, const char* role) {

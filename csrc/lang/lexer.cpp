@@ -12,12 +12,15 @@
 namespace tc::lang {
 namespace {
 
-// Longest first, so that the first match is the longest one. `min=` and `max=` are one token, as in
-// `O(i) max=! A(i, k)`.
-constexpr const char* kSymbols[] = {
-    "min=!", "max=!", "min=", "max=", "+=!", "*=!", "<=>", "+=", "*=", "->", "<=",
-    ">=",    "==",    "!=",   "&&",   "||",  "+",   "-",   "*",  "/",  "%",  "(",
-    ")",     "{",     "}",    ",",    ":",   "?",   "=",   "<",  ">",  "!",  "."};
+// Longest first, so that the first match is the longest one. `min=` and its kin are one token, as
+// in `O(i) max=! A(i, k)`.
+constexpr const char* kSymbols[] = {"argmin=!", "argmax=!", "argmin=", "argmax=", "min=!", "max=!",
+                                    "&&=!",     "||=!",     "min=",    "max=",    "+=!",   "*=!",
+                                    "&&=",      "||=",      "<=>",     "+=",      "*=",    "->",
+                                    "<=",       ">=",       "==",      "!=",      "&&",    "||",
+                                    "+",        "-",        "*",       "/",       "%",     "(",
+                                    ")",        "{",        "}",       ",",       ":",     "?",
+                                    "=",        "<",        ">",       "!",       "."};
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
@@ -130,8 +133,8 @@ class Lexer {
       std::string_view view(symbol);
       if (text_->compare(at_, view.size(), view) != 0) continue;
       // `a min== b` is a comparison of something called min, never the operator `min=`.
-      if ((view == "min=" || view == "max=" || view == "+=" || view == "*=") &&
-          peek(view.size()) == '=') {
+      bool comparison = view == "<=" || view == ">=" || view == "==" || view == "!=";
+      if (view.back() == '=' && view.size() > 1 && !comparison && peek(view.size()) == '=') {
         continue;
       }
       return view.size();

@@ -26,8 +26,10 @@ class Lowering {
 
   LoweredStatement run() {
     LoweredStatement lowered;
-    Type type = signature_.tensor(statement_.target.name).type;
-    lowered.value = convert(lower(*statement_.value), type);
+    lowered.value = lower(*statement_.value);
+    if (!ir::is_position(statement_.reduction)) {
+      lowered.value = convert(lowered.value, signature_.tensor(statement_.target.name).type);
+    }
     for (const WhereClause& clause : statement_.clauses) {
       if (clause.kind == ClauseKind::Range) {
         Expr first = subscript(*clause.first), last = subscript(*clause.last);

@@ -33,11 +33,24 @@ struct AssignmentOperator {
   bool initializes;
 };
 constexpr AssignmentOperator kAssignments[] = {
-    {"=", ir::Reduction::None, false},     {"+=", ir::Reduction::Sum, false},
-    {"+=!", ir::Reduction::Sum, true},     {"*=", ir::Reduction::Product, false},
-    {"*=!", ir::Reduction::Product, true}, {"min=", ir::Reduction::Min, false},
-    {"min=!", ir::Reduction::Min, true},   {"max=", ir::Reduction::Max, false},
+    {"=", ir::Reduction::None, false},
+    {"+=", ir::Reduction::Sum, false},
+    {"+=!", ir::Reduction::Sum, true},
+    {"*=", ir::Reduction::Product, false},
+    {"*=!", ir::Reduction::Product, true},
+    {"min=", ir::Reduction::Min, false},
+    {"min=!", ir::Reduction::Min, true},
+    {"max=", ir::Reduction::Max, false},
     {"max=!", ir::Reduction::Max, true},
+    {"&&=", ir::Reduction::And, false},
+    {"&&=!", ir::Reduction::And, true},
+    {"||=", ir::Reduction::Or, false},
+    {"||=!", ir::Reduction::Or, true},
+    // A position cannot be compared with what another tensor held: these always start afresh.
+    {"argmin=", ir::Reduction::ArgMin, true},
+    {"argmin=!", ir::Reduction::ArgMin, true},
+    {"argmax=", ir::Reduction::ArgMax, true},
+    {"argmax=!", ir::Reduction::ArgMax, true},
 };
 
 class Parser {
@@ -254,7 +267,10 @@ class Parser {
       statement->operator_where = next().where;
       return;
     }
-    fail("'=', '+=', '*=', 'min=', 'max=' or one of them followed by '!'");
+    fail(
+        "'=', '+=', '*=', 'min=', 'max=', '&&=', '||=', 'argmin=', 'argmax=' or one of them "
+        "followed "
+        "by '!'");
   }
 
   void parse_clauses(TreeStatement* statement) {

@@ -87,6 +87,22 @@ int64_t scalar_value(const DLTensor& tensor, const std::string& name) {
   }
 }
 
+/// There is no largest of no values, and so no index of one.
+void expect_candidates(const lang::Definition& definition, const ir::Statement& statement,
+                       const Arguments& arguments) {
+  for (const ir::Iterator& iterator : statement.domain) {
+    if (!iterator.reduction || !Halide::Internal::is_const_zero(iterator.extent)) continue;
+    std::string sizes;
+    for (const std::string& name : definition.signature.sizes)
+      sizes += concat(sizes.empty() ? "" : ", ", name, " = ", arguments.sizes.at(name));
+    throw ShapeError(concat(
+        definition.name, ": ", statement.tensor, " ", spelling(statement.reduction),
+        "! looks along index ", iterator.name, ", which has no value for these inputs",
+        sizes.empty() ? "" : " (" + sizes + ")", "; there is no index to give, so pass larger ones",
+        statement.where.valid() ? concat(" (line ", statement.where.line(), ")") : ""));
+  }
+}
+
 /// Binds size names; remembers which argument bound each first.
 class SizeBinder {
  public:
@@ -248,6 +264,8 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
   }
   std::string outside = lang::find_access_outside(program);
   if (!outside.empty()) throw ShapeError(concat(definition.name, ": ", outside));
+  for (const ir::Statement& statement : program.statements)
+    if (ir::is_position(statement.reduction)) expect_candidates(definition, statement, arguments);
   return program;
 }
 
