@@ -125,8 +125,8 @@ REJECTED = [
     (RETURNS + "(float(4) B) { B(i) = A(i) where i in 0:3 }", "is declared as 4 but its", 1, 29),
     (MATRIX + "{ B(i) &&=! A(i, k) }", "write A(i, k) != 0 if that is meant", 1, 41),
     (
-        MATRIX + "{ B(i) ||= A(i, 0) > 0 ? 0 : k }",
-        "of '||='; write (A(i, 0) > 0 ? 0 : k) != 0",
+        MATRIX + "{ B(i) ||= A(i, k) > 0 ? 0 : i }",
+        "write (A(i, k) > 0 ? 0 : i) != 0",
         1,
         40,
     ),
@@ -150,8 +150,8 @@ REJECTED = [
         1,
         39,
     ),
-    (MATRIX + "{ B(i) = argmax(A(i, k)) }", "is a statement: S(i) argmax=! A(i, k)", 1, 37),
-    (MATRIX + "{ B(i) = sum(A(i, k)) }", "a reduction is a statement: S(i) +=! A(i, k)", 1, 37),
+    (MATRIX + "{ B(i) = argmax(A(i, k)) }", "is a statement: S(i) argmax=! A(i, k)", 1, 38),
+    (MATRIX + "{ B(i) = sum(A(i, k)) }", "a reduction is a statement: S(i) +=! A(i, k)", 1, 38),
     (
         "def f(float(N, M) A) -> (float(N) B) { B(i) argmin=! A(i, k) }",
         "argmin=! gives an index, which is int64 or int32, but B has type float; declare int64 in",

@@ -64,9 +64,38 @@ const char* role_name(TensorRole role) {
 
 std::string plain(const Expr& e);
 
-/// Prints reads and builtins as a user would write the call: A(i, j).
+/// An operand of arithmetic that wraps around, without the change to unsigned; undefined when it is
+/// none.
+Expr wrapped_operand(const Expr& e) {
+  Type type = e.type().with_code(Halide::Type::Int);
+  if (auto value = Halide::Internal::as_const_uint(e))
+    return Halide::Internal::make_const(
+        type, static_cast<int64_t>(*value << (64 - type.bits())) >> (64 - type.bits()));
+  const auto* cast = e.as<Halide::Internal::Cast>();
+  return cast && cast->value.type() == type ? cast->value : Expr();
+}
+
+/// Prints reads and builtins as a user would write the call, A(i, j), and arithmetic without the
+/// detour by which it wraps around.
 class PlainCalls : public IRMutator {
   using IRMutator::visit;
+  Expr visit(const Halide::Internal::Cast* op) override {
+    const Type from = op->value.type();
+    if (op->type.is_int() && from == op->type.with_code(Halide::Type::UInt)) {
+      Expr plain = signed_again<Halide::Internal::Add>(op->value);
+      if (!plain.defined()) plain = signed_again<Halide::Internal::Sub>(op->value);
+      if (!plain.defined()) plain = signed_again<Halide::Internal::Mul>(op->value);
+      if (plain.defined()) return mutate(plain);
+    }
+    return IRMutator::visit(op);
+  }
+  template <class Node>
+  static Expr signed_again(const Expr& e) {
+    const auto* op = e.as<Node>();
+    if (!op) return Expr();
+    Expr a = wrapped_operand(op->a), b = wrapped_operand(op->b);
+    return a.defined() && b.defined() ? Node::make(a, b) : Expr();
+  }
   Expr visit(const Call* op) override {
     std::string name = read_name(op);
     bool builtin = name.empty();
@@ -98,6 +127,7 @@ std::string plain(const Expr& e) {
       }
     }
   }
+  for (size_t at; (at = text.find(" + -")) != std::string::npos;) text.replace(at, 4, " - ");
   bool wrapped = text.size() > 2 && text.front() == '(' && text.back() == ')';
   for (size_t i = 0, depth = 0; wrapped && i + 1 < text.size(); ++i) {
     depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
