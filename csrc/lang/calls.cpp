@@ -44,6 +44,7 @@ class Inlining {
       statement.target.name = target;
       statement.target.where = call_.where;
       statement.where = call_.where;
+      statement.inlined = true;
       rename(statement.value.get());
       for (WhereClause& clause : statement.clauses) {
         rename(clause.first.get());

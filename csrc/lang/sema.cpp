@@ -11,6 +11,7 @@
 #include "lang/roles.h"
 #include "lang/scope.h"
 #include "lang/suggest.h"
+#include "lang/suspects.h"
 #include "lang/types.h"
 
 namespace tc::lang {
@@ -35,6 +36,7 @@ class Checker {
     scope_.all_typed = true;
     walk_statements();
     finish_signature();
+    warn_of_suspects(function_, &warnings_);
     return std::move(program_);
   }
 
