@@ -17,9 +17,9 @@ CALLEE = "def g(float(N) A) -> (P, Q) { P(i) = A(i) Q(i) = 2 * A(i) }\n"
 SUSPECT = [
     (
         PRODUCT + "{ C(m, n) +=! A(m, k) * B(n) }",
-        "k is summed over, but of the factors only A(m, k) has it. If B(n) should have it too, write "
-        "it there; if not, sum A(m, k) in a statement of its own, which is less work, or say that it "
-        "is meant by a range: where k in ...",
+        "k is summed over, but of the factors only A(m, k) has it. If B(n) should have it too, "
+        "write it there; if not, sum A(m, k) in a statement of its own, which is less work, or say "
+        "that it is meant by a range: where k in ...",
         1,
         80,
     ),
