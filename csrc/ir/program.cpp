@@ -168,9 +168,11 @@ Expr read_scalar(const Scalar& scalar) {
 }
 
 Expr math(const std::string& name, Type type, const std::vector<Expr>& arguments) {
-  for (const Expr& argument : arguments) {
-    TC_INTERNAL_CHECK(argument.type() == type, name, " of ", type_name(argument.type()), " where ",
-                      type_name(type), " is meant");
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    bool order = i == 0 && (name == "jn" || name == "yn");
+    const Expr& argument = arguments[i];
+    TC_INTERNAL_CHECK(argument.type() == (order ? Halide::Int(32) : type), name, " of ",
+                      type_name(argument.type()), " where ", type_name(type), " is meant");
   }
   Type result = name == "isnan" || name == "isinf" ? Halide::Bool() : type;
   return Call::make(result, kMath + name, arguments, Call::PureExtern);

@@ -113,7 +113,8 @@ struct Program {
 Expr read(const Tensor& tensor, const std::vector<Expr>& subscripts);
 /// The run-time value of a scalar parameter.
 Expr read_scalar(const Scalar& scalar);
-/// A builtin by its C name without type suffix ("exp", "fmax", "rsqrt"); all arguments have `type`.
+/// A builtin by its C name without type suffix ("exp", "fmax", "rsqrt"); all arguments have `type`,
+/// but for the order of jn and yn, an int32.
 Expr math(const std::string& name, Type type, const std::vector<Expr>& arguments);
 
 /// The tensor or scalar that a call reads; empty when the call is no read.

@@ -156,20 +156,36 @@ void set_builtin(Expression* e) {
   // Literals follow the other arguments, integers become float.
   const Expression* strongest = nullptr;
   Type type = kFloat;
+  const Expression* integer =
+      builtin->integer_argument < 0 ? nullptr : e->operands[builtin->integer_argument].get();
   for (const ExpressionPtr& operand : e->operands) {
-    if (operand->adaptable) continue;
+    if (operand->adaptable || operand.get() == integer) continue;
     type = strongest ? promote(type, operand->type) : operand->type;
     strongest = operand.get();
   }
   if (!strongest) {
-    type = e->operands[0]->type;
-    for (const ExpressionPtr& operand : e->operands) type = promote(type, operand->type);
+    type = e->operands[integer == e->operands[0].get() ? 1 : 0]->type;
+    for (const ExpressionPtr& operand : e->operands) {
+      if (operand.get() != integer) type = promote(type, operand->type);
+    }
   }
   bool keep = builtin->keeps_integers && is_integer(type);
   if (!type.is_float() && !keep) type = kFloat;
-  for (const ExpressionPtr& operand : e->operands) adapt(operand.get(), type);
+  for (const ExpressionPtr& operand : e->operands) {
+    if (operand.get() != integer) adapt(operand.get(), type);
+  }
+  if (integer) {
+    expect_integer(
+        *integer,
+        concat("argument ", builtin->integer_argument + 1, " of ", builtin->name).c_str());
+  }
   e->name = builtin->name;
-  e->type = builtin->predicate ? Halide::Bool() : type;
+  switch (builtin->result) {
+    case BuiltinResult::Same: e->type = type; break;
+    case BuiltinResult::Bool: e->type = Halide::Bool(); break;
+    case BuiltinResult::Int32: e->type = kInt; break;
+    case BuiltinResult::Int64: e->type = Halide::Int(64); break;
+  }
   e->operand_type = type;
 }
 

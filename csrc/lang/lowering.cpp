@@ -137,8 +137,10 @@ class Lowering {
 
   Expr lower_builtin(const Expression& e) {
     std::vector<Expr> arguments;
+    int integer = find_builtin(e.name)->integer_argument;
     for (const ExpressionPtr& operand : e.operands) {
-      arguments.push_back(convert(lower(*operand), e.operand_type));
+      bool is_integer = static_cast<int>(arguments.size()) == integer;
+      arguments.push_back(convert(lower(*operand), is_integer ? Halide::Int(32) : e.operand_type));
     }
     if (e.name == "abs") {
       if (e.operand_type.is_float()) return ir::math("fabs", e.operand_type, arguments);
