@@ -158,6 +158,128 @@ REJECTED = [
         1,
         40,
     ),
+    # How a text is made.
+    ("def f float(N) A) -> (B) { B(i) = A(i) }", "expected '(' before the parameters but", 1, 7),
+    (
+        RETURNS + "B { B(i) = A(i) }",
+        "expected '(' before the returned tensors but found 'B'",
+        1,
+        22,
+    ),
+    (HEAD + "B(i) = A(i)", "expected '{' before the statements but found 'B'", 1, 26),
+    ("def f(3 A) -> (B) { }", "expected a type but found '3'", 1, 7),
+    ("def f(float(N) A, ) -> (B) { }", "expected a type but found ')'", 1, 19),
+    ("def f(float(N) A float(N) B) -> (C) { }", "expected ')' or ',' in a list but found", 1, 18),
+    ("def f(float(-1) A) -> (B) { }", "expected a size: a name or an integer but found '-'", 1, 13),
+    (
+        "def f(float(N + 1) A) -> (B) { }",
+        "expected ',' or ')' but found '+': a declared size is a name or an integer; what follows "
+        "from other sizes is found by range inference or given by a where clause",
+        1,
+        15,
+    ),
+    ("def f(float(N) 3) -> (B) { }", "expected the name of the parameter but found '3'", 1, 16),
+    (
+        RETURNS + "(3) { B(i) = A(i) }",
+        "expected the name of a returned tensor but found '3'",
+        1,
+        23,
+    ),
+    (HEAD + "<=> 3 { B(i) = A(i) }", "expected a name after '<=>' but found '3'", 1, 30),
+    (HEAD + "{ (3, B) = g(A) }", "expected the name of a tensor but found '3'", 1, 29),
+    (HEAD + "{ () = g(A) }", "a call assigns at least one tensor: (a, b) = f(x)", 1, 28),
+    (HEAD + "{ (B) g(A) }", "expected '=' after a list of tensors but found 'g'", 1, 32),
+    (HEAD + "{ (B) = 3 }", "expected the name of a definition but found '3'", 1, 34),
+    (CALLEE + HEAD + "{ (B) = g A }", "expected '(' after the name of a definition", 2, 36),
+    (HEAD + "{ B(i) = A(i) where i in 0 3 }", "expected ':' between the bounds of a range", 1, 53),
+    (HEAD + "{ B(i) = A(i) > 0 ? 1 }", "expected ':' between the branches of '?' but", 1, 48),
+    (HEAD + "{ B(i) = (A(i) }", "expected ')' after an expression in parentheses but", 1, 41),
+    (HEAD + "{ B(i) = A(i) + 9223372036854775808 }", "write it as a floating-point number", 1, 42),
+    (HEAD + "{ B(i) = -9223372036854775807 - 9 }", "this constant does not fit 64 bits", 1, 35),
+    # What other languages write.
+    (HEAD + "{ B(i) = A[i] }", "'[' starts no token of the language; subscripts stand in", 1, 36),
+    (HEAD + "{ B(i) = A(i); }", "statements need no sign at their end", 1, 39),
+    (HEAD + "{ B(i) = A(i) ^ 2 }", "a power is pow(x, y)", 1, 40),
+    (HEAD + "{ B(i) = A(i) ** 2 }", "there is no operator '**'; a power is pow(x, y)", 1, 41),
+    (HEAD + "{ B(i) = A(i) > 0 & A(i) < 1 }", 'write && for "and"', 1, 44),
+    (HEAD + "{ B(i) = A(i) > 0 | A(i) < 1 }", 'write || for "or"', 1, 44),
+    (HEAD + "{ B(i) = ~A(i) }", 'write ! for "not"', 1, 35),
+    (HEAD + "{ B(i) = A(i) @ A(i) }", "is C(m, n) +=! A(m, k) * B(k, n)", 1, 40),
+    (HEAD + "{ B(i) = A(i) > 0 and A(i) < 1 }", "'and' is no operator; write &&", 1, 44),
+    (HEAD + "{ B(i) = A(i) > 0 or A(i) < 1 }", "'or' is no operator; write ||", 1, 44),
+    (HEAD + "{ for i: B(i) = A(i) }", "no statements with 'for'; loops follow from the", 1, 28),
+    (HEAD + "{ if A(0) > 0: B(i) = A(i) }", "'if'; a choice is an expression: B(i) = A", 1, 28),
+    # Calls.
+    (
+        CALLEE + HEAD + "{ B = g(A) where i in 0:3 }",
+        "g is a definition, and a call of one is a statement of its own, without indices, "
+        "reductions and where clauses: T = g(A); then T can be read",
+        2,
+        32,
+    ),
+    (CALLEE + HEAD + "{ B += g(A) }", "a statement of its own", 2, 33),
+    (CALLEE + HEAD + "{ B(i) = g(A) }", "a statement of its own", 2, 35),
+    (CALLEE + HEAD + "{ B(i) = A(i) + x where x = g(A) }", "a statement of its own", 2, 54),
+    (
+        CALLEE + "def f(float(N, M) A) -> (B) { B = g(A) }",
+        "parameter A of g is a tensor with 1 dimension, but A is a tensor with 2 dimensions",
+        2,
+        37,
+    ),
+    (CALLEE + "def f(float s) -> (B) { B = g(s) }", "but s is a scalar", 2, 31),
+    (
+        "def g(float s, float(N) A) -> (B) { B(i) = A(i) * s }\n" + HEAD + "{ B = g(A, A) }",
+        "parameter s of g is a scalar, but A is a tensor with 1 dimension",
+        2,
+        34,
+    ),
+    # Names that stand for something else.
+    ("def f(float s, float(N) A) -> (B) { B(s) = A(s) }", "s already defined as a scalar", 1, 39),
+    ("def f(float(N) A, float N) -> (B) { }", "N already defined as a size", 1, 25),
+    ("def f(float s, float s) -> (B) { }", "s already defined as an input", 1, 22),
+    (RETURNS + "(N) { N +=! A(i) }", "N already defined as a size", 1, 28),
+    (RETURNS + "(A) { B(i) = A(i) }", "as an input, and TC inputs are immutable; choose", 1, 23),
+    (HEAD + "{ B(i) = x where x = A(i), x = 2 }", "x already defined as a let of this", 1, 53),
+    (HEAD + "{ B(i) = A(i) where i = 2 }", "i already defined as an index", 1, 46),
+    (HEAD + "{ B(i) = A(i) where N = 2 }", "N already defined as a size", 1, 46),
+    (HEAD + "{ B(i) = A(i) where A = 2 }", "A already defined as a tensor", 1, 46),
+    ("def f(float(N) A, int s) -> (B) { B(i) = A(i) where s = 2 }", "s already defined", 1, 53),
+    (HEAD + "{ B(i) = A(i) where exp = 2 }", "'exp' is a built-in function", 1, 46),
+    (HEAD + "{ B(i) = A(i) where int = 2 }", "'int' is a type and cannot be a name; choose", 1, 46),
+    (
+        HEAD + "{ B(i) = A(i) where i in 0:N, i in 0:3 }",
+        "i already defined as an index with a range in this where clause; choose another name",
+        1,
+        56,
+    ),
+    (HEAD + "{ B(float) = A(float) }", "'float' is a type and cannot be a name", 1, 30),
+    (HEAD + "{ max(i) = A(i) }", "'max' is a built-in function and cannot be redefined", 1, 28),
+    (
+        HEAD + "{ B(i) = B.0 where i in 0:3 }",
+        "its sizes are not known before it is assigned",
+        1,
+        35,
+    ),
+    # Types.
+    (HEAD + "{ B(i) = A(i) where i in 0:exp(3) }", "exp is a function of floating-point", 1, 53),
+    (HEAD + "{ B(i) = A(i) where i in 0:N / 2.0 }", "write int32(N / 2.0) to truncate it", 1, 53),
+    (
+        HEAD + "{ B(i) = A(true) where i in 0:3 }",
+        "found bool as a subscript; write int32(tr",
+        1,
+        37,
+    ),
+    (HEAD + "{ B(i) = ldexp(A(i), 0.5) }", "as argument 2 of ldexp; write int32(0.5)", 1, 47),
+    (HEAD + "{ B(i) = jn(A(i), A(i)) }", "as argument 1 of jn; write int32(A(i)) to", 1, 38),
+    (HEAD + "{ B(i) = jn(2) }", "jn expected 2 arguments but found 1", 1, 35),
+    (RETURNS + "(int8(N) B) { B(i) = 300 where i in 0:N }", "300 does not fit int8", 1, 43),
+    (
+        RETURNS + "(int8(N) B) { B(i) = 0.5 where i in 0:N }",
+        "or widen the type in the return",
+        1,
+        43,
+    ),
+    (INTEGERS + "{ B(i) = A(i) % 0 }", "integer division by zero: the divisor is always 0", 1, 33),
     (
         RETURNS
         + "(float(P) B, float(P) C) { B(i) = A(i) where i in 0:3 C(i) = B(i) where i in 0:2 }",
@@ -247,7 +369,11 @@ WRONG: list[tuple[str, Callable[[], tuple], str]] = [
         lambda: (a(), torch.ones(7, 5)),
         "Mismatched sizes for dimension 0 of argument B: K is 4 (dimension 1 of A) but found 7",
     ),
-    ("matmul", lambda: (a().double(), b()), "argument A: expected dtype float32 but got float64"),
+    (
+        "matmul",
+        lambda: (a().double(), b()),
+        "argument A: expected dtype float32 but got float64; convert it, or change its type",
+    ),
     (
         "matmul",
         lambda: (a(), b().to(torch.complex64)),
@@ -393,6 +519,27 @@ def test_sizes_beyond_32_bits() -> None:
     )
     with pytest.raises(tc.ShapeError, match="dimension 0 of B does not fit 32 bits"):
         t.f(v())
+
+
+def test_ranges_beyond_32_bits() -> None:
+    t = tc.define(
+        "def wide(float(N) A) -> (S) { S +=! A(0) where i in 0:N * 1000000 * 1000000 }",
+        namespace="tc_errors",
+    )
+    words = (
+        "wide: the range of index i does not fit 32 bits for these inputs; pass smaller ones, or "
+        "give the index a smaller range in a where clause"
+    )
+    with pytest.raises(tc.ShapeError, match=words):
+        t.wide(v())
+
+
+def test_kernels_are_for_the_layouts_they_were_compiled_for() -> None:
+    executor = tc.compile(MATMUL, "matmul", None, a(), b())
+    torch.testing.assert_close(executor(a(), b()), a() @ b())
+    for other in (torch.ones(5, 4).t(), torch.ones(4, 6)):
+        with pytest.raises(tc.ShapeError, match=r"argument B: matmul was compiled for sizes, stri"):
+            executor(a(), other)
 
 
 def test_declared_sizes_must_agree_with_the_ranges() -> None:

@@ -203,6 +203,20 @@ std::set<std::string> names_of(const Function& function) {
   return names;
 }
 
+/// Definitions give whole tensors, so a call is a statement of its own.
+void refuse_call_inside(const Expression& e, const std::map<std::string, Function>& known,
+                        const std::set<std::string>& names) {
+  if (e.kind == ExpressionKind::Apply && known.count(e.name) && !names.count(e.name) &&
+      !find_builtin(e.name)) {
+    throw LanguageError(
+        e.where, concat(e.name,
+                        " is a definition, and a call of one is a statement of its own, without "
+                        "indices, reductions and where clauses: T = ",
+                        e.where.str(), "; then T can be read"));
+  }
+  for (const ExpressionPtr& operand : e.operands) refuse_call_inside(*operand, known, names);
+}
+
 /// `a = f(x)`, where f is neither a tensor of the function nor a builtin, is a call.
 void recognise_call(TreeStatement* statement, const std::set<std::string>& names) {
   if (statement->is_call || statement->targets.empty()) return;
@@ -217,6 +231,29 @@ void recognise_call(TreeStatement* statement, const std::set<std::string>& names
   statement->arguments = value.operands;
 }
 
+/// Arguments that the caller declares must have the rank of their parameters; of computed ones the
+/// inlined statements tell.
+void check_ranks(const Function& caller, const TreeStatement& call, const Function& callee) {
+  for (size_t i = 0; i < call.arguments.size() && i < callee.parameters.size(); ++i) {
+    const Expression& argument = *call.arguments[i];
+    const Declaration& wanted = callee.parameters[i];
+    for (const Declaration& given : caller.parameters) {
+      size_t rank = given.dimensions.size(), expected = wanted.dimensions.size();
+      if (argument.kind != ExpressionKind::Name || argument.name != given.name ||
+          rank == expected) {
+        continue;
+      }
+      auto kind = [](size_t r) {
+        return r ? concat("a tensor with ", r, r == 1 ? " dimension" : " dimensions")
+                 : std::string("a scalar");
+      };
+      throw LanguageError(argument.where,
+                          concat("parameter ", wanted.name, " of ", callee.name.name, " is ",
+                                 kind(expected), ", but ", given.name, " is ", kind(rank)));
+    }
+  }
+}
+
 }  // namespace
 
 void inline_calls(Function* function, const std::map<std::string, Function>& known) {
@@ -225,6 +262,10 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
   for (TreeStatement& statement : function->statements) {
     recognise_call(&statement, names);
     if (!statement.is_call) {
+      refuse_call_inside(*statement.value, known, names);
+      for (const WhereClause& clause : statement.clauses) {
+        refuse_call_inside(*clause.first, known, names);
+      }
       statements.push_back(std::move(statement));
       continue;
     }
@@ -240,6 +281,7 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
                      ? ": a definition cannot call itself"
                      : ": a definition can be called by those after it in the same text"));
     }
+    check_ranks(*function, statement, callee->second);
     std::vector<TreeStatement> inlined = Inlining(callee->second, statement, &names).run();
     for (TreeStatement& each : inlined) statements.push_back(std::move(each));
   }

@@ -60,7 +60,7 @@ std::optional<Constant> fold(const Expression& e, const Constant& a, const Const
     case Operator::Multiply: overflows = __builtin_mul_overflow(x, y, &result.integer); break;
     case Operator::Divide:
     case Operator::Remainder:
-      if (y == 0) throw LanguageError(e.where, "integer division by zero");
+      if (y == 0) throw LanguageError(e.where, "integer division by zero: the divisor is always 0");
       if (y == -1 && x == std::numeric_limits<int64_t>::min()) overflow(e);
       result.integer = e.op == Operator::Divide ? x / y : x % y;
       break;
@@ -102,7 +102,7 @@ void set_arithmetic(Expression* e) {
   }
   if (!b.type.is_float() && b.constant && b.constant->integer == 0 && !a.type.is_float() &&
       (e->op == Operator::Divide || e->op == Operator::Remainder)) {
-    throw LanguageError(e->where, "integer division by zero");
+    throw LanguageError(e->where, "integer division by zero: the divisor is always 0");
   }
   e->type = common_type(a, b);
   bool selects = e->op == Operator::Min || e->op == Operator::Max;

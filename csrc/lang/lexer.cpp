@@ -35,6 +35,21 @@ bool is_invisible(char32_t code) {
   });
 }
 
+/// What to write for a sign that other languages have.
+const char* written_instead(char32_t code) {
+  switch (code) {
+    case '[':
+    case ']': return "; subscripts stand in parentheses: A(i, j)";
+    case ';': return "; statements need no sign at their end";
+    case '^': return "; a power is pow(x, y), and != says whether two bools differ";
+    case '&': return "; write && for \"and\"";
+    case '|': return "; write || for \"or\"";
+    case '~': return "; write ! for \"not\"";
+    case '@': return "; a product of matrices is C(m, n) +=! A(m, k) * B(k, n)";
+    default: return "";
+  }
+}
+
 class Lexer {
  public:
   explicit Lexer(std::shared_ptr<const std::string> text) : text_(std::move(text)) {}
@@ -66,7 +81,8 @@ class Lexer {
       } else {
         Character character = character_at(*text_, at_);
         throw LanguageError(SourceRange(text_, at_, at_ + character.length),
-                            concat(printable(character), " starts no token of the language"));
+                            concat(printable(character), " starts no token of the language",
+                                   written_instead(character.code)));
       }
     }
   }

@@ -153,6 +153,13 @@ class Parser {
     } else {
       size.name = expect_identifier("a size: a name or an integer").name;
     }
+    if (!current().is(",") && !current().is(")")) {
+      throw LanguageError(
+          current().where,
+          concat("expected ',' or ')' but found '", current().text,
+                 "': a declared size is a name or an integer; what follows from other "
+                 "sizes is found by range inference or given by a where clause"));
+    }
     return size;
   }
 
@@ -266,6 +273,18 @@ class Parser {
       statement->initializes = assignment.initializes;
       statement->operator_where = next().where;
       return;
+    }
+    const std::string& word = statement->target.name;
+    if (statement->indices.empty() && (word == "and" || word == "or")) {
+      throw LanguageError(statement->target.where, concat("'", word, "' is no operator; write ",
+                                                          word == "and" ? "&&" : "||"));
+    }
+    if (statement->indices.empty() && (word == "for" || word == "if")) {
+      throw LanguageError(
+          statement->target.where,
+          concat("there are no statements with '", word, "'; ",
+                 word == "for" ? "loops follow from the subscripts, as in B(i) = A(i)"
+                               : "a choice is an expression: B(i) = A(i) > 0 ? A(i) : 0"));
     }
     fail(
         "'=', '+=', '*=', 'min=', 'max=', '&&=', '||=', 'argmin=', 'argmax=' or one of them "
@@ -386,6 +405,9 @@ class Parser {
       SourceRange end = expect(")", "after an expression in parentheses").where;
       inner->where = begin.to(end);
       return inner;
+    }
+    if (token.is("*") && at_ > 0 && tokens_[at_ - 1].is("*")) {
+      throw LanguageError(token.where, "there is no operator '**'; a power is pow(x, y)");
     }
     if (token.kind != TokenKind::Identifier) fail("an expression");
     Token name = next();

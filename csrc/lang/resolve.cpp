@@ -186,9 +186,9 @@ class Resolver {
     if (find_builtin(e->name)) {
       e->binding = Binding::Builtin;
       if (in_bounds_ && find_builtin(e->name)->name != std::string("abs")) {
-        throw LanguageError(e->where,
-                            "the bounds of a range are made of sizes, scalars and "
-                            "integers");
+        throw LanguageError(
+            e->where, concat("the bounds of a range are made of sizes, scalars and integers; ",
+                             e->name, " is a function of floating-point numbers"));
       }
       if (scope_.all_typed || !unknown_below(*e)) return set_type(e);
       // Whatever the operand turns out to be, the result is no literal.

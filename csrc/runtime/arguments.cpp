@@ -50,7 +50,7 @@ const DLTensor& not_null(const DLTensor* tensor, const std::string& name) {
 void check_dtype(const std::string& name, Halide::Type expected, DLDataType came) {
   if (same(to_dlpack(expected), came)) return;
   throw ShapeError(concat("argument ", name, ": expected dtype ", dtype_name(expected), " but got ",
-                          dtype_name(came)));
+                          dtype_name(came), "; convert it, or change its type in the text"));
 }
 
 int64_t scalar_value(const DLTensor& tensor, const std::string& name) {
@@ -215,7 +215,7 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
                given.device.device_id != arguments.device.device_id) {
       throw ShapeError(concat("argument ", tensor.name, ": expected device ",
                               device_name(arguments.device), " (that of ", *on_device, ") but got ",
-                              device_name(given.device)));
+                              device_name(given.device), "; move one of them"));
     }
     arguments.layouts[tensor.name] = layout_of(given);
   }
