@@ -80,6 +80,8 @@ LEFT_ALONE = [
     "def f(float(N) A, int(N) I) -> (B) { B(i) +=! A(i + k) * A(k) }",
     CALLEE + "def f(float(N) A) -> (B) { (B, unused) = g(A) }",
     "def f(float(N) A) -> (B) { T(i) = A(i) B(i) = 0 where i in 0:T.0 }",
+    "def g(float(N) A) -> (B, int32 I) { B(i) = A(i) I argmax=! A(i) }\n"
+    "def f(float(N) A) -> (C) { (C, unused) = g(A) }",
 ]
 
 

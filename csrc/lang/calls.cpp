@@ -93,6 +93,7 @@ class Inlining {
     statement.operator_where = source.operator_where;
     statement.value = cast(read, type);
     statement.where = source.where;
+    statement.inlined = true;
     return statement;
   }
 
