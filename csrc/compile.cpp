@@ -12,6 +12,7 @@
 #include "codegen/private_temporaries.h"
 #include "explain.h"
 #include "ir/collapse_dimensions.h"
+#include "ir/expand_positions.h"
 #include "ir/inline_temporaries.h"
 #include "ir/loops.h"
 #include "ir/split_reductions.h"
@@ -192,7 +193,8 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const Target& target,
                                                  const poly::CpuMachine& machine,
                                                  StageClock& clock) {
-  ir::Program program = ir::widen_accumulators(ir::start_at_zero(given));
+  ir::Program program =
+      ir::widen_accumulators(ir::start_at_zero(ir::expand_positions(given)));
   if (!options.identity) program = ir::inline_temporaries(program);
   std::map<std::string, Layout> all = with_temporaries(program, layouts);
   // Tile sizes of the user speak of the dimensions of the text.

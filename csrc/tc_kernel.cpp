@@ -8,7 +8,9 @@
 #include "api_error.h"
 #include "api_handles.h"
 #include "compile.h"
+#include "ir/check_gathers.h"
 #include "runtime/arguments.h"
+#include "runtime/checked_kernel.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/libraries.h"
 
@@ -31,6 +33,33 @@ tc::Target choose_target(const char* text, DLDevice device) {
   return target;
 }
 
+/// Whether TC_CHECK asks for kernels that look at every index that is data.
+bool checks_gathers() {
+  const char* given = std::getenv("TC_CHECK");
+  std::string value = given ? given : "";
+  if (value.empty() || value == "0") return false;
+  if (value == "1") return true;
+  throw tc::UsageError(tc::concat("TC_CHECK: '", value,
+                                  "' is neither 1, to look at every index that is data, nor 0"));
+}
+
+std::shared_ptr<const tc::runtime::Kernel> compile_checked(const tc_kernel& handle,
+                                                           const tc::MappingOptions& options,
+                                                           const tc::Target& target) {
+  tc::ir::CheckedProgram checked = tc::ir::check_gathers(handle.program);
+  if (checked.checks.empty()) return tc::compile(handle.program, handle.layouts, options, target);
+  if (target.cuda)
+    throw tc::CompilationError(tc::concat(
+        handle.program.name, ": TC_CHECK=1 looks at the indices of ", checked.checks[0].access,
+        " on the CPU only; unset it, or call the definition with tensors on the CPU"));
+  auto layouts = handle.layouts;
+  size_t arguments = handle.program.parameters.size() + handle.program.outputs.size();
+  for (const std::string& output : checked.program.outputs)
+    layouts.emplace(output, tc::row_major({}));
+  return tc::runtime::make_checked(tc::compile(checked.program, layouts, options, target),
+                                   handle.program.name, arguments, std::move(checked.checks));
+}
+
 /// Everything that decides the code. Names are part of it, since texts about the kernel show them.
 std::string cache_key(const tc::lang::Definition& definition,
                       const tc::runtime::Arguments& arguments, const tc::MappingOptions& options,
@@ -39,7 +68,8 @@ std::string cache_key(const tc::lang::Definition& definition,
                     tc::concat("\n", target.cuda, target.arch, ":", target.device, target.offline);
   // A described machine decides otherwise, and so does one with a library.
   const char* machine = std::getenv("TC_MACHINE");
-  key += tc::concat("\n", machine ? machine : "", "\n", tc::runtime::libraries() != nullptr);
+  key += tc::concat("\n", machine ? machine : "", "\n", tc::runtime::libraries() != nullptr,
+                    checks_gathers());
   for (const auto& [name, value] : arguments.values()) key += tc::concat("\n", name, "=", value);
   for (const auto& [name, layout] : arguments.layouts) {
     key += "\n" + name;
@@ -105,9 +135,11 @@ tc_status tc_compile(const tc_definition* definition, const tc_options* options,
     handle->layouts = arguments.layouts;
     handle->values = arguments.values();
     handle->device = arguments.device;
-    handle->kernel = tc::runtime::find_or_compile(
-        cache_key(*shared, arguments, mapping, chosen),
-        [&] { return tc::compile(handle->program, handle->layouts, mapping, chosen); });
+    handle->kernel =
+        tc::runtime::find_or_compile(cache_key(*shared, arguments, mapping, chosen), [&] {
+          return checks_gathers() ? compile_checked(*handle, mapping, chosen)
+                                  : tc::compile(handle->program, handle->layouts, mapping, chosen);
+        });
     *kernel = handle.release();
   });
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.special
 import torch
 
 import tensor_comprehensions as tc
@@ -39,6 +40,27 @@ def logb(x: float) -> float:
     if x == 0:
         return -INF
     return abs(x) if math.isinf(x) else x if math.isnan(x) else float(math.frexp(x)[1] - 1)
+
+
+def integer(function: Callable) -> Callable:
+    """Of functions that give int64, over what has a value there."""
+    return lambda x: function(x.double()).to(torch.int64)
+
+
+def ilogb(x: torch.Tensor) -> torch.Tensor:
+    limits = {0.0: -(2**31), INF: 2**31 - 1}
+    return torch.tensor(
+        [
+            -(2**31) if math.isnan(v) else limits.get(abs(v), math.frexp(v)[1] - 1)
+            for v in x.tolist()
+        ],
+        dtype=torch.int32,
+    )
+
+
+def scipy_function(name: str) -> Callable:
+    function = getattr(scipy.special, name)
+    return lambda *x: torch.from_numpy(np.asarray(function(*(a.numpy() for a in x))))
 
 
 def norm(*tensors: torch.Tensor) -> torch.Tensor:
@@ -94,6 +116,22 @@ UNARY: dict[str, Callable] = {
     "sinpi": lambda x: torch.sin(torch.remainder(x, 2) * math.pi),
     "normcdf": torch.special.ndtr,
     "rcbrt": lambda x: 1 / torch.from_numpy(np.cbrt(x.numpy())),
+    "nearbyint": torch.round,
+    "saturate": lambda x: x.nan_to_num(0).clamp(0, 1),
+    # SciPy gives NaN at infinities.
+    "cyl_bessel_i0": lambda x: torch.where(x.isinf(), x.abs(), scipy_function("i0")(x)),
+    "cyl_bessel_i1": lambda x: torch.where(x.isinf(), x, scipy_function("i1")(x)),
+    "erfcinv": scipy_function("erfcinv"),
+    "erfcx": scipy_function("erfcx"),
+    "erfinv": scipy_function("erfinv"),
+    "normcdfinv": scipy_function("ndtri"),
+    "isfinite": torch.isfinite,
+    "signbit": torch.signbit,
+    "ilogb": ilogb,
+    "lrint": integer(torch.round),
+    "llrint": integer(torch.round),
+    "lround": integer(lambda x: torch.copysign((x.abs() + 0.5).floor(), x)),
+    "llround": integer(lambda x: torch.copysign((x.abs() + 0.5).floor(), x)),
 }
 BINARY: dict[str, Callable] = {
     **{
@@ -114,6 +152,14 @@ MORE: dict[str, tuple[int, Callable]] = {
     "rnorm3d": (3, lambda *x: 1 / norm(*x)),
     "rnorm4d": (4, lambda *x: 1 / norm(*x)),
 }
+# The first or second argument is an integer.
+WITH_INTEGERS: dict[str, tuple[str, Callable]] = {
+    "jn": ("n, x", scipy_function("jn")),
+    "yn": ("n, x", scipy_function("yn")),
+    "ldexp": ("x, n", torch.ldexp),
+    "scalbn": ("x, n", torch.ldexp),
+    "scalbln": ("x, n", torch.ldexp),
+}
 FUNCTIONS = {
     **{name: (1, f) for name, f in UNARY.items()},
     **{name: (2, f) for name, f in BINARY.items()},
@@ -124,6 +170,9 @@ LOOSE = {"tgamma", "lgamma", "j0", "j1", "y0", "y1", "pow", "exp10"}
 # At infinities PyTorch's Bessel functions give NaN, C's their limits; its gamma at the poles
 # differs from Python's.
 FINITE_ONLY = {"j0", "j1", "y0", "y1", "tgamma", "lgamma", "cospi", "sinpi"}
+FINITE_ONLY |= {"lrint", "llrint", "lround", "llround"}
+EXACT = {"nextafter", "isnan", "isinf", "isfinite", "signbit", "saturate", "nearbyint", "ilogb"}
+EXACT |= {"lrint", "llrint", "lround", "llround"}
 TYPES = {"float": torch.float32, "double": torch.float64}
 
 
@@ -154,9 +203,10 @@ def test_builtin(name: str, type_: str) -> None:
       O(i) = {name}({", ".join(f"{n}(i)" for n in names)})
     }}"""
     actual = tc.define(text, namespace=f"tc_builtins_{name}_{type_}").f(*inputs)
-    exact = name in ("nextafter", "isnan", "isinf")
+    exact = name in EXACT
     wanted = reference(*(x if exact else x.double() for x in inputs))
     if exact:
+        assert actual.dtype == wanted.dtype
         assert torch.equal(
             actual.nan_to_num(7) if actual.is_floating_point() else actual,
             wanted.nan_to_num(7) if wanted.is_floating_point() else wanted,
@@ -173,6 +223,92 @@ def test_builtin(name: str, type_: str) -> None:
         atol=absolute,
         equal_nan=True,
     )
+
+
+def with_integers(name: str, type_: str, n: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    arguments = WITH_INTEGERS[name][0].replace("n", "n(i)").replace("x", "x(i)")
+    kind = {torch.int32: "int32", torch.int64: "int64", torch.int8: "int8"}[n.dtype]
+    text = f"def f({kind}(N) n, {type_}(N) x) -> (O) {{ O(i) = {name}({arguments}) }}"
+    return tc.define(text, namespace=f"tc_builtins_{name}_{type_}_{kind}").f(n, x)
+
+
+@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize("name", ["ldexp", "scalbn", "scalbln"])
+def test_scaling_by_powers(name: str, type_: str) -> None:
+    """Exact, and rounded once where the result is below the normal numbers."""
+    dtype = TYPES[type_]
+    x = torch.cat([torch.randn(40, dtype=dtype), torch.tensor(SPECIAL, dtype=dtype)])
+    info = torch.finfo(dtype)
+    x = torch.cat([x, torch.tensor([info.max, info.tiny, info.tiny / 8], dtype=dtype)])
+    for n in [*range(-160, 160, 7), -1074, -1100, -2200, 1024, 2100, 2**31 - 1, -(2**31)]:
+        with np.errstate(over="ignore"):
+            wanted = torch.tensor(np.ldexp(x.numpy(), n))
+        actual = with_integers(name, type_, torch.full(x.shape, n, dtype=torch.int32), x)
+        assert torch.equal(actual.nan_to_num(7), wanted.nan_to_num(7)), n
+        assert torch.equal(actual.signbit() & ~x.isnan(), wanted.signbit() & ~x.isnan())
+
+
+@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize("name", ["jn", "yn"])
+def test_bessel_functions_of_an_order(name: str, type_: str) -> None:
+    n = torch.arange(60, dtype=torch.int64) % 7
+    x = torch.rand(60, dtype=torch.float64).to(TYPES[type_]) * 20 + 0.1
+    actual = with_integers(name, type_, n, x)
+    wanted = WITH_INTEGERS[name][1](n, x.double())
+    tolerance = 1e-4 if type_ == "float" else 1e-9
+    torch.testing.assert_close(actual.double(), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("type_", ["half", "bfloat16"])
+def test_integers_of_narrow_types(type_: str) -> None:
+    dtype = {"half": torch.float16, "bfloat16": torch.bfloat16}[type_]
+    x = torch.cat([torch.randn(40), torch.tensor(SPECIAL)]).to(dtype)
+    n = torch.randint(-30, 15, x.shape, dtype=torch.int8)
+    wanted = torch.ldexp(x.double(), n.double()).to(dtype)
+    assert torch.equal(with_integers("ldexp", type_, n, x).nan_to_num(7), wanted.nan_to_num(7))
+    text = f"""def f({type_}(N) A) -> (E, F, S) {{
+      E(i) = ilogb(A(i))  F(i) = isfinite(A(i))  S(i) = signbit(A(i))
+    }}"""
+    e, f, s = tc.define(text, namespace=f"tc_builtins_integers_{type_}").f(x)
+    assert torch.equal(e, ilogb(x))
+    assert torch.equal(f, x.isfinite())
+    assert torch.equal(s, x.signbit())
+
+
+# Functions over the parts of their domains where their values are far apart.
+WIDE = {
+    "cyl_bessel_i0": [(-700, 700), (-9, 9)],
+    "cyl_bessel_i1": [(-700, 700), (-9, 9), (-1e-5, 1e-5)],
+    "erfcinv": [(0, 2), (0, 1e-10), (0, 1e-300), (0.999999, 1.000001)],
+    "erfcx": [(-26, 30), (20, 1e4), (-1, 1)],
+    "erfinv": [(-1, 1), (-1e-8, 1e-8), (1 - 1e-13, 1)],
+    "normcdfinv": [(0, 1), (0, 1e-200), (0.4999, 0.5001)],
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_digits_of_special_functions(name: str) -> None:
+    text = "def f(double(N) A, float(N) B) -> (O, P) { O(i) = F(A(i))  P(i) = F(B(i)) }"
+    f = tc.define(text.replace("F", name), namespace=f"tc_builtins_digits_{name}").f
+    for low, high in WIDE[name]:
+        x = torch.rand(1001, dtype=torch.float64) * (high - low) + low
+        wide, narrow = f(x, x.float())
+        # The reference itself is off by some 1e-13 where it squares large arguments.
+        torch.testing.assert_close(wide, UNARY[name](x), rtol=2e-13, atol=0)
+        wanted = UNARY[name](x.float().double()).float()
+        torch.testing.assert_close(narrow, wanted, rtol=3e-7, atol=0)
+
+
+def test_functions_outside_their_domains() -> None:
+    text = """def f(double(N) A) -> (P, Q, R, X, I, K) {
+      P(i) = erfinv(A(i))  Q(i) = erfcinv(A(i))  R(i) = normcdfinv(A(i))
+      X(i) = erfcx(A(i))  I(i) = cyl_bessel_i0(A(i))  K(i) = cyl_bessel_i1(A(i))
+    }"""
+    x = torch.tensor([0.0, -0.0, 1, -1, 2, -2, 1.5, INF, -INF, NAN], dtype=torch.float64)
+    names = ("erfinv", "erfcinv", "normcdfinv", "erfcx", "cyl_bessel_i0", "cyl_bessel_i1")
+    actual = tc.define(text, namespace="tc_builtins_domains").f(x)
+    for name, values in zip(names, actual, strict=True):
+        torch.testing.assert_close(values, UNARY[name](x), rtol=1e-14, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("type_", ["half", "bfloat16"])
@@ -201,6 +337,7 @@ def test_exp_and_log_over_the_whole_range() -> None:
 
 def test_every_function_of_the_documentation_is_tested() -> None:
     page = (Path(__file__).parents[1] / "docs" / "language.md").read_text()
-    section = page.split("## Built-in functions")[1].split("\n## ")[0]
+    section = page.split("## Built-in functions")[1].split("\n## ")[0].split("Left out")[0]
     listed = set(re.findall(r"[a-z]\w*", " ".join(re.findall(r"`([^`]*)`", section))))
-    assert listed - {"fmaxf", "min", "max", "float", "f"} == set(FUNCTIONS)
+    others = {"fmaxf", "min", "max", "float", "f", "bool", "int32", "int64"}
+    assert listed - others == set(FUNCTIONS) | set(WITH_INTEGERS)

@@ -6,10 +6,7 @@ and run on the CPU under the emulator with its threads in different orders.
 
 from __future__ import annotations
 
-import json
-
-import emulator
-import numpy as np
+import emulated
 import pytest
 import torch
 from workloads import WORKLOADS, Workload
@@ -32,33 +29,12 @@ def emulate(
     executor: tc.Executor, workload: Workload, inputs: tuple, wanted: tuple, order: str
 ) -> None:
     """Runs all launches of a kernel on CPU arrays and compares every output."""
-    plan = json.loads(executor.text("launches"))
-    names = executor.input_names
-    memory: dict[str, object] = {}
-    for name, value, dtype in zip(names, inputs, executor.input_dtypes, strict=True):
-        if isinstance(value, torch.Tensor) and value.dim() > 0:
-            memory[name] = value.contiguous()
-        else:
-            memory[name] = np.dtype(str(dtype).removeprefix("torch.")).type(value)
     torch.manual_seed(1)
     initial = workload.initial() if workload.initial else ()
     outputs = [w.new_full(w.shape, -7) for w in wanted]
     for output, start in zip(outputs, initial, strict=False):
         output.copy_(start)
-    memory.update(zip(executor.output_names, outputs, strict=True))
-    for temporary in plan["temporaries"]:
-        memory[temporary["name"]] = np.full(
-            temporary["elements"] * temporary["bytes"], 0xFF, np.uint8
-        )
-    module = emulator.Module(executor.cuda_source)
-    for launch in plan["launches"]:
-        module.launch(
-            launch["symbol"],
-            launch["grid"],
-            launch["block"],
-            [memory[name] for name in launch["arguments"]],
-            order=order,
-        )
+    emulated.run(executor, inputs, tuple(outputs), order)
     for name, output, w in zip(executor.output_names, outputs, wanted, strict=True):
         torch.testing.assert_close(
             output, w, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import emulated
 import pytest
 import torch
 import torch.nn.functional as F
 
 import tensor_comprehensions as tc
+from tensor_comprehensions._define import parse
 
 LENGTHS = [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 33, 47, 64, 65, 127, 128, 129, 143, 255, 300]
 TYPES = {
@@ -81,6 +83,84 @@ def test_truth(length: int) -> None:
     every, some = t.truth(a)
     assert torch.equal(every, a.all(1))
     assert torch.equal(some, a.any(1))
+
+
+LOGICAL = """
+def rows(float(M, K) A) -> (E, S) {
+  E(m) &&=! A(m, k) > -1
+  S(m) ||=! A(m, k) > 1
+}
+def columns(bool(M, K) A, bool(K) p, bool(K) q) -> (E, S) {
+  E(k) = p(k)
+  E(k) &&= A(m, k)
+  S(k) = q(k)
+  S(k) ||= A(m, k)
+}
+def into(bool(M, K) A) -> (E, S) {
+  E(m) &&= A(m, k)
+  S(m) ||= A(m, k)
+}
+def whole(float(M, K) A) -> (s) { s ||=! isnan(A(m, k)) }
+def every(bool(N) A, bool(N) B) -> (C) { C(n) &&=! A(n) || B(n) }
+"""
+
+
+@pytest.mark.parametrize("length", [1, 2, 16, 17, 70, 300])
+def test_logical(length: int) -> None:
+    t = define(LOGICAL)
+    a = torch.randn(40, length)
+    every, some = t.rows(a)
+    assert every.dtype == some.dtype == torch.bool
+    assert torch.equal(every, (a > -1).all(1))
+    assert torch.equal(some, (a > 1).any(1))
+    truth = torch.rand(7, length) < torch.linspace(0, 1, length)
+    p, q = torch.rand(2, length) < 0.5
+    every, some = t.columns(truth, p, q)
+    assert torch.equal(every, p & truth.all(0))
+    assert torch.equal(some, q | truth.any(0))
+    p, q = torch.rand(2, 7) < 0.5
+    outputs = p.clone(), q.clone()
+    t.into(truth, outputs=outputs)
+    assert torch.equal(outputs[0], p & truth.all(1))
+    assert torch.equal(outputs[1], q | truth.any(1))
+    assert not t.whole(a)
+    a[-1, -1] = math.nan
+    assert t.whole(a)
+    assert torch.equal(t.every(truth[0], truth[1]), truth[0] | truth[1])
+
+
+def test_logical_over_nothing() -> None:
+    every, some = define(LOGICAL).rows(torch.empty(3, 0))
+    assert every.all() and not some.any()
+
+
+def test_logical_on_many_rows() -> None:
+    t = define("def long(float(N) x) -> (E, S) { E &&=! x(n) > 0  S ||=! x(n) < 0 }")
+    x = torch.rand(300_001) + 0.1
+    assert [bool(r) for r in t.long(x)] == [True, False]
+    x[200_000] = -1
+    assert [bool(r) for r in t.long(x)] == [False, True]
+
+
+@pytest.mark.parametrize("options", [None, "naive"])
+def test_logical_cuda(options: str | None) -> None:
+    a = torch.randn(20, 70)
+    executor = tc.compile(LOGICAL, "rows", options, a, target="cuda:sm_90")
+    for order in ("forward", "shuffled"):
+        every, some = torch.zeros(20, dtype=torch.bool), torch.zeros(20, dtype=torch.bool)
+        emulated.run(executor, (a,), (every, some), order)
+        assert torch.equal(every, (a > -1).all(1))
+        assert torch.equal(some, (a > 1).any(1))
+
+
+def test_logical_as_written() -> None:
+    for op in ("&&=", "&&=!", "||=", "||=!"):
+        text = f"def f(bool(M, K) A) -> (E) {{ E(m) {op} A(m, k) }}"
+        (definition,) = parse(text).definitions
+        assert f"E(m) {op} A(m, k)" in definition.text
+        assert parse(definition.text).definitions[0].text == definition.text
+        explained = tc.compile(text, "f", None, torch.ones(30, 40, dtype=torch.bool)).explain()
+        assert f"E(m) {op} A(m, k)" in explained
 
 
 @pytest.mark.parametrize("length", [1, 9, 16, 70, 300])

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "codegen/special_functions.h"
 #include "runtime/workspaces.h"
 
 namespace tc::codegen {
@@ -138,12 +139,28 @@ class MeasureScratch : public IRVisitor {
   int parallel_ = 0;
 };
 
+/// Halide's runtime, and the functions that neither it nor the C library has.
+std::vector<JITModule> dependencies(const Halide::Target& target) {
+  static const JITModule* const own = [] {
+    auto* functions = new JITModule;  // never destroyed, as kernels are not
+    for (const SpecialFunction& each : kSpecialFunctions)
+      functions->add_extern_for_export(
+          special_function_symbol(each.name),
+          Halide::ExternCFunction(reinterpret_cast<void*>(each.function),
+                                  Halide::ExternSignature(each.function)));
+    return functions;
+  }();
+  std::vector<JITModule> modules = JITSharedRuntime::get(nullptr, target, true);
+  modules.push_back(*own);
+  return modules;
+}
+
 class CpuKernel : public runtime::Kernel {
  public:
   CpuKernel(Module module, const LoweredFunc& function, size_t arguments,
             std::vector<runtime::Workspace> workspaces, const MeasureScratch& scratch)
       : module_(std::move(module)),
-        jit_(module_, function, JITSharedRuntime::get(nullptr, module_.target(), true)),
+        jit_(module_, function, dependencies(module_.target())),
         run_(jit_.argv_function()),
         arguments_(arguments),
         workspaces_(std::move(workspaces)),

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/special_functions.h"
 #include "codegen/strict_floats.h"
 #include "ir/program.h"
 
@@ -129,6 +130,16 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   if (name == "isinf")
     return compare(Call::strict_eq, x[0], infinity(x[0].type())) ||
            compare(Call::strict_eq, x[0], -infinity(x[0].type()));
+  if (name == "jn" || name == "yn")
+    return Call::make(x[1].type(), name + (x[1].type().bits() == 32 ? "f" : ""), x,
+                      Call::PureExtern);
+  for (const SpecialFunction& special : kSpecialFunctions) {
+    if (name != special.name) continue;
+    Type wide = Halide::Float(64, x[0].type().lanes());
+    Expr argument = Halide::cast(wide, x[0]);
+    return Halide::cast(
+        x[0].type(), Call::make(wide, special_function_symbol(name), {argument}, Call::PureExtern));
+  }
   return libm(name, x);
 }
 
@@ -171,9 +182,7 @@ class LowerMath : public IRMutator {
     if (name.empty()) return IRMutator::visit(op);
     std::vector<Expr> arguments;
     for (const Expr& argument : op->args) arguments.push_back(mutate(argument));
-    bool narrow = arguments[0].type().is_float() && arguments[0].type().bits() < 32;
-    if (narrow)
-      for (Expr& argument : arguments) argument = to_float(argument);
+    for (Expr& argument : arguments) argument = to_float(argument);
     Expr result = builtin(name, arguments);
     return result.type() == op->type ? result : from_float(result, op->type);
   }

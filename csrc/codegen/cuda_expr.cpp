@@ -431,7 +431,8 @@ CudaExprPrinter::Text CudaExprPrinter::call(const Call* op) {
 }
 
 CudaExprPrinter::Text CudaExprPrinter::math(const std::string& name, const Call* op) {
-  const Type type = op->args.empty() ? op->type : op->args[0].type();
+  // The order of jn and yn, their first argument, is an integer.
+  const Type type = op->args.empty() ? op->type : op->args.back().type();
   if (name == "abs" && type.is_int_or_uint()) {
     prelude_.abs = true;
     return {
@@ -440,8 +441,9 @@ CudaExprPrinter::Text CudaExprPrinter::math(const std::string& name, const Call*
   }
   std::string args;
   for (const Expr& arg : op->args) {
-    TC_INTERNAL_CHECK(arg.type() == type && type.is_float(), name, " on ", arg.type(), ": ",
-                      Expr(op));
+    const bool order = args.empty() && op->args.size() == 2 && arg.type() == Halide::Int(32);
+    TC_INTERNAL_CHECK((arg.type() == type || order) && type.is_float(), name, " on ", arg.type(),
+                      ": ", Expr(op));
     args += (args.empty() ? "" : ", ") + print(arg);
   }
   for (const char* kind : {"nan", "inf", "finite"}) {

@@ -62,22 +62,40 @@ const char* role_name(TensorRole role) {
   return "";
 }
 
-const char* operator_name(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::None: return "=";
-    case Reduction::Sum: return "+=";
-    case Reduction::Product: return "*=";
-    case Reduction::Min: return "min=";
-    case Reduction::Max: return "max=";
-  }
-  return "";
-}
-
 std::string plain(const Expr& e);
 
-/// Prints reads and builtins as a user would write the call: A(i, j).
+/// An operand of arithmetic that wraps around, without the change to unsigned; undefined when it is
+/// none.
+Expr wrapped_operand(const Expr& e) {
+  Type type = e.type().with_code(Halide::Type::Int);
+  if (auto value = Halide::Internal::as_const_uint(e))
+    return Halide::Internal::make_const(
+        type, static_cast<int64_t>(*value << (64 - type.bits())) >> (64 - type.bits()));
+  const auto* cast = e.as<Halide::Internal::Cast>();
+  return cast && cast->value.type() == type ? cast->value : Expr();
+}
+
+/// Prints reads and builtins as a user would write the call, A(i, j), and arithmetic without the
+/// detour by which it wraps around.
 class PlainCalls : public IRMutator {
   using IRMutator::visit;
+  Expr visit(const Halide::Internal::Cast* op) override {
+    const Type from = op->value.type();
+    if (op->type.is_int() && from == op->type.with_code(Halide::Type::UInt)) {
+      Expr plain = signed_again<Halide::Internal::Add>(op->value);
+      if (!plain.defined()) plain = signed_again<Halide::Internal::Sub>(op->value);
+      if (!plain.defined()) plain = signed_again<Halide::Internal::Mul>(op->value);
+      if (plain.defined()) return mutate(plain);
+    }
+    return IRMutator::visit(op);
+  }
+  template <class Node>
+  static Expr signed_again(const Expr& e) {
+    const auto* op = e.as<Node>();
+    if (!op) return Expr();
+    Expr a = wrapped_operand(op->a), b = wrapped_operand(op->b);
+    return a.defined() && b.defined() ? Node::make(a, b) : Expr();
+  }
   Expr visit(const Call* op) override {
     std::string name = read_name(op);
     bool builtin = name.empty();
@@ -109,6 +127,7 @@ std::string plain(const Expr& e) {
       }
     }
   }
+  for (size_t at; (at = text.find(" + -")) != std::string::npos;) text.replace(at, 4, " - ");
   bool wrapped = text.size() > 2 && text.front() == '(' && text.back() == ')';
   for (size_t i = 0, depth = 0; wrapped && i + 1 < text.size(); ++i) {
     depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
@@ -125,6 +144,21 @@ void print_list(std::ostream& out, const std::vector<Expr>& list) {
 
 }  // namespace
 
+const char* spelling(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::None: return "=";
+    case Reduction::Sum: return "+=";
+    case Reduction::Product: return "*=";
+    case Reduction::Min: return "min=";
+    case Reduction::Max: return "max=";
+    case Reduction::And: return "&&=";
+    case Reduction::Or: return "||=";
+    case Reduction::ArgMin: return "argmin=";
+    case Reduction::ArgMax: return "argmax=";
+  }
+  return "";
+}
+
 Expr read(const Tensor& tensor, const std::vector<Expr>& subscripts) {
   return Call::make(tensor.type, kRead + tensor.name, subscripts, Call::PureExtern);
 }
@@ -134,9 +168,11 @@ Expr read_scalar(const Scalar& scalar) {
 }
 
 Expr math(const std::string& name, Type type, const std::vector<Expr>& arguments) {
-  for (const Expr& argument : arguments) {
-    TC_INTERNAL_CHECK(argument.type() == type, name, " of ", type_name(argument.type()), " where ",
-                      type_name(type), " is meant");
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    bool order = i == 0 && (name == "jn" || name == "yn");
+    const Expr& argument = arguments[i];
+    TC_INTERNAL_CHECK(argument.type() == (order ? Halide::Int(32) : type), name, " of ",
+                      type_name(argument.type()), " where ", type_name(type), " is meant");
   }
   Type result = name == "isnan" || name == "isinf" ? Halide::Bool() : type;
   return Call::make(result, kMath + name, arguments, Call::PureExtern);
@@ -233,23 +269,34 @@ Expr identity(Reduction reduction, Type type) {
     case Reduction::Product: return Halide::Internal::make_one(type);
     case Reduction::Min: return type.max();
     case Reduction::Max: return type.min();
+    case Reduction::And: return Halide::Internal::make_one(type);
+    case Reduction::Or: return Halide::Internal::make_zero(type);
+    case Reduction::ArgMin:
+    case Reduction::ArgMax: break;
   }
+  TC_INTERNAL_CHECK(false, "positions are not accumulated");
   return Expr();
 }
 
 Expr combine(Reduction reduction, const Expr& a, const Expr& b) {
   if (reduction == Reduction::None) return b;
   if (a.type().is_bool()) {
-    bool any = reduction == Reduction::Sum || reduction == Reduction::Max;
+    bool any =
+        reduction == Reduction::Sum || reduction == Reduction::Max || reduction == Reduction::Or;
     return any ? a || b : a && b;
   }
   switch (reduction) {
-    case Reduction::None: break;
+    case Reduction::None: return b;
     case Reduction::Sum: return a + b;
     case Reduction::Product: return a * b;
     case Reduction::Min: return Halide::min(a, b);
     case Reduction::Max: return Halide::max(a, b);
+    case Reduction::And: return a && b;
+    case Reduction::Or: return a || b;
+    case Reduction::ArgMin:
+    case Reduction::ArgMax: break;
   }
+  TC_INTERNAL_CHECK(false, "positions are not accumulated");
   return b;
 }
 
@@ -326,7 +373,7 @@ std::string assignment_text(const Statement& statement) {
   std::ostringstream out;
   out << statement.tensor;
   print_list(out, statement.subscripts);
-  out << " " << operator_name(statement.reduction) << (statement.initializes ? "!" : "") << " "
+  out << " " << spelling(statement.reduction) << (statement.initializes ? "!" : "") << " "
       << plain(statement.value);
   if (statement.guard.defined()) out << " if " << plain(statement.guard);
   return out.str();

@@ -55,7 +55,16 @@ struct Iterator {
   std::string meaning = {};
 };
 
-enum class Reduction { None, Sum, Product, Min, Max };
+/// And and Or are of bool. ArgMin and ArgMax store where the first extreme value is, counted from 0
+/// and row-major over the reductions, or the index itself where there is one; they always start
+/// afresh. `ir/expand_positions` writes them with the others.
+enum class Reduction { None, Sum, Product, Min, Max, And, Or, ArgMin, ArgMax };
+/// Whether the result is a position, so that value and result have types of their own.
+inline bool is_position(Reduction reduction) {
+  return reduction == Reduction::ArgMin || reduction == Reduction::ArgMax;
+}
+/// "+=" as in the text, without "!".
+const char* spelling(Reduction reduction);
 
 /// write(subscripts) reduction= value, for every point of the domain where `guard` holds.
 /// Semantics are functional: all of `value` is read before anything is written, for the statement
@@ -70,9 +79,11 @@ struct Statement {
   bool initializes = false;  ///< `+=!`: the reduction's identity is stored first
   /// Left-hand side iterators in order of subscripts, then reductions in order of appearance.
   std::vector<Iterator> domain;
-  Expr value;  ///< of the written tensor's type
+  Expr value;  ///< of the written tensor's type, unless the result is a position
   Expr guard;  ///< Bool; undefined when every point runs
   SourceRange where;
+  /// For the reader, of a statement that stands for another one of the text: that one.
+  std::string meaning = {};
 };
 
 /// A size that the return list gives and that only a call's sizes can show to be the inferred one.
@@ -102,7 +113,8 @@ struct Program {
 Expr read(const Tensor& tensor, const std::vector<Expr>& subscripts);
 /// The run-time value of a scalar parameter.
 Expr read_scalar(const Scalar& scalar);
-/// A builtin by its C name without type suffix ("exp", "fmax", "rsqrt"); all arguments have `type`.
+/// A builtin by its C name without type suffix ("exp", "fmax", "rsqrt"); all arguments have `type`,
+/// but for the order of jn and yn, an int32.
 Expr math(const std::string& name, Type type, const std::vector<Expr>& arguments);
 
 /// The tensor or scalar that a call reads; empty when the call is no read.

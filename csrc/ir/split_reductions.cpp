@@ -149,6 +149,7 @@ class Splitter {
     stretch(parts, statement, whole.name, start, cut.length);
     combine.value = read(partial, subscripts);
     combine.guard = Expr();
+    combine.meaning.clear();
 
     if (std::any_of(combined_.begin(), combined_.end(), [&](const std::string& tensor) {
           return reads_tensor(program_, statement, tensor);

@@ -1,13 +1,18 @@
 #include "lang/builtins.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ir/program.h"
 
 namespace tc::lang {
 namespace {
 
+constexpr BuiltinResult kSame = BuiltinResult::Same, kBool = BuiltinResult::Bool,
+                        kInt32 = BuiltinResult::Int32, kInt64 = BuiltinResult::Int64;
+
 constexpr Builtin kBuiltins[] = {
-    {"abs", 1, true},
+    {"abs", 1, kSame, false, -1, true},
     {"acos", 1},
     {"acosh", 1},
     {"asin", 1},
@@ -34,22 +39,34 @@ constexpr Builtin kBuiltins[] = {
     {"fmin", 2},
     {"fmod", 2},
     {"hypot", 2},
-    {"isinf", 1, false, true},
-    {"isnan", 1, false, true},
+    {"ilogb", 1, kInt32, true},
+    {"isfinite", 1, kBool, true},
+    {"isinf", 1, kBool},
+    {"isnan", 1, kBool},
     {"j0", 1},
     {"j1", 1},
+    {"jn", 2, kSame, false, 0},
+    {"ldexp", 2, kSame, true, 1},
     {"lgamma", 1},
+    {"llrint", 1, kInt64, true},
+    {"llround", 1, kInt64, true},
     {"log", 1},
     {"log10", 1},
     {"log1p", 1},
     {"log2", 1},
     {"logb", 1},
+    {"lrint", 1, kInt64, true},
+    {"lround", 1, kInt64, true},
+    {"nearbyint", 1, kSame, true},
     {"nextafter", 2},
     {"pow", 2},
     {"remainder", 2},
     {"rint", 1},
     {"round", 1},
     {"rsqrt", 1},
+    {"scalbln", 2, kSame, true, 1},
+    {"scalbn", 2, kSame, true, 1},
+    {"signbit", 1, kBool, true},
     {"sin", 1},
     {"sinh", 1},
     {"sqrt", 1},
@@ -59,17 +76,25 @@ constexpr Builtin kBuiltins[] = {
     {"trunc", 1},
     {"y0", 1},
     {"y1", 1},
+    {"yn", 2, kSame, false, 0},
     // Names of CUDA's library that C's has not.
-    {"cospi", 1, false, false, true},
-    {"fdivide", 2, false, false, true},
-    {"norm3d", 3, false, false, true},
-    {"norm4d", 4, false, false, true},
-    {"normcdf", 1, false, false, true},
-    {"rcbrt", 1, false, false, true},
-    {"rhypot", 2, false, false, true},
-    {"rnorm3d", 3, false, false, true},
-    {"rnorm4d", 4, false, false, true},
-    {"sinpi", 1, false, false, true},
+    {"cospi", 1, kSame, true},
+    {"cyl_bessel_i0", 1},
+    {"cyl_bessel_i1", 1},
+    {"erfcinv", 1},
+    {"erfcx", 1},
+    {"erfinv", 1},
+    {"fdivide", 2, kSame, true},
+    {"norm3d", 3, kSame, true},
+    {"norm4d", 4, kSame, true},
+    {"normcdf", 1, kSame, true},
+    {"normcdfinv", 1},
+    {"rcbrt", 1, kSame, true},
+    {"rhypot", 2, kSame, true},
+    {"rnorm3d", 3, kSame, true},
+    {"rnorm4d", 4, kSame, true},
+    {"saturate", 1, kSame, true},
+    {"sinpi", 1, kSame, true},
 };
 
 const Builtin* find_exact(const std::string& name) {
@@ -85,7 +110,8 @@ const Builtin* find_builtin(const std::string& spelling) {
   if (const Builtin* builtin = find_exact(spelling)) return builtin;
   if (spelling.size() > 1 && spelling.back() == 'f') {
     const Builtin* builtin = find_exact(spelling.substr(0, spelling.size() - 1));
-    if (builtin && !builtin->predicate && spelling != "absf") return builtin;
+    bool has_versions = builtin && builtin->result != kBool && spelling != "absf";
+    if (has_versions) return builtin;
   }
   return nullptr;
 }
@@ -104,9 +130,57 @@ std::vector<std::string> all_builtin_names() {
   return names;
 }
 
+namespace {
+
+using Halide::Internal::make_const;
+using ir::Expr;
+
+/// A float's bits as a signed integer, of half and bfloat16 those of the same float.
+Expr float_bits(const Expr& x) {
+  Halide::Type wide = Halide::Float(std::max(32, x.type().bits()));
+  return Halide::reinterpret(Halide::Int(wide.bits()), x.type() == wide ? x : cast(wide, x));
+}
+
+/// The bits of infinity.
+Expr infinity_bits(Halide::Type bits) {
+  return make_const(bits, bits.bits() == 32 ? int64_t{0x7f800000} : int64_t{0x7ff0000000000000});
+}
+
+/// x * 2^n, rounded once: the exponent is brought into range by steps, those downwards so short
+/// that no step before the last can leave the normal numbers.
+Expr scale(const Expr& x, const Expr& n) {
+  Halide::Type type = x.type();
+  if (type.bits() < 32) return cast(type, scale(Halide::cast<float>(x), n));
+  bool single = type.bits() == 32;
+  int bias = single ? 127 : 1023, mantissa = single ? 23 : 52;
+  int down = bias - 2 - mantissa;
+  Halide::Type integer = Halide::Int(type.bits());
+  auto power = [&](const Expr& e) {
+    Expr biased = cast(integer, e + bias);
+    return Halide::reinterpret(type, biased * make_const(integer, int64_t{1} << mantissa));
+  };
+  Expr value = x, rest = n;
+  for (int step = 0; step < 2; ++step) {
+    Expr up = rest > bias, low = rest < 1 - bias;
+    value = value * select(up, power(bias), low, power(-down), make_const(type, 1));
+    rest = select(up, max(rest, bias) - bias, low, min(rest, 0) + down, rest);
+  }
+  return value * power(clamp(rest, 1 - bias, bias));
+}
+
+/// C's ilogb, with the limits that its library and CUDA's give for what has no exponent.
+Expr exponent(const Expr& x) {
+  Halide::Type type = x.type();
+  Expr magnitude = float_bits(x) & Halide::Int(std::max(32, type.bits())).max();
+  Expr infinity = infinity_bits(magnitude.type());
+  Halide::Type integer = Halide::Int(32);
+  return select(magnitude == infinity, integer.max(), magnitude > infinity || magnitude == 0,
+                integer.min(), cast(integer, ir::math("logb", type, {x})));
+}
+
+}  // namespace
+
 ir::Expr composed_builtin(const std::string& name, const std::vector<ir::Expr>& x) {
-  using Halide::Internal::make_const;
-  using ir::Expr;
   Halide::Type type = x[0].type();
   auto constant = [&](double value) { return make_const(type, value); };
   auto call = [&](const char* function, const std::vector<Expr>& arguments) {
@@ -130,6 +204,20 @@ ir::Expr composed_builtin(const std::string& name, const std::vector<ir::Expr>& 
     Expr turn = x[0] - constant(2) * call("rint", {x[0] * constant(0.5)});
     Expr angle = turn * constant(3.14159265358979323846);
     return call(name == "sinpi" ? "sin" : "cos", {angle});
+  }
+  if (name == "ldexp" || name == "scalbn" || name == "scalbln") return scale(x[0], x[1]);
+  if (name == "ilogb") return exponent(x[0]);
+  if (name == "nearbyint") return call("rint", x);
+  if (name == "lrint" || name == "llrint") return Halide::cast<int64_t>(call("rint", x));
+  if (name == "lround" || name == "llround") return Halide::cast<int64_t>(call("round", x));
+  if (name == "saturate") {
+    return call("fmin", {call("fmax", {x[0], constant(0)}), constant(1)});
+  }
+  if (name == "signbit" || name == "isfinite") {
+    Expr bits = float_bits(x[0]);
+    Expr zero = make_const(bits.type(), 0);
+    return name == "signbit" ? bits < zero
+                             : (bits & bits.type().max()) < infinity_bits(bits.type());
   }
   TC_INTERNAL_CHECK(false, name, " is not composed of other builtins");
   return Expr();

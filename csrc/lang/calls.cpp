@@ -29,6 +29,7 @@ class Inlining {
   }
 
   std::vector<TreeStatement> run() {
+    std::vector<TreeStatement> statements;
     for (TreeStatement& statement : callee_.statements) {
       // Indices and lets keep their names unless the caller has something of that name.
       locals_.clear();
@@ -37,17 +38,26 @@ class Inlining {
         if (clause.kind != ClauseKind::Exists) clause.name.name = local(clause.name.name);
       }
       auto type = types_.find(statement.target.name);
-      if (type != types_.end()) statement.value = cast(statement.value, type->second);
-      statement.target.name = tensors_.at(statement.target.name);
+      bool position = ir::is_position(statement.reduction);
+      if (type != types_.end() && !position) statement.value = cast(statement.value, type->second);
+      std::string target = tensors_.at(statement.target.name);
+      statement.target.name = target;
       statement.target.where = call_.where;
       statement.where = call_.where;
+      statement.inlined = true;
       rename(statement.value.get());
       for (WhereClause& clause : statement.clauses) {
         rename(clause.first.get());
         if (clause.last) rename(clause.last.get());
       }
+      statements.push_back(statement);
+      if (type != types_.end() && position) {
+        // What is compared has another type than the position, so that goes by way of a temporary.
+        statements.back().target.name = fresh(target + "_index");
+        statements.push_back(converted(statements.back(), target, type->second));
+      }
     }
-    return std::move(callee_.statements);
+    return statements;
   }
 
  private:
@@ -61,6 +71,30 @@ class Inlining {
     node->depth = value->depth + 1;
     node->operands = {value};
     return node;
+  }
+
+  /// target(i, j) = type(source(i, j))
+  static TreeStatement converted(const TreeStatement& source, const std::string& target,
+                                 Type type) {
+    auto node = [&](ExpressionKind kind, const std::string& name) {
+      auto made = std::make_shared<Expression>();
+      made->kind = kind;
+      made->name = name;
+      made->where = source.where;
+      return made;
+    };
+    ExpressionPtr read = node(source.indices.empty() ? ExpressionKind::Name : ExpressionKind::Apply,
+                              source.target.name);
+    for (const Identifier& index : source.indices)
+      read->operands.push_back(node(ExpressionKind::Name, index.name));
+    TreeStatement statement;
+    statement.target = {target, source.target.where};
+    statement.indices = source.indices;
+    statement.operator_where = source.operator_where;
+    statement.value = cast(read, type);
+    statement.where = source.where;
+    statement.inlined = true;
+    return statement;
   }
 
   void check_counts() const {
@@ -170,6 +204,20 @@ std::set<std::string> names_of(const Function& function) {
   return names;
 }
 
+/// Definitions give whole tensors, so a call is a statement of its own.
+void refuse_call_inside(const Expression& e, const std::map<std::string, Function>& known,
+                        const std::set<std::string>& names) {
+  if (e.kind == ExpressionKind::Apply && known.count(e.name) && !names.count(e.name) &&
+      !find_builtin(e.name)) {
+    throw LanguageError(
+        e.where, concat(e.name,
+                        " is a definition, and a call of one is a statement of its own, without "
+                        "indices, reductions and where clauses: T = ",
+                        e.where.str(), "; then T can be read"));
+  }
+  for (const ExpressionPtr& operand : e.operands) refuse_call_inside(*operand, known, names);
+}
+
 /// `a = f(x)`, where f is neither a tensor of the function nor a builtin, is a call.
 void recognise_call(TreeStatement* statement, const std::set<std::string>& names) {
   if (statement->is_call || statement->targets.empty()) return;
@@ -184,6 +232,29 @@ void recognise_call(TreeStatement* statement, const std::set<std::string>& names
   statement->arguments = value.operands;
 }
 
+/// Arguments that the caller declares must have the rank of their parameters; of computed ones the
+/// inlined statements tell.
+void check_ranks(const Function& caller, const TreeStatement& call, const Function& callee) {
+  for (size_t i = 0; i < call.arguments.size() && i < callee.parameters.size(); ++i) {
+    const Expression& argument = *call.arguments[i];
+    const Declaration& wanted = callee.parameters[i];
+    for (const Declaration& given : caller.parameters) {
+      size_t rank = given.dimensions.size(), expected = wanted.dimensions.size();
+      if (argument.kind != ExpressionKind::Name || argument.name != given.name ||
+          rank == expected) {
+        continue;
+      }
+      auto kind = [](size_t r) {
+        return r ? concat("a tensor with ", r, r == 1 ? " dimension" : " dimensions")
+                 : std::string("a scalar");
+      };
+      throw LanguageError(argument.where,
+                          concat("parameter ", wanted.name, " of ", callee.name.name, " is ",
+                                 kind(expected), ", but ", given.name, " is ", kind(rank)));
+    }
+  }
+}
+
 }  // namespace
 
 void inline_calls(Function* function, const std::map<std::string, Function>& known) {
@@ -192,6 +263,10 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
   for (TreeStatement& statement : function->statements) {
     recognise_call(&statement, names);
     if (!statement.is_call) {
+      refuse_call_inside(*statement.value, known, names);
+      for (const WhereClause& clause : statement.clauses) {
+        refuse_call_inside(*clause.first, known, names);
+      }
       statements.push_back(std::move(statement));
       continue;
     }
@@ -207,6 +282,7 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
                      ? ": a definition cannot call itself"
                      : ": a definition can be called by those after it in the same text"));
     }
+    check_ranks(*function, statement, callee->second);
     std::vector<TreeStatement> inlined = Inlining(callee->second, statement, &names).run();
     for (TreeStatement& each : inlined) statements.push_back(std::move(each));
   }

@@ -17,16 +17,16 @@ const Type kInt = Halide::Int(32);
 
 bool is_integer(Type type) { return !type.is_float() && !type.is_bool(); }
 
+/// How tightly the outermost operator of an expression binds.
+int precedence_of(const Expression& e) {
+  if (e.kind == ExpressionKind::Ternary) return 1;
+  return e.kind == ExpressionKind::Binary ? precedence(e.op) : precedence(Operator::Max);
+}
+
 /// int32 where it fits, else int64.
 Type literal_type(const Constant& constant) {
   if (constant.is_float) return kFloat;
   return fits(constant.integer, kInt) ? kInt : Halide::Int(64);
-}
-
-void expect_bool(const Expression& e, const char* role) {
-  if (e.type.is_bool()) return;
-  throw LanguageError(e.where, concat("expected boolean but found ", type_name(e.type), " as ",
-                                      role, "; write ", e.where.str(), " != 0 if that is meant"));
 }
 
 [[noreturn]] void overflow(const Expression& e) {
@@ -60,7 +60,7 @@ std::optional<Constant> fold(const Expression& e, const Constant& a, const Const
     case Operator::Multiply: overflows = __builtin_mul_overflow(x, y, &result.integer); break;
     case Operator::Divide:
     case Operator::Remainder:
-      if (y == 0) throw LanguageError(e.where, "integer division by zero");
+      if (y == 0) throw LanguageError(e.where, "integer division by zero: the divisor is always 0");
       if (y == -1 && x == std::numeric_limits<int64_t>::min()) overflow(e);
       result.integer = e.op == Operator::Divide ? x / y : x % y;
       break;
@@ -102,7 +102,7 @@ void set_arithmetic(Expression* e) {
   }
   if (!b.type.is_float() && b.constant && b.constant->integer == 0 && !a.type.is_float() &&
       (e->op == Operator::Divide || e->op == Operator::Remainder)) {
-    throw LanguageError(e->where, "integer division by zero");
+    throw LanguageError(e->where, "integer division by zero: the divisor is always 0");
   }
   e->type = common_type(a, b);
   bool selects = e->op == Operator::Min || e->op == Operator::Max;
@@ -117,8 +117,8 @@ void set_binary(Expression* e) {
   switch (e->op) {
     case Operator::And:
     case Operator::Or:
-      expect_bool(a, concat("an operand of '", spelling(e->op), "'").c_str());
-      expect_bool(b, concat("an operand of '", spelling(e->op), "'").c_str());
+      expect_bool(a, concat("an operand of '", spelling(e->op), "'"));
+      expect_bool(b, concat("an operand of '", spelling(e->op), "'"));
       e->type = Halide::Bool();
       return;
     case Operator::Less:
@@ -156,20 +156,36 @@ void set_builtin(Expression* e) {
   // Literals follow the other arguments, integers become float.
   const Expression* strongest = nullptr;
   Type type = kFloat;
+  const Expression* integer =
+      builtin->integer_argument < 0 ? nullptr : e->operands[builtin->integer_argument].get();
   for (const ExpressionPtr& operand : e->operands) {
-    if (operand->adaptable) continue;
+    if (operand->adaptable || operand.get() == integer) continue;
     type = strongest ? promote(type, operand->type) : operand->type;
     strongest = operand.get();
   }
   if (!strongest) {
-    type = e->operands[0]->type;
-    for (const ExpressionPtr& operand : e->operands) type = promote(type, operand->type);
+    type = e->operands[integer == e->operands[0].get() ? 1 : 0]->type;
+    for (const ExpressionPtr& operand : e->operands) {
+      if (operand.get() != integer) type = promote(type, operand->type);
+    }
   }
   bool keep = builtin->keeps_integers && is_integer(type);
   if (!type.is_float() && !keep) type = kFloat;
-  for (const ExpressionPtr& operand : e->operands) adapt(operand.get(), type);
+  for (const ExpressionPtr& operand : e->operands) {
+    if (operand.get() != integer) adapt(operand.get(), type);
+  }
+  if (integer) {
+    expect_integer(
+        *integer,
+        concat("argument ", builtin->integer_argument + 1, " of ", builtin->name).c_str());
+  }
   e->name = builtin->name;
-  e->type = builtin->predicate ? Halide::Bool() : type;
+  switch (builtin->result) {
+    case BuiltinResult::Same: e->type = type; break;
+    case BuiltinResult::Bool: e->type = Halide::Bool(); break;
+    case BuiltinResult::Int32: e->type = kInt; break;
+    case BuiltinResult::Int64: e->type = Halide::Int(64); break;
+  }
   e->operand_type = type;
 }
 
@@ -224,6 +240,15 @@ void set_type(Expression* e) {
     case ExpressionKind::Name:
     case ExpressionKind::Dimension: return;
   }
+}
+
+void expect_bool(const Expression& e, const std::string& role) {
+  if (e.type.is_bool()) return;
+  std::string text(e.where.str());
+  if (!e.operands.empty() && precedence_of(e) <= precedence(Operator::NotEqual))
+    text = "(" + text + ")";
+  throw LanguageError(e.where, concat("expected boolean but found ", type_name(e.type), " as ",
+                                      role, "; write ", text, " != 0 if that is meant"));
 }
 
 void expect_integer(const Expression& e, const char* role) {

@@ -16,6 +16,9 @@ void adapt(Expression* expression, Type type);
 /// binary and ternary operators, builtins. LanguageError when the operands do not fit.
 void set_type(Expression* expression);
 
+/// LanguageError unless the expression is bool; `role` names its place ("the condition of '?'").
+void expect_bool(const Expression& expression, const std::string& role);
+
 /// LanguageError unless the expression is an integer; `role` names its place ("a subscript").
 void expect_integer(const Expression& expression, const char* role);
 

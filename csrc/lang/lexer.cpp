@@ -12,12 +12,15 @@
 namespace tc::lang {
 namespace {
 
-// Longest first, so that the first match is the longest one. `min=` and `max=` are one token, as in
-// `O(i) max=! A(i, k)`.
-constexpr const char* kSymbols[] = {
-    "min=!", "max=!", "min=", "max=", "+=!", "*=!", "<=>", "+=", "*=", "->", "<=",
-    ">=",    "==",    "!=",   "&&",   "||",  "+",   "-",   "*",  "/",  "%",  "(",
-    ")",     "{",     "}",    ",",    ":",   "?",   "=",   "<",  ">",  "!",  "."};
+// Longest first, so that the first match is the longest one. `min=` and its kin are one token, as
+// in `O(i) max=! A(i, k)`.
+constexpr const char* kSymbols[] = {"argmin=!", "argmax=!", "argmin=", "argmax=", "min=!", "max=!",
+                                    "&&=!",     "||=!",     "min=",    "max=",    "+=!",   "*=!",
+                                    "&&=",      "||=",      "<=>",     "+=",      "*=",    "->",
+                                    "<=",       ">=",       "==",      "!=",      "&&",    "||",
+                                    "+",        "-",        "*",       "/",       "%",     "(",
+                                    ")",        "{",        "}",       ",",       ":",     "?",
+                                    "=",        "<",        ">",       "!",       "."};
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
@@ -30,6 +33,21 @@ bool is_invisible(char32_t code) {
   return std::any_of(std::begin(ranges), std::end(ranges), [&](const auto& range) {
     return range.first <= code && code <= range.second;
   });
+}
+
+/// What to write for a sign that other languages have.
+const char* written_instead(char32_t code) {
+  switch (code) {
+    case '[':
+    case ']': return "; subscripts stand in parentheses: A(i, j)";
+    case ';': return "; statements need no sign at their end";
+    case '^': return "; a power is pow(x, y), and != says whether two bools differ";
+    case '&': return "; write && for \"and\"";
+    case '|': return "; write || for \"or\"";
+    case '~': return "; write ! for \"not\"";
+    case '@': return "; a product of matrices is C(m, n) +=! A(m, k) * B(k, n)";
+    default: return "";
+  }
 }
 
 class Lexer {
@@ -63,7 +81,8 @@ class Lexer {
       } else {
         Character character = character_at(*text_, at_);
         throw LanguageError(SourceRange(text_, at_, at_ + character.length),
-                            concat(printable(character), " starts no token of the language"));
+                            concat(printable(character), " starts no token of the language",
+                                   written_instead(character.code)));
       }
     }
   }
@@ -130,8 +149,8 @@ class Lexer {
       std::string_view view(symbol);
       if (text_->compare(at_, view.size(), view) != 0) continue;
       // `a min== b` is a comparison of something called min, never the operator `min=`.
-      if ((view == "min=" || view == "max=" || view == "+=" || view == "*=") &&
-          peek(view.size()) == '=') {
+      bool comparison = view == "<=" || view == ">=" || view == "==" || view == "!=";
+      if (view.back() == '=' && view.size() > 1 && !comparison && peek(view.size()) == '=') {
         continue;
       }
       return view.size();

@@ -26,8 +26,10 @@ class Lowering {
 
   LoweredStatement run() {
     LoweredStatement lowered;
-    Type type = signature_.tensor(statement_.target.name).type;
-    lowered.value = convert(lower(*statement_.value), type);
+    lowered.value = lower(*statement_.value);
+    if (!ir::is_position(statement_.reduction)) {
+      lowered.value = convert(lowered.value, signature_.tensor(statement_.target.name).type);
+    }
     for (const WhereClause& clause : statement_.clauses) {
       if (clause.kind == ClauseKind::Range) {
         Expr first = subscript(*clause.first), last = subscript(*clause.last);
@@ -135,8 +137,10 @@ class Lowering {
 
   Expr lower_builtin(const Expression& e) {
     std::vector<Expr> arguments;
+    int integer = find_builtin(e.name)->integer_argument;
     for (const ExpressionPtr& operand : e.operands) {
-      arguments.push_back(convert(lower(*operand), e.operand_type));
+      bool is_integer = static_cast<int>(arguments.size()) == integer;
+      arguments.push_back(convert(lower(*operand), is_integer ? Halide::Int(32) : e.operand_type));
     }
     if (e.name == "abs") {
       if (e.operand_type.is_float()) return ir::math("fabs", e.operand_type, arguments);

@@ -31,7 +31,7 @@ struct ExplicitRange {
 /// subscript, wherever that index starts. Sizes of computed tensors (`T.1`) are variables of that
 /// name. Choices whose sides read tensors are lazy: `Call::if_then_else`, not Select.
 struct LoweredStatement {
-  Expr value;  ///< of the written tensor's type
+  Expr value;  ///< of the written tensor's type, unless the result is a position
   std::vector<Access> accesses;
   std::vector<ExplicitRange> ranges;
 };

@@ -33,11 +33,24 @@ struct AssignmentOperator {
   bool initializes;
 };
 constexpr AssignmentOperator kAssignments[] = {
-    {"=", ir::Reduction::None, false},     {"+=", ir::Reduction::Sum, false},
-    {"+=!", ir::Reduction::Sum, true},     {"*=", ir::Reduction::Product, false},
-    {"*=!", ir::Reduction::Product, true}, {"min=", ir::Reduction::Min, false},
-    {"min=!", ir::Reduction::Min, true},   {"max=", ir::Reduction::Max, false},
+    {"=", ir::Reduction::None, false},
+    {"+=", ir::Reduction::Sum, false},
+    {"+=!", ir::Reduction::Sum, true},
+    {"*=", ir::Reduction::Product, false},
+    {"*=!", ir::Reduction::Product, true},
+    {"min=", ir::Reduction::Min, false},
+    {"min=!", ir::Reduction::Min, true},
+    {"max=", ir::Reduction::Max, false},
     {"max=!", ir::Reduction::Max, true},
+    {"&&=", ir::Reduction::And, false},
+    {"&&=!", ir::Reduction::And, true},
+    {"||=", ir::Reduction::Or, false},
+    {"||=!", ir::Reduction::Or, true},
+    // A position cannot be compared with what another tensor held: these always start afresh.
+    {"argmin=", ir::Reduction::ArgMin, true},
+    {"argmin=!", ir::Reduction::ArgMin, true},
+    {"argmax=", ir::Reduction::ArgMax, true},
+    {"argmax=!", ir::Reduction::ArgMax, true},
 };
 
 class Parser {
@@ -139,6 +152,13 @@ class Parser {
       size.constant = integer_value(next());
     } else {
       size.name = expect_identifier("a size: a name or an integer").name;
+    }
+    if (!current().is(",") && !current().is(")")) {
+      throw LanguageError(
+          current().where,
+          concat("expected ',' or ')' but found '", current().text,
+                 "': a declared size is a name or an integer; what follows from other "
+                 "sizes is found by range inference or given by a where clause"));
     }
     return size;
   }
@@ -254,7 +274,22 @@ class Parser {
       statement->operator_where = next().where;
       return;
     }
-    fail("'=', '+=', '*=', 'min=', 'max=' or one of them followed by '!'");
+    const std::string& word = statement->target.name;
+    if (statement->indices.empty() && (word == "and" || word == "or")) {
+      throw LanguageError(statement->target.where, concat("'", word, "' is no operator; write ",
+                                                          word == "and" ? "&&" : "||"));
+    }
+    if (statement->indices.empty() && (word == "for" || word == "if")) {
+      throw LanguageError(
+          statement->target.where,
+          concat("there are no statements with '", word, "'; ",
+                 word == "for" ? "loops follow from the subscripts, as in B(i) = A(i)"
+                               : "a choice is an expression: B(i) = A(i) > 0 ? A(i) : 0"));
+    }
+    fail(
+        "'=', '+=', '*=', 'min=', 'max=', '&&=', '||=', 'argmin=', 'argmax=' or one of them "
+        "followed "
+        "by '!'");
   }
 
   void parse_clauses(TreeStatement* statement) {
@@ -370,6 +405,9 @@ class Parser {
       SourceRange end = expect(")", "after an expression in parentheses").where;
       inner->where = begin.to(end);
       return inner;
+    }
+    if (token.is("*") && at_ > 0 && tokens_[at_ - 1].is("*")) {
+      throw LanguageError(token.where, "there is no operator '**'; a power is pow(x, y)");
     }
     if (token.kind != TokenKind::Identifier) fail("an expression");
     Token name = next();

@@ -87,14 +87,7 @@ class Printer {
   }
 
   static std::string operator_text(const TreeStatement& statement) {
-    std::string text;
-    switch (statement.reduction) {
-      case ir::Reduction::None: return "=";
-      case ir::Reduction::Sum: text = "+="; break;
-      case ir::Reduction::Product: text = "*="; break;
-      case ir::Reduction::Min: text = "min="; break;
-      case ir::Reduction::Max: text = "max="; break;
-    }
+    std::string text = ir::spelling(statement.reduction);
     return statement.initializes ? text + "!" : text;
   }
 

@@ -27,6 +27,18 @@ void expect_index_value(const Expression& e, const char* role) {
                                       role, " and of every index"));
 }
 
+/// What to write for a name that other languages have for a reduction; else `otherwise`.
+std::string reduction_instead(const std::string& name, const std::string& otherwise) {
+  constexpr std::pair<const char*, const char*> kReductions[] = {
+      {"sum", "+=!"},  {"prod", "*=!"}, {"amin", "min=!"},      {"amax", "max=!"},
+      {"all", "&&=!"}, {"any", "||=!"}, {"argmin", "argmin=!"}, {"argmax", "argmax=!"}};
+  for (const auto& [function, reduction] : kReductions) {
+    if (name == function)
+      return concat("; a reduction is a statement: S(i) ", reduction, " A(i, k)");
+  }
+  return otherwise;
+}
+
 class Resolver {
  public:
   Resolver(Scope* scope, bool in_bounds) : scope_(*scope), in_bounds_(in_bounds) {}
@@ -174,9 +186,9 @@ class Resolver {
     if (find_builtin(e->name)) {
       e->binding = Binding::Builtin;
       if (in_bounds_ && find_builtin(e->name)->name != std::string("abs")) {
-        throw LanguageError(e->where,
-                            "the bounds of a range are made of sizes, scalars and "
-                            "integers");
+        throw LanguageError(
+            e->where, concat("the bounds of a range are made of sizes, scalars and integers; ",
+                             e->name, " is a function of floating-point numbers"));
       }
       if (scope_.all_typed || !unknown_below(*e)) return set_type(e);
       // Whatever the operand turns out to be, the result is no literal.
@@ -203,10 +215,11 @@ class Resolver {
       std::vector<std::string> names = scope_.visible_names();
       std::vector<std::string> builtins = all_builtin_names();
       names.insert(names.end(), builtins.begin(), builtins.end());
-      throw LanguageError(e->where, concat("undefined variable ", e->name,
-                                           " used here: it is no "
-                                           "tensor and no built-in function",
-                                           did_you_mean(e->name, names)));
+      throw LanguageError(e->where,
+                          concat("undefined variable ", e->name,
+                                 " used here: it is no "
+                                 "tensor and no built-in function",
+                                 reduction_instead(e->name, did_you_mean(e->name, names))));
     }
     refuse_in_bounds(*e, tensor->second);
     expect_rank(*e, tensor->second, e->operands.size());

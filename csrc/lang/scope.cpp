@@ -14,7 +14,8 @@ void expect_free_name(const Identifier& id) {
                                          "redefined; choose another name"));
   }
   if (find_type(id.name)) {
-    throw LanguageError(id.where, concat("'", id.name, "' is a type and cannot be a name"));
+    throw LanguageError(
+        id.where, concat("'", id.name, "' is a type and cannot be a name; choose another name"));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "lang/roles.h"
 #include "lang/scope.h"
 #include "lang/suggest.h"
+#include "lang/suspects.h"
 #include "lang/types.h"
 
 namespace tc::lang {
@@ -35,6 +36,7 @@ class Checker {
     scope_.all_typed = true;
     walk_statements();
     finish_signature();
+    warn_of_suspects(function_, &warnings_);
     return std::move(program_);
   }
 
@@ -299,14 +301,17 @@ class Checker {
       const Identifier& index = statement->reduction_indices.back();
       std::string left = statement->target.name + index_list(statement->indices);
       throw LanguageError(
-          index.where, concat("this statement includes reduction variable '", index.name,
-                              "' but does not "
-                              "specify a reduction. To sum over ",
-                              index.name, " write ", left,
-                              " +=! ... ; "
-                              "*=!, min=! and max=! are the others. If it is no index, declare it",
-                              did_you_mean(index.name, scope_.visible_names())));
+          index.where,
+          concat("this statement includes reduction variable '", index.name,
+                 "' but does not "
+                 "specify a reduction. To sum over ",
+                 index.name, " write ", left,
+                 " +=! ... ; "
+                 "*=!, min=!, max=!, &&=!, ||=!, argmin=! and argmax=! are the others. "
+                 "If it is no index, declare it",
+                 did_you_mean(index.name, scope_.visible_names())));
     }
+    if (has_type_of_its_own(statement->reduction)) return check_result_type(*statement, &tensor);
     if (!tensor.typed) {
       if (value.adaptable) {
         tensor.literal_type =
@@ -335,6 +340,43 @@ class Checker {
                  type_name(tensor.type), "(...) around the right-hand side",
                  tensor.annotated ? " or widen the type in the return list" : ""));
     }
+  }
+
+  static bool has_type_of_its_own(ir::Reduction reduction) {
+    return ir::is_position(reduction) || reduction == ir::Reduction::And ||
+           reduction == ir::Reduction::Or;
+  }
+
+  /// Of the reductions whose result does not have the type of what is reduced: `&&=` and `||=` take
+  /// and give bool, positions are integers whatever is compared.
+  void check_result_type(const TreeStatement& statement, TensorInfo* tensor) {
+    bool position = ir::is_position(statement.reduction);
+    std::string op(statement.operator_where.str());
+    if (position && statement.reduction_indices.empty()) {
+      throw LanguageError(
+          statement.operator_where,
+          concat(op,
+                 " gives the index of a value, but every index of the right-hand side is on the "
+                 "left as well; leave out of ",
+                 statement.target.name, index_list(statement.indices),
+                 " the one to look along, or give one a range in a where clause"));
+    }
+    Type natural = position ? Halide::Int(64) : Halide::Bool();
+    if (!tensor->typed) {
+      tensor->type = natural;
+      tensor->typed = true;
+    }
+    if (!scope_.all_typed) return;
+    if (!position) expect_bool(*statement.value, "the right-hand side of '" + op + "'");
+    if (tensor->type == natural || (position && tensor->type == Halide::Int(32))) return;
+    const std::string& name = statement.target.name;
+    throw LanguageError(
+        statement.target.where,
+        concat(op, " gives ", position ? "an index, which is int64 or int32" : "bool", ", but ",
+               name, " has type ", type_name(tensor->type), "; ",
+               tensor->annotated ? concat("declare ", type_name(natural), " in the return list")
+                                 : concat("assign it to another tensor first"),
+               ", and cast where it is read"));
   }
 
   static std::string index_list(const std::vector<Identifier>& indices) {

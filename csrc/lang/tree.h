@@ -130,6 +130,9 @@ struct TreeStatement {
   Identifier callee;
   std::vector<ExpressionPtr> arguments;
 
+  /// From the text of a definition that is called, which has been checked by itself.
+  bool inlined = false;
+
   // Filled by sema: indices of the value that are not on the left-hand side, in order of
   // appearance, then those that only have a range.
   std::vector<Identifier> reduction_indices;

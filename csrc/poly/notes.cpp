@@ -36,7 +36,9 @@ Note describe_statement(const ir::Statement& source) {
   }
   std::string sizes = results.empty() ? "one result" : join(results);
   if (!terms.empty()) sizes += "; reduction over " + join(terms);
-  return {source.name, ir::assignment_text(source) + "\n" + sizes};
+  std::string text = ir::assignment_text(source);
+  if (!source.meaning.empty()) text = concat(source.meaning, ", in ", source.tensor);
+  return {source.name, text + "\n" + sizes};
 }
 
 Notes describe_statements(const std::vector<const ScopStatement*>& statements) {

@@ -50,7 +50,7 @@ const DLTensor& not_null(const DLTensor* tensor, const std::string& name) {
 void check_dtype(const std::string& name, Halide::Type expected, DLDataType came) {
   if (same(to_dlpack(expected), came)) return;
   throw ShapeError(concat("argument ", name, ": expected dtype ", dtype_name(expected), " but got ",
-                          dtype_name(came)));
+                          dtype_name(came), "; convert it, or change its type in the text"));
 }
 
 int64_t scalar_value(const DLTensor& tensor, const std::string& name) {
@@ -84,6 +84,22 @@ int64_t scalar_value(const DLTensor& tensor, const std::string& name) {
         case 32: return read(uint32_t());
         default: return read(uint64_t());
       }
+  }
+}
+
+/// There is no largest of no values, and so no index of one.
+void expect_candidates(const lang::Definition& definition, const ir::Statement& statement,
+                       const Arguments& arguments) {
+  for (const ir::Iterator& iterator : statement.domain) {
+    if (!iterator.reduction || !Halide::Internal::is_const_zero(iterator.extent)) continue;
+    std::string sizes;
+    for (const std::string& name : definition.signature.sizes)
+      sizes += concat(sizes.empty() ? "" : ", ", name, " = ", arguments.sizes.at(name));
+    throw ShapeError(concat(
+        definition.name, ": ", statement.tensor, " ", spelling(statement.reduction),
+        "! looks along index ", iterator.name, ", which has no value for these inputs",
+        sizes.empty() ? "" : " (" + sizes + ")", "; there is no index to give, so pass larger ones",
+        statement.where.valid() ? concat(" (line ", statement.where.line(), ")") : ""));
   }
 }
 
@@ -199,7 +215,7 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
                given.device.device_id != arguments.device.device_id) {
       throw ShapeError(concat("argument ", tensor.name, ": expected device ",
                               device_name(arguments.device), " (that of ", *on_device, ") but got ",
-                              device_name(given.device)));
+                              device_name(given.device), "; move one of them"));
     }
     arguments.layouts[tensor.name] = layout_of(given);
   }
@@ -248,6 +264,8 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
   }
   std::string outside = lang::find_access_outside(program);
   if (!outside.empty()) throw ShapeError(concat(definition.name, ": ", outside));
+  for (const ir::Statement& statement : program.statements)
+    if (ir::is_position(statement.reduction)) expect_candidates(definition, statement, arguments);
   return program;
 }
 

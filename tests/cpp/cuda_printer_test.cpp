@@ -357,6 +357,8 @@ GpuProgram math() {
             std::vector<Expr> args;
             for (int a = 0; a < tc::lang::find_builtin(names[k])->arity; ++a) {
               args.push_back(make_load(type, "X", i + 32 * (3 * k + a)));
+              if (tc::lang::find_builtin(names[k])->integer_argument == a)
+                args[a] = Cast::make(Int(32), args[a]);
             }
             const Expr value = tc::ir::math(names[k], type, args);
             stores.push_back(make_store("C", i + 32 * k,

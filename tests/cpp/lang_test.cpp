@@ -324,8 +324,8 @@ void test_ranges() {
   CHECK_EQ(shape(infer("def f(float(N, N) A) -> (float(N, N) O) { O(i, j) = 0 }"), "O"), "[N, N]");
   // Element 0 belongs to the lower bound, on both sides.
   Program shifted = infer("def f(float(N) A) -> (O) { T(i) = A(i - 1) O(i) = T(i) }");
-  CHECK_HAS(to_string(shifted), "T(i + -1) = A(i + -1)");
-  CHECK_HAS(to_string(shifted), "O(i + -1) = T(i + -1)");
+  CHECK_HAS(to_string(shifted), "T(i - 1) = A(i - 1)");
+  CHECK_HAS(to_string(shifted), "O(i - 1) = T(i - 1)");
 }
 
 // ---- types and roles

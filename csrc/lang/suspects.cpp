@@ -1,0 +1,107 @@
+#include "lang/suspects.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "lang/roles.h"
+
+namespace tc::lang {
+namespace {
+
+using Lets = std::map<std::string, const Expression*>;
+
+/// Calls `visit` for every node, with what lets stand for in their places.
+void walk(const Expression& e, const Lets& lets,
+          const std::function<void(const Expression&)>& visit) {
+  auto let = lets.find(e.name);
+  if (e.binding == Binding::Let && let != lets.end()) return walk(*let->second, lets, visit);
+  visit(e);
+  for (const ExpressionPtr& operand : e.operands) walk(*operand, lets, visit);
+}
+
+void list_factors(const Expression& e, const Lets& lets, std::vector<const Expression*>* factors) {
+  if (e.kind == ExpressionKind::Name && e.binding == Binding::Let) {
+    return list_factors(*lets.at(e.name), lets, factors);
+  }
+  if (e.kind == ExpressionKind::Binary && e.op == Operator::Multiply) {
+    for (const ExpressionPtr& operand : e.operands) list_factors(*operand, lets, factors);
+  } else {
+    factors->push_back(&e);
+  }
+}
+
+void check_sum(const TreeStatement& statement, std::vector<std::string>* warnings) {
+  if (statement.reduction != ir::Reduction::Sum) return;
+  Lets lets;
+  std::set<std::string> ranged;
+  for (const WhereClause& clause : statement.clauses) {
+    if (clause.kind == ClauseKind::Let) lets[clause.name.name] = clause.first.get();
+    if (clause.kind == ClauseKind::Range) ranged.insert(clause.name.name);
+  }
+  std::vector<const Expression*> factors;
+  list_factors(*statement.value, lets, &factors);
+  for (const Identifier& index : statement.reduction_indices) {
+    if (ranged.count(index.name)) continue;
+    int count = 0;
+    const Expression *own = nullptr, *other = nullptr;
+    for (const Expression* factor : factors) {
+      bool has_it = false, reads = false;
+      walk(*factor, lets, [&](const Expression& e) {
+        bool here = e.binding == Binding::Index && e.name == index.name;
+        count += here;
+        has_it = has_it || here;
+        reads = reads || (e.kind == ExpressionKind::Apply && e.binding == Binding::Tensor &&
+                          !e.operands.empty());
+      });
+      if (has_it) own = factor;
+      if (!has_it && reads && !other) other = factor;
+    }
+    if (count != 1 || !other) continue;
+    warn(warnings, index.where,
+         concat(
+             index.name, " is summed over, but of the factors only ", own->where.str(),
+             " has it. If ", other->where.str(),
+             " should have it too, write it there; if not, sum ", own->where.str(),
+             " in a statement of its own, which is less work, or say that it is meant by a range: "
+             "where ",
+             index.name, " in ..."));
+  }
+}
+
+void check_use(const Function& function, std::vector<std::string>* warnings) {
+  std::set<std::string> used, seen;
+  for (const Declaration& returned : function.returns) used.insert(returned.name);
+  auto visit = [&](const Expression& e) {
+    if (e.binding == Binding::Tensor) used.insert(e.name);
+  };
+  for (const TreeStatement& statement : function.statements) {
+    walk(*statement.value, {}, visit);
+    for (const WhereClause& clause : statement.clauses) {
+      walk(*clause.first, {}, visit);
+      if (clause.last) walk(*clause.last, {}, visit);
+    }
+  }
+  for (const TreeStatement& statement : function.statements) {
+    const Identifier& target = statement.target;
+    // A call has to name all results, also those that are not needed.
+    if (statement.inlined || used.count(target.name) || !seen.insert(target.name).second) continue;
+    warn(
+        warnings, target.where,
+        concat(target.name, " is computed, but neither read nor returned; return it, or leave the ",
+               "statement out"));
+  }
+}
+
+}  // namespace
+
+void warn_of_suspects(const Function& function, std::vector<std::string>* warnings) {
+  for (const TreeStatement& statement : function.statements) {
+    if (!statement.inlined) check_sum(statement, warnings);
+  }
+  check_use(function, warnings);
+}
+
+}  // namespace tc::lang

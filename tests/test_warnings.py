@@ -1,0 +1,114 @@
+"""What is legal but suspect: words, place and caret, and what is left alone."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from workloads import WORKLOADS
+
+import tensor_comprehensions as tc
+from tensor_comprehensions._define import parse
+
+PRODUCT = "def f(float(M, K) A, float(N) B, float s, float() t) -> (C) "
+CALLEE = "def g(float(N) A) -> (P, Q) { P(i) = A(i) Q(i) = 2 * A(i) }\n"
+
+# Text, words, line, column.
+SUSPECT = [
+    (
+        PRODUCT + "{ C(m, n) +=! A(m, k) * B(n) }",
+        "k is summed over, but of the factors only A(m, k) has it. If B(n) should have it too, "
+        "write it there; if not, sum A(m, k) in a statement of its own, which is less work, or say "
+        "that it is meant by a range: where k in ...",
+        1,
+        80,
+    ),
+    (
+        PRODUCT + "{\n C(n) +=! s * B(n) * (A(m, 0) + 1) }",
+        "only (A(m, 0) + 1) has it. If B(n)",
+        2,
+        25,
+    ),
+    (
+        PRODUCT + "{\n C(n) = 0\n C(n) += x * B(n)\n   where x = exp(A(0, k)) }",
+        "only exp(A(0, k)) has it",
+        4,
+        23,
+    ),
+    (
+        "def f(float(M, K) A, float(L, N) B) -> (C) { C(m, n) +=! A(m, k) * B(l, n) }",
+        "l is summed over, but of the factors only B(l, n) has it. If A(m, k) should",
+        1,
+        70,
+    ),
+    (
+        "def f(float(N) A) -> (B) {\n B(i) = A(i)\n T(i) = 2 * A(i) }",
+        "T is computed, but neither read nor returned; return it, or leave the statement out",
+        3,
+        2,
+    ),
+    (
+        "def f(float(N) A) -> (B) { B(i) += A(i) }",
+        "If B is not pre-initialized before calling the TC function, consider using the !-suffixed "
+        "reduction operator +=! instead of +=",
+        1,
+        33,
+    ),
+    (
+        "def f(bool(N, M) A) -> (B) { B(i) &&= A(i, j) }",
+        "consider using the !-suffixed reduction operator &&=! instead of &&=",
+        1,
+        35,
+    ),
+    (
+        "def f(float(N) A) -> (B) { B(i) = A(i) where x = A(0) }",
+        "x is not used in this statement",
+        1,
+        46,
+    ),
+]
+LEFT_ALONE = [
+    PRODUCT + "{ C(m) +=! A(m, k) }",
+    PRODUCT + "{ C(m) +=! s * A(m, k) }",
+    PRODUCT + "{ C(m) +=! A(m, k) * t * 2 / K }",
+    PRODUCT + "{ C(m, n) +=! A(m, k) + B(n) }",
+    PRODUCT + "{ C(m, n) +=! A(m, k) * B(n) where k in 0:K }",
+    PRODUCT + "{ C(m) +=! A(m, k) * A(m, k) }",
+    PRODUCT + "{ C(m, n) max=! A(m, k) * B(n) }",
+    PRODUCT + "{ C(m, n) +=! A(m, k) * k * B(n) }",
+    PRODUCT + "{ C(m) +=! (A(m, k) - B(0)) * (A(m, k) - B(0)) }",
+    "def f(float(N) A, int(N) I) -> (B) { B(i) +=! A(i + k) * A(k) }",
+    CALLEE + "def f(float(N) A) -> (B) { (B, unused) = g(A) }",
+    "def f(float(N) A) -> (B) { T(i) = A(i) B(i) = 0 where i in 0:T.0 }",
+    "def g(float(N) A) -> (B, int32 I) { B(i) = A(i) I argmax=! A(i) }\n"
+    "def f(float(N) A) -> (C) { (C, unused) = g(A) }",
+]
+
+
+@pytest.mark.parametrize("text, words, line, column", SUSPECT)
+def test_suspect(text: str, words: str, line: int, column: int) -> None:
+    (message,) = (str(w) for w in parse(text).warnings if words in str(w))
+    assert message.startswith(f"{line}:{column}: warning: ")
+    source, marks = message.splitlines()[-2:]
+    assert source == "  " + text.split("\n")[line - 1]
+    assert marks.index("^") == column - 1 + 2
+
+
+@pytest.mark.parametrize("text", LEFT_ALONE)
+def test_left_alone(text: str) -> None:
+    assert list(parse(text).warnings) == []
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.name)
+def test_the_papers_give_no_warning(workload: object) -> None:
+    """But where they accumulate into what the caller passes."""
+    for message in parse(workload.text).warnings:
+        assert "Reduction without initialization" in str(message) and workload.initial
+
+
+def test_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="tensor_comprehensions"):
+        for _ in range(2):
+            tc.define("def once(float(N) A) -> (B) { B(i) += A(i) }", namespace="tc_warnings")
+    assert len(caplog.records) == 1
+    assert "Reduction without initialization" in caplog.records[0].getMessage()
