@@ -15,6 +15,7 @@
 #include "ir/inline_temporaries.h"
 #include "ir/loops.h"
 #include "ir/split_reductions.h"
+#include "ir/start_at_zero.h"
 #include "ir/verify.h"
 #include "ir/widen_accumulators.h"
 #include "library_plan.h"
@@ -192,7 +193,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const poly::CpuMachine& machine,
                                                  StageClock& clock) {
   ir::Program program = ir::widen_accumulators(given);
-  if (!options.identity) program = ir::inline_temporaries(program);
+  if (!options.identity) program = ir::inline_temporaries(ir::start_at_zero(program));
   std::map<std::string, Layout> all = with_temporaries(program, layouts);
   // Tile sizes of the user speak of the dimensions of the text.
   if (options.automatic && !options.identity) {
