@@ -32,11 +32,14 @@ class Tensor:
     shape: tuple[int, ...] | None  # None: a scalar
     kind: str = "small"  # or "whole", "any", "special", "index"
     bound: tuple[int, int] = (0, 0)  # of an index: the values it may have
+    plain: bool = False  # dense
 
     def make(self, seed: int) -> object:
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
         values = torch.from_numpy(np.asarray(self.values(rng))).to(DTYPES[self.type])
-        return values.item() if self.shape is None else lay_out(values, rng)
+        if self.shape is None:
+            return values.item()
+        return values if self.plain else lay_out(values, rng)
 
     def values(self, rng: np.random.Generator) -> np.ndarray:
         shape = self.shape or ()
@@ -103,9 +106,8 @@ class Case:
 
     def wanted(self) -> tuple[tuple[torch.Tensor, ...], tuple[np.ndarray, ...]]:
         """The interpreter's results, and how far others may lie from them."""
-        inputs = [x if isinstance(x, torch.Tensor) else x for x in self.make_inputs()]
         results, bounds = reference.error_bounds(
-            self.text, self.entry, *inputs, outputs=self.make_initial()
+            self.text, self.entry, *self.make_inputs(), outputs=self.make_initial()
         )
         return (results if isinstance(results, tuple) else (results,)), bounds
 
