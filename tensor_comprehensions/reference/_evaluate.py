@@ -375,10 +375,11 @@ class _Grid:
             if outside.any():
                 counted = np.broadcast_arrays(_and(where, outside), index.array)
                 if counted[0].any():
+                    condition = "" if where is None else ", under a condition that allows it"
                     raise ShapeError(
                         f"reads {e.tensor} outside (line {e.token.line}): subscript {d} reaches "
                         f"{counted[1][counted[0]][0]}, but the dimension holds "
-                        f"{tensor.lower[d]}:{tensor.lower[d] + tensor.array.shape[d]}"
+                        f"{tensor.lower[d]}:{tensor.lower[d] + tensor.array.shape[d]}{condition}"
                     )
                 place = np.where(outside, 0, place)
             places.append(place)

@@ -151,6 +151,8 @@ def check(case: Case, tally: Tally | None = None) -> None:
     try:
         wanted, bounds = case.wanted()
     except tc.TCError as refusal:
+        if "under a condition" in str(refusal):
+            return  # the caller's promise, where the condition depends on data
         for options in case.options:
             try:
                 case.actual(options)

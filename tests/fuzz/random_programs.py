@@ -28,6 +28,8 @@ TYPES = {
     **{"int16": 1, "int8": 1, "uint8": 2, "uint16": 1, "uint32": 1, "uint64": 1},
 }
 # Around whole vectors, and enough to be split into parts.
+# Every operation on these is several instructions, and minima of products take seconds to compile.
+NARROW = ("half", "bfloat16")
 LONG = [15, 16, 17, 31, 32, 33, 40, 64, 65, 100, 127, 130, 257]
 VERY_LONG = [16384, 20011]
 # What a statement may evaluate, and how often.
@@ -64,6 +66,7 @@ class Drawn:
     exists: list[str] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
     sizes: dict[str, list[str]] = field(default_factory=dict)
+    target: str = ""  # a tensor that exists; its own elements are read only where they are written
     mentioned: set[str] = field(default_factory=set)
 
     @property
@@ -215,8 +218,10 @@ class Generator:
         left = [self.fresh("i") for _ in range(r.choice([0, 1, 1, 2, 2, 3, 4]))]
         reduced = [self.fresh("r") for _ in range(r.choice([0, 0, 0, 1, 1, 2, 3]))]
         ranges, points = {}, 1
+        narrow = all(t in NARROW for t in self.types)
         for name in left:
             extents = [1, 2, 3, 5, 7, 16, 17, 33] if len(left) < 3 else [1, 2, 3, 5, 17]
+            extents = [1, 2, 3, 7] if narrow and reduced else extents
             low = r.choice([0] * 9 + [1, 2, -2])
             ranges[name] = (low, low + r.choice(extents))
             points *= ranges[name][1] - low
@@ -252,13 +257,13 @@ class Generator:
         left = [self.fresh("i") for _ in target.ranges]
         reduced = [self.fresh("r")] if self.chance(0.4) else []
         ranges = {**dict(zip(left, target.ranges)), **{n: (0, self.r.choice([2, 5, 16])) for n in reduced}}
-        self.drawn = Drawn(left, reduced, ranges)
+        self.drawn = Drawn(left, reduced, ranges, target=target.name)
         body = self.expression(target.type, 1)
         for name in reduced:
             if name not in self.drawn.mentioned:
                 body = self.meet(body, self.new_read(target.type, [name]), target.type)
         if reduced or self.chance(0.5):
-            operators = ["+=", "*=", "min=", "max="]
+            operators = ["+=", "*="] if target.type in NARROW else ["+=", "*=", "min=", "max="]
             operator = self.r.choice(operators + (["&&=", "||="] if self.logical(target.type) else []))
         else:
             operator = "="
@@ -275,7 +280,7 @@ class Generator:
         ranges = dict(zip(left, target.ranges))
         name, (_, high) = left[-1], target.ranges[-1]
         ranges[name] = (high, high + self.r.choice([1, 3, 8]))
-        self.drawn = Drawn(left, [], ranges, where=set(left))
+        self.drawn = Drawn(left, [], ranges, where=set(left), target=target.name)
         body = self.meet(
             self.new_read(target.type, left), self.expression(target.type, 1), target.type
         )
@@ -289,6 +294,8 @@ class Generator:
 
     def reduction(self, type_: str, likely: str | None = None) -> str:
         operators = ["+=!", "+=!", "*=!", "min=!", "max=!"] + [likely] * 6 * (likely is not None)
+        if type_ in NARROW and not self.chance(0.1):
+            operators = ["+=!", "+=!", "*=!"]
         if self.logical(type_):
             operators += ["&&=!", "||=!"] * 2
         if LOGICAL_REDUCTIONS and type_ != "bool" and self.chance(0.15):
@@ -513,7 +520,7 @@ class Generator:
                 return r.choice([f"{t.name}.{len(t.shape) - 1}", self.sizes[t.name][0]])
         if draw < 0.05 and type_ != "bool":
             return self.scalar(type_)
-        known = [t for t in self.targets if t.type == type_]
+        known = [t for t in self.targets if t.type == type_ and t.name != d.target]
         if known and draw < 0.45:
             return self.read(r.choice(known))
         inputs = [t for t in self.inputs if t.type == type_ and t.shape and t.kind != "index"]

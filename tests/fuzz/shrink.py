@@ -1,12 +1,13 @@
 """Makes a failing random program smaller, and prints it.
 
-`python tests/fuzz/shrink.py SEED` finds the failure of a seed and shrinks it. Every candidate runs in
+`python tests/fuzz/shrink.py SEED [SECONDS]` finds the failure of a seed and shrinks it. Every candidate runs in
 a process of its own, so that crashes shrink like wrong results.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +32,9 @@ from tensor_comprehensions.reference._syntax import (
     parse,
     walk,
 )
+
+#: After how many seconds of work a program hangs.
+HANGS = 20
 
 # ---- text of a tree
 
@@ -273,6 +277,7 @@ def failure(case: Case) -> tuple[str, str] | None:
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
         said = b""
+        signal.setitimer(signal.ITIMER_PROF, HANGS)
         try:
             check(case)
         except Disagreement as error:
@@ -285,6 +290,8 @@ def failure(case: Case) -> tuple[str, str] | None:
     with os.fdopen(read, "rb") as pipe:
         said = pipe.read().decode(errors="replace")
     _, status = os.waitpid(child, 0)
+    if status == signal.SIGPROF:
+        return "hang", f"not ready after {HANGS} seconds"
     if status:
         return "crash", f"ended with status {status}"
     if not said:
@@ -326,6 +333,6 @@ def shrink(case: Case, seconds: float = 60) -> tuple[Case, str]:
 if __name__ == "__main__":
     from random_programs import make_case
 
-    smallest, why = shrink(make_case(int(sys.argv[1])), 120)
+    smallest, why = shrink(make_case(int(sys.argv[1])), float((sys.argv + ["120"])[2]))
     print(smallest)
     print(why)
