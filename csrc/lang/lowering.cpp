@@ -68,8 +68,13 @@ class Lowering {
   static Expr convert(const Expr& e, Type type) {
     if (e.type() == type) return e;
     if (type.is_bool()) return e != make_zero(e.type());
+    if (e.type().is_float() && !type.is_float()) return truncate(e, type);
     return Halide::cast(type, e);
   }
+
+  /// Halide's simplifier makes one cast of two: uint32(int32(x)) would become uint32(x), which has
+  /// no meaning for a negative x. It looks through no complements, and LLVM removes a pair.
+  static Expr truncate(const Expr& e, Type type) { return ~~Halide::cast(type, e); }
 
   Expr subscript(const Expression& e) { return convert(lower(e), Halide::Int(32)); }
 

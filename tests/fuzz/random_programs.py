@@ -1,142 +1,192 @@
-"""Random well-formed programs, as text and as NumPy.
+"""Random well-typed programs as text, with inputs that fit.
 
-A program is built from ranges outwards: every index gets an extent first, and every tensor the
-sizes that its subscripts then need, so that range inference must find exactly these ranges again.
-The reference evaluates the same tree over dense index grids, one statement at a time, in NumPy.
+A statement is drawn with a plan: its indices, their ranges, and the sizes that tensors then need.
+What the ranges really are is for range inference to say, so the plan only makes sensible programs
+likely; the interpreter is asked after every statement, and one that it refuses is drawn again.
+Expressions are drawn for a type: its parts have types that meet in it.
 """
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+import re
+from dataclasses import dataclass, field
 
-import numpy as np
+from cases import FLOATS, Case, Tensor
 
-REDUCTIONS = {
-    "+=!": (np.add, 0),
-    "max=!": (np.maximum, None),
-    "min=!": (np.minimum, None),
+from tensor_comprehensions import TCError
+from tensor_comprehensions.reference._ranges import Ranges
+from tensor_comprehensions.reference._resolve import resolve
+from tensor_comprehensions.reference._syntax import parse
+from tensor_comprehensions.reference._types import Typing, promote
+
+#: Whether programs have `&&=`, `||=`, `argmin=` and `argmax=`.
+LOGICAL_REDUCTIONS = False
+
+TYPES = {
+    **{"float": 8, "double": 3, "half": 3, "bfloat16": 2, "bool": 2, "int32": 3, "int64": 2},
+    **{"int16": 1, "int8": 1, "uint8": 2, "uint16": 1, "uint32": 1, "uint64": 1},
 }
-DTYPES = {
-    "float": np.float32,
-    "double": np.float64,
-    "half": np.float16,
-    "int16": np.int16,
-    "int32": np.int32,
-    "int64": np.int64,
-}
-# Extents of a single reduction index: around whole vectors, and enough to be split into parts.
+# Around whole vectors, and enough to be split into parts.
+# Every operation on these is several instructions, and minima of products take seconds to compile.
+NARROW = ("half", "bfloat16")
 LONG = [15, 16, 17, 31, 32, 33, 40, 64, 65, 100, 127, 130, 257]
 VERY_LONG = [16384, 20011]
-# What NumPy evaluates at once, and the largest index that may be added to another in a subscript.
-MOST_POINTS, MOST_ADDED = 500_000, 40
-# Up to here whole numbers are exact, with a margin for sums on the way.
-EXACT = {"half": 2**10, "int16": 2**14, "float": 2**22, "int32": 2**30}
+# What a statement may evaluate, and how often.
+MOST_POINTS, ATTEMPTS = 150_000, 6
 
-Grid = dict[str, np.ndarray]
-
-
-@dataclass
-class Node:
-    """A piece of an expression: its text, and its value over a grid of indices."""
-
-    text: str
-    value: Callable[[Grid, dict[str, np.ndarray]], np.ndarray]
-    text_indices: set[str] = field(default_factory=set)  # the indices it mentions
-    reads: bool = False  # whether it reads a tensor
+EXACT_FUNCTIONS = ["fabs", "floor", "ceil", "round", "rint", "trunc", "fmin", "fmax"]
+TWO_ARGUMENTS = ["fmin", "fmax", "fmod", "copysign", "fdim", "remainder", "atan2", "hypot", "pow"]
+FUNCTIONS = [
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "cospi"),
+    *("erf", "erfc", "exp", "exp2", "exp10", "expm1", "fabs", "floor", "j0", "j1", "lgamma", "log"),
+    *("log10", "log1p", "log2", "logb", "normcdf", "rcbrt", "rint", "round", "rsqrt", "sin", "sinh"),
+    *("sinpi", "sqrt", "tan", "tanh", "tgamma", "trunc", "y0", "y1", "sqrtf", "expf", "fabsf"),
+]
 
 
 @dataclass
-class Statement:
-    target: str
+class Known:
+    """A tensor that can be read: its type and the index range of every dimension."""
+
+    name: str
+    type: str
+    ranges: list[tuple[int, int]]
+
+
+@dataclass
+class Drawn:
+    """A statement that is being drawn."""
+
     left: list[str]
     reduced: list[str]
-    operator: str
-    body: Node
-    where: list[str]
-
-
-@dataclass
-class Program:
-    seed: int
-    dtype: str
-    inputs: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    outputs: list[str] = field(default_factory=list)
-    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of left-hand sides
-    extents: dict[str, int] = field(default_factory=dict)
-    statements: list[Statement] = field(default_factory=list)
+    ranges: dict[str, tuple[int, int]]  # planned
+    where: set[str] = field(default_factory=set)  # indices that need their range written
+    lets: list[tuple[str, str, str]] = field(default_factory=list)  # name, type, text
+    exists: list[str] = field(default_factory=list)
+    inputs: list[Tensor] = field(default_factory=list)
+    sizes: dict[str, list[str]] = field(default_factory=dict)
+    target: str = ""  # a tensor that exists; its own elements are read only where they are written
+    mentioned: set[str] = field(default_factory=set)
 
     @property
-    def text(self) -> str:
-        parameters = ", ".join(
-            f"{self.dtype}({', '.join(f'{name}_{d}' for d in range(len(size)))}) {name}"
-            for name, size in self.inputs.items()
-        )
-        lines = [f"def random_{self.seed}({parameters}) -> ({', '.join(self.outputs)}) {{"]
-        for s in self.statements:
-            left = f"{s.target}({', '.join(s.left)})" if s.left else s.target
-            where = f" where {', '.join(s.where)}" if s.where else ""
-            lines.append(f"  {left} {s.operator} {s.body.text}{where}")
-        return "\n".join([*lines, "}"])
-
-    def make_inputs(self) -> list[np.ndarray]:
-        generator = np.random.default_rng(self.seed)
-        values = []
-        for size in self.inputs.values():
-            # Small integers: sums are exact in every order, so results must be equal.
-            value = generator.integers(-4, 5, size).astype(DTYPES[self.dtype])
-            # Some lie in memory in another order.
-            if generator.random() < 0.3:
-                order = generator.permutation(len(size))
-                value = np.ascontiguousarray(value.transpose(order)).transpose(np.argsort(order))
-            values.append(value)
-        return values
-
-    def reference(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
-        tensors = self.evaluate(inputs)
-        return [tensors[name] for name in self.outputs]
-
-    def evaluate(self, inputs: list[np.ndarray]) -> dict[str, np.ndarray]:
-        tensors = dict(zip(self.inputs, inputs, strict=True))
-        for s in self.statements:
-            names = s.left + s.reduced
-            axes = np.indices([self.extents[n] for n in names], sparse=False)
-            grid = {name: axes[k] for k, name in enumerate(names)}
-            shape = tuple(self.extents[n] for n in names)
-            value = np.broadcast_to(s.body.value(grid, tensors), shape).astype(DTYPES[self.dtype])
-            if s.reduced:
-                ufunc, _ = REDUCTIONS[s.operator]
-                for _ in s.reduced:
-                    value = ufunc.reduce(value, axis=-1)
-            tensors[s.target] = value.astype(DTYPES[self.dtype])
-        return tensors
+    def indices(self) -> list[str]:
+        return self.left + self.reduced
 
 
 class Generator:
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.program = Program(seed, self.random.choice([*DTYPES, "float", "float"]))
-        self.counter = 0
+    def __init__(self, seed: int, prefix: str = "") -> None:
+        self.r = random.Random(seed)
+        self.seed, self.prefix, self.counter = seed, prefix, 0
+        self.name = f"{prefix or 'random_'}{seed}"
+        self.inputs: list[Tensor] = []
+        self.sizes: dict[str, list[str]] = {}  # of inputs, as written
+        self.targets: list[Known] = []
+        self.lines: list[str] = []
+        self.results: list[str] = []
+        self.initial: dict[str, Tensor] = {}
+        self.definitions: list[str] = []
+        self.drawn = Drawn([], [], {})
+        # Most programs stay with a type or two; a few mix all of them.
+        types = self.r.choices(list(TYPES), TYPES.values(), k=2)
+        self.types = list(TYPES) if self.r.random() < 0.15 else types
+        self.exact = self.r.random() < 0.6  # no function that has to be rounded
+
+    def chance(self, probability: float) -> bool:
+        return self.r.random() < probability
 
     def fresh(self, prefix: str) -> str:
         self.counter += 1
-        return f"{prefix}{self.counter}"
+        return f"{prefix}{self.prefix and 'h'}{self.counter}"
 
-    def make(self) -> Program:
-        count = self.random.randint(1, 4)
-        for k in range(count):
-            make = self.contraction if self.random.random() < 0.4 else self.statement
-            make(last=k == count - 1)
-        return self.program
+    # Programs.
 
-    def contraction(self, last: bool) -> None:
+    def make(self) -> Case:
+        if not self.prefix and self.chance(0.08):
+            self.called()
+        count = self.r.randint(1, 4)
+        while not self.lines or (len(self.lines) < count and self.counter < 400):
+            self.statement(last=len(self.lines) + 1 >= count)
+        text = "\n".join([*self.definitions, self.text(self.lines, self.results)])
+        initial: tuple[Tensor, ...] = ()
+        if self.initial:
+            shapes = {t.name: t for t in self.targets}
+            initial = tuple(
+                self.initial.get(name)
+                or Tensor(name, shapes[name].type, tuple(b - a for a, b in shapes[name].ranges))
+                for name in self.results
+            )
+        return Case(self.seed, text, self.name, tuple(self.inputs), initial, self.options())
+
+    def options(self) -> tuple[str, ...]:
+        options = ["None"]
+        if self.seed % 4 == 0:
+            options.append("identity")
+        if self.seed % 12 == 1:
+            tiles = ", ".join(str(self.r.choice([1, 2, 3, 4, 5, 8, 16])) for _ in range(3))
+            fusion = self.r.choice(["Max", "Min", "Preserve3Coincident"])
+            unroll = self.r.choice([1, 2, 4])
+            options.append(
+                f"MappingOptions('naive').tile({tiles}).unroll({unroll})"
+                f".outerScheduleFusionStrategy('{fusion}')"
+            )
+        return tuple(options)
+
+    def text(self, lines: list[str], results: list[str]) -> str:
+        parameters = []
+        for t in self.inputs:
+            sizes = "" if t.shape is None else f"({', '.join(self.sizes[t.name])})"
+            parameters.append(f"{t.type}{sizes} {t.name}")
+        head = f"def {self.name}({', '.join(parameters)}) -> ({', '.join(results)}) {{"
+        return "\n".join([head, *(f"  {line}" for line in lines), "}"])
+
+    def called(self) -> None:
+        """A definition, and a call of it with inputs of its own."""
+        helper = Generator(self.r.randrange(10**6), prefix="helper_")
+        helper.types = self.types
+        case = helper.make()
+        if case.initial or any(t.shape is None for t in case.inputs):
+            return
+        targets = [self.fresh("T") for _ in helper.results]
+        left = targets[0] if len(targets) == 1 else f"({', '.join(targets)})"
+        arguments = [f"c{t.name}" for t in case.inputs]
+        self.definitions.append(case.text)
+        for name, t in zip(arguments, case.inputs):
+            self.add_input(Tensor(name, t.type, t.shape, t.kind, t.bound))
+        self.lines.append(f"{left} = {helper.name}({', '.join(arguments)})")
+        known = {t.name: t for t in helper.targets}
+        for target, result in zip(targets, helper.results):
+            self.targets.append(Known(target, known[result].type, known[result].ranges))
+        self.results += targets
+
+    def add_input(self, tensor: Tensor, sizes: list[str] | None = None) -> None:
+        self.inputs.append(tensor)
+        if tensor.shape is not None:
+            self.sizes[tensor.name] = sizes or [
+                f"{tensor.name}_{d}" for d in range(len(tensor.shape))
+            ]
+
+    # Statements.
+
+    def statement(self, last: bool) -> None:
+        counter = self.counter
+        kinds = {"contraction": 5, "general": 9}
+        if self.targets:
+            kinds |= {"update": 2, "joined": 1}
+        kind = self.r.choices(list(kinds), kinds.values())[0]
+        for _ in range(ATTEMPTS):
+            line, target, operator = getattr(self, kind)()
+            if self.accept(line, target, operator, last):
+                return
+        self.counter = max(counter, self.counter)
+
+    def contraction(self) -> tuple[str, str, str]:
         """A product of two tensors, or three, with their subscripts in any order."""
-        r = self.random
+        r = self.r
         rows, columns = ([self.fresh("i") for _ in range(r.choice([1, 1, 2]))] for _ in "AB")
         batch = [self.fresh("i") for _ in range(r.choice([0, 0, 1]))]
         reduced = [self.fresh("r") for _ in range(r.choice([1, 2]))]
+        ranges = {}
         for names, extents in (
             (rows, [1, 2, 5, 16, 17, 33]),
             (columns, [1, 2, 5, 16, 17, 33]),
@@ -144,198 +194,497 @@ class Generator:
             (reduced, [1, 2, 7, 16, 40]),
         ):
             for k, name in enumerate(names):
-                self.program.extents[name] = r.choice(extents if k == 0 else [1, 2, 3])
-        left, every = rows + columns + batch, rows + columns + batch + reduced
+                ranges[name] = (0, r.choice(extents if k == 0 else [1, 2, 3]))
+        left = rows + columns + batch
         r.shuffle(left)
-        self.pinned = set()
-        body = self.factor(rows + batch + reduced, every)
-        body = self.product(body, self.factor(columns + batch + reduced, every))
-        if r.random() < 0.2:
-            body = self.product(body, self.factor(r.sample(every, r.randint(1, 2)), every))
-        operator = r.choice(["+=!"] * 4 + list(REDUCTIONS))
-        self.add(left, reduced, operator, body, last)
+        self.drawn = Drawn(left, reduced, ranges)
+        type_ = self.draw_type()
+        factors = [self.factor(rows + batch + reduced, type_)]
+        factors.append(self.factor(columns + batch + reduced, type_))
+        if self.chance(0.2):
+            every = left + reduced
+            factors.append(self.factor(r.sample(every, r.randint(1, 2)), type_))
+        return self.finish(" * ".join(factors), self.reduction(type_, likely="+=!"))
 
-    def factor(self, indices: list[str], every: list[str]) -> Node:
-        return self.plain_read(
-            self.random.sample(indices, len(indices)), every, plain=self.random.random() < 0.7
-        )
+    def factor(self, indices: list[str], type_: str) -> str:
+        if type_ in ("int32", "int64", "float") and self.chance(0.1):
+            narrow = self.r.choice(["int8", "int16"] if "int" in type_ else ["half", "bfloat16"])
+            return f"{type_}({self.factor(indices, narrow)})"
+        order = self.r.sample(indices, len(indices))
+        return self.new_read(type_, order, plain=self.chance(0.7))
 
-    @staticmethod
-    def product(a: Node, b: Node) -> Node:
-        node = Node(f"{a.text} * {b.text}", lambda g, t: np.multiply(a.value(g, t), b.value(g, t)))
-        node.text_indices = a.text_indices | b.text_indices
-        node.reads = True
-        return node
-
-    def statement(self, last: bool) -> None:
-        r = self.random
-        left = [self.fresh("i") for _ in range(r.randint(0, 4))]
-        reduced = [self.fresh("r") for _ in range(r.choice([0, 0, 1, 1, 2, 3]))]
-        if not left and not reduced:
-            left = [self.fresh("i")]
+    def general(self) -> tuple[str, str, str]:
+        r = self.r
+        left = [self.fresh("i") for _ in range(r.choice([0, 1, 1, 2, 2, 3, 4]))]
+        reduced = [self.fresh("r") for _ in range(r.choice([0, 0, 0, 1, 1, 2, 3]))]
+        ranges, points = {}, 1
+        narrow = all(t in NARROW for t in self.types)
         for name in left:
-            self.program.extents[name] = (
-                r.choice([1, 2, 3, 5, 7, 16, 17, 33])
-                if len(left) < 3
-                else r.choice([1, 2, 3, 5, 17])
-            )
+            extents = [1, 2, 3, 5, 7, 16, 17, 33] if len(left) < 3 else [1, 2, 3, 5, 17]
+            extents = [1, 2, 3, 7] if narrow and reduced else extents
+            low = r.choice([0] * 9 + [1, 2, -2])
+            ranges[name] = (low, low + r.choice(extents))
+            points *= ranges[name][1] - low
         for name in reduced:
-            self.program.extents[name] = r.choice([1, 2, 3, 5, 8])
-        results = math.prod(self.program.extents[name] for name in left)
-        if reduced and results <= 600 and r.random() < 0.6:
+            ranges[name] = (0, r.choice([1, 2, 3, 5, 8]))
+        if reduced and points <= 600 and self.chance(0.5):
             # The last index mostly walks through consecutive elements.
             name = r.choice([reduced[-1], r.choice(reduced)])
-            points = results * math.prod(self.program.extents[i] for i in reduced if i != name)
-            very = points <= 16 and r.random() < 0.2
+            others = [ranges[i][1] for i in reduced if i != name]
+            for extent in others:
+                points *= extent
             if points * max(LONG) <= MOST_POINTS:
-                self.program.extents[name] = r.choice(VERY_LONG if very else LONG)
-        self.pinned: set[str] = set()
-        body = self.expression(left + reduced, r.randint(1, 3))
+                very = points <= 4 and self.chance(0.1)
+                ranges[name] = (0, r.choice(VERY_LONG if very else LONG))
+        self.drawn = Drawn(left, reduced, ranges)
+        type_ = self.draw_type()
+        if self.chance(0.12):
+            let = self.draw_type()
+            self.drawn.lets.append((self.fresh("x"), let, self.expression(let, 1)))
+        body = self.expression(type_, r.randint(1, 3))
         for name in left + reduced:
-            # Every index is read somewhere, so that the value has the program's element type.
-            if name not in body.text_indices or not body.reads:
-                body = self.combine(body, self.plain_read([name], left + reduced))
-        self.add(left, reduced, r.choice(list(REDUCTIONS)) if reduced else "=", body, last)
+            if name not in self.drawn.mentioned and self.chance(0.9):
+                body = self.meet(body, self.new_read(type_, [name]), type_)
+        if self.chance(0.05) and left:
+            name = r.choice(left)
+            self.new_read("float", [name])
+            self.drawn.exists.append(self.drawn.inputs[-1].name)
+        return self.finish(body, self.reduction(type_) if reduced else self.plain(type_))
 
-    def add(
-        self, left: list[str], reduced: list[str], operator: str, body: Node, last: bool
-    ) -> None:
-        where = [
-            f"{name} in 0:{self.program.extents[name]}"
-            for name in left + reduced
-            if name not in self.pinned
+    def update(self) -> tuple[str, str, str]:
+        """Of a tensor that has been assigned: in place, or accumulated into."""
+        target = self.r.choice(self.targets)
+        left = [self.fresh("i") for _ in target.ranges]
+        reduced = [self.fresh("r")] if self.chance(0.4) else []
+        ranges = {**dict(zip(left, target.ranges)), **{n: (0, self.r.choice([2, 5, 16])) for n in reduced}}
+        self.drawn = Drawn(left, reduced, ranges, target=target.name)
+        body = self.expression(target.type, 1)
+        for name in reduced:
+            if name not in self.drawn.mentioned:
+                body = self.meet(body, self.new_read(target.type, [name]), target.type)
+        if reduced or self.chance(0.5):
+            operators = ["+=", "*="] if target.type in NARROW else ["+=", "*=", "min=", "max="]
+            operator = self.r.choice(operators + (["&&=", "||="] if self.logical(target.type) else []))
+        else:
+            operator = "="
+            own = f"{target.name}({', '.join(left)})" if left else target.name
+            body = self.meet(own, body, target.type)
+        return self.finish(body, operator, target.name)
+
+    def joined(self) -> tuple[str, str, str]:
+        """An extension of a tensor by a range behind its own."""
+        target = self.r.choice(self.targets)
+        if not target.ranges:
+            return self.general()
+        left = [self.fresh("i") for _ in target.ranges]
+        ranges = dict(zip(left, target.ranges))
+        name, (_, high) = left[-1], target.ranges[-1]
+        ranges[name] = (high, high + self.r.choice([1, 3, 8]))
+        self.drawn = Drawn(left, [], ranges, where=set(left), target=target.name)
+        body = self.meet(
+            self.new_read(target.type, left), self.expression(target.type, 1), target.type
+        )
+        return self.finish(body, "=", target.name)
+
+    def plain(self, type_: str) -> str:
+        return self.r.choice(["="] * 8 + ["+=!", "max=!"])
+
+    def logical(self, type_: str) -> bool:
+        return LOGICAL_REDUCTIONS and type_ == "bool"
+
+    def reduction(self, type_: str, likely: str | None = None) -> str:
+        operators = ["+=!", "+=!", "*=!", "min=!", "max=!"] + [likely] * 6 * (likely is not None)
+        if type_ in NARROW and not self.chance(0.1):
+            operators = ["+=!", "+=!", "*=!"]
+        if self.logical(type_):
+            operators += ["&&=!", "||=!"] * 2
+        if LOGICAL_REDUCTIONS and type_ != "bool" and self.chance(0.15):
+            operators = ["argmin=!", "argmax=!", "argmin=", "argmax="]
+        operator = self.r.choice(operators)
+        if self.chance(0.06) and not operator.startswith("arg"):
+            return operator.rstrip("!")  # into what the caller passes
+        return operator
+
+    def finish(self, body: str, operator: str, target: str | None = None) -> tuple[str, str, str]:
+        d = self.drawn
+        target = target or self.fresh("T")
+        left = f"{target}({', '.join(d.left)})" if d.left else target
+        clauses = [f"{name} in {a}:{b}" for name, (a, b) in d.ranges.items() if name in d.where]
+        clauses += [f"{name} = {text}" for name, _, text in d.lets]
+        clauses += [f"exists {name}" for name in d.exists]
+        return f"{left} {operator} {body}", target, operator
+
+    def accept(self, line: str, target: str, operator: str, last: bool) -> bool:
+        """Adds a statement that the interpreter takes, with ranges where it asks for them."""
+        d = self.drawn
+        before = len(self.inputs), dict(self.sizes)
+        used = [t for t in d.inputs if re.search(rf"\b{t.name}\b", line + str(d.lets))]
+        used += [t for t in d.inputs if t not in used and t.name in d.exists]
+        for t in used:
+            self.add_input(t, d.sizes.get(t.name))
+        for _ in range(len(d.indices) + 1):
+            clauses = [f"{n} in {self.bound(*d.ranges[n])}" for n in d.indices if n in d.where]
+            clauses += [f"{n} = {text}" for n, _, text in d.lets]
+            for name in d.exists:
+                clauses.append(f"exists {name}({d.left[0]})")
+            full = line + (f" where {', '.join(clauses)}" if clauses else "")
+            try:
+                known = self.examine([*self.lines, full], target)
+            except TCError as error:
+                missing = re.search(r"(\w+) has no range", str(error))
+                if missing and missing.group(1) in d.ranges:
+                    d.where.add(missing.group(1))
+                    continue
+                break
+            if known is None:
+                break
+            self.take(full, known, operator, last)
+            return True
+        self.inputs, self.sizes = self.inputs[: before[0]], before[1]
+        return False
+
+    def bound(self, low: int, high: int) -> str:
+        """A range, its end written by the size of a tensor where one fits."""
+        sizes = [
+            text
+            for t in self.inputs
+            for size, text in zip(t.shape or (), self.sizes.get(t.name, []))
+            if size == high and not text.isdigit()
         ]
-        target = self.fresh("T")
-        self.program.statements.append(Statement(target, left, reduced, operator, body, where))
-        self.program.sizes[target] = tuple(self.program.extents[n] for n in left)
-        if last or self.random.random() < 0.5:
-            self.program.outputs.append(target)
+        end = self.r.choice(sizes) if sizes and self.chance(0.3) else f"{high}"
+        return f"{low}:{end}" if low >= 0 else f"(-{-low}):{end}"
 
-    # Expressions remember which indices they mention.
-    def expression(self, indices: list[str], depth: int) -> Node:
-        r = self.random
-        if depth == 0 or r.random() < 0.3:
-            return self.leaf(indices)
-        kind = r.random()
-        if kind < 0.8:
-            return self.combine(
-                self.expression(indices, depth - 1), self.expression(indices, depth - 1)
-            )
-        condition_index = r.choice(indices) if indices else None
-        a, b = self.expression(indices, depth - 1), self.expression(indices, depth - 1)
-        if condition_index is None:
-            return self.combine(a, b)
-        bound = r.randint(0, self.program.extents[condition_index])
-        node = Node(
-            f"({condition_index} < {bound} ? {a.text} : {b.text})",
-            lambda g, t: np.where(g[condition_index] < bound, a.value(g, t), b.value(g, t)),
-        )
-        node.text_indices = a.text_indices | b.text_indices | {condition_index}
-        node.reads = a.reads or b.reads
-        return node
+    def examine(self, lines: list[str], target: str) -> list[Known] | None:
+        """All tensors assigned, with the ranges that inference finds; None if they are too large."""
+        text = "\n".join([*self.definitions, self.text(lines, [])])
+        program = resolve(parse(text), self.name)
+        typing = Typing(program)
+        sizes, scalars, shapes = {}, {}, {}
+        for t in self.inputs:
+            if t.shape is None:
+                if "int" in t.type:
+                    scalars[t.name] = t.make(self.seed)
+                shapes[t.name] = ()
+                continue
+            shapes[t.name] = t.shape
+            sizes.update(zip(self.sizes[t.name], t.shape))
+        ranges = Ranges(program, sizes, scalars, shapes)
+        for s in program.statements:
+            typing.stored(s)
+        for found in ranges.statements:
+            points = 1
+            for low, high in found.values():
+                points *= high - low
+            if points > 2 * MOST_POINTS or points == 0:
+                return None
+        names = {t.name for t in self.targets} | {target}
+        return [Known(name, typing.types[name], ranges.dimensions[name]) for name in names]
 
-    def combine(self, a: Node, b: Node) -> Node:
-        operator, function = self.random.choice(
-            [
-                ("+", np.add),
-                ("-", np.subtract),
-                ("+", np.add),
-                ("min", np.minimum),
-                ("max", np.maximum),
-            ]
-        )
-        text = (
-            f"{operator}({a.text}, {b.text})"
-            if operator in ("min", "max")
-            else f"({a.text} {operator} {b.text})"
-        )
-        node = Node(text, lambda g, t: function(a.value(g, t), b.value(g, t)))
-        node.text_indices = a.text_indices | b.text_indices
-        node.reads = a.reads or b.reads
-        return node
+    def take(self, line: str, known: list[Known], operator: str, last: bool) -> None:
+        self.lines.append(line)
+        assigned = {t.name for t in self.targets}
+        self.targets = sorted(known, key=lambda t: t.name)
+        for t in known:
+            if t.name in assigned:
+                continue
+            fresh = operator == "=" or operator.endswith("!") or operator.startswith("arg")
+            if not fresh:
+                shape = tuple(b - a for a, b in t.ranges)
+                self.initial[t.name] = Tensor(t.name, t.type, shape)
+            if not fresh or last or self.chance(0.5):
+                self.results.append(t.name)
+        if not self.results:
+            self.results.append(self.targets[0].name)
+        # A later statement may have made a result larger.
+        for t in known:
+            if t.name in self.initial:
+                shape = tuple(b - a for a, b in t.ranges)
+                self.initial[t.name] = Tensor(t.name, t.type, shape)
 
-    def leaf(self, indices: list[str]) -> Node:
-        r = self.random
-        if r.random() < 0.15 or not indices:
-            constant = r.randint(-3, 3)
-            literal = f"({constant})" if constant < 0 else f"{constant}"
-            return Node(literal, lambda g, t: np.asarray(constant))
-        earlier = [
-            s
-            for s in self.program.statements
-            if all(
-                any(self.program.extents[i] == e for i in indices)
-                for e in self.program.sizes[s.target]
-            )
-        ]
-        if earlier and r.random() < 0.5:
-            return self.read_earlier(r.choice(earlier), indices)
-        chosen = r.sample(indices, r.randint(1, min(3, len(indices))))
-        return self.plain_read(chosen, indices)
+    # Expressions.
 
-    def read_earlier(self, source: Statement, indices: list[str]) -> Node:
-        """Reads a result at indices of the same extents, in any order, perhaps one twice."""
-        subscripts = []
-        for extent in self.program.sizes[source.target]:
-            fitting = [i for i in indices if self.program.extents[i] == extent]
-            subscripts.append(self.random.choice(fitting))
-        self.pinned.update(subscripts)
-        name = source.target
-        text = f"{name}({', '.join(subscripts)})" if subscripts else name
-        node = Node(text, lambda g, t: t[name][tuple(g[i] for i in subscripts)])
-        node.text_indices = set(subscripts)
-        node.reads = True
-        return node
+    def draw_type(self) -> str:
+        return self.r.choice(self.types)
 
-    def plain_read(self, chosen: list[str], indices: list[str], plain: bool = False) -> Node:
-        """Reads a new input: plain, strided, shifted and summed subscripts, or only plain ones."""
-        r = self.random
-        texts, functions, sizes, mentioned = [], [], [], set()
-        for name in chosen:
-            factor, shift = r.choice([1, 1, 1, 2, 3]), r.choice([0, 0, 0, 1, 2])
-            other = r.choice(indices) if r.random() < 0.25 else None
-            if plain:
-                factor, shift, other = 1, 0, None
-            if other == name or (other and self.program.extents[other] > MOST_ADDED):
-                other = None
-            highest = factor * (self.program.extents[name] - 1) + shift
-            text = name if factor == 1 else f"{factor}*{name}"
-            if other:
-                highest += self.program.extents[other] - 1
-                text += f" + {other}"
-                mentioned.add(other)
-            if shift:
-                text += f" + {shift}"
-            if factor == 1 and shift == 0 and other is None:
-                self.pinned.add(name)
-            mentioned.add(name)
-            texts.append(text)
-            sizes.append(highest + 1)
-            functions.append((name, factor, other, shift))
+    def expression(self, type_: str, depth: int) -> str:
+        r = self.r
+        if depth == 0 or self.chance(0.25):
+            return self.leaf(type_)
+        draw = r.random()
+        if type_ == "bool":
+            return self.condition(depth)
+        if draw < 0.55:
+            return self.arithmetic(type_, depth)
+        if draw < 0.67:
+            condition = self.condition(depth - 1)
+            yes, no = self.expression(type_, depth - 1), self.expression(type_, depth - 1)
+            if self.chance(0.15):
+                no = self.literal(type_)
+            return f"({condition} ? {yes} : {no})"
+        if draw < 0.77:
+            return self.guarded(type_, depth)
+        if draw < 0.85:
+            other = self.r.choice(list(TYPES))
+            return f"{type_}({self.expression(other, depth - 1)})"
+        if draw < 0.9:
+            return f"(-{self.leaf(type_)})"
+        if type_ in FLOATS:
+            return self.function(type_, depth)
+        return f"abs({self.expression(type_, depth - 1)})"
 
-        def subscript(g: Grid, piece: tuple) -> np.ndarray:
-            index, factor, other, shift = piece
-            value = factor * g[index] + shift
-            return value + g[other] if other else value
+    def arithmetic(self, type_: str, depth: int) -> str:
+        a = self.expression(type_, depth - 1)
+        narrower = [t for t in TYPES if promote(t, type_) == type_ and t != "bool"]
+        other = type_ if self.chance(0.7) else self.r.choice(narrower)
+        b = self.literal(type_) if self.chance(0.15) else self.expression(other, depth - 1)
+        return self.meet(a, b, type_, swap=True)
 
-        tensor = self.fresh("A")
-        self.program.inputs[tensor] = tuple(sizes)
-        node = Node(
-            f"{tensor}({', '.join(texts)})",
-            lambda g, t: t[tensor][tuple(subscript(g, f) for f in functions)],
-        )
-        node.text_indices = mentioned
-        node.reads = True
-        return node
+    def meet(self, a: str, b: str, type_: str, swap: bool = False) -> str:
+        if type_ == "bool":
+            return f"({a} {self.r.choice(['&&', '||', '==', '!='])} {b})"
+        if swap and self.chance(0.3):
+            a, b = b, a
+        operator = self.r.choice(["+", "+", "-", "*", "*", "min", "max", "/", "%"])
+        if operator in ("/", "%") and self.chance(0.6):
+            operator = "-"
+        if operator in ("min", "max"):
+            return f"{operator}({a}, {b})"
+        if self.chance(0.06):
+            return f"{a} {operator} {b}"  # binds as it happens
+        return f"({a} {operator} {b})"
+
+    def condition(self, depth: int) -> str:
+        r = self.r
+        draw = r.random()
+        if depth > 0 and draw < 0.2:
+            return f"({self.condition(depth - 1)} {r.choice(['&&', '||'])} {self.condition(depth - 1)})"
+        if depth > 0 and draw < 0.27:
+            return f"!({self.condition(depth - 1)})"
+        operator = r.choice(["<", "<=", ">", ">=", "==", "!="])
+        if draw < 0.6 and self.drawn.indices:
+            name = r.choice(self.drawn.indices)
+            low, high = self.drawn.ranges[name]
+            other = r.choice(self.drawn.indices)
+            left = r.choice([name, name, f"{name} % 2", f"{name} + {other}", f"2 * {name}"])
+            return f"({left} {operator} {self.parenthesized(r.randint(low, high))})"
+        if draw < 0.7:
+            return self.leaf("bool")
+        type_ = self.draw_type()
+        type_ = "int32" if type_ == "bool" else type_
+        a = self.expression(type_, max(0, depth - 1))
+        b = self.literal(type_) if self.chance(0.4) else self.leaf(type_)
+        return f"({a} {operator} {b})"
+
+    @staticmethod
+    def parenthesized(value: int) -> str:
+        return f"({value})" if value < 0 else f"{value}"
+
+    def function(self, type_: str, depth: int) -> str:
+        if type_ == "float" and self.chance(0.15):
+            integer = self.r.choice(["int32", "uint8", "int64"])
+            return f"{self.r.choice(['sqrt', 'fabs', 'floor'])}({self.expression(integer, depth - 1)})"
+        names = EXACT_FUNCTIONS if self.exact else EXACT_FUNCTIONS + FUNCTIONS + TWO_ARGUMENTS
+        name = self.r.choice(names)
+        a = self.expression(type_, depth - 1)
+        if name not in TWO_ARGUMENTS:
+            return f"{name}({a})"
+        b = self.literal(type_) if self.chance(0.3) else self.leaf(type_)
+        return f"{name}({a}, {b})"
+
+    def literal(self, type_: str) -> str:
+        r = self.r
+        if type_ == "bool":
+            return f"({r.randint(0, 2)} < {r.randint(0, 2)})"
+        if type_ in FLOATS:
+            value = r.choice(["0.5", "2.", "1.5f", "1e1", "0.25", "3", "0", "1", "-1", "-2.5", "4"])
+            if not self.exact and self.chance(0.2):
+                value = r.choice(["0.1", "1e-3", "3.14159"])
+        else:
+            value = r.choice(["0", "1", "2", "3", "5", "7", "0x1F", "-1", "-3"])
+            if type_.startswith("u"):
+                value = value.lstrip("-")
+        return f"({value})" if value.startswith("-") else value
+
+    def leaf(self, type_: str) -> str:
+        r, d = self.r, self.drawn
+        lets = [name for name, of, _ in d.lets if of == type_]
+        if lets and self.chance(0.5):
+            return r.choice(lets)
+        draw = r.random()
+        if type_ == "int32" and draw < 0.2 and d.indices:
+            return self.mention(r.choice(d.indices))
+        if type_ == "int32" and draw < 0.25:
+            tensors = [t for t in self.inputs if t.shape]
+            if tensors:
+                t = r.choice(tensors)
+                return r.choice([f"{t.name}.{len(t.shape) - 1}", self.sizes[t.name][0]])
+        if draw < 0.05 and type_ != "bool":
+            return self.scalar(type_)
+        known = [t for t in self.targets if t.type == type_ and t.name != d.target]
+        if known and draw < 0.45:
+            return self.read(r.choice(known))
+        inputs = [t for t in self.inputs if t.type == type_ and t.shape and t.kind != "index"]
+        if inputs and (draw < 0.6 or len(self.inputs) > 8):
+            t = r.choice(inputs)
+            return self.read(Known(t.name, t.type, [(0, size) for size in t.shape]))
+        if not d.indices:
+            return self.new_read(type_, [])
+        return self.new_read(type_, r.sample(d.indices, r.randint(1, min(3, len(d.indices)))))
+
+    def mention(self, index: str) -> str:
+        self.drawn.mentioned.add(index)
+        return index
+
+    def scalar(self, type_: str) -> str:
+        scalars = [t for t in self.inputs if t.type == type_ and t.shape is None]
+        if scalars:
+            return scalars[0].name
+        return self.add(Tensor(self.fresh("s"), type_, None, "small")).name
+
+    def add(self, tensor: Tensor) -> Tensor:
+        self.drawn.inputs.append(tensor)
+        return tensor
+
+    def data(self, type_: str) -> str:
+        """What an input holds."""
+        if type_ in FLOATS:
+            if self.exact:
+                return self.r.choice(["whole", "small"])
+            return self.r.choice(["whole", "small", "any", "any", "special"])
+        return "any" if self.chance(0.2) else "small"
+
+    def guarded(self, type_: str, depth: int) -> str:
+        """A read that a condition keeps inside its tensor."""
+        d, r = self.drawn, self.r
+        wide = [n for n in d.indices if d.ranges[n][1] - d.ranges[n][0] > 1 and d.ranges[n][0] >= 0]
+        if not wide:
+            return self.leaf(type_)
+        name = r.choice(wide)
+        low, high = d.ranges[name]
+        cut = r.randint(low + 1, high - 1)
+        d.where.add(name)
+        self.mention(name)
+        tensor = Tensor(self.fresh("A"), type_, (high - cut,), self.data(type_))
+        self.add(tensor)
+        read = f"{tensor.name}({name} - {cut})"
+        if type_ == "bool":
+            return f"({name} >= {cut} && {read})"
+        inside = r.choice([f"{name} >= {cut}", f"{name} > {cut - 1}", f"!({name} < {cut})"])
+        if self.chance(0.3):
+            return f"({inside} ? {read} : {self.expression(type_, depth - 1)})"
+        if self.chance(0.5):
+            outside = r.choice([f"{name} < {cut}", f"{cut} > {name}"])
+            return f"({outside} ? {self.expression(type_, depth - 1)} : {read})"
+        test = f"{inside} && {read} == {read}"
+        return f"({test} ? {read} : {self.expression(type_, depth - 1)})"
+
+    def read(self, tensor: Known) -> str:
+        if not tensor.ranges:
+            return tensor.name
+        subscripts = [self.inside(*range_) for range_ in tensor.ranges]
+        return f"{tensor.name}({', '.join(subscripts)})"
+
+    def inside(self, low: int, high: int) -> str:
+        """A subscript between bounds that are given."""
+        d, r = self.drawn, self.r
+        fitting = [n for n in d.indices if low <= d.ranges[n][0] and d.ranges[n][1] <= high]
+        same = [n for n in fitting if d.ranges[n] == (low, high)]
+        draw = r.random()
+        if same and draw < 0.6:
+            return self.mention(r.choice(same))
+        if fitting and draw < 0.75:
+            return self.mention(r.choice(fitting))
+        if d.indices and draw < 0.9:
+            name = self.mention(r.choice(d.indices))
+            a, b = d.ranges[name]
+            if b - a <= high - low:
+                shift = r.randint(low - a, high - b)
+                if self.chance(0.3):
+                    return f"{self.parenthesized(low + b - 1 + r.randint(0, high - low - b + a))} - {name}"
+                return f"{name} + {self.parenthesized(shift)}" if shift else name
+            if low == 0 and a >= 0 and high > 0 and self.chance(0.6):
+                return f"{name} % {r.randint(1, high)}"
+            return f"min(max({name}, {self.parenthesized(low)}), {self.parenthesized(high - 1)})"
+        if draw < 0.95:
+            return self.gather(low, high)
+        return self.parenthesized(r.randint(low, high - 1))
+
+    def gather(self, low: int, high: int) -> str:
+        d, r = self.drawn, self.r
+        signed = ["int32", "int32", "int64", "int16"]
+        type_ = r.choice(signed if low < 0 else [*signed, "uint8", "uint32"])
+        if (high > 255 and type_ == "uint8") or high > 30000:
+            type_ = "int32"
+        chosen = r.sample(d.indices, min(len(d.indices), r.randint(1, 2)))
+        return self.new_read(type_, chosen, plain=True, bound=(low, high))
+
+    def new_read(
+        self,
+        type_: str,
+        chosen: list[str],
+        plain: bool = False,
+        bound: tuple[int, int] | None = None,
+    ) -> str:
+        """Reads a new input, large enough for the planned ranges."""
+        r = self.r
+        if not chosen:
+            size = r.randint(1, 3)
+            texts, shape = [f"{r.randint(0, size - 1)}"], [size]
+        else:
+            texts, shape = map(list, zip(*(self.subscript(n, plain) for n in chosen)))
+        kind = self.data(type_) if bound is None else "index"
+        tensor = self.add(Tensor(self.fresh("A"), type_, tuple(shape), kind, bound or (0, 0)))
+        sizes = [f"{tensor.name}_{d}" for d in range(len(shape))]
+        for d, size in enumerate(shape):
+            if self.chance(0.05):
+                sizes[d] = f"{size}"
+            elif self.chance(0.1):
+                # The name of another size that is as large.
+                same = [
+                    text
+                    for t in self.inputs
+                    for n, text in zip(t.shape or (), self.sizes.get(t.name, []))
+                    if n == size and not text.isdigit()
+                ]
+                sizes[d] = r.choice(same) if same else sizes[d]
+        self.drawn.sizes[tensor.name] = sizes
+        return f"{tensor.name}({', '.join(texts)})"
+
+    def subscript(self, name: str, plain: bool) -> tuple[str, int]:
+        """A subscript of a new tensor, and the size it needs: strided, shifted, summed, reversed."""
+        r, d = self.r, self.drawn
+        self.mention(name)
+        low, high = d.ranges[name]
+        slack = r.choice([0] * 12 + [1, 2])
+        if plain or self.chance(0.55):
+            if low < 0:
+                return f"{name} + {-low}", high - low + slack
+            return name, high + slack
+        draw = r.random()
+        if draw < 0.15:
+            most = high - 1 + r.choice([0, 0, 1])
+            return f"{self.parenthesized(most)} - {name}", most - low + 1 + slack
+        if draw < 0.3 and low >= 0:
+            divisor = r.choice([2, 3])
+            shift = r.choice([0, 1])
+            text = f"({name} + {shift}) / {divisor}" if shift else f"{name} / {divisor}"
+            return text, (high - 1 + shift) // divisor + 1
+        factor, shift = r.choice([1, 1, 2, 3]), r.choice([0, 0, 1, 2])
+        first, last = factor * low, factor * (high - 1)
+        text = name if factor == 1 else f"{factor}*{name}"
+        others = [n for n in d.indices if n != name and d.ranges[n][1] - d.ranges[n][0] <= 40]
+        if others and self.chance(0.4):
+            other = r.choice(others)
+            times = r.choice([1, 1, 2, -1])
+            a, b = sorted((times * d.ranges[other][0], times * (d.ranges[other][1] - 1)))
+            first, last = first + a, last + b
+            text += {1: f" + {other}", 2: f" + {other}*2", -1: f" - {other}"}[times]
+            self.mention(other)
+        shift = max(shift, -first)
+        if shift:
+            text += f" + {shift}"
+        return text, last + shift + 1 + slack
 
 
-def make_program(seed: int) -> Program:
-    program = Generator(seed).make()
-    # Where rounding or overflow would decide the results, a wider type takes the place.
-    wide = replace(program, dtype="double")
-    largest = max(
-        np.abs(value).max(initial=0) for value in wide.evaluate(wide.make_inputs()).values()
-    )
-    if largest > EXACT.get(program.dtype, math.inf):
-        program.dtype = "double" if largest > EXACT["float"] else "float"
-    return program
+def make_case(seed: int) -> Case:
+    return Generator(seed).make()

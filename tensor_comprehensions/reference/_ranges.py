@@ -1,0 +1,267 @@
+"""Range inference for given sizes, in the rounds of docs/language.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensor_comprehensions._errors import LanguageError, ShapeError
+from tensor_comprehensions.reference._resolve import Program, accumulates, reduced
+from tensor_comprehensions.reference._syntax import (
+    Binary,
+    Cast,
+    Expression,
+    Index,
+    Number,
+    Read,
+    SizeName,
+    SizeOf,
+    Statement,
+    Unary,
+    walk,
+)
+from tensor_comprehensions.reference._types import divide
+
+Range = tuple[int, int]  # the end is left out
+
+
+@dataclass
+class Affine:
+    """A sum of an integer and multiples of indices."""
+
+    constant: int
+    factors: dict[str, int]
+
+    def plus(self, other: Affine, times: int) -> Affine:
+        factors = dict(self.factors)
+        for name, factor in other.factors.items():
+            factors[name] = factors.get(name, 0) + times * factor
+        return Affine(
+            self.constant + times * other.constant, {n: f for n, f in factors.items() if f}
+        )
+
+
+class Ranges:
+    """The ranges of all indices, and of every dimension of the tensors that are assigned.
+
+    `sizes` gives the values of size names, `scalars` those of integer scalars, `inputs` the shapes
+    of inputs.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        sizes: dict[str, int],
+        scalars: dict[str, int],
+        inputs: dict[str, tuple[int, ...]],
+    ) -> None:
+        self.program, self.sizes, self.scalars = program, dict(sizes), scalars
+        self.dimensions: dict[str, list[Range | None]] = {
+            name: [(0, size) for size in shape] for name, shape in inputs.items()
+        }
+        for s in program.statements:
+            self.dimensions.setdefault(s.target, [None] * len(s.left))
+        self.statements: list[dict[str, Range]] = [{} for _ in program.statements]
+        self.solve()
+        self.check()
+
+    # Values that are known before the kernel runs.
+
+    def known(self, e: Expression) -> int | None:
+        affine = self.affine(e)
+        return affine.constant if affine and not affine.factors else None
+
+    def affine(self, e: Expression) -> Affine | None:
+        if isinstance(e, Number):
+            return Affine(e.value, {}) if isinstance(e.value, int) else None
+        if isinstance(e, Index):
+            return Affine(0, {e.id: 1})
+        if isinstance(e, SizeName):
+            return Affine(self.sizes[e.id], {}) if e.id in self.sizes else None
+        if isinstance(e, SizeOf):
+            range_ = self.dimensions[e.tensor][e.dimension]
+            return Affine(range_[1] - range_[0], {}) if range_ else None
+        if isinstance(e, Read):
+            return Affine(self.scalars[e.tensor], {}) if e.tensor in self.scalars else None
+        if isinstance(e, Cast):
+            return self.affine(e.operand) if "int" in e.type else None
+        if isinstance(e, Unary):
+            inside = self.affine(e.operand)
+            return Affine(0, {}).plus(inside, -1) if inside and e.operator == "-" else None
+        if isinstance(e, Binary):
+            left, right = self.affine(e.left), self.affine(e.right)
+            if left is None or right is None:
+                return None
+            if e.operator in ("+", "-"):
+                return left.plus(right, 1 if e.operator == "+" else -1)
+            if e.operator == "*" and not (left.factors and right.factors):
+                by, of = (right, left) if not right.factors else (left, right)
+                return Affine(0, {}).plus(of, by.constant)
+            if e.operator in ("/", "%") and not left.factors and not right.factors:
+                quotient = divide(left.constant, right.constant)
+                remainder = left.constant - quotient * right.constant if right.constant else 0
+                return Affine(quotient if e.operator == "/" else remainder, {})
+        return None
+
+    # The rounds.
+
+    def solve(self) -> None:
+        for s, ranges in zip(self.program.statements, self.statements):
+            self.take_where(s, ranges)
+        while self.sweep() or self.fill() or self.declare():
+            pass
+        for s, ranges in zip(self.program.statements, self.statements):
+            for name in s.left + reduced(s):
+                if name not in ranges:
+                    raise LanguageError(
+                        f"Could not infer ranges for free variables. Use a where clause: "
+                        f"{name} has no range in the statement of {s.target} (line {s.token.line})",
+                        s.token.line,
+                        s.token.column,
+                    )
+
+    def take_where(self, s: Statement, ranges: dict[str, Range]) -> bool:
+        changed = False
+        for name, (first, last) in s.ranges.items():
+            low, high = self.known(first), self.known(last)
+            if name not in ranges and low is not None and high is not None:
+                ranges[name] = (low, high)
+                changed = True
+        return changed
+
+    def sweep(self) -> bool:
+        """Once through all statements, each to its end."""
+        changed = False
+        for s, ranges in zip(self.program.statements, self.statements):
+            changed |= self.take_where(s, ranges)
+            while self.round(s, ranges):
+                changed = True
+            changed |= self.give_sizes(s, ranges)
+        return changed
+
+    def round(self, s: Statement, ranges: dict[str, Range]) -> bool:
+        bounds: dict[str, Range] = {}
+        for tensor, d, subscript in self.accesses(s):
+            dimension = self.dimensions[tensor][d]
+            if dimension is None:
+                continue
+            low, high = dimension
+            # Such a sum divided by a positive integer is bounded as if it rounded down.
+            if isinstance(subscript, Binary) and subscript.operator == "/":
+                divisor = self.known(subscript.right)
+                if self.known(subscript) is None and divisor is not None and divisor > 0:
+                    subscript, low, high = subscript.left, low * divisor, high * divisor
+            affine = self.affine(subscript)
+            if affine is None:
+                continue
+            unsolved = [n for n in affine.factors if n not in ranges]
+            # Indices with a range of their own wait for it.
+            if len(unsolved) != 1 or unsolved[0] in s.ranges:
+                continue
+            (name,) = unsolved
+            bound = self.bound(affine, name, ranges, low, high)
+            if name in bounds:
+                bound = max(bound[0], bounds[name][0]), min(bound[1], bounds[name][1])
+            bounds[name] = bound
+        for name, bound in bounds.items():
+            if bound[1] < bound[0]:
+                raise ShapeError(
+                    f"the range of {name} in the statement of {s.target} (line {s.token.line}) "
+                    f"would be {bound[0]}:{bound[1]}"
+                )
+        ranges.update(bounds)
+        return bool(bounds)
+
+    @staticmethod
+    def bound(
+        affine: Affine, name: str, ranges: dict[str, Range], low: int, high: int
+    ) -> Range:
+        """The values of one index that keep a sum in `low:high` whatever the others are."""
+        least = most = affine.constant
+        for other, factor in affine.factors.items():
+            if other != name:
+                ends = factor * ranges[other][0], factor * (ranges[other][1] - 1)
+                least, most = least + min(ends), most + max(ends)
+        factor = affine.factors[name]
+        first, last = low - least, high - 1 - most  # of factor * index
+        if factor < 0:
+            first, last, factor = -last, -first, -factor
+        return -(-first // factor), last // factor + 1
+
+    def accesses(self, s: Statement) -> list[tuple[str, int, Expression]]:
+        found = []
+        for expression in [s.value, *s.exists]:
+            for e in walk(expression):
+                if isinstance(e, Read):
+                    found += [(e.tensor, d, subscript) for d, subscript in enumerate(e.subscripts)]
+        if accumulates(s):
+            found += [(s.target, d, Index(name)) for d, name in enumerate(s.left)]
+        return found
+
+    def give_sizes(self, s: Statement, ranges: dict[str, Range]) -> bool:
+        """A statement's ranges are its target's size, or extend it."""
+        changed = False
+        dimensions = self.dimensions[s.target]
+        for d, name in enumerate(s.left):
+            if name not in ranges:
+                continue
+            wanted, have = ranges[name], dimensions[d]
+            if have is not None:
+                if name not in s.ranges or accumulates(s):
+                    continue
+                wanted = min(have[0], wanted[0]), max(have[1], wanted[1])
+            changed |= dimensions[d] != wanted
+            dimensions[d] = wanted
+        return changed
+
+    def fill(self) -> bool:
+        """An index on the left that is still unsolved runs over the dimension that it writes."""
+        for s, ranges in zip(self.program.statements, self.statements):
+            for d, name in enumerate(s.left):
+                dimension = self.dimensions[s.target][d]
+                if name not in ranges and name not in s.ranges and dimension is not None:
+                    ranges[name] = dimension
+                    return True
+        return False
+
+    def declare(self) -> bool:
+        """Sizes in the return list, where nothing else gives one."""
+        for name, parameter in self.program.declared.items():
+            for d, size in enumerate(parameter.sizes or []):
+                value = self.known(size)
+                dimensions = self.dimensions.get(name)
+                if dimensions and dimensions[d] is None and value is not None:
+                    dimensions[d] = (0, value)
+                    return True
+        return False
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        return tuple(high - low for low, high in self.dimensions[tensor])
+
+    def check(self) -> None:
+        """What must hold between sizes."""
+        for name in self.dimensions:
+            if None in self.dimensions[name]:
+                raise LanguageError(f"the size of {name} is not known")
+        for name, parameter in self.program.declared.items():
+            for d, size in enumerate(parameter.sizes or []):
+                actual = self.shape(name)[d]
+                if isinstance(size, SizeName):
+                    self.sizes.setdefault(size.id, actual)
+                if self.known(size) != actual:
+                    raise ShapeError(
+                        f"dimension {d} of {name} is declared as {self.known(size)}, "
+                        f"but its range has {actual} elements"
+                    )
+        for equal in self.program.equal:
+            left, right = self.known(equal.left), self.known(equal.right)
+            if left != right:
+                raise ShapeError(f"{equal.what} is {left}, expected {right}")
+        for s, ranges in zip(self.program.statements, self.statements):
+            for d, name in enumerate(s.left):
+                low, high = self.dimensions[s.target][d]
+                first, last = ranges[name]
+                if first < last and (first < low or last > high):
+                    raise ShapeError(
+                        f"writes {s.target} outside (line {s.token.line}): {name} runs over "
+                        f"{first}:{last}, but dimension {d} holds {low}:{high}"
+                    )

@@ -1,0 +1,203 @@
+"""A random program with its inputs: made, run by the interpreter and the compiler, compared."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+DTYPES = {
+    "bool": torch.bool,
+    **{f"{s}int{b}": getattr(torch, f"{s}int{b}") for s in ("", "u") for b in (8, 16, 32, 64)},
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float": torch.float32,
+    "double": torch.float64,
+}
+FLOATS = ("half", "bfloat16", "float", "double")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An argument: what it holds and how it lies follow from the seed and its name."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...] | None  # None: a scalar
+    kind: str = "small"  # or "whole", "any", "special", "index"
+    bound: tuple[int, int] = (0, 0)  # of an index: the values it may have
+    plain: bool = False  # dense
+
+    def make(self, seed: int) -> object:
+        rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
+        values = torch.from_numpy(np.asarray(self.values(rng))).to(DTYPES[self.type])
+        if self.shape is None:
+            return values.item()
+        return values if self.plain else lay_out(values, rng)
+
+    def values(self, rng: np.random.Generator) -> np.ndarray:
+        shape = self.shape or ()
+        if self.kind == "index":
+            return rng.integers(self.bound[0], self.bound[1], shape)
+        if self.type == "bool":
+            return rng.random(shape) < 0.5
+        if self.type not in FLOATS:
+            info = np.iinfo(self.type)
+            if self.kind == "any":
+                return rng.integers(info.min, info.max, shape, info.dtype, endpoint=True)
+            return rng.integers(max(-4, info.min), 5, shape)
+        if self.kind == "whole":
+            return rng.integers(-4, 5, shape).astype(np.float64)
+        if self.kind == "small":  # quarters: most sums and products of them are exact
+            return rng.integers(-8, 9, shape) / 4.0
+        values = rng.standard_normal(shape)
+        if self.kind == "special":
+            special = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0], shape)
+            values = np.where(rng.random(shape) < 0.3, special, values)
+        return values
+
+    def __str__(self) -> str:
+        sizes = "" if self.shape is None else str(list(self.shape))
+        bound = f" in {self.bound[0]}:{self.bound[1]}" if self.kind == "index" else ""
+        return f"{self.name}: {self.type}{sizes} {self.kind}{bound}"
+
+
+def lay_out(values: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+    """The same values in another order of dimensions, between others, or at an odd offset."""
+    draw = rng.random()
+    if values.dim() == 0 or draw < 0.6:
+        return values
+    order = rng.permutation(values.dim())
+    steps = [int(rng.choice([1, 1, 2])) if draw < 0.8 else 1 for _ in order]
+    ordered = values.permute(*order.tolist())
+    sizes = [size * step + 1 for size, step in zip(ordered.shape, steps)]
+    around = torch.ones(sizes, dtype=values.dtype)
+    view = around[tuple(slice(1, None, step) for step in steps)]
+    view.copy_(ordered)
+    return view.permute(*np.argsort(order).tolist())
+
+
+@dataclass(frozen=True)
+class Case:
+    seed: int
+    text: str
+    entry: str
+    inputs: tuple[Tensor, ...]
+    initial: tuple[Tensor, ...] = ()  # the contents of results, where they are read first
+    options: tuple[str, ...] = ("None",)  # Python that makes them
+
+    def __str__(self) -> str:
+        parts = [f"seed {self.seed}, options {', '.join(self.options)}", self.text]
+        parts += [str(t) for t in self.inputs]
+        parts += [f"outputs: {t}" for t in self.initial]
+        return "\n".join(parts)
+
+    def make_inputs(self) -> list:
+        return [t.make(self.seed) for t in self.inputs]
+
+    def make_initial(self) -> tuple | None:
+        return tuple(t.make(self.seed) for t in self.initial) or None
+
+    def wanted(self) -> tuple[tuple[torch.Tensor, ...], tuple[np.ndarray, ...]]:
+        """The interpreter's results, and how far others may lie from them."""
+        results, bounds = reference.error_bounds(
+            self.text, self.entry, *self.make_inputs(), outputs=self.make_initial()
+        )
+        return (results if isinstance(results, tuple) else (results,)), bounds
+
+    def actual(self, options: str) -> tuple[torch.Tensor, ...]:
+        """The compiler's results."""
+        t = tc.define(self.text, make_options(options), namespace="tc_fuzz")
+        initial = self.make_initial()
+        keywords = {} if initial is None else {"outputs": initial}
+        results = t(self.entry, *self.make_inputs(), **keywords)
+        return results if isinstance(results, tuple) else (results,)
+
+
+def make_options(text: str) -> object:
+    if text.startswith("MappingOptions"):
+        return eval(f"tc.{text}", {"tc": tc})
+    return None if text == "None" else text
+
+
+@dataclass
+class Tally:
+    """What was compared, so that a test can see that it tests something."""
+
+    programs: int = 0
+    refused: int = 0
+    elements: int = 0
+    compared: int = 0  # elements about which something is promised
+    exact: int = 0  # elements that had to be equal
+    features: dict[str, int] = field(default_factory=dict)
+
+
+class Disagreement(AssertionError):
+    """The compiler's results, or its refusal, are not what the interpreter says."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def check(case: Case, tally: Tally | None = None) -> None:
+    """Raises Disagreement where the compiler and the interpreter differ."""
+    try:
+        wanted, bounds = case.wanted()
+    except tc.TCError as refusal:
+        if "under a condition" in str(refusal):
+            return  # the caller's promise, where the condition depends on data
+        for options in case.options:
+            try:
+                case.actual(options)
+            except (tc.LanguageError, tc.ShapeError):
+                continue
+            raise Disagreement("accepted", f"the interpreter refuses: {refusal}") from refusal
+        if tally:
+            tally.refused += 1
+        return
+    if tally:
+        tally.programs += 1
+        for bound in bounds:
+            tally.elements += bound.size
+            tally.compared += int(np.isfinite(bound).sum())
+            tally.exact += int((bound == 0).sum())
+    for options in case.options:
+        try:
+            actual = case.actual(options)
+        except Exception as error:
+            message = str(error).split("\n")[0]
+            kind = type(error).__name__ + "".join(c for c in message if c.isalpha())[-40:]
+            raise Disagreement(kind, f"options {options}: {type(error).__name__}: {error}") from error
+        for k, (a, w, bound) in enumerate(zip(actual, wanted, bounds, strict=True)):
+            compare(a, w, bound, f"options {options}, result {k}")
+
+
+def compare(a: torch.Tensor, w: torch.Tensor, bound: np.ndarray, where: str) -> None:
+    if a.dtype != w.dtype:
+        raise Disagreement("dtype", f"{where} is {a.dtype}, expected {w.dtype}")
+    if a.shape != w.shape:
+        raise Disagreement("shape", f"{where} is {list(a.shape)}, expected {list(w.shape)}")
+    if a.dtype.is_floating_point:
+        x, y = a.double().numpy(), w.double().numpy()
+        with np.errstate(all="ignore"):
+            # Both results are rounded; the bound is of one of them.
+            near = np.abs(x - y) <= 2 * bound
+        same = near | (x == y) | (np.isnan(x) & np.isnan(y)) | np.isinf(bound)
+    else:
+        x, y = a.numpy(), w.numpy()
+        same = (x == y) | np.isinf(bound)
+    if not np.all(same):
+        places = np.argwhere(~np.asarray(same))
+        at = tuple(places[0].tolist())
+        raise Disagreement(
+            "values",
+            f"{where} at {at} is {x[at]}, expected {y[at]} within {2 * bound[at]}; "
+            f"{len(places)} of {math.prod(a.shape)} elements differ",
+        )
