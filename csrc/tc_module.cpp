@@ -8,6 +8,7 @@
 #include "api_error.h"
 #include "api_handles.h"
 #include "lang/definition.h"
+#include "lang/formatter.h"
 #include "runtime/arguments.h"
 #include "runtime/size_text.h"
 
@@ -178,5 +179,14 @@ tc_status tc_output_size_expression(const tc_definition* definition, const DLTen
     thread_local std::string kept;
     kept = tc::runtime::size_text(tensor.sizes[dimension]);
     required(text, "text") = kept.c_str();
+  });
+}
+
+tc_status tc_format(const char* text, const char** formatted) {
+  return guarded([&] {
+    required(text, "text");
+    thread_local std::string kept;
+    kept = tc::lang::format(text);
+    required(formatted, "formatted") = kept.c_str();
   });
 }
