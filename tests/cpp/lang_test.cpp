@@ -252,6 +252,63 @@ void test_rejected() {
   }
 }
 
+/// Short texts that stand for something huge: lets, calls and divisions that multiply.
+void test_expansions() {
+  auto repeated = [](const char* before, const char* after, int count) {
+    std::string text = "i";
+    for (int n = 0; n < count; ++n) text = before + text + after;
+    return text;
+  };
+  std::string lets = "x0 = A(i)", deep = lets, definitions, scaled;
+  std::string more = repeated("", " + 1", 100).substr(1);
+  for (int n = 1; n < 60; ++n) {
+    std::string last = "x" + std::to_string(n - 1), next = ", x" + std::to_string(n) + " = " + last;
+    lets += next + " * " + last;
+    deep += next + more;
+    std::string name = "d" + std::to_string(n), callee = "d" + std::to_string(n - 1);
+    definitions += "def " + name + "(float(N) A) -> (O) {\n  T = " + callee +
+                   "(A)\n  O = " + callee + "(T)\n}\n";
+    scaled += "def " + name + "(float s, float(N) A) -> (O) {\n  O = " + callee + "(s * s, A)\n}\n";
+  }
+  auto value = [](const std::string& text) {
+    return "def f(int32(N) A) -> (O) { O(i) = " + text + " where i in 0:N }";
+  };
+  struct Case {
+    std::string text;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"def f(float(N) A) -> (O) { O(i) = x59 where " + lets + " }", "more than 10000 operations"},
+      {"def f(float(N) A) -> (O) { O(i) = 0 where exists x59, " + lets + " }",
+       "more than 10000 operations"},
+      {"def f(float(N) A) -> (O) { O(i) = x59 where " + deep + " }", "1000 levels deep"},
+      {"def d0(float(N) A) -> (O) { O(i) = A(i) }\n" + definitions,
+       "d10 has more than 1000; split it"},
+      {"def d0(float s, float(N) A) -> (O) { O(i) = A(i) * s * s }\n" + scaled,
+       "more than 10000 operations"},
+      {value(repeated("(A(i) + ", ") / 2", 60)), "more than 10000 operations"},
+      {value(repeated("(", " + 1) % 3", 60)), "more than 10000 operations"},
+      {value(repeated("A((", " + 1) / 2)", 60)), "more than 10000 operations"},
+      {value(repeated("abs(", ")", 60)), "more than 10000 operations"},
+      {value(repeated("A(i) % (", ")", 60)), "more than 10000 operations"},
+  };
+  for (const Case& c : cases) {
+    try {
+      tc::lang::parse(c.text);
+      CHECK_EQ(c.text, "should have been refused");
+    } catch (const tc::LanguageError& error) {
+      CHECK_HAS(error.what(), c.message);
+      CHECK(error.line() > 0);
+    }
+  }
+  // As many of them as make sense.
+  CHECK(!define(value(repeated("(", " + 1) / 2", 8)))->text.empty());
+  CHECK(!define(value(repeated("(", " + 1) % 3", 4)))->text.empty());
+  std::string floats = "def f(float(N) A) -> (O) { O(i) = A(i)";
+  for (int n = 0; n < 500; ++n) floats += " / A(i)";
+  CHECK(!define(floats + " }")->text.empty());
+}
+
 // ---- ranges
 
 void test_ranges() {
@@ -526,6 +583,7 @@ void test_bodies() {
 int main() {
   test_accepted();
   test_rejected();
+  test_expansions();
   test_ranges();
   test_types();
   test_printing();
