@@ -1,6 +1,10 @@
 // The frontend: which texts are taken, which are refused and where, the ranges and types found, and
 // the text that is printed back.
+#include <fstream>
 #include <map>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -578,6 +582,25 @@ void test_bodies() {
   CHECK(tc::lang::find_builtin("isnanf") == nullptr);
 }
 
+/// The page lists the functions that there are.
+void test_documented_functions() {
+  std::ifstream file(std::string(TC_SOURCE_DIRECTORY) + "/docs/language.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  std::string text = page.str();
+  size_t begin = text.find("\n## Built-in functions\n"), end = text.find("\n## ", begin + 1);
+  CHECK(end != std::string::npos);
+  text = text.substr(begin, end - begin);
+  std::set<std::string> words;
+  static const std::regex word("[a-z][a-z0-9]*");
+  for (std::sregex_iterator found(text.begin(), text.end(), word), last; found != last; ++found) {
+    words.insert(found->str());
+  }
+  for (const std::string& name : tc::lang::all_builtin_names()) {
+    if (!words.count(name)) CHECK_EQ(name, "is missing from docs/language.md");
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -590,5 +613,6 @@ int main() {
   test_calls();
   test_outside();
   test_bodies();
+  test_documented_functions();
   return check::finish();
 }
