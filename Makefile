@@ -36,7 +36,7 @@ help:
 	@echo "make demo    train a small network whose layers are TC texts, beside the same in torch.nn"
 	@echo "make test    build, then run the C++ and the Python tests"
 	@echo "make wheel   a wheel in dist/"
-	@echo "make lint    ruff and clang-format, without changing files; make format changes them"
+	@echo "make lint    ruff, clang-format and the formatter of ops/*.tc; make format changes files"
 	@echo "make asan    the core under AddressSanitizer and UBSan: C++ tests, C and C++ examples"
 	@echo "make clean   remove what was built; the virtual environment stays"
 
@@ -124,16 +124,18 @@ $(VENV)/.lint: $(VENV)/.torch
 	@$(BIN)/pip install -q ruff
 	@touch $@
 
-lint: $(VENV)/.lint
+lint: $(VENV)/.lint $(VENV)/.installed
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@command -v clang-format >/dev/null || { echo "install clang-format" >&2; exit 1; }
 	@clang-format --dry-run --Werror $(C_FAMILY)
+	@$(BIN)/python -m tensor_comprehensions fmt --check $(OPS)
 
-format: $(VENV)/.lint
+format: $(VENV)/.lint $(VENV)/.installed
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@clang-format -i $(C_FAMILY)
+	@$(BIN)/python -m tensor_comprehensions fmt $(OPS)
 
 clean:
 	rm -rf build dist demo_output *.egg-info $(VENV)/.installed

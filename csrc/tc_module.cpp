@@ -8,6 +8,7 @@
 #include "api_error.h"
 #include "api_handles.h"
 #include "lang/definition.h"
+#include "lang/formatter.h"
 #include "lang/gradient.h"
 #include "lang/roles.h"
 #include "runtime/arguments.h"
@@ -203,5 +204,14 @@ tc_status tc_definition_gradient(const tc_definition* definition, const DLTensor
     thread_local std::string kept;
     kept = tc::lang::gradient_text(d, request);
     required(text, "text") = kept.c_str();
+  });
+}
+
+tc_status tc_format(const char* text, const char** formatted) {
+  return guarded([&] {
+    required(text, "text");
+    thread_local std::string kept;
+    kept = tc::lang::format(text);
+    required(formatted, "formatted") = kept.c_str();
   });
 }

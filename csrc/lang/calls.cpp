@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "lang/builtins.h"
+#include "lang/expansion.h"
 #include "lang/suggest.h"
 #include "lang/types.h"
 
@@ -30,7 +31,10 @@ class Inlining {
 
   std::vector<TreeStatement> run() {
     std::vector<TreeStatement> statements;
+    std::map<std::string, Expansion> scalars;
+    for (const auto& [name, argument] : scalars_) scalars[name] = expand(*argument, {});
     for (TreeStatement& statement : callee_.statements) {
+      expect_small(statement, scalars, call_.where);
       // Indices and lets keep their names unless the caller has something of that name.
       locals_.clear();
       for (Identifier& index : statement.indices) index.name = local(index.name);
@@ -283,6 +287,12 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
                      : ": a definition can be called by those after it in the same text"));
     }
     check_ranks(*function, statement, callee->second);
+    if (statements.size() + callee->second.statements.size() > kMaximumStatements) {
+      throw LanguageError(statement.where,
+                          concat("with its calls replaced by the statements of what they call, ",
+                                 function->name.name, " has more than ", kMaximumStatements,
+                                 "; split it into definitions that are run one after the other"));
+    }
     std::vector<TreeStatement> inlined = Inlining(callee->second, statement, &names).run();
     for (TreeStatement& each : inlined) statements.push_back(std::move(each));
   }

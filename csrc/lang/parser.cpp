@@ -5,15 +5,13 @@
 #include <functional>
 
 #include "base/error.h"
+#include "lang/expansion.h"
 #include "lang/lexer.h"
 #include "lang/suggest.h"
 #include "lang/types.h"
 
 namespace tc::lang {
 namespace {
-
-// Deeper trees would overflow the stack of the passes that walk them.
-constexpr int kMaximumDepth = 1000;
 
 struct BinaryOperator {
   const char* text;

@@ -68,7 +68,9 @@ class Printer {
 
   void print_statement(const TreeStatement& statement) {
     locals_.clear();
-    out_ << "  " << tensor(statement.target.name);
+    out_ << "  ";
+    if (statement.is_call) return print_call(statement);
+    out_ << tensor(statement.target.name);
     const char* separator = "(";
     for (const Identifier& index : statement.indices) {
       out_ << separator << local(index.name);
@@ -86,6 +88,17 @@ class Printer {
     out_ << "\n";
   }
 
+  void print_call(const TreeStatement& statement) {
+    const char* separator = "(";
+    for (const Identifier& target : statement.targets) {
+      out_ << separator << tensor(target.name);
+      separator = ", ";
+    }
+    out_ << ") = " << statement.callee.name;
+    print_arguments(statement.arguments);
+    out_ << "\n";
+  }
+
   static std::string operator_text(const TreeStatement& statement) {
     std::string text = ir::spelling(statement.reduction);
     return statement.initializes ? text + "!" : text;
@@ -94,6 +107,12 @@ class Printer {
   void print_clause(const WhereClause& clause) {
     if (clause.kind == ClauseKind::Exists) {
       out_ << "exists ";
+      if (starts_with_in(*clause.first)) {
+        out_ << "(";
+        print_expression(*clause.first, 0);
+        out_ << ")";
+        return;
+      }
     } else {
       out_ << local(clause.name.name) << (clause.kind == ClauseKind::Let ? " = " : " in ");
     }
@@ -102,6 +121,13 @@ class Printer {
       out_ << ":";
       print_expression(*clause.last, 0);
     }
+  }
+
+  /// `exists in` would be the range of an index called `exists`.
+  static bool starts_with_in(const Expression& e) {
+    bool call = e.op == Operator::Min || e.op == Operator::Max;
+    bool infix = e.kind == ExpressionKind::Ternary || (e.kind == ExpressionKind::Binary && !call);
+    return infix ? starts_with_in(*e.operands[0]) : e.name == "in";
   }
 
   std::string bound_name(const Expression& e) {
@@ -118,11 +144,11 @@ class Printer {
     return e.name;
   }
 
-  void print_arguments(const Expression& e) {
+  void print_arguments(const std::vector<ExpressionPtr>& arguments) {
     out_ << "(";
-    for (size_t i = 0; i < e.operands.size(); ++i) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
       out_ << (i ? ", " : "");
-      print_expression(*e.operands[i], 0);
+      print_expression(*arguments[i], 0);
     }
     out_ << ")";
   }
@@ -135,11 +161,11 @@ class Printer {
       case ExpressionKind::Dimension: out_ << bound_name(e) << "." << e.dimension; return;
       case ExpressionKind::Apply:
         out_ << bound_name(e);
-        print_arguments(e);
+        print_arguments(e.operands);
         return;
       case ExpressionKind::Cast:
         out_ << type_name(e.cast_type);
-        print_arguments(e);
+        print_arguments(e.operands);
         return;
       case ExpressionKind::Unary:
         out_ << spelling(e.op);
@@ -161,7 +187,7 @@ class Printer {
   void print_binary(const Expression& e, int level) {
     if (e.op == Operator::Min || e.op == Operator::Max) {
       out_ << spelling(e.op);
-      return print_arguments(e);
+      return print_arguments(e.operands);
     }
     bool parentheses = precedence(e.op) < level;
     out_ << (parentheses ? "(" : "");

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "lang/builtins.h"
+#include "lang/expansion.h"
 #include "lang/expression_types.h"
 #include "lang/resolve.h"
 #include "lang/roles.h"
@@ -180,6 +181,7 @@ class Checker {
     scope_.lets.clear();
     scope_.used_lets.clear();
     ranged_.clear();
+    expect_small(*statement);
     for (const Identifier& index : statement->indices) {
       if (scope_.indices.count(index.name)) {
         already_defined(index, "an index of this left-hand side");
@@ -199,7 +201,9 @@ class Checker {
     resolve(statement->value.get(), &scope_);
     find_reduction_indices(statement);
     check_assignment(statement);
-    if (scope_.all_typed) warn_unused_lets(*statement);
+    if (!scope_.all_typed) return;
+    expect_small(*statement);
+    warn_unused_lets(*statement);
   }
 
   void check_clause(WhereClause* clause) {

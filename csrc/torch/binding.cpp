@@ -222,6 +222,12 @@ class ScalarValues {
   std::vector<int64_t> values_;
   std::vector<const DLTensor*> pointers_;
 };
+std::string format(const std::string& text) {
+  check_no_nul(text);
+  const char* formatted = nullptr;
+  check(tc_format(text.c_str(), &formatted));
+  return formatted;
+}
 
 /// Size of an output dimension in Python's syntax; `inputs` are only looked at for scalars.
 std::string size_expression(const Definition& definition, const py::sequence& inputs, int output,
@@ -306,6 +312,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
                              })
       .def_readonly("warnings", &ParsedText::warnings);
   m.def("parse", parse);
+  m.def("format", format);
 
   py::class_<Options>(m, "Options")
       .def(py::init([](const std::string& preset) {

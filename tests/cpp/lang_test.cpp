@@ -1,6 +1,10 @@
 // The frontend: which texts are taken, which are refused and where, the ranges and types found, and
 // the text that is printed back.
+#include <fstream>
 #include <map>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -250,6 +254,63 @@ void test_rejected() {
       CHECK_HAS(error.what(), "levels deep");
     }
   }
+}
+
+/// Short texts that stand for something huge: lets, calls and divisions that multiply.
+void test_expansions() {
+  auto repeated = [](const char* before, const char* after, int count) {
+    std::string text = "i";
+    for (int n = 0; n < count; ++n) text = before + text + after;
+    return text;
+  };
+  std::string lets = "x0 = A(i)", deep = lets, definitions, scaled;
+  std::string more = repeated("", " + 1", 100).substr(1);
+  for (int n = 1; n < 60; ++n) {
+    std::string last = "x" + std::to_string(n - 1), next = ", x" + std::to_string(n) + " = " + last;
+    lets += next + " * " + last;
+    deep += next + more;
+    std::string name = "d" + std::to_string(n), callee = "d" + std::to_string(n - 1);
+    definitions += "def " + name + "(float(N) A) -> (O) {\n  T = " + callee +
+                   "(A)\n  O = " + callee + "(T)\n}\n";
+    scaled += "def " + name + "(float s, float(N) A) -> (O) {\n  O = " + callee + "(s * s, A)\n}\n";
+  }
+  auto value = [](const std::string& text) {
+    return "def f(int32(N) A) -> (O) { O(i) = " + text + " where i in 0:N }";
+  };
+  struct Case {
+    std::string text;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"def f(float(N) A) -> (O) { O(i) = x59 where " + lets + " }", "more than 10000 operations"},
+      {"def f(float(N) A) -> (O) { O(i) = 0 where exists x59, " + lets + " }",
+       "more than 10000 operations"},
+      {"def f(float(N) A) -> (O) { O(i) = x59 where " + deep + " }", "1000 levels deep"},
+      {"def d0(float(N) A) -> (O) { O(i) = A(i) }\n" + definitions,
+       "d10 has more than 1000; split it"},
+      {"def d0(float s, float(N) A) -> (O) { O(i) = A(i) * s * s }\n" + scaled,
+       "more than 10000 operations"},
+      {value(repeated("(A(i) + ", ") / 2", 60)), "more than 10000 operations"},
+      {value(repeated("(", " + 1) % 3", 60)), "more than 10000 operations"},
+      {value(repeated("A((", " + 1) / 2)", 60)), "more than 10000 operations"},
+      {value(repeated("abs(", ")", 60)), "more than 10000 operations"},
+      {value(repeated("A(i) % (", ")", 60)), "more than 10000 operations"},
+  };
+  for (const Case& c : cases) {
+    try {
+      tc::lang::parse(c.text);
+      CHECK_EQ(c.text, "should have been refused");
+    } catch (const tc::LanguageError& error) {
+      CHECK_HAS(error.what(), c.message);
+      CHECK(error.line() > 0);
+    }
+  }
+  // As many of them as make sense.
+  CHECK(!define(value(repeated("(", " + 1) / 2", 8)))->text.empty());
+  CHECK(!define(value(repeated("(", " + 1) % 3", 4)))->text.empty());
+  std::string floats = "def f(float(N) A) -> (O) { O(i) = A(i)";
+  for (int n = 0; n < 500; ++n) floats += " / A(i)";
+  CHECK(!define(floats + " }")->text.empty());
 }
 
 // ---- ranges
@@ -521,16 +582,37 @@ void test_bodies() {
   CHECK(tc::lang::find_builtin("isnanf") == nullptr);
 }
 
+/// The page lists the functions that there are.
+void test_documented_functions() {
+  std::ifstream file(std::string(TC_SOURCE_DIRECTORY) + "/docs/language.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  std::string text = page.str();
+  size_t begin = text.find("\n## Built-in functions\n"), end = text.find("\n## ", begin + 1);
+  CHECK(end != std::string::npos);
+  text = text.substr(begin, end - begin);
+  std::set<std::string> words;
+  static const std::regex word("[a-z][a-z0-9]*");
+  for (std::sregex_iterator found(text.begin(), text.end(), word), last; found != last; ++found) {
+    words.insert(found->str());
+  }
+  for (const std::string& name : tc::lang::all_builtin_names()) {
+    if (!words.count(name)) CHECK_EQ(name, "is missing from docs/language.md");
+  }
+}
+
 }  // namespace
 
 int main() {
   test_accepted();
   test_rejected();
+  test_expansions();
   test_ranges();
   test_types();
   test_printing();
   test_calls();
   test_outside();
   test_bodies();
+  test_documented_functions();
   return check::finish();
 }

@@ -131,6 +131,11 @@ TC_API tc_status tc_definition_gradient(const tc_definition* definition,
                                         const int32_t* wanted, const int32_t* given,
                                         const char** text);
 
+/* The text in its usual layout, with all of its comments: four blanks, one statement a line, lines
+ * of at most 100 columns where that can be. Only the grammar is checked. The string lives until the
+ * thread's next call of this function. */
+TC_API tc_status tc_format(const char* text, const char** formatted);
+
 /* ---- options: plain data that decide the schedule fully */
 typedef struct tc_options tc_options;
 TC_API tc_status tc_options_create(const char* preset, tc_options** options);

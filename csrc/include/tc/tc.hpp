@@ -274,6 +274,13 @@ class Definition {
   const tc_definition* definition_;
 };
 
+/// A text in its usual layout, comments included; only its grammar is checked.
+inline std::string format(const std::string& text) {
+  const char* formatted = nullptr;
+  check(tc_format(text.c_str(), &formatted));
+  return formatted;
+}
+
 /// A parsed and checked text.
 class Module {
  public:

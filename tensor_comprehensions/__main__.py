@@ -1,0 +1,144 @@
+"""`python -m tensor_comprehensions`: formats and checks files of definitions."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import io
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tensor_comprehensions import LanguageError, TCError, _torch
+
+STDIN = "-"
+
+
+def shown(name: str) -> str:
+    return "<stdin>" if name == STDIN else name
+
+
+def read(name: str) -> str:
+    """The text of a file, line ends as they are. OSError or UnicodeDecodeError."""
+    content = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+    return content.decode()
+
+
+def write(name: str, text: str) -> None:
+    """Replaces a file as a whole, so that none is ever half written; its permissions stay."""
+    path = os.path.realpath(name)  # a link keeps pointing to the file
+    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), suffix=".tc")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.copymode(path, temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def format_file(name: str, arguments: argparse.Namespace) -> bool:
+    """Whether the file is, after all, as it should be."""
+    before = read(name)
+    after = _torch.format(before)
+    if arguments.diff:
+        # Unlike splitlines, StringIO ends lines at line feeds alone.
+        sides = [list(io.StringIO(text)) for text in (before, after)]
+        for line in difflib.unified_diff(*sides, shown(name), f"{shown(name)} (formatted)"):
+            print(line.removesuffix("\n"))
+            if not line.endswith("\n"):
+                print("\\ No newline at end of file")
+    if arguments.check:
+        if before != after:
+            print(f"would reformat {shown(name)}")
+        return before == after
+    if name == STDIN and not arguments.diff:
+        sys.stdout.buffer.write(after.encode())
+    elif before != after and not arguments.diff:
+        write(name, after)
+        print(f"reformatted {name}")
+    return True
+
+
+def check_file(name: str, arguments: argparse.Namespace) -> bool:
+    """Prints the warnings of a file; LanguageError where there is an error."""
+    for warning in _torch.parse(read(name)).warnings:
+        print(f"{shown(name)}:{warning}")
+    return True
+
+
+def for_each(action: Callable[..., bool], arguments: argparse.Namespace) -> int:
+    """0 where the action is content with all files; those after a wrong one are done too."""
+    content, output = True, arguments.errors
+    for name in arguments.files:
+        try:
+            content = action(name, arguments) and content
+            continue
+        except LanguageError as error:
+            print(f"{shown(name)}:{error}", file=output)
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            byte = error.object[error.start]
+            print(f"{shown(name)}:{line}: byte 0x{byte:02x} is not UTF-8", file=output)
+        except OSError as error:
+            print(f"{shown(name)}: {error.strerror}", file=output)
+        except TCError as error:
+            print(f"{shown(name)}: {error}", file=output)
+        content = False
+    return 0 if content else 1
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="python -m tensor_comprehensions",
+        description="Formats and checks files of Tensor Comprehensions.",
+    )
+    commands = result.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    fmt = commands.add_parser(
+        "fmt",
+        help="lay out files in the usual way",
+        description="Rewrites files in the usual layout: four blanks, one statement a line, lines "
+        "of at most 100 columns. Comments, single empty lines, parentheses and the spelling of "
+        "types, functions and numbers stay. Only the grammar is checked.",
+        epilog="Exit status: 0, or 1 where a file has an error or, with --check, would change.",
+    )
+    fmt.add_argument(
+        "--check", action="store_true", help="change nothing; name the files that would change"
+    )
+    fmt.add_argument("--diff", action="store_true", help="change nothing; print what would change")
+    fmt.set_defaults(action=format_file, errors=sys.stderr)
+
+    check = commands.add_parser(
+        "check",
+        help="report errors and warnings",
+        description="Checks grammar, names, types and, as far as they do not depend on the "
+        "arguments of a call, ranges. Prints errors and warnings as file:line:column: message.",
+        epilog="Exit status: 0, or 1 where a file has an error; warnings do not count.",
+    )
+    check.set_defaults(action=check_file, errors=sys.stdout)
+    for command in (fmt, check):
+        command.add_argument(
+            "files", nargs="+", metavar="FILE", help="a file of definitions; - for standard input"
+        )
+    return result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    try:
+        return for_each(arguments.action, arguments)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; Python must not try to write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
