@@ -14,6 +14,7 @@
 #include "ir/collapse_dimensions.h"
 #include "ir/inline_temporaries.h"
 #include "ir/loops.h"
+#include "ir/lower_scatters.h"
 #include "ir/split_reductions.h"
 #include "ir/verify.h"
 #include "ir/widen_accumulators.h"
@@ -191,7 +192,8 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const Target& target,
                                                  const poly::CpuMachine& machine,
                                                  StageClock& clock) {
-  ir::Program program = ir::widen_accumulators(given);
+  ir::Program program = ir::lower_scatters(given, target.cuda && !runtime::deterministic());
+  program = ir::widen_accumulators(program);
   if (!options.identity) program = ir::inline_temporaries(program);
   std::map<std::string, Layout> all = with_temporaries(program, layouts);
   // Tile sizes of the user speak of the dimensions of the text.

@@ -70,9 +70,14 @@ class Printer {
     locals_.clear();
     out_ << "  " << tensor(statement.target.name);
     const char* separator = "(";
-    for (const Identifier& index : statement.indices) {
-      out_ << separator << local(index.name);
+    for (size_t d = 0; d < statement.indices.size(); ++d) {
+      out_ << separator;
       separator = ", ";
+      if (statement.scattered(d)) {
+        print_expression(*statement.scattered(d), 0);
+      } else {
+        out_ << local(statement.indices[d].name);
+      }
     }
     if (!statement.indices.empty()) out_ << ")";
     out_ << " " << operator_text(statement) << " ";

@@ -178,7 +178,9 @@ class Checker {
     scope_.lets.clear();
     scope_.used_lets.clear();
     ranged_.clear();
-    for (const Identifier& index : statement->indices) {
+    for (size_t d = 0; d < statement->indices.size(); ++d) {
+      const Identifier& index = statement->indices[d];
+      if (statement->scattered(d)) continue;
       if (scope_.indices.count(index.name)) {
         already_defined(index, "an index of this left-hand side");
       }
@@ -194,6 +196,9 @@ class Checker {
     }
     find_undefined(*statement);
     for (WhereClause& clause : statement->clauses) check_clause(&clause);
+    for (const ExpressionPtr& subscript : statement->subscripts) {
+      if (subscript) resolve_subscript(subscript.get(), &scope_);
+    }
     resolve(statement->value.get(), &scope_);
     find_reduction_indices(statement);
     check_assignment(statement);
@@ -256,6 +261,9 @@ class Checker {
         visit(*clause.first, false);
       }
     }
+    for (const ExpressionPtr& subscript : statement.subscripts) {
+      if (subscript) visit(*subscript, true);
+    }
     visit(*statement.value, false);
     for (const Identifier& name : names) {
       if (!ranged.count(name.name)) scope_.undefined(name);
@@ -279,6 +287,9 @@ class Checker {
     auto visit = [&](const Expression& e) {
       if (seen.insert(e.name).second) mentioned.push_back({e.name, e.where});
     };
+    for (const ExpressionPtr& subscript : statement->subscripts) {
+      if (subscript) visit_indices(*subscript, visit);
+    }
     visit_indices(*statement->value, visit);
     statement->reduction_indices = mentioned;
     for (const WhereClause& clause : statement->clauses) {

@@ -9,6 +9,9 @@
 
 namespace tc::runtime {
 
+/// Whether the host asks for results that are the same from run to run.
+bool deterministic();
+
 /// What the host gave with tc_set_libraries; null when it gave none, and while it asks for results
 /// that do not depend on measurements.
 const tc_libraries* libraries();
