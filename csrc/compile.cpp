@@ -15,6 +15,7 @@
 #include "ir/inline_temporaries.h"
 #include "ir/loops.h"
 #include "ir/lower_scatters.h"
+#include "ir/share_scatters.h"
 #include "ir/split_reductions.h"
 #include "ir/verify.h"
 #include "ir/widen_accumulators.h"
@@ -199,7 +200,10 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   // Tile sizes of the user speak of the dimensions of the text.
   if (options.automatic && !options.identity) {
     ir::collapse_dimensions(program, all);
-    if (options.parallel && !target.cuda) ir::split_reductions(program, all);
+    if (options.parallel && !target.cuda) {
+      ir::split_reductions(program, all);
+      ir::share_scatters(program, all, machine.threads);
+    }
   }
   clock.done("simplify program");
   auto result = std::make_unique<Scheduled>(std::move(program), std::move(all), clock);

@@ -40,6 +40,8 @@ std::string cache_key(const tc::lang::Definition& definition,
   // A described machine decides otherwise, and so does one with a library.
   const char* machine = std::getenv("TC_MACHINE");
   key += tc::concat("\n", machine ? machine : "", "\n", tc::runtime::libraries() != nullptr);
+  // Scatters are split for the threads there are.
+  if (definition.scatters()) key += tc::concat("\n", tc::runtime::host_threads());
   for (const auto& [name, value] : arguments.values()) key += tc::concat("\n", name, "=", value);
   for (const auto& [name, layout] : arguments.layouts) {
     key += "\n" + name;

@@ -116,13 +116,14 @@ class Lowering {
     all.domain.clear();
     all.guard = Expr();
     size_t plain = 0;
+    const bool many = std::count(scatter.scattered.begin(), scatter.scattered.end(), true) > 1;
     for (size_t d = 0; d < scatter.subscripts.size(); ++d) {
       if (!scatter.scattered[d]) {
         all.domain.push_back(scatter.domain[plain++]);
         continue;
       }
       Iterator place;
-      place.name = fresh(scatter, "place" + std::to_string(d));
+      place.name = fresh(scatter, many ? concat("place", d) : "place");
       place.min = 0;
       place.extent = result_.tensor(scatter.tensor).sizes[d];
       place.where = scatter.where;

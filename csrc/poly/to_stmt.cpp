@@ -7,6 +7,7 @@
 #include "codegen/copies.h"
 #include "codegen/cuda_printer.h"
 #include "codegen/register_tiles.h"
+#include "ir/loops.h"
 #include "poly/affine.h"
 #include "poly/members.h"
 
@@ -73,7 +74,7 @@ class Generator {
 
   Stmt generate(const isl::schedule& schedule) {
     isl::ast_build build(scop_.context->get());
-    return node(build.node_from(schedule));
+    return ir::hoist_conditions(node(build.node_from(schedule)));
   }
 
  private:

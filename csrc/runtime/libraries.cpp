@@ -78,6 +78,12 @@ bool deterministic() {
   return library && library->deterministic(library->context);
 }
 
+int host_threads() {
+  const tc_libraries* library = registered;
+  if (!library || deterministic()) return std::numeric_limits<int>::max();
+  return std::max(1, library->host->thread_count(library->host->context));
+}
+
 const tc_libraries* libraries() { return deterministic() ? nullptr : registered.load(); }
 
 double seconds_per_cycle() {

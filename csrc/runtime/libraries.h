@@ -9,6 +9,10 @@
 
 namespace tc::runtime {
 
+/// Threads of the host that gave a library; without one every core may have its thread. In
+/// deterministic mode too: how many there are must not decide what is computed.
+int host_threads();
+
 /// Whether the host asks for results that are the same from run to run.
 bool deterministic();
 
