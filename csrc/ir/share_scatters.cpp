@@ -153,17 +153,24 @@ class Sharing {
     sum.reduction = statement.reduction;
     sum.domain.clear();
     sum.subscripts.clear();
+    size_t plain = 0;
     for (size_t d = 0; d < target.sizes.size(); ++d) {
       Iterator place;
-      place.name = fresh(statement, "place" + std::to_string(d));
-      place.min = 0;
-      place.extent = target.sizes[d];
-      place.where = statement.where;
-      place.meaning = "places of " + target.name;
-      start.domain.push_back(place);
-      start.subscripts.push_back(make_variable(place.name));
-      sum.domain.push_back(place);
-      sum.subscripts.push_back(make_variable(place.name));
+      Expr subscript = statement.subscripts[d];
+      if (statement.scattered[d]) {
+        place.name = fresh(statement, concat("place", d));
+        place.min = 0;
+        place.extent = target.sizes[d];
+        place.where = statement.where;
+        place.meaning = "places of " + target.name;
+        subscript = make_variable(place.name);
+      } else {
+        place = statement.domain[plain++];
+      }
+      for (Statement* each : {&start, &sum}) {
+        each->domain.push_back(place);
+        each->subscripts.push_back(subscript);
+      }
     }
     sum.value = read(copies, start.subscripts);
     sum.domain.push_back(part);
