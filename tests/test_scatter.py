@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
-import emulator
-import numpy as np
 import pytest
 import torch
-from scatters import SCATTERS, Scatter, combine_at, integers, places
+from scatters import SCATTERS, Scatter, combine_at, emulate, integers, places
 
 import tensor_comprehensions as tc
 
@@ -77,33 +73,6 @@ def test_strided_inputs(scatter: Scatter) -> None:
         return wide[..., 0].transpose(0, -1).contiguous().transpose(0, -1)
 
     check(scatter, tuple(spread(value) for value in scatter.make()), None)
-
-
-def emulate(executor: tc.Executor, inputs: tuple, outputs: tuple, order: str) -> None:
-    """Runs all launches of a kernel on CPU arrays."""
-    plan = json.loads(executor.text("launches"))
-    memory: dict[str, object] = {}
-    for name, value, dtype in zip(executor.input_names, inputs, executor.input_dtypes, strict=True):
-        if isinstance(value, torch.Tensor) and value.dim() > 0:
-            memory[name] = value.contiguous()
-        else:
-            memory[name] = np.dtype(str(dtype).removeprefix("torch.")).type(value)
-    memory.update(zip(executor.output_names, outputs, strict=True))
-    for temporary in plan["temporaries"]:
-        memory[temporary["name"]] = np.full(
-            temporary["elements"] * temporary["bytes"], 0xFF, np.uint8
-        )
-    if not plan["launches"]:  # nothing to do
-        return
-    module = emulator.Module(executor.cuda_source)
-    for launch in plan["launches"]:
-        module.launch(
-            launch["symbol"],
-            launch["grid"],
-            launch["block"],
-            [memory[name] for name in launch["arguments"]],
-            order=order,
-        )
 
 
 @pytest.fixture(params=[False, True], ids=["atomic", "deterministic"])
