@@ -15,6 +15,8 @@
 #include "ir/expand_positions.h"
 #include "ir/inline_temporaries.h"
 #include "ir/loops.h"
+#include "ir/lower_scatters.h"
+#include "ir/share_scatters.h"
 #include "ir/split_reductions.h"
 #include "ir/start_at_zero.h"
 #include "ir/verify.h"
@@ -193,14 +195,18 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const Target& target,
                                                  const poly::CpuMachine& machine,
                                                  StageClock& clock) {
-  ir::Program program =
-      ir::widen_accumulators(ir::start_at_zero(ir::expand_positions(given)));
+  ir::Program program = ir::lower_scatters(ir::expand_positions(given),
+                                           target.cuda && !runtime::deterministic());
+  program = ir::widen_accumulators(ir::start_at_zero(program));
   if (!options.identity) program = ir::inline_temporaries(program);
   std::map<std::string, Layout> all = with_temporaries(program, layouts);
   // Tile sizes of the user speak of the dimensions of the text.
   if (options.automatic && !options.identity) {
     ir::collapse_dimensions(program, all);
-    if (options.parallel && !target.cuda) ir::split_reductions(program, all);
+    if (options.parallel && !target.cuda) {
+      ir::split_reductions(program, all);
+      ir::share_scatters(program, all, machine.threads);
+    }
   }
   clock.done("simplify program");
   auto result = std::make_unique<Scheduled>(std::move(program), std::move(all), clock);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/notes.h"
 #include "codegen/cpu_jit.h"
+#include "runtime/libraries.h"
 
 namespace tc {
 
@@ -23,6 +24,7 @@ poly::CpuMachine this_machine() {
   int64_t second_level = sysconf(_SC_LEVEL2_CACHE_SIZE);
   if (second_level > 0) machine.cache_bytes = second_level / 2;
 #endif
+  machine.threads = std::min(machine.cores, runtime::host_threads());
   const char* given = std::getenv("TC_MACHINE");
   std::istringstream entries(given ? given : "");
   for (std::string entry; std::getline(entries, entry, ',');) {
@@ -38,7 +40,7 @@ poly::CpuMachine this_machine() {
     else if (key == "vector_registers" && value >= kFewestRegisters)
       machine.vector_registers = static_cast<int>(value);
     else if (key == "cores")
-      machine.cores = static_cast<int>(value);
+      machine.threads = machine.cores = static_cast<int>(value);
     else if (key == "cache_bytes")
       machine.cache_bytes = value;
     else if (key == "library_rate")

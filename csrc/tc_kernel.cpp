@@ -70,6 +70,8 @@ std::string cache_key(const tc::lang::Definition& definition,
   const char* machine = std::getenv("TC_MACHINE");
   key += tc::concat("\n", machine ? machine : "", "\n", tc::runtime::libraries() != nullptr,
                     checks_gathers());
+  // Scatters are split for the threads there are.
+  if (definition.scatters()) key += tc::concat("\n", tc::runtime::host_threads());
   for (const auto& [name, value] : arguments.values()) key += tc::concat("\n", name, "=", value);
   for (const auto& [name, layout] : arguments.layouts) {
     key += "\n" + name;

@@ -30,9 +30,36 @@ REJECTED = [
     ("def f(float(N) A) (B) { }", "expected '->' after the parameters", 1, 19),
     (HEAD + "{ B(i) = A(i)", "expected a statement or '}' but found the end of the text", 1, 39),
     (HEAD + "{ 3 = A(i) }", "expected a statement but found '3'", 1, 28),
-    (HEAD + "{ B(0) = A(i) }", "expected the name of an index but found '0'", 1, 30),
-    (HEAD + "{ B(i+1) = A(i) }", "the left-hand side has plain indices", 1, 31),
-    (HEAD + "{ B(i i) = A(i) }", "expected ',' or ')' but found 'i'", 1, 32),
+    (HEAD + "{ B(0) = A(i) }", "has plain indices, but found '0': two points may meet", 1, 30),
+    (HEAD + "{ B(i+1) = A(i) }", "Reduce them, as in B(i+1) +=! ..., or move the", 1, 30),
+    (HEAD + "{ B(i, N - i) = A(i) }", "as in B(i, N - i) +=! ...", 1, 33),
+    (HEAD + "{ B(i i) = A(i) }", "expected ')' or ',' in a list but found 'i'", 1, 32),
+    (HEAD + "{ B(i, i) += A(i) }", "i already defined as an index of this left-hand side", 1, 33),
+    (HEAD + "{ B(A(i)) += A(i) }", "integral type but found float as a subscript", 1, 30),
+    (HEAD + "{ B(99999999999) += A(i) }", "does not fit int32, the type of a subscript", 1, 30),
+    (HEAD + "{ B(C(i)) += A(i) }", "undefined variable C used here", 1, 30),
+    (
+        HEAD + "{ B(2 * i) +=! A(i) }",
+        "the size of dimension 0 of B is not known: the subscript 2 * i does not say how many "
+        "places there are. Declare the result with its size, as in -> (float(N) B), where a size "
+        "is an integer or has the name of one that an input brings",
+        1,
+        30,
+    ),
+    (
+        "def f(float(M) A, int(N) I) -> (int32(M, V) B) { B(j, I(i)) min=! I(i) where j in 0:M }",
+        "the size of dimension 1 of B is not known: V is the size of no input, and the subscript "
+        "I(i) does not say how many places there are. Write an integer",
+        1,
+        42,
+    ),
+    (
+        "def f(float(N) A, int(N) I) -> (B) { T(I(i)) +=! A(i)\n B(i) = T(I(i)) }",
+        "T is not returned, so an earlier statement has to give it, as in T(v0) = 0 where v0 in "
+        "0:16",
+        1,
+        40,
+    ),
     (
         HEAD + "{ B(i) -= A(i) }",
         "'argmin=', 'argmax=' or one of them followed by '!' but found '-'",

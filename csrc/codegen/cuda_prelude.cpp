@@ -107,6 +107,49 @@ __device__ __forceinline__ bool isinf(T a) {
 }
 )";
 
+// min and max of NaN are NaN, which CUDA's own of integers need not know. 64 bits have signed sums
+// through unsigned ones.
+const char kAtomic[] = R"(
+template <int bytes>
+struct word {
+  typedef unsigned type;
+};
+template <>
+struct word<8> {
+  typedef unsigned long long type;
+};
+template <class T, class Combine>
+__device__ __forceinline__ void atomic_update(T* place, Combine combine) {
+  typedef typename word<sizeof(T)>::type Word;
+  Word old = bits<Word>(*(volatile T*)place), expected;
+  do {
+    expected = old;
+    const Word wanted = bits<Word>(combine(bits<T>(expected)));
+    if (wanted == expected) return;
+    old = ::atomicCAS((Word*)place, expected, wanted);
+  } while (old != expected);
+}
+template <class T>
+__device__ __forceinline__ void atomic_sum(T* place, T value) {
+  ::atomicAdd(place, value);
+}
+__device__ __forceinline__ void atomic_sum(long long* place, long long value) {
+  ::atomicAdd((unsigned long long*)place, (unsigned long long)value);
+}
+template <class T>
+__device__ __forceinline__ void atomic_product(T* place, T value) {
+  atomic_update(place, [=](T old) { return T(old * value); });
+}
+template <class T>
+__device__ __forceinline__ void atomic_min(T* place, T value) {
+  atomic_update(place, [=](T old) { return min(old, value); });
+}
+template <class T>
+__device__ __forceinline__ void atomic_max(T* place, T value) {
+  atomic_update(place, [=](T old) { return max(old, value); });
+}
+)";
+
 const char kHalf[] = R"(
 struct half {
   unsigned short bits;
@@ -177,14 +220,15 @@ __device__ __forceinline__ float round_bfloat16(float f) { return to_float(to_bf
 
 std::string CudaPrelude::text() const {
   std::string body;
-  if (bits || half || bfloat16) body += kBits;
-  if (min_max) body += kMinMax;
+  if (bits || half || bfloat16 || atomic) body += kBits;
+  if (min_max || atomic) body += kMinMax;
   if (truncate_div || floor_div) body += kTruncateDiv;
   if (floor_div) body += kFloorDiv;
   if (float_mod) body += kFloatMod;
   if (shift) body += kShift;
   if (abs) body += kAbs;
   if (classify) body += kClassify;
+  if (atomic) body += kAtomic;
   if (half) body += kHalf;
   if (bfloat16) body += kBfloat16;
   std::string result;

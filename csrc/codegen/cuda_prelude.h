@@ -15,6 +15,7 @@ struct CudaPrelude {
   bool shift = false;         ///< tc::shift_left, tc::shift_right by signed amounts
   bool abs = false;           ///< tc::abs, tc::absd on integers
   bool classify = false;      ///< tc::isnan, tc::isinf, tc::isfinite
+  bool atomic = false;        ///< tc::atomic_sum, _product, _min, _max in memory
   bool half = false;          ///< tc::half, tc::to_half, tc::to_float
   bool bfloat16 = false;      ///< tc::bfloat16, tc::to_bfloat16, tc::to_float
   bool dynamic_shared = false;

@@ -16,6 +16,7 @@ using ir::Expr;
 using ir::Stmt;
 using ir::Type;
 
+constexpr char kAtomic[] = "tc_atomic_";
 constexpr int64_t kMaxStaticSharedBytes = 48 * 1024;
 constexpr int64_t kSharedAlignment = 16;
 
@@ -163,6 +164,7 @@ class CudaPrinter : public CudaExprPrinter {
         const Expr value = s.as<Evaluate>()->value;
         const Call* call = value.as<Call>();
         if (call && call->is_intrinsic(Call::gpu_thread_barrier)) return line("__syncthreads();");
+        if (call && atomic_place(call)) return print_atomic(call);
         if (!is_const(value)) line("(void)(" + print(value) + ");");
         return;
       }
@@ -258,7 +260,7 @@ class CudaPrinter : public CudaExprPrinter {
 
   void print_store(const Store* op) {
     TC_INTERNAL_CHECK(is_const_one(op->predicate), "predicated store in a GPU kernel: ", Stmt(op));
-    if (binding(op->name).shared_by_threads) check_mapped(op);
+    if (binding(op->name).shared_by_threads) check_mapped(op->name);
     const std::string target = element(op->name, op->index);
     const Add* sum = op->value.as<Add>();
     const Load* old = sum ? sum->a.as<Load>() : nullptr;
@@ -269,11 +271,20 @@ class CudaPrinter : public CudaExprPrinter {
     line(target + " = " + print_for_storage(op->value) + ";");
   }
 
+  void print_atomic(const Call* call) {
+    const Load* place = atomic_place(call);
+    check_mapped(place->name);
+    prelude_.atomic = true;
+    const std::string target = element(place->name, place->index);
+    line("tc::atomic_" + call->name.substr(sizeof(kAtomic) - 1) + "(&" + target + ", " +
+         print(call->args[1]) + ");");
+  }
+
   /// A store outside a loop over some dimension would be made once for each of its indices.
-  void check_mapped(const Store* op) {
-    const bool block_local = shared_arrays_.count(op->name) > 0;
+  void check_mapped(const std::string& buffer) {
+    const bool block_local = shared_arrays_.count(buffer) > 0;
     for (int i = block_local ? 3 : 0; i < 6; ++i) {
-      TC_INTERNAL_CHECK(extents_[i] == 1 || mapped_[i] > 0, "store to ", op->name,
+      TC_INTERNAL_CHECK(extents_[i] == 1 || mapped_[i] > 0, "store to ", buffer,
                         " outside any loop over ", i < 3 ? "block" : "thread", " dimension ",
                         "xyz"[i % 3], ", of ", extents_[i]);
     }
@@ -334,6 +345,25 @@ int64_t dynamic_shared_bytes(const GpuLaunch& launch) {
 ir::Stmt make_barrier() {
   return Evaluate::make(
       Call::make(Halide::Int(32), Call::gpu_thread_barrier, {0}, Call::Intrinsic));
+}
+
+ir::Stmt make_atomic_update(ir::Reduction reduction, const Expr& place, const Expr& value) {
+  TC_INTERNAL_CHECK(place.as<Load>() && place.type() == value.type() && value.type().bits() >= 32,
+                    "atomic update of ", place, " by ", value);
+  const char* name = "";
+  switch (reduction) {
+    case ir::Reduction::None: TC_INTERNAL_CHECK(false, "an atomic update reduces"); break;
+    case ir::Reduction::Sum: name = "sum"; break;
+    case ir::Reduction::Product: name = "product"; break;
+    case ir::Reduction::Min: name = "min"; break;
+    case ir::Reduction::Max: name = "max"; break;
+  }
+  return Evaluate::make(
+      Call::make(value.type(), kAtomic + std::string(name), {place, value}, Call::Extern));
+}
+
+const Load* atomic_place(const Call* call) {
+  return call->name.rfind(kAtomic, 0) == 0 ? call->args[0].as<Load>() : nullptr;
 }
 
 ir::Expr shuffle_xor(const ir::Expr& value, int lane_mask) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ir/halide.h"
+#include "ir/program.h"
 
 namespace tc::codegen {
 
@@ -71,6 +72,12 @@ int64_t dynamic_shared_bytes(const GpuLaunch& launch);
 
 /// __syncthreads().
 ir::Stmt make_barrier();
+
+/// Combines what a place of a buffer holds with a value, in one step: `place` is a load of it, of
+/// 32 or 64 bits.
+ir::Stmt make_atomic_update(ir::Reduction reduction, const ir::Expr& place, const ir::Expr& value);
+/// The place that a call made by make_atomic_update writes; null for other calls.
+const Halide::Internal::Load* atomic_place(const Halide::Internal::Call* call);
 
 /// The value of the thread of the same warp whose lane number differs in the bits of `lane_mask`.
 /// All 32 lanes must reach it.

@@ -129,6 +129,12 @@ class FindArguments : public IRMutator {
     buffer(op->name, op->value.type()).written = true;
     return IRMutator::visit(op);
   }
+  Stmt visit(const Evaluate* op) override {
+    const Call* call = op->value.as<Call>();
+    const Load* place = call ? atomic_place(call) : nullptr;
+    if (place) buffer(place->name, place->type).written = true;
+    return IRMutator::visit(op);
+  }
   GpuBuffer& buffer(const std::string& name, ir::Type type) {
     for (GpuBuffer& known : launch_.buffers)
       if (known.name == name) return known;

@@ -15,6 +15,42 @@ using ir::Stmt;
 // they save.
 constexpr int kMaxLanes = 32;
 
+// Up to so many vectors of a row at a place that data says are unrolled, so that the loop over the
+// places sees all of what it will read (see prefetch_gathers).
+constexpr int kUnrolledVectors = 8;
+
+/// Bits of the widest element that the lanes of a loop access. What says where, the same for all
+/// lanes, is none of it.
+class WidestLane : public IRVisitor {
+ public:
+  explicit WidestLane(const std::string& loop) : loop_(loop) {}
+  int bits = 0;
+  bool scatters = false;  ///< whether data says where something is stored
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Load* op) override {
+    if (indices_ == 0 || expr_uses_var(op->index, loop_)) bits = std::max(bits, op->type.bits());
+    scatters = scatters || stored_;
+    index(op->index);
+  }
+  void visit(const Store* op) override {
+    bits = std::max(bits, op->value.type().bits());
+    op->value.accept(this);
+    stored_ = true;
+    index(op->index);
+    stored_ = false;
+  }
+  void index(const Expr& e) {
+    ++indices_;
+    e.accept(this);
+    --indices_;
+  }
+  const std::string& loop_;
+  int indices_ = 0;
+  bool stored_ = false;
+};
+
 class CutVectorLoops : public IRMutator {
  public:
   explicit CutVectorLoops(int vector_bits) : vector_bits_(vector_bits) {}
@@ -23,8 +59,9 @@ class CutVectorLoops : public IRMutator {
   using IRMutator::visit;
   Stmt visit(const For* op) override {
     if (op->for_type != ir::ForType::Vectorized) return IRMutator::visit(op);
-    int bits = std::max(8, ir::widest_element(op->body));
-    int lanes = std::clamp(vector_bits_ / bits, 1, kMaxLanes);
+    WidestLane widest(op->name);
+    op->body.accept(&widest);
+    int lanes = std::clamp(vector_bits_ / std::max(8, widest.bits), 1, kMaxLanes);
     auto constant = as_const_int(op->extent);
     while (constant && *constant <= lanes / 2) lanes /= 2;
     if (lanes == 1)
@@ -38,7 +75,7 @@ class CutVectorLoops : public IRMutator {
       Stmt body = ir::make_for(lane, 0, lanes, ir::ForType::Vectorized,
                                substitute(op->name, value, op->body));
       result = is_const_one(full) ? substitute(vector, Expr(0), body)
-                                  : ir::make_for(vector, 0, full, ir::ForType::Serial, body);
+                                  : ir::make_for(vector, 0, full, outer_type(full, widest), body);
     }
     if (!is_const_zero(rest)) {
       std::string lane = op->name + ".t";
@@ -50,6 +87,12 @@ class CutVectorLoops : public IRMutator {
       result = result.defined() ? Block::make(result, tail) : tail;
     }
     return result.defined() ? result : Evaluate::make(0);
+  }
+
+  static ir::ForType outer_type(const Expr& full, const WidestLane& widest) {
+    auto vectors = as_const_int(full);
+    bool few = vectors && *vectors <= kUnrolledVectors;
+    return few && widest.scatters ? ir::ForType::Unrolled : ir::ForType::Serial;
   }
 
   const int vector_bits_;

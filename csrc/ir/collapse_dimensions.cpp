@@ -165,7 +165,11 @@ class Collapser {
     for (size_t s = 0; s < program_.statements.size(); ++s) {
       Statement& statement = program_.statements[s];
       statement.subscripts = merged(statement.tensor, statement.subscripts);
+      for (size_t d = statement.scattered.size(); d-- > 1;)
+        if (dimensions_.count({statement.tensor, d - 1}))
+          statement.scattered.erase(statement.scattered.begin() + static_cast<long>(d));
       MergeReads reads(*this);
+      for (Expr& subscript : statement.subscripts) subscript = reads.mutate(subscript);
       statement.value = reads.mutate(statement.value);
       if (statement.guard.defined()) statement.guard = reads.mutate(statement.guard);
       for (size_t i = statement.domain.size(); i-- > 0;) {
@@ -232,8 +236,11 @@ class Collapser {
 }  // namespace
 
 void collapse_dimensions(Program& program, std::map<std::string, Layout>& layouts) {
-  for (Statement& statement : program.statements)
-    statement.value = DropSingleIterations(statement).mutate(statement.value);
+  for (Statement& statement : program.statements) {
+    DropSingleIterations drop(statement);
+    statement.value = drop.mutate(statement.value);
+    for (Expr& subscript : statement.subscripts) subscript = drop.mutate(subscript);
+  }
   while (Collapser(program, layouts).step()) {
   }
 }

@@ -24,6 +24,7 @@ class CollectReads : public Halide::Internal::IRVisitor {
 std::vector<const Call*> reads_of(const Statement& statement) {
   CollectReads collect;
   statement.value.accept(&collect);
+  for (const Expr& subscript : statement.subscripts) subscript.accept(&collect);
   if (statement.guard.defined()) statement.guard.accept(&collect);
   return collect.reads;
 }
@@ -108,6 +109,7 @@ bool try_inline(Program& program, const std::string& name) {
 
   ReplaceRead replace(source);
   target.value = replace.mutate(target.value);
+  for (Expr& subscript : target.subscripts) subscript = replace.mutate(subscript);
   if (target.guard.defined()) target.guard = replace.mutate(target.guard);
   program.statements.erase(program.statements.begin() + static_cast<long>(definition));
   program.tensors.erase(name);

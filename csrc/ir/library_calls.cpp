@@ -50,7 +50,8 @@ std::optional<int64_t> first_element(const MemoryAccess& access, const Layout& l
 std::optional<SumOfProducts> as_sum_of_products(const Program& program, const Statement& statement,
                                                 const std::map<std::string, Layout>& layouts) {
   Type type = program.tensor(statement.tensor).type;
-  if (statement.reduction != Reduction::Sum || statement.guard.defined() || !type.is_float())
+  if (statement.reduction != Reduction::Sum || is_scatter(statement) || statement.guard.defined() ||
+      !type.is_float())
     return std::nullopt;
   const auto* product = statement.value.as<Mul>();
   const Call* factors[2] = {product ? product->a.as<Call>() : nullptr,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <string>
 
 #include "base/error.h"
 
@@ -40,6 +42,43 @@ class Collapse : public IRMutator {
   const ForType type_;
 };
 
+/// Buffers that a piece of IR reads and writes.
+struct Touched : IRVisitor {
+  std::set<std::string> loads, stores;
+  using IRVisitor::visit;
+  void visit(const Load* op) override {
+    loads.insert(op->name);
+    IRVisitor::visit(op);
+  }
+  void visit(const Store* op) override {
+    stores.insert(op->name);
+    IRVisitor::visit(op);
+  }
+};
+
+class HoistConditions : public IRMutator {
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    Stmt body = mutate(op->body);
+    const auto* branch = body.as<IfThenElse>();
+    bool serial = op->for_type == ForType::Serial || op->for_type == ForType::Vectorized ||
+                  op->for_type == ForType::Unrolled;
+    if (serial && branch && !branch->else_case.defined() &&
+        !expr_uses_var(branch->condition, op->name)) {
+      Touched condition, then;
+      branch->condition.accept(&condition);
+      branch->then_case.accept(&then);
+      bool written = std::any_of(condition.loads.begin(), condition.loads.end(),
+                                 [&](const std::string& name) { return then.stores.count(name); });
+      if (!condition.loads.empty() && !written)
+        return IfThenElse::make(branch->condition, make_for(op->name, op->min, op->extent,
+                                                            op->for_type, branch->then_case));
+    }
+    if (body.same_as(op->body)) return op;
+    return make_for(op->name, op->min, op->extent, op->for_type, body);
+  }
+};
+
 class WidestElement : public IRVisitor {
  public:
   int bits = 0;
@@ -59,6 +98,8 @@ class WidestElement : public IRVisitor {
 }  // namespace
 
 Stmt collapse_loops(const Stmt& stmt, ForType type) { return Collapse(type).mutate(stmt); }
+
+Stmt hoist_conditions(const Stmt& stmt) { return HoistConditions().mutate(stmt); }
 
 Stmt join_loops(const Stmt& first, const Stmt& second, size_t count) {
   if (count == 0) return Block::make(first, second);

@@ -10,6 +10,9 @@ namespace tc::ir {
 /// slowest. `type` is Parallel or GPUBlock.
 Stmt collapse_loops(const Stmt& stmt, ForType type);
 
+/// Puts conditions that read memory in front of the loops whose iterations they are the same for.
+Stmt hoist_conditions(const Stmt& stmt);
+
 /// One nest of the `count` outermost loops of both, which must have the same ranges and types, with
 /// both bodies in it.
 Stmt join_loops(const Stmt& first, const Stmt& second, size_t count);

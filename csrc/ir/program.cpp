@@ -1,5 +1,6 @@
 #include "ir/program.h"
 
+#include <algorithm>
 #include <limits>
 #include <sstream>
 
@@ -365,6 +366,11 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
     }
   }
   return result;
+}
+
+bool is_scatter(const Statement& statement) {
+  return std::find(statement.scattered.begin(), statement.scattered.end(), true) !=
+         statement.scattered.end();
 }
 
 std::string plain_text(const Expr& e) { return plain(e); }

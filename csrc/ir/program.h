@@ -49,7 +49,7 @@ struct Parameter {
 struct Iterator {
   std::string name;
   Expr min, extent;
-  bool reduction = false;  ///< does not appear on the left-hand side
+  bool reduction = false;  ///< is no plain subscript of the left-hand side
   SourceRange where;
   /// What an index is that the text has not as it is: "h and w as one", "parts of k".
   std::string meaning = {};
@@ -75,16 +75,25 @@ struct Statement {
   /// Left-hand side subscripts, over iterator names; element 0 of a dimension belongs to the lower
   /// bound of its index, so a subscript is `index - min`.
   std::vector<Expr> subscripts;
+  /// Which dimensions are scattered: their subscript is some other expression, which may read data
+  /// and take the same value at several points. Empty where none is. Such a statement reduces.
+  std::vector<bool> scattered;
   Reduction reduction = Reduction::None;
   bool initializes = false;  ///< `+=!`: the reduction's identity is stored first
-  /// Left-hand side iterators in order of subscripts, then reductions in order of appearance.
+  /// Plain left-hand side iterators in order of subscripts, then reductions in order of appearance.
   std::vector<Iterator> domain;
   Expr value;  ///< of the written tensor's type, unless the result is a position
   Expr guard;  ///< Bool; undefined when every point runs
+  /// A scatter whose points may run at the same time: each combines its value with what its place
+  /// holds in one step that no other point interrupts.
+  bool atomic = false;
   SourceRange where;
   /// For the reader, of a statement that stands for another one of the text: that one.
   std::string meaning = {};
 };
+
+/// Whether some dimension of the left-hand side is scattered.
+bool is_scatter(const Statement& statement);
 
 /// A size that the return list gives and that only a call's sizes can show to be the inferred one.
 struct DeclaredSize {

@@ -10,7 +10,8 @@ namespace tc::ir {
 /// The statements [first, last] with the tensors and scalars that they touch. Tensors that come
 /// from statements before become inputs, or outputs whose contents count; those that the caller or
 /// statements behind look at become outputs, temporaries of the whole program among them.
-/// Parameters come in the order of the program's, then by name. All statements are the program itself.
+/// Parameters come in the order of the program's, then by name. All statements are the program
+/// itself.
 Program segment(const Program& program, size_t first, size_t last);
 
 }  // namespace tc::ir

@@ -95,7 +95,8 @@ class Splitter {
   Cut decide(const Statement& statement) const {
     Type type = program_.tensor(statement.tensor).type;
     // Narrow floats that were not widened would be rounded once more for every part.
-    if (statement.reduction == Reduction::None || (type.is_float() && type.bits() < 32) ||
+    if (statement.reduction == Reduction::None || is_scatter(statement) ||
+        (type.is_float() && type.bits() < 32) ||
         reads_tensor(program_, statement, statement.tensor))
       return {};
     Shape shape = shape_of(statement);

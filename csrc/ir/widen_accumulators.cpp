@@ -45,8 +45,8 @@ bool reduces(const Statement& statement) {
 bool should_widen(const Program& program, const Statement& statement) {
   const Tensor& tensor = program.tensor(statement.tensor);
   bool adds = statement.reduction == Reduction::Sum || statement.reduction == Reduction::Product;
-  return adds && is_narrow(tensor.type) && reduces(statement) && !statement.guard.defined() &&
-         covers_tensor(statement, tensor);
+  return adds && !is_scatter(statement) && is_narrow(tensor.type) && reduces(statement) &&
+         !statement.guard.defined() && covers_tensor(statement, tensor);
 }
 
 /// The statement's domain without its reductions.

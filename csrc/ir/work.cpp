@@ -31,6 +31,14 @@ class Count : public Halide::Internal::IRVisitor {
   double floating_point = 0, integer = 0;
   std::vector<const Call*> reads;
 
+  /// Arithmetic of subscripts does not count, the tensors that they read do.
+  void add_reads_of(const std::vector<Expr>& subscripts) {
+    double values = floating_point, indices = integer;
+    for (const Expr& subscript : subscripts) subscript.accept(this);
+    floating_point = values;
+    integer = indices;
+  }
+
   void add(const Type& type, double times) {
     if (type.is_bool()) return;
     (type.is_float() ? floating_point : integer) += times;
@@ -59,11 +67,7 @@ class Count : public Halide::Internal::IRVisitor {
           return Halide::Internal::equal(Expr(known), Expr(op));
         }))
       reads.push_back(op);
-    // Tensors that subscripts read count; their arithmetic does not.
-    double values = floating_point, indices = integer;
-    IRVisitor::visit(op);
-    floating_point = values;
-    integer = indices;
+    add_reads_of(op->args);
   }
 
   const Statement& statement_;
@@ -79,6 +83,22 @@ double count_elements(const Statement& statement, const std::vector<Expr>& subsc
       elements *=
           std::min(static_cast<double>(layout.sizes[d]), count_values(statement, {subscripts[d]}));
   return std::min(elements, count_values(statement, subscripts));
+}
+
+/// The same of what a statement writes: a scatter that starts afresh fills its scattered
+/// dimensions.
+double count_writes(const Statement& statement, const Layout& layout) {
+  if (!is_scatter(statement) || !statement.initializes)
+    return count_elements(statement, statement.subscripts, layout);
+  std::vector<Expr> plain;
+  double filled = 1;
+  for (size_t d = 0; d < statement.subscripts.size(); ++d) {
+    if (!statement.scattered[d])
+      plain.push_back(statement.subscripts[d]);
+    else if (layout.strides[d] != 0)
+      filled *= static_cast<double>(layout.sizes[d]);
+  }
+  return filled * count_values(statement, plain);
 }
 
 double elements_in_memory(const Layout& layout) {
@@ -113,6 +133,7 @@ Work count_work(const Program& program, const std::map<std::string, Layout>& lay
     if (points == 0) continue;
     Count count(statement);
     statement.value.accept(&count);
+    count.add_reads_of(statement.subscripts);
     if (statement.guard.defined()) statement.guard.accept(&count);
     if (statement.reduction != Reduction::None)
       count.add(program.tensor(statement.tensor).type, points);
@@ -124,8 +145,7 @@ Work count_work(const Program& program, const std::map<std::string, Layout>& lay
         reads[name] += count_elements(statement, read->args, layouts.at(name));
     }
     if (layouts.count(statement.tensor))
-      writes[statement.tensor] +=
-          count_elements(statement, statement.subscripts, layouts.at(statement.tensor));
+      writes[statement.tensor] += count_writes(statement, layouts.at(statement.tensor));
   }
   auto add = [&](const std::string& name, double accessed,
                  std::vector<std::pair<std::string, double>>& tensors) {

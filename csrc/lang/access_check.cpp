@@ -112,6 +112,7 @@ class StatementCheck : public IRVisitor {
       if (constant(iterator.extent) == 0) return "";
     }
     if (statement_.guard.defined()) guards_.push_back(statement_.guard);
+    for (const Expr& subscript : statement_.subscripts) subscript.accept(this);
     check("writes", program_.tensor(statement_.tensor), statement_.subscripts);
     statement_.value.accept(this);
     return message_;
@@ -260,9 +261,13 @@ class StatementCheck : public IRVisitor {
         where.str().empty() ? " reaches index " : " gives index ", index, ", but dimension ", d,
         " of ", tensor.name, " has size ", tensor.sizes[d],
         ranges.str().empty() ? "" : " (" + ranges.str() + ")",
-        "; pass larger tensors, give the index a smaller range in a where clause, or guard the "
-        "access: condition ? ",
-        tensor.name, "(...) : 0", at_line());
+        verb == std::string("writes")
+            ? "; declare or pass larger tensors, or give the index a smaller range in a where "
+              "clause"
+            : concat("; pass larger tensors, give the index a smaller range in a where clause, or "
+                     "guard the access: condition ? ",
+                     tensor.name, "(...) : 0"),
+        at_line());
   }
 
   static std::string access_text(const ir::Tensor& tensor, const std::vector<Expr>& subscripts) {

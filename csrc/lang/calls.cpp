@@ -37,7 +37,9 @@ class Inlining {
       expect_small(statement, scalars, call_.where);
       // Indices and lets keep their names unless the caller has something of that name.
       locals_.clear();
-      for (Identifier& index : statement.indices) index.name = local(index.name);
+      for (Identifier& index : statement.indices) {
+        if (!index.name.empty()) index.name = local(index.name);
+      }
       for (WhereClause& clause : statement.clauses) {
         if (clause.kind != ClauseKind::Exists) clause.name.name = local(clause.name.name);
       }
@@ -50,6 +52,9 @@ class Inlining {
       statement.where = call_.where;
       statement.inlined = true;
       rename(statement.value.get());
+      for (const ExpressionPtr& subscript : statement.subscripts) {
+        if (subscript) rename(subscript.get());
+      }
       for (WhereClause& clause : statement.clauses) {
         rename(clause.first.get());
         if (clause.last) rename(clause.last.get());
@@ -303,6 +308,7 @@ Function clone(const Function& function) {
   Function copy = function;
   for (TreeStatement& statement : copy.statements) {
     statement.value = clone(statement.value);
+    for (ExpressionPtr& subscript : statement.subscripts) subscript = clone(subscript);
     for (ExpressionPtr& argument : statement.arguments) argument = clone(argument);
     for (WhereClause& clause : statement.clauses) {
       clause.first = clone(clause.first);

@@ -1,5 +1,7 @@
 #include "lang/definition.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "lang/calls.h"
 #include "lang/parser.h"
@@ -18,6 +20,11 @@ bool has_specialized_scalar(const ir::Program& signature) {
 }
 
 }  // namespace
+
+bool Definition::scatters() const {
+  return std::any_of(tree->statements.begin(), tree->statements.end(),
+                     [](const TreeStatement& statement) { return statement.scatters(); });
+}
 
 Module parse(const std::string& text) {
   Module module;

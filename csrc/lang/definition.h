@@ -22,6 +22,9 @@ struct Definition {
   /// output tensors have a type and a rank (their sizes are undefined expressions until inferred).
   ir::Program signature;
   std::shared_ptr<const Function> tree;
+
+  /// Whether some left-hand side is scattered.
+  bool scatters() const;
 };
 
 struct Module {

@@ -38,13 +38,17 @@ class Lowering {
         collect(*clause.first, &lowered.accesses);
       }
     }
+    for (const ExpressionPtr& subscript : statement_.subscripts) {
+      if (subscript) collect(*subscript, &lowered.accesses);
+    }
     collect(*statement_.value, &lowered.accesses);
-    if (statement_.reduction != ir::Reduction::None && !statement_.initializes) {
-      Access access{statement_.target.name, {}, statement_.target.where};
-      for (const Identifier& index : statement_.indices) {
-        access.subscripts.push_back(ir::make_variable(index.name));
-      }
-      lowered.accesses.push_back(access);
+    for (size_t d = 0; d < statement_.indices.size(); ++d) {
+      const Expression* expression = statement_.scattered(d);
+      lowered.subscripts.push_back(expression ? subscript(*expression) : Expr());
+    }
+    bool accumulates = statement_.reduction != ir::Reduction::None && !statement_.initializes;
+    if (accumulates || statement_.scatters()) {
+      lowered.accesses.push_back(left_hand_side(accumulates));
     }
     return lowered;
   }
@@ -63,6 +67,25 @@ class Lowering {
     }
     rounds_down_ = false;
     accesses->push_back(access);
+  }
+
+  /// Expressions on the left bound their indices; plain ones only where what they accumulate into
+  /// exists.
+  Access left_hand_side(bool accumulates) {
+    Access access{statement_.target.name, {}, statement_.target.where, true};
+    rounds_down_ = true;
+    for (size_t d = 0; d < statement_.indices.size(); ++d) {
+      const Expression* expression = statement_.scattered(d);
+      Expr bounding;
+      if (expression) {
+        bounding = subscript(*expression);
+      } else if (accumulates) {
+        bounding = ir::make_variable(statement_.indices[d].name);
+      }
+      access.subscripts.push_back(bounding);
+    }
+    rounds_down_ = false;
+    return access;
   }
 
   static Expr convert(const Expr& e, Type type) {

@@ -13,12 +13,14 @@ namespace tc::lang {
 
 using ir::Expr;
 
-/// A read, or the read that `+=` implies of its left-hand side, as range inference sees it:
-/// subscripts in index coordinates, where `/` rounds down.
+/// A read, or what a left-hand side says of its indices, as range inference sees it: subscripts in
+/// index coordinates, where `/` rounds down.
 struct Access {
   std::string tensor;
+  /// Undefined at the plain indices of a left-hand side that need not exist beforehand.
   std::vector<Expr> subscripts;
   SourceRange where;
+  bool write = false;
 };
 
 /// An index with bounds from a where clause; `last` is included.
@@ -32,6 +34,8 @@ struct ExplicitRange {
 /// name. Choices whose sides read tensors are lazy: `Call::if_then_else`, not Select.
 struct LoweredStatement {
   Expr value;  ///< of the written tensor's type, unless the result is a position
+  /// One a dimension: what a scattered one is written at, undefined at a plain index.
+  std::vector<Expr> subscripts;
   std::vector<Access> accesses;
   std::vector<ExplicitRange> ranges;
 };

@@ -224,12 +224,14 @@ class Parser {
       bool parenthesised = current().is("(");
       if (parenthesised) parse_indices(&statement);
       parse_assignment(&statement);
+      refuse_scattered_assignment(statement);
       statement.value = parse_expression();
       // Whether `a = f(x)` calls a definition depends on what f is: sema turns it into a call.
       if (!parenthesised) statement.targets = {statement.target};
     }
     skip_annotation();
     if (!statement.is_call) parse_clauses(&statement);
+    scatter_lets(&statement);
     skip_annotation();
     statement.where = begin.to(last_where());
     return statement;
@@ -245,23 +247,46 @@ class Parser {
 
   void parse_indices(TreeStatement* statement) {
     parse_list("", [&] {
-      if (current().kind != TokenKind::Identifier) {
-        throw LanguageError(
-            current().where,
-            concat("expected the name of an index but found '", current().text,
-                   "': the left-hand side has plain indices, so that every element has a place. ",
-                   statement->target.name,
-                   " alone is a tensor with one element, and a where "
-                   "clause gives an index its range"));
-      }
-      statement->indices.push_back(expect_identifier("the name of an index"));
-      if (!current().is(",") && !current().is(")")) {
-        throw LanguageError(current().where,
-                            concat("expected ',' or ')' but found '", current().text,
-                                   "': the left-hand side has plain indices; move the arithmetic "
-                                   "to the right-hand side"));
-      }
+      bool plain =
+          current().kind == TokenKind::Identifier && (ahead(1).is(",") || ahead(1).is(")"));
+      ExpressionPtr subscript = parse_expression();
+      statement->indices.push_back({plain ? subscript->name : "", subscript->where});
+      statement->subscripts.push_back(plain ? nullptr : subscript);
     });
+  }
+
+  /// Only a reduction says what happens where two points meet in one place.
+  static void refuse_scattered_assignment(const TreeStatement& statement) {
+    if (statement.reduction != ir::Reduction::None || !statement.scatters()) return;
+    std::string left = statement.target.name;
+    SourceRange where;
+    for (size_t d = 0; d < statement.indices.size(); ++d) {
+      left += concat(d ? ", " : "(", statement.indices[d].where.str());
+      if (statement.subscripts[d] && !where.valid()) where = statement.subscripts[d]->where;
+    }
+    throw LanguageError(
+        where, concat("the left-hand side of '=' has plain indices, but found '", where.str(),
+                      "': two points may meet in one place, and '=' does not say which of them "
+                      "counts. Reduce them, as in ",
+                      left,
+                      ") +=! ..., or move the arithmetic to the right-hand side and give a plain "
+                      "index its range in a where clause"));
+  }
+
+  /// A let stands for its expression on the left too.
+  void scatter_lets(TreeStatement* statement) {
+    if (statement->reduction == ir::Reduction::None) return;
+    for (size_t d = 0; d < statement->indices.size(); ++d) {
+      Identifier& index = statement->indices[d];
+      bool let = std::any_of(
+          statement->clauses.begin(), statement->clauses.end(), [&](const WhereClause& clause) {
+            return clause.kind == ClauseKind::Let && clause.name.name == index.name;
+          });
+      if (!let || statement->subscripts[d]) continue;
+      statement->subscripts[d] = make(ExpressionKind::Name, index.where);
+      statement->subscripts[d]->name = index.name;
+      index.name.clear();
+    }
   }
 
   void parse_assignment(TreeStatement* statement) {

@@ -72,9 +72,14 @@ class Printer {
     if (statement.is_call) return print_call(statement);
     out_ << tensor(statement.target.name);
     const char* separator = "(";
-    for (const Identifier& index : statement.indices) {
-      out_ << separator << local(index.name);
+    for (size_t d = 0; d < statement.indices.size(); ++d) {
+      out_ << separator;
       separator = ", ";
+      if (statement.scattered(d)) {
+        print_expression(*statement.scattered(d), 0);
+      } else {
+        out_ << local(statement.indices[d].name);
+      }
     }
     if (!statement.indices.empty()) out_ << ")";
     out_ << " " << operator_text(statement) << " ";

@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "ir/simplify.h"
+#include "lang/scope.h"
 #include "lang/suggest.h"
+#include "lang/types.h"
 
 namespace tc::lang {
 namespace {
@@ -71,8 +73,11 @@ class Inference {
       // Statements wait for each other: let the first one that can do without go ahead, then, if
       // there is none, believe the sizes in the return list.
       if (relax() || assume_annotations()) continue;
+      report_unsized();
       report_unsolved();
     }
+    assume_annotations();
+    report_unsized();
     InferredRanges result;
     result.declared = check_annotations();
     result.statements = ranges_;
@@ -112,7 +117,9 @@ class Inference {
     std::vector<std::string> names;
     for (const auto* list :
          {&statement.indices, &statement.reduction_indices, &statement.auxiliary_indices}) {
-      for (const Identifier& index : *list) names.push_back(index.name);
+      for (const Identifier& index : *list) {
+        if (!index.name.empty()) names.push_back(index.name);
+      }
     }
     return names;
   }
@@ -150,9 +157,13 @@ class Inference {
     for (const Access& access : statements_[i].accesses) {
       const std::vector<std::optional<Range>>& shape = shapes_.at(access.tensor);
       for (size_t d = 0; d < shape.size(); ++d) {
+        if (!access.subscripts[d].defined()) continue;
         std::optional<Expr> subscript = resolve(access.subscripts[d]);
+        bool writes_at_expression = access.write && function_.statements[i].scattered(d);
+        // Where data says what is written, there is nothing to wait for.
+        if (writes_at_expression && subscript && !constrains(*subscript)) continue;
         if (!shape[d] || !subscript) {
-          if (!relaxed) return false;
+          if (!relaxed || writes_at_expression) return false;
         } else if (constrains(*subscript)) {
           constraints.push_back({*subscript, *shape[d]});
         }
@@ -221,7 +232,7 @@ class Inference {
     bool progress = false;
     for (size_t d = 0; d < shape.size(); ++d) {
       const std::string& name = statement.indices[d].name;
-      if (!shape[d] || solved->count(name)) continue;
+      if (!shape[d] || statement.scattered(d) || solved->count(name)) continue;
       (*solved)[name] = *shape[d];
       progress = true;
     }
@@ -234,6 +245,7 @@ class Inference {
     std::vector<std::optional<Range>>& shape = shapes_.at(statement.target.name);
     bool progress = false;
     for (size_t d = 0; d < shape.size(); ++d) {
+      if (statement.scattered(d)) continue;
       auto range = solved.find(statement.indices[d].name);
       if (range == solved.end() || !recorded_[i].insert(d).second) continue;
       if (!shape[d]) {
@@ -314,6 +326,60 @@ class Inference {
       }
     }
     return open;
+  }
+
+  /// A scattered dimension whose tensor no statement and no annotation gives a size.
+  void report_unsized() const {
+    for (const TreeStatement& statement : function_.statements) {
+      const std::vector<std::optional<Range>>& shape = shapes_.at(statement.target.name);
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (shape[d] || !statement.scattered(d) || has_plain_index(statement.target.name, d)) {
+          continue;
+        }
+        const SourceRange& where = statement.scattered(d)->where;
+        const std::string& name = statement.target.name;
+        auto returned = std::find_if(function_.returns.begin(), function_.returns.end(),
+                                     [&](const Declaration& r) { return r.name == name; });
+        if (returned != function_.returns.end() && !returned->dimensions.empty()) {
+          throw LanguageError(
+              returned->dimensions[d].where,
+              concat("the size of dimension ", d, " of ", name,
+                     " is not known: ", returned->dimensions[d].name,
+                     " is the size of no input, and the subscript ", where.str(),
+                     " does not say how many places there are. Write an integer, or a size that an "
+                     "input brings"));
+        }
+        std::string type = type_name(signature_.tensor(name).type);
+        throw LanguageError(
+            where,
+            concat("the size of dimension ", d, " of ", name, " is not known: the subscript ",
+                   where.str(), " does not say how many places there are. ",
+                   returned != function_.returns.end()
+                       ? concat("Declare the result with its size, as in -> (", type, "(",
+                                example_sizes(shape.size()), ") ", name,
+                                "), where a size is an integer or has the name of one that "
+                                "an input brings")
+                       : concat(name,
+                                " is not returned, so an earlier statement has to give it, "
+                                "as in ",
+                                example_fill(name, shape.size(), d))));
+      }
+    }
+  }
+
+  /// Whether some statement writes a dimension at a plain index, which can give it its size.
+  bool has_plain_index(const std::string& tensor, size_t d) const {
+    return std::any_of(function_.statements.begin(), function_.statements.end(),
+                       [&](const TreeStatement& statement) {
+                         return statement.target.name == tensor && !statement.scattered(d);
+                       });
+  }
+
+  /// "T(v0, v1) = 0 where v1 in 0:16".
+  static std::string example_fill(const std::string& tensor, size_t rank, size_t d) {
+    std::string left;
+    for (size_t k = 0; k < rank; ++k) left += concat(k ? ", v" : "v", k);
+    return concat(tensor, "(", left, ") = 0 where v", d, " in 0:16");
   }
 
   [[noreturn]] void report_unsolved() const {

@@ -39,6 +39,11 @@ std::string reduction_instead(const std::string& name, const std::string& otherw
   return otherwise;
 }
 
+void check_subscript(const Expression& subscript, Scope* scope) {
+  if (scope->all_typed) expect_index_value(subscript, "a subscript");
+  specialize_scalars(subscript, scope);
+}
+
 class Resolver {
  public:
   Resolver(Scope* scope, bool in_bounds) : scope_(*scope), in_bounds_(in_bounds) {}
@@ -223,10 +228,7 @@ class Resolver {
     }
     refuse_in_bounds(*e, tensor->second);
     expect_rank(*e, tensor->second, e->operands.size());
-    for (const ExpressionPtr& operand : e->operands) {
-      if (scope_.all_typed) expect_index_value(*operand, "a subscript");
-      specialize_scalars(*operand, &scope_);
-    }
+    for (const ExpressionPtr& operand : e->operands) check_subscript(*operand, &scope_);
     bind_read(e, tensor->second);
   }
 
@@ -237,6 +239,11 @@ class Resolver {
 }  // namespace
 
 void resolve(Expression* expression, Scope* scope) { Resolver(scope, false).check(expression); }
+
+void resolve_subscript(Expression* subscript, Scope* scope) {
+  resolve(subscript, scope);
+  check_subscript(*subscript, scope);
+}
 
 void resolve_bound(Expression* bound, Scope* scope) {
   Resolver(scope, true).check(bound);

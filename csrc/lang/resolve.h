@@ -11,6 +11,9 @@ namespace tc::lang {
 /// as something else.
 void resolve(Expression* expression, Scope* scope);
 
+/// The same for an expression among the subscripts of a left-hand side.
+void resolve_subscript(Expression* subscript, Scope* scope);
+
 /// The same for a bound of a range: an integer made of sizes, scalars and literals.
 void resolve_bound(Expression* bound, Scope* scope);
 

@@ -17,6 +17,9 @@ bool reads(const Expression& e, const std::string& tensor) {
 
 bool reads(const TreeStatement& statement, const std::string& tensor) {
   if (reads(*statement.value, tensor)) return true;
+  for (const ExpressionPtr& subscript : statement.subscripts) {
+    if (subscript && reads(*subscript, tensor)) return true;
+  }
   return std::any_of(statement.clauses.begin(), statement.clauses.end(),
                      [&](const WhereClause& clause) {
                        return clause.kind == ClauseKind::Let && reads(*clause.first, tensor);

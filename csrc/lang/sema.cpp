@@ -182,7 +182,9 @@ class Checker {
     scope_.used_lets.clear();
     ranged_.clear();
     expect_small(*statement);
-    for (const Identifier& index : statement->indices) {
+    for (size_t d = 0; d < statement->indices.size(); ++d) {
+      const Identifier& index = statement->indices[d];
+      if (statement->scattered(d)) continue;
       if (scope_.indices.count(index.name)) {
         already_defined(index, "an index of this left-hand side");
       }
@@ -198,6 +200,9 @@ class Checker {
     }
     find_undefined(*statement);
     for (WhereClause& clause : statement->clauses) check_clause(&clause);
+    for (const ExpressionPtr& subscript : statement->subscripts) {
+      if (subscript) resolve_subscript(subscript.get(), &scope_);
+    }
     resolve(statement->value.get(), &scope_);
     find_reduction_indices(statement);
     check_assignment(statement);
@@ -262,6 +267,9 @@ class Checker {
         visit(*clause.first, false);
       }
     }
+    for (const ExpressionPtr& subscript : statement.subscripts) {
+      if (subscript) visit(*subscript, true);
+    }
     visit(*statement.value, false);
     for (const Identifier& name : names) {
       if (!ranged.count(name.name)) scope_.undefined(name);
@@ -285,6 +293,9 @@ class Checker {
     auto visit = [&](const Expression& e) {
       if (seen.insert(e.name).second) mentioned.push_back({e.name, e.where});
     };
+    for (const ExpressionPtr& subscript : statement->subscripts) {
+      if (subscript) visit_indices(*subscript, visit);
+    }
     visit_indices(*statement->value, visit);
     statement->reduction_indices = mentioned;
     for (const WhereClause& clause : statement->clauses) {

@@ -87,6 +87,7 @@ class ProgramBuilder {
     }
     for (const auto* list : {&tree.indices, &tree.reduction_indices}) {
       for (const Identifier& index : *list) {
+        if (index.name.empty()) continue;
         ir::Iterator iterator = make_iterator(i, index, list == &tree.reduction_indices);
         const Range& range = ranges_.statements[i].at(index.name);
         // Iterators of extent 1 stay in the subscripts: how an access looks must not depend on
@@ -100,17 +101,28 @@ class ProgramBuilder {
     const std::vector<Range>* shape = nullptr;
     if (!tree.indices.empty()) shape = &ranges_.shapes.at(tree.target.name);
     for (size_t d = 0; d < tree.indices.size(); ++d) {
+      if (tree.scatters()) statement.scattered.push_back(tree.scattered(d) != nullptr);
+      if (tree.scattered(d)) {
+        Expr place = stored(lowered_[i].subscripts[d], bounds) - (*shape)[d].first;
+        statement.subscripts.push_back(ir::simplify_integers(place, bounds));
+        continue;
+      }
       Expr subscript = ir::make_variable(tree.indices[d].name) - (*shape)[d].first;
       statement.subscripts.push_back(Halide::Internal::simplify(subscript, true, bounds));
     }
     // A reduction that starts afresh and has nothing to reduce over is an assignment.
-    if (!(tree.initializes && tree.reduction_indices.empty())) {
+    if (!tree.initializes || !tree.reduction_indices.empty() || tree.scatters()) {
       statement.reduction = tree.reduction;
       statement.initializes = tree.initializes;
     }
-    Expr value = Halide::Internal::substitute(dimensions_, lowered_[i].value);
-    statement.value = ir::simplify_integers(ShiftReads(signature_, ranges_).mutate(value), bounds);
+    statement.value = stored(lowered_[i].value, bounds);
     return statement;
+  }
+
+  /// An expression over sizes, with reads at their places in storage.
+  Expr stored(const Expr& e, const ir::Bounds& bounds) const {
+    Expr sized = Halide::Internal::substitute(dimensions_, e);
+    return ir::simplify_integers(ShiftReads(signature_, ranges_).mutate(sized), bounds);
   }
 
   const Function& function_;

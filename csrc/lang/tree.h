@@ -2,6 +2,7 @@
 // marked so; printing, range inference and lowering read it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -116,7 +117,12 @@ struct WhereClause {
 struct TreeStatement {
   // target(indices) reduction= value where clauses
   Identifier target;
+  /// One a dimension of the left-hand side. Where the subscript is an expression, `name` is empty
+  /// and `where` covers it.
   std::vector<Identifier> indices;
+  /// One a dimension: the expression of a scattered dimension, null at a plain index. Empty where
+  /// all are plain.
+  std::vector<ExpressionPtr> subscripts;
   ir::Reduction reduction = ir::Reduction::None;
   bool initializes = false;
   SourceRange operator_where;
@@ -133,11 +139,21 @@ struct TreeStatement {
   /// From the text of a definition that is called, which has been checked by itself.
   bool inlined = false;
 
-  // Filled by sema: indices of the value that are not on the left-hand side, in order of
-  // appearance, then those that only have a range.
+  // Filled by sema: indices of the left-hand side's expressions and of the value that are no plain
+  // indices of the left-hand side, in order of appearance, then those that only have a range.
   std::vector<Identifier> reduction_indices;
   /// Indices that only `exists` and unused lets mention: they take part in inference alone.
   std::vector<Identifier> auxiliary_indices;
+
+  /// The expression of a scattered dimension; null at a plain index.
+  Expression* scattered(size_t dimension) const {
+    return dimension < subscripts.size() ? subscripts[dimension].get() : nullptr;
+  }
+  /// Whether some dimension of the left-hand side is scattered.
+  bool scatters() const {
+    return std::any_of(subscripts.begin(), subscripts.end(),
+                       [](const ExpressionPtr& subscript) { return subscript != nullptr; });
+  }
 };
 
 struct Function {

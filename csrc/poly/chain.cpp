@@ -42,7 +42,9 @@ class Chainer {
       std::vector<Cluster> best = {clusters[c]};
       Chain chain{{clusters[c]}, clusters[c].statements, loops(clusters[c])};
       for (size_t next = c + 1; next < clusters.size(); ++next) {
-        if (!hands_on(chain, clusters[next])) break;
+        if (scatters(clusters[next - 1]) || scatters(clusters[next]) ||
+            !hands_on(chain, clusters[next]))
+          break;
         for (const ScopStatement* statement : clusters[next].statements) {
           chain.shared = align(dependences_, chain.statements, chain.shared, *statement);
           chain.statements.push_back(statement);
@@ -70,6 +72,12 @@ class Chainer {
 
   static int64_t extent(const ir::Iterator& iterator) {
     return *Halide::Internal::as_const_int(iterator.extent);
+  }
+
+  static bool scatters(const Cluster& cluster) {
+    return std::any_of(
+        cluster.statements.begin(), cluster.statements.end(),
+        [](const ScopStatement* statement) { return ir::is_scatter(*statement->source); });
   }
 
   /// Whether the cluster reads a tensor that the chain writes and that does not stay in the cache.

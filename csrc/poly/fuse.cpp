@@ -12,9 +12,10 @@
 namespace tc::poly {
 namespace {
 
-/// The leading left-hand side iterators of a statement: coincident because every instance writes
-/// one element and reads, of its own tensor, no other.
+/// The leading plain left-hand side iterators of a statement: coincident because every instance
+/// writes one element and reads, of its own tensor, no other. Those of an atomic scatter all are.
 unsigned parallel_depth(const ScopStatement& statement) {
+  if (statement.source->atomic) return static_cast<unsigned>(statement.dimensions);
   unsigned depth = 0;
   while (depth < statement.dimensions && !statement.source->domain[depth].reduction) ++depth;
   return depth;
@@ -312,7 +313,11 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
     };
     std::string apart;
     if (!groups.empty() && strategy == FusionStrategy::Min) apart = "the options fuse nothing";
-    if (!groups.empty() && strategy != FusionStrategy::Min) {
+    bool scatters = !groups.empty() && (ir::is_scatter(*statement.source) ||
+                                        ir::is_scatter(*groups.back().statements[0]->source));
+    if (scatters && strategy != FusionStrategy::Min)
+      apart = "a scatter has loops of its own";
+    else if (!groups.empty() && strategy != FusionStrategy::Min) {
       Group joint = extend(groups.back());
       unsigned kept = static_cast<unsigned>(joint.alignment[0].size());
       unsigned needed = strategy == FusionStrategy::Max ? 1 : std::min(3u, joint.widest);

@@ -43,6 +43,8 @@ struct Cluster {
 /// to single elements share a cluster as well. In turn, statements stay apart where a sum of
 /// products would lose a member along which it uses an operand again, and with it its block, and
 /// where two of them write different tensors or add up many terms.
+///
+/// A scatter always has a cluster of its own.
 std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
                           bool rows, const std::map<std::string, Layout>& layouts);
 

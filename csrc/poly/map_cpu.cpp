@@ -5,6 +5,7 @@
 
 #include "poly/map_register_tiles.h"
 #include "poly/map_rows.h"
+#include "poly/map_scatter.h"
 #include "poly/map_transposed.h"
 #include "poly/members.h"
 #include "poly/notes.h"
@@ -162,6 +163,13 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
       notes.push_back({"threads", concat("one: ", accessed, " accesses are fewer than ", kGrain)});
     return explained(std::move(notes), std::move(mapped), cycles, scop, layouts);
   };
+  if (is_scatter(cluster)) {
+    Mapped mapped = map_scatter(cluster, scop, layouts, options, machine, parallel);
+    Notes notes;
+    std::swap(notes, mapped.notes);
+    double cycles = mapped.cycles;
+    return finish(notes, std::move(mapped), cycles);
+  }
   if (options.automatic && vector && inner_loops && suits_register_tiles(cluster)) {
     RegisterBlock block = choose_block(cluster, members, program, layouts, machine);
     block_cycles = block.cycles;

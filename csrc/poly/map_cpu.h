@@ -16,6 +16,8 @@ struct CpuMachine {
   int vector_bits = 128;
   int vector_registers = 16;
   int cores = 1;
+  /// Of the host that compiles, where the number is known to matter; no more than cores.
+  int threads = 1;
   int64_t cache_bytes = 512 * 1024;  ///< for copies of operands: half a second-level cache
   /// Operations a cycle of a library's products and convolutions; 0: measured where it matters.
   double library_rate = 0;
@@ -30,6 +32,8 @@ struct CpuMachine {
 ///
 /// A cluster whose statements have better vectors among their own loops, reductions for instance,
 /// is mapped as rows instead (see map_rows); that works without a shared band as well.
+///
+/// A scatter has a mapping of its own (see map_scatter).
 ///
 /// With automatic options, a cluster of reductions whose statements all have the shared band's
 /// dimensions and no more results gets register tiles instead (see map_register_tiles).

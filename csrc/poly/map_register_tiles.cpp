@@ -87,7 +87,8 @@ isl::schedule_node promote_operands(isl::schedule_node node, const RegisterBlock
 bool suits_register_tiles(const Cluster& cluster) {
   return std::all_of(cluster.statements.begin(), cluster.statements.end(),
                      [&](const ScopStatement* statement) {
-                       return statement->source->subscripts.size() == count_shared(cluster);
+                       return !ir::is_scatter(*statement->source) &&
+                              statement->source->subscripts.size() == count_shared(cluster);
                      });
 }
 

@@ -1,6 +1,7 @@
 #include "poly/members.h"
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
 #include "base/error.h"
@@ -57,7 +58,11 @@ double vector_cost(const ScopStatement& statement, const ir::Program& program,
   for (const MemoryAccess& access : accesses(program, *statement.source)) {
     if (statement.initialization && !access.write) continue;
     auto stride = stride_along(access, layouts.at(access.tensor), iterator.name);
-    if (access.write && iterator.reduction)
+    // Lanes must not meet in one place.
+    if (access.write && iterator.reduction && ir::is_scatter(*statement.source) &&
+        stride.value_or(0) == 0)
+      cost = std::numeric_limits<double>::infinity();
+    else if (access.write && iterator.reduction && !ir::is_scatter(*statement.source))
       cost += kAcross / terms;
     else if (stride && *stride == 0 && !access.write)
       cost += 0.1 / lanes;

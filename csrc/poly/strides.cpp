@@ -51,6 +51,9 @@ std::vector<MemoryAccess> accesses(const ir::Program& program, const ir::Stateme
     statement.guard.accept(&guard);
     found.insert(found.end(), guard.found.begin(), guard.found.end());
   }
+  CollectAccesses places(program, statement.guard.defined());
+  for (const ir::Expr& subscript : statement.subscripts) subscript.accept(&places);
+  found.insert(found.end(), places.found.begin(), places.found.end());
   found.push_back({statement.tensor, statement.subscripts, true, false});
   return found;
 }

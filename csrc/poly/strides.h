@@ -19,7 +19,7 @@ struct MemoryAccess {
   bool conditional = false;  ///< a read that only some instances make; it may lie outside in others
 };
 
-/// Reads in order of appearance, then the write.
+/// Reads in order of appearance, those of a scatter's subscripts last, then the write.
 std::vector<MemoryAccess> accesses(const ir::Program& program, const ir::Statement& statement);
 
 /// By how much a subscript grows when `iterator` grows by one; nothing when that varies (it

@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "codegen/copies.h"
+#include "codegen/cuda_printer.h"
 #include "codegen/register_tiles.h"
+#include "ir/loops.h"
 #include "poly/affine.h"
 #include "poly/members.h"
 
@@ -72,7 +74,7 @@ class Generator {
 
   Stmt generate(const isl::schedule& schedule) {
     isl::ast_build build(scop_.context->get());
-    return node(build.node_from(schedule));
+    return ir::hoist_conditions(node(build.node_from(schedule)));
   }
 
  private:
@@ -234,7 +236,7 @@ class Generator {
     const Buffer& buffer = buffers_.at(source.tensor);
     std::vector<Expr> subscripts;
     for (const Expr& s : source.subscripts)
-      subscripts.push_back(Halide::Internal::substitute(values, s));
+      subscripts.push_back(lower_reads(Halide::Internal::substitute(values, s)));
     Expr index = offset(buffer, subscripts);
     Expr value;
     if (statement.initialization) {
@@ -242,12 +244,15 @@ class Generator {
     } else {
       value =
           lower_reads(Halide::Internal::substitute(values, use_copies(statement, source.value)));
-      if (source.reduction != ir::Reduction::None)
+      if (source.reduction != ir::Reduction::None && !source.atomic)
         value = ir::combine(source.reduction, load(source.tensor, tensor.type, index), value);
     }
-    Stmt result = Halide::Internal::Store::make(source.tensor, to_memory(value), index,
-                                                buffer.parameter, Halide::Internal::const_true(),
-                                                Halide::Internal::ModulusRemainder());
+    Stmt result = source.atomic && !statement.initialization
+                      ? codegen::make_atomic_update(source.reduction,
+                                                    load(source.tensor, tensor.type, index), value)
+                      : Halide::Internal::Store::make(
+                            source.tensor, to_memory(value), index, buffer.parameter,
+                            Halide::Internal::const_true(), Halide::Internal::ModulusRemainder());
     if (source.guard.defined() && !statement.initialization)
       result = Halide::Internal::IfThenElse::make(
           lower_reads(Halide::Internal::substitute(values, use_copies(statement, source.guard))),

@@ -73,10 +73,18 @@ DLTensor to_dlpack(const ir::LibraryOperand& operand, ir::Type type, void* memor
 
 }  // namespace
 
-const tc_libraries* libraries() {
+bool deterministic() {
   const tc_libraries* library = registered;
-  return library && library->deterministic(library->context) ? nullptr : library;
+  return library && library->deterministic(library->context);
 }
+
+int host_threads() {
+  const tc_libraries* library = registered;
+  if (!library || deterministic()) return std::numeric_limits<int>::max();
+  return std::max(1, library->host->thread_count(library->host->context));
+}
+
+const tc_libraries* libraries() { return deterministic() ? nullptr : registered.load(); }
 
 double seconds_per_cycle() {
   static const double seconds = [] {

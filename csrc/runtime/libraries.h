@@ -9,6 +9,13 @@
 
 namespace tc::runtime {
 
+/// Threads of the host that gave a library; without one every core may have its thread. In
+/// deterministic mode too: how many there are must not decide what is computed.
+int host_threads();
+
+/// Whether the host asks for results that are the same from run to run.
+bool deterministic();
+
 /// What the host gave with tc_set_libraries; null when it gave none, and while it asks for results
 /// that do not depend on measurements.
 const tc_libraries* libraries();

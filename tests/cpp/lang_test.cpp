@@ -118,6 +118,10 @@ const std::vector<std::string> kAccepted = {
     "def lets(float(N) a) -> (b) { b(i) = 2 * foo where foo = a(i), i in 0:N, exists a(i + 0) }",
     "# a comment\ndef words(float(N) in, float(N) where, float(N) exists) -> (min_idx) {\n"
     "  min_idx(i) = in(i) + where(i) + exists(i) # another\n}",
+    "def scattered(float(N,D) A, int64(N) I, float(V) B) -> (float(V,D) O) {\n"
+    "  O(I(i), d) +=! A(i, d)\n  O(place, d) max= A(i, d) where place = V - 1 - I(i) % 2\n}",
+    "def windows(float(N,K) A) -> (O) { O(v) = 0 where v in 0:2 * N + K\n  O(2 * i + k) += A(i, k) "
+    "}",
     "def lazy(float(N) A) -> (O) { O(i) = i > 0 && A(i - 1) > 0.0 ? 1 : i < 3 ? 3 : 2\n"
     "  where i in 0:N }",
 };
@@ -170,9 +174,9 @@ const Rejected kRejected[] = {
      "f already defined in this text", 2, 5},
     {"def f(float(N) exp) -> (O) { O(i) = exp(i) }", "built-in function and cannot be redefined", 1,
      16},
-    {"def f(float(N) A) -> (O) { O(0) = A(i) }", "expected the name of an index but found '0'", 1,
-     30},
-    {"def f(float(N) A) -> (O) { O(i + 1) = A(i) }", "plain indices", 1, 32},
+    {"def f(float(N) A) -> (O) { O(0) = A(i) }", "has plain indices, but found '0'", 1, 30},
+    {"def f(float(N) A) -> (O) { O(i + 1) = A(i) }", "two points may meet in one place", 1, 30},
+    {"def f(float(N) A) -> (O) { O(i + 1) += A(i) }", "the size of dimension 0 of O", 1, 30},
     {"def f(float(N) A) -> (O) { O(i) = A(i, i) }", "expected 1 dimensions but found 2", 1, 35},
     {"def f(float(N) A) -> (O) { O(i) = A(i) O(i,j) = A(i) * A(j) }",
      "expected 1 dimensions but found 2 dimensions: O", 1, 40},

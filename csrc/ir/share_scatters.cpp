@@ -1,0 +1,234 @@
+#include "ir/share_scatters.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "poly/strides.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::as_const_int;
+
+// Cycles: a point whose row is no vector, one lane of one that is, a look at a place, a branch that
+// was guessed wrong, an element of a copy that is cleared and added up, and for the start of tasks.
+constexpr double kScalar = 3, kLane = 0.4, kLook = 1, kWrongGuess = 20, kCopied = 1, kStart = 20000;
+// Rows up to this size are cut into stretches, of whole pairs of cache lines, rather than split
+// among owners: reads ahead go on over all of them.
+constexpr int64_t kShortRowBytes = 1024, kStretchBytes = 128;
+// What splitting has to gain.
+constexpr double kClearly = 1.3;
+constexpr int64_t kMostCopies = 16;
+
+int64_t extent_of(const Iterator& iterator) { return *as_const_int(iterator.extent); }
+
+/// The work of a scatter in numbers.
+struct Shape {
+  int64_t tasks = 1;     ///< of plain indices
+  int64_t row = 1;       ///< points along the vector
+  int64_t looks = 1;     ///< points of the other indices
+  int64_t elements = 1;  ///< of the result
+  double cycles = 0;     ///< of all points
+};
+
+Shape measure(const Program& program, const Statement& statement,
+              const std::map<std::string, Layout>& layouts) {
+  Shape shape;
+  poly::MemoryAccess write = poly::accesses(program, statement).back();
+  const Layout& layout = layouts.at(statement.tensor);
+  for (int64_t size : layout.sizes) shape.elements *= size;
+  for (const Iterator& it : statement.domain) {
+    int64_t extent = extent_of(it);
+    bool vector = !it.reduction && poly::stride_along(write, layout, it.name) == 1;
+    if (vector)
+      shape.row *= extent;
+    else
+      shape.looks *= extent;
+    if (!vector && !it.reduction) shape.tasks *= extent;
+  }
+  int64_t row_bytes = shape.row * program.tensor(statement.tensor).type.bytes();
+  if (row_bytes <= kShortRowBytes) shape.tasks *= std::max<int64_t>(1, row_bytes / kStretchBytes);
+  shape.cycles = static_cast<double>(shape.looks) * std::max(kScalar, shape.row * kLane);
+  return shape;
+}
+
+class Sharing {
+ public:
+  Sharing(Program& program, std::map<std::string, Layout>& layouts, int threads)
+      : program_(program), layouts_(layouts), threads_(threads) {}
+
+  void run() {
+    for (const Statement& statement : program_.statements) {
+      if (is_scatter(statement) && threads_ > 1)
+        share(statement);
+      else
+        result_.push_back(statement);
+    }
+    program_.statements = std::move(result_);
+    for (size_t s = 0; s < program_.statements.size(); ++s)
+      program_.statements[s].name = "S" + std::to_string(s);
+  }
+
+ private:
+  void share(const Statement& statement) {
+    Shape shape = measure(program_, statement, layouts_);
+    const double threads = threads_;
+    double alone = shape.cycles / std::min<double>(threads, static_cast<double>(shape.tasks));
+    size_t dimension = 0;
+    while (!statement.scattered[dimension]) ++dimension;
+    int64_t sizes = *as_const_int(program_.tensor(statement.tensor).sizes[dimension]);
+    double guesses = 2 * kWrongGuess / threads * (1 - 1 / threads);
+    double owners =
+        kStart + static_cast<double>(shape.looks) * (kLook + guesses) + shape.cycles / threads;
+    int64_t copies = std::min({kMostCopies, shape.looks, longest_reduction(statement)});
+    double copied = kStart + shape.cycles / std::min<double>(threads, static_cast<double>(copies)) +
+                    static_cast<double>(copies * shape.elements) * kCopied / threads;
+    bool empty = shape.cycles == 0 || shape.elements == 0;
+    if (empty || alone < kClearly * std::min(owners, copied)) {
+      result_.push_back(statement);
+    } else if (owners <= copied && sizes >= threads_) {
+      result_.push_back(owned(statement, dimension, sizes));
+    } else if (copied < owners) {
+      copy(statement, copies);
+    } else {
+      result_.push_back(statement);
+    }
+  }
+
+  static const Iterator* longest(const Statement& statement) {
+    const Iterator* longest = nullptr;
+    for (const Iterator& it : statement.domain)
+      if (it.reduction && (!longest || extent_of(it) > extent_of(*longest))) longest = &it;
+    return longest;
+  }
+  static int64_t longest_reduction(const Statement& statement) {
+    const Iterator* found = longest(statement);
+    return found ? extent_of(*found) : 1;
+  }
+
+  Statement owned(const Statement& statement, size_t dimension, int64_t size) const {
+    Statement result = statement;
+    Iterator owner;
+    owner.name = fresh(statement, "owner");
+    owner.min = 0;
+    owner.extent = threads_;
+    owner.where = statement.where;
+    owner.meaning = concat("stretches of dimension ", dimension, " of ", statement.tensor);
+    result.domain.insert(result.domain.begin(), owner);
+    int length = static_cast<int>((size + threads_ - 1) / threads_);
+    Expr mine = statement.subscripts[dimension] / length == make_variable(owner.name);
+    result.guard = statement.guard.defined() ? statement.guard && mine : mine;
+    return result;
+  }
+
+  /// Fills the copies with the identity, adds to them, and adds them up.
+  void copy(const Statement& statement, int64_t count) {
+    const Tensor target = program_.tensor(statement.tensor);
+    Tensor copies = target;
+    copies.name = target.name + ".copies";
+    while (program_.tensors.count(copies.name)) copies.name += "_";
+    copies.role = TensorRole::Temporary;
+    copies.sizes.insert(copies.sizes.begin(), static_cast<int>(count));
+    std::vector<int64_t> sizes;
+    for (const Expr& size : copies.sizes) sizes.push_back(*as_const_int(size));
+    layouts_[copies.name] = row_major(sizes);
+    program_.tensors[copies.name] = copies;
+
+    const Iterator& whole = *longest(statement);
+    Iterator part;
+    part.name = fresh(statement, "copy");
+    part.min = 0;
+    part.extent = static_cast<int>(count);
+    part.where = statement.where;
+    part.meaning = "parts of " + whole.name;
+
+    Statement start;
+    start.tensor = copies.name;
+    start.where = statement.where;
+    start.domain = {part};
+    start.value = identity(statement.reduction, target.type);
+    start.subscripts = {make_variable(part.name)};
+    Statement sum = start;
+    sum.tensor = target.name;
+    sum.reduction = statement.reduction;
+    sum.domain.clear();
+    sum.subscripts.clear();
+    size_t plain = 0;
+    for (size_t d = 0; d < target.sizes.size(); ++d) {
+      Iterator place;
+      Expr subscript = statement.subscripts[d];
+      if (statement.scattered[d]) {
+        place.name = fresh(statement, concat("place", d));
+        place.min = 0;
+        place.extent = target.sizes[d];
+        place.where = statement.where;
+        place.meaning = "places of " + target.name;
+        subscript = make_variable(place.name);
+      } else {
+        place = statement.domain[plain++];
+      }
+      for (Statement* each : {&start, &sum}) {
+        each->domain.push_back(place);
+        each->subscripts.push_back(subscript);
+      }
+    }
+    sum.value = read(copies, start.subscripts);
+    sum.domain.push_back(part);
+    sum.domain.back().reduction = true;
+
+    // Every part has as many points; what is left over is added at the end.
+    const int length = static_cast<int>(extent_of(whole) / count);
+    const int left = static_cast<int>(extent_of(whole) % count);
+    Expr index = make_variable(whole.name);
+    Statement parts = stretch(statement, whole, make_variable(part.name) * length + index, length);
+    parts.tensor = copies.name;
+    parts.subscripts.insert(parts.subscripts.begin(), make_variable(part.name));
+    parts.scattered.insert(parts.scattered.begin(), false);
+    parts.domain.insert(parts.domain.begin(), part);
+    result_.push_back(start);
+    result_.push_back(parts);
+    result_.push_back(sum);
+    if (left > 0)
+      result_.push_back(stretch(statement, whole, index + static_cast<int>(count * length), left));
+  }
+
+  /// The points of a statement whose index `whole`, counted from its minimum, has this value for
+  /// values of it from 0 to `extent`.
+  static Statement stretch(const Statement& statement, const Iterator& whole, const Expr& value,
+                           int extent) {
+    Statement result = statement;
+    for (Iterator& it : result.domain)
+      if (it.name == whole.name) {
+        it.min = 0;
+        it.extent = extent;
+      }
+    auto moved = [&](const Expr& e) {
+      return Halide::Internal::substitute(whole.name, whole.min + value, e);
+    };
+    for (Expr& subscript : result.subscripts) subscript = moved(subscript);
+    result.value = moved(result.value);
+    if (result.guard.defined()) result.guard = moved(result.guard);
+    return result;
+  }
+
+  static std::string fresh(const Statement& statement, std::string name) {
+    while (std::any_of(statement.domain.begin(), statement.domain.end(),
+                       [&](const Iterator& it) { return it.name == name; }))
+      name += "_";
+    return name;
+  }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+  const int threads_;
+  std::vector<Statement> result_;
+};
+
+}  // namespace
+
+void share_scatters(Program& program, std::map<std::string, Layout>& layouts, int threads) {
+  if (std::any_of(program.statements.begin(), program.statements.end(), is_scatter))
+    Sharing(program, layouts, threads).run();
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,24 @@
+// Scatters whose plain indices leave threads idle become parts that can run at the same time.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compile.h"
+#include "ir/program.h"
+
+namespace tc::ir {
+
+/// Splits a scatter that has too few plain indices for all threads, in one of two ways, where a
+/// count of cycles finds it clearly faster:
+///  - owners: a part for every thread goes through all points and adds up those whose place in the
+///    first scattered dimension lies in its stretch of it; every place gets its terms in the order
+///    of the text.
+///  - copies: parts of the points add up in copies of the result, which are then summed in a fixed
+///    order. Their number follows from extents alone, so results do not depend on the number of
+///    threads.
+/// Runs on a specialised program after lower_scatters, before scop; adds the layouts of its
+/// temporaries.
+void share_scatters(Program& program, std::map<std::string, Layout>& layouts, int threads);
+
+}  // namespace tc::ir

@@ -1,0 +1,158 @@
+#include "poly/map_scatter.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "poly/members.h"
+#include "poly/notes.h"
+#include "poly/strides.h"
+
+namespace tc::poly {
+namespace {
+
+// A task takes whole cache lines of each row, so that no two write to one, and of vectors a stretch
+// that makes up for starting to read and write elsewhere.
+constexpr int64_t kLineBytes = 64, kStretchBytes = 128;
+// Tasks for every thread, so that none waits long for the last.
+constexpr int64_t kTasksPerThread = 4;
+
+int64_t extent_of(const ir::Iterator& iterator) {
+  return *Halide::Internal::as_const_int(iterator.extent);
+}
+
+/// The loop that is best innermost.
+struct Innermost {
+  int iterator = -1;  ///< none where all have one iteration
+  bool vector = false;
+  double cost = 0;  ///< memory operations for one point
+};
+
+/// Memory operations for one point with this iterator innermost, one lane at a time.
+double scalar_cost(const ir::Statement& statement, const ir::Program& program,
+                   const std::map<std::string, Layout>& layouts, const std::string& iterator) {
+  // Neighbours share a cache line.
+  constexpr double kNear = 0.5;
+  double cost = 0;
+  for (const MemoryAccess& access : accesses(program, statement)) {
+    auto stride = stride_along(access, layouts.at(access.tensor), iterator);
+    cost += !stride ? 1 : *stride == 0 ? 0 : *stride == 1 ? kNear : 1;
+  }
+  return 1 + cost;
+}
+
+Innermost choose_innermost(const ScopStatement& statement, const ir::Program& program,
+                           const std::map<std::string, Layout>& layouts, bool vectorize) {
+  const ir::Statement& source = *statement.source;
+  const MemoryAccess write = accesses(program, source).back();
+  Innermost best;
+  for (size_t d = 0; d < source.domain.size(); ++d) {
+    const ir::Iterator& iterator = source.domain[d];
+    if (extent_of(iterator) == 1) continue;
+    bool vector = vectorize && stride_along(write, layouts.at(write.tensor), iterator.name) == 1;
+    double cost = vector ? vector_cost(statement, program, layouts, iterator)
+                         : scalar_cost(source, program, layouts, iterator.name);
+    if (best.iterator < 0 || cost <= best.cost) best = {static_cast<int>(d), vector, cost};
+  }
+  return best;
+}
+
+int64_t round_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+bool is_scatter(const Cluster& cluster) { return ir::is_scatter(*cluster.statements[0]->source); }
+
+Mapped map_scatter(const Cluster& cluster, const Scop& scop,
+                   const std::map<std::string, Layout>& layouts, const MappingOptions& options,
+                   const CpuMachine& machine, bool parallel) {
+  const ir::Program& program = *scop.program;
+  TC_INTERNAL_CHECK(cluster.statements.size() == 1 && cluster.outer.empty(),
+                    "a scatter shares its loops");
+  const ScopStatement& statement = *cluster.statements[0];
+  const std::vector<ir::Iterator>& domain = statement.source->domain;
+  Innermost innermost = choose_innermost(statement, program, layouts, options.vectorize);
+
+  std::vector<Member> members;
+  std::vector<int> serial;
+  for (int d = 0; d < static_cast<int>(domain.size()); ++d) {
+    if (domain[d].reduction) {
+      serial.push_back(d);
+    } else {
+      Member member;
+      member.position = d;
+      member.extent = extent_of(domain[d]);
+      members.push_back(member);
+    }
+  }
+  auto move_last = [&](auto& list, auto position) {
+    auto found = std::find_if(list.begin(), list.end(), [&](const auto& each) {
+      return position(each) == innermost.iterator;
+    });
+    bool inside = found != list.end();
+    if (inside) std::rotate(found, found + 1, list.end());
+    return inside;
+  };
+  bool plain = move_last(members, [](const Member& member) { return member.position; });
+  move_last(serial, [](int d) { return d; });
+
+  // Tiles of one point, but for the innermost: as much of a row as leaves tasks for all threads.
+  std::vector<int64_t> sizes(members.size(), 1);
+  int64_t rows = 1;
+  for (size_t m = 0; m < members.size(); ++m) {
+    size_t given = static_cast<size_t>(members[m].position);
+    if (!options.automatic) {
+      sizes[m] = given < options.tile.size() && options.tile[given] > 0 ? options.tile[given]
+                                                                        : members[m].extent;
+    } else if (plain && m + 1 == members.size()) {
+      int64_t bytes = program.tensor(statement.source->tensor).type.bytes();
+      auto stretch = [&](int64_t tasks) {
+        tasks = parallel ? std::max<int64_t>(1, tasks / rows) : 1;
+        return (members[m].extent + tasks - 1) / tasks;
+      };
+      int64_t shortest = (innermost.vector ? kStretchBytes : kLineBytes) / bytes;
+      sizes[m] = round_up(
+          std::max(stretch((innermost.vector ? 1 : kTasksPerThread) * machine.threads), shortest),
+          kLineBytes / bytes);
+    }
+    sizes[m] = std::min(sizes[m], std::max<int64_t>(1, members[m].extent));
+    rows *= members[m].extent;
+  }
+
+  isl::schedule_node node = isl::schedule::from_domain(statement.domain).root().child(0);
+  node = insert_band(node, {&statement}, {serial}, true, std::vector<bool>(serial.size(), false));
+  if (innermost.vector && !plain) node = mark_points(node.as<isl::schedule_node_band>(), "");
+  if (!members.empty()) {
+    node = insert_band(node, {&statement}, {positions(members)}, true,
+                       std::vector<bool>(members.size(), true));
+    isl::schedule_node_band band = node.as<isl::schedule_node_band>();
+    if (count_tiles(members, sizes) > 1) {
+      isl::schedule_node_band tiled = tile(band, sizes);
+      node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
+      band = node.as<isl::schedule_node_band>();
+    }
+    if (plain) {
+      node = serial.empty() ? isl::schedule_node(band) : sink(band);
+      if (innermost.vector) node = mark_leaves(node, "");
+    }
+  }
+
+  std::string form = "a scatter: ";
+  std::vector<std::string> order;
+  for (int d : serial) order.push_back(domain[d].name);
+  if (plain) order.push_back(domain[innermost.iterator].name);
+  form += order.empty() ? "one point" : concat("loops over ", join(order), " inside each task");
+  if (innermost.vector) form += ", vectors along " + domain[innermost.iterator].name;
+  double cycles = innermost.cost * static_cast<double>(instances(statement)) * kCyclesPerOperation;
+  Mapped mapped{node.root().schedule(), {}, {{"form", form}}};
+  mapped.notes.push_back({"cycles", count_text(cycles) + " this form"});
+  if (!members.empty())
+    mapped.notes.push_back(describe_tasks(
+        cluster, members, sizes, parallel,
+        options.automatic ? "no two of which meet in one place" : "as the options say"));
+  mapped.cycles = cycles;
+  return mapped;
+}
+
+}  // namespace tc::poly

@@ -1,0 +1,322 @@
+"""Scatters: left-hand sides whose subscripts are expressions, against NumPy's ufunc.at."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from scatters import SCATTERS, Scatter, combine_at, emulate, integers, places
+
+import tensor_comprehensions as tc
+
+by_name = pytest.mark.parametrize("scatter", SCATTERS, ids=lambda s: s.name)
+OPTIONS = [None, "identity", "naive", "pointwise"]
+OPERATORS = {"+=": "sum", "*=": "product", "min=": "min", "max=": "max"}
+TYPES = {
+    "uint8": torch.uint8,
+    "int8": torch.int8,
+    "int16": torch.int16,
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float": torch.float32,
+    "double": torch.float64,
+}
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
+def threads(request: pytest.FixtureRequest) -> int:
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def define(text: str, *options: object) -> tc.TC:
+    return tc.define(text, *options, namespace="tc_scatter")
+
+
+def expected(scatter: Scatter, inputs: tuple, start: torch.Tensor | None) -> tuple:
+    wanted = scatter.reference(*inputs, *([] if start is None else [start]))
+    return wanted if isinstance(wanted, tuple) else (wanted,)
+
+
+def check(scatter: Scatter, inputs: tuple, options: object) -> None:
+    start = scatter.start() if scatter.start else None
+    wanted = expected(scatter, inputs, start)
+    run = tc.compile(scatter.text, scatter.entry, options, *inputs)
+    outputs = tuple(torch.full_like(w, -7) for w in wanted)
+    if start is not None:
+        outputs[0].copy_(start)
+    run(*inputs, outputs=outputs)
+    for output, w in zip(outputs, wanted, strict=True):
+        assert torch.equal(output, w)
+
+
+@by_name
+@pytest.mark.parametrize("options", OPTIONS)
+def test_agrees_with_numpy(scatter: Scatter, options: str | None, threads: int) -> None:
+    check(scatter, scatter.make(), options)
+
+
+@by_name
+def test_strided_inputs(scatter: Scatter) -> None:
+    def spread(value: object) -> object:
+        if not isinstance(value, torch.Tensor) or value.dim() == 0:
+            return value
+        wide = torch.stack([value, value + 1], -1)
+        return wide[..., 0].transpose(0, -1).contiguous().transpose(0, -1)
+
+    check(scatter, tuple(spread(value) for value in scatter.make()), None)
+
+
+@pytest.fixture(params=[False, True], ids=["atomic", "deterministic"])
+def deterministic(request: pytest.FixtureRequest) -> bool:
+    torch.use_deterministic_algorithms(request.param)
+    yield request.param
+    torch.use_deterministic_algorithms(False)
+
+
+@by_name
+def test_emulated_cuda(scatter: Scatter, deterministic: bool) -> None:
+    inputs = scatter.make()
+    start = scatter.start() if scatter.start else None
+    wanted = expected(scatter, inputs, start)
+    for order in ("forward", "shuffled"):
+        executor = tc.compile(scatter.text, scatter.entry, None, *inputs, target="cuda:sm_90")
+        outputs = tuple(torch.full_like(w, -7) for w in wanted)
+        if start is not None:
+            outputs[0].copy_(start)
+        emulate(executor, inputs, outputs, order)
+        for output, w in zip(outputs, wanted, strict=True):
+            assert torch.equal(output, w)
+    assert ("atomic" in executor.cuda_source) == (
+        not deterministic and "tc::" in executor.cuda_source
+    )
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_cuda_compiles(name: str, operator: str, arch: str) -> None:
+    text = f"""def types({name}(N, D) A, int32(N) I) -> ({name}(23, D) S) {{
+      S(I(i), d) {operator}! A(i, d)
+    }}"""
+    a, i = integers(9, 5, dtype=TYPES[name]), places(23, 9).int()
+    executor = tc.compile(text, "types", None, a, i, target=f"cuda:{arch}")
+    assert f"tc::atomic_{OPERATORS[operator]}(" in executor.cuda_source
+
+
+def reduced(
+    start: torch.Tensor, place: torch.Tensor, values: torch.Tensor, operator: str
+) -> torch.Tensor:
+    """In 64 bits and back, which for these values is exact or wraps around as the type does."""
+    wide = torch.float64 if values.is_floating_point() else torch.int64
+    result = combine_at(start.to(wide), (place,), values.to(wide), operator)
+    return result.to(values.dtype)
+
+
+def identity(dtype: torch.dtype, operator: str) -> float:
+    if operator in ("+=", "*="):
+        return 0 if operator == "+=" else 1
+    if dtype.is_floating_point:
+        return float("inf") if operator == "min=" else float("-inf")
+    info = torch.iinfo(dtype)
+    return info.max if operator == "min=" else info.min
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_types(name: str, operator: str, target: str) -> None:
+    dtype = TYPES[name]
+    text = f"""def types({name}(N, D) A, int32(N) I) -> ({name}(23, D) S, {name}(23, D) T) {{
+      S(I(i), d) {operator}! A(i, d)
+      T(I(i), d) {operator} A(i, d)
+    }}"""
+    a = integers(57, 37, dtype=dtype)
+    if operator == "*=" and dtype.is_floating_point:
+        a = 2.0 ** a.clamp(-1, 1)
+    i = torch.cat([places(23, 56), torch.tensor([0])]).int()
+    start = integers(23, 37, dtype=dtype)
+    empty = torch.full((23, 37), identity(dtype, operator), dtype=dtype)
+    if operator in ("min=", "max=") and dtype.is_floating_point:
+        a[3, 5] = float("nan")
+    wanted = [reduced(s, i.long(), a, operator) for s in (empty, start)]
+    outputs = (torch.zeros_like(start), start.clone())
+    if target == "cpu":
+        tc.compile(text, "types", None, a, i)(a, i, outputs=outputs)
+    else:
+        emulate(
+            tc.compile(text, "types", None, a, i, target="cuda:sm_90"),
+            (a, i),
+            outputs,
+            "shuffled",
+        )
+    for output, w in zip(outputs, wanted, strict=True):
+        torch.testing.assert_close(output, w, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_bools(target: str) -> None:
+    text = """def bools(bool(N, D) A, int64(N) I) -> (bool(11, D) Any, bool(11, D) All) {
+      Any(I(i), d) +=! A(i, d)
+      All(I(i), d) *=! A(i, d)
+    }"""
+    a, i = integers(40, 9) > 0, places(11, 40)
+    outputs = (torch.zeros(11, 9, dtype=torch.bool), torch.zeros(11, 9, dtype=torch.bool))
+    run = tc.compile(text, "bools", None, a, i, target="cpu" if target == "cpu" else "cuda:sm_80")
+    if target == "cpu":
+        run(a, i, outputs=outputs)
+    else:
+        emulate(run, (a, i), outputs, "shuffled")
+    zeros, ones = torch.zeros(11, 9), torch.ones(11, 9)
+    assert torch.equal(outputs[0], combine_at(zeros, (i,), a.float(), "max=") > 0)
+    assert torch.equal(outputs[1], combine_at(ones, (i,), a.float(), "min=") > 0)
+
+
+@pytest.mark.parametrize("name", ["half", "bfloat16"])
+def test_narrow_floats_accumulate_in_float(name: str) -> None:
+    """Ones beyond the point where a narrow sum stays where it is."""
+    a, i = torch.ones(5000, 3, dtype=TYPES[name]), torch.zeros(5000, dtype=torch.int64)
+    t = define(f"""def ones_{name}({name}(N, D) A, int64(N) I) -> ({name}(2, D) S) {{
+      S(I(i), d) +=! A(i, d)
+    }}""")
+    assert torch.equal(t(f"ones_{name}", a, i)[0], torch.full((3,), 5000.0).to(TYPES[name]))
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "int64"])
+def test_places_of_every_type(name: str) -> None:
+    i = places(100, 300)
+    a = integers(300)
+    t = define(
+        f"def typed_{name}(float(N) A, {name}(N) I) -> (float(100) S) {{ S(I(i)) +=! A(i) }}"
+    )
+    assert torch.equal(
+        t(f"typed_{name}", a, i.to(TYPES[name])), torch.zeros(100).index_add_(0, i, a)
+    )
+
+
+def test_shares_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows, stretches of places and copies: however threads share, results are right."""
+    cases = {
+        "owner": (3000, 500, 600),
+        "copies": (40000, 10, 2),
+        "in parallel": (3000, 900, 128),
+    }
+    text = "def shared(float(N, D) G, int64(N) I) -> (float({v}, D) T) {{ T(I(i), d) +=! G(i, d) }}"
+    for threads in (2, 3, 7):
+        monkeypatch.setenv("TC_MACHINE", f"cores={threads},library_rate=1")
+        for word, (n, v, d) in cases.items():
+            g, i = integers(n, d), places(v, n)
+            run = tc.compile(text.format(v=v), "shared", None, g, i)
+            assert word in run.explain()
+            assert torch.equal(run(g, i), torch.zeros(v, d).index_add_(0, i, g))
+
+
+def test_sums_do_not_depend_on_threads() -> None:
+    text = "def sums(float(N, D) G, int64(N) I) -> (float(50, D) T) { T(I(i), d) +=! G(i, d) }"
+    torch.use_deterministic_algorithms(True)
+    try:
+        for d in (1, 3, 64, 700):
+            g, i = torch.randn(20011, d), places(50, 20011)
+            results = []
+            for threads in (1, 2, 1):
+                torch.set_num_threads(threads)
+                results.append(define(text).sums(g, i))
+            assert all(torch.equal(results[0], other) for other in results[1:])
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_values_that_are_read_in_place_are_refused() -> None:
+    for operator, value in [("+=", "B(i)"), ("+=!", "B(i)"), ("+=!", "A(B(0))")]:
+        text = f"""def place(int32(N) A, int32(N) I) -> (int32(N) B) {{
+          B(i) = A(i)
+          B(I(i)) {operator} {value} where i in 0:N
+        }}"""
+        a = torch.zeros(8, dtype=torch.int32)
+        with pytest.raises(tc.LanguageError, match="Write to a tensor of another name") as error:
+            tc.compile(text, "place", None, a, a)
+        assert error.value.line == 3
+
+
+def test_writes_that_leave_their_tensor() -> None:
+    t = define("""def leave(float(N, K) A) -> (float(20) O) {
+      O(2 * i + k) +=! A(i, k) where i in 0:N, k in 0:K
+    }""")
+    assert t.leave(torch.ones(8, 5)).sum() == 40
+    with pytest.raises(tc.ShapeError) as error:
+        t.leave(torch.ones(9, 5))
+    assert (
+        "writes O((i*2) + k) outside: i = 8, k = 4 gives index 20, but dimension 0 of O has size 20"
+        in str(error.value)
+    )
+    assert "guard" not in str(error.value)
+
+
+def test_reads_of_places_stay_inside() -> None:
+    t = define(
+        "def inside(float(N) A, int64(M) I) -> (float(9) O) { O(I(i)) +=! A(i) where i in 0:N }"
+    )
+    with pytest.raises(tc.ShapeError, match=r"reads I\(i\) outside: i = 3 gives index 3"):
+        t.inside(torch.ones(4), torch.zeros(3, dtype=torch.int64))
+
+
+def test_results_that_are_passed() -> None:
+    """Views with strides, and a second call into the same memory."""
+    t = define("def view(float(N, D) G, int64(N) I) -> (float(8, D) T) { T(I(i), d) +=! G(i, d) }")
+    g, i = integers(30, 6), places(8, 30)
+    wide = torch.full((6, 16), 5.0)
+    out = wide.t()[::2]
+    for _ in range(2):
+        t.view(g, i, outputs=out)
+        assert torch.equal(out, torch.zeros(8, 6).index_add_(0, i, g))
+    assert (wide[:, 1::2] == 5).all()
+
+
+def test_explain_names_the_scatter() -> None:
+    g, i = integers(30, 6), places(8, 30)
+    text = "def seen(float(N, D) G, int64(N) I) -> (float(8, D) T) { T(I(i), d) +=! G(i, d) }"
+    said = tc.compile(text, "seen", None, g, i).explain()
+    assert "a scatter: loops over i, d inside each task, vectors along d" in said
+    assert "a scatter has loops of its own" in said
+    # G and the places are read, the whole result is filled.
+    assert "reads G 720 bytes, I 240 bytes; writes T 192 bytes" in said
+
+
+def test_two_places_of_one_point() -> None:
+    """Every statement takes place as a whole, in order."""
+    t = define("""
+    def both(float(N) A, int64(N) I) -> (float(12) O) {
+      O(I(i)) +=! A(i)
+      O(11 - I(i)) max= A(i)
+      O(v) = 2 * O(v)
+      O(3) *= 0.5
+    }
+    """)
+    a, i = integers(25), places(12, 25)
+    wanted = torch.zeros(12).index_add_(0, i, a)
+    wanted = 2 * combine_at(wanted, (11 - i,), a, "max=")
+    wanted[3] /= 2
+    assert torch.equal(t.both(a, i), wanted)
+
+
+def test_a_called_definition_may_scatter() -> None:
+    t = define("""
+    def add(float(N) A, int64(N) I, float(V) B) -> (O) {
+      O(v) = B(v)
+      O(place) += A(i) where place = I(i)
+    }
+    def twice(float(N) A, int64(N) I, float(V) B) -> (P) {
+      O = add(A, I, B)
+      P = add(A, I, O)
+    }
+    """)
+    a, i, b = integers(25), places(12, 25), integers(12)
+    assert torch.equal(t.twice(a, i, b), b.index_add(0, i, a, alpha=2))
