@@ -46,7 +46,9 @@ def names() -> list[str]:
 @functools.cache
 def _files() -> dict[str, str]:
     return {
-        definition: name for name, text in _texts().items() for definition in _DEFINITION.findall(text)
+        definition: name
+        for name, text in _texts().items()
+        for definition in _DEFINITION.findall(text)
     }
 
 
@@ -66,11 +68,8 @@ def _find(name: str) -> str:
         return files[name]
     known = sorted({*_texts(), *files})
     close = difflib.get_close_matches(name, known, n=3)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ";"
-    raise TCError(
-        f"the library has no operator {name!r}{hint} It has: {', '.join(known)}. Others are "
-        f"written with tensor_comprehensions.define"
-    )
+    hint = f"; did you mean {' or '.join(close)}? It has: " if close else "; it has: "
+    raise TCError(f"the library has no operator {name!r}{hint}{', '.join(known)}")
 
 
 def source(name: str) -> str:
