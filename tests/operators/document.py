@@ -25,9 +25,9 @@ output = T.group_convolution(images, filters, bias)  # (8, 4, 5, 14, 14)
 output = torch.ops.tc_ops.group_convolution(images, filters, bias)  # the same operator
 ```
 
-Ranks are fixed in a text: functions of single elements are of matrices, and any contiguous tensor is
-a view of one. Losses are means over all elements. Elements are `float`; for others replace the word:
-`tc.define(re.sub(r"\\bfloat\\b", "double", tc.ops.source("softmax")))`.
+Ranks are fixed in a text: functions of single elements are of matrices, and any contiguous tensor
+is a view of one. Losses are means over all elements. Elements are `float`; for others replace the
+word: `tc.define(re.sub(r"\\bfloat\\b", "double", tc.ops.source("softmax")))`.
 
 The tables below repeat the first sentence of each definition's comment and what it equals in
 PyTorch. `tests/test_ops.py` holds each definition to that.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 import torch.nn.functional as F
 
@@ -23,7 +25,7 @@ def kronecker_3(w0, w1, w2, x):
 
 def layers(v: Values, batch: int, *widths: int) -> tuple:
     """Rows, then a weight and a bias for every layer."""
-    parameters = [x for m, n in zip(widths, widths[1:]) for x in (v(n, m), v(n))]
+    parameters = [x for m, n in pairwise(widths) for x in (v(n, m), v(n))]
     return (v(batch, widths[0]), *parameters)
 
 
@@ -50,7 +52,7 @@ def production_model(table1, index1, table2, index2, dense, projection, *paramet
 
 
 def production_inputs(v: Values, batch: int, d: int, y: int) -> tuple:
-    rows, *parameters = layers(v, batch, 2 * d + y, 11, 9, 5, 2)
+    parameters = layers(v, batch, 2 * d + y, 11, 9, 5, 2)[1:]
     tables = (v(50, d), v.integers(0, 50, batch, 7), v(40, d), v.integers(0, 40, batch, 3))
     return (*tables, v(batch, 13), v(y, 13), *parameters)
 

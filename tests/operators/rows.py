@@ -79,6 +79,7 @@ CASES = [
         lambda x, mean, var, w, b, epsilon: F.batch_norm(x, mean, var, w, b, False, 0.0, epsilon),
         lambda v, n, c, h, w: (*(v(n, c, h, w), v(c), v.between(0.5, 2, c), v(c), v(c), 1e-5),),
         IMAGES,
+        constant=(1, 2),
     ),
     Case(
         "batch_normalization_training",
@@ -87,6 +88,7 @@ CASES = [
             *(v(n, c, h, w), v(c), v.between(0.5, 2, c), v(c), v(c), 0.125, 1e-5),
         ),
         IMAGES,
+        constant=(1, 2),
         terms=100,
     ),
     Case(
