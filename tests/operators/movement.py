@@ -18,7 +18,7 @@ def with_numbers(*numbers: int):
 def permutation(name: str, *order: int, sizes=((3, 5, 7, 9), (1, 1, 1, 1))):
     return Case(
         name,
-        lambda x: x.permute(order),
+        lambda x: x.permute(order).contiguous(),
         lambda v, *given: (v(*given),),
         [size[: len(order)] for size in sizes],
     )
@@ -53,7 +53,7 @@ CASES = [
     ),
     Case(
         "broadcast_rows",
-        lambda x, rows: x.expand(rows, -1),
+        lambda x, rows: x.expand(rows, -1).contiguous(),
         with_numbers(5),
         [(19,), (1,)],
     ),
@@ -61,7 +61,7 @@ CASES = [
     Case(
         "repeat_interleave", lambda x, times: x.repeat_interleave(times, 1), with_numbers(3), MATRIX
     ),
-    Case("transpose", torch.t, matrix, MATRIX),
+    Case("transpose", lambda x: x.t().contiguous(), matrix, MATRIX),
     permutation("transpose_batched", 0, 2, 1),
     permutation("permute_120", 1, 2, 0),
     permutation("permute_201", 2, 0, 1),
