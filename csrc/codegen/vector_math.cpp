@@ -41,17 +41,21 @@ Expr polynomial(const Expr& x, std::initializer_list<double> coefficients) {
   return sum;
 }
 
-/// x = n * log(2) + r with a whole n and |r| <= log(2) / 2. `use` gets exp(r) - 1, 2^(n/2) and
-/// 2^(n - n/2), the latter since 2^n alone may be out of range, and the reciprocal of that.
-Expr reduce(const Expr& x,
-            const std::function<Expr(const Expr& p, const Expr& first, const Expr& second,
-                                     const Expr& reciprocal)>& use) {
-  // Beyond these the result is 0 or infinite. Comparisons with NaN are false and keep it.
-  Expr above = select(less(x, number(x, -104)), number(x, -104), x);
-  Expr inside = select(less(number(x, 89), above), number(x, 89), above);
+/// NaN stays, here and below: comparisons with it are false.
+Expr at_most(const Expr& x, double high) {
+  return named(x,
+               [&](const Expr& y) { return select(less(number(y, high), y), number(y, high), y); });
+}
+
+Expr between(double low, const Expr& x, double high) {
+  return at_most(select(less(x, number(x, low)), number(x, low), x), high);
+}
+
+/// x = n * log(2) + r with a whole n and |r| <= log(2) / 2. `use` gets exp(r) - 1 and n.
+Expr reduce(const Expr& x, const std::function<Expr(const Expr& p, const Expr& n)>& use) {
   // Adding this leaves the nearest whole number in the last bits of the sum.
   Expr magic = number(x, 12582912);
-  return named(inside, [&](const Expr& y) {
+  return named(x, [&](const Expr& y) {
     return named(add(multiply(y, number(y, 1.44269504088896341)), magic), [&](const Expr& shifted) {
       return named(subtract(shifted, magic), [&](const Expr& n) {
         // log(2) in two parts, of which the first has few bits.
@@ -64,30 +68,43 @@ Expr reduce(const Expr& x,
           p = add(multiply(p, multiply(r, r)), r);
           Type integer = Halide::Int(32, x.type().lanes());
           Expr whole = reinterpret(integer, shifted) - reinterpret(integer, magic);
-          Expr half = whole >> 1;
-          auto power = [&](const Expr& e) { return reinterpret(x.type(), (e + 127) << 23); };
-          return use(p, power(half), power(whole - half), power(half - whole));
+          return named(whole, [&](const Expr& exponent) { return use(p, exponent); });
         });
       });
     });
   });
 }
 
+/// 2^n of a whole n from -126 to 127.
+Expr power(const Expr& n) {
+  return reinterpret(Halide::Float(32, n.type().lanes()), (n + 127) << 23);
+}
+
 /// Unlike Halide's exp it needs no rounding instruction, which 512-bit vectors get in halves, and
 /// no tests: NaN passes through, and results too small or too large become denormal, zero or
 /// infinite by the multiplications themselves.
 Expr exponential(const Expr& x) {
-  return reduce(x, [&](const Expr& p, const Expr& first, const Expr& second, const Expr&) {
-    return multiply(multiply(add(p, number(x, 1)), first), second);
+  // Beyond these the result is 0 or infinite.
+  return reduce(between(-104, x, 89), [](const Expr& p, const Expr& n) {
+    // In two factors, since 2^n alone may be out of range.
+    Expr half = n >> 1;
+    return multiply(multiply(add(p, number(p, 1)), power(half)), power(n - half));
   });
+}
+
+/// For results that are normal numbers.
+Expr exponential_within_range(const Expr& x) {
+  return reduce(
+      x, [](const Expr& p, const Expr& n) { return multiply(add(p, number(p, 1)), power(n)); });
 }
 
 /// exp(x) - 1 = 2^n (exp(r) - 1) + 2^n - 1, which keeps the digits of a small x.
 Expr exponential_minus_one(const Expr& x) {
-  Expr result =
-      reduce(x, [](const Expr& p, const Expr& first, const Expr& second, const Expr& reciprocal) {
-        return multiply(add(multiply(p, first), subtract(first, reciprocal)), second);
-      });
+  Expr result = reduce(between(-104, x, 89), [](const Expr& p, const Expr& n) {
+    Expr half = n >> 1;
+    Expr first = power(half), second = power(n - half), reciprocal = power(half - n);
+    return multiply(add(multiply(p, first), subtract(first, reciprocal)), second);
+  });
   // Zero keeps its sign.
   return select(equal(x, number(x, 0)), x, result);
 }
@@ -114,7 +131,8 @@ Expr hyperbolic_tangent(const Expr& x) {
           polynomial(z, {-0.00571703253, 0.0206505756, -0.0537434943, 0.133314912, -0.333332839});
       return multiply(x, add(multiply(p, z), number(x, 1)));
     });
-    Expr e = exponential(multiply(t, number(t, 2)));
+    // Beyond 10 the result is 1.
+    Expr e = exponential_within_range(at_most(multiply(t, number(t, 2)), 20));
     Expr far = subtract(number(t, 1), divide(number(t, 2), add(e, number(t, 1))));
     Expr sign = select(less(x, number(x, 0)), -far, far);
     return select(less(t, number(t, 0.625)), near, sign);
@@ -128,12 +146,11 @@ Expr error_function(const Expr& x) {
     Expr near = multiply(
         x, polynomial(multiply(x, x), {7.85385785e-05, -0.000801019281, 0.00518832763,
                                        -0.0268538119, 0.112835851, -0.376126258, 1.12837917}));
-    Expr far =
-        named(select(less(number(x, 4), magnitude), number(x, 4), magnitude), [&](const Expr& t) {
-          Expr p = polynomial(t, {-0.000186777897, 0.00295188558, -0.0218563467, 0.103148041,
-                                  0.638093483, 1.12712255, 0.000332677561});
-          return subtract(number(t, 1), exponential(multiply(p, number(t, -1))));
-        });
+    Expr far = named(at_most(magnitude, 4), [&](const Expr& t) {
+      Expr p = polynomial(t, {-0.000186777897, 0.00295188558, -0.0218563467, 0.103148041,
+                              0.638093483, 1.12712255, 0.000332677561});
+      return subtract(number(t, 1), exponential_within_range(multiply(p, number(t, -1))));
+    });
     Expr sign = select(less(x, number(x, 0)), -far, far);
     return select(less(magnitude, number(x, 1)), near, sign);
   });
