@@ -221,6 +221,27 @@ def test_functions_of_vectors_are_within_4_ulp(name: str) -> None:
     assert errors.max() < 4
 
 
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        ("fmax(0.5 * A(i), {})", lambda x, y: torch.fmax(0.5 * x, y)),
+        ("max(0.5, A(i) * {})", lambda x, y: (x * y).clamp(min=0.5)),
+        ("log(2 + {})", lambda x, y: torch.log(2 + y)),
+        ("round(1.5 * {})", lambda x, y: torch.copysign((1.5 * y.abs() + 0.5).floor(), y)),
+        ("tanh(2 * {})", lambda x, y: torch.tanh(2 * y)),
+    ],
+)
+def test_functions_of_functions(name: str, reference: Callable) -> None:
+    """Twelve deep: an argument that each of them repeats three times would be there 500,000 times."""
+    x = torch.linspace(-3, 3, 83).abs()
+    expression, wanted = "A(i)", x
+    for _ in range(12):
+        expression, wanted = name.format(expression), reference(x, wanted)
+    text = f"def f(float(N) A) -> (O) {{ O(i) = {expression} }}"
+    actual = tc.define(text, namespace=f"tc_builtins_{name.partition('(')[0]}_deep").f(x)
+    torch.testing.assert_close(actual, wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_every_function_of_the_documentation_is_tested() -> None:
     page = (Path(__file__).parents[1] / "docs" / "language.md").read_text()
     section = page.split("## Built-in functions")[1].split("\n## ")[0]

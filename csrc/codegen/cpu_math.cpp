@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/named.h"
 #include "codegen/strict_floats.h"
 #include "codegen/vector_math.h"
 #include "ir/program.h"
@@ -25,7 +26,7 @@ Expr is_number(const Expr& x) { return compare(Call::strict_eq, x, x); }
 bool known_number(const Expr& x) { return is_const(x); }
 
 /// max or min that returns a NaN operand, as PyTorch's do.
-Expr propagate(bool maximum, const Expr& a, const Expr& b) {
+Expr propagate_named(bool maximum, const Expr& a, const Expr& b) {
   // An unordered comparison is false, which keeps a NaN in `a`; one in `b` needs a test of its own.
   Expr best = maximum ? select(compare(Call::strict_lt, a, b), b, a)
                       : select(compare(Call::strict_lt, b, a), b, a);
@@ -33,11 +34,23 @@ Expr propagate(bool maximum, const Expr& a, const Expr& b) {
 }
 
 /// C's fmax or fmin: a NaN operand is ignored.
-Expr ignore(bool maximum, const Expr& a, const Expr& b) {
+Expr ignore_named(bool maximum, const Expr& a, const Expr& b) {
   Expr best = maximum ? select(compare(Call::strict_lt, b, a), a, b)
                       : select(compare(Call::strict_lt, a, b), a, b);
   // Unordered gives b, which is right for a NaN in `a`.
   return known_number(b) ? best : select(is_number(b), best, a);
+}
+
+Expr propagate(bool maximum, const Expr& a, const Expr& b) {
+  return named(a, [&](const Expr& x) {
+    return named(b, [&](const Expr& y) { return propagate_named(maximum, x, y); });
+  });
+}
+
+Expr ignore(bool maximum, const Expr& a, const Expr& b) {
+  return named(a, [&](const Expr& x) {
+    return named(b, [&](const Expr& y) { return ignore_named(maximum, x, y); });
+  });
 }
 
 Expr infinity(Type type) {
@@ -51,11 +64,14 @@ Expr libm(const std::string& name, const std::vector<Expr>& arguments) {
 
 Expr logarithm(const Expr& x) {
   if (x.type().bits() == 64) return libm("log", {x});
-  return select(is_number(x) && compare(Call::strict_lt, x, infinity(x.type())), halide_log(x), x);
+  return named(x, [](const Expr& y) {
+    return select(is_number(y) && compare(Call::strict_lt, y, infinity(y.type())), halide_log(y),
+                  y);
+  });
 }
 
 /// C's round, of which Halide takes the name for its own, to even.
-Expr round_away(const Expr& x) {
+Expr round_away_named(const Expr& x) {
   Expr whole = Halide::trunc(x), one = make_one(x.type());
   Expr half = make_const(x.type(), 0.5);
   Expr away = whole + select(compare(Call::strict_lt, x, make_zero(x.type())), -one, one);
@@ -63,6 +79,8 @@ Expr round_away(const Expr& x) {
   return select(compare(Call::strict_lt, Halide::abs(x - whole), half) || !is_number(x - whole),
                 whole, away);
 }
+
+Expr round_away(const Expr& x) { return named(x, round_away_named); }
 
 Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   if (Expr fast = vector_math(name, x); fast.defined()) return fast;

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <limits>
 
+#include "codegen/named.h"
 #include "codegen/strict_floats.h"
 
 namespace tc::codegen {
@@ -24,14 +25,6 @@ Expr equal(const Expr& a, const Expr& b) {
   return strict(Halide::Bool(a.type().lanes()), Call::strict_eq, a, b);
 }
 Expr number(const Expr& like, double value) { return make_const(like.type(), value); }
-
-/// Names a value that is used several times. Without names, functions of functions would be trees
-/// that grow with the product of their uses, and every pass walks trees.
-Expr named(const Expr& value, const std::function<Expr(const Expr&)>& use) {
-  if (value.as<Variable>() || is_const(value)) return use(value);
-  std::string name = unique_name("m");
-  return Let::make(name, value, use(Variable::make(value.type(), name)));
-}
 
 /// From the highest power down.
 Expr polynomial(const Expr& x, std::initializer_list<double> coefficients) {
