@@ -39,7 +39,7 @@ LARGEST_DRIFT = 1e-3
 
 def operator(name: str) -> Callable[..., Tensor]:
     """The definition `name` of ops/`name`.tc, with `name`_grad as its derivative."""
-    definitions = tc.define((ROOT / "ops" / f"{name}.tc").read_text())
+    definitions = tc.ops.load(name)
     return tc.make_autograd(getattr(definitions, name), getattr(definitions, f"{name}_grad"))
 
 

@@ -335,6 +335,49 @@ def test_exp_and_log_over_the_whole_range() -> None:
     torch.testing.assert_close(tanh, torch.tanh(x), rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.parametrize("name", ["exp", "expm1", "log1p", "tanh", "erf"])
+def test_functions_of_vectors_are_within_4_ulp(name: str) -> None:
+    """What the compiler computes itself in float, wherever the result is a normal number."""
+    magnitudes = torch.logspace(-37, 38, 100_001)
+    x = torch.cat([torch.linspace(-110, 110, 400_001), torch.linspace(-1, 1, 400_001)])
+    x = torch.cat([x, magnitudes, -magnitudes, torch.tensor([*SPECIAL, 88.7, 88.8, -87.3, 1e-45])])
+    text = f"def f(float(N) A) -> (O) {{ O(i) = {name}(A(i)) }}"
+    actual = tc.define(text, namespace=f"tc_builtins_ulp_{name}").f(x)
+    exact = getattr(torch, name)(x.double())
+    wanted = exact.float()
+    assert torch.equal(actual.isnan(), wanted.isnan())
+    assert torch.equal(actual.isinf(), wanted.isinf())
+    # Zeros too: a function that is 0 at 0 keeps its sign.
+    zeros = wanted == 0
+    assert torch.equal(actual[zeros].signbit(), wanted[zeros].signbit())
+    normal = wanted.isfinite() & (wanted.abs() > 2e-38)
+    unit = torch.nextafter(wanted.abs(), torch.tensor(INF)).double() - wanted.abs().double()
+    errors = ((actual.double() - exact).abs() / unit)[normal]
+    assert errors.numel() > 400_000
+    assert errors.max() < 4
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        ("fmax(0.5 * A(i), {})", lambda x, y: torch.fmax(0.5 * x, y)),
+        ("max(0.5, A(i) * {})", lambda x, y: (x * y).clamp(min=0.5)),
+        ("log(2 + {})", lambda x, y: torch.log(2 + y)),
+        ("round(1.5 * {})", lambda x, y: torch.copysign((1.5 * y.abs() + 0.5).floor(), y)),
+        ("tanh(2 * {})", lambda x, y: torch.tanh(2 * y)),
+    ],
+)
+def test_functions_of_functions(name: str, reference: Callable) -> None:
+    """Twelve deep: an argument that each of them repeats three times would be there 500,000 times."""
+    x = torch.linspace(-3, 3, 83).abs()
+    expression, wanted = "A(i)", x
+    for _ in range(12):
+        expression, wanted = name.format(expression), reference(x, wanted)
+    text = f"def f(float(N) A) -> (O) {{ O(i) = {expression} }}"
+    actual = tc.define(text, namespace=f"tc_builtins_{name.partition('(')[0]}_deep").f(x)
+    torch.testing.assert_close(actual, wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_every_function_of_the_documentation_is_tested() -> None:
     page = (Path(__file__).parents[1] / "docs" / "language.md").read_text()
     section = page.split("## Built-in functions")[1].split("\n## ")[0].split("Left out")[0]

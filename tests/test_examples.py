@@ -111,7 +111,7 @@ def test_operator_and_its_gradients(name, reference, sizes):
     generator = torch.Generator().manual_seed(0)
     # Few distinct values: maxima are shared, and zeros are exact.
     inputs = [torch.randint(-2, 3, s, generator=generator).float() for s in sizes]
-    definitions = tc.define((ROOT / "ops" / f"{name}.tc").read_text())
+    definitions = tc.ops.load(name)
     function = tc.make_autograd(getattr(definitions, name), getattr(definitions, f"{name}_grad"))
     results = []
     for f in (function, reference):

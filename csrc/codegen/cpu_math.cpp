@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "codegen/named.h"
 #include "codegen/special_functions.h"
 #include "codegen/strict_floats.h"
+#include "codegen/vector_math.h"
 #include "ir/program.h"
 
 namespace tc::codegen {
@@ -25,7 +27,7 @@ Expr is_number(const Expr& x) { return compare(Call::strict_eq, x, x); }
 bool known_number(const Expr& x) { return is_const(x); }
 
 /// max or min that returns a NaN operand, as PyTorch's do.
-Expr propagate(bool maximum, const Expr& a, const Expr& b) {
+Expr propagate_named(bool maximum, const Expr& a, const Expr& b) {
   // An unordered comparison is false, which keeps a NaN in `a`; one in `b` needs a test of its own.
   Expr best = maximum ? select(compare(Call::strict_lt, a, b), b, a)
                       : select(compare(Call::strict_lt, b, a), b, a);
@@ -33,11 +35,23 @@ Expr propagate(bool maximum, const Expr& a, const Expr& b) {
 }
 
 /// C's fmax or fmin: a NaN operand is ignored.
-Expr ignore(bool maximum, const Expr& a, const Expr& b) {
+Expr ignore_named(bool maximum, const Expr& a, const Expr& b) {
   Expr best = maximum ? select(compare(Call::strict_lt, b, a), a, b)
                       : select(compare(Call::strict_lt, a, b), a, b);
   // Unordered gives b, which is right for a NaN in `a`.
   return known_number(b) ? best : select(is_number(b), best, a);
+}
+
+Expr propagate(bool maximum, const Expr& a, const Expr& b) {
+  return named(a, [&](const Expr& x) {
+    return named(b, [&](const Expr& y) { return propagate_named(maximum, x, y); });
+  });
+}
+
+Expr ignore(bool maximum, const Expr& a, const Expr& b) {
+  return named(a, [&](const Expr& x) {
+    return named(b, [&](const Expr& y) { return ignore_named(maximum, x, y); });
+  });
 }
 
 Expr infinity(Type type) {
@@ -49,50 +63,16 @@ Expr libm(const std::string& name, const std::vector<Expr>& arguments) {
   return Call::make(type, name + (type.bits() == 32 ? "f" : ""), arguments, Call::PureExtern);
 }
 
-/// exp in float: x = n * log(2) + r with a whole n and |r| <= log(2) / 2, so that exp(x) is
-/// exp(r) * 2^n. The polynomial is that of Cephes' expf (S. Moshier), which is within 2 ulp. Unlike
-/// Halide's it needs no rounding instruction, which 512-bit vectors get in halves, and no tests:
-/// NaN passes through, and results too small or too large become denormal, zero or infinite by the
-/// multiplications themselves.
-Expr exponential(const Expr& x) {
-  Type type = x.type();
-  if (type.bits() == 64) return libm("exp", {x});
-  auto number = [&](double value) { return make_const(type, value); };
-  // Beyond these the result is 0 or infinite. Comparisons with NaN are false and keep it.
-  Expr low = number(-104), high = number(89);
-  Expr inside = select(strict(Halide::Bool(), Call::strict_lt, x, low), low, x);
-  inside = select(strict(Halide::Bool(), Call::strict_lt, high, inside), high, inside);
-  // Adding this leaves the nearest whole number in the last bits of the sum.
-  Expr magic = number(12582912);
-  Expr shifted = strict(type, Call::strict_add,
-                        strict(type, Call::strict_mul, inside, number(1.44269504088896341)), magic);
-  Expr n = strict(type, Call::strict_sub, shifted, magic);
-  // log(2) in two parts, of which the first has few bits.
-  Expr r = strict(type, Call::strict_sub, inside,
-                  strict(type, Call::strict_mul, n, number(0.693359375)));
-  r = strict(type, Call::strict_sub, r, strict(type, Call::strict_mul, n, number(-2.12194440e-4)));
-  Expr p = number(1.9875691500e-4);
-  for (double c : {1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5})
-    p = strict(type, Call::strict_add, strict(type, Call::strict_mul, p, r), number(c));
-  Expr square = strict(type, Call::strict_mul, r, r);
-  p = strict(type, Call::strict_add, strict(type, Call::strict_mul, p, square),
-             strict(type, Call::strict_add, r, number(1)));
-  // 2^n in two factors, since its exponent alone may be out of range.
-  Type integer = Halide::Int(32);
-  Expr whole = reinterpret(integer, shifted) - reinterpret(integer, magic);
-  Expr half = whole >> 1;
-  auto power = [&](const Expr& e) { return reinterpret(type, (e + 127) << 23); };
-  return strict(type, Call::strict_mul, strict(type, Call::strict_mul, p, power(half)),
-                power(whole - half));
-}
-
 Expr logarithm(const Expr& x) {
   if (x.type().bits() == 64) return libm("log", {x});
-  return select(is_number(x) && compare(Call::strict_lt, x, infinity(x.type())), halide_log(x), x);
+  return named(x, [](const Expr& y) {
+    return select(is_number(y) && compare(Call::strict_lt, y, infinity(y.type())), halide_log(y),
+                  y);
+  });
 }
 
 /// C's round, of which Halide takes the name for its own, to even.
-Expr round_away(const Expr& x) {
+Expr round_away_named(const Expr& x) {
   Expr whole = Halide::trunc(x), one = make_one(x.type());
   Expr half = make_const(x.type(), 0.5);
   Expr away = whole + select(compare(Call::strict_lt, x, make_zero(x.type())), -one, one);
@@ -101,7 +81,10 @@ Expr round_away(const Expr& x) {
                 whole, away);
 }
 
+Expr round_away(const Expr& x) { return named(x, round_away_named); }
+
 Expr builtin(const std::string& name, const std::vector<Expr>& x) {
+  if (Expr fast = vector_math(name, x); fast.defined()) return fast;
   using Unary = Expr (*)(Expr);
   // Halide's own agree with C's for every argument, NaN and infinities included, or are guarded.
   static const std::map<std::string, Unary> direct = {
@@ -118,7 +101,6 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   if (auto found = direct.find(name); found != direct.end()) return found->second(x[0]);
   if (auto found = rounding.find(name); found != rounding.end()) return found->second(x[0]);
   if (name == "round") return round_away(x[0]);
-  if (name == "exp") return exponential(x[0]);
   if (name == "log") return logarithm(x[0]);
   if (name == "abs" || name == "fabs") return Halide::abs(x[0]);
   if (name == "rsqrt") return make_one(x[0].type()) / Halide::sqrt(x[0]);
