@@ -38,6 +38,8 @@ extern "C" const char* __asan_default_options() {
          "max_allocation_size_mb=1024:quarantine_size_mb=32";
 }
 
+extern "C" const char* __ubsan_default_options() { return "halt_on_error=1:print_stacktrace=1"; }
+
 namespace {
 
 using tc_test::Random;
