@@ -290,7 +290,8 @@ Layout row_major(const std::vector<int64_t>& sizes) {
   int64_t stride = 1;
   for (size_t d = sizes.size(); d-- > 0;) {
     layout.strides[d] = stride;
-    stride *= std::max<int64_t>(1, sizes[d]);
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(1, sizes[d]), &stride))
+      throw ShapeError("a dense tensor of these sizes has more elements than 64 bits can count");
   }
   return layout;
 }

@@ -3,6 +3,7 @@
 #include <isl/point.h>
 #include <isl/set.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -17,6 +18,7 @@ namespace tc::lang {
 namespace {
 
 using Halide::Internal::Call;
+using Halide::Internal::ConstantInterval;
 using Halide::Internal::Interval;
 using Halide::Internal::IRVisitor;
 using ir::Expr;
@@ -89,6 +91,32 @@ bool holds_data(const Expr& e) {
   return finder.found;
 }
 
+/// Whether the subscript multiplies or divides what varies by what varies so often that Halide's
+/// intervals, in which every operand stands four times, would fill the memory.
+bool is_too_long_a_product(const Expr& subscript) {
+  struct Count : IRVisitor {
+    int products = 0;
+    using IRVisitor::visit;
+    void count(const Expr& a, const Expr& b) {
+      products += !Halide::Internal::is_const(a) && !Halide::Internal::is_const(b);
+    }
+    void visit(const Halide::Internal::Mul* op) override {
+      count(op->a, op->b);
+      IRVisitor::visit(op);
+    }
+    void visit(const Halide::Internal::Div* op) override {
+      count(op->a, op->b);
+      IRVisitor::visit(op);
+    }
+    void visit(const Halide::Internal::Mod* op) override {
+      count(op->a, op->b);
+      IRVisitor::visit(op);
+    }
+  } counter;
+  subscript.accept(&counter);
+  return counter.products > 4;
+}
+
 /// All accesses of one statement, with the conditions they stand under.
 class StatementCheck : public IRVisitor {
  public:
@@ -96,11 +124,11 @@ class StatementCheck : public IRVisitor {
       : program_(program), statement_(statement) {
     for (size_t i = 0; i < statement.domain.size(); ++i) {
       const ir::Iterator& iterator = statement.domain[i];
+      int64_t first = constant(iterator.min), last = first + constant(iterator.extent) - 1;
       names_[iterator.name] = poly::iterator_name(i);
-      bounds_.push(
-          iterator.name,
-          Interval(iterator.min, Expr(static_cast<int32_t>(constant(iterator.min) +
-                                                           constant(iterator.extent) - 1))));
+      bounds_.push(iterator.name, Interval(iterator.min, Expr(static_cast<int32_t>(last))));
+      // Of an empty range nothing is looked at.
+      limits_.push(iterator.name, ConstantInterval(first, std::max(first, last)));
     }
   }
 
@@ -166,6 +194,9 @@ class StatementCheck : public IRVisitor {
   void check_dimension(const char* verb, const ir::Tensor& tensor,
                        const std::vector<Expr>& subscripts, size_t d) {
     const Expr& subscript = subscripts[d];
+    if (is_too_long_a_product(subscript)) {
+      return check_limits(verb, tensor, subscripts, d);
+    }
     Expr inside = Halide::Internal::and_condition_over_domain(
         subscript >= 0 && subscript < tensor.sizes[d], bounds_);
     if (Halide::Internal::is_const_one(Halide::Internal::simplify(inside))) return;
@@ -182,6 +213,16 @@ class StatementCheck : public IRVisitor {
       if (!message_.empty()) return;
     }
     if (!affine && guards_.empty()) report_bounds(verb, tensor, subscripts, d);
+  }
+
+  /// By the smallest and largest numbers that the operations may come to.
+  void check_limits(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
+                    size_t d) {
+    ConstantInterval interval = Halide::Internal::constant_integer_bounds(subscripts[d], limits_);
+    if (!guards_.empty() || !interval.is_bounded()) return;
+    if (interval.min >= 0 && interval.max < constant(tensor.sizes[d])) return;
+    int64_t reached = interval.min < 0 ? interval.min : interval.max;
+    report(verb, tensor, subscripts, d, {}, std::to_string(reached));
   }
 
   std::optional<std::string> condition_text(const std::vector<Expr>& conditions) const {
@@ -223,7 +264,7 @@ class StatementCheck : public IRVisitor {
     }
     isl_point_free(point);
     report(verb, tensor, subscripts, d, values,
-           Halide::Internal::simplify(Halide::Internal::substitute(values, subscripts[d])));
+           concat(Halide::Internal::simplify(Halide::Internal::substitute(values, subscripts[d]))));
   }
 
   /// For a subscript no polyhedron describes, such as i * j: its extreme values.
@@ -234,11 +275,11 @@ class StatementCheck : public IRVisitor {
     Expr low = Halide::Internal::simplify(interval.min);
     Expr high = Halide::Internal::simplify(interval.max);
     if (!Halide::Internal::is_const(low) || !Halide::Internal::is_const(high)) return;
-    report(verb, tensor, subscripts, d, {}, constant(low) < 0 ? low : high);
+    report(verb, tensor, subscripts, d, {}, concat(constant(low) < 0 ? low : high));
   }
 
   void report(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
-              size_t d, const std::map<std::string, Expr>& values, const Expr& index) {
+              size_t d, const std::map<std::string, Expr>& values, const std::string& index) {
     struct FindVariables : IRVisitor {
       std::set<std::string> names;
       using IRVisitor::visit;
@@ -293,6 +334,7 @@ class StatementCheck : public IRVisitor {
   poly::Context context_;
   std::map<std::string, std::string> names_;
   ir::Bounds bounds_;
+  Halide::Internal::Scope<ConstantInterval> limits_;
   std::vector<Expr> guards_;
   std::string message_;
 };

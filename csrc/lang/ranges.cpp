@@ -30,7 +30,8 @@ std::set<std::string> variables_of(const Expr& e) {
 }
 
 /// Whether a subscript says something about the ranges of its indices. Data, remainders, min, max
-/// and choices keep many values inside that no single interval describes.
+/// and choices keep many values inside that no single interval describes; a product of two things
+/// that vary has no sign that is known.
 bool constrains(const Expr& subscript) {
   struct Check : IRVisitor {
     bool affine = true;
@@ -41,6 +42,10 @@ bool constrains(const Expr& subscript) {
     void visit(const Halide::Internal::Max*) override { affine = false; }
     void visit(const Halide::Internal::Select*) override { affine = false; }
     void visit(const Halide::Internal::Cast*) override { affine = false; }
+    void visit(const Halide::Internal::Mul* op) override {
+      affine = affine && (Halide::Internal::is_const(op->a) || Halide::Internal::is_const(op->b));
+      IRVisitor::visit(op);
+    }
     void visit(const Halide::Internal::Div* op) override {
       affine = affine && Halide::Internal::is_positive_const(op->b);
       IRVisitor::visit(op);

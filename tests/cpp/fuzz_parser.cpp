@@ -38,6 +38,8 @@ extern "C" const char* __asan_default_options() {
          "max_allocation_size_mb=1024:quarantine_size_mb=32";
 }
 
+extern "C" const char* __ubsan_default_options() { return "halt_on_error=1:print_stacktrace=1"; }
+
 namespace {
 
 using tc_test::Random;
@@ -173,6 +175,7 @@ std::string check_text(const std::string& text, uint64_t seed, size_t* taken) {
 /// What a child leaves for its parent.
 struct Shared {
   size_t done, size, taken;
+  bool finished;  ///< all texts of the batch; what is wrong then shows at the end of the process
   char text[kLongestText];
   char problem[4096];
 };
@@ -227,22 +230,25 @@ std::string kind_of(const std::string& problem) { return problem.substr(0, probl
 /// Delta debugging: leaves out pieces, ever smaller ones, as long as the problem stays.
 std::string shrink(std::string text, uint64_t seed, const std::string& problem) {
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
-  for (size_t piece = std::max<size_t>(1, text.size() / 2); piece > 0;) {
-    bool smaller = false;
-    for (size_t at = 0; at < text.size() && std::chrono::steady_clock::now() < deadline;) {
+  auto in_time = [&] { return std::chrono::steady_clock::now() < deadline; };
+  auto still_there = [&](const std::string& candidate) {
+    std::string found = in_child([&] { run_one(candidate, seed); }, true);
+    return !found.empty() && kind_of(found) == kind_of(problem);
+  };
+  size_t piece = std::max<size_t>(1, text.size() / 2);
+  for (bool smaller = true; in_time() && (smaller || piece > 1);) {
+    if (!smaller) piece /= 2;
+    smaller = false;
+    for (size_t at = 0; at < text.size() && in_time();) {
       std::string candidate = text;
       candidate.erase(at, piece);
-      std::string found = in_child([&] { run_one(candidate, seed); }, true);
-      if (!found.empty() && kind_of(found) == kind_of(problem)) {
+      if (still_there(candidate)) {
         text = candidate;
         smaller = true;
       } else {
         at += piece;
       }
     }
-    if (piece == 1 && !smaller) break;
-    if (!smaller || piece > 1) piece = piece == 1 ? 1 : piece / 2;
-    if (std::chrono::steady_clock::now() >= deadline) break;
   }
   return text;
 }
@@ -312,23 +318,24 @@ int main(int argument_count, char** arguments) {
   while (at < count && elapsed() < seconds && failures < 20) {
     uint64_t end = std::min(count, at + kBatch);
     shared->done = at;
+    shared->finished = false;
     auto batch = [&] {
       for (uint64_t i = at; i < end && elapsed() < seconds; ++i) {
         run_one(text_of(first + i), first + i);
         shared->done = i + 1;
       }
+      shared->finished = true;
     };
     std::string problem = in_child(batch, false);
     if (!problem.empty()) {
       ++failures;
-      bool leak = shared->done == end;
-      if (!leak) {
+      if (!shared->finished) {
         report(std::string(shared->text, shared->size), first + shared->done, problem);
         at = shared->done + 1;
         continue;
       }
       // Leaks show at the end of a process: find the first text that leaves one.
-      for (uint64_t i = at; i < end; ++i) {
+      for (uint64_t i = at; i < shared->done; ++i) {
         std::string text = text_of(first + i);
         std::string alone = in_child([&] { run_one(text, first + i); }, true);
         if (alone.empty()) continue;

@@ -524,6 +524,15 @@ std::string outside(const std::string& text, const Values& sizes) {
   return tc::lang::find_access_outside(tc::ir::specialize(infer(text), sizes));
 }
 
+std::string parse_error(const std::string& text) {
+  try {
+    tc::lang::parse(text);
+    return "";
+  } catch (const tc::LanguageError& error) {
+    return error.what();
+  }
+}
+
 void test_outside() {
   auto statement = [](const std::string& value, const Values& sizes) {
     return outside("def f(float(N) A) -> (O) { O(i) = " + value + " }", sizes);
@@ -552,6 +561,16 @@ void test_outside() {
   CHECK_EQ(outside("def f(float(N) A, int32(M) I) -> (O) { O(i) = A(I(i)) }", {{"N", 3}, {"M", 5}}),
            "");
   CHECK_EQ(statement("A(i)", {{"N", 0}}), "");
+  // Long products, of which interval arithmetic on expressions makes too much.
+  std::string product = "A(i";
+  for (int n = 1; n < 20; ++n) product += " * (i + " + std::to_string(n) + ")";
+  const std::string ones = " where i in 0:1";
+  CHECK_EQ(statement(product + ")" + ones, {{"N", 1}}), "");
+  CHECK_HAS(statement(product + " - 1)" + ones, {{"N", 1}}), "reaches index -1");
+  CHECK_EQ(statement("i > 0 ? " + product + " - 1) : 0" + ones, {{"N", 1}}), "");
+  CHECK_HAS(
+      parse_error("def f(float(N) A) -> (O) { O(j) +=! " + product + " * j) where i in 0:1 }"),
+      "Could not infer ranges for free variables. Use a where clause to give j its range");
 
   Program pool = tc::ir::specialize(infer(kAccepted[11]), {{"B", 2}, {"C", 3}, {"H", 9}, {"W", 8}});
   CHECK_EQ(shape(pool, "out"), "[2, 3, 4, 4]");
