@@ -368,7 +368,7 @@ def test_functions_of_vectors_are_within_4_ulp(name: str) -> None:
     ],
 )
 def test_functions_of_functions(name: str, reference: Callable) -> None:
-    """Twelve deep: an argument that each of them repeats three times would be there 500,000 times."""
+    """Twelve deep: what each of them repeats three times would be there half a million times."""
     x = torch.linspace(-3, 3, 83).abs()
     expression, wanted = "A(i)", x
     for _ in range(12):
