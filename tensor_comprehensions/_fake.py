@@ -77,7 +77,7 @@ class Shapes:
             if value.dtype != info.dtype:
                 raise ShapeError(
                     f"argument {info.name}: expected dtype {_dtype_name(info.dtype)} but got "
-                    f"{_dtype_name(value.dtype)}"
+                    f"{_dtype_name(value.dtype)}; convert it, or change its type in the text"
                 )
             if value.dim() != info.ndim:
                 raise ShapeError(
@@ -89,7 +89,7 @@ class Shapes:
             elif value.device != device:
                 raise ShapeError(
                     f"argument {info.name}: expected device {device} (that of {on_device}) but "
-                    f"got {value.device}"
+                    f"got {value.device}; move one of them"
                 )
             for d, (name, size) in enumerate(zip(names, value.shape, strict=True)):
                 if name.isdigit():
