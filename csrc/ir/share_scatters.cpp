@@ -104,6 +104,10 @@ class Sharing {
  private:
   void share(const Statement& statement) {
     Shape shape = measure(program_, statement, layouts_);
+    if (shape.cycles == 0 || shape.elements == 0) {
+      result_.push_back(statement);
+      return;
+    }
     const double threads = threads_;
     double alone = shape.cycles / std::min<double>(threads, static_cast<double>(shape.tasks));
     const size_t dimension = first_scattered(statement);
@@ -116,7 +120,7 @@ class Sharing {
                     static_cast<double>(copies * shape.elements) * kCopied / threads;
     if (size < threads_ || shape.looks < kLooksPerOwner * threads_)
       owners = std::numeric_limits<double>::infinity();
-    if (shape.elements == 0 || alone < kClearly * std::min(owners, copied))
+    if (alone < kClearly * std::min(owners, copied))
       result_.push_back(statement);
     else if (owners <= copied)
       result_.push_back(owned(statement, dimension, size, threads_));
