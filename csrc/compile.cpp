@@ -41,6 +41,10 @@ namespace {
 
 using ir::Stmt;
 
+// Tasks of a scatter without atomic updates: each looks at all points, so that more of them than
+// keep memory busy only take longer.
+constexpr int64_t kGpuOwners = 4096;
+
 /// A schedule of its own for every cluster, in order of execution.
 std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& program,
                                    const std::map<std::string, Layout>& layouts,
@@ -208,6 +212,8 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
       ir::share_scatters(program, all, machine.threads);
     }
   }
+  if (target.cuda && !options.identity && runtime::deterministic())
+    ir::give_owners(program, kGpuOwners);
   clock.done("simplify program");
   auto result = std::make_unique<Scheduled>(std::move(program), std::move(all), clock);
   result->groups =

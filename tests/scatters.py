@@ -286,6 +286,12 @@ SCATTERS = [
         lambda a, i, shift: torch.zeros(30, 3).index_add_(0, i + shift, a),
     ),
     Scatter(
+        "scalar",
+        """def scalar(float(N, D) A, int32 row) -> (float(5, D) O) { O(row, d) +=! A(i, d) }""",
+        lambda: (integers(12, 7), 3),
+        lambda a, row: torch.zeros(5, 7).index_add_(0, torch.full((12,), row), a),
+    ),
+    Scatter(
         "range that starts above 0",
         """def above(float(N) A, int64(N) I) -> (O) {
              O(v) = 5 where v in 10:30

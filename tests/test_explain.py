@@ -27,6 +27,9 @@ MACHINE = "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288,librar
 GOLDEN = Path(__file__).parent / "golden"
 TEXTS = {w.name: w for w in WORKLOADS}
 LOOKUP = "def lookup(float(E,D) T, int32(B,L) I) -> (O) { O(b,d) +=! T(I(b,l),d) }"
+EMBEDDING_GRAD = """def embedding_grad(float(N,D) G, int64(N) I, float(V,D) T) -> (float(V,D) dT) {
+  dT(I(i),d) +=! G(i,d)
+}"""
 QUANTIZED = """def quantized(uint8(M,K) A, int8(N,K) B) -> (C) {
   C(m,n) +=! int32(A(m,k)) * int32(B(n,k))
 }"""
@@ -72,6 +75,10 @@ KERNELS: dict[str, tuple[tuple[str, str], tuple[torch.Tensor, ...]]] = {
     "lookup": (
         (LOOKUP, "lookup"),
         (floats(1000, 64), torch.zeros(32, 50, dtype=torch.int32)),
+    ),
+    "embedding_grad": (
+        (EMBEDDING_GRAD, "embedding_grad"),
+        (floats(6400, 64), torch.zeros(6400, dtype=torch.int64), floats(10_000, 64)),
     ),
     "quantized": (
         (QUANTIZED, "quantized"),

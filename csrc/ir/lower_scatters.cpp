@@ -143,15 +143,23 @@ class Lowering {
     terms.domain.clear();
     std::vector<Iterator> inner, outer;
     std::vector<Expr> sizes;
-    for (const Iterator& it : update.domain) {
-      bool places =
-          !it.reduction || std::any_of(update.subscripts.begin(), update.subscripts.end(),
-                                       [&](const Expr& e) { return expr_uses_var(e, it.name); });
-      (places ? outer : inner).push_back(it);
-    }
+    auto says_place = [&](const Iterator& it) {
+      return std::any_of(update.subscripts.begin(), update.subscripts.end(),
+                         [&](const Expr& e) { return expr_uses_var(e, it.name); });
+    };
+    for (const Iterator& it : update.domain) (says_place(it) ? outer : inner).push_back(it);
     bool many = std::any_of(inner.begin(), inner.end(),
                             [](const Iterator& it) { return !is_const_one(it.extent); });
     if (!many || reads_tensor(update, update.tensor)) return;
+    // The temporary lies as the result does.
+    auto place_of = [&](const Iterator& it) {
+      size_t d = 0;
+      while (d < update.subscripts.size() && !expr_uses_var(update.subscripts[d], it.name)) ++d;
+      return d;
+    };
+    std::stable_sort(outer.begin(), outer.end(), [&](const Iterator& a, const Iterator& b) {
+      return place_of(a) < place_of(b);
+    });
     for (const Iterator& it : outer) {
       terms.subscripts.push_back(simplify(make_variable(it.name) - it.min));
       sizes.push_back(it.extent);
@@ -165,7 +173,9 @@ class Lowering {
     terms.initializes = true;
     terms.tensor = add_temporary(update.tensor + ".terms", type, sizes);
     update.value = convert(read(result_.tensor(terms.tensor), terms.subscripts), narrow);
-    update.domain = outer;
+    update.domain.erase(std::remove_if(update.domain.begin(), update.domain.end(),
+                                       [&](const Iterator& it) { return !says_place(it); }),
+                        update.domain.end());
     update.guard = Expr();
     result_.statements.push_back(terms);
   }

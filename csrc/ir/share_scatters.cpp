@@ -1,6 +1,7 @@
 #include "ir/share_scatters.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "poly/strides.h"
@@ -16,6 +17,8 @@ constexpr double kScalar = 3, kLane = 0.4, kLook = 1, kWrongGuess = 20, kCopied 
 // Rows up to this size are cut into stretches, of whole pairs of cache lines, rather than split
 // among owners: reads ahead go on over all of them.
 constexpr int64_t kShortRowBytes = 1024, kStretchBytes = 128;
+// Looks for every owner, so that none has nearly all places.
+constexpr int64_t kLooksPerOwner = 16;
 // What splitting has to gain.
 constexpr double kClearly = 1.3;
 constexpr int64_t kMostCopies = 16;
@@ -52,6 +55,35 @@ Shape measure(const Program& program, const Statement& statement,
   return shape;
 }
 
+std::string fresh(const Statement& statement, std::string name) {
+  while (std::any_of(statement.domain.begin(), statement.domain.end(),
+                     [&](const Iterator& it) { return it.name == name; }))
+    name += "_";
+  return name;
+}
+
+size_t first_scattered(const Statement& statement) {
+  size_t dimension = 0;
+  while (!statement.scattered[dimension]) ++dimension;
+  return dimension;
+}
+
+/// The points whose place lies in the stretch of an owner, for each of them.
+Statement owned(const Statement& statement, size_t dimension, int64_t size, int owners) {
+  Statement result = statement;
+  Iterator owner;
+  owner.name = fresh(statement, "owner");
+  owner.min = 0;
+  owner.extent = owners;
+  owner.where = statement.where;
+  owner.meaning = concat("stretches of dimension ", dimension, " of ", statement.tensor);
+  result.domain.insert(result.domain.begin(), owner);
+  int length = static_cast<int>((size + owners - 1) / owners);
+  Expr mine = statement.subscripts[dimension] / length == make_variable(owner.name);
+  result.guard = statement.guard.defined() ? statement.guard && mine : mine;
+  return result;
+}
+
 class Sharing {
  public:
   Sharing(Program& program, std::map<std::string, Layout>& layouts, int threads)
@@ -72,27 +104,28 @@ class Sharing {
  private:
   void share(const Statement& statement) {
     Shape shape = measure(program_, statement, layouts_);
+    if (shape.cycles == 0 || shape.elements == 0) {
+      result_.push_back(statement);
+      return;
+    }
     const double threads = threads_;
     double alone = shape.cycles / std::min<double>(threads, static_cast<double>(shape.tasks));
-    size_t dimension = 0;
-    while (!statement.scattered[dimension]) ++dimension;
-    int64_t sizes = *as_const_int(program_.tensor(statement.tensor).sizes[dimension]);
+    const size_t dimension = first_scattered(statement);
+    const int64_t size = *as_const_int(program_.tensor(statement.tensor).sizes[dimension]);
     double guesses = 2 * kWrongGuess / threads * (1 - 1 / threads);
     double owners =
         kStart + static_cast<double>(shape.looks) * (kLook + guesses) + shape.cycles / threads;
     int64_t copies = std::min({kMostCopies, shape.looks, longest_reduction(statement)});
     double copied = kStart + shape.cycles / std::min<double>(threads, static_cast<double>(copies)) +
                     static_cast<double>(copies * shape.elements) * kCopied / threads;
-    bool empty = shape.cycles == 0 || shape.elements == 0;
-    if (empty || alone < kClearly * std::min(owners, copied)) {
+    if (size < threads_ || shape.looks < kLooksPerOwner * threads_)
+      owners = std::numeric_limits<double>::infinity();
+    if (alone < kClearly * std::min(owners, copied))
       result_.push_back(statement);
-    } else if (owners <= copied && sizes >= threads_) {
-      result_.push_back(owned(statement, dimension, sizes));
-    } else if (copied < owners) {
+    else if (owners <= copied)
+      result_.push_back(owned(statement, dimension, size, threads_));
+    else
       copy(statement, copies);
-    } else {
-      result_.push_back(statement);
-    }
   }
 
   static const Iterator* longest(const Statement& statement) {
@@ -104,21 +137,6 @@ class Sharing {
   static int64_t longest_reduction(const Statement& statement) {
     const Iterator* found = longest(statement);
     return found ? extent_of(*found) : 1;
-  }
-
-  Statement owned(const Statement& statement, size_t dimension, int64_t size) const {
-    Statement result = statement;
-    Iterator owner;
-    owner.name = fresh(statement, "owner");
-    owner.min = 0;
-    owner.extent = threads_;
-    owner.where = statement.where;
-    owner.meaning = concat("stretches of dimension ", dimension, " of ", statement.tensor);
-    result.domain.insert(result.domain.begin(), owner);
-    int length = static_cast<int>((size + threads_ - 1) / threads_);
-    Expr mine = statement.subscripts[dimension] / length == make_variable(owner.name);
-    result.guard = statement.guard.defined() ? statement.guard && mine : mine;
-    return result;
   }
 
   /// Fills the copies with the identity, adds to them, and adds them up.
@@ -211,13 +229,6 @@ class Sharing {
     return result;
   }
 
-  static std::string fresh(const Statement& statement, std::string name) {
-    while (std::any_of(statement.domain.begin(), statement.domain.end(),
-                       [&](const Iterator& it) { return it.name == name; }))
-      name += "_";
-    return name;
-  }
-
   Program& program_;
   std::map<std::string, Layout>& layouts_;
   const int threads_;
@@ -225,6 +236,19 @@ class Sharing {
 };
 
 }  // namespace
+
+void give_owners(Program& program, int64_t tasks) {
+  for (Statement& statement : program.statements) {
+    if (!is_scatter(statement)) continue;
+    int64_t plain = 1, points = 1;
+    for (const Iterator& it : statement.domain) (it.reduction ? points : plain) *= extent_of(it);
+    const size_t dimension = first_scattered(statement);
+    const int64_t size = *as_const_int(program.tensor(statement.tensor).sizes[dimension]);
+    const int64_t owners =
+        std::min({size, points, (tasks + plain - 1) / std::max<int64_t>(1, plain)});
+    if (owners > 1) statement = owned(statement, dimension, size, static_cast<int>(owners));
+  }
+}
 
 void share_scatters(Program& program, std::map<std::string, Layout>& layouts, int threads) {
   if (std::any_of(program.statements.begin(), program.statements.end(), is_scatter))

@@ -21,4 +21,8 @@ namespace tc::ir {
 /// temporaries.
 void share_scatters(Program& program, std::map<std::string, Layout>& layouts, int threads);
 
+/// Gives every scatter as many owners as make about so many tasks of it, for a machine with more
+/// threads than that and no atomic updates.
+void give_owners(Program& program, int64_t tasks);
+
 }  // namespace tc::ir

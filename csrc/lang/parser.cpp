@@ -127,6 +127,7 @@ class Parser {
     while (!current().is("}")) {
       if (current().kind == TokenKind::End) fail("a statement or '}'");
       function.statements.push_back(parse_statement());
+      scatter_values(function, &function.statements.back());
     }
     function.where = begin.to(next().where);
     return function;
@@ -231,7 +232,6 @@ class Parser {
     }
     skip_annotation();
     if (!statement.is_call) parse_clauses(&statement);
-    scatter_lets(&statement);
     skip_annotation();
     statement.where = begin.to(last_where());
     return statement;
@@ -273,8 +273,8 @@ class Parser {
                       "index its range in a where clause"));
   }
 
-  /// A let stands for its expression on the left too.
-  void scatter_lets(TreeStatement* statement) {
+  /// The name of a let or of a scalar stands for its value on the left too.
+  void scatter_values(const Function& function, TreeStatement* statement) {
     if (statement->reduction == ir::Reduction::None) return;
     for (size_t d = 0; d < statement->indices.size(); ++d) {
       Identifier& index = statement->indices[d];
@@ -282,7 +282,12 @@ class Parser {
           statement->clauses.begin(), statement->clauses.end(), [&](const WhereClause& clause) {
             return clause.kind == ClauseKind::Let && clause.name.name == index.name;
           });
-      if (!let || statement->subscripts[d]) continue;
+      bool scalar =
+          std::any_of(function.parameters.begin(), function.parameters.end(),
+                      [&](const Declaration& parameter) {
+                        return parameter.dimensions.empty() && parameter.name == index.name;
+                      });
+      if ((!let && !scalar) || statement->scattered(d)) continue;
       statement->subscripts[d] = make(ExpressionKind::Name, index.where);
       statement->subscripts[d]->name = index.name;
       index.name.clear();

@@ -13,6 +13,8 @@ namespace {
 // A task takes whole cache lines of each row, so that no two write to one, and of vectors a stretch
 // that makes up for starting to read and write elsewhere.
 constexpr int64_t kLineBytes = 64, kStretchBytes = 128;
+// Points of a task that make up for starting it.
+constexpr int64_t kTaskPoints = 4096;
 // Tasks for every thread, so that none waits long for the last.
 constexpr int64_t kTasksPerThread = 4;
 
@@ -97,8 +99,11 @@ Mapped map_scatter(const Cluster& cluster, const Scop& scop,
   bool plain = move_last(members, [](const Member& member) { return member.position; });
   move_last(serial, [](int d) { return d; });
 
-  // Tiles of one point, but for the innermost: as much of a row as leaves tasks for all threads.
+  // Tiles of the innermost take as much of a row as leaves tasks for all threads, those of the
+  // others as many rows as make a task.
   std::vector<int64_t> sizes(members.size(), 1);
+  int64_t points = 1;
+  for (int d : serial) points *= extent_of(domain[d]);
   int64_t rows = 1;
   for (size_t m = 0; m < members.size(); ++m) {
     size_t given = static_cast<size_t>(members[m].position);
@@ -119,6 +124,13 @@ Mapped map_scatter(const Cluster& cluster, const Scop& scop,
     sizes[m] = std::min(sizes[m], std::max<int64_t>(1, members[m].extent));
     rows *= members[m].extent;
   }
+  if (options.automatic) {
+    if (plain) points *= sizes.back();
+    for (size_t m = members.size() - plain; m-- > 0;) {
+      sizes[m] = std::clamp<int64_t>(kTaskPoints / points, 1, members[m].extent);
+      points *= sizes[m];
+    }
+  }
 
   isl::schedule_node node = isl::schedule::from_domain(statement.domain).root().child(0);
   node = insert_band(node, {&statement}, {serial}, true, std::vector<bool>(serial.size(), false));
@@ -133,6 +145,11 @@ Mapped map_scatter(const Cluster& cluster, const Scop& scop,
       band = node.as<isl::schedule_node_band>();
     }
     if (plain) {
+      // Only the innermost goes below the serial loops.
+      if (band.n_member() > 1)
+        band = band.split(static_cast<int>(band.n_member()) - 1)
+                   .child(0)
+                   .as<isl::schedule_node_band>();
       node = serial.empty() ? isl::schedule_node(band) : sink(band);
       if (innermost.vector) node = mark_leaves(node, "");
     }

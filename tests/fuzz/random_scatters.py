@@ -60,7 +60,7 @@ class Generator:
         kind = r.choice(["plain", "data", "data", "affine", "constant"])
         if kind == "plain" and plain:
             name = plain.pop()
-            return name, self.grid[name], self.extents[name] + r.choice([0, 0, 3])
+            return name, self.grid[name], self.extents[name]
         if kind == "affine":
             names = self.subset(1)[:2]
             factors = [r.choice([1, 1, 2, 3]) for _ in names]
@@ -139,15 +139,10 @@ class Generator:
     ) -> RandomScatter:
         result = start.copy()
         if fresh:
-            # Plain indices start afresh where they run, the others everywhere.
-            covered = tuple(
-                slice(self.extents[t]) if t in self.extents else slice(None)
-                for t, _, _ in dimensions
-            )
             info = np.iinfo if result.dtype.kind == "i" else np.finfo
             extreme = info(result.dtype)
             infinite = result.dtype.kind == "f"
-            result[covered] = {
+            result[...] = {
                 "+=": 0,
                 "*=": 1,
                 "min=": np.inf if infinite else extreme.max,
