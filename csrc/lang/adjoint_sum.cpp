@@ -50,8 +50,12 @@ class Summation {
       (inverted.remaining.empty() ? single : summed).emplace_back(&c, std::move(inverted));
     }
     bool first = true;
-    if (!single.empty()) {
-      std::vector<std::string> left = element_names(single[0].second);
+    bool scatters = std::any_of(summed.begin(), summed.end(),
+                                [](const auto& each) { return is_scatter(each.second); });
+    // A scatter does not say how large its tensor is.
+    if (!single.empty() || scatters) {
+      std::vector<ExpressionPtr> places =
+          single.empty() ? names_for_elements({}, {}) : element_names(single[0].second);
       ExpressionPtr sum;
       for (auto& [contribution, inverted] : single) {
         ExpressionPtr part =
@@ -59,22 +63,30 @@ class Summation {
                     conditions(inverted));
         sum = sum ? binary(Operator::Add, sum, part) : part;
       }
-      add(left, ir::Reduction::None, true, sum, nullptr, nullptr);
+      add(places, places, ir::Reduction::None, true, sum ? sum : real(0), nullptr, nullptr);
       first = false;
     }
     for (auto& [contribution, inverted] : summed) {
-      std::vector<std::string> left = element_names(inverted);
+      std::vector<ExpressionPtr> elements = element_names(inverted), places = elements;
       std::vector<ExpressionPtr> all = conditions(inverted);
       ExpressionPtr weight = inverted.translate(contribution->weight);
-      pad(*contribution, inverted, left, &weight, &all);
-      add(left, ir::Reduction::Sum, first, guarded(*contribution, inverted, weight, all),
-          contribution, &inverted);
+      for (size_t d = 0; d < places.size(); ++d) {
+        if (inverted.scattered[d]) places[d] = rename(inverted.scattered[d], elements);
+      }
+      if (!is_scatter(inverted)) pad(*contribution, inverted, &weight, &all);
+      add(elements, places, ir::Reduction::Sum, first,
+          guarded(*contribution, inverted, weight, all), contribution, &inverted);
       first = false;
     }
     return std::move(statements_);
   }
 
  private:
+  static bool is_scatter(const InvertedAccess& inverted) {
+    return std::any_of(inverted.scattered.begin(), inverted.scattered.end(),
+                       [](const ExpressionPtr& place) { return place != nullptr; });
+  }
+
   static std::vector<ExpressionPtr> conditions(const InvertedAccess& inverted) {
     std::vector<ExpressionPtr> all;
     for (const SolvedIndex& solved : inverted.solved) {
@@ -91,23 +103,33 @@ class Summation {
   }
 
   /// What the element's dimensions are called: as the indices that are solved from them.
-  std::vector<std::string> element_names(const InvertedAccess& inverted) {
-    std::vector<std::string> left(shape_.size());
-    std::set<std::string> used(inverted.remaining.begin(), inverted.remaining.end());
-    for (const SolvedIndex& solved : inverted.solved) {
-      if (used.insert(solved.index).second) left[solved.dimension] = solved.index;
-    }
-    for (size_t d = 0; d < left.size(); ++d) {
-      if (left[d].empty()) left[d] = names_.fresh("i" + std::to_string(d));
-    }
-    return left;
+  std::vector<ExpressionPtr> element_names(const InvertedAccess& inverted) {
+    std::map<size_t, std::string> solved;
+    for (const SolvedIndex& index : inverted.solved) solved[index.dimension] = index.index;
+    return names_for_elements(solved, inverted.remaining);
   }
 
-  void add(const std::vector<std::string>& left, ir::Reduction reduction, bool initializes,
-           const ExpressionPtr& value, const Contribution* contribution,
-           const InvertedAccess* inverted) {
-    GradientStatement statement{target_, left, reduction, initializes, rename(value, left), {}};
-    for (size_t d = 0; d < left.size(); ++d) statement.ranges.emplace_back(left[d], shape_[d]);
+  std::vector<ExpressionPtr> names_for_elements(const std::map<size_t, std::string>& wanted,
+                                                const std::vector<std::string>& remaining) {
+    std::set<std::string> used(remaining.begin(), remaining.end());
+    std::vector<ExpressionPtr> elements;
+    for (size_t d = 0; d < shape_.size(); ++d) {
+      auto found = wanted.find(d);
+      bool free = found != wanted.end() && used.insert(found->second).second;
+      elements.push_back(name(free ? found->second : names_.index("i" + std::to_string(d))));
+    }
+    return elements;
+  }
+
+  /// `elements` name the dimensions in the value, `places` are what the statement writes.
+  void add(const std::vector<ExpressionPtr>& elements, const std::vector<ExpressionPtr>& places,
+           ir::Reduction reduction, bool initializes, const ExpressionPtr& value,
+           const Contribution* contribution, const InvertedAccess* inverted) {
+    GradientStatement statement{target_, places, reduction, initializes, rename(value, elements),
+                                {}};
+    for (size_t d = 0; d < elements.size(); ++d) {
+      if (places[d] == elements[d]) statement.ranges.emplace_back(elements[d]->name, shape_[d]);
+    }
     if (inverted) {
       for (const std::string& index : inverted->remaining) {
         statement.ranges.emplace_back(index, contribution->ranges.at(index));
@@ -116,20 +138,19 @@ class Summation {
     statements_.push_back(std::move(statement));
   }
 
-  static ExpressionPtr rename(const ExpressionPtr& e, const std::vector<std::string>& left) {
+  static ExpressionPtr rename(const ExpressionPtr& e, const std::vector<ExpressionPtr>& elements) {
     std::map<std::string, ExpressionPtr> names;
-    for (size_t d = 0; d < left.size(); ++d) names[element(d)] = name(left[d]);
+    for (size_t d = 0; d < elements.size(); ++d) names[element(d)] = elements[d];
     return substitute(e, names);
   }
 
   /// A convolution's adjoint reads the gradient beyond its edges. Instead of a condition at every
   /// point, which keeps a product from being one, a copy with zeros around it is read: the
   /// numerators of solved indices become its coordinates.
-  void pad(const Contribution& c, const InvertedAccess& inverted,
-           const std::vector<std::string>& left, ExpressionPtr* weight,
+  void pad(const Contribution& c, const InvertedAccess& inverted, ExpressionPtr* weight,
            std::vector<ExpressionPtr>* all) {
     auto found = shapes_.find(c.source);
-    if (found == shapes_.end()) return;
+    if (found == shapes_.end() || c.left.size() < c.source_places.size()) return;
     const std::vector<Range>& shape = found->second;
     // Reads of the gradient apart, what is left must not depend on the padded indices.
     std::vector<const SolvedIndex*> padded(c.left.size());
@@ -158,7 +179,7 @@ class Summation {
 
     std::vector<ExpressionPtr> at_source, coordinates;
     std::vector<ExpressionPtr> inside;
-    GradientStatement copy{"", c.left, ir::Reduction::None, true, nullptr, {}};
+    GradientStatement copy{"", c.source_places, ir::Reduction::None, true, nullptr, {}};
     for (size_t d = 0; d < c.left.size(); ++d) {
       ExpressionPtr index = name(c.left[d]);
       if (!padded[d]) {
@@ -277,6 +298,7 @@ FreshNames::FreshNames(const Function& function) {
   for (const TreeStatement& statement : function.statements) {
     taken_.insert(statement.target.name);
     for (const Identifier& index : statement.indices) taken_.insert(index.name);
+    for (const ExpressionPtr& place : statement.subscripts) take(place);
     take(statement.value);
     for (const WhereClause& clause : statement.clauses) {
       taken_.insert(clause.name.name);
@@ -291,6 +313,12 @@ std::string FreshNames::fresh(const std::string& base) {
   for (int k = 1; find_builtin(result) || find_type(result) || !taken_.insert(result).second; ++k) {
     result = base + "_" + std::to_string(k);
   }
+  return result;
+}
+
+std::string FreshNames::index(const std::string& base) const {
+  std::string result = base;
+  for (int k = 1; taken_.count(result); ++k) result = base + "_" + std::to_string(k);
   return result;
 }
 

@@ -18,7 +18,8 @@ class FreshNames {
   explicit FreshNames(const Function& function);
   /// `base`, or with a number where that is taken; taken afterwards.
   std::string fresh(const std::string& base);
-  bool taken(const std::string& name) const { return taken_.count(name) != 0; }
+  /// The same for an index, whose name may stand in other statements too.
+  std::string index(const std::string& base) const;
   /// What a version is called in a text: "T" of "T#2", "T_reduced" of "T.reduced#1".
   static std::string plain(const std::string& version);
 
@@ -30,7 +31,8 @@ class FreshNames {
 /// definition's coordinates.
 struct GradientStatement {
   std::string target;
-  std::vector<std::string> left;
+  /// One a dimension: an index, or the expression of a scattered dimension.
+  std::vector<ExpressionPtr> places;
   ir::Reduction reduction = ir::Reduction::None;
   bool initializes = true;
   ExpressionPtr value;
@@ -41,18 +43,21 @@ struct GradientStatement {
 /// guards hold.
 struct Contribution {
   std::string to;
-  std::vector<std::string> indices, left;
+  std::vector<std::string> indices;
+  std::vector<std::string> left;  ///< those of the indices that are no reduction's
   std::map<std::string, Range> ranges;
   std::vector<ExpressionPtr> subscripts, guards;
   ExpressionPtr weight;
-  std::string source;  ///< the gradient, read at `left`, that the weight is made of
+  std::string source;                        ///< the gradient that the weight is made of
+  std::vector<ExpressionPtr> source_places;  ///< where it is read
   /// Every element receives the same element of `source`.
   bool copies = false;
 };
 
 /// Statements that make `target`, of elements in `shape`, the sum of the contributions. `shapes`
 /// holds the elements of other gradients. Contributions to single elements become one assignment,
-/// those that sum over indices a reduction each.
+/// those that sum over indices a reduction each: a gather where the subscripts can be solved, else
+/// a scatter.
 std::vector<GradientStatement> sum_contributions(
     const std::string& target, const std::vector<Range>& shape,
     const std::vector<Contribution>& contributions,

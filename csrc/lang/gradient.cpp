@@ -30,8 +30,8 @@ std::vector<ExpressionPtr> names_of(const std::vector<std::string>& indices) {
 }
 
 /// A read of a tensor that the derivative introduces.
-ExpressionPtr read(const std::string& tensor, const std::vector<std::string>& indices, Type type) {
-  ExpressionPtr node = access(tensor, names_of(indices));
+ExpressionPtr read(const std::string& tensor, const std::vector<ExpressionPtr>& places, Type type) {
+  ExpressionPtr node = access(tensor, places);
   node->binding = Binding::Tensor;
   node->type = type;
   return node;
@@ -100,14 +100,22 @@ class GradientBuilder {
     given_.push_back({output, parameter});
     if (!is_active_version(version)) return;
     const Step& step = step_of(version);
-    Contribution contribution;
-    contribution.indices = contribution.left = step.left;
-    for (size_t d = 0; d < step.left.size(); ++d) contribution.ranges[step.left[d]] = step.shape[d];
-    contribution.subscripts = names_of(step.left);
-    contribution.source = parameter;
-    contribution.weight = read(parameter, step.left, step.type);
+    Contribution contribution = of_all_elements(step, parameter);
     contribution.copies = true;
     contributions_[version].push_back(contribution);
+  }
+
+  /// Every element of the step's tensor receives that of `gradient`.
+  static Contribution of_all_elements(const Step& step, const std::string& gradient) {
+    Contribution contribution;
+    contribution.indices = contribution.left = step.elements;
+    for (size_t d = 0; d < step.places.size(); ++d) {
+      contribution.ranges[step.elements[d]] = step.shape[d];
+    }
+    contribution.subscripts = contribution.source_places = names_of(step.elements);
+    contribution.source = gradient;
+    contribution.weight = read(gradient, contribution.source_places, step.type);
+    return contribution;
   }
 
   const Step& step_of(const std::string& version) const {
@@ -121,6 +129,7 @@ class GradientBuilder {
   void differentiate(const Step& step) {
     auto found = contributions_.find(step.target);
     if (found == contributions_.end()) return;
+    refuse_kept_scatter(step);
     std::string gradient;
     if (found->second.size() == 1 && found->second[0].copies) {
       gradient = found->second[0].source;
@@ -128,7 +137,7 @@ class GradientBuilder {
       gradient = names_.fresh("d_" + names_.plain(step.target));
       add_up(gradient, step.shape, found->second);
     }
-    ExpressionPtr seed = read(gradient, step.left, step.type);
+    ExpressionPtr seed = read(gradient, step.places, step.type);
     shapes_[gradient] = step.shape;
     if (is_active(*step.value, [&](const std::string& n) { return is_active_version(n); })) {
       switch (step.reduction) {
@@ -136,34 +145,40 @@ class GradientBuilder {
         case ir::Reduction::Sum: {
           bool whole = step.reduction == ir::Reduction::None && step.covers &&
                        step.value->type == step.type && prefers_result(*step.value);
-          ExpressionPtr result = whole ? read(step.target, step.left, step.type) : nullptr;
+          ExpressionPtr result = whole ? read(step.target, step.places, step.type) : nullptr;
           reach(step, step.value, seed, result, gradient);
           break;
         }
         case ir::Reduction::Product: differentiate_product(step, seed, gradient); break;
         case ir::Reduction::Min:
         case ir::Reduction::Max: differentiate_extreme(step, seed, gradient); break;
+        default: break;
       }
     }
     if (is_active_version(step.previous)) pass_on(step, gradient);
+  }
+
+  /// What a scatter keeps of the version before is known for sums only.
+  void refuse_kept_scatter(const Step& step) const {
+    if (!step.scatters() || step.initializes || step.reduction == ir::Reduction::Sum) return;
+    throw LanguageError(
+        step.where, concat("a scatter that goes on from earlier values has a derivative only where "
+                           "it adds; start afresh with '!' in a tensor of its own, and combine "
+                           "both in a second statement"));
   }
 
   /// Where a statement adds to a tensor or leaves elements alone, the gradient goes on to the
   /// version before.
   void pass_on(const Step& step, const std::string& gradient) {
     if (step.covers && step.initializes) return;
-    Contribution contribution;
-    contribution.indices = contribution.left = step.left;
-    for (size_t d = 0; d < step.left.size(); ++d) contribution.ranges[step.left[d]] = step.shape[d];
-    contribution.subscripts = names_of(step.left);
-    contribution.source = gradient;
-    contribution.weight = read(gradient, step.left, step.type);
+    Contribution contribution = of_all_elements(step, gradient);
     contribution.copies = !step.initializes;
     if (step.initializes) {
       std::vector<ExpressionPtr> inside;
-      for (size_t d = 0; d < step.left.size(); ++d) {
-        const Range& range = step.ranges.at(step.left[d]);
-        ExpressionPtr index = name(step.left[d]);
+      for (size_t d = 0; d < step.places.size(); ++d) {
+        if (step.places[d]->kind != ExpressionKind::Name) continue;
+        const Range& range = step.ranges.at(step.elements[d]);
+        ExpressionPtr index = name(step.elements[d]);
         if (!always_zero(range.first - step.shape[d].first, signature_)) {
           inside.push_back(binary(Operator::GreaterEqual, index, from_halide(range.first)));
         }
@@ -205,6 +220,7 @@ class GradientBuilder {
       contribution.guards = part.guards;
       contribution.weight = part.weight;
       contribution.source = source;
+      contribution.source_places = step.places;
       made.push_back(contribution);
     }
     for (Contribution& contribution : made) {
@@ -215,8 +231,8 @@ class GradientBuilder {
 
   /// Whether the tensor read receives the gradient as it is, element by element.
   bool is_copy(const Step& step, const Contribution& c) const {
-    if (!c.guards.empty() || !step.covers || !step.reduced.empty()) return false;
-    if (!equal(*c.weight, *read(c.source, step.left, step.type))) return false;
+    if (!c.guards.empty() || !step.covers || !step.reduced.empty() || step.scatters()) return false;
+    if (!equal(*c.weight, *read(c.source, step.places, step.type))) return false;
     if (signature_.tensors.count(c.to) || c.subscripts.size() != step.left.size()) return false;
     const std::vector<Range>& shape = step_of(c.to).shape;
     for (size_t d = 0; d < step.left.size(); ++d) {
@@ -235,17 +251,22 @@ class GradientBuilder {
     return indices;
   }
 
+  /// A statement over the step's points.
   GradientStatement statement(const std::string& target, const Step& step,
-                              const std::vector<std::string>& left, ir::Reduction reduction,
+                              const std::vector<ExpressionPtr>& places, ir::Reduction reduction,
                               const ExpressionPtr& value) const {
-    GradientStatement made{target, left, reduction, true, value, {}};
+    GradientStatement made{target, places, reduction, true, value, {}};
     for (const std::string& index : all_indices(step)) {
-      bool is_left = std::count(left.begin(), left.end(), index) != 0;
-      if (is_left || reduction != ir::Reduction::None) {
-        made.ranges.emplace_back(index, step.ranges.at(index));
-      }
+      made.ranges.emplace_back(index, step.ranges.at(index));
     }
     return made;
+  }
+
+  /// The same for a reduction to the step's elements.
+  void reduce(const std::string& target, const Step& step, ir::Reduction reduction,
+              const ExpressionPtr& value) {
+    if (step.scatters()) emit(all_zeros(target, step));
+    emit(statement(target, step, step.places, reduction, value));
   }
 
   /// The value as a read of a tensor, made for it where it is more than that: compared with a
@@ -253,8 +274,9 @@ class GradientBuilder {
   ExpressionPtr as_read(const Step& step) {
     if (step.value->binding == Binding::Tensor) return step.value;
     std::string target = names_.fresh(names_.plain(step.target) + "_value");
-    emit(statement(target, step, all_indices(step), ir::Reduction::None, step.value));
-    return read(target, all_indices(step), step.value->type);
+    std::vector<ExpressionPtr> points = names_of(all_indices(step));
+    emit(statement(target, step, points, ir::Reduction::None, step.value));
+    return read(target, points, step.value->type);
   }
 
   /// Every factor receives the product of the others, zeros among them included: with one zero it
@@ -265,12 +287,11 @@ class GradientBuilder {
     ExpressionPtr is_zero = binary(Operator::Equal, factor, integer(0));
     std::string zeros = names_.fresh(names_.plain(step.target) + "_zeros");
     std::string rest = names_.fresh(names_.plain(step.target) + "_rest");
-    emit(statement(zeros, step, step.left, ir::Reduction::Sum, choose(is_zero, real(1), real(0))));
-    emit(
-        statement(rest, step, step.left, ir::Reduction::Product, choose(is_zero, real(1), factor)));
-    ExpressionPtr count = read(zeros, step.left, Halide::Float(32));
+    reduce(zeros, step, ir::Reduction::Sum, choose(is_zero, real(1), real(0)));
+    reduce(rest, step, ir::Reduction::Product, choose(is_zero, real(1), factor));
+    ExpressionPtr count = read(zeros, step.places, Halide::Float(32));
     ExpressionPtr others =
-        binary(Operator::Multiply, seed, read(rest, step.left, step.value->type));
+        binary(Operator::Multiply, seed, read(rest, step.places, step.value->type));
     ExpressionPtr alone =
         binary(Operator::And, binary(Operator::Equal, count, integer(1)), is_zero);
     ExpressionPtr part =
@@ -283,17 +304,17 @@ class GradientBuilder {
   void differentiate_extreme(const Step& step, const ExpressionPtr& seed,
                              const std::string& gradient) {
     ExpressionPtr value = as_read(step);
-    ExpressionPtr extreme = read(step.target, step.left, step.type);
+    ExpressionPtr extreme = read(step.target, step.places, step.type);
     if (value != step.value) {
       std::string again = names_.fresh(names_.plain(step.target) + "_extreme");
-      emit(statement(again, step, step.left, step.reduction, value));
-      extreme = read(again, step.left, step.type);
+      reduce(again, step, step.reduction, value);
+      extreme = read(again, step.places, step.type);
     }
     ExpressionPtr is_extreme = binary(Operator::Equal, value, extreme);
     std::string ties = names_.fresh(names_.plain(step.target) + "_ties");
-    emit(
-        statement(ties, step, step.left, ir::Reduction::Sum, choose(is_extreme, real(1), real(0))));
-    ExpressionPtr share = binary(Operator::Divide, seed, read(ties, step.left, Halide::Float(32)));
+    reduce(ties, step, ir::Reduction::Sum, choose(is_extreme, real(1), real(0)));
+    ExpressionPtr share =
+        binary(Operator::Divide, seed, read(ties, step.places, Halide::Float(32)));
     if (step.type.bits() < 32) share = cast(step.type, share);
     reach(step, step.value, choose(is_extreme, share, real(0)), nullptr, gradient);
   }
@@ -359,7 +380,7 @@ class GradientBuilder {
         } else if (auto constant = Halide::Internal::as_const_int(extent)) {
           size.constant = *constant;
         } else {
-          std::string base = step.left[d];
+          std::string base = step.elements[d];
           for (char& c : base) c = static_cast<char>(std::toupper(c));
           size.name = names_.fresh(base + "_" + output);
         }
@@ -374,7 +395,11 @@ class GradientBuilder {
   TreeStatement to_tree(const GradientStatement& statement) {
     TreeStatement tree;
     tree.target.name = statement.target;
-    for (const std::string& index : statement.left) tree.indices.push_back({index, {}});
+    for (const ExpressionPtr& place : statement.places) {
+      bool plain = place->kind == ExpressionKind::Name;
+      tree.indices.push_back({plain ? place->name : "", {}});
+      tree.subscripts.push_back(plain ? nullptr : in_storage(place));
+    }
     tree.reduction = statement.reduction;
     tree.initializes = statement.initializes && statement.reduction != ir::Reduction::None;
     tree.value = in_storage(statement.value);

@@ -53,6 +53,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     return known && !solution.count(index);
   };
   std::vector<bool> done(subscripts.size());
+  result.scattered.resize(subscripts.size());
   for (size_t d = 0; d < subscripts.size(); ++d) {
     result.subscripts.emplace_back(subscripts[d], name(element(d)));
     const Expression& e = *subscripts[d];
@@ -90,7 +91,14 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       }
     }
     if (!best) {
-      result.conditions.push_back(binary(Operator::Equal, e, name(element(d))));
+      bool free = std::any_of(indices.begin(), indices.end(), [&](const std::string& index) {
+        return is_free(index) && mentions(*e, index);
+      });
+      if (free) {
+        result.scattered[d] = e;
+      } else {
+        result.conditions.push_back(binary(Operator::Equal, e, name(element(d))));
+      }
       continue;
     }
     SolvedIndex solved{*best, d, nullptr, std::abs(best_form.coefficient), {}, false};
@@ -117,12 +125,20 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       earlier.numerator = substitute(earlier.numerator, found);
       for (ExpressionPtr& condition : earlier.conditions) condition = substitute(condition, found);
     }
-    for (ExpressionPtr& condition : result.conditions) condition = substitute(condition, found);
+    for (auto* list : {&result.conditions, &result.scattered}) {
+      for (ExpressionPtr& e : *list) {
+        if (e) e = substitute(e, found);
+      }
+    }
     solution[*best] = quotient(solved);
     result.solved.push_back(solved);
   }
   for (const std::string& index : indices) {
     if (!solution.count(index)) result.remaining.push_back(index);
+  }
+  // What is scattered has no element to stand for.
+  for (size_t d = subscripts.size(); d-- > 0;) {
+    if (result.scattered[d]) result.subscripts.erase(result.subscripts.begin() + d);
   }
   return result;
 }

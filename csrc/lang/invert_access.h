@@ -24,8 +24,11 @@ struct SolvedIndex {
 /// All points that read element (@0, @1, ...): `element(d)` names dimension d.
 struct InvertedAccess {
   std::vector<SolvedIndex> solved;
-  std::vector<ExpressionPtr> conditions;  ///< of dimensions that no index could be solved for
-  std::vector<std::string> remaining;     ///< indices that the element leaves free, in order
+  std::vector<ExpressionPtr> conditions;  ///< of dimensions whose place the others decide
+  /// One a dimension: the place that remaining indices decide, which no index could be solved for;
+  /// null for the others.
+  std::vector<ExpressionPtr> scattered;
+  std::vector<std::string> remaining;  ///< indices that the element leaves free, in order
   /// Subscripts and what they are for the element.
   std::vector<std::pair<ExpressionPtr, ExpressionPtr>> subscripts;
 

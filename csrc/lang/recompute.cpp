@@ -18,11 +18,15 @@ class Planning {
       : versions_(versions), saved_(saved), names_(*names) {}
 
   Recomputed run(const std::vector<GradientStatement>& statements) {
-    for (const GradientStatement& statement : statements) note_reads(*statement.value);
+    for (const GradientStatement& statement : statements) {
+      note_reads(*statement.value);
+      for (const ExpressionPtr& place : statement.places) note_reads(*place);
+    }
     // A version that is needed needs those before it.
     for (auto step = versions_.steps.rbegin(); step != versions_.steps.rend(); ++step) {
       if (!needed_.count(step->target) || saved_.count(step->target)) continue;
       note_reads(*step->value);
+      for (const ExpressionPtr& place : step->places) note_reads(*place);
       if (continues(*step)) needed_.insert(step->previous);
     }
     for (const Step& step : versions_.steps) {
@@ -64,8 +68,10 @@ class Planning {
     }
     ExpressionPtr value = step.value;
     // A type that another statement or the return list decided.
-    if (value->type != step.type || value->adaptable) value = cast(step.type, value);
-    GradientStatement statement{target, step.left, step.reduction, step.initializes, value, {}};
+    bool decided = value->type != step.type || value->adaptable;
+    if (decided && !ir::is_position(step.reduction)) value = cast(step.type, value);
+    if (step.scatters() && !continues(step)) result_.statements.push_back(all_zeros(target, step));
+    GradientStatement statement{target, step.places, step.reduction, step.initializes, value, {}};
     for (const auto* list : {&step.left, &step.reduced}) {
       for (const std::string& index : *list) {
         statement.ranges.emplace_back(index, step.ranges.at(index));
@@ -75,13 +81,8 @@ class Planning {
   }
 
   void add_copy(const Step& step, const std::string& target) {
-    std::vector<ExpressionPtr> indices;
-    GradientStatement copy{target, step.left, ir::Reduction::None, true, nullptr, {}};
-    for (size_t d = 0; d < step.left.size(); ++d) {
-      indices.push_back(name(step.left[d]));
-      copy.ranges.emplace_back(step.left[d], step.shape[d]);
-    }
-    copy.value = access(step.previous, indices);
+    GradientStatement copy = all_zeros(target, step);
+    copy.value = access(step.previous, copy.places);
     copy.value->binding = Binding::Tensor;
     result_.statements.push_back(copy);
   }
@@ -105,6 +106,15 @@ class Planning {
 };
 
 }  // namespace
+
+GradientStatement all_zeros(const std::string& target, const Step& step) {
+  GradientStatement zeros{target, {}, ir::Reduction::None, true, cast(step.type, integer(0)), {}};
+  for (size_t d = 0; d < step.places.size(); ++d) {
+    zeros.places.push_back(name(step.elements[d]));
+    zeros.ranges.emplace_back(step.elements[d], step.shape[d]);
+  }
+  return zeros;
+}
 
 Recomputed recompute(const Versions& versions, const std::vector<GradientStatement>& statements,
                      const std::map<std::string, std::string>& saved, const ir::Program& signature,

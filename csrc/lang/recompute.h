@@ -11,6 +11,10 @@
 
 namespace tc::lang {
 
+/// An assignment of 0 to every element of the step's tensor, under another name: a scatter does not
+/// say how large its tensor is.
+GradientStatement all_zeros(const std::string& target, const Step& step);
+
 struct Recomputed {
   std::vector<GradientStatement> statements;  ///< names in place of versions
   std::set<std::string> saved;                ///< results whose values are read

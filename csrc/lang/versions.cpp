@@ -1,6 +1,7 @@
 #include "lang/versions.h"
 
 #include "base/error.h"
+#include "lang/adjoint_sum.h"
 #include "lang/expressions.h"
 #include "lang/lowering.h"
 
@@ -16,8 +17,9 @@ Operator operator_of(ir::Reduction reduction) {
     case ir::Reduction::Product: return Operator::Multiply;
     case ir::Reduction::Min: return Operator::Min;
     case ir::Reduction::Max: return Operator::Max;
-    case ir::Reduction::None:
-    case ir::Reduction::Sum: break;
+    case ir::Reduction::And: return Operator::And;
+    case ir::Reduction::Or: return Operator::Or;
+    default: break;
   }
   return Operator::Add;
 }
@@ -25,7 +27,10 @@ Operator operator_of(ir::Reduction reduction) {
 class Numbering {
  public:
   Numbering(const Definition& definition, const std::map<std::string, int64_t>& scalars)
-      : function_(*definition.tree), signature_(definition.signature), scalars_(scalars) {}
+      : function_(*definition.tree),
+        signature_(definition.signature),
+        scalars_(scalars),
+        names_(function_) {}
 
   Versions run() {
     std::vector<LoweredStatement> lowered;
@@ -47,23 +52,38 @@ class Numbering {
     }
     Step step;
     step.type = signature_.tensor(tensor).type;
-    for (const Identifier& index : statement.indices) step.left.push_back(index.name);
+    step.where = statement.where;
+    for (size_t d = 0; d < statement.indices.size(); ++d) {
+      if (statement.scattered(d)) {
+        step.places.push_back(translate(statement.subscripts[d]));
+        step.elements.push_back(names_.index("v" + std::to_string(d)));
+        continue;
+      }
+      const std::string& index = statement.indices[d].name;
+      step.left.push_back(index);
+      step.elements.push_back(index);
+      step.places.push_back(index_name(index));
+    }
     for (const Identifier& index : statement.reduction_indices) step.reduced.push_back(index.name);
     for (const auto* list : {&step.left, &step.reduced}) {
       for (const std::string& index : *list) {
         step.ranges[index] = inferred_.statements[i].at(index);
       }
     }
-    if (!step.left.empty()) step.shape = inferred_.shapes.at(tensor);
-    for (size_t d = 0; d < step.left.size(); ++d) {
-      const Range& range = step.ranges.at(step.left[d]);
+    if (!step.places.empty()) step.shape = inferred_.shapes.at(tensor);
+    for (size_t d = 0; d < step.places.size(); ++d) {
+      if (statement.scattered(d)) continue;
+      const Range& range = step.ranges.at(step.elements[d]);
       step.covers = step.covers && always_zero(range.first - step.shape[d].first, signature_) &&
                     always_zero(range.last - step.shape[d].last, signature_);
     }
     step.value = translate(statement.value);
     step.reduction = statement.reduction;
-    step.initializes = statement.initializes || statement.reduction == ir::Reduction::None;
-    if (step.reduced.empty()) {
+    step.initializes = statement.initializes || statement.reduction == ir::Reduction::None ||
+                       ir::is_position(statement.reduction);
+    if (step.scatters()) {
+      // Neither an assignment nor a statement of its own can take its place.
+    } else if (step.reduced.empty()) {
       if (!step.initializes) step.value = with_previous(tensor, step, step.value);
       step.reduction = ir::Reduction::None;
       step.initializes = true;
@@ -107,14 +127,17 @@ class Numbering {
     return node;
   }
 
+  static ExpressionPtr index_name(const std::string& index) {
+    ExpressionPtr node = name(index);
+    node->binding = Binding::Index;
+    node->type = Halide::Int(32);
+    return node;
+  }
+
   static ExpressionPtr read(const std::string& version, const std::vector<std::string>& indices,
                             Type type) {
     std::vector<ExpressionPtr> subscripts;
-    for (const std::string& index : indices) {
-      subscripts.push_back(name(index));
-      subscripts.back()->binding = Binding::Index;
-      subscripts.back()->type = Halide::Int(32);
-    }
+    for (const std::string& index : indices) subscripts.push_back(index_name(index));
     ExpressionPtr node = access(version, subscripts);
     node->binding = Binding::Tensor;
     node->type = type;
@@ -156,6 +179,7 @@ class Numbering {
   const Function& function_;
   const ir::Program& signature_;
   const std::map<std::string, int64_t>& scalars_;
+  FreshNames names_;
   InferredRanges inferred_;
   Versions versions_;
   std::map<std::string, ExpressionPtr> lets_;

@@ -16,22 +16,33 @@ std::string version_name(const std::string& tensor, int version);
 /// "T" of "T#2"; inputs are their own.
 std::string version_tensor(const std::string& version);
 
-/// One statement: target(left) reduction= value, over `ranges`.
+/// One statement: target(places) reduction= value, over `ranges`.
 struct Step {
   std::string target;    ///< a version
   std::string previous;  ///< the version before
   Type type;
-  std::vector<std::string> left, reduced;
+  std::vector<std::string> left;     ///< plain indices of the left-hand side
+  std::vector<std::string> reduced;  ///< the others
+  /// One a dimension of the left-hand side: a plain index, or the expression of a scattered one.
+  std::vector<ExpressionPtr> places;
+  /// One a dimension: a name for an index that runs over all elements.
+  std::vector<std::string> elements;
   std::map<std::string, Range> ranges;  ///< of left and reduced indices
   ir::Reduction reduction = ir::Reduction::None;
   /// The checked right-hand side; reads name versions, lets and sizes of results are replaced.
   ExpressionPtr value;
-  /// Whether every element is written. Elsewhere the previous version stays.
+  /// Whether every element is written, if only with what a reduction starts from. Elsewhere the
+  /// previous version stays.
   bool covers = true;
   /// The coordinates of all elements.
   std::vector<Range> shape;
   /// What a reduction starts from: its identity, or the previous version.
   bool initializes = true;
+
+  SourceRange where;
+
+  /// Whether some dimension of the left-hand side is scattered.
+  bool scatters() const { return left.size() < places.size(); }
 };
 
 struct Versions {
