@@ -192,8 +192,8 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const Target& target,
                                                  const poly::CpuMachine& machine,
                                                  StageClock& clock) {
-  ir::Program program = ir::widen_accumulators(given);
-  if (!options.identity) program = ir::inline_temporaries(ir::start_at_zero(program));
+  ir::Program program = ir::widen_accumulators(ir::start_at_zero(given));
+  if (!options.identity) program = ir::inline_temporaries(program);
   std::map<std::string, Layout> all = with_temporaries(program, layouts);
   // Tile sizes of the user speak of the dimensions of the text.
   if (options.automatic && !options.identity) {

@@ -336,7 +336,7 @@ class _Grid:
         if isinstance(e, Element):
             return self.read(e, where)
         if isinstance(e, Convert):
-            return a.convert(e.type, self.evaluate(e.operand, where), e.explicit)
+            return a.convert(e.type, self.evaluate(e.operand, where))
         if isinstance(e, Choice):
             condition = self.evaluate(e.condition, where)
             yes = self.evaluate(e.yes, _and(where, condition.array))

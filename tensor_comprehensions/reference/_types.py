@@ -66,7 +66,6 @@ class Element(Typed):
 @dataclass(frozen=True)
 class Convert(Typed):
     operand: Typed
-    explicit: bool  # written as a cast, so that it rounds even where sums do not
 
 
 @dataclass(frozen=True)
@@ -268,7 +267,7 @@ class Typing:
                 f"cast it: {target}(…)",
                 s.token,
             )
-        return value if value.type == target else Convert(target, value, False)
+        return value if value.type == target else Convert(target, value)
 
     def settle(self, value: Checked) -> Typed:
         """A literal by itself, or the node."""
@@ -276,7 +275,7 @@ class Typing:
 
     def adapt(self, value: Checked, type_: str, token: Token | None) -> Typed:
         if isinstance(value, Typed):
-            return value if value.type == type_ else Convert(type_, value, False)
+            return value if value.type == type_ else Convert(type_, value)
         if isinstance(value, LiteralChoice):
             branches = (self.adapt(side, type_, token) for side in (value.yes, value.no))
             return Choice(type_, value.condition, *branches)
@@ -321,7 +320,7 @@ class Typing:
             return self.check_read(e)
         if isinstance(e, Cast):
             operand = self.settle(self.check(e.operand))
-            return Convert(e.type, operand, True)
+            return Convert(e.type, operand)
         if isinstance(e, Unary):
             return self.check_unary(e)
         if isinstance(e, Binary):
@@ -361,7 +360,7 @@ class Typing:
         if is_literal(operand):
             return fold("*", -1, operand)
         if operand.type == "bool":
-            operand = Convert("int32", operand, False)
+            operand = Convert("int32", operand)
         return Operation(operand.type, "-", (operand,))
 
     def check_binary(self, e: Binary) -> Checked:

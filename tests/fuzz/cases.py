@@ -106,8 +106,9 @@ class Case:
 
     def wanted(self) -> tuple[tuple[torch.Tensor, ...], tuple[np.ndarray, ...]]:
         """The interpreter's results, and how far others may lie from them."""
+        inputs = [torch.as_tensor(t.make(self.seed), dtype=DTYPES[t.type]) for t in self.inputs]
         results, bounds = reference.error_bounds(
-            self.text, self.entry, *self.make_inputs(), outputs=self.make_initial()
+            self.text, self.entry, *inputs, outputs=self.make_initial()
         )
         return (results if isinstance(results, tuple) else (results,)), bounds
 

@@ -1,11 +1,13 @@
 """Makes a failing random program smaller, and prints it.
 
-`python tests/fuzz/shrink.py SEED [SECONDS]` finds the failure of a seed and shrinks it. Every candidate runs in
-a process of its own, so that crashes shrink like wrong results.
+`python tests/fuzz/shrink.py SEED [SECONDS]` finds the failure of a seed and shrinks it. `A:B` does so
+for all seeds from A to B. Every program runs in a process of its own, so that crashes and programs
+that do not end are found and shrunk like wrong results.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -14,7 +16,9 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
+import torch
 from cases import Case, Disagreement, Tensor, check
+from random_programs import make_case
 
 from tensor_comprehensions.reference._syntax import (
     Apply,
@@ -330,9 +334,26 @@ def shrink(case: Case, seconds: float = 60) -> tuple[Case, str]:
     return case, message
 
 
-if __name__ == "__main__":
-    from random_programs import make_case
+def run(seeds: range) -> None:
+    """Checks many programs, shrinks those that fail, and says how many did."""
+    failures = 0
+    for seed in seeds:
+        case = make_case(seed)
+        if failure(case):
+            failures += 1
+            smallest, why = shrink(case)
+            print(f"---- {smallest}\n{why}", flush=True)
+        if (seed + 1) % 1000 == 0:
+            print(f"up to {seed + 1}: {failures} disagreements", flush=True)
+    print(f"{len(seeds)} programs from {seeds.start}: {failures} disagreements")
 
-    smallest, why = shrink(make_case(int(sys.argv[1])), float((sys.argv + ["120"])[2]))
-    print(smallest)
-    print(why)
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    first, _, last = sys.argv[1].partition(":")
+    if last:
+        run(range(int(first), int(last)))
+    else:
+        smallest, why = shrink(make_case(int(first)), float((sys.argv + ["120"])[2]))
+        print(f"{smallest}\n{why}")
