@@ -263,3 +263,18 @@ def chunks_{cache}(float(M,K) A, float(N,K) B) -> (C) {{ C(n,m) +=! A(m,k) * B(n
         assert size * 256 <= 8 * cache and tiles * size >= 2003
     else:
         assert "n whole" in tasks
+
+
+@pytest.mark.parametrize("low", [-2, 1, 7])
+def test_a_range_that_starts_elsewhere(low: int) -> None:
+    """The first tile is a whole one, wherever the index starts."""
+    offset = -3 * low
+    text = f"""
+def elsewhere(float(A, B, C) X) -> (T) {{
+  T(k, i, j) +=! X(j, k, 3*i + r + {offset}) where i in ({low}):{low + 5}
+}}
+""".replace("+ -", "- ")
+    x = integers(18, 18, 19)
+    t = tc.define(text, namespace=f"tc_tiles_{abs(low)}")
+    windows = x.unfold(2, 7, 3).sum(-1)  # j, k, i
+    assert torch.equal(t.elsewhere(x), windows.permute(1, 2, 0))

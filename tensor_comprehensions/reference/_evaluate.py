@@ -145,9 +145,7 @@ class Evaluation:
         self.tensors[s.target] = tensor
         return tensor
 
-    def combine(
-        self, operator: str, v: Value, old: Value | None, lefts: int, type_: str
-    ) -> Value:
+    def combine(self, operator: str, v: Value, old: Value | None, lefts: int, type_: str) -> Value:
         """Reduces the trailing dimensions and joins what the target holds."""
         axes = tuple(range(lefts, v.array.ndim))
         arithmetic = Arithmetic(self.track)

@@ -172,9 +172,7 @@ class Ranges:
         return bool(bounds)
 
     @staticmethod
-    def bound(
-        affine: Affine, name: str, ranges: dict[str, Range], low: int, high: int
-    ) -> Range:
+    def bound(affine: Affine, name: str, ranges: dict[str, Range], low: int, high: int) -> Range:
         """The values of one index that keep a sum in `low:high` whatever the others are."""
         least = most = affine.constant
         for other, factor in affine.factors.items():

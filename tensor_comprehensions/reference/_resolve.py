@@ -201,8 +201,7 @@ class _Resolver:
                     raise fail(f"undefined tensor or function {e.id}", e.token)
                 if len(arguments) != FUNCTIONS[name].arguments:
                     raise fail(
-                        f"{name} takes {FUNCTIONS[name].arguments} arguments, "
-                        f"not {len(arguments)}",
+                        f"{name} takes {FUNCTIONS[name].arguments} arguments, not {len(arguments)}",
                         e.token,
                     )
                 return Function(name, arguments, e.token)

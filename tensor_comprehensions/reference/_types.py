@@ -251,9 +251,10 @@ class Typing:
         target = self.types[s.target]
         if s.operator.startswith("arg"):
             return self.settle(value)
-        if s.operator.strip("!") in ("&&=", "||="):
-            if is_literal(value) or value.type != "bool" or target != "bool":
-                raise fail(f"{s.operator} takes bool values; use != 0", s.token)
+        if s.operator.strip("!") in ("&&=", "||=") and (
+            is_literal(value) or value.type != "bool" or target != "bool"
+        ):
+            raise fail(f"{s.operator} takes bool values; use != 0", s.token)
         if is_literal(value):
             if is_float_literal(value) and target not in FLOATS:
                 raise fail(
@@ -380,9 +381,9 @@ class Typing:
             return sides[0]
         a, b = sides
         compares = e.operator in COMPARISONS
-        if e.operator in ("/", "%") and isinstance(b, int) and b == 0:
-            if is_literal(a) and not is_float_literal(a) or not is_literal(a) and is_integer(a.type):
-                raise fail("integer division by zero", e.token)
+        by_zero = e.operator in ("/", "%") and isinstance(b, int) and b == 0
+        if by_zero and is_integer(literal_type(a) if is_literal(a) else a.type):
+            raise fail("integer division by zero", e.token)
         if is_literal(a) and is_literal(b):
             if not compares:
                 return fold(e.operator, a, b)

@@ -175,7 +175,9 @@ def check(case: Case, tally: Tally | None = None) -> None:
         except Exception as error:
             message = str(error).split("\n")[0]
             kind = type(error).__name__ + "".join(c for c in message if c.isalpha())[-40:]
-            raise Disagreement(kind, f"options {options}: {type(error).__name__}: {error}") from error
+            raise Disagreement(
+                kind, f"options {options}: {type(error).__name__}: {error}"
+            ) from error
         for k, (a, w, bound) in enumerate(zip(actual, wanted, bounds, strict=True)):
             compare(a, w, bound, f"options {options}, result {k}")
 

@@ -1,7 +1,7 @@
 """Makes a failing random program smaller, and prints it.
 
-`python tests/fuzz/shrink.py SEED [SECONDS]` finds the failure of a seed and shrinks it. `A:B` does so
-for all seeds from A to B. Every program runs in a process of its own, so that crashes and programs
+`python tests/fuzz/shrink.py SEED [SECONDS]` finds the failure of a seed and shrinks it. `A:B` does
+so for all seeds from A to B. Every program runs in a process of its own, so that crashes and programs
 that do not end are found and shrunk like wrong results.
 """
 
@@ -188,9 +188,7 @@ def smaller(draft: Draft) -> Iterator[Draft]:
 
 def keep_results(draft: Draft) -> None:
     main = draft.main
-    assigned = [
-        t for s in main.body for t in (s.targets if isinstance(s, Call) else [s.target])
-    ]
+    assigned = [t for s in main.body for t in (s.targets if isinstance(s, Call) else [s.target])]
     main.results = [r for r in main.results if r in assigned] or assigned[-1:]
 
 
@@ -355,5 +353,5 @@ if __name__ == "__main__":
     if last:
         run(range(int(first), int(last)))
     else:
-        smallest, why = shrink(make_case(int(first)), float((sys.argv + ["120"])[2]))
+        smallest, why = shrink(make_case(int(first)), float([*sys.argv, "120"][2]))
         print(f"{smallest}\n{why}")
