@@ -28,6 +28,7 @@ from tensor_comprehensions.reference._syntax import (
     SizeOf,
     Statement,
     Token,
+    Truth,
     Unary,
     fail,
 )
@@ -155,16 +156,7 @@ def literal_type(value: Literal) -> str:
 
 def may_store(value: str, target: str) -> bool:
     """Whether a value may be stored without a cast."""
-    if value == target:
-        return True
-    if is_integer(value):
-        if target in FLOATS:
-            return True
-        same_sign = is_integer(target) and value.startswith("u") == target.startswith("u")
-        return same_sign and bits(target) > bits(value)
-    if value in FLOATS and target in FLOATS:
-        return promote(value, target) == target
-    return False
+    return value == target or promote(value, target) == target
 
 
 def divide(a: int, b: int) -> int:
@@ -315,6 +307,8 @@ class Typing:
             return e.value
         if isinstance(e, Index):
             return IndexValue("int32", e.id)
+        if isinstance(e, Truth):
+            return Constant("bool", int(e.value))
         if isinstance(e, SizeName | SizeOf):
             return SizeValue("int32", e)
         if isinstance(e, Read):

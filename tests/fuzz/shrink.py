@@ -1,8 +1,8 @@
 """Makes a failing random program smaller, and prints it.
 
 `python tests/fuzz/shrink.py SEED [SECONDS]` finds the failure of a seed and shrinks it. `A:B` does
-so for all seeds from A to B. Every program runs in a process of its own, so that crashes and programs
-that do not end are found and shrunk like wrong results.
+so for all seeds from A to B. Every program runs in a process of its own, so that crashes and
+programs that do not end are found and shrunk like wrong results.
 """
 
 from __future__ import annotations
