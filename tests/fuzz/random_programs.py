@@ -311,7 +311,7 @@ class Generator:
 
     def reduction(self, type_: str, likely: str | None = None) -> str:
         operators = ["+=!", "+=!", "*=!", "min=!", "max=!"] + [likely] * 6 * (likely is not None)
-        if type_ in NARROW and not self.chance(0.1):
+        if type_ in NARROW and len(self.drawn.left) > 1:
             operators = ["+=!", "+=!", "*=!"]
         if self.logical(type_):
             operators += ["&&=!", "||=!"] * 2
