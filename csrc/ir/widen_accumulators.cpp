@@ -21,6 +21,7 @@ class Widen : public IRMutator {
   }
   Expr visit(const Cast* op) override {
     Expr value = mutate(op->value);
+    if (op->type == value.type()) return value;
     if (!is_narrow(op->type)) return Cast::make(op->type, value);
     return value.type() == kWide ? value : Halide::cast(kWide, Cast::make(op->type, value));
   }
@@ -48,10 +49,9 @@ bool reduces(const Statement& statement) {
                      [](const Iterator& it) { return it.reduction && !is_const_one(it.extent); });
 }
 
-bool should_widen(const Program& program, const Statement& statement) {
-  const Tensor& tensor = program.tensor(statement.tensor);
+bool accumulates(const Statement& statement) {
   bool adds = statement.reduction == Reduction::Sum || statement.reduction == Reduction::Product;
-  return adds && is_narrow(tensor.type) && reduces(statement) && !statement.guard.defined();
+  return adds && reduces(statement) && !statement.guard.defined();
 }
 
 /// The statement's domain without its reductions.
@@ -68,8 +68,9 @@ Program widen_accumulators(const Program& program) {
   Program result = program;
   result.statements.clear();
   for (const Statement& statement : program.statements) {
-    if (!should_widen(program, statement)) {
+    if (!accumulates(statement) || !is_narrow(program.tensor(statement.tensor).type)) {
       result.statements.push_back(statement);
+      if (accumulates(statement)) result.statements.back().value = Widen().mutate(statement.value);
       continue;
     }
     const Tensor& narrow = program.tensor(statement.tensor);
