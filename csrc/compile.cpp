@@ -199,8 +199,8 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const Target& target,
                                                  const poly::CpuMachine& machine,
                                                  StageClock& clock) {
-  ir::Program program = ir::lower_scatters(ir::expand_positions(given),
-                                           target.cuda && !runtime::deterministic());
+  ir::Program program =
+      ir::lower_scatters(ir::expand_positions(given), target.cuda && !runtime::deterministic());
   program = ir::widen_accumulators(ir::start_at_zero(program));
   if (!options.identity) program = ir::inline_temporaries(program);
   std::map<std::string, Layout> all = with_temporaries(program, layouts);

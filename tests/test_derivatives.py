@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -95,7 +96,7 @@ def test_gradcheck(name: str) -> None:
 SMOOTH = {
     (-0.9, 0.9): (
         "acos asin asinh atan atanh cos cosh cospi erf erfc exp exp10 exp2 expm1 j0 j1 normcdf sin "
-        "sinh sinpi tan tanh log1p"
+        "sinh sinpi tan tanh log1p cyl_bessel_i0 cyl_bessel_i1 erfcx erfinv nearbyint saturate"
     ),
     (1.2, 4.0): "acosh cbrt lgamma log log10 log2 rcbrt rsqrt sqrt tgamma y0 y1 fabs abs",
     (-3.8, -3.2): "lgamma tgamma cbrt rcbrt fabs abs ceil floor rint trunc round",
@@ -125,6 +126,59 @@ def test_functions(domain: tuple[float, float]) -> None:
     assert torch.autograd.gradcheck(f, (x,), atol=1e-4, rtol=1e-4)
     # The second derivative of the whole at once.
     assert torch.autograd.gradgradcheck(f, (x,), fast_mode=True, atol=1e-3, rtol=1e-3)
+
+
+def test_functions_with_integers() -> None:
+    f = derived(
+        "def f(double(N) x) -> (A, B, C, D, E) { A(n) = jn(2, x(n))  B(n) = yn(3, x(n))"
+        "  C(n) = ldexp(x(n), 3) * x(n)  D(n) = scalbn(x(n), n)  E(n) = scalbln(x(n) * x(n), 1) }"
+    )
+    x = r(4, low=1.5, high=3.0)
+    assert torch.autograd.gradcheck(f, (x,))
+    assert torch.autograd.gradgradcheck(f, (x,), fast_mode=True)
+
+
+def test_functions_between_0_and_1() -> None:
+    f = derived(
+        "def f(double(N) x) -> (A, B, C) { A(n) = erfcinv(x(n))  B(n) = normcdfinv(x(n))"
+        "  C(n) = saturate(x(n) * 2.0) * x(n) }"
+    )
+    x = torch.tensor([0.1, 0.3, 0.6, 0.9], dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(f, (x,))
+    assert torch.autograd.gradgradcheck(f, (x,), fast_mode=True)
+
+
+def test_every_function_has_a_derivative_or_says_that_it_has_none() -> None:
+    """By the language's page, so that no function is forgotten."""
+    page = (Path(__file__).parent.parent / "docs" / "language.md").read_text()
+    section = page[page.index("## Built-in functions") : page.index("## Ranges")]
+    names = set(re.findall(r"[a-z][a-z0-9_]+", " ".join(re.findall(r"`([a-z0-9_\s]+)`", section))))
+    names -= {"bool", "float", "int32", "int64", "min", "max", "fmaxf", "nan", "f"}
+    assert {"abs", "cospi", "yn", "fma"} <= names
+    two = {*BINARY, "nextafter"}
+    without = []
+    for name in sorted(names):
+        arguments = {"fma": "x(n), 1.0, x(n)", "norm3d": "x(n), x(n), 1.0"}.get(name)
+        if name in two:
+            arguments = "x(n), 2.5"
+        elif name in ("jn", "yn"):
+            arguments = "2, x(n)"
+        elif name in ("ldexp", "scalbn", "scalbln"):
+            arguments = "x(n), 2"
+        elif name in ("norm3d", "rnorm3d", "norm4d", "rnorm4d"):
+            arguments = "x(n), 1.0, 2.0" + (", 3.0" if "4" in name else "")
+        text = f"def f(double(N) x) -> (O) {{ O(n) = {name}({arguments or 'x(n)'}) * x(n) }}"
+        if re.match(r"is|signbit|ilogb|l?l?rint$|l?l?round$|lrint|llrint", name) and name not in (
+            "rint",
+            "round",
+        ):
+            text = text.replace("* x(n)", "? x(n) : 0.0" if re.match("is|signbit", name) else "* x(n)")
+        try:
+            assert "d_x" in tc.grad_source(text), name
+        except tc.LanguageError as error:
+            assert f"{name} has no derivative" in str(error), error
+            without.append(name)
+    assert without == ["nextafter"]
 
 
 def test_functions_of_several_arguments() -> None:

@@ -497,3 +497,20 @@ def test_parts_of_a_reduction_that_feeds_another() -> None:
     s, q = t.deviations(x)
     assert s == x.sum()
     torch.testing.assert_close(q, ((x - x.sum()).double() ** 2).sum().float(), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("operator", ["+=", "min=", "*="])
+@pytest.mark.parametrize("rows", [3, 4, 5, 7, 9])
+def test_rows_that_do_not_divide_and_accumulate(rows: int, operator: str) -> None:
+    name = {"+=": "sums", "*=": "products", "min=": "minima"}[operator]
+    body = f"T(i) {operator} X(k) + Y(3*i + k)"
+    t = define(f"def rows_{name}(float(A) X, float(B) Y) -> (T) {{ {body} }}")
+    x, y, before = integers(15), integers(15 + 3 * (rows - 1)), integers(rows)
+    terms = (x + y.unfold(0, 15, 3)).double()
+    wanted = {
+        "+=": before + terms.sum(1),
+        "*=": before * terms.prod(1),
+        "min=": torch.minimum(before.double(), terms.amin(1)),
+    }[operator]
+    actual = t(f"rows_{name}", x, y, outputs=(before,))
+    torch.testing.assert_close(actual.double(), wanted.double(), rtol=1e-6, atol=0)

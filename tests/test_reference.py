@@ -11,7 +11,9 @@ import tensor_comprehensions as tc
 from tensor_comprehensions import reference
 
 
-def evaluate(body: str, parameters: str = "float(N) A", *inputs: object, result: str = "O") -> object:
+def evaluate(
+    body: str, parameters: str = "float(N) A", *inputs: object, result: str = "O"
+) -> object:
     text = f"def f({parameters}) -> ({result}) {{ {body} }}"
     return reference.run(text, "f", *inputs)
 
@@ -67,7 +69,9 @@ def test_ranges_in_rounds_and_from_later_statements() -> None:
 
 
 def test_a_range_that_starts_elsewhere_is_read_by_its_index() -> None:
-    result = evaluate("T(i) = A(i - 1) O(j) = T(j) * j P = T(1)", "float(N) A", ARANGE, result="O, P")
+    result = evaluate(
+        "T(i) = A(i - 1) O(j) = T(j) * j P = T(1)", "float(N) A", ARANGE, result="O, P"
+    )
     np.testing.assert_array_equal(result[0], ARANGE * np.arange(1, 7))
     assert result[1] == ARANGE[0]
 
@@ -153,7 +157,9 @@ def test_reductions(operator: str, value: float) -> None:
 def test_logical_reductions_and_positions() -> None:
     b = np.array([[True, False], [True, True], [False, False]])
     for operator, wanted in (("&&=!", b.all(1)), ("||=!", b.any(1))):
-        np.testing.assert_array_equal(evaluate(f"O(i) {operator} A(i, k)", "bool(N, M) A", b), wanted)
+        np.testing.assert_array_equal(
+            evaluate(f"O(i) {operator} A(i, k)", "bool(N, M) A", b), wanted
+        )
     x = torch.tensor([[1.0, 3.0, 3.0], [float("nan"), 9.0, 1.0], [2.0, 2.0, -1.0]])
     for name in ("argmin", "argmax"):
         for operator in (f"{name}=", f"{name}=!"):

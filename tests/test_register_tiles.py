@@ -282,3 +282,17 @@ def test_ranges_that_start_elsewhere(first: int) -> None:
     t.shifted(i, a, outputs=memory[100:-100].view_as(expected))
     assert torch.equal(memory[100:-100].view_as(expected), expected)
     assert (memory[:100] == 7).all() and (memory[-100:] == 7).all()
+
+
+@pytest.mark.parametrize("low", [-2, 1, 7])
+def test_first_tiles_of_ranges_that_start_elsewhere(low: int) -> None:
+    offset = -3 * low
+    text = f"""
+def elsewhere(float(A, B, C) X) -> (T) {{
+  T(k, i, j) +=! X(j, k, 3*i + r + {offset}) where i in ({low}):{low + 5}
+}}
+""".replace("+ -", "- ")
+    x = integers(18, 18, 19)
+    t = tc.define(text, namespace=f"tc_tiles_{abs(low)}")
+    windows = x.unfold(2, 7, 3).sum(-1)  # j, k, i
+    assert torch.equal(t.elsewhere(x), windows.permute(1, 2, 0))

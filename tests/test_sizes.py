@@ -381,3 +381,14 @@ def test_a_long_chain_of_reductions() -> None:
     for _ in range(1, steps):
         wanted = w @ wanted
     same(run(text, w, x)[0], wanted)
+
+
+@pytest.mark.parametrize(
+    "first", ["T(i) = 0 T(i) += A(i)", "T(i) += A(i)", "T(i) += A(i) where i in 0:N"]
+)
+def test_the_first_statement_that_solves_an_index_gives_the_size(first: str) -> None:
+    """Also where it reads the tensor itself, and a later one has a range of its own."""
+    a = torch.arange(4.0)
+    text = f"def f(float(N) A) -> (T) {{ {first} T(i) = 2 where i in 4:6 }}"
+    keywords = {} if "= 0" in first else {"outputs": (torch.zeros(6),)}
+    same(run(text, a, **keywords)[0], torch.tensor([0.0, 1, 2, 3, 2, 2]))

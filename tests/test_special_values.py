@@ -225,3 +225,18 @@ def test_long_sums(name: str) -> None:
         expected = a.double() @ b.double().t()
         same(c, expected)
         same(d, (~expected.isnan()).double())
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("divisor", ["0", "float(N - 4)", "-0.0"])
+def test_division_by_a_constant_zero(name: str, divisor: str) -> None:
+    text = f"""
+    def special({name}(N) A) -> (C, S) {{
+      C(i) = A(i) / {divisor.replace("float", name)}
+      S(i) +=! A(k) / {divisor.replace("float", name)} where i in 0:3
+    }}
+    """
+    a = torch.tensor([1.0, -2.0, 0.0, NAN], dtype=TYPES[name])
+    c, s = run(text, a)
+    same(c, a.double() / (-0.0 if divisor == "-0.0" else 0.0))
+    assert s.isnan().all()

@@ -1,5 +1,8 @@
 #include "codegen/strict_floats.h"
 
+#include <cmath>
+#include <limits>
+
 namespace tc::codegen {
 namespace {
 
@@ -8,13 +11,22 @@ using ir::Expr;
 using ir::Stmt;
 using ir::Type;
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 class MakeStrict : public IRMutator {
  private:
   using IRMutator::visit;
   Expr visit(const Add* op) override { return binary(op, Call::strict_add); }
   Expr visit(const Sub* op) override { return binary(op, Call::strict_sub); }
   Expr visit(const Mul* op) override { return binary(op, Call::strict_mul); }
-  Expr visit(const Div* op) override { return binary(op, Call::strict_div); }
+  Expr visit(const Div* op) override {
+    // Halide takes a division by a constant 0 for a mistake. A product with infinity is the same.
+    const auto* integer = op->b.as<Cast>();
+    auto divisor = integer && is_const_zero(integer->value) ? 0.0 : as_const_float(op->b);
+    if (divisor && *divisor == 0)
+      return mutate(op->a * make_const(op->type, std::copysign(kInfinity, *divisor)));
+    return binary(op, Call::strict_div);
+  }
   Expr visit(const Min* op) override { return binary(op, Call::strict_min); }
   Expr visit(const Max* op) override { return binary(op, Call::strict_max); }
   Expr visit(const LT* op) override { return binary(op, Call::strict_lt); }

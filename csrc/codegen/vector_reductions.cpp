@@ -336,6 +336,7 @@ class VectorizeReductions : public IRMutator {
       nest.push_back(nest.back()->body.as<For>());
     const For* vector = nest.back();
     if (vector->for_type != ForType::Vectorized) return IRMutator::visit(op);
+    if (rows_change(nest)) return IRMutator::visit(op);  // further in
     Stmt unrolled = unroll_rows(nest);
     if (unrolled.defined()) return mutate(unrolled);
 
@@ -382,16 +383,30 @@ class VectorizeReductions : public IRMutator {
     return distance && *distance != 0;
   }
 
-  /// Rows below the vector, in Unrolled loops: unrolled where there are as many as the loops allow,
-  /// and one after the other, each with a vector loop of its own, where there are fewer. Undefined
-  /// without such loops.
-  static Stmt unroll_rows(const std::vector<const For*>& nest) {
+  static std::vector<const For*> rows_below(const For* vector) {
     std::vector<const For*> rows;
-    Stmt body = nest.back()->body;
+    Stmt body = vector->body;
     while (body.as<For>() && body.as<For>()->for_type == ForType::Unrolled) {
       rows.push_back(body.as<For>());
       body = rows.back()->body;
     }
+    return rows;
+  }
+
+  /// Whether it depends on a loop above the vector which or how many rows there are below it.
+  static bool rows_change(const std::vector<const For*>& nest) {
+    for (const For* row : rows_below(nest.back()))
+      for (size_t k = 0; k + 1 < nest.size(); ++k)
+        if (expr_uses_var(row->extent, nest[k]->name) || expr_uses_var(row->min, nest[k]->name))
+          return true;
+    return false;
+  }
+
+  /// Rows below the vector, in Unrolled loops: unrolled where there are as many as the loops allow,
+  /// and one after the other, each with a vector loop of its own, where there are fewer. Undefined
+  /// without such loops.
+  static Stmt unroll_rows(const std::vector<const For*>& nest) {
+    std::vector<const For*> rows = rows_below(nest.back());
     if (rows.empty()) return Stmt();
     auto rebuild = [&](Stmt inner) {
       for (size_t k = nest.size(); k-- > 0;)
@@ -401,7 +416,7 @@ class VectorizeReductions : public IRMutator {
     };
     Expr full = const_true();
     bool bounded = true;
-    Stmt block = body, singles = rebuild(body);
+    Stmt block = rows.back()->body, singles = rebuild(block);
     for (size_t k = rows.size(); k-- > 0;) {
       Expr most = find_constant_bound(rows[k]->extent, Direction::Upper);
       auto extent = most.defined() ? as_const_int(most) : std::nullopt;

@@ -1,7 +1,6 @@
 #include "ir/widen_accumulators.h"
 
 #include <algorithm>
-#include <set>
 
 namespace tc::ir {
 namespace {
@@ -12,41 +11,47 @@ const Type kWide = Halide::Float(32);
 
 bool is_narrow(Type type) { return type.is_float() && type.bits() < 32; }
 
-/// The value in float. Products and sums of narrow values on the way are not rounded either.
-Expr widen(const Expr& e) {
-  if (const auto* op = e.as<Add>()) return widen(op->a) + widen(op->b);
-  if (const auto* op = e.as<Sub>()) return widen(op->a) - widen(op->b);
-  if (const auto* op = e.as<Mul>()) return widen(op->a) * widen(op->b);
-  if (const auto* op = e.as<Cast>())
-    if (op->value.type() == kWide) return op->value;
-  return Halide::cast(kWide, e);
-}
-
-/// Whether every element is written at plain indices of its own, over its whole tensor.
-bool covers_tensor(const Statement& statement, const Tensor& tensor) {
-  std::set<std::string> seen;
-  for (size_t d = 0; d < statement.subscripts.size(); ++d) {
-    const auto* variable = statement.subscripts[d].as<Variable>();
-    if (!variable || !seen.insert(variable->name).second) return false;
-    auto it = std::find_if(statement.domain.begin(), statement.domain.end(),
-                           [&](const Iterator& i) { return i.name == variable->name; });
-    if (it == statement.domain.end() || !is_const_zero(it->min) ||
-        !equal(it->extent, tensor.sizes[d]))
-      return false;
+/// Everything that is computed on narrow floats, in float and not rounded; what has such a type
+/// becomes float.
+class Widen : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const FloatImm* op) override {
+    return is_narrow(op->type) ? FloatImm::make(kWide, op->value) : Expr(op);
   }
-  return true;
-}
+  Expr visit(const Cast* op) override {
+    Expr value = mutate(op->value);
+    if (op->type == value.type()) return value;
+    if (!is_narrow(op->type)) return Cast::make(op->type, value);
+    return value.type() == kWide ? value : Halide::cast(kWide, Cast::make(op->type, value));
+  }
+  Expr visit(const Call* op) override {
+    if (!read_name(op).empty()) {
+      Expr read = IRMutator::visit(op);
+      return is_narrow(op->type) ? Halide::cast(kWide, read) : read;
+    }
+    std::vector<Expr> arguments;
+    for (const Expr& argument : op->args) arguments.push_back(mutate(argument));
+    std::string function = math_name(op);
+    if (function == "nextafter" && is_narrow(op->type)) {
+      // The values of the type itself.
+      for (Expr& argument : arguments) argument = Cast::make(op->type, argument);
+      return Halide::cast(kWide, math(function, op->type, arguments));
+    }
+    if (!function.empty()) return math(function, arguments[0].type(), arguments);
+    Type type = is_narrow(op->type) ? kWide : op->type;
+    return Call::make(type, op->name, arguments, op->call_type);
+  }
+};
 
 bool reduces(const Statement& statement) {
   return std::any_of(statement.domain.begin(), statement.domain.end(),
                      [](const Iterator& it) { return it.reduction && !is_const_one(it.extent); });
 }
 
-bool should_widen(const Program& program, const Statement& statement) {
-  const Tensor& tensor = program.tensor(statement.tensor);
+bool accumulates(const Statement& statement) {
   bool adds = statement.reduction == Reduction::Sum || statement.reduction == Reduction::Product;
-  return adds && !is_scatter(statement) && is_narrow(tensor.type) && reduces(statement) &&
-         !statement.guard.defined() && covers_tensor(statement, tensor);
+  return adds && !is_scatter(statement) && reduces(statement) && !statement.guard.defined();
 }
 
 /// The statement's domain without its reductions.
@@ -63,8 +68,9 @@ Program widen_accumulators(const Program& program) {
   Program result = program;
   result.statements.clear();
   for (const Statement& statement : program.statements) {
-    if (!should_widen(program, statement)) {
+    if (!accumulates(statement) || !is_narrow(program.tensor(statement.tensor).type)) {
       result.statements.push_back(statement);
+      if (accumulates(statement)) result.statements.back().value = Widen().mutate(statement.value);
       continue;
     }
     const Tensor& narrow = program.tensor(statement.tensor);
@@ -73,6 +79,13 @@ Program widen_accumulators(const Program& program) {
     while (result.tensors.count(wide.name)) wide.name += "_";
     wide.type = kWide;
     wide.role = TensorRole::Temporary;
+    // The statement may write a part of its tensor.
+    std::vector<Expr> place;
+    wide.sizes.clear();
+    for (const Iterator& it : kept(statement)) {
+      wide.sizes.push_back(it.extent);
+      place.push_back(make_variable(it.name));
+    }
     result.tensors[wide.name] = wide;
 
     Statement copy = statement;
@@ -81,15 +94,18 @@ Program widen_accumulators(const Program& program) {
     copy.domain = kept(statement);
     if (!statement.initializes) {
       copy.tensor = wide.name;
+      copy.subscripts = place;
       copy.value = Halide::cast(kWide, read(narrow, statement.subscripts));
       result.statements.push_back(copy);
     }
     Statement sum = statement;
     sum.tensor = wide.name;
-    sum.value = widen(statement.value);
+    sum.subscripts = place;
+    sum.value = Widen().mutate(statement.value);
     result.statements.push_back(sum);
     copy.tensor = statement.tensor;
-    copy.value = Halide::cast(narrow.type, read(wide, statement.subscripts));
+    copy.subscripts = statement.subscripts;
+    copy.value = Halide::cast(narrow.type, read(wide, place));
     result.statements.push_back(copy);
   }
   for (size_t s = 0; s < result.statements.size(); ++s)

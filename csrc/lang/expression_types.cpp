@@ -202,6 +202,9 @@ Type common_type(const Expression& a, const Expression& b) {
 
 void adapt(Expression* e, Type type) {
   if (!e->adaptable || e->type == type) return;
+  // (c ? 1 : 2) / 2 is a quotient of integers wherever it stands; its value is what is converted.
+  bool computed = e->kind == ExpressionKind::Binary && !e->constant;
+  if (computed && type.is_float() && !e->type.is_float()) return;
   if (e->constant && !e->constant->is_float && !fits(e->constant->integer, type)) {
     throw LanguageError(e->where, concat(e->constant->integer, " does not fit ", type_name(type),
                                          ", the type of what it is combined with; cast the other "
@@ -209,7 +212,7 @@ void adapt(Expression* e, Type type) {
   }
   e->type = type;
   if (e->kind == ExpressionKind::Unary) adapt(e->operands[0].get(), type);
-  if (e->kind == ExpressionKind::Binary && !e->constant) {
+  if (computed) {
     for (const ExpressionPtr& operand : e->operands) adapt(operand.get(), type);
   }
   if (e->kind == ExpressionKind::Ternary) {

@@ -155,10 +155,23 @@ class Inference {
     Range range;
   };
 
+  /// Whether statement i may be the one that gives its tensor its sizes, so that what it reads of
+  /// the tensor itself does not make it wait: no statement before it will.
+  bool goes_first(size_t i) const {
+    for (size_t j = 0; j < i; ++j) {
+      std::map<std::string, Range> solved;
+      if (!done_[j] && function_.statements[j].target.name == function_.statements[i].target.name &&
+          solve(j, /*relaxed=*/true, &solved) && !solved.empty())
+        return false;
+    }
+    return true;
+  }
+
   /// Fills what the rounds find for statement i. False when it must wait for another statement;
   /// a relaxed attempt does without the dimensions that are not known.
   bool solve(size_t i, bool relaxed, std::map<std::string, Range>* solved) const {
     std::vector<Constraint> constraints;
+    const std::string& target = function_.statements[i].target.name;
     for (const Access& access : statements_[i].accesses) {
       const std::vector<std::optional<Range>>& shape = shapes_.at(access.tensor);
       for (size_t d = 0; d < shape.size(); ++d) {
@@ -168,7 +181,8 @@ class Inference {
         // Where data says what is written, there is nothing to wait for.
         if (writes_at_expression && subscript && !constrains(*subscript)) continue;
         if (!shape[d] || !subscript) {
-          if (!relaxed || writes_at_expression) return false;
+          bool own = !shape[d] && access.tensor == target;
+          if (writes_at_expression || (!relaxed && !(own && goes_first(i)))) return false;
         } else if (constrains(*subscript)) {
           constraints.push_back({*subscript, *shape[d]});
         }

@@ -104,20 +104,24 @@ class Arithmetic:
             error = np.where(np.isnan(error), np.inf, error)
         return Value(type_, array, _some(np.asarray(error)))
 
-    def convert(self, type_: str, v: Value, explicit: bool) -> Value:
+    def convert(self, type_: str, v: Value) -> Value:
         """A cast, written or implied."""
-        if v.type == type_ and not (explicit and self.wide):
+        if v.type == type_:
             return v
         if type_ == "bool":
             return Value("bool", v.array != 0, self.where_uncertain(v, np.abs(v.array)))
         if is_float(type_):
-            target = type_ if explicit else self.computed_in(type_)
+            target = self.computed_in(type_)
             exact = v.array.astype(np.float64)
             bound = v.error
+            if self.track and target != type_:
+                # Inside a sum a cast may round or not.
+                lost = _difference(round_to(type_, exact), round_to(target, exact))
+                bound = v.bound() + lost
             if self.track and v.type in ("int64", "uint64"):
                 lost = np.abs(v.array.astype(np.longdouble) - exact.astype(np.longdouble))
                 unit = 2.0 ** (1 - PRECISION[target]) * np.abs(exact)
-                bound = v.bound() + np.where(lost > 0, unit, 0.0)
+                bound = (v.bound() if bound is None else bound) + np.where(lost > 0, unit, 0.0)
             result = self.rounded(target, exact, bound)
             return Value(type_, result.array, result.error)
         if is_float(v.type):

@@ -145,9 +145,7 @@ class Evaluation:
         self.tensors[s.target] = tensor
         return tensor
 
-    def combine(
-        self, operator: str, v: Value, old: Value | None, lefts: int, type_: str
-    ) -> Value:
+    def combine(self, operator: str, v: Value, old: Value | None, lefts: int, type_: str) -> Value:
         """Reduces the trailing dimensions and joins what the target holds."""
         axes = tuple(range(lefts, v.array.ndim))
         arithmetic = Arithmetic(self.track)
@@ -336,7 +334,7 @@ class _Grid:
         if isinstance(e, Element):
             return self.read(e, where)
         if isinstance(e, Convert):
-            return a.convert(e.type, self.evaluate(e.operand, where), e.explicit)
+            return a.convert(e.type, self.evaluate(e.operand, where))
         if isinstance(e, Choice):
             condition = self.evaluate(e.condition, where)
             yes = self.evaluate(e.yes, _and(where, condition.array))

@@ -124,6 +124,8 @@ class Ranges:
         for name, (first, last) in s.ranges.items():
             low, high = self.known(first), self.known(last)
             if name not in ranges and low is not None and high is not None:
+                if high < low:
+                    raise self.empty(s, name, low, high)
                 ranges[name] = (low, high)
                 changed = True
         return changed
@@ -164,23 +166,29 @@ class Ranges:
             bounds[name] = bound
         for name, bound in bounds.items():
             if bound[1] < bound[0]:
-                raise ShapeError(
-                    f"the range of {name} in the statement of {s.target} (line {s.token.line}) "
-                    f"would be {bound[0]}:{bound[1]}"
-                )
+                raise self.empty(s, name, *bound)
         ranges.update(bounds)
         return bool(bounds)
 
     @staticmethod
-    def bound(
-        affine: Affine, name: str, ranges: dict[str, Range], low: int, high: int
-    ) -> Range:
+    def empty(s: Statement, name: str, low: int, high: int) -> ShapeError:
+        return ShapeError(
+            f"the range of {name} in the statement of {s.target} (line {s.token.line}) "
+            f"would be {low}:{high}"
+        )
+
+    @staticmethod
+    def bound(affine: Affine, name: str, ranges: dict[str, Range], low: int, high: int) -> Range:
         """The values of one index that keep a sum in `low:high` whatever the others are."""
         least = most = affine.constant
         for other, factor in affine.factors.items():
             if other != name:
-                ends = factor * ranges[other][0], factor * (ranges[other][1] - 1)
-                least, most = least + min(ends), most + max(ends)
+                # An empty range leaves as much room as the formula says: O(h) of I(h + k) * W(k)
+                # has H - K + 1 elements for K = 0, too.
+                first, last = factor * ranges[other][0], factor * (ranges[other][1] - 1)
+                least, most = least + first, most + last
+                if factor < 0:
+                    least, most = least + last - first, most + first - last
         factor = affine.factors[name]
         first, last = low - least, high - 1 - most  # of factor * index
         if factor < 0:

@@ -21,6 +21,7 @@ from tensor_comprehensions.reference._syntax import (
     SizeOf,
     Statement,
     Token,
+    Truth,
     fail,
     transform,
     walk,
@@ -181,6 +182,8 @@ class _Resolver:
             if isinstance(e, Name):
                 if e.id in lets:
                     return lets[e.id]
+                if e.id in ("true", "false"):
+                    return Truth(e.id == "true")
                 if e.id in self.sizes:
                     return SizeName(e.id)
                 if e.id in self.ranks:
@@ -201,8 +204,7 @@ class _Resolver:
                     raise fail(f"undefined tensor or function {e.id}", e.token)
                 if len(arguments) != FUNCTIONS[name].arguments:
                     raise fail(
-                        f"{name} takes {FUNCTIONS[name].arguments} arguments, "
-                        f"not {len(arguments)}",
+                        f"{name} takes {FUNCTIONS[name].arguments} arguments, not {len(arguments)}",
                         e.token,
                     )
                 return Function(name, arguments, e.token)

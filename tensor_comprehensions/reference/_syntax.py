@@ -104,6 +104,13 @@ class Number(Expression):
 
 
 @dataclass(frozen=True)
+class Truth(Expression):
+    """`true` or `false`"""
+
+    value: bool
+
+
+@dataclass(frozen=True)
 class Name(Expression):
     id: str
     token: Token = field(compare=False, repr=False)
@@ -464,8 +471,7 @@ def number(token: Token) -> Number:
     if token.text[:2] in ("0x", "0X"):
         return Number(int(token.text, 16))
     if token.text.isdigit():
-        octal = len(token.text) > 1 and token.text[0] == "0"
-        return Number(int(token.text, 8) if octal else int(token.text))
+        return Number(int(token.text))
     return Number(float(token.text.rstrip("fF")))
 
 

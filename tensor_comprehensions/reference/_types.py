@@ -28,6 +28,7 @@ from tensor_comprehensions.reference._syntax import (
     SizeOf,
     Statement,
     Token,
+    Truth,
     Unary,
     fail,
 )
@@ -66,7 +67,6 @@ class Element(Typed):
 @dataclass(frozen=True)
 class Convert(Typed):
     operand: Typed
-    explicit: bool  # written as a cast, so that it rounds even where sums do not
 
 
 @dataclass(frozen=True)
@@ -156,16 +156,7 @@ def literal_type(value: Literal) -> str:
 
 def may_store(value: str, target: str) -> bool:
     """Whether a value may be stored without a cast."""
-    if value == target:
-        return True
-    if is_integer(value):
-        if target in FLOATS:
-            return True
-        same_sign = is_integer(target) and value.startswith("u") == target.startswith("u")
-        return same_sign and bits(target) > bits(value)
-    if value in FLOATS and target in FLOATS:
-        return promote(value, target) == target
-    return False
+    return value == target or promote(value, target) == target
 
 
 def divide(a: int, b: int) -> int:
@@ -252,9 +243,10 @@ class Typing:
         target = self.types[s.target]
         if s.operator.startswith("arg"):
             return self.settle(value)
-        if s.operator.strip("!") in ("&&=", "||="):
-            if is_literal(value) or value.type != "bool" or target != "bool":
-                raise fail(f"{s.operator} takes bool values; use != 0", s.token)
+        if s.operator.strip("!") in ("&&=", "||=") and (
+            is_literal(value) or value.type != "bool" or target != "bool"
+        ):
+            raise fail(f"{s.operator} takes bool values; use != 0", s.token)
         if is_literal(value):
             if is_float_literal(value) and target not in FLOATS:
                 raise fail(
@@ -268,7 +260,7 @@ class Typing:
                 f"cast it: {target}(…)",
                 s.token,
             )
-        return value if value.type == target else Convert(target, value, False)
+        return value if value.type == target else Convert(target, value)
 
     def settle(self, value: Checked) -> Typed:
         """A literal by itself, or the node."""
@@ -276,7 +268,7 @@ class Typing:
 
     def adapt(self, value: Checked, type_: str, token: Token | None) -> Typed:
         if isinstance(value, Typed):
-            return value if value.type == type_ else Convert(type_, value, False)
+            return value if value.type == type_ else Convert(type_, value)
         if isinstance(value, LiteralChoice):
             branches = (self.adapt(side, type_, token) for side in (value.yes, value.no))
             return Choice(type_, value.condition, *branches)
@@ -315,13 +307,15 @@ class Typing:
             return e.value
         if isinstance(e, Index):
             return IndexValue("int32", e.id)
+        if isinstance(e, Truth):
+            return Constant("bool", int(e.value))
         if isinstance(e, SizeName | SizeOf):
             return SizeValue("int32", e)
         if isinstance(e, Read):
             return self.check_read(e)
         if isinstance(e, Cast):
             operand = self.settle(self.check(e.operand))
-            return Convert(e.type, operand, True)
+            return Convert(e.type, operand)
         if isinstance(e, Unary):
             return self.check_unary(e)
         if isinstance(e, Binary):
@@ -361,7 +355,7 @@ class Typing:
         if is_literal(operand):
             return fold("*", -1, operand)
         if operand.type == "bool":
-            operand = Convert("int32", operand, False)
+            operand = Convert("int32", operand)
         return Operation(operand.type, "-", (operand,))
 
     def check_binary(self, e: Binary) -> Checked:
@@ -381,9 +375,9 @@ class Typing:
             return sides[0]
         a, b = sides
         compares = e.operator in COMPARISONS
-        if e.operator in ("/", "%") and isinstance(b, int) and b == 0:
-            if is_literal(a) and not is_float_literal(a) or not is_literal(a) and is_integer(a.type):
-                raise fail("integer division by zero", e.token)
+        by_zero = e.operator in ("/", "%") and isinstance(b, int) and b == 0
+        if by_zero and is_integer(literal_type(a) if is_literal(a) else a.type):
+            raise fail("integer division by zero", e.token)
         if is_literal(a) and is_literal(b):
             if not compares:
                 return fold(e.operator, a, b)

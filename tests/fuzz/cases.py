@@ -106,8 +106,9 @@ class Case:
 
     def wanted(self) -> tuple[tuple[torch.Tensor, ...], tuple[np.ndarray, ...]]:
         """The interpreter's results, and how far others may lie from them."""
+        inputs = [torch.as_tensor(t.make(self.seed), dtype=DTYPES[t.type]) for t in self.inputs]
         results, bounds = reference.error_bounds(
-            self.text, self.entry, *self.make_inputs(), outputs=self.make_initial()
+            self.text, self.entry, *inputs, outputs=self.make_initial()
         )
         return (results if isinstance(results, tuple) else (results,)), bounds
 
@@ -174,7 +175,9 @@ def check(case: Case, tally: Tally | None = None) -> None:
         except Exception as error:
             message = str(error).split("\n")[0]
             kind = type(error).__name__ + "".join(c for c in message if c.isalpha())[-40:]
-            raise Disagreement(kind, f"options {options}: {type(error).__name__}: {error}") from error
+            raise Disagreement(
+                kind, f"options {options}: {type(error).__name__}: {error}"
+            ) from error
         for k, (a, w, bound) in enumerate(zip(actual, wanted, bounds, strict=True)):
             compare(a, w, bound, f"options {options}, result {k}")
 

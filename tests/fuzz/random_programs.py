@@ -40,7 +40,19 @@ TWO_ARGUMENTS = ["fmin", "fmax", "fmod", "copysign", "fdim", "remainder", "atan2
 FUNCTIONS = [
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "cospi"),
     *("erf", "erfc", "exp", "exp2", "exp10", "expm1", "fabs", "floor", "j0", "j1", "lgamma", "log"),
-    *("log10", "log1p", "log2", "logb", "normcdf", "rcbrt", "rint", "round", "rsqrt", "sin", "sinh"),
+    *(
+        "log10",
+        "log1p",
+        "log2",
+        "logb",
+        "normcdf",
+        "rcbrt",
+        "rint",
+        "round",
+        "rsqrt",
+        "sin",
+        "sinh",
+    ),
     *("sinpi", "sqrt", "tan", "tanh", "tgamma", "trunc", "y0", "y1", "sqrtf", "expf", "fabsf"),
 ]
 
@@ -256,7 +268,10 @@ class Generator:
         target = self.r.choice(self.targets)
         left = [self.fresh("i") for _ in target.ranges]
         reduced = [self.fresh("r")] if self.chance(0.4) else []
-        ranges = {**dict(zip(left, target.ranges)), **{n: (0, self.r.choice([2, 5, 16])) for n in reduced}}
+        ranges = {
+            **dict(zip(left, target.ranges)),
+            **{n: (0, self.r.choice([2, 5, 16])) for n in reduced},
+        }
         self.drawn = Drawn(left, reduced, ranges, target=target.name)
         body = self.expression(target.type, 1)
         for name in reduced:
@@ -264,7 +279,9 @@ class Generator:
                 body = self.meet(body, self.new_read(target.type, [name]), target.type)
         if reduced or self.chance(0.5):
             operators = ["+=", "*="] if target.type in NARROW else ["+=", "*=", "min=", "max="]
-            operator = self.r.choice(operators + (["&&=", "||="] if self.logical(target.type) else []))
+            operator = self.r.choice(
+                operators + (["&&=", "||="] if self.logical(target.type) else [])
+            )
         else:
             operator = "="
             own = f"{target.name}({', '.join(left)})" if left else target.name
@@ -294,7 +311,7 @@ class Generator:
 
     def reduction(self, type_: str, likely: str | None = None) -> str:
         operators = ["+=!", "+=!", "*=!", "min=!", "max=!"] + [likely] * 6 * (likely is not None)
-        if type_ in NARROW and not self.chance(0.1):
+        if type_ in NARROW and len(self.drawn.left) > 1:
             operators = ["+=!", "+=!", "*=!"]
         if self.logical(type_):
             operators += ["&&=!", "||=!"] * 2
@@ -355,7 +372,7 @@ class Generator:
         return f"{low}:{end}" if low >= 0 else f"(-{-low}):{end}"
 
     def examine(self, lines: list[str], target: str) -> list[Known] | None:
-        """All tensors assigned, with the ranges that inference finds; None if they are too large."""
+        """All tensors assigned, with their inferred ranges; None where these are too large."""
         text = "\n".join([*self.definitions, self.text(lines, [])])
         program = resolve(parse(text), self.name)
         typing = Typing(program)
@@ -457,7 +474,8 @@ class Generator:
         r = self.r
         draw = r.random()
         if depth > 0 and draw < 0.2:
-            return f"({self.condition(depth - 1)} {r.choice(['&&', '||'])} {self.condition(depth - 1)})"
+            sides = self.condition(depth - 1), self.condition(depth - 1)
+            return f"({sides[0]} {r.choice(['&&', '||'])} {sides[1]})"
         if depth > 0 and draw < 0.27:
             return f"!({self.condition(depth - 1)})"
         operator = r.choice(["<", "<=", ">", ">=", "==", "!="])
@@ -482,7 +500,9 @@ class Generator:
     def function(self, type_: str, depth: int) -> str:
         if type_ == "float" and self.chance(0.15):
             integer = self.r.choice(["int32", "uint8", "int64"])
-            return f"{self.r.choice(['sqrt', 'fabs', 'floor'])}({self.expression(integer, depth - 1)})"
+            return (
+                f"{self.r.choice(['sqrt', 'fabs', 'floor'])}({self.expression(integer, depth - 1)})"
+            )
         names = EXACT_FUNCTIONS if self.exact else EXACT_FUNCTIONS + FUNCTIONS + TWO_ARGUMENTS
         name = self.r.choice(names)
         a = self.expression(type_, depth - 1)
@@ -600,7 +620,8 @@ class Generator:
             if b - a <= high - low:
                 shift = r.randint(low - a, high - b)
                 if self.chance(0.3):
-                    return f"{self.parenthesized(low + b - 1 + r.randint(0, high - low - b + a))} - {name}"
+                    most = low + b - 1 + r.randint(0, high - low - b + a)
+                    return f"{self.parenthesized(most)} - {name}"
                 return f"{name} + {self.parenthesized(shift)}" if shift else name
             if low == 0 and a >= 0 and high > 0 and self.chance(0.6):
                 return f"{name} % {r.randint(1, high)}"
@@ -651,7 +672,7 @@ class Generator:
         return f"{tensor.name}({', '.join(texts)})"
 
     def subscript(self, name: str, plain: bool) -> tuple[str, int]:
-        """A subscript of a new tensor, and the size it needs: strided, shifted, summed, reversed."""
+        """A subscript of a new tensor, and the size it needs: strided, summed, reversed."""
         r, d = self.r, self.drawn
         self.mention(name)
         low, high = d.ranges[name]

@@ -1,11 +1,13 @@
 """Makes a failing random program smaller, and prints it.
 
-`python tests/fuzz/shrink.py SEED [SECONDS]` finds the failure of a seed and shrinks it. Every candidate runs in
-a process of its own, so that crashes shrink like wrong results.
+`python tests/fuzz/shrink.py SEED [SECONDS]` finds the failure of a seed and shrinks it. `A:B` does
+so for all seeds from A to B. Every program runs in a process of its own, so that crashes and
+programs that do not end are found and shrunk like wrong results.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -14,7 +16,9 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
+import torch
 from cases import Case, Disagreement, Tensor, check
+from random_programs import make_case
 
 from tensor_comprehensions.reference._syntax import (
     Apply,
@@ -184,9 +188,7 @@ def smaller(draft: Draft) -> Iterator[Draft]:
 
 def keep_results(draft: Draft) -> None:
     main = draft.main
-    assigned = [
-        t for s in main.body for t in (s.targets if isinstance(s, Call) else [s.target])
-    ]
+    assigned = [t for s in main.body for t in (s.targets if isinstance(s, Call) else [s.target])]
     main.results = [r for r in main.results if r in assigned] or assigned[-1:]
 
 
@@ -330,9 +332,56 @@ def shrink(case: Case, seconds: float = 60) -> tuple[Case, str]:
     return case, message
 
 
-if __name__ == "__main__":
-    from random_programs import make_case
+def failures(seeds: range) -> Iterator[int]:
+    """The seeds whose programs fail. Another process runs them, and the next one goes on behind
+    what it crashes at."""
+    start = seeds.start
+    while start < seeds.stop:
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            quiet = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(quiet, 1)
+            os.dup2(quiet, 2)
+            # Kernels stay in memory for as long as their process.
+            for seed in range(start, min(start + 500, seeds.stop)):
+                signal.setitimer(signal.ITIMER_PROF, HANGS)
+                os.write(write, b"?%d\n" % seed)
+                try:
+                    check(make_case(seed))
+                except Exception:
+                    os.write(write, b"!%d\n" % seed)
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            for line in pipe:
+                if line[0] == "!":
+                    yield int(line[1:])
+                else:
+                    start = int(line[1:])
+        _, status = os.waitpid(child, 0)
+        if status:
+            yield start
+        start += 1
 
-    smallest, why = shrink(make_case(int(sys.argv[1])), float((sys.argv + ["120"])[2]))
-    print(smallest)
-    print(why)
+
+def run(seeds: range) -> None:
+    """Checks many programs and shrinks those that fail."""
+    count = 0
+    for seed in failures(seeds):
+        count += 1
+        smallest, why = shrink(make_case(seed))
+        print(f"---- {smallest}\n{why}", flush=True)
+    print(f"{len(seeds)} programs from {seeds.start}: {count} disagreements")
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    first, _, last = sys.argv[1].partition(":")
+    if last:
+        run(range(int(first), int(last)))
+    else:
+        smallest, why = shrink(make_case(int(first)), float([*sys.argv, "120"][2]))
+        print(f"{smallest}\n{why}")

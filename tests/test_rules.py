@@ -1,0 +1,126 @@
+"""Small texts for the corners of docs/language.md: the compiler and the interpreter agree."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+BOOLS = torch.tensor([True, False, True, True])
+BYTES = torch.tensor([3, 2, 1, 0], dtype=torch.uint8)
+HALVES = torch.arange(4, dtype=torch.half)
+FLOATS = torch.arange(4.0)
+
+ACCEPTED = [
+    ("float(N) A", "T(i) = A(i) > 2 ? true : false"),
+    ("float(N) A", "T(i) = A(i) > 2 == true"),
+    ("bool(N) b", "T(i) = b(i) ? (b(i) ? 1 : 2) / 2 : 0.5"),
+    ("half(N) h", "T(i) = h(i) * ((h(i) > 1 ? 1 : 2) / 2)"),
+    ("half(N) h", "T(i) = 1 == 1.0 && h(i) > 1"),
+    ("half(N) h", "T(i) = pow(2, 3) + h(i)"),
+    ("half(N) h", "T(i) = abs(-3) * h(i)"),
+    ("half(N) h", "T(i) = fmax(h(i), 1.5)"),
+    ("uint8(N) u", "T(i) = fmax(u(i), 300)"),
+    ("float(N) A", "T(i) = A(i) * -2 % 3"),
+    ("float(N) A", "T(i) = !(i > 2) ? A(i) : -A(i) / 2 where i in 0:N"),
+    ("float(N) A", "T(i) = i > 1 ? 1 : i > 0 ? 2 : A(i)"),
+    ("float(N) A", "T(i) = A.0 + A(i) * N"),
+    ("float(N) A", "T(i) = A(i) + 0x10 + 1e1 + 1.f + .5 + 010"),
+    ("float(N) A", "T(i) = 2147483647 + 1 where i in 0:N"),
+    ("float(N) A", "T(i) = A(2 * i - 1)"),
+    ("float(N) A", "T(i) = A(-2 * i + 1)"),
+    ("float(N) A", "T(i) = A(i / 2)"),
+    ("float(N) A", "T(i) = A((i + 3) / 2)"),
+    ("float(N) A", "T(i) = A(i) where i in 2:2"),
+    ("float(N) A", "T(i) +=! A(i) where k in 0:3"),
+    ("float(N) A", "T(i) +=! A(i) where k in 0:0"),
+    ("float(N) A", "T(i) max=! A(i) where k in 0:0"),
+    ("float(N) A", "T(i) +=! A(i) where exists A(k)"),
+    ("float(N) A", "T(i) = A(i) + y where y = A(i + 1), z = y"),
+    ("float(N) A", "T = A(1) T = T + A(N - 1)"),
+    ("float(N) A", "S(i) = A(i - 1) T(i) = S(i) * i + S(1)"),
+    ("float(N) A", "T(i) = A(i) where in = 2, exists = 3, i in 0:in"),
+    ("float(N) A, uint8(M) u", "T(i) = A(u(i))"),
+    ("float(N) A, uint8(M) u", "T(i) = A(u(i) + 1 - 1)"),
+    ("bool(N) b", "T(i) = -b(i)"),
+    ("bool(N) b", "T(i) = min(b(i), b(0))"),
+    ("bool(N) b", "T(i) = b(i) + 2"),
+    ("bool(N) b", "T(i) = b(i) ? b(i) : 2"),
+    ("bool(N) b", "T(i) = b(i) < b(0)"),
+    ("bool(N) b", "T(i) = b(i) * b(i) + b(i) / 2"),
+    ("bool(N) b", "T(i) = abs(b(i))"),
+    ("bool(N) b", "T +=! b(i)"),
+    ("bool(N) b", "T *=! b(i)"),
+    ("bool(N) b", "T +=! int32(b(i))"),
+    ("bool(N) b, uint8(N) u", "T(i) = u(i) + (b(i) ? 1 : 2)"),
+    ("bool(N) b, uint8(N) u", "T(i) = u(i) - b(i)"),
+    ("uint8(N) u", "T(i) = isnan(u(i)) || isinf(1.5 / u(i))"),
+    ("uint8(N) u", "T(i) = u(i) / (u(i) - u(i)) + u(i) % (u(i) - u(i))"),
+    ("uint8(N) u", "T(i) = int16(1) T(i) = u(i)"),
+    ("uint8(N) u", "T(i) = 0 T(i) = -u(i)"),
+]
+REFUSED = [
+    ("uint8(N) u", "T(i) = u(i) + -1"),
+    ("uint8(N) u", "T(i) = u(i) / 0"),
+    ("uint8(N) u", "T(i) = u(i) T(i) = int16(1)"),
+    ("float(N) A", "T(i) = A(i) T(i) = double(1)"),
+    ("float(N) A", "T(i) = A(i) ? 1 : 2"),
+    ("float(N) A", "T(i) = A(k)"),
+    ("float(N) A", "T(i) = A(i) where i in 3:2"),
+    ("float(N) A", "T(i) = A(i) T(i) = A(i + 1)"),
+    ("float(N) A", "T(i) = A(i + 1) where i in 0:N"),
+    ("float(N) A", "T(i) = A(i - 1) U(i) = T(0)"),
+    ("float(N) A", "T(i) = i where true in 0:3"),
+    ("float(5) A", "T(i) = A(i)"),
+]
+TYPES = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
+TYPES += ["half", "bfloat16", "float", "double"]
+TENSORS = {"float": FLOATS, "bool": BOOLS, "uint8": BYTES, "half": HALVES}
+
+
+def arguments(parameters: str) -> list[torch.Tensor]:
+    return [TENSORS[p.strip().split("(")[0]] for p in parameters.split(", ")]
+
+
+def text_of(parameters: str, body: str) -> tuple[str, str]:
+    text = f"def f({parameters}) -> (T) {{ {body} }}"
+    return text, f"tc_rules_{zlib.crc32(text.encode())}"
+
+
+@pytest.mark.parametrize(("parameters", "body"), ACCEPTED)
+def test_accepted(parameters: str, body: str) -> None:
+    text, namespace = text_of(parameters, body)
+    inputs = arguments(parameters)
+    actual = tc.define(text, namespace=namespace).f(*inputs)
+    wanted = reference.run(text, "f", *inputs)
+    torch.testing.assert_close(actual, wanted, rtol=1e-6, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(("parameters", "body"), REFUSED)
+def test_refused(parameters: str, body: str) -> None:
+    text, namespace = text_of(parameters, body)
+    inputs = arguments(parameters)
+    with pytest.raises((tc.LanguageError, tc.ShapeError)):
+        reference.run(text, "f", *inputs)
+    with pytest.raises((tc.LanguageError, tc.ShapeError)):
+        tc.define(text, namespace=namespace).f(*inputs)
+
+
+@pytest.mark.parametrize("value", TYPES)
+@pytest.mark.parametrize("target", TYPES)
+def test_what_may_be_stored_without_a_cast(value: str, target: str) -> None:
+    text = f"def f({value}(N) A) -> ({target}(N) T) {{ T(i) = A(i) }}"
+    dtypes = {"half": torch.half, "float": torch.float, "double": torch.double}
+    a = torch.ones(2, dtype=dtypes.get(value) or getattr(torch, value))
+    try:
+        wanted = reference.run(text, "f", a)
+    except tc.LanguageError:
+        with pytest.raises(tc.LanguageError, match="without an explicit cast"):
+            tc.define(text, namespace=f"tc_rules_{value}_{target}").f(a)
+        return
+    actual = tc.define(text, namespace=f"tc_rules_{value}_{target}").f(a)
+    torch.testing.assert_close(actual, wanted)
