@@ -46,7 +46,7 @@ class Widen : public IRMutator {
 
 bool reduces(const Statement& statement) {
   return std::any_of(statement.domain.begin(), statement.domain.end(),
-                     [](const Iterator& it) { return it.reduction && !is_const_one(it.extent); });
+                     [](const Iterator& it) { return it.reduction; });
 }
 
 bool accumulates(const Statement& statement) {

@@ -48,7 +48,9 @@ def _bessel(name: str) -> Callable[[np.ndarray], np.ndarray]:
         import torch  # NumPy has no Bessel functions
 
         kind = {"j": "bessel_j", "y": "bessel_y"}[name[0]] + name[1]
-        return getattr(torch.special, kind)(torch.from_numpy(np.array(x))).numpy()
+        value = getattr(torch.special, kind)(torch.from_numpy(np.array(x))).numpy()
+        # They fade out, which PyTorch has as NaN.
+        return np.where(x == np.inf if name[0] == "y" else np.isinf(x), 0.0, value)
 
     return compute
 

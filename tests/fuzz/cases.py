@@ -110,7 +110,8 @@ class Case:
         results, bounds = reference.error_bounds(
             self.text, self.entry, *inputs, outputs=self.make_initial()
         )
-        return (results if isinstance(results, tuple) else (results,)), bounds
+        results = results if isinstance(results, tuple) else (results,)
+        return tuple(torch.as_tensor(r) for r in results), bounds
 
     def actual(self, options: str) -> tuple[torch.Tensor, ...]:
         """The compiler's results."""
