@@ -42,14 +42,25 @@ EXAMPLES = [
 ]
 
 
+def nearest(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    distance = (x[:, None] - y).square().sum(2)
+    return distance, distance.argmin(1), (distance < 0.01).any(1)
+
+
+def rows_added(g: torch.Tensor, i: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(table).index_add(0, i, g)
+
+
 def mean(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return a.mean(1), a.var(1, unbiased=False)
 
 
 #: Inputs of the last definition of an example, and what PyTorch makes of them.
-REFERENCES: dict[str, tuple[tuple[tuple[int, ...], ...], Callable]] = {
+REFERENCES: dict[str, tuple[tuple, Callable]] = {
     "matmul": (((5, 7), (7, 3)), torch.matmul),
     "mean": (((4, 33),), mean),
+    "nearest": (((6, 3), (4, 3)), nearest),
+    "embedding_grad": (((6, 3), torch.tensor([4, 0, 4, 2, 2, 4]), (5, 3)), rows_added),
     "shift": (((9,),), lambda a: F.pad(a, (1, 0))[:-1]),
     "two": (((3, 5), (4, 5), (6, 4)), lambda i, w, v: i @ w.T @ v.T),
     "concat": (((5,), (7,)), lambda a, b: torch.cat([a, b])),
@@ -68,7 +79,7 @@ def test_examples(example: str) -> None:
     assert parsed.warnings == []
     name = parsed.definitions[-1].name
     sizes, reference = REFERENCES[name]
-    inputs = [torch.randn(size) for size in sizes]
+    inputs = [x if isinstance(x, torch.Tensor) else torch.randn(x) for x in sizes]
     actual, wanted = define(example)(name, *inputs), reference(*inputs)
     torch.testing.assert_close(actual, wanted, rtol=1e-5, atol=1e-5)
 
@@ -383,3 +394,16 @@ def test_listed_functions_are_builtins() -> None:
     for name in names:
         with pytest.raises(LanguageError, match=f"'{name}' is a built-in function"):
             parse(f"def f(float(N) {name}) -> (O) {{ O = 1 }}")
+
+
+def test_operators_of_the_grammar() -> None:
+    """Every reduction that the grammar lists is one, and no other is."""
+    line = next(x for x in PAGE.splitlines() if x.startswith("operator    ="))
+    listed = re.findall(r'"([^"]+)"', line)
+    for op in set(listed) - {"=", "!"}:
+        value = "A(i, k) > 0" if op in ("&&=", "||=") else "A(i, k)"
+        for suffix in ("", "!"):
+            parse(f"def f(float(N, K) A) -> (O) {{ O(i) {op}{suffix} {value} }}")
+    for op in ("-=", "/=", "%=", "=!"):
+        with pytest.raises(tc.LanguageError):
+            parse(f"def f(float(N, K) A) -> (O) {{ O(i) {op} A(i, k) }}")
