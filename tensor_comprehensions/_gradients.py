@@ -54,7 +54,7 @@ def grad_source(source: str, entry_point: str | None = None, **scalars: int) -> 
     texts = [
         _derive(d, (True,) * len(d.inputs), (True,) * len(d.outputs), scalars) for d in definitions
     ]
-    return "\n".join(text for text in texts if text)
+    return _torch.format("\n".join(texts)) if any(texts) else ""
 
 
 class Gradient:

@@ -404,3 +404,16 @@ def test_not_a_definition() -> None:
         tc.make_autograd(torch.relu)
     with pytest.raises(tc.TCError, match="undefined function g; the text defines: f"):
         tc.grad_source("def f(float(N) x) -> (O) { O(n) = x(n) }", "g")
+
+
+def test_the_page_shows_what_is_derived() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "derivatives.md").read_text()
+    text = re.search(r'define\("""\n(.*?)"""', page, re.DOTALL)[1]
+    assert tc.grad_source(text) in page, tc.grad_source(text)
+    layer = tc.make_autograd(define(text).layer)
+    inputs = [torch.randn(size, requires_grad=True) for size in ((5, 3), (4, 3), (4,))]
+    i, w, bias = (x.detach().clone().requires_grad_() for x in inputs)
+    layer(*inputs).sum().backward()
+    torch.tanh(torch.nn.functional.linear(i, w, bias)).sum().backward()
+    for ours, theirs in zip(inputs, (i, w, bias), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
