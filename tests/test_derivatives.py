@@ -73,6 +73,9 @@ TEXTS = {
     "unary": "{ O(n) = -x(n) + -(-y(n)) * x(n) }",
     "integers": "{ O(n) = x(n) * n + int32(y(n)) }",
     "casts": "{ O(n) = double(float(x(n)) * 1.0) }",
+    "computed_place": "{ P(i) = (2 * i + 1) / 3 where i in 0:4  O(i) = x(P(i)) * y(i) }",
+    "guarded_division": "{ O(i) = i % 2 == 0 ? x(i / 2) * y(i / 2) : 0.5 where i in 0:2 * N }",
+    "scattered": "{ T(v) = 0 where v in 0:2  T(i / 2) +=! x(i) * y(i)  O(i) = T(i) * T(i) }",
     "negative_lower_bound": "{ T(i) = i >= 0 && i < N ? x(i) : 0.0 where i in -2:N + 2"
     "  O(i) +=! T(i + k) * y(k + 1) where i in -1:N, k in -1:2 }",
 }
@@ -156,7 +159,7 @@ def test_every_function_has_a_derivative_or_says_that_it_has_none() -> None:
     names -= {"bool", "float", "int32", "int64", "min", "max", "fmaxf", "nan", "f"}
     assert {"abs", "cospi", "yn", "fma"} <= names
     two = {*BINARY, "nextafter"}
-    without = []
+    without, found = [], 0
     for name in sorted(names):
         arguments = {"fma": "x(n), 1.0, x(n)", "norm3d": "x(n), x(n), 1.0"}.get(name)
         if name in two:
@@ -172,13 +175,18 @@ def test_every_function_has_a_derivative_or_says_that_it_has_none() -> None:
             "rint",
             "round",
         ):
-            text = text.replace("* x(n)", "? x(n) : 0.0" if re.match("is|signbit", name) else "* x(n)")
+            text = text.replace(
+                "* x(n)", "? x(n) : 0.0" if re.match("is|signbit", name) else "* x(n)"
+            )
         try:
             assert "d_x" in tc.grad_source(text), name
+            found += 1
         except tc.LanguageError as error:
+            if "no built-in function" in str(error):
+                continue  # a name that the page mentions as left out
             assert f"{name} has no derivative" in str(error), error
             without.append(name)
-    assert without == ["nextafter"]
+    assert without == ["nextafter"] and found > 60
 
 
 def test_functions_of_several_arguments() -> None:

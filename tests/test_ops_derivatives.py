@@ -10,14 +10,11 @@ from test_ops import GRADIENTS, text_of
 import tensor_comprehensions as tc
 
 
-
 def differentiable(case: Case) -> tuple[object, tuple]:
     torch.manual_seed(11)
     inputs = case.inputs(Values(torch.float64), *case.sizes[0])
     wanted = set(case.differentiable(inputs))
-    inputs = tuple(
-        x.detach().requires_grad_() if k in wanted else x for k, x in enumerate(inputs)
-    )
+    inputs = tuple(x.detach().requires_grad_() if k in wanted else x for k, x in enumerate(inputs))
     text = text_of(case.definition, torch.float64)
     t = tc.define(text, namespace="tc_ops_derivatives")
     return tc.make_autograd(getattr(t, case.definition)), inputs

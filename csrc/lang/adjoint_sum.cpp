@@ -71,7 +71,11 @@ class Summation {
       std::vector<ExpressionPtr> all = conditions(inverted);
       ExpressionPtr weight = inverted.translate(contribution->weight);
       for (size_t d = 0; d < places.size(); ++d) {
-        if (inverted.scattered[d]) places[d] = rename(inverted.scattered[d], elements);
+        if (!inverted.scattered[d]) continue;
+        places[d] = rename(inverted.scattered[d], elements);
+        // Where a guard fails nothing is added, but there has to be a place.
+        bool guards = !all.empty() || !contribution->guards.empty();
+        if (guards) places[d] = clamp(places[d], shape_[d]);
       }
       if (!is_scatter(inverted)) pad(*contribution, inverted, &weight, &all);
       add(elements, places, ir::Reduction::Sum, first,
@@ -82,6 +86,17 @@ class Summation {
   }
 
  private:
+  static ExpressionPtr extreme(Operator op, const ExpressionPtr& a, const ExpressionPtr& b) {
+    ExpressionPtr result = binary(op, a, b);
+    result->name = op == Operator::Min ? "min" : "max";
+    return result;
+  }
+
+  static ExpressionPtr clamp(const ExpressionPtr& e, const Range& range) {
+    ExpressionPtr low = extreme(Operator::Max, e, from_halide(range.first));
+    return extreme(Operator::Min, low, from_halide(range.last));
+  }
+
   static bool is_scatter(const InvertedAccess& inverted) {
     return std::any_of(inverted.scattered.begin(), inverted.scattered.end(),
                        [](const ExpressionPtr& place) { return place != nullptr; });

@@ -39,8 +39,10 @@ class Planning {
       result_.saved.insert(found->second);
     }
     for (const GradientStatement& statement : statements) result_.statements.push_back(statement);
-    for (GradientStatement& statement : result_.statements)
+    for (GradientStatement& statement : result_.statements) {
       statement.value = named(statement.value);
+      for (ExpressionPtr& place : statement.places) place = named(place);
+    }
     return std::move(result_);
   }
 
