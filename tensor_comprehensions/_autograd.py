@@ -53,8 +53,8 @@ def make_autograd(forward: Callable, backward: Callable | None = None) -> Callab
     its outputs. It returns a gradient for each input that is a floating-point tensor, in order, as
     a tensor or a tuple, with None where there is none; one for every input is good too. Both may be
     definitions (``T.f``) or any callables made of them. A definition which has parameters named as
-    results of ``forward`` between the inputs and the gradients is given these results. TCError where
-    the count does not fit.
+    results of ``forward`` between the inputs and the gradients is given these results. TCError
+    where the count does not fit.
     """
     if backward is None:
         return _derived(forward)

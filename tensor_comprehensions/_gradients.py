@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
+from torch.autograd import forward_ad
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._define import make_operator, parse
@@ -106,7 +108,7 @@ def _is_gradient_of(result: str, name: str) -> bool:
 class Derivable:
     """An operator with the derivatives that were asked for so far."""
 
-    _known: dict[int, Derivable] = {}
+    _known: ClassVar[dict[int, Derivable]] = {}
     _lock = threading.RLock()
 
     def __init__(self, operator: Operator) -> None:
@@ -143,8 +145,6 @@ class Derivable:
 
 def records(inputs: Sequence[object]) -> bool:
     """Whether a call leaves a trace for derivatives; without, a Function only costs time."""
-    from torch.autograd import forward_ad
-
     if torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
         return True
     return torch.is_grad_enabled() and any(

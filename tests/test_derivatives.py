@@ -170,14 +170,8 @@ def test_every_function_has_a_derivative_or_says_that_it_has_none() -> None:
             arguments = "x(n), 2"
         elif name in ("norm3d", "rnorm3d", "norm4d", "rnorm4d"):
             arguments = "x(n), 1.0, 2.0" + (", 3.0" if "4" in name else "")
-        text = f"def f(double(N) x) -> (O) {{ O(n) = {name}({arguments or 'x(n)'}) * x(n) }}"
-        if re.match(r"is|signbit|ilogb|l?l?rint$|l?l?round$|lrint|llrint", name) and name not in (
-            "rint",
-            "round",
-        ):
-            text = text.replace(
-                "* x(n)", "? x(n) : 0.0" if re.match("is|signbit", name) else "* x(n)"
-            )
+        rest = "? x(n) : 0.0" if name in PREDICATES else "* x(n)"
+        text = f"def f(double(N) x) -> (O) {{ O(n) = {name}({arguments or 'x(n)'}) {rest} }}"
         try:
             assert "d_x" in tc.grad_source(text), name
             found += 1

@@ -267,7 +267,7 @@ def chunks_{cache}(float(M,K) A, float(N,K) B) -> (C) {{ C(n,m) +=! A(m,k) * B(n
 
 @pytest.mark.parametrize("first", [-2, 3])
 def test_ranges_that_start_elsewhere(first: int) -> None:
-    """A range as long as a tile is one tile, wherever it starts, and nothing is written beyond it."""
+    """A range as long as a tile is one tile wherever it starts; nothing is written beyond it."""
     t = tc.define(
         f"""def shifted(double(N, C, W) I, double(F, C, K) A) -> (O) {{
   O(n, f, w) +=! I(n, c, w + k - ({first})) * A(f, c, k)
