@@ -104,6 +104,7 @@ SMOOTH = {
     (1.2, 4.0): "acosh cbrt lgamma log log10 log2 rcbrt rsqrt sqrt tgamma y0 y1 fabs abs",
     (-3.8, -3.2): "lgamma tgamma cbrt rcbrt fabs abs ceil floor rint trunc round",
 }
+PREDICATES = ["isfinite", "isinf", "isnan", "signbit"]
 BINARY = [
     "atan2",
     "copysign",
