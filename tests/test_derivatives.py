@@ -263,6 +263,12 @@ def test_shifts_by_data_are_gathers_of_the_gradient() -> None:
     check(text, r(4, 5), torch.tensor([0, 2, 1, 1], dtype=torch.int32))
 
 
+@pytest.mark.parametrize("count", [3, 4, 5, 8])
+def test_ranges_that_are_rounded_below_zero(count: int) -> None:
+    text = "def f(double(N) x, double(M) y) -> (O) { O(i) +=! x(3 * k + i + 2) * y(6 - i) }"
+    check(text, r(17), r(count))
+
+
 def test_scalars() -> None:
     text = """def f(double(N) x, int stride, double a) -> (O) {
   O(i) +=! a * x(stride * i + k) where k in 0:stride }"""

@@ -135,6 +135,35 @@ ExpressionPtr all_of(const std::vector<ExpressionPtr>& conditions) {
   return result;
 }
 
+namespace {
+
+/// Whether it cannot be negative when no variable, a size each, is.
+bool never_negative(const ir::Expr& e) {
+  using namespace Halide::Internal;
+  struct Sizes : IRVisitor {
+    Scope<Interval> bounds;
+    using IRVisitor::visit;
+    void visit(const Variable* op) override {
+      if (!bounds.contains(op->name)) {
+        bounds.push(op->name, Interval(ir::Expr(0), Interval::pos_inf()));
+      }
+    }
+  } sizes;
+  e.accept(&sizes);
+  return is_const_one(simplify(e >= 0, true, sizes.bounds));
+}
+
+/// Halide rounds down by a positive divisor, C towards zero.
+ExpressionPtr divide_rounding_down(const ir::Expr& a, const ir::Expr& b) {
+  ExpressionPtr x = from_halide(a), y = from_halide(b);
+  if (never_negative(a)) return binary(Operator::Divide, x, y);
+  ExpressionPtr lowered = binary(Operator::Subtract, x, binary(Operator::Subtract, y, integer(1)));
+  ExpressionPtr positive = binary(Operator::GreaterEqual, x, integer(0));
+  return binary(Operator::Divide, choose(positive, x, lowered), y);
+}
+
+}  // namespace
+
 ExpressionPtr from_halide(const ir::Expr& e) {
   using namespace Halide::Internal;
   auto both = [](Operator op, const auto* node) {
@@ -145,8 +174,13 @@ ExpressionPtr from_halide(const ir::Expr& e) {
   if (const auto* op = e.as<Add>()) return both(Operator::Add, op);
   if (const auto* op = e.as<Sub>()) return both(Operator::Subtract, op);
   if (const auto* op = e.as<Mul>()) return both(Operator::Multiply, op);
-  if (const auto* op = e.as<Div>()) return both(Operator::Divide, op);
-  if (const auto* op = e.as<Mod>()) return both(Operator::Remainder, op);
+  if (const auto* op = e.as<Div>()) return divide_rounding_down(op->a, op->b);
+  if (const auto* op = e.as<Mod>()) {
+    if (never_negative(op->a)) return both(Operator::Remainder, op);
+    ExpressionPtr quotient = divide_rounding_down(op->a, op->b);
+    return binary(Operator::Subtract, from_halide(op->a),
+                  binary(Operator::Multiply, quotient, from_halide(op->b)));
+  }
   if (const auto* op = e.as<Min>()) return both(Operator::Min, op);
   if (const auto* op = e.as<Max>()) return both(Operator::Max, op);
   if (const auto* op = e.as<LT>()) return both(Operator::Less, op);

@@ -27,8 +27,7 @@ ExpressionPtr choose(const ExpressionPtr& condition, const ExpressionPtr& yes,
                      const ExpressionPtr& no);
 /// All of them, grouped as && groups; empty for none.
 ExpressionPtr all_of(const std::vector<ExpressionPtr>& conditions);
-/// The expression of sizes that range inference found. Division is C's, which agrees with rounding
-/// down where nothing is negative.
+/// The expression of sizes that range inference found, whose divisions round down.
 ExpressionPtr from_halide(const ir::Expr& e);
 
 /// The integer that a literal, or a literal with a sign, stands for.
