@@ -240,3 +240,65 @@ def test_division_by_a_constant_zero(name: str, divisor: str) -> None:
     c, s = run(text, a)
     same(c, a.double() / (-0.0 if divisor == "-0.0" else 0.0))
     assert s.isnan().all()
+
+
+@pytest.mark.parametrize("name", ["float", "double"])
+@pytest.mark.parametrize(("m", "n"), [(1, 5), (3, 16), (8, 35), (33, 64)])
+def test_terms_with_a_factor_in_common(m: int, n: int, name: str) -> None:
+    """x * a + x * b is no x * (a + b): inf - inf is not a number, inf * (1 - 2) is -inf."""
+    text = f"""
+    def special({name}(M, K) A, {name}(L, N) B) -> (C, D, E, F) {{
+      C(m, n) +=! A(m, k) * B(l, n) where k in 0:K, l in 0:L
+      D(m, n) +=! A(m, k + l) * B(l, n) where k in 0:2
+      E(m, n) +=! A(m, k) * B(0, n) * A(m, k + 1)
+      F(m, n) +=! A(m, k) * B(l, n) * float(l - 1) where k in 0:2
+    }}
+    """
+    for k, l in ((3, 2), (2, 1), (6, 3), (4, 3)):
+        a = numbers(m, k, dtype=TYPES[name], seed=0)
+        b = numbers(l, n, dtype=TYPES[name], seed=1)
+        a[:, 1], a[m - 1, k - 1] = INF, -1
+        a[m - 1, 0] = -2
+        b[l // 2, n // 2], b[l - 1, n - 1], b[0, 0] = -INF, NAN, INF
+        results = run(text.replace("k in 0:2", f"k in 0:{k - l + 1}"), a, b)
+        terms = a.double()[:, :, None, None] * b.double()  # m, k, l, n
+        shift = range(k - l + 1)
+        weights = torch.arange(l)[:, None] - 1.0
+        expected = [
+            terms.sum((1, 2)),
+            sum(terms[:, i + j, j] for i in shift for j in range(l)),
+            (terms[:, :-1, 0] * a.double()[:, 1:, None]).sum(1),
+            (terms[:, : k - l + 1] * weights).sum((1, 2)),
+        ]
+        for actual, wanted in zip(results, expected, strict=True):
+            same(actual, wanted)
+
+
+@pytest.mark.parametrize("name", ["float", "double"])
+@pytest.mark.parametrize(
+    ("factor", "weights"),
+    [
+        ("l", (0, 1, 2)),
+        ("(-l)", (0, -1, -2)),
+        ("(l > 0 ? 1 : 0)", (0, 1, 1)),
+        ("float(l > 5)", (0, 0, 0)),
+    ],
+)
+def test_factors_that_are_zero_in_some_iterations(
+    factor: str, weights: tuple[int, ...], name: str
+) -> None:
+    text = f"""
+    def special({name}(M, K) A, {name}(K, N) B) -> (C, D) {{
+      C(n) +=! A(0, k) * {factor} * B(k, n) where l in 0:3
+      D(m, n) +=! B(k, n) * A(m, k) * {factor} where l in 0:3
+    }}
+    """
+    for m, n, k in SIZES:
+        a = numbers(m, k, dtype=TYPES[name], seed=0)
+        b = numbers(k, n, dtype=TYPES[name], seed=1)
+        spoil(a, b)
+        c, d = run(text, a, b)
+        terms = a.double()[:, :, None] * b.double()
+        expected = sum((terms * weight).sum(1) for weight in weights)
+        same(c, expected[0])
+        same(d, expected)

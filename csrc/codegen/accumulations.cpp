@@ -1,6 +1,9 @@
 #include "codegen/accumulations.h"
 
 #include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "codegen/hidden_zero.h"
@@ -17,6 +20,88 @@ using ir::Stmt;
 constexpr char kAccumulate[] = "tc.accumulate";
 constexpr char kHidden[] = "tc.hidden";
 
+/// The elements that the factors of a product load.
+class FindLoads : public IRVisitor {
+ public:
+  std::vector<const Load*> loads;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Load* op) override {
+    loads.push_back(op);
+    IRVisitor::visit(op);
+  }
+};
+
+/// Whether two iterations of unrolled loops may multiply by the same element. Then x * a + x * b
+/// would be x * (a + b) to LLVM, which differs for infinite x, a or b.
+class SharedFactors {
+ public:
+  explicit SharedFactors(const std::vector<const For*>& loops) : loops_(loops) {}
+
+  bool any(const Expr& product) const {
+    FindLoads find;
+    product.accept(&find);
+    for (const Load* a : find.loads) {
+      for (const Load* b : find.loads) {
+        if (a->name == b->name && meet(a->index, b->index)) return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  bool meet(const Expr& a, const Expr& b) const {
+    std::vector<int64_t> steps;
+    for (const For* loop : loops_) {
+      auto step = constant(at(a, loop, 1) - at(a, loop, 0));
+      if (!step || step != constant(at(b, loop, 1) - at(b, loop, 0))) return true;
+      steps.push_back(*step);
+    }
+    Expr first = a, second = b;
+    for (const For* loop : loops_) first = at(first, loop, 0), second = at(second, loop, 0);
+    auto distance = constant(first - second);
+    return !distance || meet(steps, 0, *distance, false);
+  }
+  /// Whether the steps of two iterations, which differ in a loop before `k` or do so later, lead
+  /// over the distance.
+  bool meet(const std::vector<int64_t>& steps, size_t k, int64_t distance, bool differ) const {
+    if (k == loops_.size()) return differ && distance == 0;
+    int64_t extent = as_const_int(loops_[k]->extent).value_or(1);
+    for (int64_t apart = 1 - extent; apart < extent; ++apart) {
+      if (meet(steps, k + 1, distance + apart * steps[k], differ || apart != 0)) return true;
+    }
+    return false;
+  }
+
+  static Expr at(const Expr& index, const For* loop, int iteration) {
+    return substitute(loop->name, Expr(iteration), index);
+  }
+  static std::optional<int64_t> constant(const Expr& e) {
+    return as_const_int(simplify(substitute(hidden_zero().as<Variable>()->name, Expr(0), e)));
+  }
+
+  const std::vector<const For*>& loops_;
+};
+
+/// Adds a zero of its own for every iteration to the addresses of loads.
+class SeparateLoads : public IRMutator {
+ public:
+  explicit SeparateLoads(const std::vector<const For*>& loops) {
+    for (const For* loop : loops)
+      iteration_ = iteration_ * loop->extent + ir::make_variable(loop->name);
+  }
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Load* op) override {
+    return Load::make(op->type, op->name, mutate(op->index) + iteration_ * hidden_zero(), op->image,
+                      op->param, op->predicate, ModulusRemainder());
+  }
+
+  Expr iteration_ = 0;
+};
+
 class MarkAccumulations : public IRMutator {
  public:
   MarkAccumulations(const std::set<std::string>& locals, int64_t elements)
@@ -27,7 +112,9 @@ class MarkAccumulations : public IRMutator {
   Stmt visit(const For* op) override {
     if (op->for_type != ForType::Serial && !is_reduction(op)) return IRMutator::visit(op);
     ++loops_;
+    if (is_reduction(op)) unrolled_.push_back(op);
     Stmt loop = IRMutator::visit(op);
+    if (is_reduction(op)) unrolled_.pop_back();
     if (--loops_ > 0) return loop;
     for (const auto& [local, type] : marked_) loop = Block::make(loop, hide(local, type));
     marked_.clear();
@@ -44,9 +131,15 @@ class MarkAccumulations : public IRMutator {
         is_const(product->a) || is_const(product->b))
       return op;
     marked_.emplace(op->name, op->value.type());
-    return ir::make_store(op->name, op->index,
-                          Call::make(op->value.type(), kAccumulate,
-                                     {sum->a, product->a, product->b}, Call::PureExtern));
+    Expr a = product->a, b = product->b;
+    if (SharedFactors(unrolled_).any(sum->b)) {
+      SeparateLoads separate(unrolled_);
+      a = separate.mutate(a);
+      b = separate.mutate(b);
+    }
+    return ir::make_store(
+        op->name, op->index,
+        Call::make(op->value.type(), kAccumulate, {sum->a, a, b}, Call::PureExtern));
   }
 
   static bool is_reduction(const For* op) {
@@ -64,6 +157,7 @@ class MarkAccumulations : public IRMutator {
   const std::set<std::string>& locals_;
   const int64_t elements_;
   std::map<std::string, ir::Type> marked_;
+  std::vector<const For*> unrolled_;  ///< reductions around the visited statement
   int loops_ = 0;
 };
 
@@ -86,6 +180,8 @@ class LowerAccumulations : public IRMutator {
   Expr factor(const Expr& e) {
     if (const auto* broadcast = e.as<Broadcast>())
       return Broadcast::make(factor(broadcast->value), broadcast->lanes);
+    // An unrolled iterator. LLVM takes 0 * x for 0.
+    if (is_const(e)) return hide(e);
     const auto* cast = e.as<Cast>();
     bool floats = cast && cast->type.is_float() && cast->value.type().is_float();
     return floats ? Cast::make(cast->type, mutate(cast->value)) : mutate(e);
