@@ -17,6 +17,7 @@
 #include "ir/loops.h"
 #include "ir/lower_scatters.h"
 #include "ir/share_scatters.h"
+#include "ir/simplify.h"
 #include "ir/split_reductions.h"
 #include "ir/start_at_zero.h"
 #include "ir/verify.h"
@@ -214,6 +215,9 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   }
   if (target.cuda && !options.identity && runtime::deterministic())
     ir::give_owners(program, kGpuOwners);
+  for (ir::Statement& statement : program.statements) {
+    statement.value = ir::decide_repeated_conditions(statement.value);
+  }
   clock.done("simplify program");
   auto result = std::make_unique<Scheduled>(std::move(program), std::move(all), clock);
   result->groups =

@@ -106,3 +106,22 @@ def test_padded_convolution(transposed: bool, at_start: bool) -> None:
         if transposed:
             image = image.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0)
         check(text, F.conv2d(image, kernel, padding=1), image, kernel, at_start=at_start)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "i > 3 ? 1.0 : i > 3 && i == A(i - 4) ? A(i - 4) : B(i)",
+        "i > 3 ? 1.0 : i > 3 ? A(i - 4) : B(i)",
+        "i > 3 ? (!(i > 3) && B(i) > 0.0 ? A(i) : 1.0) : B(i)",
+        "i > 3 || B(i) == 9.0 ? 1.0 : (i > 3 ? A(i - 4) : B(i))",
+    ],
+)
+def test_a_condition_that_is_known_already(expression: str) -> None:
+    t = tc.define(
+        f"def known(double(N) A, double(M) B) -> (O) {{ O(i) = {expression} where i in 0:5 }}",
+        namespace=f"tc_known_{abs(hash(expression))}",
+    )
+    a, b = torch.randn(9).double(), torch.randn(13).double()
+    expected = torch.where(torch.arange(5) > 3, torch.ones(5).double(), b[:5])
+    assert torch.equal(t.known(a, b), expected)

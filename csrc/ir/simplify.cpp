@@ -37,6 +37,55 @@ class SimplifyIntegers : public IRMutator {
   const Bounds& bounds_;
 };
 
+class DecideConditions : public IRMutator {
+ private:
+  using IRMutator::visit;
+
+  Expr visit(const Call* op) override {
+    if (!op->is_intrinsic(Call::if_then_else) || op->args.size() < 3) return IRMutator::visit(op);
+    Expr condition = mutate(op->args[0]);
+    for (const auto& [known, value] : known_) {
+      if (equal(known, condition)) condition = Halide::Internal::make_bool(value);
+    }
+    if (Halide::Internal::is_const_one(condition)) return mutate(op->args[1]);
+    if (Halide::Internal::is_const_zero(condition)) return mutate(op->args[2]);
+    size_t count = known_.size();
+    learn(condition, true);
+    Expr yes = mutate(op->args[1]);
+    known_.resize(count);
+    learn(condition, false);
+    Expr no = mutate(op->args[2]);
+    known_.resize(count);
+    return Call::make(op->type, Call::if_then_else, {condition, yes, no}, op->call_type);
+  }
+
+  void learn(const Expr& condition, bool value) {
+    known_.emplace_back(condition, value);
+    if (const auto* op = condition.as<Halide::Internal::Not>()) learn(op->a, !value);
+    if (const auto* op = condition.as<Halide::Internal::And>(); op && value) {
+      learn(op->a, true);
+      learn(op->b, true);
+    }
+    if (const auto* op = condition.as<Halide::Internal::Or>(); op && !value) {
+      learn(op->a, false);
+      learn(op->b, false);
+    }
+    // Lazy "and" and "or".
+    const Call* op = condition.as<Call>();
+    if (!op || !op->is_intrinsic(Call::if_then_else)) return;
+    if (value && Halide::Internal::is_const_zero(op->args[2])) {
+      learn(op->args[0], true);
+      learn(op->args[1], true);
+    }
+    if (!value && Halide::Internal::is_const_one(op->args[1])) {
+      learn(op->args[0], false);
+      learn(op->args[2], false);
+    }
+  }
+
+  std::vector<std::pair<Expr, bool>> known_;
+};
+
 /// Whether every read in an expression stays inside its tensor for all values in bounds.
 class ReadsInside : public IRVisitor {
  public:
@@ -86,6 +135,8 @@ class EvaluateEagerly : public IRMutator {
 Expr simplify_integers(const Expr& e, const Bounds& bounds) {
   return SimplifyIntegers(bounds).mutate(e);
 }
+
+Expr decide_repeated_conditions(const Expr& e) { return DecideConditions().mutate(e); }
 
 Expr evaluate_eagerly(const Expr& e, const Program& program, const Bounds& bounds) {
   return EvaluateEagerly(program, bounds).mutate(e);

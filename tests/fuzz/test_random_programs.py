@@ -45,7 +45,7 @@ def test_random_programs(first: int) -> None:
     print(tally)
     if len(seeds) == BATCH:
         # Programs that are refused, and elements of which nothing is promised, test little.
-        assert tally.programs >= 0.9 * len(seeds)
+        assert tally.programs >= 0.8 * len(seeds)
         assert tally.compared >= 0.8 * tally.elements
         assert tally.exact >= 0.5 * tally.elements
 
