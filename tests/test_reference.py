@@ -167,6 +167,10 @@ def test_logical_reductions_and_positions() -> None:
             torch.testing.assert_close(reference.run(text, "f", x), getattr(x, name)(1))
     text = "def f(float(N, M) A) -> (O) { O argmax=! A(i, k) }"
     assert reference.run(text, "f", x) == x.argmax()
+    # One index has its value, wherever it starts; two count from 0.
+    assert evaluate("O argmax=! A(k - 2)", "float(N) A", ARANGE) == 7
+    assert evaluate("O argmin=! A(k + 1)", "float(N) A", ARANGE) == -1
+    assert evaluate("O argmin=! A(k + 1) + A(l - 2)", "float(N) A", ARANGE) == 0
 
 
 def test_calls() -> None:
