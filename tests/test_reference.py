@@ -194,6 +194,14 @@ def test_bounds_are_zero_where_nothing_is_rounded() -> None:
     assert 0 < rounded < 1e-5
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "sinpi", "cospi", "j0", "j1", "y0", "y1"])
+def test_functions_that_swing_within_the_error_of_their_argument(name: str) -> None:
+    text = f"def f(float(N) A) -> (O) {{ S(i) +=! A(i) / k where k in 3:7 O(i) = {name}(S(i)) }}"
+    _, ((small, large),) = reference.error_bounds(text, "f", np.array([1.0, 1e9], np.float32))
+    assert 0 < small < 1e-5
+    assert large == np.inf
+
+
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
