@@ -206,6 +206,7 @@ def test_functions_that_swing_within_the_error_of_their_argument(name: str) -> N
     ("text", "error", "message"),
     [
         ("O(i) = A(i) * A(k)", tc.LanguageError, "does not specify a reduction"),
+        ("O(i) argmax=! A(i)", tc.LanguageError, "argmax=! gives the index of a value, but every"),
         ("O(i) = 1", tc.LanguageError, "i has no range"),
         ("O(i) = B(i)", tc.LanguageError, "undefined tensor or function B"),
         ("A(i) = 1", tc.LanguageError, "inputs are immutable"),

@@ -79,6 +79,13 @@ class Evaluation:
                 s.token.line,
                 s.token.column,
             )
+        if operator.startswith("arg") and not over:
+            raise LanguageError(
+                f"{s.operator} gives the index of a value, but every index of the statement of "
+                f"{s.target} is on the left as well (line {s.token.line})",
+                s.token.line,
+                s.token.column,
+            )
         names = s.left + over
         wide = bool(over) and operator in ("+=", "*=")
         # All of the right-hand side is read before anything is written.
