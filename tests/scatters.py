@@ -12,7 +12,10 @@ import torch
 
 import tensor_comprehensions as tc
 
-UFUNCS = {"+=": np.add, "*=": np.multiply, "min=": np.minimum, "max=": np.maximum}
+UFUNCS = {
+    **{"+=": np.add, "*=": np.multiply, "min=": np.minimum, "max=": np.maximum},
+    **{"&&=": np.logical_and, "||=": np.logical_or},
+}
 
 
 def integers(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

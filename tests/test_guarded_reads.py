@@ -125,3 +125,18 @@ def test_a_condition_that_is_known_already(expression: str) -> None:
     a, b = torch.randn(9).double(), torch.randn(13).double()
     expected = torch.where(torch.arange(5) > 3, torch.ones(5).double(), b[:5])
     assert torch.equal(t.known(a, b), expected)
+
+
+@pytest.mark.parametrize("operator", ["%", "/", "+"])
+@pytest.mark.parametrize("kind", ["int8", "int32", "uint8"])
+def test_what_an_integer_division_reads_is_inside(kind: str, operator: str) -> None:
+    """Its sign is a choice between two expressions that both read the operands."""
+    t = tc.define(
+        f"""def outside({kind}(N) A, {kind}(P) B, float(X, Y) C) -> (T) {{
+          T +=! A(i) {operator} B(i + r) where exists C(r, i)
+        }}""",
+        namespace=f"tc_division_{kind}_{ord(operator)}",
+    )
+    a, b = (torch.ones(n, dtype=getattr(torch, kind)) for n in (7, 35))
+    with pytest.raises(tc.ShapeError, match=r"reads B\(i \+ r\) outside: i = 1, r = 34 gives"):
+        t.outside(a, b, torch.ones(35, 7))

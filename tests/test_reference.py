@@ -167,6 +167,10 @@ def test_logical_reductions_and_positions() -> None:
             torch.testing.assert_close(reference.run(text, "f", x), getattr(x, name)(1))
     text = "def f(float(N, M) A) -> (O) { O argmax=! A(i, k) }"
     assert reference.run(text, "f", x) == x.argmax()
+    # One index has its value, wherever it starts; two count from 0.
+    assert evaluate("O argmax=! A(k - 2)", "float(N) A", ARANGE) == 7
+    assert evaluate("O argmin=! A(k + 1)", "float(N) A", ARANGE) == -1
+    assert evaluate("O argmin=! A(k + 1) + A(l - 2)", "float(N) A", ARANGE) == 0
 
 
 def test_calls() -> None:
@@ -190,10 +194,19 @@ def test_bounds_are_zero_where_nothing_is_rounded() -> None:
     assert 0 < rounded < 1e-5
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "sinpi", "cospi", "j0", "j1", "y0", "y1"])
+def test_functions_that_swing_within_the_error_of_their_argument(name: str) -> None:
+    text = f"def f(float(N) A) -> (O) {{ S(i) +=! A(i) / k where k in 3:7 O(i) = {name}(S(i)) }}"
+    _, ((small, large),) = reference.error_bounds(text, "f", np.array([1.0, 1e9], np.float32))
+    assert 0 < small < 1e-5
+    assert large == np.inf
+
+
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
         ("O(i) = A(i) * A(k)", tc.LanguageError, "does not specify a reduction"),
+        ("O(i) argmax=! A(i)", tc.LanguageError, "argmax=! gives the index of a value, but every"),
         ("O(i) = 1", tc.LanguageError, "i has no range"),
         ("O(i) = B(i)", tc.LanguageError, "undefined tensor or function B"),
         ("A(i) = 1", tc.LanguageError, "inputs are immutable"),

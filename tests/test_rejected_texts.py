@@ -172,6 +172,27 @@ REJECTED = [
         1,
         39,
     ),
+    (
+        "def f(float(N, M) A, int64(N) I) -> (int64(9) B) { B(I(i)) argmax=! A(i, k) }",
+        "the left-hand side of 'argmax=!' has plain indices, but found 'I(i)': a position counts "
+        "along the indices that are not on the left, and those of an expression are among them. "
+        "Find the positions in a tensor with plain indices and combine these in a statement of "
+        "their own, as in B(I(i)) max=! ...",
+        1,
+        54,
+    ),
+    (
+        "def f(float(N, M) A, int64(N) I) -> (int32(N, 9) B) { B(i, 2 * k) argmin= A(i, k) }",
+        "the left-hand side of 'argmin=' has plain indices, but found '2 * k'",
+        1,
+        60,
+    ),
+    (
+        "def f(float(N, M) A, int32 row) -> (int64(9, N) B) { B(row, i) argmax=! A(i, k) }",
+        "the left-hand side of 'argmax=!' has plain indices, but found 'row'",
+        1,
+        56,
+    ),
     (MATRIX + "{ B(i) = argmax(A(i, k)) }", "is a statement: S(i) argmax=! A(i, k)", 1, 38),
     (MATRIX + "{ B(i) = sum(A(i, k)) }", "a reduction is a statement: S(i) +=! A(i, k)", 1, 38),
     (

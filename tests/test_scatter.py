@@ -163,6 +163,36 @@ def test_types(name: str, operator: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_logical_reductions(target: str) -> None:
+    """Afresh and into what is there, with and without an index that no place depends on."""
+    text = """def logical(float(N, K, D) A, int64(N) I)
+        -> (bool(11, D) Any, bool(11, D) All, bool(11, D) More, bool(11, D) Fewer, bool(13) Near) {
+      Any(I(i), d) ||=! A(i, k, d) > 2
+      All(I(i), d) &&=! A(i, k, d) > -3
+      More(I(i), d) ||= A(i, 0, d) > 0
+      Fewer(I(i), d) &&= A(i, 0, d) > 0
+      Near(I(i) + 1) ||=! A(i, k, d) == 0 where d in 0:1
+    }"""
+    a, i = integers(40, 3, 9), places(10, 40)  # no point reaches the last place
+    outputs = (*(torch.rand(11, 9) < 0.5 for _ in range(4)), torch.zeros(13, dtype=torch.bool))
+    nothing = torch.zeros(11, 9, dtype=torch.bool)
+    wanted = [
+        combine_at(nothing, (i,), (a > 2).any(1), "||="),
+        combine_at(~nothing, (i,), (a > -3).all(1), "&&="),
+        combine_at(outputs[2], (i,), a[:, 0] > 0, "||="),
+        combine_at(outputs[3], (i,), a[:, 0] > 0, "&&="),
+        combine_at(outputs[4], (i + 1,), (a[:, :, 0] == 0).any(1), "||="),
+    ]
+    run = tc.compile(text, "logical", None, a, i, target="cpu" if target == "cpu" else "cuda:sm_80")
+    if target == "cpu":
+        run(a, i, outputs=outputs)
+    else:
+        emulate(run, (a, i), outputs, "shuffled")
+    for output, w in zip(outputs, wanted, strict=True):
+        assert torch.equal(output, w)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
 def test_bools(target: str) -> None:
     text = """def bools(bool(N, D) A, int64(N) I) -> (bool(11, D) Any, bool(11, D) All) {
       Any(I(i), d) +=! A(i, d)

@@ -254,21 +254,21 @@ def test_terms_with_a_factor_in_common(m: int, n: int, name: str) -> None:
       F(m, n) +=! A(m, k) * B(l, n) * float(l - 1) where k in 0:2
     }}
     """
-    for k, l in ((3, 2), (2, 1), (6, 3), (4, 3)):
+    for k, taps in ((3, 2), (2, 1), (6, 3), (4, 3)):
         a = numbers(m, k, dtype=TYPES[name], seed=0)
-        b = numbers(l, n, dtype=TYPES[name], seed=1)
+        b = numbers(taps, n, dtype=TYPES[name], seed=1)
         a[:, 1], a[m - 1, k - 1] = INF, -1
         a[m - 1, 0] = -2
-        b[l // 2, n // 2], b[l - 1, n - 1], b[0, 0] = -INF, NAN, INF
-        results = run(text.replace("k in 0:2", f"k in 0:{k - l + 1}"), a, b)
-        terms = a.double()[:, :, None, None] * b.double()  # m, k, l, n
-        shift = range(k - l + 1)
-        weights = torch.arange(l)[:, None] - 1.0
+        b[taps // 2, n // 2], b[taps - 1, n - 1], b[0, 0] = -INF, NAN, INF
+        results = run(text.replace("k in 0:2", f"k in 0:{k - taps + 1}"), a, b)
+        terms = a.double()[:, :, None, None] * b.double()  # m, k, taps, n
+        shift = range(k - taps + 1)
+        weights = torch.arange(taps)[:, None] - 1.0
         expected = [
             terms.sum((1, 2)),
-            sum(terms[:, i + j, j] for i in shift for j in range(l)),
+            sum(terms[:, i + j, j] for i in shift for j in range(taps)),
             (terms[:, :-1, 0] * a.double()[:, 1:, None]).sum(1),
-            (terms[:, : k - l + 1] * weights).sum((1, 2)),
+            (terms[:, : k - taps + 1] * weights).sum((1, 2)),
         ]
         for actual, wanted in zip(results, expected, strict=True):
             same(actual, wanted)

@@ -13,7 +13,9 @@ namespace tc::codegen {
 /// arrays of `elements`, and hides their values behind the outermost of these loops. A marked sum
 /// may be computed with one rounding, in another order, and by LLVM under the assumption that its
 /// terms are numbers; hidden values come out of it with nothing known about them, so that a NaN
-/// stays one for everything that follows. Halide 21 has no vector form of a strict multiply-add.
+/// stays one for everything that follows. No terms of one sum have a factor in common that LLVM
+/// could see: elements that several unrolled iterations load are loaded by each of them. Halide 21
+/// has no vector form of a strict multiply-add.
 ir::Stmt mark_accumulations(const ir::Stmt& stmt, const std::set<std::string>& locals,
                             int64_t elements);
 

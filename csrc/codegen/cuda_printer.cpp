@@ -357,6 +357,11 @@ ir::Stmt make_atomic_update(ir::Reduction reduction, const Expr& place, const Ex
     case ir::Reduction::Product: name = "product"; break;
     case ir::Reduction::Min: name = "min"; break;
     case ir::Reduction::Max: name = "max"; break;
+    case ir::Reduction::And:
+    case ir::Reduction::Or:
+    case ir::Reduction::ArgMin:
+    case ir::Reduction::ArgMax:
+      TC_INTERNAL_CHECK(false, "no atomic form of ", ir::spelling(reduction));
   }
   return Evaluate::make(
       Call::make(value.type(), kAtomic + std::string(name), {place, value}, Call::Extern));

@@ -42,7 +42,8 @@ Type working_type(Type type, Reduction reduction, bool atomic) {
 
 /// The reduction of bools as one of numbers that are 0 or 1.
 Reduction of_numbers(Reduction reduction) {
-  bool any = reduction == Reduction::Sum || reduction == Reduction::Max;
+  bool any =
+      reduction == Reduction::Sum || reduction == Reduction::Max || reduction == Reduction::Or;
   return any ? Reduction::Max : Reduction::Min;
 }
 

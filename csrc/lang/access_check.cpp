@@ -165,12 +165,36 @@ class StatementCheck : public IRVisitor {
 
   void visit_choice(const Expr& condition, const Expr& yes, const Expr& no) {
     condition.accept(this);
+    // Whatever the condition is, what both sides read is read: so does the sign of a remainder.
+    Reads of_yes, of_no;
+    yes.accept(&of_yes);
+    no.accept(&of_no);
+    for (const Expr& read : of_yes.found) {
+      if (of_no.found.count(read)) read.accept(this);
+    }
     guards_.push_back(condition);
     yes.accept(this);
     guards_.back() = !condition;
     no.accept(this);
     guards_.pop_back();
   }
+
+  /// What is evaluated wherever an expression is: the reads in it, and the choices as a whole.
+  struct Reads : IRVisitor {
+    std::set<Expr, Halide::Internal::IRDeepCompare> found;
+    using IRVisitor::visit;
+    void visit(const Call* op) override {
+      found.insert(Expr(op));
+      if (op->is_intrinsic(Call::if_then_else))
+        op->args[0].accept(this);
+      else
+        IRVisitor::visit(op);
+    }
+    void visit(const Halide::Internal::Select* op) override {
+      found.insert(Expr(op));
+      op->condition.accept(this);
+    }
+  };
 
   std::string empty_range(const ir::Iterator& iterator) const {
     return concat("the range of index ", iterator.name, " is empty: it would take ",

@@ -128,6 +128,7 @@ class Parser {
       if (current().kind == TokenKind::End) fail("a statement or '}'");
       function.statements.push_back(parse_statement());
       scatter_values(function, &function.statements.back());
+      refuse_scatter(function.statements.back());
     }
     function.where = begin.to(next().where);
     return function;
@@ -225,7 +226,6 @@ class Parser {
       bool parenthesised = current().is("(");
       if (parenthesised) parse_indices(&statement);
       parse_assignment(&statement);
-      refuse_scattered_assignment(statement);
       statement.value = parse_expression();
       // Whether `a = f(x)` calls a definition depends on what f is: sema turns it into a call.
       if (!parenthesised) statement.targets = {statement.target};
@@ -255,18 +255,31 @@ class Parser {
     });
   }
 
-  /// Only a reduction says what happens where two points meet in one place.
-  static void refuse_scattered_assignment(const TreeStatement& statement) {
-    if (statement.reduction != ir::Reduction::None || !statement.scatters()) return;
+  /// Only a reduction says what happens where two points meet in one place; positions are counted
+  /// along the indices that the left-hand side leaves out.
+  static void refuse_scatter(const TreeStatement& statement) {
+    const bool position = ir::is_position(statement.reduction);
+    if (!(position || statement.reduction == ir::Reduction::None) || !statement.scatters()) return;
     std::string left = statement.target.name;
     SourceRange where;
     for (size_t d = 0; d < statement.indices.size(); ++d) {
       left += concat(d ? ", " : "(", statement.indices[d].where.str());
       if (statement.subscripts[d] && !where.valid()) where = statement.subscripts[d]->where;
     }
+    const std::string found =
+        concat("the left-hand side of '", position ? statement.operator_where.str() : "=",
+               "' has plain indices, but found '", where.str(), "': ");
+    if (position)
+      throw LanguageError(
+          where,
+          concat(found,
+                 "a position counts along the indices that are not on the left, and those "
+                 "of an expression are among them. Find the positions in a tensor with plain "
+                 "indices and combine these in a statement of their own, as in ",
+                 left, ") max=! ..."));
     throw LanguageError(
-        where, concat("the left-hand side of '=' has plain indices, but found '", where.str(),
-                      "': two points may meet in one place, and '=' does not say which of them "
+        where, concat(found,
+                      "two points may meet in one place, and '=' does not say which of them "
                       "counts. Reduce them, as in ",
                       left,
                       ") +=! ..., or move the arithmetic to the right-hand side and give a plain "

@@ -79,6 +79,13 @@ class Evaluation:
                 s.token.line,
                 s.token.column,
             )
+        if operator.startswith("arg") and not over:
+            raise LanguageError(
+                f"{s.operator} gives the index of a value, but every index of the statement of "
+                f"{s.target} is on the left as well (line {s.token.line})",
+                s.token.line,
+                s.token.column,
+            )
         names = s.left + over
         wide = bool(over) and operator in ("+=", "*=")
         # All of the right-hand side is read before anything is written.
@@ -97,7 +104,12 @@ class Evaluation:
             if accumulates(s):
                 bound = None if target.error is None else target.error[box]
                 old = Value(target.type, target.array[box], bound)
-            result = self.combine(operator, computed, old, len(s.left), target.type)
+            if operator.startswith("arg"):
+                # One index has its value, several count from 0.
+                start = part[over[0]][0] if len(over) == 1 else 0
+                result = self.position(operator, computed, len(s.left), start)
+            else:
+                result = self.combine(operator, computed, old, len(s.left), target.type)
             array[box] = result.array
             if error is not None:
                 error[box] = 0 if result.error is None else result.error
@@ -151,8 +163,6 @@ class Evaluation:
         arithmetic = Arithmetic(self.track)
         if operator == "=":
             return v
-        if operator.startswith("arg"):
-            return self.position(operator, v, lefts)
         if not axes and old is None:
             return v
         if operator in ("&&=", "||=") or v.type == "bool":
@@ -213,7 +223,7 @@ class Evaluation:
             array = function(array, old.array)
         return Value(v.type, array, self.any_uncertain(v, old, axes))
 
-    def position(self, operator: str, v: Value, lefts: int) -> Value:
+    def position(self, operator: str, v: Value, lefts: int, start: int) -> Value:
         flat = _flat(v.array, lefts)
         if flat.shape[-1] == 0:
             raise ShapeError(f"{operator} over an empty range has no result")
@@ -222,7 +232,7 @@ class Evaluation:
         if v.error is not None:
             uncertain = _flat(v.error, lefts).max(axis=-1) > 0
             error = np.where(uncertain, np.inf, 0.0)
-        return Value("int64", array.astype(np.int64), error)
+        return Value("int64", array.astype(np.int64) + start, error)
 
     def sum(self, terms: np.ndarray, bound: np.ndarray | None, type_: str) -> Value:
         """Accumulated in more digits than the type has, and rounded once."""

@@ -14,6 +14,7 @@ class Builtin:
     arguments: int
     compute: Callable[..., np.ndarray]
     exact: bool = False  # a value of the arguments' type, whatever the arguments
+    swings: float = math.inf  # how far the ends of an interval say what lies between
 
 
 def _each(function: Callable[..., float]) -> Callable[..., np.ndarray]:
@@ -112,9 +113,9 @@ FUNCTIONS: dict[str, Builtin] = {
     "cbrt": Builtin(1, np.cbrt),
     "ceil": Builtin(1, np.ceil, exact=True),
     "copysign": Builtin(2, np.copysign, exact=True),
-    "cos": Builtin(1, np.cos),
+    "cos": Builtin(1, np.cos, swings=1.0),
     "cosh": Builtin(1, np.cosh),
-    "cospi": Builtin(1, _of_pi(np.cos)),
+    "cospi": Builtin(1, _of_pi(np.cos), swings=0.25),
     "erf": Builtin(1, _each(math.erf)),
     "erfc": Builtin(1, _each(math.erfc)),
     "exp": Builtin(1, np.exp),
@@ -132,8 +133,8 @@ FUNCTIONS: dict[str, Builtin] = {
     "hypot": Builtin(2, np.hypot),
     "isinf": Builtin(1, np.isinf),
     "isnan": Builtin(1, np.isnan),
-    "j0": Builtin(1, _bessel("j0")),
-    "j1": Builtin(1, _bessel("j1")),
+    "j0": Builtin(1, _bessel("j0"), swings=1.0),
+    "j1": Builtin(1, _bessel("j1"), swings=1.0),
     "lgamma": Builtin(1, _each(_lgamma)),
     "log": Builtin(1, np.log),
     "log10": Builtin(1, np.log10),
@@ -153,16 +154,16 @@ FUNCTIONS: dict[str, Builtin] = {
     "rnorm4d": Builtin(4, lambda *x: 1.0 / _norm(*x)),
     "round": Builtin(1, _round, exact=True),
     "rsqrt": Builtin(1, lambda x: 1.0 / np.sqrt(x)),
-    "sin": Builtin(1, np.sin),
+    "sin": Builtin(1, np.sin, swings=1.0),
     "sinh": Builtin(1, np.sinh),
-    "sinpi": Builtin(1, _of_pi(np.sin)),
+    "sinpi": Builtin(1, _of_pi(np.sin), swings=0.25),
     "sqrt": Builtin(1, np.sqrt),
-    "tan": Builtin(1, np.tan),
+    "tan": Builtin(1, np.tan, swings=1.0),
     "tanh": Builtin(1, np.tanh),
     "tgamma": Builtin(1, _each(_tgamma)),
     "trunc": Builtin(1, np.trunc, exact=True),
-    "y0": Builtin(1, _bessel("y0")),
-    "y1": Builtin(1, _bessel("y1")),
+    "y0": Builtin(1, _bessel("y0"), swings=1.0),
+    "y1": Builtin(1, _bessel("y1"), swings=1.0),
 }
 
 

@@ -20,9 +20,6 @@ from tensor_comprehensions.reference._resolve import resolve
 from tensor_comprehensions.reference._syntax import parse
 from tensor_comprehensions.reference._types import Typing, promote
 
-#: Whether programs have `&&=`, `||=`, `argmin=` and `argmax=`.
-LOGICAL_REDUCTIONS = False
-
 TYPES = {
     **{"float": 8, "double": 3, "half": 3, "bfloat16": 2, "bool": 2, "int32": 3, "int64": 2},
     **{"int16": 1, "int8": 1, "uint8": 2, "uint16": 1, "uint32": 1, "uint64": 1},
@@ -279,9 +276,7 @@ class Generator:
                 body = self.meet(body, self.new_read(target.type, [name]), target.type)
         if reduced or self.chance(0.5):
             operators = ["+=", "*="] if target.type in NARROW else ["+=", "*=", "min=", "max="]
-            operator = self.r.choice(
-                operators + (["&&=", "||="] if self.logical(target.type) else [])
-            )
+            operator = self.r.choice(operators + (["&&=", "||="] if target.type == "bool" else []))
         else:
             operator = "="
             own = f"{target.name}({', '.join(left)})" if left else target.name
@@ -306,16 +301,13 @@ class Generator:
     def plain(self, type_: str) -> str:
         return self.r.choice(["="] * 8 + ["+=!", "max=!"])
 
-    def logical(self, type_: str) -> bool:
-        return LOGICAL_REDUCTIONS and type_ == "bool"
-
     def reduction(self, type_: str, likely: str | None = None) -> str:
         operators = ["+=!", "+=!", "*=!", "min=!", "max=!"] + [likely] * 6 * (likely is not None)
         if type_ in NARROW and len(self.drawn.left) > 1:
             operators = ["+=!", "+=!", "*=!"]
-        if self.logical(type_):
+        if type_ == "bool":
             operators += ["&&=!", "||=!"] * 2
-        if LOGICAL_REDUCTIONS and type_ != "bool" and self.chance(0.15):
+        if type_ != "bool" and self.chance(0.15):
             operators = ["argmin=!", "argmax=!", "argmin=", "argmax="]
         operator = self.r.choice(operators)
         if self.chance(0.06) and not operator.startswith("arg"):
