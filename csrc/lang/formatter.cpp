@@ -179,7 +179,7 @@ class Formatter {
   LayoutPtr statement() {
     std::vector<LayoutPtr> head;
     if (!current().is("(")) head.push_back(take());
-    if (current().is("(")) head.push_back(list([this] { return take(); }));
+    if (current().is("(")) head.push_back(list([this] { return expression(); }));
     head.push_back(text(" "));
     head.push_back(take());
     head.push_back(nest(kIndentation, {line(), expression()}));

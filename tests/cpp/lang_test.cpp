@@ -615,7 +615,7 @@ void test_documented_functions() {
   CHECK(end != std::string::npos);
   text = text.substr(begin, end - begin);
   std::set<std::string> words;
-  static const std::regex word("[a-z][a-z0-9]*");
+  static const std::regex word("[a-z][a-z0-9_]*");
   for (std::sregex_iterator found(text.begin(), text.end(), word), last; found != last; ++found) {
     words.insert(found->str());
   }
