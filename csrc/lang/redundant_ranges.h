@@ -6,7 +6,8 @@
 namespace tc::lang {
 
 /// Leaves out the ranges of a definition's where clauses without which every index keeps its range.
-/// The definition must be correct as it is; integer scalars must not decide ranges.
+/// LanguageError where the definition is not correct as it is, or too large (see lang/expansion).
+/// Integer scalars must not decide ranges.
 void drop_redundant_ranges(Function* function);
 
 }  // namespace tc::lang
