@@ -248,7 +248,7 @@ PROMOTIONS: list[tuple[str, dict[str, str]]] = [
         {f"uint64_(i) - int{b}_(i)": "int64" for b in (8, 16, 32, 64)},
     ),
     (
-        "`bool` in arithmetic counts as 0 and 1 of the other type, two of them are `int32`, and so are",
+        "counts as 0 and 1 of the other type, two of them are `int32`, and so are",
         {f"bool_(i) + {name}_(i)": name for name in INTEGERS + FLOATS}
         | {"bool_(i) * bool_(i)": "int32"},
     ),
