@@ -60,18 +60,14 @@ def grad_source(source: str, entry_point: str | None = None, **scalars: int) -> 
 
 
 class Gradient:
-    """One derivative of a definition as a function of tensors.
-
-    ``wanted`` are the inputs it has results for.
-    """
+    """One derivative of a definition as a function of tensors, which has derivatives too."""
 
     def __init__(self, forward: Operator, text: str, given: Flags) -> None:
         definition = parse(text).definitions[0]
-        self.operator = make_operator(definition, "tc_grad")
+        self._function = Derivable.of(make_operator(definition, "tc_grad"))
         inputs = [info.name for info in forward.definition.inputs]
         outputs = [info.name for info in forward.definition.outputs]
         infos = list(definition.inputs)
-        self.infos = infos
         #: Whether the values of each input are read, or only its sizes.
         self.reads = [info.is_read for info in infos[: len(inputs)]]
         #: The results that are read, by their place among the outputs.
@@ -82,7 +78,7 @@ class Gradient:
 
     def __call__(self, arguments: Sequence[object]) -> list[torch.Tensor | None]:
         """One gradient for each input, None where there is none."""
-        results = Derivable.of(self.operator)(*arguments)
+        results = self._function(*arguments)
         results = results if isinstance(results, tuple) else (results,)
         return [None if k is None else results[k] for k in self._results]
 

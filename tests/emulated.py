@@ -30,6 +30,8 @@ def run(
         memory[temporary["name"]] = np.full(
             temporary["elements"] * temporary["bytes"], 0xFF, np.uint8
         )
+    if not plan["launches"]:  # nothing to do
+        return
     module = emulator.Module(executor.cuda_source)
     for launch in plan["launches"]:
         module.launch(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import emulator
 import numpy as np
 import torch
-
-import tensor_comprehensions as tc
 
 UFUNCS = {
     **{"+=": np.add, "*=": np.multiply, "min=": np.minimum, "max=": np.maximum},
@@ -41,33 +37,6 @@ def combine_at(
 def grid(*sizes: int) -> tuple[torch.Tensor, ...]:
     """Indices that broadcast against each other."""
     return tuple(torch.from_numpy(a) for a in np.ix_(*[np.arange(size) for size in sizes]))
-
-
-def emulate(executor: tc.Executor, inputs: tuple, outputs: tuple, order: str) -> None:
-    """Runs all launches of a kernel on CPU arrays."""
-    plan = json.loads(executor.text("launches"))
-    memory: dict[str, object] = {}
-    for name, value, dtype in zip(executor.input_names, inputs, executor.input_dtypes, strict=True):
-        if isinstance(value, torch.Tensor) and value.dim() > 0:
-            memory[name] = value.contiguous()
-        else:
-            memory[name] = np.dtype(str(dtype).removeprefix("torch.")).type(value)
-    memory.update(zip(executor.output_names, outputs, strict=True))
-    for temporary in plan["temporaries"]:
-        memory[temporary["name"]] = np.full(
-            temporary["elements"] * temporary["bytes"], 0xFF, np.uint8
-        )
-    if not plan["launches"]:  # nothing to do
-        return
-    module = emulator.Module(executor.cuda_source)
-    for launch in plan["launches"]:
-        module.launch(
-            launch["symbol"],
-            launch["grid"],
-            launch["block"],
-            [memory[name] for name in launch["arguments"]],
-            order=order,
-        )
 
 
 @dataclass

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from scatters import SCATTERS, Scatter, combine_at, emulate, integers, places
+from emulated import run as emulate
+from scatters import SCATTERS, Scatter, combine_at, integers, places
 
 import tensor_comprehensions as tc
 

@@ -174,7 +174,7 @@ class Summation {
       auto at = std::find(c.left.begin(), c.left.end(), solved.index);
       if (solved.plain || at == c.left.end()) continue;
       if (!overlaps(solved, inverted) ||
-          !spans(c.ranges.at(solved.index), shape[at - c.left.begin()]))
+          !always_equal(c.ranges.at(solved.index), shape[at - c.left.begin()], signature_))
         continue;
       bool elsewhere = false;
       auto look = [&](const ExpressionPtr& e) {
@@ -254,13 +254,6 @@ class Summation {
     return std::any_of(
         inverted.remaining.begin(), inverted.remaining.end(),
         [&](const std::string& index) { return mentions(*solved.numerator, index); });
-  }
-
-  bool spans(const Range& a, const Range& b) const {
-    auto zero = [&](const Expr& e) {
-      return Halide::Internal::is_const_zero(simplify_size(e, signature_));
-    };
-    return zero(a.first - b.first) && zero(a.last - b.last);
   }
 
   /// The values of an affine expression of elements and remaining indices.

@@ -226,14 +226,6 @@ bool equal(const Expression& a, const Expression& b) {
   return true;
 }
 
-bool reads_data(const Expression& e) {
-  bool found = false;
-  walk(e, [&](const Expression& node) {
-    found = found || (node.binding == Binding::Tensor && node.kind != ExpressionKind::Dimension);
-  });
-  return found;
-}
-
 bool mentions(const Expression& e, const std::string& name) {
   bool found = false;
   walk(e, [&](const Expression& node) {

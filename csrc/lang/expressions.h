@@ -35,8 +35,6 @@ std::optional<int64_t> constant_value(const Expression& e);
 bool is_constant(const Expression& e, int64_t value);
 /// Whether both are written the same way.
 bool equal(const Expression& a, const Expression& b);
-/// Whether it reads a tensor.
-bool reads_data(const Expression& e);
 bool mentions(const Expression& e, const std::string& name);
 /// Calls `visit` for the expression and all below it, parents first.
 void walk(const Expression& e, const std::function<void(const Expression&)>& visit);

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <optional>
 #include <vector>
 
 #include "base/error.h"
 #include "lang/adjoint_sum.h"
-#include "lang/builtins.h"
 #include "lang/expressions.h"
 #include "lang/function_gradients.h"
 #include "lang/printer.h"
@@ -18,10 +16,6 @@
 
 namespace tc::lang {
 namespace {
-
-bool always_zero(const Expr& e, const ir::Program& signature) {
-  return Halide::Internal::is_const_zero(simplify_size(e, signature));
-}
 
 std::vector<ExpressionPtr> names_of(const std::vector<std::string>& indices) {
   std::vector<ExpressionPtr> expressions;
@@ -179,10 +173,10 @@ class GradientBuilder {
         if (step.places[d]->kind != ExpressionKind::Name) continue;
         const Range& range = step.ranges.at(step.elements[d]);
         ExpressionPtr index = name(step.elements[d]);
-        if (!always_zero(range.first - step.shape[d].first, signature_)) {
+        if (!always_equal(range.first, step.shape[d].first, signature_)) {
           inside.push_back(binary(Operator::GreaterEqual, index, from_halide(range.first)));
         }
-        if (!always_zero(range.last - step.shape[d].last, signature_)) {
+        if (!always_equal(range.last, step.shape[d].last, signature_)) {
           inside.push_back(binary(Operator::LessEqual, index, from_halide(range.last)));
         }
       }
@@ -238,8 +232,7 @@ class GradientBuilder {
     for (size_t d = 0; d < step.left.size(); ++d) {
       bool same = c.subscripts[d]->kind == ExpressionKind::Name &&
                   c.subscripts[d]->name == step.left[d] &&
-                  always_zero(shape[d].first - step.shape[d].first, signature_) &&
-                  always_zero(shape[d].last - step.shape[d].last, signature_);
+                  always_equal(shape[d], step.shape[d], signature_);
       if (!same) return false;
     }
     return true;

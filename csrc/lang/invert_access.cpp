@@ -9,10 +9,6 @@
 namespace tc::lang {
 namespace {
 
-bool always_zero(const Expr& e, const ir::Program& signature) {
-  return Halide::Internal::is_const_zero(simplify_size(e, signature));
-}
-
 /// Subscripts inside `e` that stand for an element are that element, other names what is solved.
 ExpressionPtr translate_with(const ExpressionPtr& e,
                              const std::vector<std::pair<ExpressionPtr, ExpressionPtr>>& subscripts,
@@ -60,11 +56,11 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     if (e.kind != ExpressionKind::Name || !is_free(e.name)) continue;
     SolvedIndex solved{e.name, d, name(element(d)), 1, {}, true};
     const Range& range = ranges.at(e.name);
-    if (!always_zero(range.first - shape[d].first, signature)) {
+    if (!always_equal(range.first, shape[d].first, signature)) {
       solved.conditions.push_back(
           binary(Operator::GreaterEqual, name(element(d)), from_halide(range.first)));
     }
-    if (!always_zero(range.last - shape[d].last, signature)) {
+    if (!always_equal(range.last, shape[d].last, signature)) {
       solved.conditions.push_back(
           binary(Operator::LessEqual, name(element(d)), from_halide(range.last)));
     }

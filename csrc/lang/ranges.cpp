@@ -464,4 +464,12 @@ Expr simplify_size(const Expr& e, const ir::Program& signature) {
   return simple;
 }
 
+bool always_equal(const Expr& a, const Expr& b, const ir::Program& signature) {
+  return Halide::Internal::is_const_zero(simplify_size(a - b, signature));
+}
+
+bool always_equal(const Range& a, const Range& b, const ir::Program& signature) {
+  return always_equal(a.first, b.first, signature) && always_equal(a.last, b.last, signature);
+}
+
 }  // namespace tc::lang

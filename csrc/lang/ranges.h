@@ -29,5 +29,8 @@ InferredRanges infer(const Function& function, const ir::Program& signature,
 
 /// Simplifies an expression of sizes, which are never negative.
 Expr simplify_size(const Expr& e, const ir::Program& signature);
+/// Whether two expressions of sizes provably have one value, whatever the sizes are.
+bool always_equal(const Expr& a, const Expr& b, const ir::Program& signature);
+bool always_equal(const Range& a, const Range& b, const ir::Program& signature);
 
 }  // namespace tc::lang

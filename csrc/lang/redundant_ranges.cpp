@@ -26,15 +26,11 @@ Ranges infer_ranges_of(const Function& function, ir::Program* signature) {
 }
 
 bool same(const Ranges& a, const Ranges& b, const ir::Program& signature) {
-  auto zero = [&](const Expr& e) {
-    return Halide::Internal::is_const_zero(simplify_size(e, signature));
-  };
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].size() != b[i].size()) return false;
     for (const auto& [index, range] : a[i]) {
       auto other = b[i].find(index);
-      if (other == b[i].end() || !zero(range.first - other->second.first) ||
-          !zero(range.last - other->second.last)) {
+      if (other == b[i].end() || !always_equal(range, other->second, signature)) {
         return false;
       }
     }

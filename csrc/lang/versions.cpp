@@ -8,10 +8,6 @@
 namespace tc::lang {
 namespace {
 
-bool always_zero(const Expr& e, const ir::Program& signature) {
-  return Halide::Internal::is_const_zero(simplify_size(e, signature));
-}
-
 Operator operator_of(ir::Reduction reduction) {
   switch (reduction) {
     case ir::Reduction::Product: return Operator::Multiply;
@@ -74,8 +70,7 @@ class Numbering {
     for (size_t d = 0; d < step.places.size(); ++d) {
       if (statement.scattered(d)) continue;
       const Range& range = step.ranges.at(step.elements[d]);
-      step.covers = step.covers && always_zero(range.first - step.shape[d].first, signature_) &&
-                    always_zero(range.last - step.shape[d].last, signature_);
+      step.covers = step.covers && always_equal(range, step.shape[d], signature_);
     }
     step.value = translate(statement.value);
     step.reduction = statement.reduction;
@@ -189,10 +184,6 @@ class Numbering {
 
 std::string version_name(const std::string& tensor, int version) {
   return tensor + "#" + std::to_string(version);
-}
-
-std::string version_tensor(const std::string& version) {
-  return version.substr(0, version.find('#'));
 }
 
 Versions number_versions(const Definition& definition,

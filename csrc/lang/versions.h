@@ -13,8 +13,6 @@ namespace tc::lang {
 
 /// "T#2": what T holds after two statements wrote it. "T#0" is what the caller passed.
 std::string version_name(const std::string& tensor, int version);
-/// "T" of "T#2"; inputs are their own.
-std::string version_tensor(const std::string& version);
 
 /// One statement: target(places) reduction= value, over `ranges`.
 struct Step {

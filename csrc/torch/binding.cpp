@@ -222,6 +222,7 @@ class ScalarValues {
   std::vector<int64_t> values_;
   std::vector<const DLTensor*> pointers_;
 };
+
 std::string format(const std::string& text) {
   check_no_nul(text);
   const char* formatted = nullptr;

@@ -17,8 +17,8 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from emulated import run as emulate
 from random_scatters import RandomScatter, make_scatter
-from scatters import emulate
 
 import tensor_comprehensions as tc
 
