@@ -80,6 +80,12 @@ WRONG: list[tuple[str, Callable[[], tuple], str]] = [
         "argument A: expected a strided tensor but got layout torch.sparse_coo; call to_dense()",
     ),
     ("matmul", lambda: (a(), b().to_sparse_csr()), "argument B: expected a strided tensor but got"),
+    (
+        "matmul",
+        lambda: (torch.ones(1, 4).expand(2**31, 4), b()),
+        "argument A: dimension 0 is 2147483648, but indices have 32 bits and sizes end at "
+        "2147483647; pass smaller pieces",
+    ),
     ("matmul", lambda: (a().to("meta"), b()), "device"),
     ("matmul", lambda: (a(), b().to("meta")), "device"),
     (

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "runtime/overlap.h"
@@ -122,6 +123,10 @@ class SizeBinder {
                                   *constant, " for dimension ", d, " but found ", size));
         continue;
       }
+      if (size > std::numeric_limits<int32_t>::max())
+        throw ShapeError(concat("argument ", tensor.name, ": dimension ", d, " is ", size,
+                                ", but indices have 32 bits and sizes end at ",
+                                std::numeric_limits<int32_t>::max(), "; pass smaller pieces"));
       const std::string& name = expected.as<Halide::Internal::Variable>()->name;
       auto [known, added] = arguments_.sizes.emplace(name, size);
       if (added) {

@@ -76,6 +76,7 @@ std::string infer_sizes(const tc_definition* definition, Random* random) {
     for (int32_t d = 0; d < argument.ndim; ++d) {
       const char* text = nullptr;
       if (tc_definition_input_dimension(definition, i, d, &text) != TC_OK) return "no dimension";
+      // A name may begin with digits too, so some sizes are large.
       bool constant = text[0] == '-' || (text[0] >= '0' && text[0] <= '9');
       int64_t size = constant ? std::strtoll(text, nullptr, 10) : random->below(10);
       shapes[i].push_back(sizes.emplace(text, size).first->second);
