@@ -8,6 +8,7 @@ from tensor_comprehensions import _libraries  # noqa: F401  before anything that
 from tensor_comprehensions import ops
 from tensor_comprehensions._autograd import make_autograd
 from tensor_comprehensions._define import TC, define, make_naive_options_factory
+from tensor_comprehensions._einsum import einsum, einsum_source
 from tensor_comprehensions._errors import (
     CacheError,
     CompilationError,
@@ -38,6 +39,8 @@ __all__ = [
     "assert_almost_equal",
     "compile",
     "define",
+    "einsum",
+    "einsum_source",
     "grad_source",
     "make_autograd",
     "make_naive_options_factory",

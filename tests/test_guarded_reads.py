@@ -140,3 +140,18 @@ def test_what_an_integer_division_reads_is_inside(kind: str, operator: str) -> N
     a, b = (torch.ones(n, dtype=getattr(torch, kind)) for n in (7, 35))
     with pytest.raises(tc.ShapeError, match=r"reads B\(i \+ r\) outside: i = 1, r = 34 gives"):
         t.outside(a, b, torch.ones(35, 7))
+
+
+@pytest.mark.parametrize("both", ["&&", "||"])
+def test_a_condition_that_no_lane_meets(both: str) -> None:
+    """Where LLVM sees that a guarded read is never made, the other side alone decides."""
+    inner = "j > 11 && B(j - 12) == 1" if both == "&&" else "j <= 11 || B(j - 12) == 1"
+    text = f"""
+def f(double(I, J) A, double(N) B) -> (O) {{
+  O(i, j) = i == j && j <= 1 ? ({inner} ? 1 : 2) : A(i, j) where j in 0:16
+}}"""
+    a, b = torch.randn(17, 17, dtype=torch.double), torch.ones(5, dtype=torch.double)
+    expected = a[:, :16].clone()
+    expected[0, 0] = expected[1, 1] = 2 if both == "&&" else 1
+    function = tc.define(text, namespace="tc_guarded").f
+    torch.testing.assert_close(function(a, b), expected, rtol=0, atol=0)

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "codegen/accumulations.h"
+#include "codegen/changing_buffers.h"
 #include "codegen/copies.h"
 #include "codegen/cpu_kernel.h"
 #include "codegen/cpu_math.h"
@@ -45,6 +46,7 @@ Stmt lower(Stmt stmt, const std::set<std::string>& large) {
   stmt = vectorize_copies(stmt, cpu_vector_bits());
   stmt = vectorize_reductions(stmt, cpu_vector_bits());
   stmt = cut_vector_loops(stmt, cpu_vector_bits());
+  stmt = forget_parameters(stmt);
   // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
   stmt = make_floats_strict(lower_math(stmt));
   if (fuses_multiply_add()) stmt = contract_floats(stmt);
@@ -63,7 +65,8 @@ Stmt lower(Stmt stmt, const std::set<std::string>& large) {
   stmt = around_choices(
       stmt, [](const Stmt& s) { return find_intrinsics(s); }, find);
   stmt = around_choices(stmt, hoist_loop_invariant_values, name_common);
-  return hide_negative_offsets(simplify(stmt));
+  stmt = recall_parameters(simplify(stmt));
+  return hide_negative_offsets(define_switched_off_lanes(stmt));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "codegen/changing_buffers.h"
 #include "codegen/strict_floats.h"
 #include "ir/loops.h"
 
@@ -164,7 +165,7 @@ GpuLaunch make_launch(const std::string& name, const Stmt& stmt, const ir::Progr
   Stmt body = ir::collapse_loops(stmt, ForType::GPUBlock);
   body = MapLoops(launch, options).mutate(body);
   // Halide's simplifier takes floats for finite numbers.
-  body = make_floats_plain(simplify(make_floats_strict(body)));
+  body = make_floats_plain(simplify(make_floats_strict(forget_parameters(body))));
   launch.body = FindArguments(launch, program, layouts).mutate(body);
   return launch;
 }

@@ -195,7 +195,20 @@ class HideOffsets : public IRMutator {
   }
 };
 
+class DefineLanes : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Load* op) override {
+    Expr load = IRMutator::visit(op);
+    const Expr& predicate = load.as<Load>()->predicate;
+    if (is_const_one(predicate)) return load;
+    return Select::make(predicate, load, make_zero(load.type()));
+  }
+};
+
 }  // namespace
+
+Stmt define_switched_off_lanes(const Stmt& stmt) { return DefineLanes().mutate(stmt); }
 
 Stmt hide_negative_offsets(const Stmt& stmt) {
   HideOffsets hide;

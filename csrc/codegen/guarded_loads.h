@@ -20,6 +20,11 @@ using ExprPass = std::function<ir::Expr(const ir::Expr&)>;
 /// is for the conditions and branches.
 ir::Stmt around_choices(const ir::Stmt& stmt, const StmtPass& pass, const ExprPass& part_pass);
 
+/// Gives lanes that are switched off the value 0. To LLVM they hold poison, which `&&` and `||` of
+/// vectors pass on where a lane's other side alone decides: once it finds that a mask is never set,
+/// the result is anything. To be called after all simplification, which knows no poison.
+ir::Stmt define_switched_off_lanes(const ir::Stmt& stmt);
+
 /// Names the constants at which vectors begin below 0, of which a guard has switched off some
 /// lanes, or run backwards. Halide derives from constant addresses which accesses are apart, and
 /// its rule holds for neither. To be called last: simplification undoes it.

@@ -176,6 +176,16 @@ DLDataType to_dlpack(Halide::Type type) {
   return {code, static_cast<uint8_t>(type.is_bool() ? 8 : type.bits()), 1};
 }
 
+Halide::Type from_dlpack(DLDataType dtype, const std::string& name) {
+  static const std::vector<Halide::Type> known = {
+      Halide::Bool(),     Halide::UInt(8),   Halide::UInt(16), Halide::UInt(32), Halide::UInt(64),
+      Halide::Int(8),     Halide::Int(16),   Halide::Int(32),  Halide::Int(64),  Halide::Float(16),
+      Halide::BFloat(16), Halide::Float(32), Halide::Float(64)};
+  for (const Halide::Type& type : known)
+    if (same(to_dlpack(type), dtype)) return type;
+  throw ShapeError(concat(name, " is ", dtype_name(dtype), ", which the language has no type for"));
+}
+
 void* data_pointer(const DLTensor& tensor) {
   return tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
 }

@@ -46,6 +46,8 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs, in
 std::string dtype_name(DLDataType dtype);
 std::string dtype_name(Halide::Type type);
 DLDataType to_dlpack(Halide::Type type);
+/// ShapeError for elements that the language has no type for; `name` is whose they are.
+Halide::Type from_dlpack(DLDataType dtype, const std::string& name);
 
 /// Where the first element is.
 void* data_pointer(const DLTensor& tensor);

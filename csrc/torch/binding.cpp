@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "torch/einsum.h"
 #include "torch/libraries.h"
 #include "torch/operator.h"
 #include "torch/registration.h"
@@ -370,4 +371,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("text", &Executor::text, py::call_guard<py::gil_scoped_release>())
       .def("number", &Executor::number, py::call_guard<py::gil_scoped_release>())
       .def("binary", &Executor::binary);
+
+  bind_einsum(m);
 }

@@ -60,20 +60,6 @@ void* current_stream(void*, DLDevice device) {
 
 // ---- arguments
 
-DLDataType to_dlpack(at::ScalarType type) {
-  auto bits = static_cast<uint8_t>(c10::elementSize(type) * 8);
-  if (type == at::kBool) return {kDLBool, 8, 1};
-  if (type == at::kBFloat16) return {kDLBfloat, 16, 1};
-  if (c10::isFloatingType(type)) return {kDLFloat, bits, 1};
-  bool is_unsigned =
-      type == at::kByte || type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64;
-  if (is_unsigned) return {kDLUInt, bits, 1};
-  if (c10::isIntegralType(type, false)) return {kDLInt, bits, 1};
-  if (c10::isComplexType(type)) return {5, bits, 1};  // kDLComplex of newer DLPack headers
-  // Quantized, bits: a code that no definition has, so that the check refuses the type.
-  return {255, bits, 1};
-}
-
 /// Writes a Python number as one element of the scalar's type.
 void store_scalar(const ArgumentInfo& info, const c10::IValue& value, void* storage) try {
   auto store = [&](auto number) { std::memcpy(storage, &number, sizeof number); };
@@ -258,6 +244,20 @@ Definition::Definition(ModulePtr module, const tc_definition* definition)
     check(tc_definition_output(definition, o, &argument));
     outputs.push_back(info(argument));
   }
+}
+
+DLDataType to_dlpack(at::ScalarType type) {
+  auto bits = static_cast<uint8_t>(c10::elementSize(type) * 8);
+  if (type == at::kBool) return {kDLBool, 8, 1};
+  if (type == at::kBFloat16) return {kDLBfloat, 16, 1};
+  if (c10::isFloatingType(type)) return {kDLFloat, bits, 1};
+  bool is_unsigned =
+      type == at::kByte || type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64;
+  if (is_unsigned) return {kDLUInt, bits, 1};
+  if (c10::isIntegralType(type, false)) return {kDLInt, bits, 1};
+  if (c10::isComplexType(type)) return {5, bits, 1};  // kDLComplex of newer DLPack headers
+  // Quantized, bits: a code that no definition has, so that the check refuses the type.
+  return {255, bits, 1};
 }
 
 DLTensor to_dltensor(const at::Tensor& tensor) {

@@ -88,6 +88,7 @@ class CallArguments {
 
 DLTensor to_dltensor(const at::Tensor& tensor);
 at::ScalarType to_scalar_type(DLDataType dtype);
+DLDataType to_dlpack(at::ScalarType type);
 
 /// Chooses options for a set of inputs; may call into Python.
 using OptionsFactory = std::function<OptionsPtr(at::ArrayRef<c10::IValue> inputs)>;

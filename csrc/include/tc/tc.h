@@ -121,8 +121,8 @@ TC_API tc_status tc_output_size_expression(const tc_definition* definition,
 
 /* The text of a definition NAME_grad, the derivative. Its parameters are all inputs, then those of
  * the outputs whose values it is made of, under their names, then d_OUTPUT for each output k with
- * given[k]; it returns d_INPUT for each floating-point tensor k with wanted[k] that these depend on.
- * What has no dimensions is passed as a tensor of one element. An empty text where no input is
+ * given[k]; it returns d_INPUT for each floating-point tensor k with wanted[k] that these depend
+ * on. What has no dimensions is passed as a tensor of one element. An empty text where no input is
  * reached. `inputs` gives the values of specialised scalars and may be NULL where there are none. A
  * TC_LANGUAGE_ERROR names what has no derivative. The string lives until the thread's next call of
  * this function. */
@@ -135,6 +135,36 @@ TC_API tc_status tc_definition_gradient(const tc_definition* definition,
  * of at most 100 columns where that can be. Only the grammar is checked. The string lives until the
  * thread's next call of this function. */
 TC_API tc_status tc_format(const char* text, const char** formatted);
+
+/* ---- extended einsum: an equation with its operands, and the text that computes it */
+typedef struct tc_einsum tc_einsum;
+
+/* Of operands only dtype and sizes are read; tables are integers in memory of the CPU. A
+ * TC_LANGUAGE_ERROR has its line and column in the equation; a TC_SHAPE_ERROR says which operand,
+ * label or element of a table does not fit. */
+TC_API tc_status tc_einsum_create(const char* equation, const DLTensor* const* operands,
+                                  int32_t operand_count, const char* const* table_names,
+                                  const DLTensor* const* tables, int32_t table_count,
+                                  tc_einsum** einsum);
+TC_API void tc_einsum_free(tc_einsum* einsum);
+/* Labels are numbered from 0; dimensions of ellipses are labels too. */
+TC_API int32_t tc_einsum_label_count(const tc_einsum* einsum);
+/* How many values a label takes. */
+TC_API int64_t tc_einsum_extent(const tc_einsum* einsum, int32_t label);
+/* Whether an operand has a label; the output is the operand after the last. */
+TC_API int32_t tc_einsum_has_label(const tc_einsum* einsum, int32_t operand, int32_t label);
+/* The text of one definition, "einsum", of the operands, then the tables, then int32 scalars.
+ * Operands without dimensions are declared, and passed, with one of size 1. `path` is a contraction
+ * order: for each step a count and as many operands, by their places in what is left, whose product
+ * goes to the end. `count` 0: all in one statement. The string lives as long as the handle, until
+ * the next call. */
+TC_API tc_status tc_einsum_text(tc_einsum* einsum, const int32_t* path, int32_t count,
+                                const char** text);
+/* The tables in the order of the text's parameters; NULL after the last. */
+TC_API const char* tc_einsum_table(const tc_einsum* einsum, int32_t index);
+/* The values for the scalars of the last text. */
+TC_API int32_t tc_einsum_scalar_count(const tc_einsum* einsum);
+TC_API int64_t tc_einsum_scalar(const tc_einsum* einsum, int32_t index);
 
 /* ---- options: plain data that decide the schedule fully */
 typedef struct tc_options tc_options;

@@ -1,0 +1,511 @@
+#include "einsum/binding.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+#include "runtime/arguments.h"
+
+namespace tc::einsum {
+namespace {
+
+constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
+
+[[noreturn]] void misfit(const SourceRange& where, const std::string& message) {
+  throw ShapeError(where.valid() ? concat("einsum: ", message, "\n", where.highlight())
+                                 : concat("einsum: ", message));
+}
+
+std::string place(size_t operand, size_t dimension) {
+  return concat("dimension ", dimension, " of operand ", operand);
+}
+
+std::string text(const std::vector<int64_t>& values) {
+  std::string result = "[";
+  for (int64_t value : values) result += concat(result.size() > 1 ? ", " : "", value);
+  return result + "]";
+}
+
+/// The values that some terms take, and where they take them.
+struct Extreme {
+  int64_t value = 0;
+  std::vector<std::string> at;  ///< "h = 3", "sh[2] = 5"
+};
+struct Extremes {
+  Extreme least, largest;
+};
+
+class Binder {
+ public:
+  Binder(const Equation& equation, const std::vector<Shape>& shapes,
+         const std::vector<Table>& tables)
+      : equation_(equation), shapes_(shapes), tables_(tables) {}
+
+  Binding bind() {
+    result_.shapes = shapes_;
+    check_operands();
+    expand_ellipses();
+    find_tables();
+    fix_sizes();
+    find_output();
+    solve();
+    check_places();
+    return std::move(result_);
+  }
+
+ private:
+  void check_operands() {
+    size_t wanted = equation_.operands.size();
+    if (wanted != shapes_.size()) {
+      throw ShapeError(concat("einsum: the equation has ", wanted,
+                              wanted == 1 ? " operand" : " operands", " but ", shapes_.size(),
+                              shapes_.size() == 1 ? " was" : " were", " passed"));
+    }
+    for (size_t k = 0; k < shapes_.size(); ++k) {
+      if (shapes_[k].type != shapes_[0].type) {
+        throw ShapeError(concat("einsum: operand ", k, " is ", runtime::dtype_name(shapes_[k].type),
+                                " but operand 0 is ", runtime::dtype_name(shapes_[0].type),
+                                "; convert one of them"));
+      }
+      for (size_t d = 0; d < shapes_[k].sizes.size(); ++d) {
+        if (shapes_[k].sizes[d] > kLargest) {
+          throw ShapeError(concat("einsum: ", place(k, d), " is ", shapes_[k].sizes[d],
+                                  ", but indices have 32 bits and sizes end at ", kLargest));
+        }
+      }
+    }
+    if (shapes_[0].type.is_bool()) {
+      throw ShapeError(
+          "einsum: sums of products of bool have no type; convert the operands, to int8 for one");
+    }
+  }
+
+  void expand_ellipses() {
+    for (size_t k = 0; k < shapes_.size(); ++k) {
+      const Operand& operand = equation_.operands[k];
+      size_t rank = shapes_[k].sizes.size(), named = operand.indices.size();
+      if (named > rank || (named < rank && !operand.ellipsis)) {
+        misfit(operand.where,
+               concat("operand ", k, " has ", rank, rank == 1 ? " dimension" : " dimensions",
+                      ", sizes ", text(shapes_[k].sizes), ", but the equation names ",
+                      operand.ellipsis ? "at least " : "", named,
+                      operand.ellipsis || named > rank ? "" : "; ... stands for further ones"));
+      }
+      std::vector<Dimension> dimensions;
+      for (const Index& index : operand.indices) dimensions.push_back({index});
+      if (operand.ellipsis) {
+        size_t hidden = rank - named;
+        hidden_ = std::max(hidden_, hidden);
+        for (size_t i = 0; i < hidden; ++i) {
+          Term term;
+          term.label = kFirstEllipsis + static_cast<int>(hidden - 1 - i);
+          term.where = operand.where;
+          Index index;
+          index.where = operand.where;
+          index.terms.push_back(term);
+          dimensions.insert(dimensions.begin() + *operand.ellipsis + i, {index});
+        }
+      }
+      for (size_t d = 0; d < rank; ++d) dimensions[d].size = shapes_[k].sizes[d];
+      result_.operands.push_back(dimensions);
+    }
+  }
+
+  template <class Visit>
+  void for_each_term(Visit visit) {
+    for (const auto& dimensions : result_.operands)
+      for (const Dimension& dimension : dimensions)
+        for (const Term& term : dimension.index.terms) visit(term);
+  }
+
+  void find_tables() {
+    for_each_term([&](const Term& term) {
+      if (term.kind != Term::Kind::Table) return;
+      auto named = [&](const Table& table) { return table.name == term.table; };
+      auto found = std::find_if(tables_.begin(), tables_.end(), named);
+      if (found == tables_.end()) {
+        std::string known;
+        for (const Table& table : tables_) known += concat(known.empty() ? "" : ", ", table.name);
+        misfit(term.where,
+               concat("table ", term.table, " was not passed",
+                      known.empty() ? concat("; pass it by name: einsum(..., ", term.table, "=...)")
+                                    : concat("; the tables are ", known)));
+      }
+      if (found->shape.sizes.size() != term.labels.size()) {
+        misfit(term.where,
+               concat("table ", term.table, " has ", found->shape.sizes.size(),
+                      found->shape.sizes.size() == 1 ? " dimension" : " dimensions", ", sizes ",
+                      text(found->shape.sizes), ", but is looked up by ", term.labels.size(),
+                      term.labels.size() == 1 ? " label" : " labels"));
+      }
+      auto& used = result_.tables;
+      if (std::find(used.begin(), used.end(), &*found) == used.end()) used.push_back(&*found);
+    });
+    for (const Table& table : tables_) {
+      if (std::find(result_.tables.begin(), result_.tables.end(), &table) == result_.tables.end())
+        throw ShapeError(concat("einsum: table ", table.name,
+                                " was passed, but the equation does not look anything up in it"));
+    }
+  }
+
+  const Table& table(const Term& term) const {
+    for (const Table* table : result_.tables)
+      if (table->name == term.table) return *table;
+    TC_INTERNAL_CHECK(false, "no table ", term.table);
+    return tables_[0];
+  }
+
+  /// The sizes of labels that stand alone.
+  void fix_sizes() {
+    std::map<Label, std::string> first;
+    auto fix = [&](Label label, int64_t size, const std::string& where, const SourceRange& range,
+                   bool broadcasts) {
+      auto [known, added] = sizes_.emplace(label, size);
+      if (added || (known->second == 1 && broadcasts && size != 1)) {
+        known->second = size;
+        first[label] = where;
+      } else if (known->second != size && !(size == 1 && broadcasts)) {
+        misfit(range, concat("label ", label_text(label), " is ", known->second, " (", first[label],
+                             ") but ", size, " (", where, ")",
+                             broadcasts ? "; sizes must agree, or be 1 and broadcast" : ""));
+      }
+    };
+    // Within an operand a label is a diagonal, where nothing broadcasts.
+    for (size_t k = 0; k < result_.operands.size(); ++k) {
+      std::map<Label, size_t> seen;
+      for (size_t d = 0; d < result_.operands[k].size(); ++d) {
+        const Dimension& dimension = result_.operands[k][d];
+        if (!dimension.index.is_label()) continue;
+        auto [at, added] = seen.emplace(dimension.index.label(), d);
+        int64_t other = result_.operands[k][at->second].size;
+        if (other != dimension.size)
+          misfit(dimension.index.where,
+                 concat("label ", label_text(dimension.index.label()), " is ", other, " (",
+                        place(k, at->second), ") but ", dimension.size, " (", place(k, d),
+                        "); a diagonal runs over equal sizes"));
+      }
+    }
+    // Tables first: they do not broadcast.
+    for_each_term([&](const Term& term) {
+      if (term.kind != Term::Kind::Table) return;
+      for (size_t d = 0; d < term.labels.size(); ++d)
+        fix(term.labels[d], table(term).shape.sizes[d],
+            concat("dimension ", d, " of table ", term.table), term.where, false);
+    });
+    std::set<Label> of_tables;
+    for (const auto& [label, size] : sizes_) of_tables.insert(label);
+    for (size_t k = 0; k < result_.operands.size(); ++k)
+      for (size_t d = 0; d < result_.operands[k].size(); ++d) {
+        const Dimension& dimension = result_.operands[k][d];
+        if (dimension.index.is_label()) {
+          Label label = dimension.index.label();
+          fix(label, dimension.size, place(k, d), dimension.index.where,
+              !of_tables.count(label) || dimension.size == 1);
+        }
+      }
+    for (auto& dimensions : result_.operands)
+      for (Dimension& dimension : dimensions)
+        dimension.broadcast = dimension.index.is_label() && dimension.size == 1 &&
+                              sizes_.at(dimension.index.label()) != 1;
+  }
+
+  void find_output() {
+    std::map<Label, int> uses;
+    for_each_term([&](const Term& term) {
+      if (term.kind == Term::Kind::Label) ++uses[term.label];
+      for (Label label : term.labels) ++uses[label];
+    });
+    auto add_ellipsis = [&] {
+      for (size_t i = hidden_; i-- > 0;)
+        result_.output.push_back(kFirstEllipsis + static_cast<int>(i));
+    };
+    if (!equation_.output) {
+      // As in torch.einsum: the dimensions of ellipses, then in the alphabet's order what stands
+      // once.
+      add_ellipsis();
+      for (const auto& [label, count] : uses)
+        if (count == 1 && label < kFirstEllipsis) result_.output.push_back(label);
+      return;
+    }
+    const Operand& output = *equation_.output;
+    for (size_t i = 0; i <= output.indices.size(); ++i) {
+      if (output.ellipsis == i) add_ellipsis();
+      if (i == output.indices.size()) break;
+      Label label = output.indices[i].label();
+      if (!uses.count(label))
+        throw LanguageError(output.indices[i].where, concat("label ", label_text(label),
+                                                            " of the output stands in no operand"));
+      result_.output.push_back(label);
+    }
+  }
+
+  // ---- ranges
+
+  /// What the terms that pass the filter take, and the text of where. Labels must have ranges.
+  Extremes extremes(const std::vector<Term>& terms) const {
+    Extremes result;
+    std::map<Label, int64_t> factors;
+    std::vector<const Term*> lookups;
+    for (const Term& term : terms) {
+      switch (term.kind) {
+        case Term::Kind::Integer:
+          result.least.value += term.factor;
+          result.largest.value += term.factor;
+          break;
+        case Term::Kind::Label: factors[term.label] += term.factor; break;
+        case Term::Kind::Table: lookups.push_back(&term); break;
+      }
+    }
+    // A label that is looked up by as well takes part there.
+    while (!lookups.empty()) {
+      std::vector<const Term*> group = {lookups.back()};
+      lookups.pop_back();
+      std::set<Label> labels(group[0]->labels.begin(), group[0]->labels.end());
+      for (size_t i = 0; i < lookups.size();) {
+        auto shared = [&](Label label) { return labels.count(label) > 0; };
+        if (std::any_of(lookups[i]->labels.begin(), lookups[i]->labels.end(), shared)) {
+          labels.insert(lookups[i]->labels.begin(), lookups[i]->labels.end());
+          group.push_back(lookups[i]);
+          lookups.erase(lookups.begin() + i);
+          i = 0;
+        } else {
+          ++i;
+        }
+      }
+      add_group(group, {labels.begin(), labels.end()}, &factors, &result);
+    }
+    for (const auto& [label, factor] : factors) {
+      if (factor == 0) continue;
+      const Interval& range = result_.ranges.at(label);
+      int64_t first = range.begin, last = range.end - 1;
+      add(label, factor, factor > 0 ? first : last, &result.least);
+      add(label, factor, factor > 0 ? last : first, &result.largest);
+    }
+    return result;
+  }
+
+  static void add(Label label, int64_t factor, int64_t value, Extreme* to) {
+    to->value += factor * value;
+    to->at.push_back(concat(label_text(label), " = ", value));
+  }
+
+  /// Lookups that share labels are looked at together, value by value.
+  void add_group(const std::vector<const Term*>& group, const std::vector<Label>& labels,
+                 std::map<Label, int64_t>* factors, Extremes* result) const {
+    std::vector<int64_t> alone;
+    for (Label label : labels) {
+      auto found = factors->find(label);
+      alone.push_back(found == factors->end() ? 0 : found->second);
+      if (found != factors->end()) factors->erase(found);
+    }
+    std::map<Label, size_t> position;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      position[labels[i]] = i;
+      if (result_.ranges.at(labels[i]).size() <= 0) return;  // nothing is looked up
+    }
+    std::vector<int64_t> at(labels.size());
+    for (size_t i = 0; i < labels.size(); ++i) at[i] = result_.ranges.at(labels[i]).begin;
+    auto element = [&](const Term& term) {
+      const Table& of = table(term);
+      int64_t offset = 0;
+      for (size_t d = 0; d < term.labels.size(); ++d)
+        offset = offset * of.shape.sizes[d] + at[position[term.labels[d]]];
+      return of.values[offset];
+    };
+    auto describe = [&](std::vector<std::string>* to) {
+      for (size_t i = 0; i < labels.size(); ++i)
+        if (alone[i] != 0) to->push_back(concat(label_text(labels[i]), " = ", at[i]));
+      for (const Term* term : group) {
+        std::vector<int64_t> where;
+        for (Label label : term->labels) where.push_back(at[position[label]]);
+        to->push_back(concat(term->table, text(where), " = ", element(*term)));
+      }
+    };
+    std::optional<int64_t> least, largest;
+    Extremes best;
+    while (true) {
+      int64_t value = 0;
+      for (const Term* term : group) value += term->factor * element(*term);
+      for (size_t i = 0; i < labels.size(); ++i) value += alone[i] * at[i];
+      if (!least || value < *least) {
+        least = value;
+        best.least.at.clear();
+        describe(&best.least.at);
+      }
+      if (!largest || value > *largest) {
+        largest = value;
+        best.largest.at.clear();
+        describe(&best.largest.at);
+      }
+      size_t i = labels.size();
+      while (i > 0 && ++at[i - 1] == result_.ranges.at(labels[i - 1]).end) {
+        at[i - 1] = result_.ranges.at(labels[i - 1]).begin;
+        --i;
+      }
+      if (i == 0) break;
+    }
+    result->least.value += *least;
+    result->largest.value += *largest;
+    auto append = [](Extreme* to, const Extreme& from) {
+      to->at.insert(to->at.end(), from.at.begin(), from.at.end());
+    };
+    append(&result->least, best.least);
+    append(&result->largest, best.largest);
+  }
+
+  /// The values of the unsolved label for which an index stays inside a dimension whatever the
+  /// other terms are; none where these have no value.
+  Interval bounds(const Dimension& dimension, Label label) const {
+    std::vector<Term> rest;
+    int64_t factor = 0;
+    for (const Term& term : dimension.index.terms) {
+      if (term.kind == Term::Kind::Label && term.label == label) {
+        factor += term.factor;
+      } else {
+        rest.push_back(term);
+      }
+    }
+    Extremes others = extremes(rest);
+    int64_t low = -others.least.value, high = dimension.size - 1 - others.largest.value;
+    auto floor_div = [](int64_t a, int64_t b) {
+      return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+    };
+    auto ceil_div = [&](int64_t a, int64_t b) { return -floor_div(-a, b); };
+    if (factor > 0) return {ceil_div(low, factor), floor_div(high, factor) + 1};
+    return {ceil_div(high, factor), floor_div(low, factor) + 1};
+  }
+
+  std::set<Label> labels_of(const Index& index) const {
+    std::set<Label> labels;
+    for (const Term& term : index.terms) {
+      if (term.kind == Term::Kind::Label) labels.insert(term.label);
+      labels.insert(term.labels.begin(), term.labels.end());
+    }
+    return labels;
+  }
+
+  void solve() {
+    while (true) {
+      std::map<Label, Interval> found;
+      std::map<Label, const Dimension*> by;
+      std::set<Label> from_tables;
+      auto narrow = [&](Label label, const Interval& bounds, const Dimension* dimension) {
+        auto [known, added] = found.emplace(label, bounds);
+        if (!added) {
+          known->second.begin = std::max(known->second.begin, bounds.begin);
+          known->second.end = std::min(known->second.end, bounds.end);
+        }
+        by[label] = dimension;
+      };
+      if (result_.ranges.empty())
+        for (const auto& [label, size] : sizes_) narrow(label, {0, size}, nullptr);
+      for (const auto& dimensions : result_.operands)
+        for (const Dimension& dimension : dimensions) {
+          if (dimension.index.is_label()) continue;
+          std::set<Label> open, labels = labels_of(dimension.index);
+          bool data = false;
+          for (Label label : labels)
+            if (!result_.ranges.count(label)) open.insert(label);
+          for (const Term& term : dimension.index.terms) {
+            data = data || term.kind == Term::Kind::Table;
+            data =
+                data || (term.kind == Term::Kind::Label && result_.from_tables.count(term.label));
+          }
+          if (open.size() != 1) continue;
+          Label label = *open.begin();
+          // What is looked up by a label says nothing about the label.
+          auto looked_up = [&](const Term& term) {
+            return std::count(term.labels.begin(), term.labels.end(), label) > 0;
+          };
+          int64_t factor = 0;
+          for (const Term& term : dimension.index.terms)
+            if (term.kind == Term::Kind::Label && term.label == label) factor += term.factor;
+          if (factor == 0 ||
+              std::any_of(dimension.index.terms.begin(), dimension.index.terms.end(), looked_up))
+            continue;
+          narrow(label, bounds(dimension, label), &dimension);
+          if (data) from_tables.insert(label);
+        }
+      if (found.empty()) break;
+      for (const auto& [label, range] : found) {
+        // No value at all is only right where an operand has none.
+        if (range.size() <= 0 && !(sizes_.count(label) && sizes_.at(label) == 0)) {
+          const Dimension* dimension = by[label];
+          misfit(dimension ? dimension->index.where : SourceRange(),
+                 concat("label ", label_text(label), " has no value: ", reason(label, *dimension)));
+        }
+        result_.ranges[label] = range;
+      }
+      result_.from_tables.insert(from_tables.begin(), from_tables.end());
+    }
+    for_each_term([&](const Term& term) {
+      if (term.kind == Term::Kind::Label && !result_.ranges.count(term.label))
+        throw LanguageError(
+            term.where,
+            concat("the range of label ", label_text(term.label),
+                   " is not known: every index that it stands in has another label without a "
+                   "range; add an operand that has one of them alone"));
+    });
+  }
+
+  std::string where_is(const Dimension& wanted) const {
+    for (size_t k = 0; k < result_.operands.size(); ++k)
+      for (size_t d = 0; d < result_.operands[k].size(); ++d)
+        if (&result_.operands[k][d] == &wanted) return place(k, d);
+    return "";
+  }
+
+  static std::string joined(const std::vector<std::string>& parts) {
+    std::string result;
+    for (const std::string& part : parts) result += concat(result.empty() ? "" : ", ", part);
+    return result;
+  }
+
+  std::string reason(Label label, const Dimension& dimension) const {
+    std::vector<Term> rest;
+    for (const Term& term : dimension.index.terms)
+      if (term.kind != Term::Kind::Label || term.label != label) rest.push_back(term);
+    Extremes others = extremes(rest);
+    std::string text = concat(where_is(dimension), " has size ", dimension.size,
+                              ", and the rest of the index runs from ", others.least.value, " to ",
+                              others.largest.value);
+    std::string at = joined(others.largest.at);
+    return at.empty() ? text : concat(text, " (", at, ")");
+  }
+
+  /// All places are inside, now that all ranges are known.
+  void check_places() const {
+    for (const auto& [label, range] : result_.ranges)
+      if (range.size() <= 0) return;
+    for (const auto& dimensions : result_.operands)
+      for (const Dimension& dimension : dimensions) {
+        if (dimension.broadcast) continue;
+        Extremes all = extremes(dimension.index.terms);
+        for (const Extreme* extreme : {&all.least, &all.largest}) {
+          if (extreme->value >= 0 && extreme->value < dimension.size) continue;
+          misfit(dimension.index.where,
+                 concat("index ", dimension.index.where.str(), " is ", extreme->value,
+                        extreme->at.empty() ? "" : concat(" at ", joined(extreme->at)), ", but ",
+                        where_is(dimension), " has size ", dimension.size));
+        }
+      }
+  }
+
+  const Equation& equation_;
+  const std::vector<Shape>& shapes_;
+  const std::vector<Table>& tables_;
+  Binding result_;
+  size_t hidden_ = 0;  ///< dimensions that the longest ellipsis stands for
+  std::map<Label, int64_t> sizes_;
+};
+
+}  // namespace
+
+Binding bind(const Equation& equation, const std::vector<Shape>& operands,
+             const std::vector<Table>& tables) {
+  return Binder(equation, operands, tables).bind();
+}
+
+}  // namespace tc::einsum

@@ -1,0 +1,215 @@
+"""Extended einsum: equations whose indices may be sums of labels, integers and table lookups."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+
+import torch
+
+from tensor_comprehensions import _torch
+from tensor_comprehensions._define import make_operator, parse
+from tensor_comprehensions._errors import ShapeError, TCError
+from tensor_comprehensions._gradients import Derivable, records
+
+#: Plans that are kept, one for each equation with the sizes and dtypes of its operands.
+_MOST_PLANS = 4096
+
+Shapes = Sequence[tuple[Sequence[int], torch.dtype]]
+
+
+def _find_path(equation: _torch.Einsum, count: int) -> list[list[int]]:
+    """The order in which to multiply more than two operands, by opt_einsum."""
+    if count < 3:
+        return []
+    from opt_einsum import paths
+
+    *operands, output = [frozenset(labels) for labels in equation.labels()]
+    sizes = dict(enumerate(equation.extents()))
+    return [list(step) for step in paths.auto(operands, output, sizes)]
+
+
+def _source(
+    equation: str, shapes: Shapes, tables: dict[str, torch.Tensor]
+) -> tuple[str, list[int], list[str]]:
+    """The text, the values of its scalars, and its tables in order."""
+    found = _torch.Einsum(
+        equation,
+        [([int(size) for size in sizes], dtype) for sizes, dtype in shapes],
+        [(name, table.detach().cpu()) for name, table in tables.items()],
+    )
+    text, scalars = found.source(_find_path(found, len(shapes)))
+    return text, scalars, found.tables()
+
+
+class _Snapshot:
+    """Says whether a table is the same, with the same contents, as when it was looked at."""
+
+    def __init__(self, table: torch.Tensor) -> None:
+        self._table = weakref.ref(table)
+        # Tensors made in inference mode do not count their changes.
+        self._version = None if table.is_inference() else table._version
+
+    def holds(self, table: torch.Tensor) -> bool:
+        return (
+            self._version is not None
+            and self._table() is table
+            and self._version == table._version
+        )
+
+
+class _Plan:
+    """How to compute an equation for operands of certain sizes and dtypes."""
+
+    def __init__(self, equation: str, shapes: Shapes) -> None:
+        self._equation = equation
+        self._shapes = shapes
+        self._scalar_operands = [k for k, (sizes, _) in enumerate(shapes) if len(sizes) == 0]
+        self._lock = threading.Lock()
+        self._state: tuple | None = None
+
+    def _look_at(self, tables: dict[str, torch.Tensor]) -> tuple:
+        """Checks the tables' contents and finds the operator for them."""
+        with self._lock:
+            snapshots = [(name, _Snapshot(table)) for name, table in tables.items()]
+            text, scalars, order = _source(self._equation, self._shapes, tables)
+            operator = make_operator(parse(text).definitions[0], "tc")
+            derivable = Derivable.of(operator)
+            self._state = (snapshots, operator.overload, derivable, tuple(scalars), order)
+            return self._state
+
+    def __call__(self, operands: Sequence[torch.Tensor], tables: dict[str, torch.Tensor]) -> object:
+        state = self._state
+        if state is None or len(state[0]) != len(tables):
+            state = self._look_at(tables)
+        else:
+            for name, snapshot in state[0]:
+                if name not in tables or not snapshot.holds(tables[name]):
+                    state = self._look_at(tables)
+                    break
+        _, overload, derivable, scalars, order = state
+        if self._scalar_operands:
+            operands = list(operands)
+            for k in self._scalar_operands:
+                operands[k] = operands[k].reshape(1)
+        if order:
+            operands = (*operands, *(tables[name] for name in order))
+        if records(operands):
+            return derivable(*operands, *scalars)
+        return overload(*operands, *scalars)
+
+
+_plans: dict[tuple, _Plan] = {}
+
+
+def _letters(labels: Sequence[object]) -> str:
+    """A sublist of torch.einsum as part of an equation."""
+    text = ""
+    for label in labels:
+        if label is Ellipsis:
+            text += "..."
+        elif isinstance(label, int) and 0 <= label < 52:
+            text += chr(ord("A") + label) if label < 26 else chr(ord("a") + label - 26)
+        else:
+            raise TCError(f"einsum: {label!r} in a sublist; labels are integers from 0 to 51")
+    return text
+
+
+def _join_sublists(arguments: tuple) -> tuple[str, tuple]:
+    """Operands and sublists by turns, as an equation and the operands."""
+    if len(arguments) < 2:
+        raise TCError("einsum: an equation was expected, or operands each with its sublist")
+    equation = ",".join(_letters(labels) for labels in arguments[1::2][: len(arguments) // 2])
+    if len(arguments) % 2:
+        equation += "->" + _letters(arguments[-1])
+    return equation, arguments[: len(arguments) // 2 * 2 : 2]
+
+
+def _as_tables(tables: dict[str, object]) -> dict[str, torch.Tensor]:
+    return {
+        name: table if isinstance(table, torch.Tensor) else torch.as_tensor(table)
+        for name, table in tables.items()
+    }
+
+
+def _arguments(equation: object, operands: tuple) -> tuple[str, tuple]:
+    """The equation as a string and the operands, whatever way they were passed in."""
+    if not isinstance(equation, str):
+        equation, operands = _join_sublists((equation, *operands))
+    elif len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    for k, operand in enumerate(operands):
+        if not isinstance(operand, torch.Tensor):
+            raise ShapeError(
+                f"einsum: operand {k}: expected a tensor but got {type(operand).__name__}"
+            )
+        if operand.layout != torch.strided:
+            raise ShapeError(
+                f"einsum: operand {k}: expected a strided tensor but got layout "
+                f"{operand.layout}; call to_dense() on it"
+            )
+        if operand.device != operands[0].device:
+            raise ShapeError(
+                f"einsum: operand {k} is on {operand.device} but operand 0 is on "
+                f"{operands[0].device}; move one of them"
+            )
+    return equation, operands
+
+
+def _plan_for(equation: str, operands: Sequence[torch.Tensor]) -> _Plan:
+    shapes = tuple([(operand.shape, operand.dtype) for operand in operands])
+    plan = _plans.get((equation, shapes))
+    if plan is None:
+        plan = _Plan(equation, shapes)
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        _plans[equation, shapes] = plan
+    return plan
+
+
+def _without_tables(equation: str, *operands: torch.Tensor) -> torch.Tensor:
+    return _plan_for(equation, operands)(operands, {})
+
+
+_in_graph = torch.compiler.allow_in_graph(_without_tables)
+
+
+@torch.compiler.disable
+def _outside_graph(
+    equation: str, operands: tuple, tables: dict[str, torch.Tensor]
+) -> torch.Tensor:
+    return _plan_for(equation, operands)(operands, tables)
+
+
+def einsum(equation: object, *operands: object, **tables: object) -> torch.Tensor:
+    """Sums products of operands over the labels that the output leaves out.
+
+    Everything that ``torch.einsum`` takes means the same: ``"...ij, ...jk -> ...ik"``, repeated
+    labels, an output left out, sublists. In parentheses the index of an operand may be a sum of
+    terms, each a label, an integer times a label, an integer, or a table of integers looked up by
+    labels: ``"nc(2*h+r)(w+sw[c]), ckr -> nkhw"`` with ``sw=`` a tensor. A label runs over the
+    largest range for which every index stays inside, as in docs/language.md.
+
+    What tables hold is checked when they are first used, and again when PyTorch counts a change.
+    Operands have one dtype, which the result has too; products are summed in float for half and
+    bfloat16. Integers of a single operand are summed into int64.
+
+    LanguageError where the equation is wrong, with its place; ShapeError where operands or tables
+    do not fit it.
+    """
+    equation, operands = _arguments(equation, operands)
+    if torch.compiler.is_compiling():
+        if tables:
+            # Sizes follow from the tables' contents, which a graph does not know.
+            return _outside_graph(equation, operands, _as_tables(tables))
+        return _in_graph(equation, *operands)
+    return _plan_for(equation, operands)(operands, _as_tables(tables) if tables else {})
+
+
+def einsum_source(equation: object, *operands: object, **tables: object) -> str:
+    """The text of Tensor Comprehensions that ``einsum`` runs for the same arguments."""
+    equation, operands = _arguments(equation, operands)
+    shapes = [(operand.shape, operand.dtype) for operand in operands]
+    text, _, _ = _source(equation, shapes, _as_tables(tables))
+    return _torch.format(text)
