@@ -53,9 +53,7 @@ class _Snapshot:
 
     def holds(self, table: torch.Tensor) -> bool:
         return (
-            self._version is not None
-            and self._table() is table
-            and self._version == table._version
+            self._version is not None and self._table() is table and self._version == table._version
         )
 
 
@@ -176,9 +174,7 @@ _in_graph = torch.compiler.allow_in_graph(_without_tables)
 
 
 @torch.compiler.disable
-def _outside_graph(
-    equation: str, operands: tuple, tables: dict[str, torch.Tensor]
-) -> torch.Tensor:
+def _outside_graph(equation: str, operands: tuple, tables: dict[str, torch.Tensor]) -> torch.Tensor:
     return _plan_for(equation, operands)(operands, tables)
 
 

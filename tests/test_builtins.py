@@ -384,3 +384,14 @@ def test_every_function_of_the_documentation_is_tested() -> None:
     listed = set(re.findall(r"[a-z]\w*", " ".join(re.findall(r"`([^`]*)`", section))))
     others = {"fmaxf", "min", "max", "float", "f", "bool", "int32", "int64"}
     assert listed - others == set(FUNCTIONS) | set(WITH_INTEGERS)
+
+
+@pytest.mark.parametrize("dtype", ["float", "double"])
+def test_multiples_of_half_turns(dtype: str) -> None:
+    text = f"def f({dtype}(N) X) -> (S, C) {{ S(i) = sinpi(X(i)) C(i) = cospi(X(i)) }}"
+    x = torch.tensor([-7, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 2.5, 3, 2**23 + 1])
+    quarters = (2 * x).long() % 4
+    sine, cosine = torch.tensor([0, 1, 0, -1]), torch.tensor([1, 0, -1, 0])
+    s, c = tc.define(text, namespace="tc_half_turns").f(x.to(TYPES[dtype]))
+    assert torch.equal(s, sine[quarters].to(TYPES[dtype]))
+    assert torch.equal(c, cosine[quarters].to(TYPES[dtype]))

@@ -432,3 +432,11 @@ def test_errors_in_the_middle_of_nothing() -> None:
         matmul(a(), torch.ones(7, 5))
     assert "def" not in str(second.value)
     assert first.value.line == 1
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_results_beyond_32_bits(device: str) -> None:
+    text = "def huge(float(N) A) -> (B) { B(i) max=! A(0) where i in -2147483648:N }"
+    huge = tc.define(text, namespace="tc_errors").huge
+    with pytest.raises(tc.ShapeError, match="does not fit 32 bits"):
+        huge(torch.ones(3, device=device))

@@ -202,8 +202,11 @@ ir::Expr composed_builtin(const std::string& name, const std::vector<ir::Expr>& 
   if (name == "sinpi" || name == "cospi") {
     // The period is taken off before the multiplication by pi, which would round it away.
     Expr turn = x[0] - constant(2) * call("rint", {x[0] * constant(0.5)});
-    Expr angle = turn * constant(3.14159265358979323846);
-    return call(name == "sinpi" ? "sin" : "cos", {angle});
+    // And what is left is brought to where the sine rises, so that it is 0 where it should be.
+    Expr size = call("fabs", {turn}), pi = constant(3.14159265358979323846);
+    if (name == "cospi") return call("sin", {(constant(0.5) - size) * pi});
+    Expr rising = Halide::select(size > constant(0.5), constant(1) - size, size);
+    return call("sin", {call("copysign", {rising, turn}) * pi});
   }
   if (name == "ldexp" || name == "scalbn" || name == "scalbln") return scale(x[0], x[1]);
   if (name == "ilogb") return exponent(x[0]);

@@ -34,6 +34,9 @@ std::string size_text(const ir::Expr& e) {
       return "(" + size_text(op->args[0]) + " // " + size_text(op->args[1]) + ")";
     if (op->is_intrinsic(Call::mod_round_to_zero))
       return "(" + size_text(op->args[0]) + " % " + size_text(op->args[1]) + ")";
+    if (op->is_intrinsic(Call::signed_integer_overflow))
+      throw ShapeError(
+          "the size of a result does not fit 32 bits; give its indices smaller ranges");
   }
   throw InternalError(__FILE__, __LINE__, concat("a size has no text: ", e));
 }

@@ -9,6 +9,7 @@ namespace tc::runtime {
 
 /// The expression in Python's syntax: names, integers, + - * // %, min(a, b), max(a, b), and
 /// conditional expressions. Division and remainder round down in both languages.
+/// ShapeError for what no int32 holds.
 std::string size_text(const ir::Expr& size);
 
 }  // namespace tc::runtime
