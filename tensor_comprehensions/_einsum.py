@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from tensor_comprehensions import _torch
-from tensor_comprehensions._define import make_operator, parse
+from tensor_comprehensions._define import make_operator
 from tensor_comprehensions._errors import ShapeError, TCError
 from tensor_comprehensions._gradients import Derivable, records
 
@@ -72,7 +72,8 @@ class _Plan:
         with self._lock:
             snapshots = [(name, _Snapshot(table)) for name, table in tables.items()]
             text, scalars, order = _source(self._equation, self._shapes, tables)
-            operator = make_operator(parse(text).definitions[0], "tc")
+            # Without the warnings of `parse`: nobody has written this text.
+            operator = make_operator(_torch.parse(text).definitions[0], "tc")
             derivable = Derivable.of(operator)
             self._state = (snapshots, operator.overload, derivable, tuple(scalars), order)
             return self._state

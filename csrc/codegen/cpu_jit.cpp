@@ -11,6 +11,7 @@
 #include "codegen/hidden_zero.h"
 #include "codegen/prefetch_gathers.h"
 #include "codegen/register_tiles.h"
+#include "codegen/rename_buffers.h"
 #include "codegen/strict_floats.h"
 #include "codegen/vector_loops.h"
 #include "codegen/vector_reductions.h"
@@ -78,7 +79,9 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
                                              const std::vector<runtime::Workspace>& workspaces,
                                              const std::set<std::string>& large,
                                              StageClock& clock) {
-  Stmt body = lower(stmt, large);
+  std::set<std::string> large_buffers;
+  for (const std::string& tensor : large) large_buffers.insert(buffer_name(tensor));
+  Stmt body = lower(rename_buffers(stmt), large_buffers);
   const Halide::Target target = host_target(!has_accumulations(body));
   if (!target.has_feature(Halide::Target::StrictFloat)) body = lower_accumulations(body);
   body = define_hidden_zero(body);
@@ -89,8 +92,9 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
                             Halide::ArgumentEstimates{});
   };
   add("__user_context", Halide::type_of<const void*>());
-  for (const std::string& argument : arguments) add(argument, Halide::Handle());
-  for (const runtime::Workspace& workspace : workspaces) add(workspace.name, Halide::Handle());
+  for (const std::string& argument : arguments) add(buffer_name(argument), Halide::Handle());
+  for (const runtime::Workspace& workspace : workspaces)
+    add(buffer_name(workspace.name), Halide::Handle());
 
   std::ostringstream text;
   text << body;

@@ -181,7 +181,7 @@ class Generator:
         counter = self.counter
         kinds = {"contraction": 5, "general": 9}
         if self.targets:
-            kinds |= {"update": 2, "joined": 1}
+            kinds |= {"update": 3, "joined": 1}
         kind = self.r.choices(list(kinds), kinds.values())[0]
         for _ in range(ATTEMPTS):
             line, target, operator = getattr(self, kind)()
@@ -281,6 +281,10 @@ class Generator:
             operator = "="
             own = f"{target.name}({', '.join(left)})" if left else target.name
             body = self.meet(own, body, target.type)
+            if self.chance(0.4):
+                body = self.meet(own, body, target.type)
+            if self.chance(0.2) and target.type != "bool":
+                body = f"({own} {self.r.choice(['<', '>', '=='])} {own} * {own} ? {own} : {body})"
         return self.finish(body, operator, target.name)
 
     def joined(self) -> tuple[str, str, str]:
