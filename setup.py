@@ -65,5 +65,5 @@ class CMakeBuild(build_ext):
 setup(
     ext_modules=[Extension(f"{PACKAGE}._torch", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
-    install_requires=[torch_requirement(), "halide==21.*", "numpy"],
+    install_requires=[torch_requirement(), "halide==21.*", "numpy", "opt_einsum"],
 )

@@ -1,5 +1,8 @@
 #include "ir/simplify.h"
 
+#include <map>
+#include <string>
+
 namespace tc::ir {
 namespace {
 
@@ -130,6 +133,40 @@ class EvaluateEagerly : public IRMutator {
   const Bounds& bounds_;
 };
 
+/// factor * e, taken apart into multiples of variables, a constant and what is left.
+struct Sum {
+  std::map<std::string, int64_t> multiples;
+  int64_t constant = 0;
+  Expr rest;
+
+  void add(const Expr& e, int64_t factor) {
+    using namespace Halide::Internal;
+    if (auto value = as_const_int(e)) {
+      constant += factor * *value;
+    } else if (const auto* variable = e.as<Variable>()) {
+      multiples[variable->name] += factor;
+    } else if (const auto* sum = e.as<Add>()) {
+      add(sum->a, factor);
+      add(sum->b, factor);
+    } else if (const auto* difference = e.as<Sub>()) {
+      add(difference->a, factor);
+      add(difference->b, -factor);
+    } else if (const auto* product = e.as<Mul>()) {
+      auto a = as_const_int(product->a), b = as_const_int(product->b);
+      if (a) return add(product->b, factor * *a);
+      if (b) return add(product->a, factor * *b);
+      join(e, factor);
+    } else {
+      join(e, factor);
+    }
+  }
+
+  void join(const Expr& e, int64_t factor) {
+    Expr term = factor == 1 ? e : e * Halide::Internal::make_const(e.type(), factor);
+    rest = rest.defined() ? rest + term : term;
+  }
+};
+
 }  // namespace
 
 Expr simplify_integers(const Expr& e, const Bounds& bounds) {
@@ -140,6 +177,16 @@ Expr decide_repeated_conditions(const Expr& e) { return DecideConditions().mutat
 
 Expr evaluate_eagerly(const Expr& e, const Program& program, const Bounds& bounds) {
   return EvaluateEagerly(program, bounds).mutate(e);
+}
+
+Expr collect_terms(const Expr& e) {
+  Sum sum;
+  sum.add(e, 1);
+  for (const auto& [name, factor] : sum.multiples)
+    if (factor != 0) sum.join(make_variable(name, e.type()), factor);
+  Expr constant = Halide::Internal::make_const(e.type(), sum.constant);
+  if (!sum.rest.defined()) return constant;
+  return sum.constant == 0 ? sum.rest : sum.rest + constant;
 }
 
 }  // namespace tc::ir

@@ -21,4 +21,8 @@ Expr decide_repeated_conditions(const Expr& e);
 /// reads in them provably stay inside their tensors. Sizes and bounds must be constants.
 Expr evaluate_eagerly(const Expr& e, const Program& program, const Bounds& bounds);
 
+/// The same integer sum with each variable in one term: `3 * i - j + i` is `4 * i - j`. Interval
+/// arithmetic is exact on such sums. Overflow is not looked at: for subscripts.
+Expr collect_terms(const Expr& e);
+
 }  // namespace tc::ir

@@ -232,8 +232,9 @@ class Inference {
   Interval solve_constraint(const Constraint& constraint, const std::string& name,
                             const ir::Bounds& domain) const {
     Interval result = Interval::everything();
-    for (const Expr& side : {constraint.subscript >= constraint.range.first,
-                             constraint.subscript <= constraint.range.last}) {
+    Expr subscript = ir::collect_terms(constraint.subscript);
+    for (const Expr& side :
+         {subscript >= constraint.range.first, subscript <= constraint.range.last}) {
       Expr condition =
           Halide::Internal::and_condition_over_domain(Halide::Internal::simplify(side), domain);
       Interval interval = Halide::Internal::solve_for_inner_interval(condition, name);

@@ -363,6 +363,9 @@ void test_ranges() {
       {"O(i) = A(i / 2)", "[(N*2)]", "i in 0 + (N*2)"},
       {"O(i) = A(i) + B(i)", "[min(M, N)]", "i in 0 + min(M, N)"},
       {"O(i) +=! A(i + k) * B(k)", "[((N - M) + 1)]", "i in 0 + ((N - M) + 1), k* in 0 + M"},
+      // The terms of an index add up first: 2 * i - 2 * k from 0 to N - 1.
+      {"O(i) +=! A(2 * i - 3 * k + k) where k in 0:3", "[((N + -3)/2)]",
+       "i in 2 + ((N + -3)/2), k* in 0 + 3"},
       {"O(i) = 1.0 where exists A(i)", "[N]", "i in 0 + N"},
       {"O(i) = A(i) where i in 2:N - 1", "[(N + -3)]", "i in 2 + (N + -3)"},
       {"T(i) = A(i - 1) O(i) = T(i) + T(i + 1)", "[(N + -1)]", "i in 1 + (N + -1)"},
