@@ -148,11 +148,13 @@ Expr from_float(const Expr& e, Type type) {
     single = strict(single.type(), Call::strict_add, single, make_const(Halide::Float(32), -0.0));
   if (!type.is_bfloat()) return Halide::cast(type, single);
   if (auto value = as_const_float(single)) return make_const(type, *value);
-  Expr bits = reinterpret(Halide::UInt(32), single);
-  Expr rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  // A NaN must not round up to an infinity or zero.
-  Expr kept = select(is_number(single), rounded, (bits >> 16) | 0x40);
-  return reinterpret(type, Halide::cast<uint16_t>(kept));
+  return named(single, [&](const Expr& x) {
+    Expr bits = reinterpret(Halide::UInt(32), x);
+    Expr rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    // A NaN must not round up to an infinity or zero.
+    Expr kept = select(is_number(x), rounded, (bits >> 16) | 0x40);
+    return reinterpret(type, Halide::cast<uint16_t>(kept));
+  });
 }
 
 class LowerMath : public IRMutator {
