@@ -156,8 +156,8 @@ def _arguments(equation: object, operands: tuple) -> tuple[str, tuple]:
     return equation, operands
 
 
-def _plan_for(equation: str, operands: Sequence[torch.Tensor]) -> _Plan:
-    shapes = tuple([(operand.shape, operand.dtype) for operand in operands])
+def _plan_for(equation: str, operands: Sequence[torch.Tensor], shapes: tuple = ()) -> _Plan:
+    shapes = shapes or tuple([(operand.shape, operand.dtype) for operand in operands])
     plan = _plans.get((equation, shapes))
     if plan is None:
         plan = _Plan(equation, shapes)
@@ -168,7 +168,9 @@ def _plan_for(equation: str, operands: Sequence[torch.Tensor]) -> _Plan:
 
 
 def _without_tables(equation: str, *operands: torch.Tensor) -> torch.Tensor:
-    return _plan_for(equation, operands)(operands, {})
+    # A plan is one for certain sizes, so a graph becomes one for these as well.
+    shapes = tuple((tuple(int(size) for size in x.shape), x.dtype) for x in operands)
+    return _plan_for(equation, operands, shapes)(operands, {})
 
 
 _in_graph = torch.compiler.allow_in_graph(_without_tables)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import random
 import re
 from dataclasses import dataclass, field
@@ -55,7 +53,9 @@ def find_ranges(operands: list[list[str]], shapes: list, tables: dict) -> dict[s
             if index.isalpha():
                 ranges[index] = range(size)
             for _, name, labels in _terms(index):
-                for label, length in zip((labels or "").split(","), tables[name].shape if labels else ()):
+                for label, length in zip(
+                    (labels or "").split(","), tables[name].shape if labels else ()
+                ):
                     ranges[label] = range(length)
     while True:
         found: dict[str, set[int]] = {}
@@ -74,7 +74,7 @@ def find_ranges(operands: list[list[str]], shapes: list, tables: dict) -> dict[s
                 good = set()
                 for value in range(-4 * size - 8, 4 * size + 8):
                     values = _values(index, {**at, unknown[0]: torch.tensor(value)}, tables)
-                    if 0 <= int(values.min()) and int(values.max()) < size:
+                    if int(values.min()) >= 0 and int(values.max()) < size:
                         good.add(value)
                 found[unknown[0]] = found.get(unknown[0], good) & good
         if not found:
@@ -101,8 +101,10 @@ def reference(equation: str, *operands: torch.Tensor, **tables: torch.Tensor) ->
         places = tuple(_values(index, at, tables) for index in part)
         product = product * x.to(wide)[places]
     product = product.expand([len(ranges[label]) for label in order])
-    return product.sum(tuple(range(len(output), len(order)))) if len(order) > len(output) else (
-        product
+    return (
+        product.sum(tuple(range(len(output), len(order))))
+        if len(order) > len(output)
+        else (product)
     )
 
 
@@ -210,8 +212,3 @@ def ordinary_equation(seed: int) -> Equation:
             out.insert(r.randint(0, len(out)), "...")
         text += "->" + "".join(out)
     return Equation(text, shapes)
-
-
-def points(equation: Equation) -> int:
-    """How many points a naive sum visits, at most."""
-    return math.prod(itertools.chain.from_iterable(equation.shapes))

@@ -45,6 +45,8 @@ class PredicateLoads : public IRMutator {
   Expr visit(const Broadcast* op) override {
     const auto* load = op->value.as<Load>();
     if (!load || op->lanes != condition_.type().lanes()) return IRMutator::visit(op);
+    // No machine gathers narrower elements: LLVM would branch for every lane.
+    if (load->type.bits() < 32) return Broadcast::make(mutate(op->value), op->lanes);
     return Load::make(load->type.with_lanes(op->lanes), load->name,
                       Broadcast::make(load->index, op->lanes), load->image, load->param, condition_,
                       ModulusRemainder());
