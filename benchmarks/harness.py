@@ -113,16 +113,19 @@ def compare(
     round_seconds: float = 0.2,
     tolerance: float = 1e-4,
     variants: dict[str, Callable[[], object]] | None = None,
+    unrelated: dict[str, Callable[[], object]] | None = None,
 ) -> list[Comparison]:
     """Checks that all candidates agree, then times them for each number of threads.
 
     `variants` are other kernels of our own: timed beside the peers, but no part of the ratio.
+    `unrelated` compute something else with as much work, for scale.
     """
     candidates = {"ours": ours, **peers, **(variants or {})}
     wanted = next(iter(peers.values()))()
     for name, call in candidates.items():
         check(f"{workload}: {name}", call(), wanted, tolerance)
     del wanted
+    candidates |= unrelated or {}
     before = torch.get_num_threads()
     comparisons = []
     for count in threads:

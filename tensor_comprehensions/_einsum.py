@@ -206,6 +206,16 @@ def einsum(equation: object, *operands: object, **tables: object) -> torch.Tenso
     return _plan_for(equation, operands)(operands, _as_tables(tables) if tables else {})
 
 
+def arguments(equation: object, *operands: object, **tables: object) -> tuple:
+    """What the definition of ``einsum_source`` takes for these arguments."""
+    equation, operands = _arguments(equation, operands)
+    tables = _as_tables(tables)
+    shapes = [(operand.shape, operand.dtype) for operand in operands]
+    _, scalars, order = _source(equation, shapes, tables)
+    values = (x.reshape(1) if x.dim() == 0 else x for x in operands)
+    return (*values, *(tables[name] for name in order), *scalars)
+
+
 def einsum_source(equation: object, *operands: object, **tables: object) -> str:
     """The text of Tensor Comprehensions that ``einsum`` runs for the same arguments."""
     equation, operands = _arguments(equation, operands)

@@ -99,7 +99,12 @@ class Lowering {
   /// no meaning for a negative x. It looks through no complements, and LLVM removes a pair.
   static Expr truncate(const Expr& e, Type type) { return ~~Halide::cast(type, e); }
 
-  Expr subscript(const Expression& e) { return convert(lower(e), Halide::Int(32)); }
+  Expr subscript(const Expression& e) {
+    bool outer = std::exchange(in_subscript_, true);
+    Expr result = convert(lower(e), Halide::Int(32));
+    in_subscript_ = outer;
+    return result;
+  }
 
   Expr lower(const Expression& e) {
     if (e.constant) {
@@ -190,10 +195,12 @@ class Lowering {
   }
 
   /// Data wraps around, which signed types of Halide do up to 16 bits only; what is made of indices
-  /// and sizes stays a form that range inference understands.
-  static Expr wrapping(Operator op, Expr a, Expr b) {
+  /// and sizes stays a form that range inference understands. So do subscripts, where data that
+  /// overflows would read outside anyway: the code then finds one address for all rows of a block.
+  Expr wrapping(Operator op, Expr a, Expr b) const {
     Type type = a.type();
-    bool wraps = type.is_int() && type.bits() >= 32 && (has_data(a) || has_data(b)) &&
+    bool wraps = !in_subscript_ && type.is_int() && type.bits() >= 32 &&
+                 (has_data(a) || has_data(b)) &&
                  !(op == Operator::Multiply && is_half_as_wide(a) && is_half_as_wide(b));
     if (wraps) {
       a = Halide::cast(Halide::UInt(type.bits()), a);
@@ -276,6 +283,7 @@ class Lowering {
   const ir::Program& signature_;
   const std::map<std::string, int64_t>& scalars_;
   std::map<std::string, const Expression*> lets_;
+  bool in_subscript_ = false;
   bool rounds_down_ = false;
 };
 

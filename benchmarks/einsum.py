@@ -1,0 +1,344 @@
+"""Extended einsum against PyTorch's convolutions, torch.einsum, unfold with a product, opt_einsum,
+and torch.mm of as many FLOPs.
+
+Own kernels, default options, no library call; the figure with library calls allowed, which is what
+tc.einsum does, stands beside it. The second table has the same FLOPs with one to six reduction
+axes. One thread decides.
+
+python benchmarks/einsum.py [--threads 1 2] [--rounds 7] [part of a name ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from harness import Comparison, compare, print_comparison, save
+from peers import limit_threads
+
+import tensor_comprehensions as tc
+
+
+@dataclass
+class Form:
+    """An equation at one size; the peers compute the same."""
+
+    name: str
+    equation: str
+    operands: tuple[torch.Tensor, ...]
+    tables: dict[str, torch.Tensor]
+    matrix: tuple[int, int, int]  #: M, N, K of the product with as many FLOPs
+    peers: dict[str, Callable[[], torch.Tensor]]
+    #: The least speed over the best peer's, and over torch.mm where the form is compute-bound.
+    over_peer: float = 1.0
+    over_mm: float | None = 0.92
+    notes: dict[str, object] = field(default_factory=dict)
+
+
+def unfolded(data: torch.Tensor, weight: torch.Tensor, **window: int) -> torch.Tensor:
+    """unfold, then one product; the weight is [k, c, r, s]."""
+    n, k = data.shape[0], weight.shape[0]
+    columns = F.unfold(data, weight.shape[2:], **window)
+    size = (data.shape[2] - window.get("dilation", 1) * (weight.shape[2] - 1) - 1) // window.get(
+        "stride", 1
+    ) + 1
+    return (weight.reshape(k, -1) @ columns).reshape(n, k, size, -1)
+
+
+def convolution(
+    name: str, n: int, c: int, k: int, h: int, r: int, stride: int = 1, dilation: int = 1
+) -> Form:
+    size = stride * (h - 1) + dilation * (r - 1) + 1
+    data, weight = torch.randn(n, c, size, size), torch.randn(c, k, r, r)
+    transposed = weight.transpose(0, 1).contiguous()
+    window = {"stride": stride, "dilation": dilation}
+
+    def term(factor: int, label: str) -> str:
+        return label if factor == 1 else f"{factor}*{label}"
+
+    rows, columns = (f"({term(stride, o)}+{term(dilation, i)})" for o, i in ("hr", "ws"))
+    return Form(
+        name,
+        f"nc{rows}{columns}, ckrs -> nkhw",
+        (data, weight),
+        {},
+        (n * h * h, k, c * r * r),
+        {
+            "conv2d": lambda: F.conv2d(data, transposed, **window),
+            "unfold": lambda: unfolded(data, transposed, **window),
+        },
+    )
+
+
+def depthwise(n: int, c: int, h: int, r: int) -> Form:
+    data, weight = torch.randn(n, c, h + r - 1, h + r - 1), torch.randn(c, r, r)
+    filters = weight[:, None].contiguous()
+    return Form(
+        f"depthwise {n}x{c}x{h}",
+        "nc(h+r)(w+s), crs -> nchw",
+        (data, weight),
+        {},
+        (n * h * h, 1, c * r * r),
+        {"conv2d": lambda: F.conv2d(data, filters, groups=c)},
+        over_mm=None,
+    )
+
+
+def pointwise(n: int, c: int, k: int, h: int) -> Form:
+    data, weight = torch.randn(n, c, h, h), torch.randn(c, k)
+    filters = weight.t().reshape(k, c, 1, 1).contiguous()
+    return Form(
+        f"pointwise {n}x{c}x{h}",
+        "nchw, ck -> nkhw",
+        (data, weight),
+        {},
+        (n * h * h, k, c),
+        {
+            "conv2d": lambda: F.conv2d(data, filters),
+            "torch.einsum": lambda: torch.einsum("nchw,ck->nkhw", data, weight),
+        },
+    )
+
+
+def shift(n: int, c: int, k: int, h: int) -> Form:
+    data, weight = torch.randn(n, c, h + 2, h + 2), torch.randn(c, k)
+    tables = {"sh": torch.randint(0, 3, (c,)), "sw": torch.randint(0, 3, (c,))}
+    for table in tables.values():
+        table[:2] = torch.tensor([0, 2])  # both ends, so that the sizes are those of the data
+    channel = torch.arange(c)[:, None, None]
+    rows = tables["sh"][:, None, None] + torch.arange(h)[:, None]
+    columns = tables["sw"][:, None, None] + torch.arange(h)
+    filters = weight.t().contiguous()
+
+    def gathered() -> torch.Tensor:
+        return (filters @ data[:, channel, rows, columns].reshape(n, c, -1)).reshape(n, k, h, h)
+
+    one_hot = torch.zeros(c, 1, 3, 3)
+    one_hot[torch.arange(c), 0, tables["sh"], tables["sw"]] = 1
+    return Form(
+        f"shift {n}x{c}x{h}",
+        "nc(h+sh[c])(w+sw[c]), ck -> nkhw",
+        (data, weight),
+        tables,
+        (n * h * h, k, c),
+        {
+            "gather, mm": gathered,
+            "depthwise, conv2d": lambda: F.conv2d(
+                F.conv2d(data, one_hot, groups=c), filters[:, :, None, None]
+            ),
+        },
+        over_peer=1.4,
+    )
+
+
+def sparse_filter(n: int, c: int, k: int, h: int) -> Form:
+    """Seven of the 25 places of a filter, others for every channel."""
+    data, weight = torch.randn(n, c, h + 4, h + 4), torch.randn(c, k, 7)
+    places = torch.stack([torch.randperm(25)[:7] for _ in range(c)])
+    places[0, :2] = torch.tensor([0, 24])
+    places[0, 2:] = torch.arange(5, 10)
+    tables = {"oh": places // 5, "ow": places % 5}
+    dense = torch.zeros(k, c, 25)
+    dense.scatter_(2, places.expand(k, c, 7), weight.transpose(0, 1))
+    dense = dense.reshape(k, c, 5, 5)
+    channel = torch.arange(c)[:, None, None, None]
+    rows = tables["oh"][:, :, None, None] + torch.arange(h)[:, None]
+    columns = tables["ow"][:, :, None, None] + torch.arange(h)
+    filters = weight.transpose(0, 1).reshape(k, -1).contiguous()
+
+    def gathered() -> torch.Tensor:
+        values = data[:, channel, rows, columns].reshape(n, c * 7, -1)
+        return (filters @ values).reshape(n, k, h, h)
+
+    return Form(
+        f"sparse filter {n}x{c}x{h}",
+        "nc(h+oh[c,x])(w+ow[c,x]), ckx -> nkhw",
+        (data, weight),
+        tables,
+        (n * h * h, k, c * 7),
+        {"conv2d of 5x5": lambda: F.conv2d(data, dense), "gather, mm": gathered},
+        over_peer=3,
+    )
+
+
+def products(name: str, equation: str, shapes: list, matrix: tuple, over_peer: float = 1.0) -> Form:
+    import opt_einsum
+
+    operands = tuple(torch.randn(*shape) for shape in shapes)
+    plain = equation.replace(" ", "")
+    expression = opt_einsum.contract_expression(plain, *shapes)
+    return Form(
+        name,
+        equation,
+        operands,
+        {},
+        matrix,
+        {
+            "torch.einsum": lambda: torch.einsum(plain, *operands),
+            "opt_einsum": lambda: expression(*operands),
+        },
+        over_peer=over_peer,
+    )
+
+
+FORMS: list[Callable[[], Form]] = [
+    lambda: convolution("convolution 16x128x28", 16, 128, 128, 28, 3),
+    lambda: convolution("convolution 4x64x56", 4, 64, 64, 56, 3),
+    lambda: convolution("convolution 4x512x7", 4, 512, 512, 7, 3),
+    lambda: convolution("strided 4x128x28", 4, 128, 128, 28, 3, stride=2),
+    lambda: convolution("dilated 16x128x28", 16, 128, 128, 28, 3, dilation=2),
+    lambda: depthwise(16, 128, 56, 3),
+    lambda: pointwise(16, 256, 256, 28),
+    lambda: shift(16, 256, 256, 28),
+    lambda: sparse_filter(16, 128, 128, 28),
+    lambda: products(
+        *("attention nths", "nths, hes -> nhte", [(8, 512, 12, 64), (12, 512, 64)]),
+        (8 * 12 * 512, 512, 64),
+        over_peer=1.4,
+    ),
+    lambda: products(
+        *("scores nthd", "nthd, nshd -> nhts", [(8, 256, 12, 64), (8, 256, 12, 64)]),
+        (8 * 12 * 256, 256, 64),
+    ),
+    lambda: products(
+        *("weighted nhts", "nhts, nshd -> nthd", [(8, 12, 256, 256), (8, 256, 12, 64)]),
+        (8 * 12 * 256, 64, 256),
+    ),
+    lambda: products(
+        "projection", "btm, mhd -> bhtd", [(8, 256, 768), (768, 12, 64)], (2048, 768, 768)
+    ),
+]
+
+# The same FLOPs, M = N = 512 and K = 4096, with so many reduction axes.
+AXES = {
+    1: (4096,),
+    2: (64, 64),
+    3: (16, 16, 16),
+    4: (8, 8, 8, 8),
+    5: (8, 8, 4, 4, 4),
+    6: (4, 4, 4, 4, 4, 4),
+}
+LETTERS = "abcdef"
+
+
+def axes_equation(kind: str, sizes: tuple[int, ...]) -> tuple[str, tuple, dict]:
+    """data[m, reduction], weight[reduction, n], with the indices of the data in other ways."""
+    labels = LETTERS[: len(sizes)]
+    weight = torch.randn(*sizes, 512)
+    if kind == "plain":
+        return f"m{labels}, {labels}n -> mn", (torch.randn(512, *sizes), weight), {}
+    if kind == "reversed":
+        data = torch.randn(512, *reversed(sizes))
+        return f"m{labels[::-1]}, {labels}n -> mn", (data, weight), {}
+    if kind == "windowed":
+        # The first axis is one of a window that slides along the rows.
+        data = torch.randn(511 + sizes[0], *sizes[1:])
+        return f"(m+{labels[0]}){labels[1:]}, {labels}n -> mn", (data, weight), {}
+    tables = {f"t{label}": torch.randperm(size) for label, size in zip(labels, sizes, strict=True)}
+    index = "".join(f"(t{label}[{label}])" for label in labels)
+    return f"m{index}, {labels}n -> mn", (torch.randn(512, *sizes), weight), tables
+
+
+def own_kernel(equation: str, operands: tuple, tables: dict, namespace: str) -> Callable:
+    """The text that einsum runs, without calls of libraries."""
+    found = tc.einsum_source(equation, *operands, **tables)
+    options = tc.MappingOptions().matchLibraryCalls(False)
+    operator = tc.define(found, options, namespace=namespace).einsum
+    arguments = tc._einsum.arguments(equation, *operands, **tables)
+    return lambda: operator(*arguments)
+
+
+def measure(form: Form, number: int, options: argparse.Namespace) -> list[Comparison]:
+    m, n, k = form.matrix
+    a, b = torch.randn(m, k), torch.randn(k, n)
+    ours = own_kernel(form.equation, form.operands, form.tables, f"tc_einsum_{number}")
+    comparisons = compare(
+        form.name,
+        ours,
+        form.peers,
+        threads=options.threads,
+        rounds=options.rounds,
+        round_seconds=options.round_seconds,
+        variants={"tc.einsum": lambda: tc.einsum(form.equation, *form.operands, **form.tables)},
+        unrelated={"torch.mm": lambda: torch.mm(a, b)},
+    )
+    for comparison in comparisons:
+        seconds = {name: t.minimum for name, t in comparison.timings.items()}
+        comparison.notes = {
+            "equation": form.equation,
+            "over torch.mm": seconds["torch.mm"] / seconds["ours"],
+            "asked over torch.mm": form.over_mm,
+            "asked over the best peer": form.over_peer,
+        }
+    return comparisons
+
+
+def measure_axes(kind: str, options: argparse.Namespace) -> dict:
+    from harness import interleave
+
+    torch.set_num_threads(1)
+    candidates = {}
+    for count, sizes in AXES.items():
+        equation, operands, tables = axes_equation(kind, sizes)
+        namespace = f"tc_einsum_{kind}_{count}"
+        candidates[str(count)] = own_kernel(equation, operands, tables, namespace)
+    a, b = torch.randn(512, 4096), torch.randn(4096, 512)
+    candidates["torch.mm"] = lambda: torch.mm(a, b)
+    import time
+
+    timings = interleave(candidates, options.rounds, 2 * options.round_seconds, time.process_time)
+    seconds = {name: t.minimum for name, t in timings.items()}
+    product = seconds.pop("torch.mm")
+    return {
+        "kind": kind,
+        "milliseconds": {name: s * 1e3 for name, s in seconds.items()},
+        "slowest over fastest": max(seconds.values()) / min(seconds.values()),
+        "slowest over torch.mm": product / max(seconds.values()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", help="forms whose names contain one of these")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--round-seconds", type=float, default=0.4)
+    options = parser.parse_args()
+    os.environ.update(limit_threads({}, 1))
+    torch.manual_seed(0)
+    comparisons = []
+    for number, make in enumerate(FORMS):
+        form = make()
+        if options.names and not any(part in form.name for part in options.names):
+            continue
+        for comparison in measure(form, number, options):
+            print_comparison(comparison)
+            print(
+                f"    over torch.mm of as many FLOPs {comparison.notes['over torch.mm']:.2f} "
+                f"(asked {form.over_mm}); over the best peer {comparison.ratio:.2f} "
+                f"(asked {form.over_peer})",
+                flush=True,
+            )
+            comparisons.append(comparison)
+    axes = []
+    for kind in ("plain", "reversed", "windowed", "tables"):
+        if options.names and not any(part in "axes " + kind for part in options.names):
+            continue
+        axes.append(measure_axes(kind, options))
+        print(
+            f"1 to 6 reduction axes, {kind}: "
+            + ", ".join(f"{ms:.2f}" for ms in axes[-1]["milliseconds"].values())
+            + f" ms; slowest {axes[-1]['slowest over fastest']:.2f} of the fastest (asked 1.08), "
+            f"{axes[-1]['slowest over torch.mm']:.2f} of torch.mm",
+            flush=True,
+        )
+    if not options.names:
+        print("saved", save("einsum", comparisons, axes=axes))
+
+
+if __name__ == "__main__":
+    main()
