@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import torch
 from convolutions import FORWARD_3X3
-from workloads import WORKLOADS, indices
+from workloads import WORKLOADS
 
 import tensor_comprehensions as tc
 
@@ -520,7 +520,7 @@ def test_lookups_of_different_tables_are_apart(monkeypatch: pytest.MonkeyPatch) 
     lookups = "O(i,j) +=! S(I(i,k), j) P(i,j) +=! T({}(i,k), j)"
 
     def groups(text: str, entries: int, rows: int) -> dict:
-        places = indices(entries, rows, 50)
+        places = torch.zeros(rows, 50, dtype=torch.int32)
         return tc.compile(
             text, "f", None, floats(entries, 64), floats(entries, 64), places, places
         ).explain()
@@ -547,7 +547,7 @@ def test_rows_of_a_large_table_need_no_company(
         "TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=16384,library_rate=1"
     )
     text = tc.compile(
-        LOOKUP, "lookup", None, floats(entries, width), indices(entries, 60, 50)
+        LOOKUP, "lookup", None, floats(entries, width), torch.zeros(60, 50, dtype=torch.int32)
     ).explain()
     form = notes(text, "group 1")["form"][0]
     assert (f"{rows} of b x" in form) == (rows > 1), form
