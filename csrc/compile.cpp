@@ -66,7 +66,7 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
   bool rows = options.automatic && !target.cuda &&
               options.outer_fusion == FusionStrategy::Preserve3Coincident;
   std::vector<poly::Cluster> clusters =
-      poly::fuse(scop, dependences, options.outer_fusion, rows, layouts);
+      poly::fuse(scop, dependences, options.outer_fusion, rows, layouts, machine.cache_bytes);
   if (rows) clusters = poly::chain(clusters, scop, dependences, layouts, options, machine);
   for (const poly::Cluster& cluster : clusters) {
     mapped.push_back(target.cuda ? poly::map_gpu(cluster, program, layouts, options)

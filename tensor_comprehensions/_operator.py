@@ -157,8 +157,6 @@ class Operator:
         else:
             self.check_no_gradients(inputs)
             self._operator.call_out(inputs, outputs, unchecked)
-            for output in outputs:
-                torch.autograd.graph.increment_version(output)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _miss_outputs(self) -> NoReturn:

@@ -512,6 +512,48 @@ def test_groups_say_why_they_are_apart() -> None:
     assert notes(text, "group 2")["apart"] == ["the options fuse nothing"]
 
 
+def test_lookups_of_different_tables_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=65536,library_rate=1"
+    )
+    head = "def f(float(E,D) S, float(F,D) T, int32(B,L) I, int32(B,L) J) -> "
+    lookups = "O(i,j) +=! S(I(i,k), j) P(i,j) +=! T({}(i,k), j)"
+
+    def groups(text: str, entries: int, rows: int) -> dict:
+        places = torch.zeros(rows, 50, dtype=torch.int32)
+        return tc.compile(
+            text, "f", None, floats(entries, 64), floats(entries, 64), places, places
+        ).explain()
+
+    two = head + "(O, P) { " + lookups.format("J") + " }"
+    explained = groups(two, 1000, 64)
+    assert notes(explained, "group 2")["apart"] == [
+        "S1 shares no data with its group, and both read more than the cache keeps"
+    ]
+    # 256 rows of 256 bytes are all that the cache keeps; both lookups read fewer.
+    assert "1 group" in groups(two, 100, 64)
+    assert "1 group" in groups(two, 1000, 5)
+    assert "1 group" in groups(head + "(O, P) { " + lookups.format("I") + " }", 1000, 64)
+    together = head + "(O, P, Q) { " + lookups.format("J") + " Q(i,j) = O(i,j) * P(i,j) }"
+    assert "1 group" in groups(together, 1000, 64)
+
+
+@pytest.mark.parametrize(("entries", "width", "rows"), [(1000, 64, 1), (1000, 16, 3), (100, 64, 6)])
+def test_rows_of_a_large_table_need_no_company(
+    entries: int, width: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Three rows of one vector each keep the memory busy as long as a sum takes.
+    monkeypatch.setenv(
+        "TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=16384,library_rate=1"
+    )
+    text = tc.compile(
+        LOOKUP, "lookup", None, floats(entries, width), torch.zeros(60, 50, dtype=torch.int32)
+    ).explain()
+    form = notes(text, "group 1")["form"][0]
+    assert (f"{rows} of b x" in form) == (rows > 1), form
+    assert f"{width} of d" in form
+
+
 def test_chained_products_keep_their_blocks() -> None:
     # Sharing m, n0 and d2, the first two would have one-dimensional rows of results.
     text, entry = of_workload("kronecker3")

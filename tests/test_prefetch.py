@@ -33,9 +33,9 @@ def run(text: str, *values: torch.Tensor) -> tuple[torch.Tensor, bool]:
 
 # Of an index's row: several blocks' worth, less than is asked for ahead, one, and few enough that
 # the loop over them is unrolled away.
-@pytest.mark.parametrize("length", [50, 5, 1, 3])
+@pytest.mark.parametrize("length", [50, 33, 5, 1, 3, 0])
 @pytest.mark.parametrize("width", [64, 19, 1])
-@pytest.mark.parametrize("rows", [37, 1])
+@pytest.mark.parametrize("rows", [37, 2, 1, 0])
 def test_lookup(rows: int, width: int, length: int) -> None:
     table, index = floats(10000, width), fenced(indices(10000, rows, length))
     result, _ = run(LOOKUP, table, index)
@@ -75,3 +75,68 @@ def test_places_under_a_condition(at_start: bool) -> None:
     result, _ = run(text, table, index)
     wanted = torch.stack([table[index[: 50 - i].long()].sum(0) for i in range(9)])
     torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
+
+
+# One index says where in two tables, so that their loops alternate; with one of its own for each
+# table they do too, since a statement behind them reads both results.
+TWO = {
+    "one index": """def two(float(E,D) S, float(F,C) T, int32(B,L) I) -> (O, P) {
+        O(i,j) +=! S(I(i,k), j)
+        P(i,j) +=! T(I(i,k), j)
+    }""",
+    "two indices": """def two(float(E,D) S, float(F,D) T, int32(B,L) I, int32(B,N) J) -> (O, P, Q) {
+        O(i,j) +=! S(I(i,k), j)
+        P(i,j) +=! T(J(i,k), j)
+        Q(i,j) = O(i,j) * P(i,j)
+    }""",
+}
+
+
+@pytest.mark.parametrize("rows", [37, 5, 1])
+@pytest.mark.parametrize("lengths", [(50, 50), (50, 7), (4, 50), (33, 2), (50, 1)])
+@pytest.mark.parametrize("width", [64, 19])
+def test_two_lookups_in_turns(width: int, lengths: tuple[int, int], rows: int) -> None:
+    first, second = (fenced(indices(900, rows, length)) for length in lengths)
+    tables = floats(1000, width), floats(900, width)
+    (o, p, q), ahead = run(TWO["two indices"], *tables, first, second)
+    assert ahead or rows == 1 or max(lengths) < 50
+    torch.testing.assert_close(o, tables[0][first.long()].sum(1), rtol=0, atol=1e-5)
+    torch.testing.assert_close(p, tables[1][second.long()].sum(1), rtol=0, atol=1e-5)
+    assert torch.equal(q, o * p)
+
+
+@pytest.mark.parametrize("rows", [37, 5, 1])
+@pytest.mark.parametrize("widths", [(64, 64), (64, 19), (19, 64), (100, 64)])
+def test_two_tables_at_one_index(widths: tuple[int, int], rows: int) -> None:
+    index = fenced(indices(900, rows, 50))
+    tables = floats(1000, widths[0]), floats(900, widths[1])
+    results, ahead = run(TWO["one index"], *tables, index)
+    assert ahead
+    for result, table in zip(results, tables, strict=True):
+        torch.testing.assert_close(result, table[index.long()].sum(1), rtol=0, atol=1e-5)
+
+
+def test_rows_whose_places_are_read_apart() -> None:
+    # The offset is the same in all iterations of the loop that asks, and ends with the rows.
+    text = """def offset(float(E,D) T, int32(B,L) I, int32(B) J) -> (O) {
+        O(i,j) +=! T(I(i,k) + J(i), j)
+    }"""
+    for rows in (37, 2, 1):
+        table, index = floats(1000, 64), fenced(indices(500, rows, 50))
+        offset = fenced(indices(500, rows))
+        result, ahead = run(text, table, index, offset)
+        assert ahead
+        wanted = table[(index + offset[:, None]).long()].sum(1)
+        torch.testing.assert_close(result, wanted, rtol=0, atol=1e-5)
+
+
+def test_places_in_rows_that_are_not_read() -> None:
+    text = """def some(float(E,D) T, int32(B,L) I) -> (O) {
+        O(i,j) +=! T(I(i,k), j) where i in 0:9, k in 0:49
+    }"""
+    table, index = floats(1000, 64), torch.full((20, 50), 2**31 - 1, dtype=torch.int32)
+    index[:9, :49] = indices(1000, 9, 49)
+    result, ahead = run(text, table, index)
+    assert ahead
+    wanted = table[index[:9, :49].long()].sum(1)
+    torch.testing.assert_close(result, wanted, rtol=0, atol=1e-5)

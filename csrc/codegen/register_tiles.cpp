@@ -139,6 +139,22 @@ class FindAddressing : public IRVisitor {
   int inner_loops_ = 0, conditions_ = 0;
 };
 
+class FindBuffers : public IRVisitor {
+ public:
+  std::set<std::string> names;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Load* op) override {
+    names.insert(op->name);
+    IRVisitor::visit(op);
+  }
+  void visit(const Store* op) override {
+    names.insert(op->name);
+    IRVisitor::visit(op);
+  }
+};
+
 /// Redirects accesses of promoted buffers to their local arrays.
 class Redirect : public IRMutator {
  public:
@@ -320,20 +336,58 @@ class ExpandTiles : public IRMutator {
     ++tiles_;
     body = Redirect(locals, strides).mutate(body);
     body = mark_accumulations(body, names, elements);
+    std::vector<std::pair<std::string, ir::Type>> arrays;
+    std::vector<Part> parts = list_parts(body);
     for (const auto& [name, local] : locals) {
       const Addressing& a = addressing.buffers.at(name);
-      body = a.steps.at(0) == 1 ? move_vectors(a, name, local, strides, extents, body)
-                                : move_elements(a, name, local, strides, extents, elements, body);
+      arrays.emplace_back(local, a.type);
+      Moves moves = a.steps.at(0) == 1 ? move_vectors(a, name, local, strides, extents)
+                                       : move_elements(a, name, local, strides, extents, arrays);
+      // Registers are free for other results as soon as these are stored.
+      auto uses = [&](const Part& part) { return part.buffers.count(local) > 0; };
+      auto first = std::find_if(parts.begin(), parts.end(), uses);
+      auto last = std::find_if(parts.rbegin(), parts.rend(), uses);
+      if (!a.initialised) first->before.push_back(moves.in);
+      last->after.push_back(moves.out);
     }
+    body = join(parts);
     bool repeatable =
         std::none_of(addressing.buffers.begin(), addressing.buffers.end(), [&](const auto& entry) {
           return entry.second.loaded && entry.second.stored && !locals.count(entry.first);
         });
     body = CutPointVectors(lanes, names, repeatable).mutate(body);
-    for (const auto& [name, local] : locals)
-      body = Allocate::make(local, addressing.buffers.at(name).type, Halide::MemoryType::Stack,
-                            {static_cast<int>(elements)}, const_true(), body);
+    for (const auto& [array, type] : arrays)
+      body = Allocate::make(array, type, Halide::MemoryType::Stack, {static_cast<int>(elements)},
+                            const_true(), body);
     return body;
+  }
+
+  /// One of the statements that a tile runs one after the other, and what moves results for it.
+  struct Part {
+    Stmt stmt;
+    std::set<std::string> buffers;
+    std::vector<Stmt> before, after;
+  };
+  static std::vector<Part> list_parts(Stmt body) {
+    std::vector<Part> parts;
+    for (const Block* block; (block = body.as<Block>()); body = block->rest)
+      parts.push_back({block->first, find_buffers(block->first), {}, {}});
+    parts.push_back({body, find_buffers(body), {}, {}});
+    return parts;
+  }
+  static Stmt join(const std::vector<Part>& parts) {
+    std::vector<Stmt> stmts;
+    for (const Part& part : parts) {
+      stmts.insert(stmts.end(), part.before.begin(), part.before.end());
+      stmts.push_back(part.stmt);
+      stmts.insert(stmts.end(), part.after.begin(), part.after.end());
+    }
+    return Block::make(stmts);
+  }
+  static std::set<std::string> find_buffers(const Stmt& stmt) {
+    FindBuffers find;
+    stmt.accept(&find);
+    return find.names;
   }
 
   /// Index expressions of a result's place in its local array and in memory, as loops around them
@@ -365,25 +419,31 @@ class ExpandTiles : public IRMutator {
     return inner;
   }
 
+  /// What fills a local array and what stores it.
+  struct Moves {
+    Stmt in, out;
+  };
+
   /// Results that lie side by side in memory go there as vectors.
-  static Stmt move_vectors(const Addressing& a, const std::string& name, const std::string& local,
-                           const std::vector<int64_t>& strides, const std::vector<int64_t>& extents,
-                           const Stmt& body) {
+  static Moves move_vectors(const Addressing& a, const std::string& name, const std::string& local,
+                            const std::vector<int64_t>& strides,
+                            const std::vector<int64_t>& extents) {
     Place p = place(a, local, strides);
     Stmt in = ir::make_store(local, p.local, load(a, name, p.memory));
     Stmt out = store(a, name, p.memory, ir::make_load(a.type, local, p.local));
-    in = nest(a, p, extents, ".in", ForType::Vectorized, ForType::Unrolled, in);
-    out = nest(a, p, extents, ".out", ForType::Vectorized, ForType::Unrolled, out);
-    return a.initialised ? Block::make(body, out) : Block::make({in, body, out});
+    return {nest(a, p, extents, ".in", ForType::Vectorized, ForType::Unrolled, in),
+            nest(a, p, extents, ".out", ForType::Vectorized, ForType::Unrolled, out)};
   }
 
   /// Others pass through an array in memory that keeps their order, from where they are copied one
   /// by one or in transposed blocks: LLVM would take accumulators apart whose elements are stored
   /// alone. The hidden zero keeps it from doing so through that array.
-  static Stmt move_elements(const Addressing& a, const std::string& name, const std::string& local,
-                            const std::vector<int64_t>& strides,
-                            const std::vector<int64_t>& extents, int64_t elements, Stmt body) {
+  static Moves move_elements(const Addressing& a, const std::string& name, const std::string& local,
+                             const std::vector<int64_t>& strides,
+                             const std::vector<int64_t>& extents,
+                             std::vector<std::pair<std::string, ir::Type>>& arrays) {
     std::string bounce = local + ".memory";
+    arrays.emplace_back(bounce, a.type);
     Place p = place(a, local, strides);
     auto vectors = [&](const Stmt& inner, const char* what) {
       return nest(a, p, extents, what, ForType::Vectorized, ForType::Unrolled, inner);
@@ -391,18 +451,15 @@ class ExpandTiles : public IRMutator {
     auto copy = [&](const Stmt& inner, const char* what) {
       return make_copy(nest(a, p, extents, what, ForType::Serial, ForType::Serial, inner));
     };
-    if (!a.initialised)
-      body = Block::make(
-          {copy(ir::make_store(bounce, p.local, load(a, name, p.memory)), ".gather"),
-           vectors(ir::make_store(local, p.local, ir::make_load(a.type, bounce, p.local)), ".in"),
-           body});
-    body = Block::make(
-        {body,
-         vectors(ir::make_store(bounce, p.local, ir::make_load(a.type, local, p.local)), ".out"),
-         copy(store(a, name, p.memory, ir::make_load(a.type, bounce, p.local + hidden_zero())),
-              ".scatter")});
-    return Allocate::make(bounce, a.type, Halide::MemoryType::Stack, {static_cast<int>(elements)},
-                          const_true(), body);
+    Stmt gather = copy(ir::make_store(bounce, p.local, load(a, name, p.memory)), ".gather");
+    Stmt in =
+        vectors(ir::make_store(local, p.local, ir::make_load(a.type, bounce, p.local)), ".in");
+    Stmt out =
+        vectors(ir::make_store(bounce, p.local, ir::make_load(a.type, local, p.local)), ".out");
+    Stmt scatter =
+        copy(store(a, name, p.memory, ir::make_load(a.type, bounce, p.local + hidden_zero())),
+             ".scatter");
+    return {Block::make(gather, in), Block::make(out, scatter)};
   }
 
   static Expr load(const Addressing& a, const std::string& name, const Expr& index) {

@@ -25,9 +25,10 @@ std::vector<ir::Stmt> join_register_tiles(const std::vector<ir::Stmt>& parts);
 
 /// Gives every register tile a version for each of its sizes, so that all its loops have constant
 /// extents and are unrolled, and keeps every tensor that it accumulates into in a local array of
-/// vectors, which LLVM turns into registers: loaded first unless the tile initialises it, stored
-/// once at the end. Tensors that some statement of the tile addresses differently stay in memory.
-/// Runs before cut_vector_loops; tiles whose vector loop was not vectorised are left as they are.
+/// vectors, which LLVM turns into registers: loaded before its first use unless the tile
+/// initialises it, stored once behind its last. Tensors that some statement of the tile addresses
+/// differently stay in memory. Runs before cut_vector_loops; tiles whose vector loop was not
+/// vectorised are left as they are.
 ir::Stmt expand_register_tiles(const ir::Stmt& stmt, int vector_bits);
 
 }  // namespace tc::codegen

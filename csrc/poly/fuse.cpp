@@ -194,6 +194,44 @@ bool share_data(const std::vector<const ScopStatement*>& statements, const ScopS
   return false;
 }
 
+/// Bytes of what a statement reads, each element once.
+double read_bytes(const ScopStatement& statement, const ir::Program& program,
+                  const std::map<std::string, Layout>& layouts) {
+  double bytes = 0;
+  for (const MemoryAccess& access : accesses(program, *statement.source)) {
+    if (access.write) continue;
+    const Layout& layout = layouts.at(access.tensor);
+    double reads = 1, elements = 1;
+    for (const ir::Iterator& it : statement.source->domain)
+      if (stride_along(access, layout, it.name) != 0)
+        reads *= static_cast<double>(*Halide::Internal::as_const_int(it.extent));
+    for (int64_t size : layout.sizes) elements *= static_cast<double>(size);
+    bytes += std::min(reads, elements) * program.tensor(access.tensor).type.bytes();
+  }
+  return bytes;
+}
+
+/// Whether two groups of statements reduce data that they do not share and a cache does not keep,
+/// to results that no later statement reads together: a common loop only makes each wait for the
+/// other's memory (measured: two lookups of 1.6 MB 1.02 times faster one after the other).
+bool are_strangers(const std::vector<const ScopStatement*>& statements,
+                   const std::vector<const ScopStatement*>& next, const Scop& scop,
+                   const std::map<std::string, Layout>& layouts, int64_t cache_bytes) {
+  const ir::Program& program = *scop.program;
+  auto reduces_much = [&](const std::vector<const ScopStatement*>& group) {
+    return std::any_of(group.begin(), group.end(), [&](const ScopStatement* s) {
+      return is_update(*s) && read_bytes(*s, program, layouts) > static_cast<double>(cache_bytes);
+    });
+  };
+  if (!reduces_much(statements) || !reduces_much(next) ||
+      share_data(statements, *next.back(), program))
+    return false;
+  auto later = scop.statements.begin() + (next.back() - scop.statements.data() + 1);
+  return std::none_of(later, scop.statements.end(), [&](const ScopStatement& s) {
+    return share_data(statements, s, program) && share_data(next, s, program);
+  });
+}
+
 /// The rule for rows, on statements that would share these members.
 bool suits_rows(const std::vector<const ScopStatement*>& statements, const Alignment& alignment,
                 const ir::Program& program, const std::map<std::string, Layout>& layouts) {
@@ -285,7 +323,8 @@ isl::schedule_node insert_band(const isl::schedule_node& node,
 }
 
 std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
-                          bool rows, const std::map<std::string, Layout>& layouts) {
+                          bool rows, const std::map<std::string, Layout>& layouts,
+                          int64_t cache_bytes) {
   struct Group {
     std::vector<const ScopStatement*> statements;
     Alignment alignment;
@@ -332,6 +371,12 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
           has_other_block(groups.back().statements, statement, *scop.program, layouts)) {
         fused = false;
         apart = statement.source->name + " is a product with a block in registers of its own";
+      }
+      if (rows && fused &&
+          are_strangers(groups.back().statements, unit, scop, layouts, cache_bytes)) {
+        fused = false;
+        apart = statement.source->name +
+                " shares no data with its group, and both read more than the cache keeps";
       }
       if (rows && kept < needed && share_data(groups.back().statements, statement, *scop.program))
         fused = suits_rows(joint.statements, joint.alignment, *scop.program, layouts);

@@ -46,7 +46,8 @@ struct Cluster {
 ///
 /// A scatter always has a cluster of its own.
 std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
-                          bool rows, const std::map<std::string, Layout>& layouts);
+                          bool rows, const std::map<std::string, Layout>& layouts,
+                          int64_t cache_bytes);
 
 /// The alignment of the statements and one more: those of the members given for which some iterator
 /// of `next` has the same range and every dependence on the statements distance zero.

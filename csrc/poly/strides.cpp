@@ -58,6 +58,12 @@ std::vector<MemoryAccess> accesses(const ir::Program& program, const ir::Stateme
   return found;
 }
 
+bool is_gather(const MemoryAccess& access, const ir::Program& program) {
+  CollectAccesses places(program, false);
+  for (const ir::Expr& subscript : access.subscripts) subscript.accept(&places);
+  return !places.found.empty();
+}
+
 std::optional<int64_t> step_along(const ir::Expr& subscript, const std::string& iterator) {
   if (!Halide::Internal::expr_uses_var(subscript, iterator)) return 0;
   ir::Expr i = ir::make_variable(iterator);

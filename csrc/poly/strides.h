@@ -22,6 +22,9 @@ struct MemoryAccess {
 /// Reads in order of appearance, those of a scatter's subscripts last, then the write.
 std::vector<MemoryAccess> accesses(const ir::Program& program, const ir::Statement& statement);
 
+/// Whether the place of an access is data, as in a lookup table.
+bool is_gather(const MemoryAccess& access, const ir::Program& program);
+
 /// By how much a subscript grows when `iterator` grows by one; nothing when that varies (it
 /// divides, or reads data that depends on the iterator).
 std::optional<int64_t> step_along(const ir::Expr& subscript, const std::string& iterator);

@@ -361,6 +361,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
         py::gil_scoped_release unlocked;
         op.call_out(values, outputs, unchecked);
+        // Tells autograd that they changed, so that a saved one is not used unnoticed.
+        for (const at::Tensor& output : outputs)
+          if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();
       });
 
   py::class_<Executor>(m, "Executor")
