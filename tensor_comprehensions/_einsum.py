@@ -57,12 +57,17 @@ class _Snapshot:
         )
 
 
-class _Plan:
-    """How to compute an equation for operands of certain sizes and dtypes."""
+def _as_indices(table: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return table.detach().to(device, torch.int32, copy=True).contiguous()
 
-    def __init__(self, equation: str, shapes: Shapes) -> None:
+
+class _Plan:
+    """How to compute an equation for operands of certain sizes and dtypes on one device."""
+
+    def __init__(self, equation: str, shapes: Shapes, device: torch.device) -> None:
         self._equation = equation
         self._shapes = shapes
+        self._device = device
         self._scalar_operands = [k for k, (sizes, _) in enumerate(shapes) if len(sizes) == 0]
         self._lock = threading.Lock()
         self._state: tuple | None = None
@@ -75,7 +80,9 @@ class _Plan:
             # Without the warnings of `parse`: nobody has written this text.
             operator = make_operator(_torch.parse(text).definitions[0], "tc")
             derivable = Derivable.of(operator)
-            self._state = (snapshots, operator.overload, derivable, tuple(scalars), order)
+            # Copies: what was checked is what kernels read.
+            indices = tuple(_as_indices(tables[name], self._device) for name in order)
+            self._state = (snapshots, operator.overload, derivable, (*indices, *scalars))
             return self._state
 
     def __call__(self, operands: Sequence[torch.Tensor], tables: dict[str, torch.Tensor]) -> object:
@@ -87,16 +94,14 @@ class _Plan:
                 if name not in tables or not snapshot.holds(tables[name]):
                     state = self._look_at(tables)
                     break
-        _, overload, derivable, scalars, order = state
+        _, overload, derivable, rest = state
         if self._scalar_operands:
             operands = list(operands)
             for k in self._scalar_operands:
                 operands[k] = operands[k].reshape(1)
-        if order:
-            operands = (*operands, *(tables[name] for name in order))
         if records(operands):
-            return derivable(*operands, *scalars)
-        return overload(*operands, *scalars)
+            return derivable(*operands, *rest)
+        return overload(*operands, *rest)
 
 
 _plans: dict[tuple, _Plan] = {}
@@ -158,12 +163,13 @@ def _arguments(equation: object, operands: tuple) -> tuple[str, tuple]:
 
 def _plan_for(equation: str, operands: Sequence[torch.Tensor], shapes: tuple = ()) -> _Plan:
     shapes = shapes or tuple([(operand.shape, operand.dtype) for operand in operands])
-    plan = _plans.get((equation, shapes))
+    device = operands[0].device if operands else torch.device("cpu")
+    plan = _plans.get((equation, shapes, device))
     if plan is None:
-        plan = _Plan(equation, shapes)
+        plan = _Plan(equation, shapes, device)
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
-        _plans[equation, shapes] = plan
+        _plans[equation, shapes, device] = plan
     return plan
 
 
@@ -213,7 +219,8 @@ def arguments(equation: object, *operands: object, **tables: object) -> tuple:
     shapes = [(operand.shape, operand.dtype) for operand in operands]
     _, scalars, order = _source(equation, shapes, tables)
     values = (x.reshape(1) if x.dim() == 0 else x for x in operands)
-    return (*values, *(tables[name] for name in order), *scalars)
+    indices = (_as_indices(tables[name], operands[0].device) for name in order)
+    return (*values, *indices, *scalars)
 
 
 def einsum_source(equation: object, *operands: object, **tables: object) -> str:

@@ -186,6 +186,7 @@ def test_compiled(form: tuple) -> None:
     def layer(*x: torch.Tensor) -> torch.Tensor:
         return torch.tanh(tc.einsum(equation, *(2 * v for v in x), **tables))
 
+    torch._dynamo.reset()  # every form is one more graph for the same code
     # The sizes that tables decide are not known to a graph.
     compiled = torch.compile(layer, fullgraph=not tables, backend="aot_eager")
     actual, wanted = compiled(*inputs), layer(*inputs)
@@ -280,6 +281,7 @@ WRONG = [
     ("i(j+k)", (A,), {}, tc.LanguageError, "the range of label j is not known", 3),
     ("i(j-j)", (A,), {}, tc.LanguageError, "the range of label j is not known", 3),
     ("ij,jk", (A,), {}, tc.ShapeError, "the equation has 2 operands but 1 was passed", None),
+    ("ij", ([],), {}, tc.ShapeError, "the equation has 1 operand but 0 were passed", None),
     ("ij", (A, A), {}, tc.ShapeError, "the equation has 1 operand but 2 were passed", None),
     (
         *("ij,jk", (A, A), {}, tc.ShapeError),

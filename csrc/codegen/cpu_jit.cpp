@@ -66,7 +66,7 @@ Stmt lower(Stmt stmt, const std::set<std::string>& large) {
   stmt = around_choices(
       stmt, [](const Stmt& s) { return find_intrinsics(s); }, find);
   stmt = around_choices(stmt, hoist_loop_invariant_values, name_common);
-  stmt = recall_parameters(simplify(stmt));
+  stmt = replace_divisions_by_zero(recall_parameters(simplify(stmt)));
   return hide_negative_offsets(define_switched_off_lanes(stmt));
 }
 

@@ -18,6 +18,8 @@ using ir::Stmt;
 constexpr int64_t kAhead = 96;
 // More reads than that in one iteration keep the memory busy by themselves.
 constexpr size_t kMostReads = 48;
+// Reads so near to each other mostly lie in one line, or in two with one asked for in each.
+constexpr int64_t kNearBytes = 32;
 
 /// Whether an index reads data at a place that depends on the loop; of which buffers, and whether
 /// always.
@@ -93,8 +95,11 @@ class FindReads : public IRVisitor {
     if (!data.found || !data.always) return;
     for (const std::string& name : data.buffers)
       if (inside_.count(name)) return;
-    for (const Read& read : reads)
-      if (read.load->name == op->name && equal(read.index, index)) return;
+    for (const Read& read : reads) {
+      if (read.load->name != op->name) continue;
+      if (auto distance = as_const_int(simplify(index - read.index)))
+        if (std::abs(*distance) * op->type.bytes() / op->type.lanes() < kNearBytes) return;
+    }
     reads.push_back({op, index});
   }
   const std::string& loop_;

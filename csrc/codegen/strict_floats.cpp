@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace tc::codegen {
 namespace {
@@ -47,6 +48,17 @@ class MakeStrict : public IRMutator {
   template <class Node>
   Expr other(const Node* op, const Expr& same) {
     return op->a.type().is_float() ? mutate(same) : IRMutator::visit(op);
+  }
+};
+
+class ReplaceDivisions : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    auto divisor = op->is_intrinsic(Call::strict_div) ? as_const_float(op->args[1]) : std::nullopt;
+    if (!divisor || *divisor != 0) return IRMutator::visit(op);
+    return strict(op->type, Call::strict_mul, mutate(op->args[0]),
+                  make_const(op->type, std::copysign(kInfinity, *divisor)));
   }
 };
 
@@ -105,6 +117,7 @@ Expr strict(Type type, Call::IntrinsicOp op, const Expr& a, const Expr& b) {
 
 Stmt make_floats_strict(const Stmt& stmt) { return MakeStrict().mutate(stmt); }
 Stmt make_floats_plain(const Stmt& stmt) { return MakePlain().mutate(stmt); }
+Stmt replace_divisions_by_zero(const Stmt& stmt) { return ReplaceDivisions().mutate(stmt); }
 Stmt contract_floats(const Stmt& stmt) { return Contract().mutate(stmt); }
 
 }  // namespace tc::codegen

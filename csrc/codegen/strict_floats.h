@@ -17,6 +17,10 @@ ir::Stmt make_floats_strict(const ir::Stmt& stmt);
 /// The inverse, for printers of languages whose plain operators keep their meaning.
 ir::Stmt make_floats_plain(const ir::Stmt& stmt);
 
+/// Makes divisions by a constant 0 products with an infinity, which is the same: Halide takes them
+/// for mistakes. To be called after simplification, which finds more of them.
+ir::Stmt replace_divisions_by_zero(const ir::Stmt& stmt);
+
 /// a * b + c and its kin on strict intrinsics with one rounding.
 ir::Stmt contract_floats(const ir::Stmt& stmt);
 

@@ -257,7 +257,7 @@ class Writer {
       text += concat(") in", k);
     }
     for (const Table* table : binding_.tables) {
-      text += concat(", ", lang::type_name(table->shape.type), "(");
+      text += ", int32(";
       const std::vector<Label>& labels = lookup(*table);
       for (size_t d = 0; d < labels.size(); ++d)
         text += (d > 0 ? ", " : "") + table_size(*table, d);

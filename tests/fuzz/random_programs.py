@@ -322,9 +322,9 @@ class Generator:
         d = self.drawn
         target = target or self.fresh("T")
         left = f"{target}({', '.join(d.left)})" if d.left else target
-        clauses = [f"{name} in {a}:{b}" for name, (a, b) in d.ranges.items() if name in d.where]
-        clauses += [f"{name} = {text}" for name, _, text in d.lets]
-        clauses += [f"exists {name}" for name in d.exists]
+        # What divides by 0 is only refused by the compiler where nothing uses it.
+        used = " ".join([body, *(text for _, _, text in d.lets)])
+        d.lets = [let for let in d.lets if let[0] in used or not re.search(r"[%/] \(?-?0", let[2])]
         return f"{left} {operator} {body}", target, operator
 
     def accept(self, line: str, target: str, operator: str, last: bool) -> bool:

@@ -153,11 +153,11 @@ TC_API int32_t tc_einsum_label_count(const tc_einsum* einsum);
 TC_API int64_t tc_einsum_extent(const tc_einsum* einsum, int32_t label);
 /* Whether an operand has a label; the output is the operand after the last. */
 TC_API int32_t tc_einsum_has_label(const tc_einsum* einsum, int32_t operand, int32_t label);
-/* The text of one definition, "einsum", of the operands, then the tables, then int32 scalars.
- * Operands without dimensions are declared, and passed, with one of size 1. `path` is a contraction
- * order: for each step a count and as many operands, by their places in what is left, whose product
- * goes to the end. `count` 0: all in one statement. The string lives as long as the handle, until
- * the next call. */
+/* The text of one definition, "einsum", of the operands, then the tables as int32, then int32
+ * scalars. Operands without dimensions are declared, and passed, with one of size 1. `path` is a
+ * contraction order: for each step a count and as many operands, by their places in what is left,
+ * whose product goes to the end. `count` 0: all in one statement. The string lives as long as the
+ * handle, until the next call. */
 TC_API tc_status tc_einsum_text(tc_einsum* einsum, const int32_t* path, int32_t count,
                                 const char** text);
 /* The tables in the order of the text's parameters; NULL after the last. */
