@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from equations import Equation, ordinary_equation, random_equation, reference
 from torch.autograd import gradcheck, gradgradcheck
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import _torch
 
 
 def integers(equation: Equation, seed: int, dtype: torch.dtype = torch.float32) -> list:
@@ -249,6 +252,36 @@ def test_order_of_contraction() -> None:
     )
 
 
+def test_mutated_equations() -> None:
+    """Each is refused with a message, or has a text that the language takes."""
+    r = random.Random(5)
+    seeds = [equation for equation, _, _ in FORMS.values()]
+    taken = 0
+    for _ in range(20000):
+        equation = r.choice(seeds)
+        for _ in range(r.randint(1, 3)):
+            at, end = sorted(r.randint(0, len(equation)) for _ in range(2))
+            piece = r.choice(["", r.choice("ahr01()[]+-*,.> \u00e9"), equation[at:end]])
+            equation = equation[:at] + piece + equation[r.choice([at, at + 1]) :]
+        shapes = [
+            ([3] * len(re.findall(r"\([^)]*\)|[A-Za-z]", part)), torch.float32)
+            for part in re.split(r",(?![^\[]*\])", equation.split("->")[0])
+        ]
+        tables = [
+            (name, torch.randint(-2, 3, (3,) * (1 + (name[0] == "o"))))
+            for name in ("sh", "sw", "oh", "ow")
+            if f"{name}[" in equation
+        ]
+        try:
+            text, _ = _torch.Einsum(equation, shapes, tables).source([])
+        except (tc.LanguageError, tc.ShapeError) as error:
+            assert str(error)
+            continue
+        assert _torch.parse(text).definitions[0].name == "einsum"
+        taken += 1
+    assert taken > 100
+
+
 # ---- errors
 
 A = torch.ones(3, 4)
@@ -378,3 +411,31 @@ def test_a_failed_call_spoils_nothing() -> None:
         with pytest.raises(tc.ShapeError):
             tc.einsum("i(j+t[i])->ij", A, t=[0, 1, 5])
         assert torch.equal(tc.einsum("i(j+t[i])->ij", A, t=[0, 1, 2]), torch.ones(3, 2))
+
+
+def test_document() -> None:
+    """Every call in docs/einsum.md means what reference or torch.einsum says."""
+    text = (Path(__file__).parents[1] / "docs" / "einsum.md").read_text()
+    calls = re.findall(r'^tc\.einsum\("([^"]+)", ([\w, =]+)\)', text, re.M)
+    assert len(calls) == 6
+    values = {
+        "data": DATA,
+        "weight": WEIGHT,
+        "filters": WEIGHT[:, 0],
+        "mix": WEIGHT[..., 0, 0],
+        "few": WEIGHT[..., :2, 0],
+        "a": torch.randn(2, 3, 4),
+        "b": torch.randn(4, 5),
+        **SHIFTS,
+        **OFFSETS,
+    }
+    for equation, arguments in calls:
+        names = arguments.split(", ")
+        operands = [values[name] for name in names if "=" not in name]
+        tables = {name.split("=")[0]: values[name.split("=")[1]] for name in names if "=" in name}
+        actual = tc.einsum(equation, *operands, **tables)
+        if "..." in equation:
+            wanted = torch.einsum(equation, *operands).double()
+        else:
+            wanted = reference(equation, *operands, **tables)
+        torch.testing.assert_close(actual.double(), wanted, rtol=1e-5, atol=1e-5)
