@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "api_error.h"
-#include "einsum/binding.h"
+#include "einsum/bind.h"
 #include "einsum/equation.h"
 #include "einsum/source.h"
 #include "runtime/arguments.h"

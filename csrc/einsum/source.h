@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "einsum/binding.h"
+#include "einsum/bind.h"
 
 namespace tc::einsum {
 
@@ -14,7 +14,8 @@ using Path = std::vector<std::vector<int>>;
 
 struct Source {
   /// One definition, "einsum", of the operands, the tables as int32 in the order of
-  /// `Binding::tables`, and the scalars. Operands without dimensions are declared with one of size 1.
+  /// `Binding::tables`, and the scalars. Operands without dimensions are declared with one of
+  /// size 1.
   std::string text;
   /// The begin and end of ranges that the text leaves open: those that tables decide, and those
   /// that no single statement of a longer path could infer.

@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "poly/body_size.h"
+
 namespace tc::poly {
 namespace {
 
@@ -42,42 +44,6 @@ constexpr double kMaskedLoad = 2, kConditionalLoad = 8;
 // Operations of a block's step, which is unrolled: LLVM takes a millisecond for two to four, and a
 // body of so many gains nothing from further rows.
 constexpr int64_t kMostOperations = 480;
-
-/// Operations of one point, more for types that have no instructions of their own.
-class CountOperations : public Halide::Internal::IRGraphVisitor {
- public:
-  int64_t count = 1;  ///< that of the reduction
-
- private:
-  using IRGraphVisitor::visit;
-  template <class T>
-  void add(const T* op) {
-    bool emulated = op->type.is_float() && op->type.bits() < 32;
-    count += emulated ? 8 : 1;
-    IRGraphVisitor::visit(op);
-  }
-  void visit(const Halide::Internal::Add* op) override { add(op); }
-  void visit(const Halide::Internal::Sub* op) override { add(op); }
-  void visit(const Halide::Internal::Mul* op) override { add(op); }
-  void visit(const Halide::Internal::Div* op) override { add(op); }
-  void visit(const Halide::Internal::Min* op) override { add(op); }
-  void visit(const Halide::Internal::Max* op) override { add(op); }
-  void visit(const Halide::Internal::Select* op) override { add(op); }
-  void visit(const Halide::Internal::Cast* op) override { add(op); }
-  void visit(const Halide::Internal::Call* op) override {
-    // Subscripts are increments in the end.
-    if (!ir::read_name(op).empty()) return;
-    bool function = !op->is_intrinsic();
-    count += function ? 20 : 2;
-    IRGraphVisitor::visit(op);
-  }
-};
-
-int64_t count_operations(const ScopStatement& statement) {
-  CountOperations operations;
-  statement.source->value.accept(&operations);
-  return operations.count;
-}
 
 int64_t extent_of(const ir::Iterator& iterator) { return *as_const_int(iterator.extent); }
 
@@ -195,7 +161,7 @@ class Chooser {
               stride_along(access, layouts.at(access.tensor), iterator->name));
       }
       updates_.push_back(std::move(update));
-      operations_ += count_operations(*statement);
+      operations_ += count_operations(statement->source->value);
     }
   }
 

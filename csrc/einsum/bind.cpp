@@ -1,4 +1,4 @@
-#include "einsum/binding.h"
+#include "einsum/bind.h"
 
 #include <algorithm>
 #include <functional>
