@@ -23,6 +23,10 @@ constexpr double kTransposedStore = 0.6, kScatteredStore = 2;
 // memory is fetched again for every part of it.
 constexpr double kFarStore = 14;
 constexpr int64_t kShortRun = 4, kPageBytes = 4096;
+// Steps of a reduction through an operand that lies along the vector, and uses of each element, from
+// which on a copy in the order of use pays.
+constexpr int64_t kLeapBytes = 16 * kPageBytes;
+constexpr double kLeapUses = 64;
 // Cycles to begin a run of results that are transposed on their way to memory: long runs touch
 // fewer lines (measured: 13 x 32 beside 6 x 64 is 1.2 times faster where rows lie along memory).
 constexpr double kRun = 4;
@@ -432,11 +436,12 @@ class Chooser {
         }
         Load load;
         for (size_t d = 0; d < 3; ++d) load.moves[d] = stride(d) != 0;
-        if (load.moves[0] && stride(0) != 1) {
+        bool apart = stride(0) != 1;
+        if (load.moves[0] && (apart || is_leaping(update, access))) {
           if (auto read = pack(update, access, *dimensions[0])) {
             packed.push_back(*read);
             copies.push_back(cost_of_copies(update, access));
-          } else {
+          } else if (apart) {
             load.cost = 2 * lanes;
           }
         }
@@ -446,6 +451,21 @@ class Chooser {
       steps.push_back(step);
     }
     return steps;
+  }
+
+  /// Whether the steps of the reduction's innermost loop are so far apart that neither prefetches
+  /// nor the ways of a cache serve them, and enough rows use a copy.
+  bool is_leaping(const Update& update, const Access& access) const {
+    const std::vector<ir::Iterator>& domain = update.statement->source->domain;
+    const std::string& tensor = access.access.tensor;
+    if (domain.empty() || !domain.back().reduction) return false;
+    auto step = stride_along(access.access, layouts_.at(tensor), domain.back().name);
+    int bytes = program_.tensor(tensor).type.bytes();
+    if (!step || std::abs(*step) * bytes < kLeapBytes) return false;
+    double uses = volume(*update.statement, [&](const ir::Iterator& i) {
+      return !i.reduction && stride_along(access.access, layouts_.at(tensor), i.name) == 0;
+    });
+    return uses >= kLeapUses;
   }
 
   std::optional<PackedRead> pack(const Update& update, const Access& access,
