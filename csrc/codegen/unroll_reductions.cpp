@@ -65,6 +65,22 @@ class SeparateWindows : public IRMutator {
   std::map<std::string, const For*> points_;
 };
 
+/// Loads at places that data says.
+class FindLookups : public IRVisitor {
+ public:
+  bool found = false;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Load* op) override {
+    found = found || inside_;
+    inside_ = true;
+    op->index.accept(this);
+    inside_ = false;
+  }
+  bool inside_ = false;
+};
+
 /// The processor mispredicts the ends of short loops.
 class UnrollShortReductions : public IRMutator {
  public:
@@ -98,7 +114,10 @@ class UnrollShortReductions : public IRMutator {
     return Block::make(first, rest);
   }
   Stmt visit(const Store* op) override {
-    operations_ = 1;
+    FindLookups lookups;
+    op->value.accept(&lookups);
+    // Their addresses, several of which wait at a time, would take the accumulators' registers.
+    operations_ = lookups.found ? kMostOperations + 1 : 1;
     return op;
   }
 
