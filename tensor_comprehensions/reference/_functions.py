@@ -46,11 +46,17 @@ def _tgamma(x: float) -> float:
 
 def _bessel(name: str) -> Callable[[np.ndarray], np.ndarray]:
     def compute(x: np.ndarray) -> np.ndarray:
-        import torch  # NumPy has no Bessel functions
+        # NumPy has no Bessel functions, and PyTorch's have seven digits near their zeros.
+        try:
+            from scipy import special
 
-        kind = {"j": "bessel_j", "y": "bessel_y"}[name[0]] + name[1]
-        value = getattr(torch.special, kind)(torch.from_numpy(np.array(x))).numpy()
-        # They fade out, which PyTorch has as NaN.
+            value = getattr(special, name)(x)
+        except ImportError:
+            import torch
+
+            kind = {"j": "bessel_j", "y": "bessel_y"}[name[0]] + name[1]
+            value = getattr(torch.special, kind)(torch.from_numpy(np.array(x))).numpy()
+        # They fade out, which both libraries may have as NaN.
         return np.where(x == np.inf if name[0] == "y" else np.isinf(x), 0.0, value)
 
     return compute
