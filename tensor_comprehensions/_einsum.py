@@ -51,7 +51,7 @@ class _Snapshot:
         # Tensors made in inference mode do not count their changes.
         self._version = None if table.is_inference() else table._version
 
-    def holds(self, table: torch.Tensor) -> bool:
+    def holds(self, table: object) -> bool:
         return (
             self._version is not None and self._table() is table and self._version == table._version
         )
@@ -72,8 +72,9 @@ class _Plan:
         self._lock = threading.Lock()
         self._state: tuple | None = None
 
-    def _look_at(self, tables: dict[str, torch.Tensor]) -> tuple:
+    def _look_at(self, tables: dict[str, object]) -> tuple:
         """Checks the tables' contents and finds the operator for them."""
+        tables = _as_tables(tables)
         with self._lock:
             snapshots = [(name, _Snapshot(table)) for name, table in tables.items()]
             text, scalars, order = _source(self._equation, self._shapes, tables)
@@ -85,7 +86,7 @@ class _Plan:
             self._state = (snapshots, operator.overload, derivable, (*indices, *scalars))
             return self._state
 
-    def __call__(self, operands: Sequence[torch.Tensor], tables: dict[str, torch.Tensor]) -> object:
+    def __call__(self, operands: Sequence[torch.Tensor], tables: dict[str, object]) -> object:
         state = self._state
         if state is None or len(state[0]) != len(tables):
             state = self._look_at(tables)
@@ -203,13 +204,27 @@ def einsum(equation: object, *operands: object, **tables: object) -> torch.Tenso
     LanguageError where the equation is wrong, with its place; ShapeError where operands or tables
     do not fit it.
     """
-    equation, operands = _arguments(equation, operands)
     if torch.compiler.is_compiling():
+        equation, operands = _arguments(equation, operands)
         if tables:
             # Sizes follow from the tables' contents, which a graph does not know.
-            return _outside_graph(equation, operands, _as_tables(tables))
+            return _outside_graph(equation, operands, tables)
         return _in_graph(equation, *operands)
-    return _plan_for(equation, operands)(operands, _as_tables(tables) if tables else {})
+    plan = None
+    if type(equation) is str:
+        try:
+            shapes = tuple([(x.shape, x.dtype) for x in operands])
+            plan = _plans.get((equation, shapes, operands[0].device))
+        except (AttributeError, IndexError):
+            pass  # said below, in words
+    if plan is None:
+        equation, operands = _arguments(equation, operands)
+        plan = _plan_for(equation, operands)
+    try:
+        return plan(operands, tables)
+    except RuntimeError:
+        _arguments(equation, operands)  # whose words are the equation's, not the definition's
+        raise
 
 
 def arguments(equation: object, *operands: object, **tables: object) -> tuple:

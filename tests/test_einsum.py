@@ -406,6 +406,18 @@ def test_errors_of_sublists() -> None:
         tc.einsum(A)
 
 
+def test_errors_after_calls_that_were_right() -> None:
+    """A plan for these sizes is there already."""
+    assert torch.equal(tc.einsum("ij->ji", A), A.t())
+    with pytest.raises(tc.ShapeError, match="operand 0: expected a strided tensor but got layout"):
+        tc.einsum("ij->ji", A.to_sparse())
+    with pytest.raises(tc.ShapeError, match="operand 1 is on meta but operand 0 is on cpu"):
+        tc.einsum("ij,ij->ji", A, A.to("meta"))
+    assert torch.equal(tc.einsum("ij,ij->ji", A, A), A.t())
+    with pytest.raises(tc.ShapeError, match="operand 1 is on meta but operand 0 is on cpu"):
+        tc.einsum("ij,ij->ji", A, A.to("meta"))
+
+
 def test_a_failed_call_spoils_nothing() -> None:
     for _ in range(2):
         with pytest.raises(tc.ShapeError):
