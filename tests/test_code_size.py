@@ -63,6 +63,7 @@ def test_reductions_that_leap_read_a_copy() -> None:
     a, b = torch.randn(512, 64, 64), torch.randn(64, 64, 512)
     executor = compiled(text, a, b)
     assert "copy      B:" in executor.explain()
+    assert "B: contiguous along n, but far apart along the reduction: copied" in executor.explain()
     torch.testing.assert_close(
         executor(a, b), torch.einsum("mlk,kln->mn", a, b), rtol=1e-4, atol=2e-3
     )

@@ -16,6 +16,8 @@ std::string describe_read(const MemoryAccess& read, const Layout& layout,
                           const std::string& iterator, const std::string& name, bool copied) {
   auto stride = stride_along(read, layout, iterator);
   if (stride == 0) return "one element for all lanes";
+  if (stride == 1 && copied)
+    return concat("contiguous along ", name, ", but far apart along the reduction: copied");
   if (stride == 1) return concat("contiguous along ", name, ", read where it lies");
   std::string distance =
       stride ? concat("neighbours along ", name, " lie ", *stride, " elements apart")
