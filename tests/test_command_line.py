@@ -29,8 +29,10 @@ def texts() -> dict[str, str]:
     found = {path.name: path.read_text() for path in (ROOT / "ops").glob("*.tc")}
     found |= {workload.name: workload.text for workload in WORKLOADS}
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        blocks = re.findall(r"^```\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-        definitions = [block for block in blocks if re.match(r"\s*(#|def )", block)]
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+        definitions = [
+            block for language, block in blocks if not language and re.match(r"\s*(#|def )", block)
+        ]
         found |= {f"{page.name} {i}": block for i, block in enumerate(definitions)}
     return found
 

@@ -165,7 +165,8 @@ class Chooser {
               stride_along(access, layouts.at(access.tensor), iterator->name));
       }
       updates_.push_back(std::move(update));
-      operations_ += count_operations(statement->source->value);
+      if (statement->source->reduction != ir::Reduction::None)
+        operations_ += count_operations(statement->source->value);
     }
   }
 
@@ -587,7 +588,7 @@ class Chooser {
   const ir::Program& program_;
   const std::map<std::string, Layout>& layouts_;
   const CpuMachine& machine_;
-  int64_t operations_ = 0;  ///< of all statements at one point
+  int64_t operations_ = 0;  ///< of all sums at one point
   RegisterBlock best_;
   std::map<int, double> vectors_;
 };
