@@ -21,6 +21,7 @@ from harness import Comparison, compare, print_comparison, save
 from peers import limit_threads
 
 import tensor_comprehensions as tc
+from tensor_comprehensions._einsum import arguments as einsum_arguments
 
 
 @dataclass
@@ -248,7 +249,7 @@ def own_kernel(equation: str, operands: tuple, tables: dict, namespace: str) -> 
     found = tc.einsum_source(equation, *operands, **tables)
     options = tc.MappingOptions().matchLibraryCalls(False)
     operator = tc.define(found, options, namespace=namespace).einsum
-    arguments = tc._einsum.arguments(equation, *operands, **tables)
+    arguments = einsum_arguments(equation, *operands, **tables)
     return lambda: operator(*arguments)
 
 

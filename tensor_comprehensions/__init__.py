@@ -8,7 +8,6 @@ from tensor_comprehensions import _libraries  # noqa: F401  before anything that
 from tensor_comprehensions import ops
 from tensor_comprehensions._autograd import make_autograd
 from tensor_comprehensions._define import TC, define, make_naive_options_factory
-from tensor_comprehensions._einsum import einsum, einsum_source
 from tensor_comprehensions._errors import (
     CacheError,
     CompilationError,
@@ -25,6 +24,17 @@ __version__ = "0.1.0"
 
 #: True hides the line that a call writes to the logger "tensor_comprehensions" when it compiles.
 SILENT = False
+
+
+def __getattr__(name: str) -> object:
+    """einsum comes when it is asked for: what marks it for torch.compile takes a second to load."""
+    if name in ("einsum", "einsum_source"):
+        from tensor_comprehensions import _einsum
+
+        globals().update(einsum=_einsum.einsum, einsum_source=_einsum.einsum_source)
+        return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "SILENT",

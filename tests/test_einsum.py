@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -451,3 +453,16 @@ def test_document() -> None:
         else:
             wanted = reference(equation, *operands, **tables)
         torch.testing.assert_close(actual.double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_importing_the_package_does_not_load_dynamo() -> None:
+    """And what marks einsum for it is there when a compiled function asks first."""
+    program = """
+import sys, torch, tensor_comprehensions as tc
+assert "torch._dynamo" not in sys.modules
+layer = torch.compile(lambda a: tc.einsum("ij->ji", a), fullgraph=True, backend="aot_eager")
+a = torch.randn(3, 4)
+assert torch.equal(layer(a), a.t())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -86,10 +86,7 @@ class Parser {
       char c = peek();
       if (take_ellipsis(&result)) continue;
       if (is_letter(c)) {
-        Index index;
-        index.terms.push_back(label());
-        index.where = index.terms[0].where;
-        result.indices.push_back(index);
+        result.indices.push_back(plain_index());
       } else if (c == '(') {
         result.indices.push_back(parentheses());
       } else {
@@ -114,9 +111,7 @@ class Parser {
         fail(range(open), "the output is made of labels; name the index of an operand by itself");
       }
       if (!is_letter(c)) break;
-      Index index;
-      index.terms.push_back(label());
-      index.where = index.terms[0].where;
+      Index index = plain_index();
       for (const Index& other : result.indices) {
         if (other.label() == index.label())
           fail(index.where, concat("label ", label_text(index.label()),
@@ -136,6 +131,13 @@ class Parser {
     term.label = static_cast<unsigned char>((*text_)[at_++]);
     term.where = range(begin);
     return term;
+  }
+
+  Index plain_index() {
+    Index index;
+    index.terms.push_back(label());
+    index.where = index.terms[0].where;
+    return index;
   }
 
   Index parentheses() {

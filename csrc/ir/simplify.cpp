@@ -182,6 +182,10 @@ Expr evaluate_eagerly(const Expr& e, const Program& program, const Bounds& bound
 Expr collect_terms(const Expr& e) {
   Sum sum;
   sum.add(e, 1);
+  auto fits = [](int64_t value) { return static_cast<int32_t>(value) == value; };
+  for (const auto& [name, factor] : sum.multiples)
+    if (!fits(factor)) return e;
+  if (!fits(sum.constant)) return e;
   for (const auto& [name, factor] : sum.multiples)
     if (factor != 0) sum.join(make_variable(name, e.type()), factor);
   Expr constant = Halide::Internal::make_const(e.type(), sum.constant);

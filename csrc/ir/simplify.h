@@ -22,7 +22,7 @@ Expr decide_repeated_conditions(const Expr& e);
 Expr evaluate_eagerly(const Expr& e, const Program& program, const Bounds& bounds);
 
 /// The same integer sum with each variable in one term: `3 * i - j + i` is `4 * i - j`. Interval
-/// arithmetic is exact on such sums. Overflow is not looked at: for subscripts.
+/// arithmetic is exact on such sums. Left as it is where a factor does not fit an int32.
 Expr collect_terms(const Expr& e);
 
 }  // namespace tc::ir
