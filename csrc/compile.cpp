@@ -16,6 +16,7 @@
 #include "ir/inline_temporaries.h"
 #include "ir/loops.h"
 #include "ir/lower_scatters.h"
+#include "ir/offset_tables.h"
 #include "ir/share_scatters.h"
 #include "ir/simplify.h"
 #include "ir/split_reductions.h"
@@ -207,6 +208,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   std::map<std::string, Layout> all = with_temporaries(program, layouts);
   // Tile sizes of the user speak of the dimensions of the text.
   if (options.automatic && !options.identity) {
+    if (!target.cuda) ir::make_offset_tables(program, all);
     ir::collapse_dimensions(program, all);
     if (options.parallel && !target.cuda) {
       ir::split_reductions(program, all);

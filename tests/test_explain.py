@@ -453,7 +453,7 @@ def test_scratch_holds_the_copies() -> None:
         # Each begins at a cache line.
         assert copies <= scratch <= copies + 128
         assert notes(executor.explain())["scratch"] == [f"{size(scratch)} for every task"]
-    assert notes(explain("mm"))["scratch"] == ["none"]
+    assert notes(explain("softmax"))["scratch"] == ["none"]
 
 
 def test_temporaries_are_workspaces_or_private() -> None:

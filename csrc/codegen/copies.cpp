@@ -17,6 +17,10 @@ using ir::Stmt;
 
 constexpr char kMarker[] = "tc.copy";
 constexpr int64_t kPageBytes = 4096;
+// Blocks of a short copy that are no loop. LLVM takes deeper loops for more frequent ones: with
+// these inside others, the masks of their shuffles kept the registers that a reduction before them
+// needs for its results.
+constexpr int64_t kUnrolledBlocks = 4;
 
 /// One loop of a copy, from 0.
 struct CopyLoop {
@@ -217,7 +221,11 @@ class VectorizeCopies : public IRMutator {
     Stmt body = Block::make(stores);
     for (size_t l = lets.size(); l-- > 0;)
       body = LetStmt::make(lets[l].first, lets[l].second, body);
-    body = ir::make_for(row_block, 0, count_blocks(row, side), ForType::Serial, body);
+    Expr row_blocks = count_blocks(row, side);
+    auto count = as_const_int(row_blocks);
+    bool short_copy = outer.empty() && count && *count <= kUnrolledBlocks;
+    body = ir::make_for(row_block, 0, row_blocks, short_copy ? ForType::Unrolled : ForType::Serial,
+                        body);
     body = ir::make_for(column_block, 0, count_blocks(column, side), ForType::Serial, body);
     for (size_t l = outer.size(); l-- > 0;)
       body = ir::make_for(outer[l].name, 0, outer[l].extent, ForType::Serial, body);

@@ -43,7 +43,7 @@ bool fuses_multiply_add() {
 
 Stmt lower(Stmt stmt, const std::set<std::string>& large) {
   stmt = ir::collapse_loops(stmt, ForType::Parallel);
-  stmt = expand_register_tiles(stmt, cpu_vector_bits());
+  stmt = expand_register_tiles(stmt, cpu_vector_bits(), large);
   stmt = vectorize_copies(stmt, cpu_vector_bits());
   stmt = vectorize_reductions(stmt, cpu_vector_bits());
   stmt = cut_vector_loops(stmt, cpu_vector_bits());

@@ -23,6 +23,7 @@ using ir::Stmt;
 
 constexpr char kMarker[] = "tc.register_tile:";
 constexpr char kPoint[] = "point";
+constexpr int64_t kLineBytes = 64;
 
 /// The dimension of a point loop by its name; nothing for other loops.
 std::optional<size_t> point_dimension(const std::string& name) {
@@ -279,7 +280,8 @@ class CutPointVectors : public IRMutator {
 
 class ExpandTiles : public IRMutator {
  public:
-  explicit ExpandTiles(int vector_bits) : vector_bits_(vector_bits) {}
+  ExpandTiles(int vector_bits, const std::set<std::string>& large)
+      : vector_bits_(vector_bits), large_(large) {}
 
  private:
   using IRMutator::visit;
@@ -348,6 +350,8 @@ class ExpandTiles : public IRMutator {
       auto first = std::find_if(parts.begin(), parts.end(), uses);
       auto last = std::find_if(parts.rbegin(), parts.rend(), uses);
       if (!a.initialised) first->before.push_back(moves.in);
+      if (a.initialised && a.steps.at(0) != 1 && large_.count(name))
+        first->before.push_back(ask(a, name, local, strides, extents));
       last->after.push_back(moves.out);
     }
     body = join(parts);
@@ -462,6 +466,35 @@ class ExpandTiles : public IRMutator {
     return {Block::make(gather, in), Block::make(out, scatter)};
   }
 
+  /// Asks for the lines that results will be stored to, some elements to each: the store buffer
+  /// would be full of them (measured: 14 x 32 blocks of 16 x 256 x 28 x 28 results, 14 side by
+  /// side, 1.13 times faster; blocks whose vectors lie side by side gain nothing). Nothing where no
+  /// dimension is contiguous.
+  static Stmt ask(const Addressing& a, const std::string& name, const std::string& local,
+                  const std::vector<int64_t>& strides, const std::vector<int64_t>& extents) {
+    Place p = place(a, local, strides);
+    auto run = std::find_if(a.steps.begin(), a.steps.end(),
+                            [](const auto& step) { return step.second == 1; });
+    if (run == a.steps.end()) return Evaluate::make(0);
+    int64_t line = kLineBytes / a.type.bytes(), last = extents[run->first] - 1;
+    std::vector<Stmt> lines;
+    for (int64_t at = 0; at < last + line; at += line) {
+      Expr index = substitute(point_loop(run->first) + p.suffix,
+                              Expr(static_cast<int>(std::min(at, last))), p.memory);
+      lines.push_back(Evaluate::make(
+          Call::make(a.type, Call::prefetch, {Variable::make(Halide::Handle(), name), index, 1, 1},
+                     Call::Intrinsic)));
+    }
+    Stmt inner = Block::make(lines);
+    for (const auto& [d, step] : a.steps) {
+      if (d == run->first) continue;
+      std::string loop = point_loop(d) + p.suffix, fresh = loop + ".ask";
+      inner = ir::make_for(fresh, 0, static_cast<int>(extents[d]), ForType::Serial,
+                           substitute(loop, ir::make_variable(fresh), inner));
+    }
+    return inner;
+  }
+
   static Expr load(const Addressing& a, const std::string& name, const Expr& index) {
     return Load::make(a.type, name, index, Halide::Buffer<>(), a.parameter, const_true(),
                       ModulusRemainder());
@@ -472,6 +505,7 @@ class ExpandTiles : public IRMutator {
   }
 
   const int vector_bits_;
+  const std::set<std::string>& large_;
   int tiles_ = 0;
 };
 
@@ -502,8 +536,8 @@ std::vector<Stmt> join_register_tiles(const std::vector<Stmt>& parts) {
   return joined;
 }
 
-Stmt expand_register_tiles(const Stmt& stmt, int vector_bits) {
-  return ExpandTiles(vector_bits).mutate(stmt);
+Stmt expand_register_tiles(const Stmt& stmt, int vector_bits, const std::set<std::string>& large) {
+  return ExpandTiles(vector_bits, large).mutate(stmt);
 }
 
 }  // namespace tc::codegen

@@ -120,16 +120,22 @@ class Collapser {
         !extent_j || *extent_i * *extent_j > std::numeric_limits<int32_t>::max())
       return false;
     const Scan& scan = scans_[pair.first];
+    // What is written comes first.
+    if (statement.counts) return require_pairs(scan.accesses.front(), i, j);
     if (scan.free_uses.count(i.name) || scan.free_uses.count(j.name)) return false;
-    for (const Access& access : scan.accesses) {
-      for (size_t d = 0; d < access.subscripts.size(); ++d) {
-        bool is_i = is(access.subscripts[d], i.name), is_j = is(access.subscripts[d], j.name);
-        if (is_j && (d == 0 || !is(access.subscripts[d - 1], i.name))) return false;
-        if (!is_i) continue;
-        if (d + 1 >= access.subscripts.size() || !is(access.subscripts[d + 1], j.name) ||
-            !require_dimensions({access.tensor, d}))
-          return false;
-      }
+    return std::all_of(scan.accesses.begin(), scan.accesses.end(),
+                       [&](const Access& access) { return require_pairs(access, i, j); });
+  }
+
+  /// Whether an access has the two iterators side by side only, in dimensions that can be merged.
+  bool require_pairs(const Access& access, const Iterator& i, const Iterator& j) {
+    for (size_t d = 0; d < access.subscripts.size(); ++d) {
+      bool is_i = is(access.subscripts[d], i.name), is_j = is(access.subscripts[d], j.name);
+      if (is_j && (d == 0 || !is(access.subscripts[d - 1], i.name))) return false;
+      if (!is_i) continue;
+      if (d + 1 >= access.subscripts.size() || !is(access.subscripts[d + 1], j.name) ||
+          !require_dimensions({access.tensor, d}))
+        return false;
     }
     return true;
   }
@@ -176,6 +182,11 @@ class Collapser {
         if (!iterators_.count({s, i})) continue;
         Iterator& outer = statement.domain[i];
         const Iterator& inner = statement.domain[i + 1];
+        if (statement.counts) {
+          Expr whole = make_variable(outer.name), length = inner.extent;
+          statement.value = Halide::Internal::simplify(Halide::Internal::substitute(
+              {{outer.name, whole / length}, {inner.name, whole % length}}, statement.value));
+        }
         outer.extent = static_cast<int>(*as_const_int(outer.extent) * *as_const_int(inner.extent));
         outer.meaning = indices_of(outer) + " and " + indices_of(inner) + " as one";
         statement.domain.erase(statement.domain.begin() + static_cast<long>(i) + 1);

@@ -15,8 +15,6 @@ using Halide::Internal::Call;
 using Halide::Internal::Mul;
 using poly::MemoryAccess;
 
-int64_t extent_of(const Iterator& iterator) { return *as_const_int(iterator.extent); }
-
 /// One index of the statement and how it moves through the operands.
 struct Index {
   const Iterator* iterator = nullptr;

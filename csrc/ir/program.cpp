@@ -368,6 +368,10 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
   return result;
 }
 
+int64_t extent_of(const Iterator& iterator) {
+  return *Halide::Internal::as_const_int(iterator.extent);
+}
+
 bool is_scatter(const Statement& statement) {
   return std::find(statement.scattered.begin(), statement.scattered.end(), true) !=
          statement.scattered.end();

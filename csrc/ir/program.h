@@ -55,6 +55,9 @@ struct Iterator {
   std::string meaning = {};
 };
 
+/// Of a specialised program.
+int64_t extent_of(const Iterator& iterator);
+
 /// And and Or are of bool. ArgMin and ArgMax store where the first extreme value is, counted from 0
 /// and row-major over the reductions, or the index itself where there is one; they always start
 /// afresh. `ir/expand_positions` writes them with the others.
@@ -87,6 +90,8 @@ struct Statement {
   /// A scatter whose points may run at the same time: each combines its value with what its place
   /// holds in one step that no other point interrupts.
   bool atomic = false;
+  /// Computes places from its indices: these may become quotients and remainders of one index.
+  bool counts = false;
   SourceRange where;
   /// For the reader, of a statement that stands for another one of the text: that one.
   std::string meaning = {};

@@ -23,8 +23,6 @@ constexpr int64_t kLooksPerOwner = 16;
 constexpr double kClearly = 1.3;
 constexpr int64_t kMostCopies = 16;
 
-int64_t extent_of(const Iterator& iterator) { return *as_const_int(iterator.extent); }
-
 /// The work of a scatter in numbers.
 struct Shape {
   int64_t tasks = 1;     ///< of plain indices

@@ -19,8 +19,6 @@ constexpr int64_t kTerms = 8192;
 // Results that vectors and register blocks compute together.
 constexpr int64_t kTogether = 64;
 
-int64_t extent_of(const Iterator& iterator) { return *as_const_int(iterator.extent); }
-
 /// The work of a statement in numbers.
 struct Shape {
   int64_t results = 1, terms = 1;

@@ -18,10 +18,6 @@ constexpr int64_t kTaskPoints = 4096;
 // Tasks for every thread, so that none waits long for the last.
 constexpr int64_t kTasksPerThread = 4;
 
-int64_t extent_of(const ir::Iterator& iterator) {
-  return *Halide::Internal::as_const_int(iterator.extent);
-}
-
 /// The loop that is best innermost.
 struct Innermost {
   int iterator = -1;  ///< none where all have one iteration

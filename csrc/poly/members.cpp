@@ -10,10 +10,6 @@
 namespace tc::poly {
 namespace {
 
-using Halide::Internal::as_const_int;
-
-int64_t extent_of(const ir::Iterator& iterator) { return *as_const_int(iterator.extent); }
-
 /// The iterator that a statement of the cluster runs through in a member of the shared band.
 const ir::Iterator& iterator_of(const Cluster& cluster, int member, size_t statement) {
   return cluster.statements[statement]

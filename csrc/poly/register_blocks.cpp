@@ -12,27 +12,18 @@
 namespace tc::poly {
 namespace {
 
-using Halide::Internal::as_const_int;
-
-// Cycles to copy an element into the order of use: where some loop walks the source contiguously it
-// is transposed in registers, otherwise every element is loaded alone.
-constexpr double kTransposedCopy = 0.6, kScatteredCopy = 2;
-// The same for results, an element each.
+// Cycles to store an element of the results where they do not lie along the vector: transposed in
+// registers, or alone.
 constexpr double kTransposedStore = 0.6, kScatteredStore = 2;
 // An element alone, or a run too short to transpose, on another page than the one before: a line of
 // memory is fetched again for every part of it.
 constexpr double kFarStore = 14;
-constexpr int64_t kShortRun = 4, kPageBytes = 4096;
-// Steps of a reduction through an operand that lies along the vector, and uses of each element, from
-// which on it is copied in the order of use (measured: 512 x 512 x 4096 with steps of 128 KiB to
-// 1 MiB in 10.3 ms instead of 13.8 to 22).
-constexpr int64_t kLeapBytes = 16 * kPageBytes;
-constexpr double kLeapUses = 64;
+constexpr int64_t kShortRun = 4;
 // Cycles to begin a run of results that are transposed on their way to memory: long runs touch
 // fewer lines (measured: 13 x 32 beside 6 x 64 is 1.2 times faster where rows lie along memory).
 constexpr double kRun = 4;
-// Vectors of a block; a single row reads longer stretches of memory at a time.
-constexpr int64_t kMostVectors = 4, kMostVectorsAlone = 12;
+// Vectors of a block of one row, which reads longer stretches of memory at a time than others.
+constexpr int64_t kMostVectorsAlone = 12;
 // Cycles from a multiply-add to the next one that needs it.
 constexpr double kLatency = 4;
 constexpr double kStream = 48;
@@ -49,8 +40,6 @@ constexpr double kMaskedLoad = 2, kConditionalLoad = 8;
 // Operations of a block's step, which is unrolled (measured: a position among halfs took LLVM 2.6 s
 // with 27 results in a block, 0.6 s within this limit).
 constexpr int64_t kMostOperations = 480;
-
-int64_t extent_of(const ir::Iterator& iterator) { return *as_const_int(iterator.extent); }
 
 /// What a read costs in one step of a block: loads, and which dimensions of the block multiply
 /// them. Dimension 0 is the vector, 1 and 2 are rows.
@@ -82,67 +71,6 @@ struct Step {
   }
 };
 
-/// The copies of an operand: one of everything that a block reads, for every block along the
-/// members that it moves along.
-struct CopyCost {
-  struct Dimension {
-    int64_t size = 1;            ///< of one point's box
-    std::vector<int64_t> steps;  ///< by position of the member
-  };
-  double element = 0;                 ///< cycles
-  std::vector<int64_t> extents;       ///< of the members, by position; 1 where it does not move
-  std::vector<Dimension> dimensions;  ///< of the tensor
-
-  /// For blocks of so many points along every member, by position.
-  double cycles(const std::vector<int64_t>& points) const {
-    double result = element;
-    for (size_t m = 0; m < extents.size(); ++m)
-      result *= static_cast<double>((extents[m] + points[m] - 1) / points[m]);
-    for (const Dimension& dimension : dimensions) {
-      int64_t size = dimension.size;
-      for (size_t m = 0; m < points.size(); ++m)
-        size += dimension.steps[m] * (std::min(points[m], extents[m]) - 1);
-      result *= static_cast<double>(size);
-    }
-    return result;
-  }
-};
-
-/// The product of the extents of the statement's iterators for which `wanted` holds.
-template <class Wanted>
-double volume(const ScopStatement& statement, Wanted wanted) {
-  double result = 1;
-  for (const ir::Iterator& iterator : statement.source->domain)
-    if (wanted(iterator)) result *= static_cast<double>(extent_of(iterator));
-  return result;
-}
-
-/// Whether a copy makes the read contiguous along the iterator: it moves by one element in one
-/// dimension of the tensor, which no other result index shares.
-std::optional<size_t> packed_dimension(const MemoryAccess& read, const ir::Iterator& vector) {
-  std::optional<size_t> found;
-  for (size_t d = 0; d < read.subscripts.size(); ++d) {
-    auto step = step_along(read.subscripts[d], vector.name);
-    if (!step || (*step != 0 && (*step != 1 || found))) return std::nullopt;
-    if (*step == 1) found = d;
-  }
-  return found;
-}
-
-/// An access and how far it moves along every member of the band.
-struct Access {
-  MemoryAccess access;
-  std::vector<std::optional<int64_t>> strides;  ///< by position of the member
-};
-
-/// A statement that adds terms, in the view of the band.
-struct Update {
-  const ScopStatement* statement = nullptr;
-  std::vector<const ir::Iterator*> iterators;  ///< by position of the member
-  std::vector<Access> accesses;
-  std::vector<int> outer;  ///< positions of the iterators that are loops around the cluster
-};
-
 class Chooser {
  public:
   Chooser(const Cluster& cluster, const std::vector<Member>& members, const ir::Program& program,
@@ -151,24 +79,11 @@ class Chooser {
         members_(members),
         program_(program),
         layouts_(layouts),
-        machine_(machine) {
-    for (size_t s = 0; s < cluster.statements.size(); ++s) {
-      const ScopStatement* statement = cluster.statements[s];
-      if (statement->initialization) continue;
-      Update update{statement, std::vector<const ir::Iterator*>(members.size()), {}, {}};
-      if (!cluster.outer.empty()) update.outer = cluster.outer[s];
-      for (const Member& member : members)
-        update.iterators[member.position] = &iterator_along(cluster, member, s);
-      for (const MemoryAccess& access : accesses(program, *statement->source)) {
-        update.accesses.push_back({access, {}});
-        for (const ir::Iterator* iterator : update.iterators)
-          update.accesses.back().strides.push_back(
-              stride_along(access, layouts.at(access.tensor), iterator->name));
-      }
-      updates_.push_back(std::move(update));
-      if (statement->source->reduction != ir::Reduction::None)
-        operations_ += count_operations(statement->source->value);
-    }
+        machine_(machine),
+        operands_(cluster, members, program, layouts, machine) {
+    for (const Update& update : operands_.updates())
+      if (update.statement->source->reduction != ir::Reduction::None)
+        operations_ += count_operations(update.statement->source->value);
   }
 
   RegisterBlock choose() {
@@ -270,10 +185,11 @@ class Chooser {
           }))
         continue;
       double bytes = 0;
-      for (const Update& update : updates_)
-        for (const Access& access : update.accesses)
-          if (!access.access.write && access.strides[member.position] != 0 && is_read_again(access))
-            bytes = std::max(bytes, whole_bytes(access.access));
+      for (const Update& update : operands_.updates())
+        for (const Operand& operand : update.operands)
+          if (!operand.access.write && operand.strides[member.position] != 0 &&
+              is_read_again(operand))
+            bytes = std::max(bytes, operands_.whole_bytes(operand));
       double most = static_cast<double>(kFarShares * machine_.cache_bytes);
       double chunks = std::ceil(bytes / most);
       if (chunks < 2 || chunks * best_.copies > kChunkCopies * best_.cycles) continue;
@@ -285,18 +201,12 @@ class Chooser {
   }
 
   /// Whether several tiles of some member read the same elements.
-  bool is_read_again(const Access& access) const {
+  bool is_read_again(const Operand& operand) const {
     for (size_t m = 0; m < best_.members.size(); ++m)
-      if (access.strides[best_.members[m].position] == 0 &&
+      if (operand.strides[best_.members[m].position] == 0 &&
           best_.members[m].extent > best_.points[m])
         return true;
     return false;
-  }
-
-  double whole_bytes(const MemoryAccess& access) const {
-    double bytes = program_.tensor(access.tensor).type.bytes();
-    for (int64_t size : layouts_.at(access.tensor).sizes) bytes *= static_cast<double>(size);
-    return bytes;
   }
 
   /// Whether every row has vectors of its own, some of them at places that are data, in a tensor
@@ -305,13 +215,13 @@ class Chooser {
   /// 256 bytes from tables of 256 MB 1.02 to 1.03 times faster by ones than by sixes).
   bool waits_for_data(const Member& vector, const Member& row) const {
     bool waits = false;
-    for (const Update& update : updates_) {
-      for (const Access& access : update.accesses) {
-        if (access.access.write || access.strides[vector.position] == 0) continue;
-        if (access.strides[row.position] == 0) return false;
-        waits =
-            waits || (is_gather(access.access, program_) &&
-                      whole_bytes(access.access) > static_cast<double>(2 * machine_.cache_bytes));
+    for (const Update& update : operands_.updates()) {
+      for (const Operand& operand : update.operands) {
+        if (operand.access.write || operand.strides[vector.position] == 0) continue;
+        if (operand.strides[row.position] == 0) return false;
+        waits = waits ||
+                (is_gather(operand.access, program_) &&
+                 operands_.whole_bytes(operand) > static_cast<double>(2 * machine_.cache_bytes));
       }
     }
     return waits;
@@ -325,10 +235,10 @@ class Chooser {
   /// Results that lie along the rows instead of the vector.
   double count_run_results(const Member& vector, const Member& row) const {
     double results = 0;
-    for (const Update& update : updates_)
-      for (const Access& access : update.accesses)
-        if (access.access.write && access.strides[vector.position] != 1 &&
-            access.strides[row.position] == 1 && row.extent >= kShortRun)
+    for (const Update& update : operands_.updates())
+      for (const Operand& operand : update.operands)
+        if (operand.access.write && operand.strides[vector.position] != 1 &&
+            operand.strides[row.position] == 1 && row.extent >= kShortRun)
           results += volume(*update.statement, [](const ir::Iterator& i) { return !i.reduction; });
     return results;
   }
@@ -367,17 +277,12 @@ class Chooser {
     return total;
   }
 
-  /// Elements of a copy that fit in the cache.
-  double most_elements(const MemoryAccess& access) const {
-    return static_cast<double>(machine_.cache_bytes / program_.tensor(access.tensor).type.bytes());
-  }
-
   /// How many stretches the reduction must be cut into so that its copies fit in the cache.
   double count_stretches(const std::vector<PackedRead>& packed) const {
     double most = 1;
     for (const PackedRead& read : packed)
-      most = std::max(
-          most, std::ceil(read.depth * static_cast<double>(read.width) / most_elements(read.read)));
+      most = std::max(most, std::ceil(read.depth * static_cast<double>(read.width) /
+                                      operands_.most_elements(read.read)));
     return most;
   }
 
@@ -386,13 +291,13 @@ class Chooser {
   std::vector<int64_t> cut_reduction(const std::vector<PackedRead>& packed) const {
     std::vector<int64_t> stretch;
     const ScopStatement& statement = *packed[0].statement;
-    for (const Update& update : updates_) {
+    for (const Update& update : operands_.updates()) {
       bool reduces = update.statement->dimensions > update.iterators.size();
       if (reduces && update.statement != &statement) return {};
     }
     double room = std::numeric_limits<double>::infinity();
     for (const PackedRead& read : packed)
-      room = std::min(room, most_elements(read.read) / static_cast<double>(read.width));
+      room = std::min(room, operands_.most_elements(read.read) / static_cast<double>(read.width));
     const std::vector<ir::Iterator>& domain = statement.source->domain;
     for (size_t i = domain.size(); i-- > 0;) {
       if (!domain[i].reduction) continue;
@@ -413,25 +318,25 @@ class Chooser {
                              std::vector<PackedRead>& packed, std::vector<CopyCost>& copies,
                              double& moves, double& reloads) const {
     std::vector<Step> steps;
-    for (const Update& update : updates_) {
+    for (const Update& update : operands_.updates()) {
       const ScopStatement& statement = *update.statement;
       Step step;
       step.vector_bytes = machine_.vector_bits / 8;
       step.repeats = volume(statement, [](const ir::Iterator& i) { return i.reduction; });
-      for (const Access& access : update.accesses) {
+      for (const Operand& operand : update.operands) {
         auto stride = [&](size_t d) -> std::optional<int64_t> {
-          return dimensions[d] ? access.strides[dimensions[d]->position] : 0;
+          return dimensions[d] ? operand.strides[dimensions[d]->position] : 0;
         };
-        if (access.access.write) {
+        if (operand.access.write) {
           double results = volume(statement, [](const ir::Iterator& i) { return !i.reduction; });
           bool run = stride(1) == 1 && dimensions[1]->extent >= kShortRun;
-          int bytes = program_.tensor(access.access.tensor).type.bytes();
+          int bytes = program_.tensor(operand.access.tensor).type.bytes();
           bool far = std::abs(stride(0).value_or(0)) * bytes >= kPageBytes;
           double store = results * (stride(0) == 1 ? 1.0 / lanes
                                     : run          ? kTransposedStore
                                     : far          ? kFarStore
                                                    : kScatteredStore);
-          bool gone = stride(0) != 1 && results > 2 * most_elements(access.access);
+          bool gone = stride(0) != 1 && results > 2 * operands_.most_elements(operand.access);
           moves += store;
           reloads += gone ? results * kScatteredReload : 2 * store;
           continue;
@@ -439,96 +344,22 @@ class Chooser {
         Load load;
         for (size_t d = 0; d < 3; ++d) load.moves[d] = stride(d) != 0;
         bool apart = stride(0) != 1;
-        if (load.moves[0] && (apart || is_leaping(update, access))) {
-          if (auto read = pack(update, access, *dimensions[0])) {
+        if (load.moves[0] && (apart || operands_.is_leaping(update, operand))) {
+          if (auto read = operands_.pack(update, operand, *dimensions[0])) {
             packed.push_back(*read);
-            copies.push_back(cost_of_copies(update, access));
+            copies.push_back(operands_.cost_of_copies(update, operand));
+            // What reading it where it lies costs is not counted either.
+            if (!apart) copies.back().element = 0;
           } else if (apart) {
             load.cost = 2 * lanes;
           }
         }
-        if (access.access.conditional) load.cost *= load.moves[0] ? kMaskedLoad : kConditionalLoad;
+        if (operand.access.conditional) load.cost *= load.moves[0] ? kMaskedLoad : kConditionalLoad;
         step.loads.push_back(load);
       }
       steps.push_back(step);
     }
     return steps;
-  }
-
-  /// Whether the steps of the reduction's innermost loop are so far apart that neither prefetches
-  /// nor the ways of a cache serve them, and enough rows use a copy.
-  bool is_leaping(const Update& update, const Access& access) const {
-    const std::vector<ir::Iterator>& domain = update.statement->source->domain;
-    const std::string& tensor = access.access.tensor;
-    if (domain.empty() || !domain.back().reduction) return false;
-    auto step = stride_along(access.access, layouts_.at(tensor), domain.back().name);
-    int bytes = program_.tensor(tensor).type.bytes();
-    if (!step || std::abs(*step) * bytes < kLeapBytes) return false;
-    double uses = volume(*update.statement, [&](const ir::Iterator& i) {
-      return !i.reduction && stride_along(access.access, layouts_.at(tensor), i.name) == 0;
-    });
-    return uses >= kLeapUses;
-  }
-
-  std::optional<PackedRead> pack(const Update& update, const Access& access,
-                                 const Member& vector) const {
-    const MemoryAccess& read = access.access;
-    auto dimension = packed_dimension(read, *update.iterators[vector.position]);
-    if (!dimension || read.conditional) return std::nullopt;
-    for (const ScopStatement* writer : cluster_.statements)
-      if (writer->source->tensor == read.tensor) return std::nullopt;
-    PackedRead packed;
-    packed.statement = update.statement;
-    packed.read = read;
-    // A dimension's place is that of the fastest loop that walks it.
-    const std::vector<ir::Iterator>& domain = update.statement->source->domain;
-    std::vector<std::pair<int, size_t>> places;
-    for (size_t d = 0; d < read.subscripts.size(); ++d) {
-      int place = -1;
-      for (size_t i = 0; i < domain.size(); ++i) {
-        auto step = step_along(read.subscripts[d], domain[i].name);
-        if (!step) return std::nullopt;
-        if (*step != 0 && domain[i].reduction) place = static_cast<int>(i);
-      }
-      if (d == *dimension) place = static_cast<int>(domain.size());
-      places.emplace_back(place, d);
-    }
-    std::sort(places.begin(), places.end());
-    for (const auto& [place, d] : places) packed.order.push_back(d);
-    for (const Member& member : members_)
-      if (access.strides[member.position] != 0) packed.members.push_back(member.position);
-    packed.depth = volume(*update.statement, [&](const ir::Iterator& i) {
-      return i.reduction && stride_along(read, layouts_.at(read.tensor), i.name) != 0;
-    });
-    return packed;
-  }
-
-  CopyCost cost_of_copies(const Update& update, const Access& access) const {
-    const MemoryAccess& read = access.access;
-    const Layout& layout = layouts_.at(read.tensor);
-    CopyCost cost;
-    bool contiguous = false;
-    for (const ir::Iterator& iterator : update.statement->source->domain)
-      contiguous = contiguous || stride_along(read, layout, iterator.name) == 1;
-    cost.element = contiguous ? kTransposedCopy : kScatteredCopy;
-    // Copies are made inside the outer loops.
-    for (int d : update.outer)
-      cost.element *= static_cast<double>(extent_of(update.statement->source->domain[d]));
-    for (size_t m = 0; m < update.iterators.size(); ++m) {
-      bool moves = access.strides[m] != 0;
-      cost.extents.push_back(moves ? extent_of(*update.iterators[m]) : 1);
-    }
-    for (const ir::Expr& subscript : read.subscripts) {
-      CopyCost::Dimension dimension;
-      for (const ir::Iterator& i : update.statement->source->domain)
-        if (i.reduction)
-          dimension.size +=
-              std::abs(step_along(subscript, i.name).value_or(0)) * (extent_of(i) - 1);
-      for (const ir::Iterator* iterator : update.iterators)
-        dimension.steps.push_back(std::abs(step_along(subscript, iterator->name).value_or(0)));
-      cost.dimensions.push_back(dimension);
-    }
-    return cost;
   }
 
   void take(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row,
@@ -553,17 +384,36 @@ class Chooser {
     best_.tile_order = order_tiles();
   }
 
+  /// Whether all points along these members read, for one tile of the vector, more than the cache
+  /// keeps until the next tile of it, while in the other order everything would stay there that all
+  /// tiles of the vector read for one point of the members (measured: 28 x 28 shifted places of 256
+  /// channels, 0.9 MiB, 1.1 to 1.2 times faster with the vector's tiles innermost).
+  bool walks_far(const std::vector<int>& members, int vector) const {
+    double along_members = 0, along_vector = 0;
+    for (const Update& update : operands_.updates()) {
+      for (const Operand& operand : update.operands) {
+        if (operand.access.write) continue;
+        if (operand.strides[vector] == 0)
+          along_members += operands_.box_bytes(update, operand, members);
+        along_vector += operands_.box_bytes(update, operand, {vector});
+      }
+    }
+    auto cache = static_cast<double>(machine_.cache_bytes);
+    return along_members > 1.5 * cache && along_vector < cache;
+  }
+
   /// As the block's members, but the vector in front of those that a result moves less far along.
   std::vector<int> order_tiles() const {
     std::vector<int> order = positions(best_.members);
     int vector = order.back();
-    for (const Access& access : updates_.front().accesses) {
-      if (!access.access.write) continue;
-      auto stride = [&](int position) { return access.strides[position].value_or(0); };
+    for (const Operand& operand : operands_.updates().front().operands) {
+      if (!operand.access.write) continue;
+      auto stride = [&](int position) { return operand.strides[position].value_or(0); };
       order.pop_back();
       auto near = std::stable_partition(order.begin(), order.end(), [&](int position) {
         return stride(position) >= stride(vector);
       });
+      if (walks_far({near, order.end()}, vector)) near = order.end();
       order.insert(near, vector);
     }
     // Numbers of the block's members instead of positions in the band.
@@ -584,11 +434,11 @@ class Chooser {
   }
 
   const Cluster& cluster_;
-  std::vector<Update> updates_;
   const std::vector<Member>& members_;
   const ir::Program& program_;
   const std::map<std::string, Layout>& layouts_;
   const CpuMachine& machine_;
+  const Operands operands_;
   int64_t operations_ = 0;  ///< of all sums at one point
   RegisterBlock best_;
   std::map<int, double> vectors_;

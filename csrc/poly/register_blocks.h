@@ -6,20 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "poly/map_cpu.h"
-#include "poly/members.h"
+#include "poly/operands.h"
 
 namespace tc::poly {
-
-/// A read that has to be copied so that it is contiguous along the vector.
-struct PackedRead {
-  const ScopStatement* statement = nullptr;
-  MemoryAccess read;
-  std::vector<size_t> order;  ///< dimensions of the tensor in order of use, the vector's last
-  std::vector<int> members;   ///< positions of the members that it moves along
-  double depth = 1;           ///< elements that a point of the results reads
-  int64_t width = 1;          ///< points of the block along the members
-};
 
 /// A choice for a cluster of reductions.
 struct RegisterBlock {

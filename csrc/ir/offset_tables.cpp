@@ -1,0 +1,270 @@
+#include "ir/offset_tables.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "poly/strides.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::Call;
+using Halide::Internal::simplify;
+
+// Results for which a table is worth its statement, and the entries that a first or second cache
+// keeps beside operands.
+constexpr int64_t kResults = 256, kMostEntries = 1 << 16;
+
+/// The terms of a sum, and what they are multiplied with.
+struct Term {
+  Expr value;
+  int64_t factor = 1;
+};
+
+void collect_terms(const Expr& e, int64_t factor, std::vector<Term>& terms) {
+  if (const auto* add = e.as<Halide::Internal::Add>()) {
+    collect_terms(add->a, factor, terms);
+    collect_terms(add->b, factor, terms);
+  } else if (const auto* sub = e.as<Halide::Internal::Sub>()) {
+    collect_terms(sub->a, factor, terms);
+    collect_terms(sub->b, -factor, terms);
+  } else {
+    terms.push_back({e, factor});
+  }
+}
+
+class FindRead : public Halide::Internal::IRVisitor {
+ public:
+  int count = 0;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Call* op) override {
+    if (!read_name(op).empty()) ++count;
+    IRVisitor::visit(op);
+  }
+};
+
+int count_reads(const Expr& e) {
+  FindRead find;
+  e.accept(&find);
+  return find.count;
+}
+
+class ReplaceRead : public Halide::Internal::IRMutator {
+ public:
+  ReplaceRead(const Expr& from, const Expr& to) : from_(from), to_(to) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    return Halide::Internal::equal(op, from_) ? to_ : IRMutator::visit(op);
+  }
+  const Expr from_, to_;
+};
+
+/// An input's offset along a reduction, taken out of its subscripts.
+struct Offset {
+  Expr value;                   ///< in steps of `stride`
+  std::vector<Expr> rest;       ///< subscripts without it
+  size_t dimension = 0;         ///< that it is added to, of this stride
+  std::set<std::string> along;  ///< reductions
+};
+
+class OffsetTables {
+ public:
+  OffsetTables(Program& program, std::map<std::string, Layout>& layouts)
+      : program_(program), layouts_(layouts) {}
+
+  void run() {
+    std::vector<Statement> result;
+    for (Statement& statement : program_.statements) {
+      std::vector<Statement> tables = rewrite(statement);
+      result.insert(result.end(), tables.begin(), tables.end());
+      result.push_back(statement);
+    }
+    program_.statements = std::move(result);
+    for (size_t s = 0; s < program_.statements.size(); ++s)
+      program_.statements[s].name = "S" + std::to_string(s);
+  }
+
+ private:
+  /// Makes the statement read through tables, and returns the statements that fill them.
+  std::vector<Statement> rewrite(Statement& statement) {
+    if (statement.reduction == Reduction::None || is_scatter(statement) ||
+        is_position(statement.reduction))
+      return {};
+    int64_t results = 1;
+    for (const Iterator& it : statement.domain)
+      if (!it.reduction) results *= extent_of(it);
+    if (results < kResults) return {};
+    std::vector<Statement> tables;
+    for (const poly::MemoryAccess& access : poly::accesses(program_, statement)) {
+      std::optional<Offset> offset = find_offset(statement, access);
+      if (!offset) continue;
+      order_reductions(statement, access);
+      tables.push_back(make_table(statement, access, *offset));
+      const Tensor& table = program_.tensor(tables.back().tensor);
+      std::vector<Expr> subscripts = offset->rest;
+      subscripts[offset->dimension] =
+          simplify(subscripts[offset->dimension] + read(table, tables.back().subscripts));
+      Expr from = read(program_.tensor(access.tensor), access.subscripts);
+      statement.value = ReplaceRead(from, read(program_.tensor(access.tensor), subscripts))
+                            .mutate(statement.value);
+    }
+    return tables;
+  }
+
+  std::optional<Offset> find_offset(const Statement& statement,
+                                    const poly::MemoryAccess& access) const {
+    const Tensor& tensor = program_.tensor(access.tensor);
+    if (access.write || access.conditional || tensor.role != TensorRole::Input ||
+        !poly::is_gather(access, program_))
+      return std::nullopt;
+    std::vector<std::vector<Term>> terms(access.subscripts.size());
+    Offset offset;
+    int tables = 0;
+    for (size_t d = 0; d < terms.size(); ++d) {
+      collect_terms(access.subscripts[d], 1, terms[d]);
+      for (const Term& term : terms[d]) {
+        int reads = count_reads(term.value);
+        if (reads == 0) continue;
+        tables += reads;
+        for (const Iterator& it : statement.domain) {
+          if (!Halide::Internal::expr_uses_var(term.value, it.name)) continue;
+          if (!it.reduction) return std::nullopt;
+          offset.along.insert(it.name);
+        }
+      }
+    }
+    // Other reductions that the place moves along; a contiguous one may serve better as a vector.
+    for (const Iterator& it : statement.domain) {
+      if (!it.reduction || offset.along.count(it.name)) continue;
+      auto stride = poly::stride_along(access, layouts_.at(access.tensor), it.name);
+      if (stride && std::abs(*stride) > 1) offset.along.insert(it.name);
+    }
+    int64_t entries = 1;
+    for (const Iterator& it : statement.domain) {
+      if (!offset.along.count(it.name)) continue;
+      if (!Halide::Internal::is_const_zero(it.min)) return std::nullopt;
+      entries *= extent_of(it);
+      if (entries > kMostEntries) return std::nullopt;
+    }
+    if (tables + offset.along.size() < 3 || entries < 2) return std::nullopt;
+    return split(statement, access, terms, offset) ? std::optional(offset) : std::nullopt;
+  }
+
+  /// Fills in what moves along `offset.along` only, and what is left.
+  bool split(const Statement& statement, const poly::MemoryAccess& access,
+             const std::vector<std::vector<Term>>& terms, Offset& offset) const {
+    const Layout& layout = layouts_.at(access.tensor);
+    auto moves = [&](const Expr& e, bool along) {
+      return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+        return (offset.along.count(it.name) > 0) == along &&
+               Halide::Internal::expr_uses_var(e, it.name);
+      });
+    };
+    int64_t span = 0;
+    std::vector<Expr> parts(terms.size());
+    for (size_t d = 0; d < terms.size(); ++d) {
+      Expr part = 0, rest = 0;
+      for (const Term& term : terms[d]) {
+        if (moves(term.value, true) && moves(term.value, false)) return false;
+        Expr& sum = moves(term.value, true) ? part : rest;
+        sum = sum + term.value * static_cast<int>(term.factor);
+      }
+      parts[d] = simplify(part);
+      offset.rest.push_back(simplify(rest));
+      span += std::abs(layout.strides[d]) * layout.sizes[d];
+    }
+    if (span > std::numeric_limits<int32_t>::max()) return false;
+    // The table counts in the smallest step, to which all others are multiples.
+    std::optional<size_t> unit;
+    for (size_t d = 0; d < parts.size(); ++d)
+      if (layout.strides[d] > 0 && (!unit || layout.strides[d] < layout.strides[*unit])) unit = d;
+    if (!unit) return false;
+    offset.value = 0;
+    for (size_t d = 0; d < parts.size(); ++d) {
+      if (Halide::Internal::is_const_zero(parts[d])) continue;
+      if (layout.strides[d] % layout.strides[*unit] != 0) return false;
+      offset.value =
+          offset.value + parts[d] * static_cast<int>(layout.strides[d] / layout.strides[*unit]);
+    }
+    offset.value = simplify(offset.value);
+    offset.dimension = *unit;
+    return true;
+  }
+
+  /// The reductions' order is that of the operand without tables that moves along most of them, the
+  /// slowest first.
+  void order_reductions(Statement& statement, const poly::MemoryAccess& gather) const {
+    std::vector<Iterator> reductions;
+    for (const Iterator& it : statement.domain)
+      if (it.reduction) reductions.push_back(it);
+    size_t most = 0;
+    std::map<std::string, int64_t> strides;
+    for (const poly::MemoryAccess& access : poly::accesses(program_, statement)) {
+      if (access.write || access.tensor == gather.tensor) continue;
+      std::map<std::string, int64_t> own;
+      for (const Iterator& it : reductions) {
+        auto stride = poly::stride_along(access, layouts_.at(access.tensor), it.name);
+        if (stride && *stride != 0) own[it.name] = std::abs(*stride);
+      }
+      if (own.size() > most) {
+        most = own.size();
+        strides = std::move(own);
+      }
+    }
+    auto stride = [&](const Iterator& it) {
+      auto found = strides.find(it.name);
+      return found == strides.end() ? std::numeric_limits<int64_t>::max() : found->second;
+    };
+    std::stable_sort(reductions.begin(), reductions.end(),
+                     [&](const Iterator& a, const Iterator& b) { return stride(a) > stride(b); });
+    auto next = reductions.begin();
+    for (Iterator& it : statement.domain)
+      if (it.reduction) it = *next++;
+  }
+
+  Statement make_table(const Statement& statement, const poly::MemoryAccess& access,
+                       const Offset& offset) {
+    Tensor table;
+    table.name = access.tensor + ".offsets";
+    while (program_.tensors.count(table.name)) table.name += "_";
+    table.type = Halide::Int(32);
+    table.role = TensorRole::Temporary;
+    table.where = statement.where;
+    Statement fill;
+    fill.tensor = table.name;
+    fill.value = offset.value;
+    fill.where = statement.where;
+    fill.meaning = concat("offsets in ", access.tensor);
+    fill.counts = true;
+    std::vector<int64_t> sizes;
+    for (Iterator it : statement.domain) {
+      if (!offset.along.count(it.name)) continue;
+      it.reduction = false;
+      fill.domain.push_back(it);
+      fill.subscripts.push_back(make_variable(it.name));
+      table.sizes.push_back(it.extent);
+      sizes.push_back(extent_of(it));
+    }
+    layouts_[table.name] = row_major(sizes);
+    program_.tensors[table.name] = table;
+    return fill;
+  }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+};
+
+}  // namespace
+
+void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts) {
+  OffsetTables(program, layouts).run();
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,102 @@
+// What a cluster's reductions read and write, seen from its band, and what copies of it cost.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "poly/map_cpu.h"
+#include "poly/members.h"
+
+namespace tc::poly {
+
+/// Vectors of a register block along its vector.
+constexpr int64_t kMostVectors = 4;
+constexpr int64_t kPageBytes = 4096;
+
+/// A read that has to be copied so that it is contiguous along the vector.
+struct PackedRead {
+  const ScopStatement* statement = nullptr;
+  MemoryAccess read;
+  std::vector<size_t> order;  ///< dimensions of the tensor in order of use, the vector's last
+  std::vector<int> members;   ///< positions of the members that it moves along
+  double depth = 1;           ///< elements that a point of the results reads
+  int64_t width = 1;          ///< points of the block along the members
+};
+
+/// The copies of an operand: one of everything that a block reads, for every block along the
+/// members that it moves along.
+struct CopyCost {
+  struct Dimension {
+    int64_t size = 1;            ///< of one point's box
+    std::vector<int64_t> steps;  ///< by position of the member
+  };
+  double element = 0;                 ///< cycles
+  std::vector<int64_t> extents;       ///< of the members, by position; 1 where it does not move
+  std::vector<Dimension> dimensions;  ///< of the tensor
+
+  /// For blocks of so many points along every member, by position.
+  double cycles(const std::vector<int64_t>& points) const;
+};
+
+/// An access and how far it moves along every member of the band.
+struct Operand {
+  MemoryAccess access;
+  std::vector<std::optional<int64_t>> strides;  ///< in elements, by position of the member
+};
+
+/// A statement that adds terms, in the view of the band.
+struct Update {
+  const ScopStatement* statement = nullptr;
+  std::vector<const ir::Iterator*> iterators;  ///< by position of the member
+  std::vector<Operand> operands;               ///< reads, then the write
+  std::vector<int> outer;  ///< positions of the iterators that are loops around the cluster
+};
+
+/// The product of the extents of the statement's iterators for which `wanted` holds.
+template <class Wanted>
+double volume(const ScopStatement& statement, Wanted wanted) {
+  double result = 1;
+  for (const ir::Iterator& iterator : statement.source->domain)
+    if (wanted(iterator)) result *= static_cast<double>(extent_of(iterator));
+  return result;
+}
+
+/// Refers to all arguments.
+class Operands {
+ public:
+  Operands(const Cluster& cluster, const std::vector<Member>& members, const ir::Program& program,
+           const std::map<std::string, Layout>& layouts, const CpuMachine& machine);
+
+  const std::vector<Update>& updates() const { return updates_; }
+
+  double whole_bytes(const Operand& operand) const;
+  /// Bytes between the ends of what the reductions and the members at these positions walk through,
+  /// in all dimensions; where data says where, dimensions in which nothing else moves count as a
+  /// whole.
+  double box_bytes(const Update& update, const Operand& operand,
+                   const std::vector<int>& members) const;
+  /// Elements of a copy that fit in the cache.
+  double most_elements(const MemoryAccess& access) const;
+
+  /// Nothing where no copy is contiguous along the vector, or may be made.
+  std::optional<PackedRead> pack(const Update& update, const Operand& operand,
+                                 const Member& vector) const;
+  CopyCost cost_of_copies(const Update& update, const Operand& operand) const;
+  /// Whether a copy in the order of use serves the caches better than the operand where it lies,
+  /// contiguous along the vector: the steps of the reduction's innermost loop are far apart, so
+  /// that neither prefetches nor the ways of a cache serve them, and enough rows use the copy.
+  bool is_leaping(const Update& update, const Operand& operand) const;
+
+ private:
+  const Cluster& cluster_;
+  const std::vector<Member>& members_;
+  const ir::Program& program_;
+  const std::map<std::string, Layout>& layouts_;
+  const CpuMachine& machine_;
+  std::vector<Update> updates_;
+};
+
+}  // namespace tc::poly

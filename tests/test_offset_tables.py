@@ -1,0 +1,290 @@
+"""Reads through tables along a reduction become one offset a step, in one loop.
+
+Values are small integers, so that sums are exact in every order. Operands lie beside memory that
+nobody may touch (see fenced).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+import torch
+from fenced import fenced
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+DTYPES = {
+    "float": torch.float32,
+    "double": torch.float64,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "int32": torch.int32,
+    "int8": torch.int8,
+}
+
+
+def integers(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randint(-2, 3, sizes).to(dtype)
+
+
+def table(bound: int, *sizes: int) -> torch.Tensor:
+    """Every place of a dimension where there are enough, so that nobody can leave one out."""
+    count = 1
+    for size in sizes:
+        count *= size
+    values = torch.cat([torch.randperm(bound), torch.randint(0, bound, (count,))])[:count]
+    return values.to(torch.int32).reshape(sizes)
+
+
+def stepped(x: torch.Tensor) -> torch.Tensor:
+    """No dimension is contiguous."""
+    spread = torch.full([2 * n for n in x.shape], 113).to(x.dtype)
+    result = spread[tuple(slice(1, None, 2) for _ in x.shape)]
+    result.copy_(x)
+    return result
+
+
+def turned(x: torch.Tensor) -> torch.Tensor:
+    """Dimensions lie in memory in the opposite order."""
+    order = tuple(reversed(range(x.dim())))
+    return x.permute(order).contiguous().permute(order)
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "dense": lambda x: x,
+    "stepped": stepped,
+    "turned": turned,
+    "repeated": lambda x: x[:1].expand(x.shape),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A text with T for the type, the sizes of its operands, its tables as (bound, sizes)."""
+
+    text: str
+    operands: tuple[tuple[int, ...], ...]
+    tables: tuple[tuple[int, ...], ...]
+    reference: Callable[..., torch.Tensor]
+    loops: int = 1  #: that the reduction has
+
+
+def two(a: torch.Tensor, b: torch.Tensor, ta: torch.Tensor, tb: torch.Tensor) -> torch.Tensor:
+    return torch.einsum("mab,abn->mn", a[:, ta][:, :, tb], b)
+
+
+def shifted(
+    x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor
+) -> torch.Tensor:
+    moved = [x[:, c, r : r + 9, s : s + 10] for c, (r, s) in enumerate(zip(rows, columns))]
+    return torch.einsum("nchw,ck->nkhw", torch.stack(moved, 1), w)
+
+
+CASES = {
+    "two tables": Case(
+        "def f(T(M,P,Q) A, T(C,D,N) B, int32(C) ta, int32(D) tb) -> (O) {"
+        " O(m,n) +=! A(m, ta(c), tb(d)) * B(c,d,n) }",
+        ((13, 7, 9), (5, 6, 40)),
+        ((7, 5), (9, 6)),
+        two,
+    ),
+    "the other operand's order": Case(
+        "def f(T(M,P,Q) A, T(D,C,N) B, int32(C) ta, int32(D) tb) -> (O) {"
+        " O(m,n) +=! A(m, ta(c), tb(d)) * B(d,c,n) }",
+        ((13, 7, 9), (6, 5, 40)),
+        ((7, 5), (9, 6)),
+        lambda a, b, ta, tb: two(a, b.transpose(0, 1), ta, tb),
+    ),
+    "a plain index too": Case(
+        "def f(T(M,C,P) A, T(C,D,N) B, int32(D) ta) -> (O) {"
+        " O(m,n) +=! A(m, c, ta(d)) * B(c,d,n) }",
+        ((13, 5, 9), (5, 6, 40)),
+        ((9, 6),),
+        lambda a, b, ta: torch.einsum("mcd,cdn->mn", a[:, :, ta], b),
+    ),
+    "a table of two indices": Case(
+        "def f(T(M,P) A, T(C,D,N) B, int32(C,D) t) -> (O) { O(m,n) +=! A(m, t(c,d)) * B(c,d,n) }",
+        ((13, 50), (5, 6, 40)),
+        ((50, 5, 6),),
+        lambda a, b, t: torch.einsum("mcd,cdn->mn", a[:, t], b),
+    ),
+    "a table of a table": Case(
+        "def f(T(M,P) A, T(C,N) B, int32(Q) outer, int32(C) inner) -> (O) {"
+        " O(m,n) +=! A(m, outer(inner(c))) * B(c,n) }",
+        ((13, 11), (17, 40)),
+        ((11, 8), (8, 17)),
+        lambda a, b, outer, inner: a[:, outer[inner]] @ b,
+    ),
+    "sums and multiples": Case(
+        "def f(T(M,P) A, T(C,D,N) B, int32(C) ta, int32(D) tb) -> (O) {"
+        " O(m,n) +=! A(m + 2, 2 * ta(c) - tb(d) + c + 8) * B(c,d,n) where m in 0:11 }",
+        ((13, 30), (5, 6, 40)),
+        ((9, 5), (9, 6)),
+        lambda a, b, ta, tb: torch.einsum(
+            "mcd,cdn->mn", a[2:, (2 * ta + torch.arange(5))[:, None] - tb + 8], b
+        ),
+    ),
+    "every channel shifted": Case(
+        "def f(T(N,C,H,W) A, T(C,K) B, int32(C) ta, int32(C) tb) -> (O) {"
+        " O(n,k,h,w) +=! A(n, c, h + ta(c), w + tb(c)) * B(c,k) where h in 0:9, w in 0:10 }",
+        ((2, 17, 11, 12), (17, 20)),
+        ((3, 17), (3, 17)),
+        shifted,
+    ),
+    "both operands": Case(
+        "def f(T(M,P,Q) A, T(S,D,N) B, int32(C) ta, int32(D) tb, int32(C) tc) -> (O) {"
+        " O(m,n) +=! A(m, ta(c), tb(d)) * B(tc(c), d, n) }",
+        ((13, 7, 9), (8, 6, 40)),
+        ((7, 5), (9, 6), (8, 5)),
+        lambda a, b, ta, tb, tc: two(a, b[tc], ta, tb),
+        loops=1,
+    ),
+    "two reads of one operand": Case(
+        "def f(T(M,P,P) A, T(C,D,N) B, int32(C) ta, int32(D) tb) -> (O) {"
+        " O(m,n) +=! (A(m, ta(c), tb(d)) + A(m, tb(d), ta(c))) * B(c,d,n) }",
+        ((13, 9, 9), (5, 6, 40)),
+        ((9, 5), (9, 6)),
+        lambda a, b, ta, tb: two(a + a.transpose(1, 2), b, ta, tb),
+    ),
+}
+
+
+def make(case: Case, dtype: torch.dtype) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    torch.manual_seed(0)
+    operands = [integers(*sizes, dtype=dtype) for sizes in case.operands]
+    return operands, [table(*sizes) for sizes in case.tables]
+
+
+def wanted(case: Case, operands: list[torch.Tensor], tables: list[torch.Tensor]) -> torch.Tensor:
+    return case.reference(*(x.double() for x in operands), *(t.long() for t in tables))
+
+
+def count_reduction_loops(nest: str) -> int:
+    """Loops that are neither parallel, vectorized nor unrolled, below the last task."""
+    tile = nest.rsplit("tc.register_tile", 1)[1]
+    return tile.count("for (")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", CASES)
+def test_layouts(name: str, layout: str) -> None:
+    case = CASES[name]
+    operands, tables = make(case, torch.float32)
+    operands = [LAYOUTS[layout](x) for x in operands]
+    text = case.text.replace("T(", "float(")
+    executor = tc.compile(text, "f", None, *operands, *tables)
+    expected = wanted(case, operands, tables)
+    assert torch.equal(executor(*operands, *tables).double(), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", CASES)
+def test_types(name: str, dtype: str) -> None:
+    case = CASES[name]
+    operands, tables = make(case, DTYPES[dtype])
+    operands, tables = [fenced(x) for x in operands], [fenced(t) for t in tables]
+    text = case.text.replace("T(", f"{dtype}(")
+    operator = tc.define(
+        text, namespace="tc_offsets_" + "".join(filter(str.isalpha, name)) + dtype
+    ).f
+    expected = wanted(case, operands, tables)
+    actual = operator(*operands, *tables)
+    if dtype == "int8":
+        expected = expected.to(torch.int64).to(torch.int8)
+    assert torch.equal(actual, expected.to(actual.dtype))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_loop_and_one_table_for_every_read(name: str) -> None:
+    case = CASES[name]
+    operands, tables = make(case, torch.float32)
+    executor = tc.compile(case.text.replace("T(", "float("), "f", None, *operands, *tables)
+    assert "offsets in A, in A.offsets" in executor.explain()
+    assert count_reduction_loops(executor.loop_nest) == case.loops, executor.loop_nest
+
+
+@pytest.mark.parametrize("reduction", ["max=!", "min=!", "*=!"])
+def test_other_reductions(reduction: str) -> None:
+    case = CASES["two tables"]
+    operands, tables = make(case, torch.float64)
+    text = case.text.replace("T(", "double(").replace("+=!", reduction)
+    a, b = operands
+    terms = a[:, tables[0].long()][:, :, tables[1].long()].flatten(1)[:, :, None] * b.flatten(0, 1)
+    expected = {"max=!": terms.amax(1), "min=!": terms.amin(1), "*=!": terms.prod(1)}[reduction]
+    assert torch.equal(
+        tc.compile(text, "f", None, *operands, *tables)(*operands, *tables), expected
+    )
+
+
+LEFT_ALONE = {
+    "a single table": (
+        "def f(float(M,P) A, float(C,N) B, int32(C) t) -> (O) { O(m,n) +=! A(m, t(c)) * B(c,n) }",
+        ((13, 7), (5, 40)),
+        ((7, 5),),
+    ),
+    "a table along the results": (
+        "def f(float(M,P,Q) A, float(C,D,N) B, int32(C,M) ta, int32(D) tb) -> (O) {"
+        " O(m,n) +=! A(m, ta(c,m), tb(d)) * B(c,d,n) }",
+        ((13, 7, 9), (5, 6, 40)),
+        ((7, 5, 13), (9, 6)),
+    ),
+    "a read that some points make": (
+        "def f(float(M,P,Q) A, float(C,D,N) B, int32(C) ta, int32(D) tb) -> (O) {"
+        " O(m,n) +=! (c > m ? A(m, ta(c), tb(d)) * B(c,d,n) : 0) }",
+        ((13, 7, 9), (5, 6, 40)),
+        ((7, 5), (9, 6)),
+    ),
+    "few results": (
+        "def f(float(M,P,Q) A, float(C,D,N) B, int32(C) ta, int32(D) tb) -> (O) {"
+        " O(m,n) +=! A(m, ta(c), tb(d)) * B(c,d,n) }",
+        ((3, 7, 9), (5, 6, 4)),
+        ((7, 5), (9, 6)),
+    ),
+    "a tensor that the text computes": (
+        "def f(float(M,P,Q) A, float(C,D,N) B, int32(C) ta, int32(D) tb) -> (S, O) {"
+        " S(m,p,q) = 2 * A(m,p,q)\n O(m,n) +=! S(m, ta(c), tb(d)) * B(c,d,n) }",
+        ((13, 7, 9), (5, 6, 40)),
+        ((7, 5), (9, 6)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_ALONE)
+def test_what_is_left_alone(name: str) -> None:
+    text, sizes, bounds = LEFT_ALONE[name]
+    torch.manual_seed(0)
+    values = [integers(*s) for s in sizes] + [table(*b) for b in bounds]
+    executor = tc.compile(text, "f", None, *values)
+    assert "offsets in" not in executor.explain()
+    results = executor(*values)
+    expected = reference.run(text, "f", *values)
+    if not isinstance(results, tuple):
+        results, expected = (results,), (expected,)
+    for actual, value in zip(results, expected, strict=True):
+        assert torch.equal(actual, value)
+
+
+def test_tables_may_change_between_calls() -> None:
+    case = CASES["two tables"]
+    operands, tables = make(case, torch.float32)
+    executor = tc.compile(case.text.replace("T(", "float("), "f", None, *operands, *tables)
+    for _ in range(3):
+        assert torch.equal(executor(*operands, *tables).double(), wanted(case, operands, tables))
+        for t in tables:
+            t.copy_(t.flip(0))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads(threads: int) -> None:
+    case = Case(CASES["two tables"].text, ((97, 40, 50), (30, 40, 130)), ((40, 30), (50, 40)), two)
+    operands, tables = make(case, torch.float32)
+    executor = tc.compile(case.text.replace("T(", "float("), "f", None, *operands, *tables)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert torch.equal(executor(*operands, *tables).double(), wanted(case, operands, tables))
+    finally:
+        torch.set_num_threads(before)
