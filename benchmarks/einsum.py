@@ -239,7 +239,10 @@ def axes_equation(kind: str, sizes: tuple[int, ...]) -> tuple[str, tuple, dict]:
         # The first axis is one of a window that slides along the rows.
         data = torch.randn(511 + sizes[0], *sizes[1:])
         return f"(m+{labels[0]}){labels[1:]}, {labels}n -> mn", (data, weight), {}
-    tables = {f"t{label}": torch.randperm(size) for label, size in zip(labels, sizes, strict=True)}
+    # Backwards, the data is walked through in one order whatever the number of axes; in a random
+    # order, the fewer axes the further apart neighbours are.
+    order = torch.randperm if kind == "random tables" else lambda size: torch.arange(size).flip(0)
+    tables = {f"t{label}": order(size) for label, size in zip(labels, sizes, strict=True)}
     index = "".join(f"(t{label}[{label}])" for label in labels)
     return f"m{index}, {labels}n -> mn", (torch.randn(512, *sizes), weight), tables
 
@@ -285,7 +288,7 @@ def measure_axes(kind: str, options: argparse.Namespace) -> dict:
     candidates = {}
     for count, sizes in AXES.items():
         equation, operands, tables = axes_equation(kind, sizes)
-        namespace = f"tc_einsum_{kind}_{count}"
+        namespace = f"tc_einsum_{kind.replace(' ', '_')}_{count}"
         candidates[str(count)] = own_kernel(equation, operands, tables, namespace)
     a, b = torch.randn(512, 4096), torch.randn(4096, 512)
     candidates["torch.mm"] = lambda: torch.mm(a, b)
@@ -326,7 +329,7 @@ def main() -> None:
             )
             comparisons.append(comparison)
     axes = []
-    for kind in ("plain", "reversed", "windowed", "tables"):
+    for kind in ("plain", "reversed", "windowed", "tables", "random tables"):
         if options.names and not any(part in "axes " + kind for part in options.names):
             continue
         axes.append(measure_axes(kind, options))

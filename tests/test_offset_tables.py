@@ -6,6 +6,7 @@ nobody may touch (see fenced).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -217,6 +218,26 @@ def test_other_reductions(reduction: str) -> None:
     assert torch.equal(
         tc.compile(text, "f", None, *operands, *tables)(*operands, *tables), expected
     )
+
+
+def test_one_loop_after_copies() -> None:
+    """Until it is copied, the other operand has an index of the results between the reductions."""
+    text = """def f(float(N,C,H,W) A, float(C,K,X) B, int32(C,X) ta, int32(C,X) tb) -> (O) {
+      O(n,k,h,w) +=! A(n, c, h + ta(c,x), w + tb(c,x)) * B(c,k,x) where h in 0:9, w in 0:10
+    }"""
+    torch.manual_seed(0)
+    a, b = integers(2, 13, 13, 14), integers(13, 20, 17)
+    ta, tb = table(5, 13, 17), table(5, 13, 17)
+    executor = tc.compile(text, "f", None, a, b, ta, tb)
+    moved = torch.stack(
+        [
+            torch.stack([a[:, c, r : r + 9, s : s + 10] for r, s in zip(ta[c], tb[c], strict=True)])
+            for c in range(13)
+        ]
+    )
+    assert torch.equal(executor(a, b, ta, tb), torch.einsum("cxnhw,ckx->nkhw", moved, b))
+    assert "B: 13 x 17 x" in executor.explain()
+    assert re.search(rf"for \(\S+, 0, {13 * 17}\)", executor.text("stmt"))
 
 
 LEFT_ALONE = {

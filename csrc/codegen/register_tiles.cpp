@@ -10,6 +10,7 @@
 #include "codegen/accumulations.h"
 #include "codegen/copies.h"
 #include "codegen/hidden_zero.h"
+#include "codegen/merge_reductions.h"
 #include "codegen/unroll_reductions.h"
 #include "ir/loops.h"
 
@@ -312,7 +313,7 @@ class ExpandTiles : public IRMutator {
 
   /// `looped`: dimensions that have loops; the others have one point and none.
   Stmt tile(const std::vector<int64_t>& extents, size_t looped, const Stmt& given) {
-    Stmt body = FixExtents(extents).mutate(given);
+    Stmt body = merge_reductions(FixExtents(extents).mutate(given));
     int bits = std::max(8, ir::widest_element(body));
     int lanes = std::max(1, vector_bits_ / bits);
     // Whole vectors and one that overlaps them beat masks, also at half the width.

@@ -1,0 +1,15 @@
+// Reduction loops that walk all operands as one.
+#pragma once
+
+#include "ir/halide.h"
+
+namespace tc::codegen {
+
+/// Makes one loop of directly nested serial loops in the body of a register tile where every index
+/// in memory moves on by as much from the last inner iteration to the next outer one as between
+/// inner ones: after copies into the order of use, operands often lie like this though their
+/// tensors do not, and a long loop has fewer ends than short ones. Extents must be constant, and
+/// the iterators stand in nothing but indices.
+ir::Stmt merge_reductions(const ir::Stmt& body);
+
+}  // namespace tc::codegen
