@@ -7,6 +7,7 @@
 
 #include "api_error.h"
 #include "api_handles.h"
+#include "lang/batch.h"
 #include "lang/definition.h"
 #include "lang/formatter.h"
 #include "lang/gradient.h"
@@ -203,6 +204,20 @@ tc_status tc_definition_gradient(const tc_definition* definition, const DLTensor
     }
     thread_local std::string kept;
     kept = tc::lang::gradient_text(d, request);
+    required(text, "text") = kept.c_str();
+  });
+}
+
+tc_status tc_definition_batch(const tc_definition* definition, const int32_t* batched,
+                              const char** text) {
+  return guarded([&] {
+    const tc::lang::Definition& d = *required(definition, "definition").definition;
+    required(batched, "batched");
+    std::set<std::string> inputs;
+    for (size_t k = 0; k < d.signature.parameters.size(); ++k)
+      if (batched[k]) inputs.insert(d.signature.parameters[k].name);
+    thread_local std::string kept;
+    kept = tc::lang::batch_text(d, inputs);
     required(text, "text") = kept.c_str();
   });
 }

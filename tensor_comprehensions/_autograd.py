@@ -56,21 +56,40 @@ def make_autograd(forward: Callable, backward: Callable | None = None) -> Callab
     results of ``forward`` between the inputs and the gradients is given these results. TCError
     where the count does not fit.
     """
-    if backward is None:
-        return _derived(forward)
+    run = _derived(forward) if backward is None else _paired(forward, backward)
+    return Differentiable(forward, backward, run)
 
+
+class Differentiable:
+    """What ``make_autograd`` returns. It is pickled as the functions that it was made of."""
+
+    def __init__(self, forward: Callable, backward: Callable | None, run: Callable) -> None:
+        self._parts = (forward, backward)
+        self._run = run
+        self.__name__ = _name(forward)
+        self.__doc__ = forward.__doc__
+
+    def __call__(self, *inputs: object) -> object:
+        return self._run(*inputs)
+
+    def __reduce__(self) -> tuple:
+        return make_autograd, self._parts
+
+    def __repr__(self) -> str:
+        return f"<differentiable {self.__name__}>"
+
+
+def _paired(forward: Callable, backward: Callable) -> Callable:
     rest = _name(backward), _saved_results(forward, backward), _ranks(backward)
     eager = _make_function(forward, backward, *rest)
     traced = _make_function(_traceable(forward), _traceable(backward), *rest)
 
-    def differentiable(*inputs: object) -> object:
+    def run(*inputs: object) -> object:
         if torch.compiler.is_compiling():
             return traced.apply(*inputs)
         return eager.apply(*inputs) if records(inputs) else forward(*inputs)
 
-    differentiable.__name__ = _name(forward)
-    differentiable.__doc__ = forward.__doc__
-    return differentiable
+    return run
 
 
 def _derived(forward: Callable) -> Callable:
@@ -82,13 +101,11 @@ def _derived(forward: Callable) -> Callable:
         )
     derivable = Derivable.of(forward)
 
-    def differentiable(*inputs: object) -> object:
+    def run(*inputs: object) -> object:
         return derivable(*inputs)
 
-    differentiable.__name__ = _name(forward)
-    differentiable.__doc__ = forward.__doc__
     # What happens inside is for autograd, not for Dynamo, which sees one operation.
-    return torch.compiler.allow_in_graph(differentiable)
+    return torch.compiler.allow_in_graph(run)
 
 
 def _saved_results(forward: Callable, backward: Callable) -> list[int]:

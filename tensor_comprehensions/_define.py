@@ -46,8 +46,8 @@ _factories: dict[int, Callable] = {}
 class TC:
     """The definitions of one text; each is an attribute of its name."""
 
-    def __init__(self, source: str, operators: dict[str, Operator]) -> None:
-        self._source = source
+    def __init__(self, made_of: tuple, operators: dict[str, Operator]) -> None:
+        self._made_of = made_of  # arguments of _define_again
         self._operators = operators
         # As attributes they are found without __getattr__. A definition may bear any name: one
         # that this class uses itself is still reached by T("name", ...).
@@ -71,8 +71,23 @@ class TC:
             )
         return operator(*inputs, **keywords)
 
+    def __reduce__(self) -> tuple:
+        """Pickled and copied as the text: the same text is the same operators."""
+        return _define_again, self._made_of
+
     def __repr__(self) -> str:
         return f"<TC: {', '.join(self._operators)}>"
+
+
+def _define_again(source: str, options: object, namespace: str) -> TC:
+    return define(source, options, namespace=namespace)
+
+
+def _operator_again(text: str, options: object, namespace: str, public: bool) -> Operator:
+    definition = parse(text).definitions[0]
+    if not public:
+        return make_operator(definition, namespace)
+    return define(text, options, namespace=namespace)._operators[definition.name]
 
 
 def _announce(entry_point: str, inputs: tuple) -> None:
@@ -131,8 +146,10 @@ def define(
     operators = {}
     for definition in parse(source).definitions:
         choose = _chooser(source, definition.name, fixed, factory)
-        operators[definition.name] = _registry.get(definition, namespace, choose, identity)
-    return TC(source, operators)
+        operator = _registry.get(definition, namespace, choose, identity)
+        operator.made_by(_operator_again, definition.text, factory or fixed, namespace, True)
+        operators[definition.name] = operator
+    return TC((source, factory or fixed, namespace), operators)
 
 
 def make_operator(definition: _torch.Definition, namespace: str) -> Operator:
@@ -142,7 +159,9 @@ def make_operator(definition: _torch.Definition, namespace: str) -> Operator:
     """
     choose = _chooser(definition.text, definition.name, MappingOptions(), None)
     options = (str(MappingOptions()), None)
-    return _registry.get(definition, namespace, choose, options, public=False)
+    operator = _registry.get(definition, namespace, choose, options, public=False)
+    operator.made_by(_operator_again, definition.text, None, namespace, False)
+    return operator
 
 
 def _naive_options(source: str, entry_point: str, *inputs: object) -> MappingOptions:

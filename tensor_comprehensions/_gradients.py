@@ -73,6 +73,7 @@ class Gradient:
         #: The results that are read, by their place among the outputs.
         count = len(infos) - len(inputs) - sum(given)
         self.saved = [outputs.index(info.name) for info in infos[len(inputs) :][:count]]
+        self.given = sum(given)  #: how many gradients it takes
         names = [info.name for info in definition.outputs]
         self._results = _places(inputs, names)
 
@@ -81,6 +82,27 @@ class Gradient:
         results = self._function(*arguments)
         results = results if isinstance(results, tuple) else (results,)
         return [None if k is None else results[k] for k in self._results]
+
+    def transpose(
+        self, arguments: Sequence[object], tangents: Sequence[torch.Tensor | None]
+    ) -> Sequence[torch.Tensor | None]:
+        """What tangents of the inputs make of the results, one for each given gradient.
+
+        This derivative is linear in the gradients it is given, the last of ``arguments``: it
+        multiplies them with the transposed Jacobian, and its own derivative by them multiplies
+        with the Jacobian. Their values do not matter, only their sizes.
+        """
+        count = self.given
+        wanted = (False,) * (len(arguments) - count) + (True,) * count
+        moved = [tangents[k] for k, place in enumerate(self._results) if place is not None]
+        given = tuple(tangent is not None for tangent in moved)
+        scalars = self._function.scalars(arguments)
+        adjoint = self._function.gradient(wanted, given, scalars) if any(given) else None
+        if adjoint is None:
+            return [None] * count
+        # A linear function's derivative reads none of its results.
+        rest = [t.reshape(1) if t.dim() == 0 else t for t in moved if t is not None]
+        return adjoint([*arguments, *rest])[-count:]
 
 
 def _places(inputs: list[str], results: list[str]) -> list[int | None]:
@@ -148,8 +170,17 @@ def records(inputs: Sequence[object]) -> bool:
     )
 
 
+def _may_carry_tangents() -> bool:
+    return (
+        forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+    )
+
+
 class _Differentiated(torch.autograd.Function):
-    """A definition under autograd, its derivative derived."""
+    """A definition under autograd, its derivatives derived."""
+
+    #: The batches of forward and backward are those of the definitions they run.
+    generate_vmap_rule = True
 
     @staticmethod
     def forward(derivable: Derivable, *inputs: object) -> object:
@@ -169,22 +200,53 @@ class _Differentiated(torch.autograd.Function):
         ctx.gradients_of = tuple(value.is_floating_point() for value in outputs)
         whole = derivable.gradient(ctx.wanted, ctx.gradients_of, ctx.scalars)
         # What the whole derivative reads is enough for each part of it. Of other inputs the sizes
-        # are kept, not the memory.
+        # are kept, not the memory; where tangents may follow, torch.func wants one list for both.
+        everything = _may_carry_tangents()
         ctx.values, saved = [], []
         reads = whole.reads if whole is not None else [False] * len(values)
         for value, read in zip(values, reads, strict=True):
             if not isinstance(value, torch.Tensor):
                 ctx.values.append(("value", value))
-            elif read:
+            elif read or everything:
                 ctx.values.append(("saved", len(saved)))
                 saved.append(value)
             else:
                 ctx.values.append(("sizes", (value.shape, value.dtype, value.device)))
         ctx.outputs = {}
-        for k in whole.saved if whole is not None else ():
+        kept = whole.saved if whole is not None else []
+        for k in range(len(outputs)) if everything else kept:
             ctx.outputs[k] = len(saved)
             saved.append(outputs[k])
         ctx.save_for_backward(*saved)
+        if everything:
+            ctx.save_for_forward(*saved)
+
+    @staticmethod
+    def jvp(ctx: object, _: None, *tangents: torch.Tensor | None) -> object:
+        saved = ctx.saved_tensors
+        inputs = [saved[what] if kind == "saved" else what for kind, what in ctx.values]
+        outputs = [saved[place] for place in ctx.outputs.values()]
+        wanted = tuple(
+            tangent is not None and value.is_floating_point()
+            for value, tangent in zip(inputs, tangents, strict=True)
+        )
+        gradient = ctx.derivable.gradient(wanted, ctx.gradients_of, ctx.scalars)
+        found = iter(())
+        if gradient is not None:
+            rest = [outputs[k] for k in gradient.saved]
+            # In the places of gradients, of which only sizes matter.
+            rest += [o for o, use in zip(outputs, ctx.gradients_of, strict=True) if use]
+            arguments = [*inputs, *(v.reshape(1) if v.dim() == 0 else v for v in rest)]
+            found = iter(gradient.transpose(arguments, tangents))
+        results = []
+        for output, use in zip(outputs, ctx.gradients_of, strict=True):
+            moved = next(found, None) if use else None
+            if moved is not None:
+                results.append(moved.reshape(output.shape))
+            else:
+                # A result that no tangent reaches stands still.
+                results.append(torch.zeros_like(output) if use else None)
+        return results[0] if len(results) == 1 else tuple(results)
 
     @staticmethod
     def backward(ctx: object, *gradients: torch.Tensor | None) -> tuple:

@@ -88,6 +88,8 @@ class Operator:
         self._output_infos = list(definition.outputs)
         self._schema = Schema(definition, definition.name)
         self._simple = not any(info.accumulates for info in self._output_infos)
+        self._made_by: tuple = ()
+        self._batches: dict[tuple[bool, ...], Operator] = {}
         self._integers = [
             k
             for k, info in enumerate(self._infos)
@@ -101,6 +103,7 @@ class Operator:
         fake, fake_out = make_fake(self.definition)
         torch.library.register_fake(f"{namespace}::{name}", fake)
         torch.library.register_fake(f"{namespace}::{name}.out", fake_out)
+        torch.library.register_vmap(f"{namespace}::{name}", self._run_batch)
         packet = getattr(getattr(torch.ops, namespace), name)
         self.overload, self._out_overload = packet.default, packet.out
 
@@ -123,6 +126,32 @@ class Operator:
                 self._explain(inputs, error)
                 raise
         return self.run(inputs, outputs, unchecked)
+
+    def _run_batch(self, _: object, in_dims: tuple, *inputs: object) -> tuple:
+        """For vmap: the definition over a batch, found in the text (see ``batch_text``)."""
+        flags = tuple(dim is not None for dim in in_dims)
+        operator = self._batches.get(flags)
+        if operator is None:
+            operator = self._batches[flags] = self._make_batch(flags)
+        values = [
+            value if dim is None else value.movedim(dim, 0)
+            for value, dim in zip(inputs, in_dims, strict=True)
+        ]
+        results = operator(*values)
+        dims = tuple(
+            0 if batched.ndim > info.ndim else None
+            for batched, info in zip(
+                operator.definition.outputs, self.definition.outputs, strict=True
+            )
+        )
+        return results, dims if isinstance(results, tuple) else dims[0]
+
+    def _make_batch(self, flags: tuple[bool, ...]) -> Operator:
+        from tensor_comprehensions._define import make_operator
+
+        text = self.definition.batch_text(list(flags))
+        # Without the warnings of `parse`: nobody has written this text.
+        return make_operator(_torch.parse(text).definitions[0], "tc_batch")
 
     def _check_integers(self, inputs: tuple) -> None:
         """PyTorch would truncate a 0-d tensor of floats that is passed for an integer."""
@@ -246,6 +275,13 @@ class Operator:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return "a number of at most 64 bits"
         return None
+
+    def made_by(self, function: Callable, *arguments: object) -> None:
+        """Says how to make this operator in another process."""
+        self._made_by = (function, arguments)
+
+    def __reduce__(self) -> tuple:
+        return self._made_by
 
     def __repr__(self) -> str:
         return f"<tensor comprehension {self.__name__}>"

@@ -251,6 +251,13 @@ std::string gradient_text(const Definition& definition, const py::sequence& inpu
   return text;
 }
 
+/// The text for a batch; one flag for each input.
+std::string batch_text(const Definition& definition, const std::vector<int32_t>& batched) {
+  const char* text = nullptr;
+  check(tc_definition_batch(definition.get(), batched.data(), &text));
+  return text;
+}
+
 std::string input_dimension(const Definition& definition, int input, int dimension) {
   const char* text = nullptr;
   check(tc_definition_input_dimension(definition.get(), input, dimension, &text));
@@ -302,7 +309,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_property_readonly("key", [](const Definition& d) { return tc_definition_key(d.get()); })
       .def("input_dimension", input_dimension)
       .def("size_expression", size_expression)
-      .def("gradient_text", gradient_text);
+      .def("gradient_text", gradient_text)
+      .def("batch_text", batch_text);
 
   py::class_<ParsedText>(m, "ParsedText")
       .def_property_readonly("definitions",

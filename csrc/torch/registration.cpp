@@ -73,8 +73,9 @@ class AutogradKernel : public c10::OperatorKernel {
       const at::Tensor& tensor = value.toTensor();
       if (at::GradMode::is_enabled() && tensor.requires_grad()) differentiable.push_back(tensor);
       if (tensor._fw_grad(/*level=*/0).defined())
-        raise(TC_USAGE_ERROR,
-              "the operator " + handle.operator_name().name + " has no forward-mode derivative");
+        raise(TC_USAGE_ERROR, "the operator " + handle.operator_name().name +
+                                  " has no forward-mode derivative: call it through "
+                                  "tensor_comprehensions.make_autograd, which derives one");
     }
     {
       at::AutoDispatchBelowADInplaceOrView below;
@@ -99,14 +100,23 @@ class OutAutogradKernel : public c10::OperatorKernel {
                   torch::jit::Stack* stack) {
     const auto& arguments = handle.schema().arguments();
     auto values = torch::jit::last(*stack, arguments.size());
-    for (size_t i = 0; at::GradMode::is_enabled() && i < values.size(); ++i)
-      if (values[i].isTensor() && values[i].toTensor().requires_grad())
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!values[i].isTensor()) continue;
+      if (values[i].toTensor()._fw_grad(/*level=*/0).defined())
+        raise(TC_USAGE_ERROR, handle.operator_name().name +
+                                  " into given outputs has no forward-mode derivative, but "
+                                  "argument " +
+                                  arguments[i].name() +
+                                  " carries a tangent; call it without outputs, through "
+                                  "tensor_comprehensions.make_autograd");
+      if (at::GradMode::is_enabled() && values[i].toTensor().requires_grad())
         raise(TC_USAGE_ERROR, handle.operator_name().name +
                                   " into given outputs has no "
                                   "derivative, but argument " +
                                   arguments[i].name() +
                                   " requires gradients; call it under torch.no_grad(), or without "
                                   "outputs");
+    }
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
 };

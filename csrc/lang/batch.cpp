@@ -1,0 +1,152 @@
+#include "lang/batch.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "lang/calls.h"
+#include "lang/expressions.h"
+#include "lang/printer.h"
+
+namespace tc::lang {
+namespace {
+
+/// Every identifier of a function.
+std::set<std::string> identifiers_of(const Function& function) {
+  std::set<std::string> names = {function.name.name};
+  auto visit = [&](const ExpressionPtr& e) {
+    if (e) walk(*e, [&](const Expression& node) { names.insert(node.name); });
+  };
+  for (const auto* list : {&function.parameters, &function.returns}) {
+    for (const Declaration& declaration : *list) {
+      names.insert(declaration.name);
+      for (const DimensionSize& size : declaration.dimensions) names.insert(size.name);
+    }
+  }
+  for (const TreeStatement& statement : function.statements) {
+    names.insert(statement.target.name);
+    for (const Identifier& index : statement.indices) names.insert(index.name);
+    for (const ExpressionPtr& subscript : statement.subscripts) visit(subscript);
+    visit(statement.value);
+    for (const WhereClause& clause : statement.clauses) {
+      names.insert(clause.name.name);
+      visit(clause.first);
+      visit(clause.last);
+    }
+  }
+  return names;
+}
+
+class Batcher {
+ public:
+  Batcher(const Definition& definition, const std::set<std::string>& inputs)
+      : function_(clone(*definition.tree)), batched_(inputs) {
+    std::set<std::string> taken = identifiers_of(function_);
+    size_ = fresh("Batch", taken);
+    index_ = fresh("batch", taken);
+  }
+
+  std::string run() {
+    find_batched();
+    function_.name.name += "_batch";
+    for (Declaration& parameter : function_.parameters) declare(parameter);
+    for (Declaration& result : function_.returns)
+      if (!result.dimensions.empty()) declare(result);
+    for (TreeStatement& statement : function_.statements) extend(statement);
+    return print(function_);
+  }
+
+ private:
+  static std::string fresh(std::string name, const std::set<std::string>& taken) {
+    while (taken.count(name)) name += "_";
+    return name;
+  }
+
+  /// What is computed from a batch is one, in every statement about it.
+  void find_batched() {
+    for (size_t before = 0; before != batched_.size();) {
+      before = batched_.size();
+      for (const TreeStatement& statement : function_.statements) {
+        bool reads = false;
+        auto visit = [&](const ExpressionPtr& e) {
+          if (e) walk(*e, [&](const Expression& node) { reads = reads || is_read(node); });
+        };
+        visit(statement.value);
+        for (const ExpressionPtr& subscript : statement.subscripts) visit(subscript);
+        for (const WhereClause& clause : statement.clauses) {
+          visit(clause.first);
+          visit(clause.last);
+        }
+        if (reads) batched_.insert(statement.target.name);
+      }
+    }
+  }
+  bool is_read(const Expression& e) const {
+    return e.binding == Binding::Tensor && e.kind != ExpressionKind::Dimension &&
+           batched_.count(e.name);
+  }
+
+  void declare(Declaration& declaration) const {
+    if (!batched_.count(declaration.name)) return;
+    DimensionSize size;
+    size.name = size_;
+    declaration.dimensions.insert(declaration.dimensions.begin(), size);
+  }
+
+  void extend(TreeStatement& statement) const {
+    auto change = [&](ExpressionPtr& e) {
+      if (e) e = rewrite(e, [&](const Expression& node) { return extended(node); });
+    };
+    change(statement.value);
+    for (ExpressionPtr& subscript : statement.subscripts) change(subscript);
+    for (WhereClause& clause : statement.clauses) {
+      change(clause.first);
+      change(clause.last);
+    }
+    if (!batched_.count(statement.target.name)) return;
+    statement.indices.insert(statement.indices.begin(), Identifier{index_, {}});
+    if (!statement.subscripts.empty())
+      statement.subscripts.insert(statement.subscripts.begin(), nullptr);
+    // Not every statement about a batch reads one.
+    WhereClause range;
+    range.name = {index_, {}};
+    range.first = integer(0);
+    range.last = name(size_);
+    statement.clauses.insert(statement.clauses.begin(), range);
+  }
+
+  /// Null for what stays as it is.
+  ExpressionPtr extended(const Expression& e) const {
+    if (e.kind == ExpressionKind::Dimension && batched_.count(e.name)) {
+      auto dimension = std::make_shared<Expression>(e);
+      ++dimension->dimension;
+      return dimension;
+    }
+    if (!is_read(e)) return nullptr;
+    std::vector<ExpressionPtr> places = {name(index_)};
+    for (const ExpressionPtr& operand : e.operands)
+      places.push_back(rewrite(operand, [&](const Expression& node) { return extended(node); }));
+    return access(e.name, places);
+  }
+
+  Function function_;
+  std::set<std::string> batched_;
+  std::string size_, index_;
+};
+
+}  // namespace
+
+std::string batch_text(const Definition& definition, const std::set<std::string>& inputs) {
+  const ir::Program& signature = definition.signature;
+  for (const std::string& input : inputs)
+    if (!signature.tensors.count(input))
+      throw UsageError(concat("scalar ", input, " of ", definition.name,
+                              " has one value for all examples of a batch"));
+  for (const std::string& output : signature.outputs)
+    if (signature.tensor(output).role == ir::TensorRole::InOut)
+      throw UsageError(concat(definition.name, " adds to ", output,
+                              ", which its caller passes: no batch of it can be computed; write "
+                              "+=! to begin from zero"));
+  return Batcher(definition, inputs).run();
+}
+
+}  // namespace tc::lang

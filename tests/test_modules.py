@@ -1,0 +1,144 @@
+"""Modules that hold definitions: copied, saved, loaded elsewhere, used by workers."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+import tensor_comprehensions as tc
+
+LINEAR = """def linear(float(B,I) x, float(O,I) w, float(O) b) -> (y) {
+    y(n,o) +=! x(n,i) * w(o,i)
+    y(n,o) = y(n,o) + b(o)
+}"""
+
+
+def small_tiles(source: str, entry_point: str, *inputs: object) -> tc.MappingOptions:
+    """A factory of options, pickled by its name."""
+    return tc.MappingOptions().tile([2, 2])
+
+
+def backward(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    return g @ w, g.t() @ x, g.sum(0)
+
+
+class Linear(torch.nn.Module):
+    """Holds its function in one of the ways that there are."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(3, 4))
+        self.b = torch.nn.Parameter(torch.randn(3))
+        text = tc.define(LINEAR, namespace="tc_modules")
+        if how == "text":
+            self.text = text
+            self.differentiable = tc.make_autograd(text.linear)
+        elif how == "pair":
+            self.differentiable = tc.make_autograd(text.linear, backward)
+        elif how == "derived":
+            self.differentiable = tc.make_autograd(text.linear)
+        elif how == "options":
+            options = tc.MappingOptions().tile([4])
+            other = tc.define(LINEAR, options, namespace="tc_modules_options")
+            self.differentiable = tc.make_autograd(other.linear)
+        else:
+            other = tc.define(LINEAR, small_tiles, namespace="tc_modules_factory")
+            self.differentiable = tc.make_autograd(other.linear)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.differentiable(x, self.w, self.b)
+
+
+HOW = ["text", "pair", "derived", "options", "factory"]
+
+
+def check(module: Linear, weights: Linear) -> None:
+    x = torch.randn(5, 4)
+    result = module(x)
+    torch.testing.assert_close(result, torch.nn.functional.linear(x, weights.w, weights.b))
+    result.sum().backward()
+    torch.testing.assert_close(module.w.grad, x.sum(0).expand(3, 4))
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_copies(how: str) -> None:
+    module = Linear(how)
+    copied = copy.deepcopy(module)
+    check(copied, module)
+    assert module.w.grad is None
+    assert module.state_dict().keys() == {"w", "b"}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_pickles(how: str) -> None:
+    module = Linear(how)
+    check(pickle.loads(pickle.dumps(module)), module)
+
+
+def test_the_same_operator_comes_back() -> None:
+    text = tc.define(LINEAR, namespace="tc_modules")
+    assert pickle.loads(pickle.dumps(text.linear)) is text.linear
+    assert copy.deepcopy(text).linear is text.linear
+    derived = tc.make_autograd(text.linear)
+    assert pickle.loads(pickle.dumps(derived)).__name__ == "linear"
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_saved_and_loaded_in_another_process(how: str, tmp_path: Path) -> None:
+    module = Linear(how)
+    torch.save(module, tmp_path / "module.pt")
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import torch
+module = torch.load({str(tmp_path / "module.pt")!r}, weights_only=False)
+from test_modules import check
+check(module, module)
+print("same")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "same\n", done.stderr
+
+
+def test_a_batch_of_a_loaded_operator() -> None:
+    """Definitions that nobody has written are pickled as well."""
+    text = tc.define(LINEAR, namespace="tc_modules").linear
+    x, w, b = torch.randn(2, 5, 4), torch.randn(3, 4), torch.randn(3)
+    torch.func.vmap(text, in_dims=(0, None, None))(x, w, b)
+    batched = text._batches[True, False, False]
+    again = pickle.loads(pickle.dumps(batched))
+    assert again is batched
+    torch.testing.assert_close(again(x, w, b), torch.nn.functional.linear(x, w, b))
+
+
+class Doubled(Dataset):
+    def __init__(self) -> None:
+        self.double = tc.define(
+            "def double(float(N) x) -> (y) { y(i) = 2 * x(i) }", namespace="tc_modules"
+        ).double
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return self.double(torch.full((1000,), float(index)))
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+def test_workers(start: str) -> None:
+    """Compiled before and in the workers, with threads in the parent."""
+    data = Doubled()
+    data[0]
+    loader = DataLoader(data, batch_size=2, num_workers=2, multiprocessing_context=start)
+    batches = list(loader)
+    assert [b[:, 0].tolist() for b in batches] == [[0, 2], [4, 6], [8, 10]]
+    assert all(bool((b == b[:, :1]).all()) for b in batches)
