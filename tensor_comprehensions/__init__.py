@@ -33,6 +33,10 @@ def __getattr__(name: str) -> object:
 
         globals().update(einsum=_einsum.einsum, einsum_source=_einsum.einsum_source)
         return globals()[name]
+    if name == "show_config":
+        from tensor_comprehensions._doctor import show_config
+
+        return show_config
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -55,4 +59,5 @@ __all__ = [
     "make_autograd",
     "make_naive_options_factory",
     "ops",
+    "show_config",
 ]

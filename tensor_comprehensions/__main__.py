@@ -1,4 +1,4 @@
-"""`python -m tensor_comprehensions`: formats and checks files of definitions."""
+"""`python -m tensor_comprehensions`: formats and checks files of definitions, and itself."""
 
 from __future__ import annotations
 
@@ -94,10 +94,22 @@ def for_each(action: Callable[..., bool], arguments: argparse.Namespace) -> int:
     return 0 if content else 1
 
 
+def examine_installation(_: argparse.Namespace) -> int:
+    """Prints what this installation is made of and what works; 1 where something needed fails."""
+    from tensor_comprehensions import _doctor, show_config
+
+    print(show_config(), flush=True)
+    print()
+    findings = _doctor.examine()
+    for finding in findings:
+        print(finding)
+    return 0 if all(f.works or not f.needed for f in findings) else 1
+
+
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog="python -m tensor_comprehensions",
-        description="Formats and checks files of Tensor Comprehensions.",
+        description="Formats and checks files of Tensor Comprehensions, and the installation.",
     )
     commands = result.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
@@ -123,7 +135,16 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0, or 1 where a file has an error; warnings do not count.",
     )
     check.set_defaults(action=check_file, errors=sys.stdout)
+    doctor = commands.add_parser(
+        "doctor",
+        help="tell what works here, and why not",
+        description="Prints versions and the machine that decisions are made for, then tries "
+        "kernels, threads, gradients, torch.compile, einsum and a GPU.",
+        epilog="Exit status: 0, or 1 where something fails that every machine can do.",
+    )
+    doctor.set_defaults(run=examine_installation)
     for command in (fmt, check):
+        command.set_defaults(run=lambda found: for_each(found.action, found))
         command.add_argument(
             "files", nargs="+", metavar="FILE", help="a file of definitions; - for standard input"
         )
@@ -133,7 +154,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
-        return for_each(arguments.action, arguments)
+        return arguments.run(arguments)
     except BrokenPipeError:
         # Whoever read the output has seen enough; Python must not try to write the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
