@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensor_comprehensions import _libraries  # noqa: F401  before anything that needs the binding
 
 # isort: split
-from tensor_comprehensions import ops
+from tensor_comprehensions import nn, ops
 from tensor_comprehensions._autograd import make_autograd
 from tensor_comprehensions._define import TC, define, make_naive_options_factory
 from tensor_comprehensions._errors import (
@@ -58,6 +58,7 @@ __all__ = [
     "grad_source",
     "make_autograd",
     "make_naive_options_factory",
+    "nn",
     "ops",
     "show_config",
 ]

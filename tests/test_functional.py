@@ -305,10 +305,11 @@ def test_under_compile(name: str) -> None:
 
 def test_the_page_of_the_documentation() -> None:
     page = (Path(__file__).parents[1] / "docs" / "pytorch.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
     names: dict = {}
     torch.manual_seed(0)
-    exec(code, names)
+    for code in re.findall(r"```python\n(.*?)```", page, re.S):
+        exec(code, names)
+    assert names["y"].shape == (2, 8, 14, 14) and names["y"].requires_grad
     q, k, v = names["q"], names["k"], names["v"]
 
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

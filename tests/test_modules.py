@@ -142,3 +142,93 @@ def test_workers(start: str) -> None:
     batches = list(loader)
     assert [b[:, 0].tolist() for b in batches] == [[0, 2], [4, 6], [8, 10]]
     assert all(bool((b == b[:, :1]).all()) for b in batches)
+
+
+# ---- Lambda
+
+
+def make_layer(**keywords: object) -> tc.nn.Lambda:
+    torch.manual_seed(0)
+    return tc.nn.Lambda(LINEAR, namespace="tc_modules", **keywords)
+
+
+def test_lambda() -> None:
+    layer = make_layer(I=4, O=3)
+    assert layer.input_names == ["x"]
+    assert {n: tuple(p.shape) for n, p in layer.named_parameters()} == {"w": (3, 4), "b": (3,)}
+    assert float(layer.w.detach().abs().max()) <= 0.5 < 2 * float(layer.w.detach().abs().max())
+    assert not layer.b.any()
+    check(layer, layer)
+    assert "linear(x); w=(3, 4), b=(3,)" in repr(layer)
+
+
+def test_lambda_learns_and_is_saved(tmp_path: Path) -> None:
+    layer = make_layer(I=4, O=3)
+    x, target = torch.randn(32, 4), torch.randn(32, 3)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = (layer(x) - target).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses == sorted(losses, reverse=True)
+    other = make_layer(I=4, O=3)
+    other.load_state_dict(layer.state_dict())
+    torch.save(layer, tmp_path / "layer.pt")
+    loaded = torch.load(tmp_path / "layer.pt", weights_only=False)
+    for again in (other, loaded, copy.deepcopy(layer)):
+        assert torch.equal(again(x), layer(x))
+
+
+def test_lambda_in_double_and_under_compile() -> None:
+    text = """def scale(double(N,4) x, double(4) s, double alpha) -> (y) {
+        y(n,c) = alpha * x(n,c) * s(c)
+    }"""
+    layer = tc.nn.Lambda(text, alpha=0.5, initialize={"s": torch.nn.init.ones_})
+    x = torch.randn(7, 4, dtype=torch.float64)
+    assert torch.equal(layer(x), 0.5 * x)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x), 0.5 * x)
+    compiled(x).sum().backward()
+    torch.testing.assert_close(layer.s.grad, 0.5 * x.sum(0))
+    assert torch.equal(tc.nn.Lambda(text, inputs=("x", "s"))(x, layer.s, 2.0), 2 * x)
+
+
+def test_lambda_with_buffers_and_several_definitions() -> None:
+    text = """
+    def first(float(N) x) -> (y) { y(i) = x(i) }
+    def pick(float(N,D) x, int32(K) places) -> (y) { y(n,k) = x(n, places(k)) }
+    """
+    layer = tc.nn.Lambda(text, entry_point="pick", namespace="tc_modules", K=3)
+    layer.places.copy_(torch.tensor([2, 0, 1]))
+    assert list(layer.state_dict()) == ["places"]
+    x = torch.randn(5, 4)
+    assert torch.equal(layer(x), x[:, [2, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"H": 3}, "H is no size or scalar of linear, which has B, I, O"),
+        ({"inputs": ("X",)}, "X is no tensor in the signature of linear, which has x, w, b"),
+        ({"O": 3, "inputs": ("x",)}, "w of linear is no input, but its size I has no value"),
+        ({"I": 4, "initialize": {"b": torch.zero_}}, "initialize has a function for b, which"),
+        ({"entry_point": "f"}, "undefined function f; the text defines: linear"),
+    ],
+)
+def test_lambda_says_what_does_not_fit(keywords: dict, message: str) -> None:
+    with pytest.raises(tc.TCError, match=message):
+        make_layer(**keywords)
+
+
+def test_lambda_counts_its_inputs() -> None:
+    with pytest.raises(tc.TCError, match="linear expected 1 inputs, x, but found 2"):
+        make_layer(I=4, O=3)(torch.ones(2, 4), torch.ones(2))
+
+
+def test_lambda_whose_parameter_has_a_name_of_modules() -> None:
+    text = "def f(float(N) x, float(3) forward) -> (y) { y(n) = x(n) * forward(0) }"
+    with pytest.raises(tc.TCError, match="forward of f cannot be a parameter: every module has"):
+        tc.nn.Lambda(text, namespace="tc_modules")
