@@ -88,41 +88,41 @@ CASES = {
     "two tables": Case(
         "def f(T(M,P,Q) A, T(C,D,N) B, int32(C) ta, int32(D) tb) -> (O) {"
         " O(m,n) +=! A(m, ta(c), tb(d)) * B(c,d,n) }",
-        ((13, 7, 9), (5, 6, 40)),
+        ((27, 7, 9), (5, 6, 40)),
         ((7, 5), (9, 6)),
         two,
     ),
     "the other operand's order": Case(
         "def f(T(M,P,Q) A, T(D,C,N) B, int32(C) ta, int32(D) tb) -> (O) {"
         " O(m,n) +=! A(m, ta(c), tb(d)) * B(d,c,n) }",
-        ((13, 7, 9), (6, 5, 40)),
+        ((27, 7, 9), (6, 5, 40)),
         ((7, 5), (9, 6)),
         lambda a, b, ta, tb: two(a, b.transpose(0, 1), ta, tb),
     ),
     "a plain index too": Case(
         "def f(T(M,C,P) A, T(C,D,N) B, int32(D) ta) -> (O) {"
         " O(m,n) +=! A(m, c, ta(d)) * B(c,d,n) }",
-        ((13, 5, 9), (5, 6, 40)),
+        ((27, 5, 9), (5, 6, 40)),
         ((9, 6),),
         lambda a, b, ta: torch.einsum("mcd,cdn->mn", a[:, :, ta], b),
     ),
     "a table of two indices": Case(
         "def f(T(M,P) A, T(C,D,N) B, int32(C,D) t) -> (O) { O(m,n) +=! A(m, t(c,d)) * B(c,d,n) }",
-        ((13, 50), (5, 6, 40)),
+        ((27, 50), (5, 6, 40)),
         ((50, 5, 6),),
         lambda a, b, t: torch.einsum("mcd,cdn->mn", a[:, t], b),
     ),
     "a table of a table": Case(
         "def f(T(M,P) A, T(C,N) B, int32(Q) outer, int32(C) inner) -> (O) {"
         " O(m,n) +=! A(m, outer(inner(c))) * B(c,n) }",
-        ((13, 11), (17, 40)),
+        ((27, 11), (17, 40)),
         ((11, 8), (8, 17)),
         lambda a, b, outer, inner: a[:, outer[inner]] @ b,
     ),
     "sums and multiples": Case(
         "def f(T(M,P) A, T(C,D,N) B, int32(C) ta, int32(D) tb) -> (O) {"
-        " O(m,n) +=! A(m + 2, 2 * ta(c) - tb(d) + c + 8) * B(c,d,n) where m in 0:11 }",
-        ((13, 30), (5, 6, 40)),
+        " O(m,n) +=! A(m + 2, 2 * ta(c) - tb(d) + c + 8) * B(c,d,n) where m in 0:27 }",
+        ((29, 30), (5, 6, 40)),
         ((9, 5), (9, 6)),
         lambda a, b, ta, tb: torch.einsum(
             "mcd,cdn->mn", a[2:, (2 * ta + torch.arange(5))[:, None] - tb + 8], b
@@ -138,7 +138,7 @@ CASES = {
     "both operands": Case(
         "def f(T(M,P,Q) A, T(S,D,N) B, int32(C) ta, int32(D) tb, int32(C) tc) -> (O) {"
         " O(m,n) +=! A(m, ta(c), tb(d)) * B(tc(c), d, n) }",
-        ((13, 7, 9), (8, 6, 40)),
+        ((27, 7, 9), (8, 6, 40)),
         ((7, 5), (9, 6), (8, 5)),
         lambda a, b, ta, tb, tc: two(a, b[tc], ta, tb),
         loops=1,
@@ -146,7 +146,7 @@ CASES = {
     "two reads of one operand": Case(
         "def f(T(M,P,P) A, T(C,D,N) B, int32(C) ta, int32(D) tb) -> (O) {"
         " O(m,n) +=! (A(m, ta(c), tb(d)) + A(m, tb(d), ta(c))) * B(c,d,n) }",
-        ((13, 9, 9), (5, 6, 40)),
+        ((27, 9, 9), (5, 6, 40)),
         ((9, 5), (9, 6)),
         lambda a, b, ta, tb: two(a + a.transpose(1, 2), b, ta, tb),
     ),
@@ -243,19 +243,19 @@ def test_one_loop_after_copies() -> None:
 LEFT_ALONE = {
     "a single table": (
         "def f(float(M,P) A, float(C,N) B, int32(C) t) -> (O) { O(m,n) +=! A(m, t(c)) * B(c,n) }",
-        ((13, 7), (5, 40)),
+        ((27, 7), (5, 40)),
         ((7, 5),),
     ),
     "a table along the results": (
         "def f(float(M,P,Q) A, float(C,D,N) B, int32(C,M) ta, int32(D) tb) -> (O) {"
         " O(m,n) +=! A(m, ta(c,m), tb(d)) * B(c,d,n) }",
-        ((13, 7, 9), (5, 6, 40)),
-        ((7, 5, 13), (9, 6)),
+        ((27, 7, 9), (5, 6, 40)),
+        ((7, 5, 27), (9, 6)),
     ),
     "a read that some points make": (
         "def f(float(M,P,Q) A, float(C,D,N) B, int32(C) ta, int32(D) tb) -> (O) {"
         " O(m,n) +=! (c > m ? A(m, ta(c), tb(d)) * B(c,d,n) : 0) }",
-        ((13, 7, 9), (5, 6, 40)),
+        ((27, 7, 9), (5, 6, 40)),
         ((7, 5), (9, 6)),
     ),
     "few results": (
@@ -267,7 +267,7 @@ LEFT_ALONE = {
     "a tensor that the text computes": (
         "def f(float(M,P,Q) A, float(C,D,N) B, int32(C) ta, int32(D) tb) -> (S, O) {"
         " S(m,p,q) = 2 * A(m,p,q)\n O(m,n) +=! S(m, ta(c), tb(d)) * B(c,d,n) }",
-        ((13, 7, 9), (5, 6, 40)),
+        ((27, 7, 9), (5, 6, 40)),
         ((7, 5), (9, 6)),
     ),
 }

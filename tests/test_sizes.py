@@ -392,3 +392,22 @@ def test_the_first_statement_that_solves_an_index_gives_the_size(first: str) -> 
     text = f"def f(float(N) A) -> (T) {{ {first} T(i) = 2 where i in 4:6 }}"
     keywords = {} if "= 0" in first else {"outputs": (torch.zeros(6),)}
     same(run(text, a, **keywords)[0], torch.tensor([0.0, 1, 2, 3, 2, 2]))
+
+
+def test_more_elements_than_32_bits_count() -> None:
+    """2.2 billion bytes: addresses in 64 bits, of rows and of columns."""
+    a = torch.randint(-100, 100, (50_000, 44_000), dtype=torch.int8)
+    text = """
+    def next(int8(M,N) A) -> (B) { B(i,j) = A(i,j) + 1 }
+    def largest(int8(M,N) A) -> (m) { m(i) max=! A(i,j) }
+    """
+    t = tc.define(text, namespace="tc_sizes_large")
+    b = t.next(a)
+    for rows in range(0, 50_000, 5_000):
+        assert torch.equal(b[rows : rows + 5_000], a[rows : rows + 5_000] + 1)
+    del b
+    assert torch.equal(t.largest(a), a.amax(1))
+    assert torch.equal(t.largest(a.t()), a.amax(0))
+    small = tc.compile(text, "largest", None, a[:10])
+    assert "int64" in tc.compile(text, "largest", None, a).loop_nest
+    assert "int64" not in small.loop_nest

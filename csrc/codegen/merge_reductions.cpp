@@ -1,5 +1,6 @@
 #include "codegen/merge_reductions.h"
 
+#include <limits>
 #include <string>
 
 #include "codegen/register_tiles.h"
@@ -60,8 +61,9 @@ class MergeReductions : public IRMutator {
         !expr_uses_var(inner->min, op->name)) {
       auto length = as_const_int(op->extent), extent = as_const_int(inner->extent);
       CheckIndices check(op, inner, extent.value_or(1));
-      if (length && extent) inner->body.accept(&check);
-      if (length && extent && check.regular)
+      check.regular = length && extent && *length * *extent <= std::numeric_limits<int32_t>::max();
+      if (check.regular) inner->body.accept(&check);
+      if (check.regular)
         return ir::make_for(inner->name, inner->min, static_cast<int>(*length * *extent),
                             ForType::Serial, substitute(op->name, op->min, inner->body));
     }

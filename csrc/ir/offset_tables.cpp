@@ -14,9 +14,9 @@ namespace {
 using Halide::Internal::Call;
 using Halide::Internal::simplify;
 
-// Results for which a table is worth its statement, and the entries that a first or second cache
-// keeps beside operands.
-constexpr int64_t kResults = 256, kMostEntries = 1 << 16;
+// Results for which a table is worth its statement: an entry takes some 3 cycles, a step of a
+// reduction one for every 32 results. And the entries that a second cache keeps beside operands.
+constexpr int64_t kResults = 1024, kMostEntries = 1 << 16;
 
 /// The terms of a sum, and what they are multiplied with.
 struct Term {
