@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Sequence
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._define import make_operator
@@ -74,8 +75,15 @@ class _Plan:
 
     def _look_at(self, tables: dict[str, object]) -> tuple:
         """Checks the tables' contents and finds the operator for them."""
-        tables = _as_tables(tables)
-        with self._lock:
+        for name, table in tables.items():
+            if isinstance(table, torch.Tensor) and is_functorch_wrapped_tensor(table):
+                raise ShapeError(
+                    f"einsum: table {name} is one of a batch, or differentiated; what a table "
+                    f"holds decides ranges, so pass a tensor from outside of torch.func's transform"
+                )
+        # Copies that are kept must not belong to a transform that is running.
+        with self._lock, torch._C._DisableFuncTorch():
+            tables = _as_tables(tables)
             snapshots = [(name, _Snapshot(table)) for name, table in tables.items()]
             text, scalars, order = _source(self._equation, self._shapes, tables)
             # Without the warnings of `parse`: nobody has written this text.

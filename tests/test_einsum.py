@@ -150,6 +150,33 @@ def test_second_derivatives(name: str) -> None:
     assert gradgradcheck(lambda *x: tc.einsum(equation, *x, **tables), inputs, fast_mode=True)
 
 
+def test_functional_transforms(form: tuple) -> None:
+    """Plans and copies of tables that are made inside of a transform serve outside as well."""
+    equation, values, tables = form
+    tables = {name: table.clone() for name, table in tables.items()}
+    first, *rest = (x.double() for x in values)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return tc.einsum(equation, x, *rest, **tables)
+
+    tangent = torch.randn_like(first)
+    value, moved = torch.func.jvp(run, (first,), (tangent,))
+    torch.testing.assert_close(value, run(first))
+    torch.testing.assert_close(moved, run(tangent))  # it is linear
+    batch = torch.stack([first, tangent, -first])
+    torch.testing.assert_close(torch.vmap(run)(batch), torch.stack([run(x) for x in batch]))
+    gradients = torch.vmap(torch.func.grad(lambda x: run(x).square().sum()))(batch)
+    single = first.clone().requires_grad_()
+    run(single).square().sum().backward()
+    torch.testing.assert_close(gradients[0], single.grad)
+
+
+def test_a_batch_of_tables() -> None:
+    data, tables = torch.randn(4, 5), torch.tensor([[0, 1], [2, 3]])
+    with pytest.raises(tc.ShapeError, match="einsum: table t is one of a batch, or differentiated"):
+        torch.vmap(lambda t: tc.einsum("(t[c])d -> d", data, t=t))(tables)
+
+
 def test_gradients_of_pytorch() -> None:
     data, weight = DATA.clone().requires_grad_(), WEIGHT.clone().requires_grad_()
     upstream = torch.randn(2, 4, 7, 8)
