@@ -15,8 +15,8 @@ namespace tc::ir {
 /// The statement's reductions are put in the order in which the other operands lie in memory, so
 /// that `collapse_dimensions` can make them one loop, which it may do to the statement in front in
 /// any case. Left alone are reads with a single table and no other reduction, those that only some
-/// points make, and tables that are too long for what a result gains. Runs on a specialised program,
-/// before collapse_dimensions; adds the layouts of its temporaries.
+/// points make, and tables that are too long for what a result gains. Runs on a specialised
+/// program, before collapse_dimensions; adds the layouts of its temporaries.
 void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts);
 
 }  // namespace tc::ir

@@ -131,8 +131,8 @@ TC_API tc_status tc_definition_gradient(const tc_definition* definition,
                                         const int32_t* wanted, const int32_t* given,
                                         const char** text);
 
-/* The text of a definition NAME_batch that computes this one for every example of a batch: each input
- * k with batched[k], and every result that depends on one, has one more dimension in front. A
+/* The text of a definition NAME_batch that computes this one for every example of a batch: each
+ * input k with batched[k], and every result that depends on one, has one more dimension in front. A
  * TC_USAGE_ERROR where an input is a scalar, or the definition adds to what its caller passes. The
  * string lives until the thread's next call of this function. */
 TC_API tc_status tc_definition_batch(const tc_definition* definition, const int32_t* batched,
