@@ -161,18 +161,18 @@ class Derivable:
         return self.operator(*inputs)
 
 
-def records(inputs: Sequence[object]) -> bool:
-    """Whether a call leaves a trace for derivatives; without, a Function only costs time."""
-    if torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
-        return True
-    return torch.is_grad_enabled() and any(
-        isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
-    )
-
-
 def _may_carry_tangents() -> bool:
     return (
         forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+    )
+
+
+def records(inputs: Sequence[object]) -> bool:
+    """Whether a call leaves a trace for derivatives; without, a Function only costs time."""
+    if _may_carry_tangents():
+        return True
+    return torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
     )
 
 

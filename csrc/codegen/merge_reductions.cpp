@@ -4,7 +4,7 @@
 #include <string>
 
 #include "codegen/register_tiles.h"
-#include "ir/loops.h"
+#include "poly/strides.h"
 
 namespace tc::codegen {
 namespace {
@@ -36,14 +36,10 @@ class CheckIndices : public IRVisitor {
     op->predicate.accept(this);
   }
   void check(const Expr& index) {
-    auto outer = step(index, outer_), inner = step(index, inner_);
+    auto outer = poly::step_along(index, outer_), inner = poly::step_along(index, inner_);
     if (outer && inner && *outer == *inner * extent_) return;
     // Data that the index reads may be walked through as one all the same.
     index.accept(this);
-  }
-  static std::optional<int64_t> step(const Expr& index, const std::string& loop) {
-    Expr i = ir::make_variable(loop);
-    return as_const_int(simplify(substitute(loop, i + 1, index) - index));
   }
 
   const std::string outer_, inner_;

@@ -1,7 +1,5 @@
 #include "lang/batch.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "lang/calls.h"
 #include "lang/expressions.h"
@@ -12,18 +10,12 @@ namespace {
 
 /// Every identifier of a function.
 std::set<std::string> identifiers_of(const Function& function) {
-  std::set<std::string> names = {function.name.name};
+  std::set<std::string> names = names_of(function);
+  names.insert(function.name.name);
   auto visit = [&](const ExpressionPtr& e) {
     if (e) walk(*e, [&](const Expression& node) { names.insert(node.name); });
   };
-  for (const auto* list : {&function.parameters, &function.returns}) {
-    for (const Declaration& declaration : *list) {
-      names.insert(declaration.name);
-      for (const DimensionSize& size : declaration.dimensions) names.insert(size.name);
-    }
-  }
   for (const TreeStatement& statement : function.statements) {
-    names.insert(statement.target.name);
     for (const Identifier& index : statement.indices) names.insert(index.name);
     for (const ExpressionPtr& subscript : statement.subscripts) visit(subscript);
     visit(statement.value);

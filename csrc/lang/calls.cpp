@@ -197,22 +197,6 @@ class Inlining {
   std::map<std::string, Type> types_;  ///< that the callee declares for its results
 };
 
-/// Every name of the caller: what is inlined must not capture one.
-std::set<std::string> names_of(const Function& function) {
-  std::set<std::string> names;
-  for (const auto* list : {&function.parameters, &function.returns}) {
-    for (const Declaration& declaration : *list) {
-      names.insert(declaration.name);
-      for (const DimensionSize& size : declaration.dimensions) names.insert(size.name);
-    }
-  }
-  for (const TreeStatement& statement : function.statements) {
-    names.insert(statement.target.name);
-    for (const Identifier& target : statement.targets) names.insert(target.name);
-  }
-  return names;
-}
-
 /// Definitions give whole tensors, so a call is a statement of its own.
 void refuse_call_inside(const Expression& e, const std::map<std::string, Function>& known,
                         const std::set<std::string>& names) {
@@ -302,6 +286,21 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
     for (TreeStatement& each : inlined) statements.push_back(std::move(each));
   }
   function->statements = std::move(statements);
+}
+
+std::set<std::string> names_of(const Function& function) {
+  std::set<std::string> names;
+  for (const auto* list : {&function.parameters, &function.returns}) {
+    for (const Declaration& declaration : *list) {
+      names.insert(declaration.name);
+      for (const DimensionSize& size : declaration.dimensions) names.insert(size.name);
+    }
+  }
+  for (const TreeStatement& statement : function.statements) {
+    names.insert(statement.target.name);
+    for (const Identifier& target : statement.targets) names.insert(target.name);
+  }
+  return names;
 }
 
 Function clone(const Function& function) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "lang/tree.h"
@@ -14,6 +15,9 @@ namespace tc::lang {
 /// definitions of the text, with their own calls already replaced, before checking. LanguageError
 /// when there is no such definition or the call does not fit it.
 void inline_calls(Function* function, const std::map<std::string, Function>& known);
+
+/// Every name of the signature and of left-hand sides.
+std::set<std::string> names_of(const Function& function);
 
 /// A copy that shares no node.
 Function clone(const Function& function);
