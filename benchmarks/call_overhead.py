@@ -1,16 +1,68 @@
-"""What a call costs on four elements: our operators against torch.add, interleaved, one thread.
+"""What a call costs on four elements, one thread, interleaved.
 
 python benchmarks/call_overhead.py
+
+Our operators stand beside torch.add and beside a custom operator of torch.library whose body is
+torch.add; once without gradients, once recorded for autograd. The last comparisons are of modules
+of four layers, run as they are and under torch.compile, whose own cost of a call shows on four
+elements.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from harness import Comparison, interleave, print_comparison, save
 
 import tensor_comprehensions as tc
 
-TEXT = "def overhead_add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
+TEXT = """
+def overhead_add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }
+def overhead_layer(float(N, I) x, float(I, O) w) -> (y) { y(n, o) +=! x(n, i) * w(i, o) }
+"""
+
+
+@torch.library.custom_op("tc_overhead::add", mutates_args=())
+def custom_add(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a + b
+
+
+custom_add.register_fake(lambda a, b: torch.empty_like(a))
+custom_add.register_autograd(lambda ctx, gradient: (gradient, gradient))
+
+
+class Layers(torch.nn.Module):
+    """Four layers with parameters, and nothing between them whose own fusion would count."""
+
+    def __init__(self, layer: Callable, *sizes: int) -> None:
+        super().__init__()
+        self.layer = layer
+        self.weights = torch.nn.ParameterList(torch.randn(sizes) / sizes[0] ** 0.5 for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for weight in self.weights:
+            x = self.layer(x, weight)
+        return x
+
+
+def compare(name: str, functions: dict[str, object], peer: str, mine: str) -> Comparison:
+    timings = interleave(functions, rounds=40, round_seconds=0.05)
+    base = timings[peer]
+    print(name)
+    for label, t in timings.items():
+        extra = (t.minimum - base.minimum) * 1e6
+        print(
+            f"  {label:32s} min {t.minimum * 1e6:6.2f} us  median {t.median * 1e6:6.2f} us  "
+            f"over {peer} {extra:+.2f} us"
+        )
+    ours = timings[mine]
+    return Comparison(name, 1, timings, base.minimum / ours.minimum, base.median / ours.median)
+
+
+def step(module: torch.nn.Module, x: torch.Tensor) -> None:
+    module(x).sum().backward()
 
 
 def main() -> None:
@@ -22,29 +74,51 @@ def main() -> None:
         torch.ops.tc.overhead_add.default,
         t.overhead_add,
     )
-    timings = interleave(
-        {
-            "torch.add": lambda: torch.add(a, b),
-            "torch.ops.tc.f": lambda: packet(a, b),
-            "torch.ops.tc.f.default": lambda: overload(a, b),
-            "T.f": lambda: attribute(a, b),
-        },
-        rounds=40,
-        round_seconds=0.1,
-    )
-    base = timings["torch.add"]
-    for name, t in timings.items():
-        extra = (t.minimum - base.minimum) * 1e6
-        print(
-            f"{name:26s} min {t.minimum * 1e6:.2f} us  median {t.median * 1e6:.2f} us  "
-            f"over torch.add {extra:+.2f} us"
+    derived = tc.make_autograd(attribute)
+    x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
+    comparisons = [
+        compare(
+            "call on 4 elements",
+            {
+                "torch.add": lambda: torch.add(a, b),
+                "torch.ops.tc.f": lambda: packet(a, b),
+                "torch.ops.tc.f.default": lambda: overload(a, b),
+                "T.f": lambda: attribute(a, b),
+                "make_autograd(T.f)": lambda: derived(a, b),
+                "torch.library.custom_op": lambda: custom_add(a, b),
+            },
+            "torch.add",
+            "torch.ops.tc.f",
+        ),
+        compare(
+            "call on 4 elements with gradients",
+            {
+                "torch.add": lambda: torch.add(x, y),
+                "make_autograd(T.f)": lambda: derived(x, y),
+                "torch.library.custom_op": lambda: custom_add(x, y),
+            },
+            "torch.add",
+            "make_autograd(T.f)",
+        ),
+    ]
+    small = Layers(derived, 4), Layers(custom_add, 4), a
+    large = Layers(tc.make_autograd(t.overhead_layer), 512, 512), None, torch.randn(256, 512)
+    for size, (ours, theirs, argument) in {"4": small, "256 x 512": large}.items():
+        modules = {"eager": ours, "torch.compile": torch.compile(ours, fullgraph=True)}
+        if theirs is not None:
+            modules["custom_op, torch.compile"] = torch.compile(theirs, fullgraph=True)
+        functions = {name: partial(module, argument) for name, module in modules.items()}
+        with torch.no_grad():
+            comparisons.append(
+                compare(f"four layers on {size}", functions, "eager", "torch.compile")
+            )
+        steps = {name: partial(step, module, argument) for name, module in modules.items()}
+        comparisons.append(
+            compare(f"four layers on {size}, and back", steps, "eager", "torch.compile")
         )
-    mine = timings["torch.ops.tc.f"]
-    comparison = Comparison(
-        "call on 4 elements", 1, timings, base.minimum / mine.minimum, base.median / mine.median
-    )
-    print_comparison(comparison)
-    print("saved", save("call_overhead", [comparison]))
+    for comparison in comparisons:
+        print_comparison(comparison)
+    print("saved", save("call_overhead", comparisons))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include "lang/formatter.h"
 #include "lang/gradient.h"
 #include "lang/roles.h"
+#include "lang/sharding.h"
 #include "runtime/arguments.h"
 #include "runtime/size_text.h"
 
@@ -26,6 +27,23 @@ void check_index(int32_t index, size_t count, const char* what) {
 }
 
 int32_t flag(bool value) { return value ? 1 : 0; }
+
+/// The place of a parameter; -1 where there is none of that name.
+int32_t find_parameter(const tc::ir::Program& signature, const std::string& name) {
+  for (size_t k = 0; k < signature.parameters.size(); ++k)
+    if (signature.parameters[k].name == name) return static_cast<int32_t>(k);
+  return -1;
+}
+
+const char* collective_name(tc::ir::Reduction reduction) {
+  switch (reduction) {
+    case tc::ir::Reduction::Sum: return "sum";
+    case tc::ir::Reduction::Product: return "product";
+    case tc::ir::Reduction::Min: return "min";
+    case tc::ir::Reduction::Max: return "max";
+    default: return nullptr;
+  }
+}
 
 }  // namespace
 
@@ -108,6 +126,7 @@ tc_status tc_definition_input(const tc_definition* definition, int32_t index,
     const tc::ir::Parameter& parameter = signature.parameters[index];
     tc_argument& result = required(argument, "argument");
     result = {};
+    result.follows = -1;
     if (parameter.scalar) {
       const tc::ir::Scalar& scalar = signature.scalars.at(parameter.name);
       result.name = scalar.name.c_str();
@@ -137,6 +156,8 @@ tc_status tc_definition_output(const tc_definition* definition, int32_t index,
     result.dtype = tc::runtime::to_dlpack(tensor.type);
     result.ndim = static_cast<int32_t>(tensor.sizes.size());
     result.accumulates = flag(tensor.role == tc::ir::TensorRole::InOut);
+    const tc::lang::Function& tree = *definition->definition->tree;
+    result.follows = find_parameter(signature, tc::lang::laid_out_like(tree, tensor.name));
   });
 }
 
@@ -219,6 +240,25 @@ tc_status tc_definition_batch(const tc_definition* definition, const int32_t* ba
     thread_local std::string kept;
     kept = tc::lang::batch_text(d, inputs);
     required(text, "text") = kept.c_str();
+  });
+}
+
+tc_status tc_definition_shardings(const tc_definition* definition, tc_placement* placements,
+                                  int32_t capacity, int32_t* count) {
+  return guarded([&] {
+    const tc::lang::Definition& d = *required(definition, "definition").definition;
+    int32_t& written = required(count, "count") = 0;
+    auto write = [&](const std::vector<tc::lang::Placement>& list) {
+      for (const tc::lang::Placement& placement : list) {
+        if (written < capacity)
+          placements[written] = {placement.dimension, collective_name(placement.partial)};
+        ++written;
+      }
+    };
+    for (const tc::lang::Sharding& sharding : tc::lang::shardings(d)) {
+      write(sharding.inputs);
+      write(sharding.outputs);
+    }
   });
 }
 

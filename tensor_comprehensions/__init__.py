@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tensor_comprehensions import _libraries  # noqa: F401  before anything that needs the binding
 
 # isort: split
@@ -20,13 +22,17 @@ from tensor_comprehensions._gradients import grad_source
 from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._testing import assert_almost_equal
 
+if TYPE_CHECKING:
+    from tensor_comprehensions._doctor import show_config
+    from tensor_comprehensions._einsum import einsum, einsum_source
+
 __version__ = "0.1.0"
 
 #: True hides the line that a call writes to the logger "tensor_comprehensions" when it compiles.
 SILENT = False
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     """einsum comes when it is asked for: what marks it for torch.compile takes a second to load."""
     if name in ("einsum", "einsum_source"):
         from tensor_comprehensions import _einsum

@@ -49,8 +49,8 @@ def format_file(name: str, arguments: argparse.Namespace) -> bool:
     after = _torch.format(before)
     if arguments.diff:
         # Unlike splitlines, StringIO ends lines at line feeds alone.
-        sides = [list(io.StringIO(text)) for text in (before, after)]
-        for line in difflib.unified_diff(*sides, shown(name), f"{shown(name)} (formatted)"):
+        old, new = (list(io.StringIO(text)) for text in (before, after))
+        for line in difflib.unified_diff(old, new, shown(name), f"{shown(name)} (formatted)"):
             print(line.removesuffix("\n"))
             if not line.endswith("\n"):
                 print("\\ No newline at end of file")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from tensor_comprehensions._errors import TCError
-from tensor_comprehensions._gradients import Derivable, records
+from tensor_comprehensions._gradients import Derivable, cast_for_autocast, records
 from tensor_comprehensions._operator import Operator
 
 
@@ -41,7 +42,7 @@ def _traceable(function: Callable) -> Callable:
     return function
 
 
-def make_autograd(forward: Callable, backward: Callable | None = None) -> Callable:
+def make_autograd(forward: Callable, backward: Callable | None = None) -> Differentiable:
     """A function of tensors whose derivative is another function, or is found by the compiler.
 
     Without ``backward``, ``forward`` is a definition (``T.f``), and its derivative is derived from
@@ -69,7 +70,7 @@ class Differentiable:
         self.__name__ = _name(forward)
         self.__doc__ = forward.__doc__
 
-    def __call__(self, *inputs: object) -> object:
+    def __call__(self, *inputs: Any) -> Any:
         return self._run(*inputs)
 
     def __reduce__(self) -> tuple:
@@ -85,6 +86,8 @@ def _paired(forward: Callable, backward: Callable) -> Callable:
     traced = _make_function(_traceable(forward), _traceable(backward), *rest)
 
     def run(*inputs: object) -> object:
+        if isinstance(forward, Operator):
+            inputs = cast_for_autocast(forward, inputs)
         if torch.compiler.is_compiling():
             return traced.apply(*inputs)
         return eager.apply(*inputs) if records(inputs) else forward(*inputs)
@@ -147,7 +150,7 @@ def _make_function(
             return run_forward(*inputs)
 
         @staticmethod
-        def setup_context(ctx: object, inputs: tuple, output: object) -> None:
+        def setup_context(ctx: Any, inputs: tuple, output: object) -> None:
             outputs = output if isinstance(output, tuple) else (output,)
             is_tensor = [isinstance(value, torch.Tensor) for value in inputs]
             ctx.is_tensor = is_tensor
@@ -160,7 +163,7 @@ def _make_function(
             )
 
         @staticmethod
-        def backward(ctx: object, *gradients: torch.Tensor) -> tuple:
+        def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
             tensors = iter(ctx.saved_tensors)
             inputs = [
                 next(tensors) if tensor else value

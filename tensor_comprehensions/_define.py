@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -61,7 +62,7 @@ class TC:
             f"{', '.join(self.__dict__.get('_operators', ()))}"
         )
 
-    def __call__(self, entry_point: str, *inputs: object, **keywords: object) -> object:
+    def __call__(self, entry_point: str, *inputs: Any, **keywords: Any) -> Any:
         """T("f", A, B) is T.f(A, B)."""
         operator = self._operators.get(entry_point)
         if operator is None:
@@ -102,7 +103,9 @@ def _announce(entry_point: str, inputs: tuple) -> None:
     )
 
 
-def _chooser(source: str, entry_point: str, options: MappingOptions, factory: object) -> Callable:
+def _chooser(
+    source: str, entry_point: str, options: MappingOptions, factory: Callable | None
+) -> Callable:
     """What the core asks for options: once for each set of sizes, strides and dtypes."""
 
     def choose(*inputs: object) -> _torch.Options:
@@ -115,7 +118,7 @@ def _chooser(source: str, entry_point: str, options: MappingOptions, factory: ob
                 f"the options factory returned {chosen!r} for {entry_point}; it must return "
                 f"MappingOptions or a preset's name"
             )
-        return to_options(chosen)._options
+        return (to_options(chosen) or MappingOptions())._options
 
     return choose
 
@@ -136,7 +139,8 @@ def define(
         raise TCError(f"namespace {namespace!r} is no identifier")
     if cache is not None:
         raise TCError("reading tuned options from a file (cache=) is not available in this version")
-    factory = None
+    factory: Callable | None = None
+    identity: tuple[str | None, Callable | None]
     if callable(options) and not isinstance(options, (MappingOptions, str)):
         factory = _factories.setdefault(id(options), options)
         fixed, identity = MappingOptions(), (None, factory)

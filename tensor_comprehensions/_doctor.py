@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -26,7 +27,7 @@ def _version(package: str) -> str:
 
 def _operands() -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
-    return tuple(torch.randn(37, 37, generator=generator) for _ in range(2))
+    return torch.randn(37, 37, generator=generator), torch.randn(37, 37, generator=generator)
 
 
 def show_config() -> str:
@@ -64,7 +65,7 @@ class Finding:
         return f"{self.name:<26}{state}{': ' + self.reason if self.reason else ''}"
 
 
-def _compare(actual: torch.Tensor, wanted: torch.Tensor) -> None:
+def _compare(actual: Any, wanted: torch.Tensor) -> None:
     torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-4)
 
 
@@ -85,7 +86,7 @@ def _run_threads() -> None:
         torch.set_num_threads(before)
 
 
-def _operator() -> object:
+def _operator() -> Any:
     return tc.define(_PRODUCT, namespace="tc_doctor").doctor
 
 

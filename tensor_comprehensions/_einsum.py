@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
@@ -24,7 +25,7 @@ def _find_path(equation: _torch.Einsum, count: int) -> list[list[int]]:
     """The order in which to multiply more than two operands, by opt_einsum."""
     if count < 3:
         return []
-    from opt_einsum import paths
+    from opt_einsum import paths  # type: ignore[import-untyped]
 
     *operands, output = [frozenset(labels) for labels in equation.labels()]
     sizes = dict(enumerate(equation.extents()))
@@ -50,9 +51,9 @@ class _Snapshot:
     def __init__(self, table: torch.Tensor) -> None:
         self._table = weakref.ref(table)
         # Tensors made in inference mode do not count their changes.
-        self._version = None if table.is_inference() else table._version
+        self._version: int | None = None if table.is_inference() else table._version
 
-    def holds(self, table: object) -> bool:
+    def holds(self, table: torch.Tensor) -> bool:
         return (
             self._version is not None and self._table() is table and self._version == table._version
         )
@@ -73,7 +74,7 @@ class _Plan:
         self._lock = threading.Lock()
         self._state: tuple | None = None
 
-    def _look_at(self, tables: dict[str, object]) -> tuple:
+    def _look_at(self, tables: dict[str, Any]) -> tuple:
         """Checks the tables' contents and finds the operator for them."""
         for name, table in tables.items():
             if isinstance(table, torch.Tensor) and is_functorch_wrapped_tensor(table):
@@ -94,7 +95,7 @@ class _Plan:
             self._state = (snapshots, operator.overload, derivable, (*indices, *scalars))
             return self._state
 
-    def __call__(self, operands: Sequence[torch.Tensor], tables: dict[str, object]) -> object:
+    def __call__(self, operands: Sequence[torch.Tensor], tables: dict[str, Any]) -> Any:
         state = self._state
         if state is None or len(state[0]) != len(tables):
             state = self._look_at(tables)
@@ -183,6 +184,7 @@ def _plan_for(equation: str, operands: Sequence[torch.Tensor], shapes: tuple = (
 
 
 def _without_tables(equation: str, *operands: torch.Tensor) -> torch.Tensor:
+    operands = _for_autocast(operands)
     # A plan is one for certain sizes, so a graph becomes one for these as well.
     shapes = tuple((tuple(int(size) for size in x.shape), x.dtype) for x in operands)
     return _plan_for(equation, operands, shapes)(operands, {})
@@ -193,10 +195,20 @@ _in_graph = torch.compiler.allow_in_graph(_without_tables)
 
 @torch.compiler.disable
 def _outside_graph(equation: str, operands: tuple, tables: dict[str, torch.Tensor]) -> torch.Tensor:
+    operands = _for_autocast(operands)
     return _plan_for(equation, operands)(operands, tables)
 
 
-def einsum(equation: object, *operands: object, **tables: object) -> torch.Tensor:
+def _for_autocast(operands: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Operands of products in autocast's dtype, which ``torch.einsum`` computes in as well."""
+    if len(operands) < 2 or not torch.is_autocast_enabled(operands[0].device.type):
+        return operands
+    dtype = torch.get_autocast_dtype(operands[0].device.type)
+    floats = (torch.float16, torch.bfloat16, torch.float32)
+    return tuple(x.to(dtype) if x.dtype in floats else x for x in operands)
+
+
+def einsum(equation: Any, *operands: Any, **tables: Any) -> torch.Tensor:
     """Sums products of operands over the labels that the output leaves out.
 
     Everything that ``torch.einsum`` takes means the same: ``"...ij, ...jk -> ...ik"``, repeated
@@ -218,6 +230,9 @@ def einsum(equation: object, *operands: object, **tables: object) -> torch.Tenso
             # Sizes follow from the tables' contents, which a graph does not know.
             return _outside_graph(equation, operands, tables)
         return _in_graph(equation, *operands)
+    if torch._C._is_any_autocast_enabled():
+        equation, operands = _arguments(equation, operands)
+        operands = _for_autocast(operands)
     plan = None
     if type(equation) is str:
         try:
@@ -235,7 +250,7 @@ def einsum(equation: object, *operands: object, **tables: object) -> torch.Tenso
         raise
 
 
-def arguments(equation: object, *operands: object, **tables: object) -> tuple:
+def arguments(equation: Any, *operands: Any, **tables: Any) -> tuple:
     """What the definition of ``einsum_source`` takes for these arguments."""
     equation, operands = _arguments(equation, operands)
     tables = _as_tables(tables)
@@ -246,7 +261,7 @@ def arguments(equation: object, *operands: object, **tables: object) -> tuple:
     return (*values, *indices, *scalars)
 
 
-def einsum_source(equation: object, *operands: object, **tables: object) -> str:
+def einsum_source(equation: Any, *operands: Any, **tables: Any) -> str:
     """The text of Tensor Comprehensions that ``einsum`` runs for the same arguments."""
     equation, operands = _arguments(equation, operands)
     shapes = [(operand.shape, operand.dtype) for operand in operands]

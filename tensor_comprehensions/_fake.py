@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._errors import ShapeError
@@ -60,7 +63,7 @@ class Shapes:
             ]
         return self._by_scalars[scalars]
 
-    def _equal(self, a: object, b: object, message: Callable[[], str]) -> None:
+    def _equal(self, a: Any, b: Any, message: Callable[[], str]) -> None:
         if isinstance(a, int) and isinstance(b, int):
             if a != b:
                 raise ShapeError(message())
@@ -68,7 +71,7 @@ class Shapes:
             torch._check(a == b, message)
 
     def _bind(self, inputs: tuple) -> tuple[dict[str, object], torch.device]:
-        sizes: dict[str, object] = {}
+        sizes: dict[str, Any] = {}
         first: dict[str, str] = {}
         device, on_device = None, ""
         for info, names, value in zip(self._inputs, self._dimensions, inputs, strict=True):
@@ -96,18 +99,28 @@ class Shapes:
                     self._equal(
                         size,
                         int(name),
-                        lambda d=d, name=name, info=info, size=size: (
-                            f"argument {info.name}: Constant dimension expected size {name} for "
-                            f"dimension {d} but found {size}"
+                        partial(
+                            "argument {}: Constant dimension expected size {} for dimension {} but "
+                            "found {}".format,
+                            info.name,
+                            name,
+                            d,
+                            size,
                         ),
                     )
                 elif name in sizes:
                     self._equal(
                         size,
                         sizes[name],
-                        lambda d=d, name=name, info=info, size=size: (
-                            f"Mismatched sizes for dimension {d} of argument {info.name}: {name} "
-                            f"is {sizes[name]} ({first[name]}) but found {size}"
+                        partial(
+                            "Mismatched sizes for dimension {} of argument {}: {} is {} ({}) but "
+                            "found {}".format,
+                            d,
+                            info.name,
+                            name,
+                            sizes[name],
+                            first[name],
+                            size,
                         ),
                     )
                 else:
@@ -142,7 +155,14 @@ class Shapes:
         """Results of the right sizes, dtypes and device with no contents of their own."""
         results, device = self(inputs)
         return tuple(
-            torch.empty(size, dtype=info.dtype, device=device)
+            torch.empty(
+                size,
+                dtype=info.dtype,
+                device=device,
+                memory_format=suggest_memory_format(inputs[info.follows])
+                if info.follows >= 0
+                else torch.contiguous_format,
+            )
             for size, info in zip(results, self._outputs, strict=True)
         )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
+from torch._prims_common import suggest_memory_format
 from torch.autograd import forward_ad
 
 from tensor_comprehensions import _torch
@@ -63,7 +64,7 @@ class Gradient:
     """One derivative of a definition as a function of tensors, which has derivatives too."""
 
     def __init__(self, forward: Operator, text: str, given: Flags) -> None:
-        definition = parse(text).definitions[0]
+        definition = _torch.parse(text).definitions[0]  # nobody has written this text: no warnings
         self._function = Derivable.of(make_operator(definition, "tc_grad"))
         inputs = [info.name for info in forward.definition.inputs]
         outputs = [info.name for info in forward.definition.outputs]
@@ -132,6 +133,8 @@ class Derivable:
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
         self._gradients: dict[tuple, Gradient | None] = {}
+        self._differentiable = tuple(i.dtype.is_floating_point for i in operator.definition.outputs)
+        self._record = _torch.Derivation(operator._operator, operator.name, self)
 
     @classmethod
     def of(cls, operator: Operator) -> Derivable:
@@ -147,7 +150,7 @@ class Derivable:
                 self._gradients[key] = Gradient(self.operator, text, given) if text else None
             return self._gradients[key]
 
-    def scalars(self, inputs: Sequence[object]) -> dict[str, int]:
+    def scalars(self, inputs: Sequence[Any]) -> dict[str, int]:
         """The values that sizes depend on."""
         return {
             info.name: int(value)
@@ -155,9 +158,49 @@ class Derivable:
             if info.is_specialized
         }
 
-    def __call__(self, *inputs: object) -> object:
+    def needs(self, wanted: Flags, inputs: Sequence[Any]) -> tuple[list[bool], list[int]]:
+        """Of which inputs and which results derivatives need the values.
+
+        What the derivative of all results reads is enough for each part of it.
+        """
+        whole = self.gradient(wanted, self._differentiable, self.scalars(inputs))
+        if whole is None:
+            return [False] * len(inputs), []
+        return whole.reads, whole.saved
+
+    def pull_back(
+        self,
+        wanted: Flags,
+        inputs: Sequence[Any],
+        saved: Sequence[torch.Tensor],
+        gradients: Sequence[torch.Tensor | None],
+    ) -> Sequence[torch.Tensor | None]:
+        """Gradients of the inputs from those of the results.
+
+        Inputs that ``needs`` does not name count for their sizes only; ``saved`` are the results
+        that it names, in its order.
+        """
+        given = tuple(
+            gradient is not None and differentiable
+            for gradient, differentiable in zip(gradients, self._differentiable, strict=True)
+        )
+        scalars = self.scalars(inputs)
+        part = self.gradient(wanted, given, scalars) if any(given) else None
+        if part is None:
+            return [None] * len(inputs)
+        # The whole derivative, whose results were saved, may read more of them.
+        whole = self.gradient(wanted, self._differentiable, scalars)
+        places = whole.saved if whole is not None else []
+        rest = [saved[places.index(k)] for k in part.saved]
+        rest += [dense(g) for g, use in zip(gradients, given, strict=True) if use and g is not None]
+        return part([*inputs, *(v.reshape(1) if v.dim() == 0 else v for v in rest)])
+
+    def __call__(self, *inputs: Any) -> Any:
+        results = self._record(*inputs)
+        if results is not NotImplemented:
+            return results
         if records(inputs):
-            return _Differentiated.apply(self, *inputs)
+            return _Differentiated.apply(self, *cast_for_autocast(self.operator, inputs))
         return self.operator(*inputs)
 
 
@@ -176,6 +219,36 @@ def records(inputs: Sequence[object]) -> bool:
     )
 
 
+def cast_for_autocast(operator: Operator, inputs: tuple) -> tuple:
+    """What the operator's own rule for autocast would make of its inputs.
+
+    The derivative runs outside of autocast on what the forward saved, which must have these types.
+    """
+    if not torch.is_autocast_enabled("cpu") and not torch.is_autocast_enabled("cuda"):
+        return inputs
+    cast = []
+    for info, value in zip(operator.definition.inputs, inputs, strict=False):
+        eligible = (
+            isinstance(value, torch.Tensor)
+            and torch.is_autocast_enabled(value.device.type)
+            and value.is_floating_point()
+            and value.dtype != torch.float64
+            and info.dtype.is_floating_point
+            and not info.is_scalar
+        )
+        cast.append(value.to(info.dtype) if eligible else value)
+    return (*cast, *inputs[len(cast) :])
+
+
+def dense(gradient: torch.Tensor) -> torch.Tensor:
+    """Contiguous, or channels last.
+
+    ``sum().backward()`` sends gradients of stride 0: one more kernel would be compiled for them.
+    """
+    kept = suggest_memory_format(gradient) != torch.contiguous_format
+    return gradient if kept else gradient.contiguous()
+
+
 class _Differentiated(torch.autograd.Function):
     """A definition under autograd, its derivatives derived."""
 
@@ -187,7 +260,7 @@ class _Differentiated(torch.autograd.Function):
         return derivable.operator(*inputs)
 
     @staticmethod
-    def setup_context(ctx: object, inputs: tuple, output: object) -> None:
+    def setup_context(ctx: Any, inputs: tuple, output: object) -> None:
         derivable, *values = inputs
         outputs = output if isinstance(output, tuple) else (output,)
         ctx.set_materialize_grads(False)
@@ -198,31 +271,32 @@ class _Differentiated(torch.autograd.Function):
             for needed, value in zip(ctx.needs_input_grad[1:], values, strict=True)
         )
         ctx.gradients_of = tuple(value.is_floating_point() for value in outputs)
-        whole = derivable.gradient(ctx.wanted, ctx.gradients_of, ctx.scalars)
-        # What the whole derivative reads is enough for each part of it. Of other inputs the sizes
-        # are kept, not the memory; where tangents may follow, torch.func wants one list for both.
+        # Of inputs that are not read the sizes are kept, not the memory. Where tangents may follow,
+        # torch.func wants one list for both; of a subclass, as a DTensor, the sizes are not all
+        # that there is to know.
         everything = _may_carry_tangents()
-        ctx.values, saved = [], []
-        reads = whole.reads if whole is not None else [False] * len(values)
+        ctx.values = []
+        saved: list[torch.Tensor] = []
+        reads, results = derivable.needs(ctx.wanted, values)
         for value, read in zip(values, reads, strict=True):
             if not isinstance(value, torch.Tensor):
                 ctx.values.append(("value", value))
-            elif read or everything:
+            elif read or everything or type(value) not in (torch.Tensor, torch.nn.Parameter):
                 ctx.values.append(("saved", len(saved)))
                 saved.append(value)
             else:
                 ctx.values.append(("sizes", (value.shape, value.dtype, value.device)))
         ctx.outputs = {}
-        kept = whole.saved if whole is not None else []
-        for k in range(len(outputs)) if everything else kept:
+        for k in range(len(outputs)) if everything else results:
             ctx.outputs[k] = len(saved)
             saved.append(outputs[k])
+        ctx.results = results
         ctx.save_for_backward(*saved)
         if everything:
             ctx.save_for_forward(*saved)
 
     @staticmethod
-    def jvp(ctx: object, _: None, *tangents: torch.Tensor | None) -> object:
+    def jvp(ctx: Any, _: None, *tangents: torch.Tensor | None) -> object:
         saved = ctx.saved_tensors
         inputs = [saved[what] if kind == "saved" else what for kind, what in ctx.values]
         outputs = [saved[place] for place in ctx.outputs.values()]
@@ -249,27 +323,14 @@ class _Differentiated(torch.autograd.Function):
         return results[0] if len(results) == 1 else tuple(results)
 
     @staticmethod
-    def backward(ctx: object, *gradients: torch.Tensor | None) -> tuple:
-        given = tuple(
-            gradient is not None and differentiable
-            for gradient, differentiable in zip(gradients, ctx.gradients_of, strict=True)
-        )
-        nothing = (None,) * (1 + len(ctx.values))
-        if not any(given):
-            return nothing
-        part = ctx.derivable.gradient(ctx.wanted, given, ctx.scalars)
-        if part is None:
-            return nothing
+    def backward(ctx: Any, *gradients: Any) -> tuple:
         saved = ctx.saved_tensors
-        arguments = []
+        inputs = []
         for kind, what in ctx.values:
             if kind == "sizes":
                 sizes, dtype, device = what
-                arguments.append(torch.empty((), dtype=dtype, device=device).expand(sizes))
+                inputs.append(torch.empty((), dtype=dtype, device=device).expand(sizes))
             else:
-                arguments.append(saved[what] if kind == "saved" else what)
-        # sum().backward() sends gradients of stride 0: one more kernel would be compiled for them.
-        rest = [saved[ctx.outputs[k]] for k in part.saved]
-        rest += [g.contiguous() for g, use in zip(gradients, given, strict=True) if use]
-        arguments += [value.reshape(1) if value.dim() == 0 else value for value in rest]
-        return (None, *part(arguments))
+                inputs.append(saved[what] if kind == "saved" else what)
+        results = [saved[ctx.outputs[k]] for k in ctx.results]
+        return (None, *ctx.derivable.pull_back(ctx.wanted, inputs, results, gradients))

@@ -8,11 +8,11 @@ import re
 import threading
 import warnings
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 
-from tensor_comprehensions import _torch
+from tensor_comprehensions import _sharding, _torch
 from tensor_comprehensions._errors import ShapeError, TCError
 from tensor_comprehensions._fake import make_fake
 
@@ -82,7 +82,7 @@ class Operator:
         self.__name__ = definition.name
         self.__doc__ = definition.text
         self._operator = operator
-        self.overload: Callable | None = None  #: torch.ops.<namespace>.<name>.default
+        self.overload: Any = None  #: torch.ops.<namespace>.<name>.default
         self._out_overload: Callable | None = None
         self._infos = list(definition.inputs)
         self._output_infos = list(definition.outputs)
@@ -90,6 +90,8 @@ class Operator:
         self._simple = not any(info.accumulates for info in self._output_infos)
         self._made_by: tuple = ()
         self._batches: dict[tuple[bool, ...], Operator] = {}
+        self._has_sharding = False
+        self.name = ""  #: <namespace>::<name> in torch.ops
         self._integers = [
             k
             for k, info in enumerate(self._infos)
@@ -97,17 +99,40 @@ class Operator:
         ]
 
     def register(self, namespace: str, name: str) -> None:
-        """Makes torch.ops.<namespace>.<name>, with its overload ``out`` and both fakes."""
+        """Makes torch.ops.<namespace>.<name>."""
         self._schema = Schema(self.definition, name)
-        self._operator.register(namespace, self._schema.functional, self._schema.out)
-        fake, fake_out = make_fake(self.definition)
+        self.name = f"{namespace}::{name}"
+        packet = self._register(namespace, name)
+        self.overload, self._out_overload = packet.default, packet.out
+
+    def register_alias(self, namespace: str, name: str) -> None:
+        """Makes this operator torch.ops.<namespace>.<name> as well.
+
+        Python finds the operator itself there, under whose name graphs hold it. The name is for
+        programs that look for it in the dispatcher, as TorchScript does.
+        """
+        self._register(namespace, name)
+        operators = getattr(torch.ops, namespace)
+        setattr(operators, name, getattr(operators, self.name.rpartition(":")[2]))
+
+    def _register(self, namespace: str, name: str) -> Any:
+        schema = Schema(self.definition, name)
+        self._operator.register(namespace, schema.functional, schema.out)
+        infer, fake_out = make_fake(self.definition)
+
+        def fake(*inputs: object) -> object:
+            # DTensor asks for the sizes of results before it asks who computes which part.
+            if not self._has_sharding and _sharding.is_imported():
+                self._has_sharding = True
+                _sharding.register(self)
+            return infer(*inputs)
+
         torch.library.register_fake(f"{namespace}::{name}", fake)
         torch.library.register_fake(f"{namespace}::{name}.out", fake_out)
         torch.library.register_vmap(f"{namespace}::{name}", self._run_batch)
-        packet = getattr(getattr(torch.ops, namespace), name)
-        self.overload, self._out_overload = packet.default, packet.out
+        return getattr(getattr(torch.ops, namespace), name)
 
-    def __call__(self, *inputs: object, outputs: object = None, unchecked: bool = False) -> object:
+    def __call__(self, *inputs: Any, outputs: Any = None, unchecked: bool = False) -> Any:
         """Runs on tensors, and numbers or 0-d tensors for scalars.
 
         One result is returned as a tensor, several as a tuple. ``outputs``, a tensor or a sequence
@@ -127,7 +152,7 @@ class Operator:
                 raise
         return self.run(inputs, outputs, unchecked)
 
-    def _run_batch(self, _: object, in_dims: tuple, *inputs: object) -> tuple:
+    def _run_batch(self, _: object, in_dims: tuple, *inputs: Any) -> tuple:
         """For vmap: the definition over a batch, found in the text (see ``batch_text``)."""
         flags = tuple(dim is not None for dim in in_dims)
         operator = self._batches.get(flags)
@@ -162,7 +187,7 @@ class Operator:
             ):
                 self._explain(inputs, None)
 
-    def run(self, inputs: tuple, outputs: object = None, unchecked: bool = False) -> object:
+    def run(self, inputs: tuple, outputs: Any = None, unchecked: bool = False) -> Any:
         """``__call__`` with inputs and outputs as sequences."""
         inputs = tuple(inputs)
         if outputs is None:
@@ -196,7 +221,7 @@ class Operator:
             f"write +=! to begin from zero"
         )
 
-    def _check_outputs(self, outputs: object) -> tuple:
+    def _check_outputs(self, outputs: Any) -> tuple:
         if isinstance(outputs, torch.Tensor):
             outputs = (outputs,)
         outputs = tuple(outputs)
@@ -306,41 +331,51 @@ class Registry:
         """The operator of a text with these options, registered when it is new.
 
         ``options`` tells texts apart that are scheduled differently: the options' text and the
-        user's factory, compared by identity. The first text and options under a name own it in
-        torch.ops; others get a private name with a suffix that their contents decide, and so do
-        all that are not ``public``.
+        user's factory, compared by identity. Every operator has a name that its contents decide, in
+        every process alike: what graphs, their caches and saved programs hold under it can be no
+        other text. The first of its name that is ``public`` is what torch.ops has under the
+        definition's name.
         """
         name = _mangle(definition.name, [], "tc")
         full_name = f"{namespace}::{name}"
         identity = (definition.text, options[0], id(options[1]))
         with self._lock:
             known = self._operators.get((full_name, identity))
-            if known is not None:
-                return known
             owner = self._owners.get(full_name)
-            if not public:
-                name = self._private(name, identity)
-            elif owner is None and torch._C._jit_get_schemas_for_operator(full_name):
+            if public and owner is None and torch._C._jit_get_schemas_for_operator(full_name):
                 raise TCError(
                     f"torch.ops.{namespace}.{name} exists already and was not defined here; pass "
                     f"another namespace= to tensor_comprehensions.define"
                 )
-            elif owner is not None:
-                if owner[0] != definition.text:
-                    warnings.warn(
-                        f"torch.ops.{namespace}.{name} already belongs to another text and stays "
-                        f"with it; T.{definition.name} runs the new one. Pass namespace= to "
-                        f"tensor_comprehensions.define to register it under a name of its own",
-                        stacklevel=3,
-                    )
-                name = self._private(name, identity)
-            operator = Operator(definition, _torch.Operator(definition, choose))
-            operator.register(namespace, name)
-            if public:
-                self._owners.setdefault(full_name, identity)
-            self._operators[full_name, identity] = operator
-            return operator
+            if public and owner is not None and owner[0] != definition.text and known is None:
+                warnings.warn(
+                    f"torch.ops.{namespace}.{name} already belongs to another text and stays "
+                    f"with it; T.{definition.name} runs the new one. Pass namespace= to "
+                    f"tensor_comprehensions.define to register it under a name of its own",
+                    stacklevel=3,
+                )
+            if known is None:
+                known = Operator(definition, _torch.Operator(definition, choose))
+                known.register(
+                    namespace, self._name_of_contents(namespace, name, identity, options)
+                )
+                self._operators[full_name, identity] = known
+            if public and owner is None:
+                known.register_alias(namespace, name)
+                self._owners[full_name] = identity
+            return known
 
     @staticmethod
-    def _private(name: str, identity: tuple) -> str:
-        return f"{name}__{hashlib.sha256(repr(identity).encode()).hexdigest()[:12]}"
+    def _name_of_contents(
+        namespace: str, name: str, identity: tuple, options: tuple[str | None, object]
+    ) -> str:
+        factory = options[1]
+        chooser = (getattr(factory, "__module__", ""), getattr(factory, "__qualname__", ""))
+        contents = repr((identity[0], options[0], chooser if factory is not None else None))
+        base = unique = f"{name}__{hashlib.sha256(contents.encode()).hexdigest()[:12]}"
+        # Factories may look alike from outside, as those that one function has made.
+        count = 1
+        while torch._C._jit_get_schemas_for_operator(f"{namespace}::{unique}"):
+            count += 1
+            unique = f"{base}_{count}"
+        return unique

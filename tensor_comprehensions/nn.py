@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
+from tensor_comprehensions import _torch
 from tensor_comprehensions._autograd import make_autograd
 from tensor_comprehensions._define import define
 from tensor_comprehensions._errors import TCError
@@ -93,7 +94,9 @@ class Lambda(torch.nn.Module):
                     f"{info.name} of {entry_point} cannot be a parameter: every module has an "
                     f"attribute of that name; rename it in the text"
                 )
-            value = torch.zeros([int(size) for size in shape], dtype=info.dtype, device=device)
+            value = torch.zeros(
+                [int(size) for size in shape if size is not None], dtype=info.dtype, device=device
+            )
             if info.dtype.is_floating_point:
                 self.register_parameter(info.name, torch.nn.Parameter(value))
             else:
@@ -105,7 +108,11 @@ class Lambda(torch.nn.Module):
 
     @staticmethod
     def _check(
-        name: str, definition: object, shapes: dict, sizes: dict, inputs: tuple[str, ...] | None
+        name: str,
+        definition: _torch.Definition,
+        shapes: dict,
+        sizes: dict,
+        inputs: tuple[str, ...] | None,
     ) -> None:
         scalars = {info.name for info in definition.inputs if info.is_scalar}
         known = {s for shape in shapes.values() for s in shape if not s.isdigit()} | scalars

@@ -1,4 +1,4 @@
-"""Layers of definitions in two processes: data parallel, and with parameters in shards."""
+"""Layers of definitions in two processes: data parallel, with parameters in shards, on DTensors."""
 
 from __future__ import annotations
 
@@ -40,10 +40,19 @@ def train(model: torch.nn.Module, x: torch.Tensor, target: torch.Tensor) -> None
         optimizer.step()
 
 
-def work(rank: int, how: str, folder: str) -> None:
+def join(rank: int, folder: str) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", GLOO_SOCKET_IFNAME="lo")
     store = dist.FileStore(f"{folder}/store", PROCESSES)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=PROCESSES)
+
+
+def leave() -> None:
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def work(rank: int, how: str, folder: str) -> None:
+    join(rank, folder)
     model = make_model()
     x, target = (part.chunk(PROCESSES)[rank] for part in batches())
     if how == "ddp":
@@ -61,8 +70,7 @@ def work(rank: int, how: str, folder: str) -> None:
         state = {name: value.full_tensor() for name, value in model.state_dict().items()}
     if rank == 0:
         torch.save({name: value.clone() for name, value in state.items()}, f"{folder}/state.pt")
-    dist.barrier()
-    dist.destroy_process_group()
+    leave()
 
 
 @pytest.mark.parametrize("how", ["ddp", "fsdp"])
@@ -72,3 +80,92 @@ def test_training_in_two_processes(how: str, tmp_path: Path) -> None:
     train(model, *batches())
     for name, value in torch.load(tmp_path / "state.pt").items():
         torch.testing.assert_close(value, model.state_dict()[name], rtol=1e-4, atol=1e-5)
+
+
+def product_of_parts(rank: int, folder: str) -> None:
+    """What comes of a product whose factors are placed in each way, and what was communicated."""
+    # Before the import of DTensor: its rules are made when one arrives.
+    matmul = tc.define(
+        "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }",
+        namespace="tc_distributed_product",
+    ).matmul
+    join(rank, folder)
+    from torch.distributed.tensor import DeviceMesh, Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    mesh = DeviceMesh("cpu", range(PROCESSES))
+    generator = torch.Generator().manual_seed(2)
+    a, b = torch.randn(5, 7, generator=generator), torch.randn(7, 4, generator=generator)
+    seen = {}
+    with torch.inference_mode():
+        for of_a in (Shard(0), Shard(1), Replicate()):
+            for of_b in (Shard(0), Shard(1), Replicate()):
+                given = distribute_tensor(a, mesh, [of_a]), distribute_tensor(b, mesh, [of_b])
+                with CommDebugMode() as communication:
+                    c = matmul(*given)
+                torch.testing.assert_close(c.full_tensor(), a @ b, rtol=1e-5, atol=1e-5)
+                seen[str(of_a), str(of_b)] = (str(*c.placements), communication.get_total_counts())
+    if rank == 0:
+        torch.save(seen, f"{folder}/seen.pt")
+    leave()
+
+
+def test_products_of_parts(tmp_path: Path) -> None:
+    mp.spawn(product_of_parts, args=(str(tmp_path),), nprocs=PROCESSES)
+    assert torch.load(tmp_path / "seen.pt") == {
+        ("S(0)", "R"): ("S(0)", 0),
+        ("R", "S(1)"): ("S(1)", 0),
+        ("S(1)", "S(0)"): ("P(sum)", 0),
+        ("S(1)", "R"): ("P(sum)", 0),
+        ("R", "S(0)"): ("P(sum)", 0),
+        ("R", "R"): ("R", 0),
+        # One factor is split where the other is not: it is gathered.
+        ("S(0)", "S(0)"): ("S(0)", 1),
+        ("S(0)", "S(1)"): ("S(0)", 1),
+        ("S(1)", "S(1)"): ("S(1)", 1),
+    }
+
+
+def tensor_parallel(rank: int, folder: str) -> None:
+    """A perceptron whose hidden units are split: one sum of parts, and its gradients."""
+    join(rank, folder)
+    from torch.distributed.tensor import DeviceMesh, Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    mesh = DeviceMesh("cpu", range(PROCESSES))
+    t = tc.define(
+        """def hidden(float(B,I) x, float(O,I) w, float(O) b) -> (y) {
+            h(n,o) +=! x(n,i) * w(o,i)
+            y(n,o) = tanh(h(n,o) + b(o))
+        }
+        def output(float(B,I) x, float(O,I) w) -> (y) { y(n,o) +=! x(n,i) * w(o,i) }""",
+        namespace="tc_distributed_parallel",
+    )
+    hidden, output = tc.make_autograd(t.hidden), tc.make_autograd(t.output)
+    generator = torch.Generator().manual_seed(3)
+    x, first, bias, second = (
+        torch.randn(sizes, generator=generator) for sizes in ((3, 6), (8, 6), (8,), (2, 8))
+    )
+    places = [Replicate(), Shard(0), Shard(0), Shard(1)]
+    parts = [
+        distribute_tensor(value, mesh, [place]).requires_grad_()
+        for value, place in zip((x, first, bias, second), places, strict=True)
+    ]
+    with CommDebugMode() as communication:
+        y = output(hidden(*parts[:3]), parts[3])
+    assert communication.get_total_counts() == 0
+    assert y.placements[0].is_partial("sum")
+    y.full_tensor().square().sum().backward()
+    whole = [value.clone().requires_grad_() for value in (x, first, bias, second)]
+    wanted = torch.tanh(whole[0] @ whole[1].t() + whole[2]) @ whole[3].t()
+    wanted.square().sum().backward()
+    torch.testing.assert_close(y.full_tensor(), wanted, rtol=1e-4, atol=1e-4)
+    for part, value, place in zip(parts[1:], whole[1:], places[1:], strict=True):
+        assert part.grad.placements == (place,)
+        torch.testing.assert_close(part.grad.full_tensor(), value.grad, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(parts[0].grad.full_tensor(), whole[0].grad, rtol=1e-4, atol=1e-4)
+    leave()
+
+
+def test_a_perceptron_in_parts(tmp_path: Path) -> None:
+    mp.spawn(tensor_parallel, args=(str(tmp_path),), nprocs=PROCESSES)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from operators import CASES, Case, Values
 from operators.document import document, entries
+from operators.features import text_of
 from operators.published import MEANT, PUBLISHED
 from workloads import REJECTED, WORKLOADS
 
@@ -33,12 +34,6 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.defini
 every_definition = pytest.mark.parametrize(
     "case", {case.definition: case for case in CASES}.values(), ids=lambda case: case.definition
 )
-
-
-def text_of(name: str, dtype: torch.dtype) -> str:
-    """The file of a definition with another element type, word by word."""
-    word = {torch.float32: "float", torch.float64: "double"}[dtype]
-    return re.sub(r"\bfloat\b", word, tc.ops.source(name))
 
 
 def compute(case: Case, dtype: torch.dtype, inputs: tuple, options: object = None) -> tuple:

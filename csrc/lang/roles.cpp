@@ -1,8 +1,10 @@
 #include "lang/roles.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
+#include "lang/expressions.h"
 
 namespace tc::lang {
 namespace {
@@ -24,6 +26,39 @@ bool reads(const TreeStatement& statement, const std::string& tensor) {
                      [&](const WhereClause& clause) {
                        return clause.kind == ClauseKind::Let && reads(*clause.first, tensor);
                      });
+}
+
+/// Whether an access has the indices of a left-hand side in their own dimensions but the second.
+bool is_parallel(const Expression& read, const TreeStatement& statement) {
+  if (read.operands.size() != statement.indices.size()) return false;
+  for (size_t d = 0; d < read.operands.size(); ++d)
+    if (d != 1 &&
+        (statement.scattered(d) || !mentions(*read.operands[d], statement.indices[d].name)))
+      return false;
+  return true;
+}
+
+/// The first input found on the way back from a tensor; `seen` are those that were passed.
+std::string find_parallel(const Function& function, const std::string& tensor,
+                          std::set<std::string>* seen) {
+  seen->insert(tensor);
+  for (const Declaration& parameter : function.parameters)
+    if (parameter.name == tensor) return tensor;
+  for (const TreeStatement& statement : function.statements) {
+    if (statement.target.name != tensor) continue;
+    std::string found;
+    auto visit = [&](const Expression& e) {
+      if (!found.empty() || e.binding != Binding::Tensor || e.kind != ExpressionKind::Apply ||
+          seen->count(e.name) || !is_parallel(e, statement))
+        return;
+      found = find_parallel(function, e.name, seen);
+    };
+    walk(*statement.value, visit);
+    for (const WhereClause& clause : statement.clauses)
+      if (clause.kind == ClauseKind::Let) walk(*clause.first, visit);
+    if (!found.empty()) return found;
+  }
+  return {};
 }
 
 }  // namespace
@@ -50,6 +85,11 @@ bool initial_contents_read(const Function& function, const std::string& tensor,
 bool elements_read(const Function& function, const std::string& input) {
   return std::any_of(function.statements.begin(), function.statements.end(),
                      [&](const TreeStatement& statement) { return reads(statement, input); });
+}
+
+std::string laid_out_like(const Function& function, const std::string& result) {
+  std::set<std::string> seen;
+  return find_parallel(function, result, &seen);
 }
 
 void warn(std::vector<std::string>* warnings, const SourceRange& where,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "torch/derivation.h"
 #include "torch/einsum.h"
 #include "torch/libraries.h"
 #include "torch/operator.h"
@@ -258,6 +259,28 @@ std::string batch_text(const Definition& definition, const std::vector<int32_t>&
   return text;
 }
 
+/// For every way to share the work: what a process holds of each input, and of each output, as a
+/// dimension, -1 for all of it, and the name of a reduction, empty for none.
+py::list shardings(const Definition& definition) {
+  int32_t count = 0;
+  check(tc_definition_shardings(definition.get(), nullptr, 0, &count));
+  std::vector<tc_placement> placements(count);
+  check(tc_definition_shardings(definition.get(), placements.data(), count, &count));
+  py::list result;
+  auto take = [at = placements.begin()](size_t size) mutable {
+    py::list list;
+    for (size_t k = 0; k < size; ++k, ++at)
+      list.append(py::make_tuple(at->dimension, at->reduction ? at->reduction : ""));
+    return list;
+  };
+  size_t inputs = definition.inputs.size(), outputs = definition.outputs.size();
+  for (size_t k = 0; k < placements.size(); k += inputs + outputs) {
+    py::list first = take(inputs);
+    result.append(py::make_tuple(first, take(outputs)));
+  }
+  return result;
+}
+
 std::string input_dimension(const Definition& definition, int input, int dimension) {
   const char* text = nullptr;
   check(tc_definition_input_dimension(definition.get(), input, dimension, &text));
@@ -298,6 +321,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_readonly("is_specialized", &ArgumentInfo::specialized)
       .def_readonly("accumulates", &ArgumentInfo::accumulates)
       .def_readonly("is_read", &ArgumentInfo::read)
+      .def_readonly("follows", &ArgumentInfo::follows)
       .def_property_readonly("dtype", dtype_object);
 
   py::class_<Definition, std::shared_ptr<Definition>>(m, "Definition")
@@ -310,7 +334,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("input_dimension", input_dimension)
       .def("size_expression", size_expression)
       .def("gradient_text", gradient_text)
-      .def("batch_text", batch_text);
+      .def("batch_text", batch_text)
+      .def("shardings", shardings);
 
   py::class_<ParsedText>(m, "ParsedText")
       .def_property_readonly("definitions",
@@ -383,5 +408,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("number", &Executor::number, py::call_guard<py::gil_scoped_release>())
       .def("binary", &Executor::binary);
 
+  bind_derivation(m);
   bind_einsum(m);
 }

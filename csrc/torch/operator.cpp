@@ -233,6 +233,7 @@ Definition::Definition(ModulePtr module, const tc_definition* definition)
     result.specialized = argument.specialized;
     result.accumulates = argument.accumulates;
     result.read = argument.read;
+    result.follows = argument.follows;
     return result;
   };
   tc_argument argument;
@@ -260,11 +261,15 @@ DLDataType to_dlpack(at::ScalarType type) {
   return {255, bits, 1};
 }
 
+DLDevice to_dlpack(at::Device device) {
+  if (!device.is_cuda()) return {kDLCPU, 0};
+  return {kDLCUDA, static_cast<int32_t>(device.index())};
+}
+
 DLTensor to_dltensor(const at::Tensor& tensor) {
   DLTensor result{};
   result.data = const_cast<void*>(tensor.const_data_ptr());
-  result.device = {tensor.is_cuda() ? kDLCUDA : kDLCPU,
-                   tensor.is_cuda() ? static_cast<int32_t>(tensor.device().index()) : 0};
+  result.device = to_dlpack(tensor.device());
   result.ndim = static_cast<int32_t>(tensor.dim());
   result.dtype = to_dlpack(tensor.scalar_type());
   result.shape = const_cast<int64_t*>(tensor.sizes().data());
@@ -380,14 +385,15 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
   return *specializations_.back();
 }
 
+at::MemoryFormat Operator::output_format(size_t output, at::ArrayRef<c10::IValue> inputs) const {
+  const ArgumentInfo& info = definition_->outputs[output];
+  if (info.follows < 0 || info.rank < 4 || info.rank > 5) return at::MemoryFormat::Contiguous;
+  return inputs[info.follows].toTensor().suggest_memory_format();
+}
+
 std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inputs,
                                                   at::ArrayRef<at::Tensor> outputs) const {
   CallArguments arguments(*definition_, inputs);
-  std::vector<DLTensor> given;
-  std::vector<const DLTensor*> pointers;
-  for (const at::Tensor& output : outputs) given.push_back(to_dltensor(output));
-  for (const DLTensor& output : given) pointers.push_back(&output);
-
   auto added = std::make_unique<Specialization>();
   size_t rank = 0;
   for (const ArgumentInfo& output : definition_->outputs) rank += output.rank;
@@ -399,16 +405,32 @@ std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inpu
     added->output_sizes.emplace_back(at, at + output.rank);
     at += output.rank;
   }
+  std::vector<at::Tensor> made;
+  bool formatted = false;
+  for (size_t o = 0; outputs.empty() && o < definition_->outputs.size(); ++o) {
+    at::MemoryFormat format = output_format(o, inputs);
+    formatted = formatted || format != at::MemoryFormat::Contiguous;
+    added->output_formats.push_back(format);
+    made.push_back(at::detail::empty_meta(added->output_sizes[o], definition_->outputs[o].dtype,
+                                          std::nullopt, std::nullopt, std::nullopt, format));
+  }
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!definition_->inputs[i].scalar) {
       added->device = inputs[i].toTensor().device();
       break;
     }
   OptionsPtr options = factory_ ? factory_(inputs) : nullptr;
+  std::vector<DLTensor> layouts;
+  std::vector<const DLTensor*> pointers;
+  for (const at::Tensor& output : formatted ? at::ArrayRef<at::Tensor>(made) : outputs) {
+    layouts.push_back(to_dltensor(output));
+    layouts.back().device = to_dlpack(added->device);
+  }
+  for (const DLTensor& layout : layouts) pointers.push_back(&layout);
   tc_kernel* kernel = nullptr;
   check(tc_compile(definition_->get(), options.get(), added->device.is_cuda() ? "cuda" : "cpu",
                    arguments.tensors(), arguments.count(),
-                   outputs.empty() ? nullptr : pointers.data(),
+                   pointers.empty() ? nullptr : pointers.data(),
                    static_cast<int32_t>(pointers.size()), &kernel));
   added->kernel.reset(kernel);
   return added;
@@ -443,10 +465,11 @@ std::vector<at::Tensor> Operator::call(at::ArrayRef<c10::IValue> arguments) {
   for (size_t o = 0; o < definition_->outputs.size(); ++o) {
     const ArgumentInfo& info = definition_->outputs[o];
     const std::vector<int64_t>& sizes = specialization.output_sizes[o];
+    at::MemoryFormat format = specialization.output_formats[o];
     outputs.push_back(
         specialization.device.is_cpu()
-            ? at::Tensor(at::detail::empty_cpu(sizes, info.dtype, false, std::nullopt))
-            : at::empty(sizes, at::dtype(info.dtype).device(specialization.device)));
+            ? at::Tensor(at::detail::empty_cpu(sizes, info.dtype, false, format))
+            : at::empty(sizes, at::dtype(info.dtype).device(specialization.device), format));
     if (specialization.device.is_cpu())
       advise_huge_pages(outputs.back().mutable_data_ptr(), outputs.back().nbytes());
     if (!info.accumulates) continue;

@@ -57,6 +57,7 @@ struct ArgumentInfo {
   at::ScalarType dtype = at::kFloat;
   int rank = 0;
   bool scalar = false, specialized = false, accumulates = false, read = false;
+  int follows = -1;  ///< of a result: the input whose memory format it takes
 };
 
 /// A definition of a parsed text.
@@ -98,6 +99,7 @@ struct Specialization {
   std::vector<int64_t> key;
   KernelPtr kernel;
   std::vector<std::vector<int64_t>> output_sizes;
+  std::vector<at::MemoryFormat> output_formats;
   c10::Device device = c10::kCPU;
 };
 
@@ -121,6 +123,8 @@ class Operator {
   /// Compiles once however many threads ask: the factory may take minutes, and is asked once.
   const Specialization& add(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs,
                             std::vector<int64_t> key);
+  /// The format that a result takes from the input it follows.
+  at::MemoryFormat output_format(size_t output, at::ArrayRef<c10::IValue> inputs) const;
   std::unique_ptr<Specialization> compile(at::ArrayRef<c10::IValue> inputs,
                                           at::ArrayRef<at::Tensor> outputs) const;
   void launch(const Specialization& specialization, at::ArrayRef<c10::IValue> inputs,

@@ -1,5 +1,6 @@
 #include "torch/registration.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
@@ -27,9 +28,12 @@ struct MissingDerivative : torch::autograd::Node {
 
 class Kernel : public c10::OperatorKernel {
  public:
-  explicit Kernel(std::shared_ptr<Operator> op) : operator_(std::move(op)) {}
+  /// Profiles show `name`, the definition's, inside of the operator's own.
+  Kernel(std::shared_ptr<Operator> op, std::string name)
+      : operator_(std::move(op)), name_(std::move(name)) {}
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
                   torch::jit::Stack* stack) {
+    RECORD_FUNCTION(name_, c10::ArrayRef<const c10::IValue>{});
     size_t count = handle.schema().arguments().size();
     std::vector<at::Tensor> outputs = operator_->call(torch::jit::last(*stack, count));
     torch::jit::drop(*stack, count);
@@ -38,13 +42,16 @@ class Kernel : public c10::OperatorKernel {
 
  private:
   std::shared_ptr<Operator> operator_;
+  std::string name_;
 };
 
 class OutKernel : public c10::OperatorKernel {
  public:
-  explicit OutKernel(std::shared_ptr<Operator> op) : operator_(std::move(op)) {}
+  OutKernel(std::shared_ptr<Operator> op, std::string name)
+      : operator_(std::move(op)), name_(std::move(name)) {}
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
                   torch::jit::Stack* stack) {
+    RECORD_FUNCTION(name_, c10::ArrayRef<const c10::IValue>{});
     size_t inputs = operator_->definition().inputs.size();
     size_t count = handle.schema().arguments().size();
     for (size_t i = 0; i < inputs; ++i) {
@@ -60,10 +67,37 @@ class OutKernel : public c10::OperatorKernel {
 
  private:
   std::shared_ptr<Operator> operator_;
+  std::string name_;
+};
+
+/// Under autocast a definition computes in the types that its text declares: what others made in
+/// half precision is converted on the way in.
+class AutocastKernel : public c10::OperatorKernel {
+ public:
+  AutocastKernel(std::shared_ptr<Operator> op, at::DeviceType device)
+      : operator_(std::move(op)), device_(device) {}
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack) {
+    c10::impl::ExcludeDispatchKeyGuard below(
+        at::autocast::get_autocast_dispatch_key_from_device_type(device_));
+    const auto& infos = operator_->definition().inputs;
+    size_t count = handle.schema().arguments().size();
+    for (size_t i = 0; i < infos.size(); ++i) {
+      c10::IValue& value = torch::jit::peek(*stack, i, count);
+      if (value.isTensor() && c10::isFloatingType(infos[i].dtype))
+        value = at::autocast::cached_cast(infos[i].dtype, value.toTensor(), device_);
+    }
+    handle.callBoxed(*stack);
+  }
+
+ private:
+  std::shared_ptr<Operator> operator_;
+  at::DeviceType device_;
 };
 
 class AutogradKernel : public c10::OperatorKernel {
  public:
+  explicit AutogradKernel(std::string name) : name_(std::move(name)) {}
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
     const auto& schema = handle.schema();
@@ -73,7 +107,7 @@ class AutogradKernel : public c10::OperatorKernel {
       const at::Tensor& tensor = value.toTensor();
       if (at::GradMode::is_enabled() && tensor.requires_grad()) differentiable.push_back(tensor);
       if (tensor._fw_grad(/*level=*/0).defined())
-        raise(TC_USAGE_ERROR, "the operator " + handle.operator_name().name +
+        raise(TC_USAGE_ERROR, "the operator " + name_ +
                                   " has no forward-mode derivative: call it through "
                                   "tensor_comprehensions.make_autograd, which derives one");
     }
@@ -82,7 +116,7 @@ class AutogradKernel : public c10::OperatorKernel {
       handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
     }
     if (differentiable.empty()) return;
-    auto node = c10::make_intrusive<MissingDerivative>(handle.operator_name().name);
+    auto node = c10::make_intrusive<MissingDerivative>(name_);
     node->set_next_edges(torch::autograd::collect_next_edges(differentiable));
     for (const c10::IValue& value : torch::jit::last(*stack, schema.returns().size())) {
       if (!value.isTensor()) continue;
@@ -91,11 +125,15 @@ class AutogradKernel : public c10::OperatorKernel {
         torch::autograd::set_history(output, node);
     }
   }
+
+ private:
+  std::string name_;
 };
 
 /// Outputs that the caller gives carry no history; silence would lose gradients.
 class OutAutogradKernel : public c10::OperatorKernel {
  public:
+  explicit OutAutogradKernel(std::string name) : name_(std::move(name)) {}
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
     const auto& arguments = handle.schema().arguments();
@@ -103,14 +141,14 @@ class OutAutogradKernel : public c10::OperatorKernel {
     for (size_t i = 0; i < values.size(); ++i) {
       if (!values[i].isTensor()) continue;
       if (values[i].toTensor()._fw_grad(/*level=*/0).defined())
-        raise(TC_USAGE_ERROR, handle.operator_name().name +
+        raise(TC_USAGE_ERROR, name_ +
                                   " into given outputs has no forward-mode derivative, but "
                                   "argument " +
                                   arguments[i].name() +
                                   " carries a tangent; call it without outputs, through "
                                   "tensor_comprehensions.make_autograd");
       if (at::GradMode::is_enabled() && values[i].toTensor().requires_grad())
-        raise(TC_USAGE_ERROR, handle.operator_name().name +
+        raise(TC_USAGE_ERROR, name_ +
                                   " into given outputs has no "
                                   "derivative, but argument " +
                                   arguments[i].name() +
@@ -119,6 +157,9 @@ class OutAutogradKernel : public c10::OperatorKernel {
     }
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
+
+ private:
+  std::string name_;
 };
 
 /// Tells autograd that the outputs changed, so that a saved one is not used unnoticed.
@@ -160,26 +201,33 @@ void register_operator(const std::string& ns, const std::string& schema,
         torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(std::move(kernel))));
   };
   using c10::DispatchKey;
+  // In messages and profiles; the operator's own name may hold more than the definition's.
+  std::string shown = ns + "::" + op->definition().name;
   std::string functional = define(schema), out = define(out_schema);
   // Sparse tensors are sent here too, to be refused in terms of the definition.
   for (DispatchKey key :
        {DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::SparseCPU, DispatchKey::SparseCUDA,
         DispatchKey::SparseCsrCPU, DispatchKey::SparseCsrCUDA, DispatchKey::MkldnnCPU}) {
-    implement(functional, key, std::make_unique<Kernel>(op));
-    implement(out, key, std::make_unique<OutKernel>(op));
+    implement(functional, key, std::make_unique<Kernel>(op, shown));
+    implement(out, key, std::make_unique<OutKernel>(op, shown));
+  }
+  for (at::DeviceType device : {at::kCPU, at::kCUDA}) {
+    DispatchKey key = at::autocast::get_autocast_dispatch_key_from_device_type(device);
+    implement(functional, key, std::make_unique<AutocastKernel>(op, device));
+    implement(out, key, std::make_unique<AutocastKernel>(op, device));
   }
   const auto& inputs = op->definition().inputs;
   bool takes_tensors = std::any_of(inputs.begin(), inputs.end(),
                                    [](const ArgumentInfo& info) { return !info.scalar; });
   // Without a tensor to tell the device, dispatch begins at BackendSelect; the result is a CPU's.
   if (!takes_tensors)
-    implement(functional, DispatchKey::BackendSelect, std::make_unique<Kernel>(op));
+    implement(functional, DispatchKey::BackendSelect, std::make_unique<Kernel>(op, shown));
   // PyTorch's own handling of lazy negation and conjugation takes it that operators which write
   // return what they wrote, and reads beyond the stack otherwise. OutKernel sees to both.
   for (DispatchKey key : {DispatchKey::Negative, DispatchKey::Conjugate})
     library->impl(out.c_str(), torch::dispatch(key, torch::CppFunction::makeFallthrough()));
-  implement(functional, DispatchKey::Autograd, std::make_unique<AutogradKernel>());
-  implement(out, DispatchKey::Autograd, std::make_unique<OutAutogradKernel>());
+  implement(functional, DispatchKey::Autograd, std::make_unique<AutogradKernel>(shown));
+  implement(out, DispatchKey::Autograd, std::make_unique<OutAutogradKernel>(shown));
   implement(out, DispatchKey::ADInplaceOrView, std::make_unique<OutVersionKernel>());
   std::lock_guard<std::mutex> lock(mutex);
   libraries->push_back(std::move(library));

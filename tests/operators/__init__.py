@@ -9,10 +9,14 @@ from __future__ import annotations
 from operators import attention, elementwise, layers, losses, movement, products, rows
 from operators.case import Case, Values
 
-CASES: list[Case] = [
-    case
-    for family in (attention, elementwise, layers, losses, movement, products, rows)
-    for case in family.CASES
-]
+_MODULES = (attention, elementwise, layers, losses, movement, products, rows)
 
-__all__ = ["CASES", "Case", "Values"]
+CASES: list[Case] = [case for family in _MODULES for case in family.CASES]
+
+#: The first case of each definition, by family.
+FAMILIES: dict[str, list[Case]] = {
+    family.__name__.split(".")[-1]: list({c.definition: c for c in reversed(family.CASES)}.values())
+    for family in _MODULES
+}
+
+__all__ = ["CASES", "FAMILIES", "Case", "Values"]

@@ -80,6 +80,7 @@ typedef struct {
   int32_t specialized; /* a scalar whose value is part of the kernel's identity */
   int32_t accumulates; /* an output whose initial contents are read */
   int32_t read;        /* an input whose elements are read; of others only the sizes count */
+  int32_t follows;     /* an output: the input whose memory format suits it; -1 for none */
 } tc_argument;
 
 TC_API tc_status tc_module_parse(const char* text, tc_module** module);
@@ -137,6 +138,20 @@ TC_API tc_status tc_definition_gradient(const tc_definition* definition,
  * string lives until the thread's next call of this function. */
 TC_API tc_status tc_definition_batch(const tc_definition* definition, const int32_t* batched,
                                      const char** text);
+
+/* What a process holds of a tensor that several share. */
+typedef struct {
+  int32_t dimension;     /* along which it holds a part; -1 where it holds all */
+  const char* reduction; /* over the processes, which makes the output: "sum", "product", "min" or
+                          * "max"; NULL where there is nothing to reduce */
+} tc_placement;
+
+/* The ways to share the work of a definition between processes of which none needs anything of the
+ * others. Each way is one placement for every input, then one for every output; the sizes along all
+ * dimensions that it splits must be equal. Writes at most `capacity` placements, and how many there
+ * are. */
+TC_API tc_status tc_definition_shardings(const tc_definition* definition, tc_placement* placements,
+                                         int32_t capacity, int32_t* count);
 
 /* The text in its usual layout, with all of its comments: four blanks, one statement a line, lines
  * of at most 100 columns where that can be. Only the grammar is checked. The string lives until the

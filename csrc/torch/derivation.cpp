@@ -1,0 +1,255 @@
+#include "torch/derivation.h"
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/extension.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "torch/operator.h"
+
+namespace py = pybind11;
+
+namespace tc_torch {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+class Derivation;
+
+/// What the derivative by certain inputs needs of a call.
+struct Plan {
+  Derivation* derivation = nullptr;
+  std::vector<int64_t> key;
+  std::vector<bool> wanted;      ///< of each input
+  std::vector<bool> read;        ///< of each input: whether its values are needed
+  std::vector<int64_t> results;  ///< whose values are needed
+};
+
+/// Whether something looks at calls, or changes them, that this path would pass by.
+bool is_watched() {
+  using c10::DispatchKey;
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         c10::impl::tls_is_dispatch_key_included(DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+         at::impl::torch_function_mode_enabled() || torch::jit::tracer::isTracing() ||
+         at::autocast::is_autocast_enabled(at::kCPU) ||
+         at::autocast::is_autocast_enabled(at::kCUDA);
+}
+
+/// The argument of an operator; nothing where PyTorch's own conversions have to see to it.
+std::optional<c10::IValue> to_ivalue(const ArgumentInfo& info, PyObject* value) {
+  if (!info.scalar) {
+    if (!THPVariable_CheckExact(value)) return std::nullopt;
+    const at::Tensor& tensor = THPVariable_Unpack(value);
+    if (tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python) ||
+        tensor._fw_grad(/*level=*/0).defined())
+      return std::nullopt;
+    return c10::IValue(tensor);
+  }
+  if (info.dtype == at::kBool) {
+    if (!PyBool_Check(value)) return std::nullopt;
+    return c10::IValue(value == Py_True);
+  }
+  if (PyFloat_CheckExact(value) && c10::isFloatingType(info.dtype))
+    return c10::IValue(PyFloat_AS_DOUBLE(value));
+  if (!PyLong_CheckExact(value)) return std::nullopt;
+  int overflow = 0;
+  int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow) return std::nullopt;
+  if (c10::isFloatingType(info.dtype)) return c10::IValue(static_cast<double>(number));
+  return c10::IValue(number);
+}
+
+py::object to_python(const c10::IValue& value) {
+  if (value.isTensor()) {
+    if (!value.toTensor().defined()) return py::none();
+    return py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor()));
+  }
+  if (value.isDouble()) return py::float_(value.toDouble());
+  if (value.isBool()) return py::bool_(value.toBool());
+  return py::int_(value.toInt());
+}
+
+/// An operator with the Python object that knows its derivatives; lives as long as the process.
+class Derivation {
+ public:
+  Derivation(std::shared_ptr<Operator> op, const std::string& name, py::object derivable)
+      : operator_(std::move(op)),
+        handle_(c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "")),
+        derivable_(std::move(derivable)) {}
+
+  /// Calls the operator and records it. NotImplemented where a call is watched, or arguments are
+  /// not what the operator takes as they are.
+  py::object call(const py::args& arguments);
+
+  variable_list forward(AutogradContext* context, const Plan& plan,
+                        const torch::jit::Stack& inputs);
+  variable_list backward(AutogradContext* context, const Plan& plan,
+                         const variable_list& gradients);
+
+ private:
+  const std::vector<ArgumentInfo>& infos() const { return operator_->definition().inputs; }
+  const Plan& plan(const torch::jit::Stack& inputs);
+
+  std::shared_ptr<Operator> operator_;
+  c10::OperatorHandle handle_;
+  py::object derivable_;
+  std::vector<std::unique_ptr<Plan>> plans_;  ///< used under the interpreter lock
+};
+
+struct Recorded : torch::autograd::Function<Recorded> {
+  static variable_list forward(AutogradContext* context, const Plan* plan,
+                               const torch::jit::Stack* inputs, at::TensorList /*tensors*/) {
+    context->saved_data["plan"] = reinterpret_cast<int64_t>(plan);
+    return plan->derivation->forward(context, *plan, *inputs);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    auto* plan = reinterpret_cast<const Plan*>(context->saved_data["plan"].toInt());
+    return plan->derivation->backward(context, *plan, gradients);
+  }
+};
+
+/// Where the scalar, or the sizes of a tensor that is not read, is kept.
+std::string place_of(size_t input) { return std::to_string(input); }
+
+variable_list Derivation::forward(AutogradContext* context, const Plan& plan,
+                                  const torch::jit::Stack& inputs) {
+  torch::jit::Stack stack = inputs;
+  {
+    at::AutoDispatchBelowADInplaceOrView below;
+    handle_.callBoxed(&stack);
+  }
+  variable_list results, saved, integral;
+  for (const c10::IValue& value : stack) results.push_back(value.toTensor());
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (!inputs[k].isTensor())
+      context->saved_data[place_of(k)] = inputs[k];
+    else if (plan.read[k])
+      saved.push_back(inputs[k].toTensor());
+    else
+      context->saved_data[place_of(k)] = inputs[k].toTensor().sizes();
+  }
+  for (int64_t k : plan.results) saved.push_back(results[k]);
+  for (const at::Tensor& result : results)
+    if (!result.is_floating_point()) integral.push_back(result);
+  if (!integral.empty()) context->mark_non_differentiable(integral);
+  context->set_materialize_grads(false);
+  context->save_for_backward(std::move(saved));
+  return results;
+}
+
+variable_list Derivation::backward(AutogradContext* context, const Plan& plan,
+                                   const variable_list& gradients) {
+  variable_list saved = context->get_saved_variables();
+  at::Device device = at::kCPU;
+  for (const at::Tensor& gradient : gradients)
+    if (gradient.defined()) device = gradient.device();
+  variable_list found;
+  {
+    py::gil_scoped_acquire gil;
+    auto next = saved.begin();
+    py::list inputs, results, given;
+    for (size_t k = 0; k < infos().size(); ++k) {
+      const ArgumentInfo& info = infos()[k];
+      if (info.scalar)
+        inputs.append(to_python(context->saved_data.at(place_of(k))));
+      else if (plan.read[k])
+        inputs.append(to_python(*next++));
+      else
+        inputs.append(to_python(at::empty({}, at::dtype(info.dtype).device(device))
+                                    .expand(context->saved_data.at(place_of(k)).toIntVector())));
+    }
+    for (; next != saved.end(); ++next) results.append(to_python(*next));
+    for (const at::Tensor& gradient : gradients) given.append(to_python(gradient));
+    py::tuple wanted(plan.wanted.size());
+    for (size_t k = 0; k < plan.wanted.size(); ++k) wanted[k] = py::bool_(plan.wanted[k]);
+    py::sequence values = derivable_.attr("pull_back")(wanted, inputs, results, given);
+    // One for each argument of Recorded::forward; the plan and the inputs as a whole have none.
+    found.resize(2);
+    for (size_t k = 0; k < infos().size(); ++k) {
+      if (infos()[k].scalar) continue;
+      py::object value = values[k];
+      found.push_back(value.is_none() ? at::Tensor() : THPVariable_Unpack(value.ptr()));
+    }
+  }
+  return found;
+}
+
+const Plan& Derivation::plan(const torch::jit::Stack& inputs) {
+  std::vector<int64_t> key;
+  std::vector<bool> wanted;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const c10::IValue& value = inputs[k];
+    wanted.push_back(value.isTensor() && value.toTensor().requires_grad() &&
+                     value.toTensor().is_floating_point());
+    if (infos()[k].specialized)
+      key.push_back(value.isBool() ? value.toBool() : value.toInt());
+    else
+      key.push_back(wanted.back());
+  }
+  for (const auto& known : plans_)
+    if (known->key == key) return *known;
+  py::tuple flags(wanted.size());
+  py::list values;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    flags[k] = py::bool_(wanted[k]);
+    values.append(to_python(inputs[k]));
+  }
+  auto needed = derivable_.attr("needs")(flags, values);
+  auto [read, results] = needed.cast<std::pair<std::vector<bool>, std::vector<int64_t>>>();
+  auto added = std::make_unique<Plan>();
+  *added = {this, std::move(key), std::move(wanted), std::move(read), std::move(results)};
+  plans_.push_back(std::move(added));
+  return *plans_.back();
+}
+
+py::object Derivation::call(const py::args& arguments) {
+  auto not_implemented = py::reinterpret_borrow<py::object>(Py_NotImplemented);
+  if (arguments.size() != infos().size() || is_watched()) return not_implemented;
+  torch::jit::Stack stack;
+  variable_list tensors;
+  bool records = false;
+  for (size_t k = 0; k < infos().size(); ++k) {
+    std::optional<c10::IValue> value = to_ivalue(infos()[k], PyTuple_GET_ITEM(arguments.ptr(), k));
+    if (!value) return not_implemented;
+    if (value->isTensor()) {
+      tensors.push_back(value->toTensor());
+      records = records || tensors.back().requires_grad();
+    }
+    stack.push_back(std::move(*value));
+  }
+  variable_list results;
+  if (records && at::GradMode::is_enabled()) {
+    const Plan& needed = plan(stack);
+    py::gil_scoped_release unlocked;
+    results = Recorded::apply(&needed, &stack, at::TensorList(tensors));
+  } else {
+    py::gil_scoped_release unlocked;
+    handle_.callBoxed(&stack);
+    for (const c10::IValue& value : stack) results.push_back(value.toTensor());
+  }
+  if (results.size() == 1) return to_python(results[0]);
+  py::tuple several(results.size());
+  for (size_t k = 0; k < results.size(); ++k) several[k] = to_python(results[k]);
+  return several;
+}
+
+}  // namespace
+
+void bind_derivation(py::module_& m) {
+  // Recorded calls point to it until their graphs are gone, perhaps after the interpreter.
+  py::class_<Derivation, std::unique_ptr<Derivation, py::nodelete>>(m, "Derivation")
+      .def(py::init<std::shared_ptr<Operator>, const std::string&, py::object>(),
+           py::arg("operator"), py::arg("name"), py::arg("derivable"))
+      .def("__call__", &Derivation::call);
+}
+
+}  // namespace tc_torch

@@ -1,0 +1,117 @@
+"""Derived derivatives of random programs against differences of what the interpreter computes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from cases import DTYPES, FLOATS, Case
+from random_programs import make_case
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+BLOCK = 15
+FIRST = int(os.environ.get("TC_FUZZ_SEED", 0))
+STEP = 2.0**-20
+
+
+def in_double(case: Case) -> tuple[str, list]:
+    """The program in double, and inputs of which no two are near each other."""
+    text = re.sub(rf"\b({'|'.join(FLOATS)})\b", "double", case.text)
+    rng = np.random.default_rng(case.seed)
+    inputs = []
+    for tensor in case.inputs:
+        value = tensor.make(case.seed)
+        if tensor.type in FLOATS:
+            if tensor.shape is None:
+                value = float(rng.uniform(0.5, 2))
+            else:
+                # Away from zero, where functions have no derivative.
+                size = rng.uniform(0.5, 2, value.shape) * rng.choice([-1, 1], value.shape)
+                value = torch.from_numpy(np.asarray(size))
+        elif tensor.shape is not None:
+            value = torch.as_tensor(value, dtype=DTYPES[tensor.type])
+        inputs.append(value)
+    return text, inputs
+
+
+def results_of(text: str, entry: str, inputs: list) -> list[torch.Tensor]:
+    results = reference.run(text, entry, *inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    return [torch.as_tensor(r) for r in results if torch.as_tensor(r).dtype == torch.double]
+
+
+def check(case: Case) -> str:
+    """What became of the case: "same" where both were computed and agree."""
+    text, inputs = in_double(case)
+    places = [
+        k for k, x in enumerate(inputs) if isinstance(x, torch.Tensor) and x.dtype == torch.double
+    ]
+    if not places or case.initial:
+        return "nothing to derive"
+    rng = np.random.default_rng(case.seed + 1)
+
+    def normal(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(np.asarray(rng.standard_normal(x.shape)))
+
+    moves = {k: normal(inputs[k]) for k in places}
+    try:
+        middle = results_of(text, case.entry, inputs)
+        if not middle:
+            return "nothing to derive"
+        weights = [normal(r) for r in middle]
+
+        def total(step: float) -> float:
+            moved = [x + step * moves[k] if k in moves else x for k, x in enumerate(inputs)]
+            found = results_of(text, case.entry, moved)
+            return sum(float((r * w).sum()) for r, w in zip(found, weights, strict=True))
+
+        slopes = [(total(h) - total(-h)) / (2 * h) for h in (STEP, STEP / 4)]
+    except tc.TCError:
+        return "refused"
+    size = sum(float((r * w).abs().sum()) for r, w in zip(middle, weights, strict=True))
+    if not np.isfinite(slopes).all() or not np.isfinite(size):
+        return "not finite"
+    if abs(slopes[0] - slopes[1]) > 1e-4 * (abs(slopes[0]) + abs(slopes[1])) + 1e-7 * size:
+        return "not smooth"
+    try:
+        f = tc.make_autograd(getattr(tc.define(text, namespace="tc_fuzz_derivatives"), case.entry))
+        leaves = [x.clone().requires_grad_() if k in moves else x for k, x in enumerate(inputs)]
+        results = f(*leaves)
+    except tc.LanguageError as error:
+        assert "derivative" in str(error) or "gradient" in str(error), error
+        return "no derivative"
+    results = results if isinstance(results, tuple) else (results,)
+    results = [r for r in results if r.dtype == torch.double]
+    found = torch.autograd.grad(
+        results,
+        [leaves[k] for k in places],
+        weights,
+        allow_unused=True,
+    )
+    slope = sum(
+        float((g * moves[k]).sum()) for g, k in zip(found, places, strict=True) if g is not None
+    )
+    wanted = slopes[1]
+    near = 1e-3 * (abs(wanted) + abs(slope)) + 1e-6 * size
+    assert abs(slope - wanted) <= near, f"the slope is {slope}, differences give {slopes}"
+    return "same"
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + 60, BLOCK))
+def test_random_derivatives(first: int) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(first, first + BLOCK):
+        case = make_case(seed)
+        try:
+            seen[check(case)] += 1
+        except Exception as error:
+            error.add_note(str(case))
+            raise
+    print(seen)
+    assert seen["same"] >= BLOCK // 4
