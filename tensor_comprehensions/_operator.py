@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import keyword
+import itertools
 import re
 import threading
 import warnings
@@ -16,58 +15,11 @@ from tensor_comprehensions import _sharding, _torch
 from tensor_comprehensions._errors import ShapeError, TCError
 from tensor_comprehensions._fake import make_fake
 
-# Words that PyTorch's schema parser or Python keep for themselves.
-# The last two are attributes of every namespace in torch.ops.
-_RESERVED = {
-    *keyword.kwlist,
-    *("self", "out", "Tensor", "int", "float", "bool", "str", "Scalar"),
-    *("name", "_dir"),
-}
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_identifier(name: str) -> bool:
     return _IDENTIFIER.fullmatch(name) is not None
-
-
-def _mangle(name: str, taken: list[str], prefix: str) -> str:
-    """A name that schemas accept; TC's may begin with a digit or be Python's words."""
-    if not is_identifier(name) or name in _RESERVED or name.startswith("__"):
-        name = f"{prefix}_{name}"
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _schema_type(info: _torch.ArgumentInfo) -> str:
-    if not info.is_scalar:
-        return "Tensor"
-    if info.dtype == torch.bool:
-        return "bool"
-    return "float" if info.dtype.is_floating_point else "int"
-
-
-class Schema:
-    """The names and texts of a definition's operator and of its overload ``out``."""
-
-    def __init__(self, definition: _torch.Definition, name: str) -> None:
-        taken: list[str] = []
-        arguments = []
-        for info in definition.inputs:
-            taken.append(_mangle(info.name, taken, "arg"))
-            arguments.append(f"{_schema_type(info)} {taken[-1]}")
-        self.outputs: list[str] = []
-        initial, outs = [], []
-        for k, info in enumerate(definition.outputs):
-            taken.append(_mangle(info.name, taken, "arg"))
-            self.outputs.append(taken[-1])
-            if info.accumulates:
-                initial.append(f"Tensor {taken[-1]}")
-            outs.append(f"Tensor(a{k}!) {taken[-1]}")
-        count = len(definition.outputs)
-        returns = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
-        self.functional = f"{name}({', '.join(arguments + initial)}) -> {returns}"
-        self.out = f"{name}.out({', '.join([*arguments, '*', *outs])}) -> ()"
 
 
 def _type_name(value: object) -> str:
@@ -86,7 +38,7 @@ class Operator:
         self._out_overload: Callable | None = None
         self._infos = list(definition.inputs)
         self._output_infos = list(definition.outputs)
-        self._schema = Schema(definition, definition.name)
+        self._schema = _torch.Schema(definition, definition.name)
         self._simple = not any(info.accumulates for info in self._output_infos)
         self._made_by: tuple = ()
         self._batches: dict[tuple[bool, ...], Operator] = {}
@@ -100,7 +52,7 @@ class Operator:
 
     def register(self, namespace: str, name: str) -> None:
         """Makes torch.ops.<namespace>.<name>."""
-        self._schema = Schema(self.definition, name)
+        self._schema = _torch.Schema(self.definition, name)
         self.name = f"{namespace}::{name}"
         packet = self._register(namespace, name)
         self.overload, self._out_overload = packet.default, packet.out
@@ -116,7 +68,7 @@ class Operator:
         setattr(operators, name, getattr(operators, self.name.rpartition(":")[2]))
 
     def _register(self, namespace: str, name: str) -> Any:
-        schema = Schema(self.definition, name)
+        schema = _torch.Schema(self.definition, name)
         self._operator.register(namespace, schema.functional, schema.out)
         infer, fake_out = make_fake(self.definition)
 
@@ -336,13 +288,13 @@ class Registry:
         other text. The first of its name that is ``public`` is what torch.ops has under the
         definition's name.
         """
-        name = _mangle(definition.name, [], "tc")
+        name = _torch.mangle(definition.name, [], "tc")
         full_name = f"{namespace}::{name}"
         identity = (definition.text, options[0], id(options[1]))
         with self._lock:
             known = self._operators.get((full_name, identity))
             owner = self._owners.get(full_name)
-            if public and owner is None and torch._C._jit_get_schemas_for_operator(full_name):
+            if public and owner is None and _torch.is_registered(namespace, name):
                 raise TCError(
                     f"torch.ops.{namespace}.{name} exists already and was not defined here; pass "
                     f"another namespace= to tensor_comprehensions.define"
@@ -356,9 +308,7 @@ class Registry:
                 )
             if known is None:
                 known = Operator(definition, _torch.Operator(definition, choose))
-                known.register(
-                    namespace, self._name_of_contents(namespace, name, identity, options)
-                )
+                known.register(namespace, self._name_of_contents(definition, namespace, options))
                 self._operators[full_name, identity] = known
             if public and owner is None:
                 known.register_alias(namespace, name)
@@ -367,15 +317,14 @@ class Registry:
 
     @staticmethod
     def _name_of_contents(
-        namespace: str, name: str, identity: tuple, options: tuple[str | None, object]
+        definition: _torch.Definition, namespace: str, options: tuple[str | None, object]
     ) -> str:
-        factory = options[1]
+        text, factory = options
         chooser = (getattr(factory, "__module__", ""), getattr(factory, "__qualname__", ""))
-        contents = repr((identity[0], options[0], chooser if factory is not None else None))
-        base = unique = f"{name}__{hashlib.sha256(contents.encode()).hexdigest()[:12]}"
+        scheduling = " ".join(chooser) if text is None else text
         # Factories may look alike from outside, as those that one function has made.
-        count = 1
-        while torch._C._jit_get_schemas_for_operator(f"{namespace}::{unique}"):
-            count += 1
-            unique = f"{base}_{count}"
-        return unique
+        for count in itertools.count(1):
+            name = _torch.name_of_contents(definition, scheduling, count)
+            if not _torch.is_registered(namespace, name):
+                break
+        return name

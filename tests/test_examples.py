@@ -10,6 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import tensor_comprehensions as tc
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 
@@ -63,6 +65,76 @@ def test_a_leak_would_be_seen(tmp_path):
     build(leaking, tmp_path / "leak")
     done = run_checked(tmp_path / "leak")
     assert done.returncode != 0 and "LeakSanitizer" in done.stderr
+
+
+LAYERS = """
+def aot_hidden(float(B, I) x, float(O, I) w) -> (y) {
+    h(b, o) +=! x(b, i) * w(o, i)
+    y(b, o) = tanh(h(b, o))
+}
+def aot_scores(float(B, I) x, float(O, I) w) -> (y, best) {
+    y(b, o) +=! x(b, i) * w(o, i)
+    best(b) argmax=! y(b, o)
+}
+"""
+
+
+class Model(torch.nn.Module):
+    def __init__(self, t: tc.TC) -> None:
+        super().__init__()
+        self.t = t
+        self.first, self.second = (
+            torch.nn.Parameter(torch.randn(sizes)) for sizes in ((8, 6), (5, 8))
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, best = self.t.aot_scores(self.t.aot_hidden(x, self.first), self.second)
+        return y.sin() + best[:, None]
+
+
+@pytest.fixture(scope="module")
+def aot_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch_package = Path(torch.__file__).parent
+    target = tmp_path_factory.mktemp("aot") / "aot_inductor"
+    headers = torch_package / "include"
+    command = ["g++", "-std=c++20", "-O0", "-Wall", "-Wextra", str(EXAMPLES / "aot_inductor.cpp")]
+    command += ["-I", str(package() / "include")]
+    command += ["-isystem", str(headers), "-isystem", str(headers / "torch/csrc/api/include")]
+    for folder in (package() / "lib", torch_package / "lib"):
+        command += ["-L", str(folder), f"-Wl,-rpath,{folder}"]
+    command += ["-ltensor_comprehensions_torch", "-Wl,--no-as-needed", "-ltorch_cpu", "-ltorch"]
+    command += ["-lc10", "-o", str(target)]
+    subprocess.run(command, check=True)
+    return target
+
+
+@pytest.mark.slow
+def test_a_compiled_model_in_a_program_without_python(aot_example: Path, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Model(tc.define(LAYERS)).eval()
+    x = torch.randn(3, 6)
+    with torch.no_grad():
+        wanted = model(x)
+        torch._inductor.aoti_compile_and_package(
+            torch.export.export(model, (x,)), package_path=str(tmp_path / "model.pt2")
+        )
+    layers, given, found = (tmp_path / name for name in ("layers.tc", "in.pt", "out.pt"))
+    layers.write_text(LAYERS)
+    torch.save(x, given)
+    command = [aot_example, tmp_path / "model.pt2", layers, given, found]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    torch.testing.assert_close(torch.load(found), wanted, rtol=1e-5, atol=1e-5)
+
+    # With another text the operator that the model calls is missing, and its name is said.
+    layers.write_text(LAYERS.replace("tanh", "exp"))
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "aot_hidden__" in done.stderr, done.stderr
+    layers.write_text("def f(float(N) a) -> (b) { b(i) = c(i) }")
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "1:" in done.stderr and "b(i) = c(i)" in done.stderr, done.stderr
 
 
 # ---- Python

@@ -12,6 +12,7 @@
 #include "torch/libraries.h"
 #include "torch/operator.h"
 #include "torch/registration.h"
+#include "torch/schema.h"
 
 namespace py = pybind11;
 using namespace tc_torch;
@@ -375,6 +376,17 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("equals", [](const Options& a, const Options& b) {
         return tc_options_equal(a.options.get(), b.options.get()) != 0;
       });
+
+  m.def("mangle", mangle, py::arg("name"), py::arg("taken"), py::arg("prefix"));
+  m.def("name_of_contents", name_of_contents, py::arg("definition"), py::arg("scheduling"),
+        py::arg("count"));
+  m.def("is_registered", is_registered, py::arg("namespace"), py::arg("name"));
+  py::class_<Schema>(m, "Schema")
+      .def(py::init<const Definition&, const std::string&>(), py::arg("definition"),
+           py::arg("name"))
+      .def_readonly("functional", &Schema::functional)
+      .def_readonly("out", &Schema::out)
+      .def_readonly("outputs", &Schema::outputs);
 
   py::class_<Operator, std::shared_ptr<Operator>>(m, "Operator")
       .def(py::init([](std::shared_ptr<Definition> definition, py::object factory) {
