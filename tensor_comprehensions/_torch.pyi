@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['ArgumentInfo', 'Definition', 'Derivation', 'Einsum', 'Executor', 'Operator', 'Options', 'ParsedText', 'core_version', 'format', 'parse', 'set_exception_classes']
+__all__: list[str] = ['ArgumentInfo', 'Definition', 'Derivation', 'Einsum', 'Executor', 'Operator', 'Options', 'ParsedText', 'Schema', 'core_version', 'format', 'is_registered', 'mangle', 'name_of_contents', 'parse', 'set_exception_classes']
 class ArgumentInfo:
     @property
     def accumulates(self) -> bool:
@@ -114,9 +114,27 @@ class ParsedText:
     @property
     def warnings(self) -> list[str]:
         ...
+class Schema:
+    def __init__(self, definition: Definition, name: str) -> None:
+        ...
+    @property
+    def functional(self) -> str:
+        ...
+    @property
+    def out(self) -> str:
+        ...
+    @property
+    def outputs(self) -> list[str]:
+        ...
 def core_version() -> str:
     ...
 def format(arg0: str) -> str:
+    ...
+def is_registered(namespace: str, name: str) -> bool:
+    ...
+def mangle(name: str, taken: collections.abc.Sequence[str], prefix: str) -> str:
+    ...
+def name_of_contents(definition: Definition, scheduling: str, count: typing.SupportsInt | typing.SupportsIndex) -> str:
     ...
 def parse(arg0: str) -> ParsedText:
     ...
