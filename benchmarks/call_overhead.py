@@ -39,7 +39,9 @@ class Layers(torch.nn.Module):
     def __init__(self, layer: Callable, *sizes: int) -> None:
         super().__init__()
         self.layer = layer
-        self.weights = torch.nn.ParameterList(torch.randn(sizes) / sizes[0] ** 0.5 for _ in range(4))
+        self.weights = torch.nn.ParameterList(
+            torch.randn(sizes) / sizes[0] ** 0.5 for _ in range(4)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for weight in self.weights:

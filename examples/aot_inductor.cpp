@@ -4,13 +4,13 @@
 //
 // MODEL.pt2 is what torch._inductor.aoti_compile_and_package made of a model, LAYERS.tc the text
 // that its operators were defined by. IN and OUT are files of torch.save with one tensor each.
-#include <tc/torch.hpp>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/torch.h>
 
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <tc/torch.hpp>
 #include <vector>
 
 namespace {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import logging
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 import tensor_comprehensions as tc
-from tensor_comprehensions import _libraries
+from tensor_comprehensions import _libraries, _torch
 
 ADD = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
 MATMUL = "def matmul(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
@@ -209,6 +210,11 @@ def test_names_of_tensors(name: str) -> None:
         out = torch.empty(5)
         assert torch.equal(t.g(a), a + 1)
         assert t.g(a, outputs=out) is out and torch.equal(out, a + 1)
+
+
+def test_words_of_python_are_no_names_of_schemas() -> None:
+    for word in keyword.kwlist:
+        assert _torch.mangle(word, [], "arg") == f"arg_{word}"
 
 
 def test_names_that_differ_after_mangling() -> None:

@@ -56,10 +56,12 @@ def wheel(tmp_path_factory) -> Path:
 def test_the_wheel_holds_what_it_should(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     package = "tensor_comprehensions"
-    for name in ("__init__.py", "lib/libtensor_comprehensions.so", "include/tc/tc.h"):
+    for name in ("__init__.py", "py.typed", "_torch.pyi", "lib/libtensor_comprehensions.so"):
         assert f"{package}/{name}" in names
-    assert f"{package}/include/tc/tc.hpp" in names
-    assert sum(name.startswith(f"{package}/_torch.") for name in names) == 1
+    assert f"{package}/lib/libtensor_comprehensions_torch.so" in names
+    for name in ("tc.h", "tc.hpp", "torch.hpp"):
+        assert f"{package}/include/tc/{name}" in names
+    assert sum(name.startswith(f"{package}/_torch.cpython") for name in names) == 1
     shipped = {Path(name).name for name in names if name.startswith(f"{package}/ops/")}
     assert shipped - {"__init__.py"} == {path.name for path in (ROOT / "ops").glob("*.tc")}
     assert not [name for name in names if "halide" in name.lower() or "/csrc/" in name]
@@ -68,7 +70,7 @@ def test_the_wheel_holds_what_it_should(wheel):
 def test_no_path_of_the_build_machine_is_left(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         libraries = [name for name in archive.namelist() if name.endswith(".so")]
-        assert len(libraries) == 2
+        assert len(libraries) == 3
         for name in libraries:
             dynamic = run("readelf", "-d", archive.extract(name, tmp_path))
             (line,) = (line for line in dynamic.splitlines() if "PATH)" in line)

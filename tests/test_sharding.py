@@ -1,33 +1,13 @@
-"""How processes share the work of a definition, as its text allows."""
+"""How processes may share the work of a definition, as its text allows.
+
+That each way gives the whole is tried on ops/ by test_features.py and on random programs by fuzz.
+"""
 
 from __future__ import annotations
 
 import pytest
-import torch
-from operators import CASES, Case, Values
-from shardings import check_ways
 
 import tensor_comprehensions as tc
-
-#: Of these every process computes all. Means divide by a size, and others compare indices, reverse
-#: them or lay several into one.
-WHOLE = {
-    *("covariance", "mean_all", "kronecker", "upper_triangle", "lower_triangle", "repeat"),
-    *("diagonal_matrix", "trace", "diagonal", "flip_both", "convolution_1d_single"),
-    *(name for name, file in tc.ops.definitions().items() if file == "losses"),
-}
-
-
-@pytest.mark.parametrize(
-    "case",
-    {case.definition: case for case in reversed(CASES)}.values(),
-    ids=lambda case: case.definition,
-)
-def test_every_way_gives_the_whole(case: Case) -> None:
-    operator = getattr(tc.ops.load(case.definition), case.definition)
-    inputs = case.inputs(Values(torch.float32), *case.sizes[0])
-    ways = check_ways(operator, tc.ops.source(case.definition), inputs)
-    assert (ways == 0) == (case.definition in WHOLE)
 
 
 def ways_of(text: str) -> list:
