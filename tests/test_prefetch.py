@@ -127,7 +127,7 @@ def test_rows_whose_places_are_read_apart() -> None:
         result, ahead = run(text, table, index, offset)
         assert ahead
         wanted = table[(index + offset[:, None]).long()].sum(1)
-        torch.testing.assert_close(result, wanted, rtol=0, atol=1e-5)
+        torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
 
 
 def test_places_in_rows_that_are_not_read() -> None:
@@ -139,4 +139,4 @@ def test_places_in_rows_that_are_not_read() -> None:
     result, ahead = run(text, table, index)
     assert ahead
     wanted = table[index[:9, :49].long()].sum(1)
-    torch.testing.assert_close(result, wanted, rtol=0, atol=1e-5)
+    torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
