@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from harness import Comparison, interleave, print_comparison, save
+from harness import Comparison, interleave, save
 
 import tensor_comprehensions as tc
 
@@ -118,8 +118,6 @@ def main() -> None:
         comparisons.append(
             compare(f"four layers on {size}, and back", steps, "eager", "torch.compile")
         )
-    for comparison in comparisons:
-        print_comparison(comparison)
     print("saved", save("call_overhead", comparisons))
 
 

@@ -13,7 +13,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from tensor_comprehensions import _torch
 from tensor_comprehensions._define import make_operator
 from tensor_comprehensions._errors import ShapeError, TCError
-from tensor_comprehensions._gradients import Derivable, records
+from tensor_comprehensions._gradients import Derivable, is_autocast, records
 
 #: Plans that are kept, one for each equation with the sizes and dtypes of its operands.
 _MOST_PLANS = 4096
@@ -201,11 +201,11 @@ def _outside_graph(equation: str, operands: tuple, tables: dict[str, torch.Tenso
 
 def _for_autocast(operands: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
     """Operands of products in autocast's dtype, which ``torch.einsum`` computes in as well."""
-    if len(operands) < 2 or not torch.is_autocast_enabled(operands[0].device.type):
+    if len(operands) < 2:
         return operands
-    dtype = torch.get_autocast_dtype(operands[0].device.type)
-    floats = (torch.float16, torch.bfloat16, torch.float32)
-    return tuple(x.to(dtype) if x.dtype in floats else x for x in operands)
+    return tuple(
+        x.to(torch.get_autocast_dtype(x.device.type)) if is_autocast(x) else x for x in operands
+    )
 
 
 def einsum(equation: Any, *operands: Any, **tables: Any) -> torch.Tensor:

@@ -219,6 +219,15 @@ def records(inputs: Sequence[object]) -> bool:
     )
 
 
+def is_autocast(value: Any) -> bool:
+    """Whether autocast is on where a tensor lies, and converts ones of its type."""
+    return (
+        isinstance(value, torch.Tensor)
+        and torch.is_autocast_enabled(value.device.type)
+        and value.dtype in (torch.float16, torch.bfloat16, torch.float32)
+    )
+
+
 def cast_for_autocast(operator: Operator, inputs: tuple) -> tuple:
     """What the operator's own rule for autocast would make of its inputs.
 
@@ -228,15 +237,8 @@ def cast_for_autocast(operator: Operator, inputs: tuple) -> tuple:
         return inputs
     cast = []
     for info, value in zip(operator.definition.inputs, inputs, strict=False):
-        eligible = (
-            isinstance(value, torch.Tensor)
-            and torch.is_autocast_enabled(value.device.type)
-            and value.is_floating_point()
-            and value.dtype != torch.float64
-            and info.dtype.is_floating_point
-            and not info.is_scalar
-        )
-        cast.append(value.to(info.dtype) if eligible else value)
+        takes = info.dtype.is_floating_point and not info.is_scalar
+        cast.append(value.to(info.dtype) if takes and is_autocast(value) else value)
     return (*cast, *inputs[len(cast) :])
 
 

@@ -38,7 +38,8 @@ class Operator:
         self._out_overload: Callable | None = None
         self._infos = list(definition.inputs)
         self._output_infos = list(definition.outputs)
-        self._schema = _torch.Schema(definition, definition.name)
+        self._output_names = _torch.Schema(definition, definition.name).outputs
+        self._infer, self._infer_out = make_fake(definition)
         self._simple = not any(info.accumulates for info in self._output_infos)
         self._made_by: tuple = ()
         self._batches: dict[tuple[bool, ...], Operator] = {}
@@ -52,7 +53,6 @@ class Operator:
 
     def register(self, namespace: str, name: str) -> None:
         """Makes torch.ops.<namespace>.<name>."""
-        self._schema = _torch.Schema(self.definition, name)
         self.name = f"{namespace}::{name}"
         packet = self._register(namespace, name)
         self.overload, self._out_overload = packet.default, packet.out
@@ -70,19 +70,17 @@ class Operator:
     def _register(self, namespace: str, name: str) -> Any:
         schema = _torch.Schema(self.definition, name)
         self._operator.register(namespace, schema.functional, schema.out)
-        infer, fake_out = make_fake(self.definition)
-
-        def fake(*inputs: object) -> object:
-            # DTensor asks for the sizes of results before it asks who computes which part.
-            if not self._has_sharding and _sharding.is_imported():
-                self._has_sharding = True
-                _sharding.register(self)
-            return infer(*inputs)
-
-        torch.library.register_fake(f"{namespace}::{name}", fake)
-        torch.library.register_fake(f"{namespace}::{name}.out", fake_out)
+        torch.library.register_fake(f"{namespace}::{name}", self._fake)
+        torch.library.register_fake(f"{namespace}::{name}.out", self._infer_out)
         torch.library.register_vmap(f"{namespace}::{name}", self._run_batch)
         return getattr(getattr(torch.ops, namespace), name)
+
+    def _fake(self, *inputs: object) -> object:
+        # DTensor asks for the sizes of results before it asks who computes which part.
+        if not self._has_sharding and _sharding.is_imported():
+            self._has_sharding = True
+            _sharding.register(self)
+        return self._infer(*inputs)
 
     def __call__(self, *inputs: Any, outputs: Any = None, unchecked: bool = False) -> Any:
         """Runs on tensors, and numbers or 0-d tensors for scalars.
@@ -152,7 +150,7 @@ class Operator:
         if self._out_overload is not None and (torch.compiler.is_compiling() or not unchecked):
             # Through the dispatcher: fake tensors, subclasses and lazy negation are seen to there.
             self._check_integers(inputs)
-            named = dict(zip(self._schema.outputs, outputs, strict=True))
+            named = dict(zip(self._output_names, outputs, strict=True))
             try:
                 self._out_overload(*inputs, **named)
             except TCError:

@@ -12,18 +12,10 @@ namespace {
 std::set<std::string> identifiers_of(const Function& function) {
   std::set<std::string> names = names_of(function);
   names.insert(function.name.name);
-  auto visit = [&](const ExpressionPtr& e) {
-    if (e) walk(*e, [&](const Expression& node) { names.insert(node.name); });
-  };
   for (const TreeStatement& statement : function.statements) {
     for (const Identifier& index : statement.indices) names.insert(index.name);
-    for (const ExpressionPtr& subscript : statement.subscripts) visit(subscript);
-    visit(statement.value);
-    for (const WhereClause& clause : statement.clauses) {
-      names.insert(clause.name.name);
-      visit(clause.first);
-      visit(clause.last);
-    }
+    for (const WhereClause& clause : statement.clauses) names.insert(clause.name.name);
+    walk(statement, [&](const Expression& e) { names.insert(e.name); });
   }
   return names;
 }
@@ -59,15 +51,7 @@ class Batcher {
       before = batched_.size();
       for (const TreeStatement& statement : function_.statements) {
         bool reads = false;
-        auto visit = [&](const ExpressionPtr& e) {
-          if (e) walk(*e, [&](const Expression& node) { reads = reads || is_read(node); });
-        };
-        visit(statement.value);
-        for (const ExpressionPtr& subscript : statement.subscripts) visit(subscript);
-        for (const WhereClause& clause : statement.clauses) {
-          visit(clause.first);
-          visit(clause.last);
-        }
+        walk(statement, [&](const Expression& e) { reads = reads || is_read(e); });
         if (reads) batched_.insert(statement.target.name);
       }
     }

@@ -239,6 +239,15 @@ void walk(const Expression& e, const std::function<void(const Expression&)>& vis
   for (const ExpressionPtr& operand : e.operands) walk(*operand, visit);
 }
 
+void walk(const TreeStatement& statement, const std::function<void(const Expression&)>& visit) {
+  walk(*statement.value, visit);
+  for (const ExpressionPtr& subscript : statement.subscripts)
+    if (subscript) walk(*subscript, visit);
+  for (const WhereClause& clause : statement.clauses)
+    for (const ExpressionPtr& e : {clause.first, clause.last})
+      if (e) walk(*e, visit);
+}
+
 ExpressionPtr rewrite(const ExpressionPtr& e,
                       const std::function<ExpressionPtr(const Expression&)>& replace) {
   if (ExpressionPtr other = replace(*e)) return other;

@@ -38,6 +38,8 @@ bool equal(const Expression& a, const Expression& b);
 bool mentions(const Expression& e, const std::string& name);
 /// Calls `visit` for the expression and all below it, parents first.
 void walk(const Expression& e, const std::function<void(const Expression&)>& visit);
+/// The same for the value, the subscripts and the clauses of a statement.
+void walk(const TreeStatement& statement, const std::function<void(const Expression&)>& visit);
 /// Replaces the expressions for which `replace` gives another; those are not looked into.
 ExpressionPtr rewrite(const ExpressionPtr& e,
                       const std::function<ExpressionPtr(const Expression&)>& replace);

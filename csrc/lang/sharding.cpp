@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lang/expressions.h"
+#include "lang/roles.h"
 
 namespace tc::lang {
 namespace {
@@ -168,15 +169,11 @@ class Splitter {
   /// Whether a process can do its part of a statement; notes partial results.
   bool works(const TreeStatement& statement) {
     std::set<std::string> indices;
-    auto visit = [&](const Expression& e) {
+    walk(statement, [&](const Expression& e) {
       if (!is_access(e)) return;
       auto split = split_.find(e.name);
       if (split != split_.end()) indices.insert(e.operands.at(split->second)->name);
-    };
-    walk(*statement.value, visit);
-    for (const ExpressionPtr& subscript : statement.subscripts)
-      if (subscript) walk(*subscript, visit);
-    for (const WhereClause& clause : statement.clauses) walk(*clause.first, visit);
+    });
     auto target = split_.find(statement.target.name);
     if (target != split_.end()) indices.insert(statement.indices.at(target->second).name);
     // Along two indices at once, parts would only meet parts of the same number.
@@ -189,18 +186,11 @@ class Splitter {
     const std::string& name = statement.target.name;
     const std::vector<std::string>& outputs = definition_.signature.outputs;
     if (!is_collective(statement.reduction) || !statement.initializes ||
-        std::find(outputs.begin(), outputs.end(), name) == outputs.end())
+        std::find(outputs.begin(), outputs.end(), name) == outputs.end() ||
+        elements_read(function_, name))
       return false;
-    for (const TreeStatement& other : function_.statements) {
+    for (const TreeStatement& other : function_.statements)
       if (&other != &statement && other.target.name == name) return false;
-      bool reads = false;
-      auto visit = [&](const Expression& e) { reads = reads || (is_access(e) && e.name == name); };
-      walk(*other.value, visit);
-      for (const ExpressionPtr& subscript : other.subscripts)
-        if (subscript) walk(*subscript, visit);
-      for (const WhereClause& clause : other.clauses) walk(*clause.first, visit);
-      if (reads) return false;
-    }
     partial_[name] = statement.reduction;
     return true;
   }

@@ -11,6 +11,7 @@
 #include "torch/einsum.h"
 #include "torch/libraries.h"
 #include "torch/operator.h"
+#include "torch/python_values.h"
 #include "torch/registration.h"
 #include "torch/schema.h"
 
@@ -88,14 +89,6 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const py::sequ
   return result;
 }
 
-py::object from_ivalue(const c10::IValue& value) {
-  if (value.isTensor())
-    return py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor()));
-  if (value.isDouble()) return py::float_(value.toDouble());
-  if (value.isBool()) return py::bool_(value.toBool());
-  return py::int_(value.toInt());
-}
-
 struct Options {
   OptionsPtr options;
 };
@@ -112,7 +105,7 @@ OptionsFactory python_factory(const py::object& callable) {
   return [kept](at::ArrayRef<c10::IValue> inputs) {
     py::gil_scoped_acquire gil;
     py::tuple arguments(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) arguments[i] = from_ivalue(inputs[i]);
+    for (size_t i = 0; i < inputs.size(); ++i) arguments[i] = to_python(inputs[i]);
     return copy((*kept)(*arguments).cast<const Options&>());
   };
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "torch/operator.h"
+#include "torch/python_values.h"
 
 namespace py = pybind11;
 
@@ -66,16 +67,6 @@ std::optional<c10::IValue> to_ivalue(const ArgumentInfo& info, PyObject* value) 
   if (overflow) return std::nullopt;
   if (c10::isFloatingType(info.dtype)) return c10::IValue(static_cast<double>(number));
   return c10::IValue(number);
-}
-
-py::object to_python(const c10::IValue& value) {
-  if (value.isTensor()) {
-    if (!value.toTensor().defined()) return py::none();
-    return py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor()));
-  }
-  if (value.isDouble()) return py::float_(value.toDouble());
-  if (value.isBool()) return py::bool_(value.toBool());
-  return py::int_(value.toInt());
 }
 
 /// An operator with the Python object that knows its derivatives; lives as long as the process.

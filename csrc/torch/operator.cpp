@@ -387,7 +387,7 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
 
 at::MemoryFormat Operator::output_format(size_t output, at::ArrayRef<c10::IValue> inputs) const {
   const ArgumentInfo& info = definition_->outputs[output];
-  if (info.follows < 0 || info.rank < 4 || info.rank > 5) return at::MemoryFormat::Contiguous;
+  if (info.follows < 0) return at::MemoryFormat::Contiguous;
   return inputs[info.follows].toTensor().suggest_memory_format();
 }
 

@@ -41,8 +41,9 @@ void register_operators(const std::string& text, const std::string& ns,
     if (!is_registered(ns, contents)) make(contents);
     auto [owner, is_new] = owners->emplace(ns + "::" + name, contents);
     if (!is_new && owner->second != contents)
-      throw std::runtime_error("torch.ops." + ns + "." + name +
-                               " already belongs to another text; pass another namespace");
+      throw std::runtime_error("torch.ops." + ns + "." + name + " is " + owner->second +
+                               " already and cannot be " + contents +
+                               ", of another text or other options; pass another namespace");
     if (is_new && !is_registered(ns, name)) make(name);
   }
 }
