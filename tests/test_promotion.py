@@ -466,3 +466,18 @@ def product(float(N, F, H, W) I, float(F, C, KH, KW) K) -> (O) {
     kernel = tc.compile(text, "product", None, image, filters)
     assert "  copy  " in kernel.explain()
     assert ("prefetch" in kernel.assembly or "prfm" in kernel.assembly) == ahead
+
+
+def test_stretches_of_one_statement_beside_copies_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each copies what it reads itself, in its own loops."""
+    monkeypatch.setenv("TC_MACHINE", "cores=2,cache_bytes=256,library_rate=1")
+    text = """def f(float(M,K) A, float(N,K) B, float(M,N) C) -> (O) {
+        O(m, n) +=! A(m, k) * B(n, k)
+        O(m, n) += C(m, n)
+    }"""
+    a, b, c = integers(35, 50), integers(40, 50), lay_out(integers(35, 40), "transposed")
+    executor = tc.compile(text, "f", None, a, b, c)
+    assert "stretches" in executor.explain()
+    assert torch.equal(executor(a, b, c), a @ b.T + c)

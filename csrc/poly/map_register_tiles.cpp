@@ -66,10 +66,12 @@ isl::schedule_node tile_registers(isl::schedule_node node, const RegisterBlock& 
   return isl::manage(isl_schedule_node_ancestor(node.release(), above));
 }
 
-/// Copies in front of the node what the block wants packed.
+/// Copies in front of the node what the block wants packed, of all statements or of one.
 isl::schedule_node promote_operands(isl::schedule_node node, const RegisterBlock& block,
-                                    const Scop& scop, const CpuMachine& machine, Mapped& mapped) {
+                                    const Scop& scop, const CpuMachine& machine,
+                                    const ScopStatement* of, Mapped& mapped) {
   for (const PackedRead& read : block.packed) {
+    if (of && read.statement != of) continue;
     // Windows of several rows overlap, which the choice of stretches does not count.
     int64_t most = 2 * machine.cache_bytes / scop.program->tensor(read.read.tensor).type.bytes();
     Result<Promotion> promotion = promote(node, scop, *read.statement, read.read, read.order, 1,
@@ -120,7 +122,7 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
   mapped.notes = {describe_tasks(cluster, ordered, ordered_sizes, parallel, why)};
   if (block.stretch.empty()) {
     node = tile_registers(node, block);
-    node = promote_operands(node, block, scop, machine, mapped);
+    node = promote_operands(node, block, scop, machine, nullptr, mapped);
   } else {
     // Every statement gets tiles of its own, those that add terms below stretches of the reduction.
     isl::multi_union_pw_aff band = node.as<isl::schedule_node_band>().partial_schedule();
@@ -132,7 +134,7 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
       if (reduces) own = tile(own.as<isl::schedule_node_band>(), block.stretch).child(0);
       own = insert_permutable_band(own, band);
       own = tile_registers(own, block);
-      if (reduces) own = promote_operands(own, block, scop, machine, mapped);
+      if (reduces) own = promote_operands(own, block, scop, machine, cluster.statements[s], mapped);
       int above = isl_schedule_node_get_tree_depth(own.get()) -
                   isl_schedule_node_get_tree_depth(node.get());
       node = isl::manage(isl_schedule_node_ancestor(own.release(), above));
