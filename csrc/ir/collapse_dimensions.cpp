@@ -174,6 +174,7 @@ class Collapser {
       for (size_t d = statement.scattered.size(); d-- > 1;)
         if (dimensions_.count({statement.tensor, d - 1}))
           statement.scattered.erase(statement.scattered.begin() + static_cast<long>(d));
+      if (statement.counts) count_in_whole(statement, s);
       MergeReads reads(*this);
       for (Expr& subscript : statement.subscripts) subscript = reads.mutate(subscript);
       statement.value = reads.mutate(statement.value);
@@ -182,11 +183,6 @@ class Collapser {
         if (!iterators_.count({s, i})) continue;
         Iterator& outer = statement.domain[i];
         const Iterator& inner = statement.domain[i + 1];
-        if (statement.counts) {
-          Expr whole = make_variable(outer.name), length = inner.extent;
-          statement.value = Halide::Internal::simplify(Halide::Internal::substitute(
-              {{outer.name, whole / length}, {inner.name, whole % length}}, statement.value));
-        }
         outer.extent = static_cast<int>(*as_const_int(outer.extent) * *as_const_int(inner.extent));
         outer.meaning = indices_of(outer) + " and " + indices_of(inner) + " as one";
         statement.domain.erase(statement.domain.begin() + static_cast<long>(i) + 1);
@@ -206,11 +202,31 @@ class Collapser {
     }
   }
 
+  /// The value with quotients and remainders of the merged iterators, which keep the outer one's
+  /// names.
+  void count_in_whole(Statement& statement, size_t s) const {
+    for (size_t i = 0; i + 1 < statement.domain.size(); ++i) {
+      if (!iterators_.count({s, i})) continue;
+      const Iterator &outer = statement.domain[i], &inner = statement.domain[i + 1];
+      Expr whole = make_variable(outer.name), length = inner.extent;
+      statement.value = Halide::Internal::substitute(
+          {{outer.name, whole / length}, {inner.name, whole % length}}, statement.value);
+    }
+    statement.value = Halide::Internal::simplify(statement.value);
+  }
+
   std::vector<Expr> merged(const std::string& tensor, const std::vector<Expr>& subscripts) const {
     std::vector<Expr> result;
-    for (size_t d = 0; d < subscripts.size(); ++d)
-      // The merged iterator keeps the outer one's name.
-      if (d == 0 || !dimensions_.count({tensor, d - 1})) result.push_back(subscripts[d]);
+    for (size_t d = 0; d < subscripts.size(); ++d) {
+      if (d > 0 && dimensions_.count({tensor, d - 1})) {
+        // Two iterators are one by the outer one's name; quotient and remainder become the whole.
+        if (subscripts[d].as<Variable>()) continue;
+        Expr length = static_cast<int>(layouts_.at(tensor).sizes[d]);
+        result.back() = Halide::Internal::simplify(result.back() * length + subscripts[d]);
+      } else {
+        result.push_back(subscripts[d]);
+      }
+    }
     return result;
   }
 
