@@ -13,6 +13,7 @@
 #include "explain.h"
 #include "ir/collapse_dimensions.h"
 #include "ir/expand_positions.h"
+#include "ir/gather_operands.h"
 #include "ir/inline_temporaries.h"
 #include "ir/loops.h"
 #include "ir/lower_scatters.h"
@@ -208,10 +209,13 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   std::map<std::string, Layout> all = with_temporaries(program, layouts);
   // Tile sizes of the user speak of the dimensions of the text.
   if (options.automatic && !options.identity) {
-    if (!target.cuda) ir::make_offset_tables(program, all);
+    if (!target.cuda) {
+      ir::make_offset_tables(program, all, machine);
+      ir::gather_operands(program, all, machine);
+    }
     ir::collapse_dimensions(program, all);
     if (options.parallel && !target.cuda) {
-      ir::split_reductions(program, all);
+      ir::split_reductions(program, all, machine);
       ir::share_scatters(program, all, machine.threads);
     }
   }

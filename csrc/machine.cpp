@@ -47,12 +47,15 @@ poly::CpuMachine this_machine() {
       machine.library_rate = static_cast<double>(value);
     else if (key == "library_call_cycles")
       machine.library_call_cycles = static_cast<double>(value);
+    else if (key == "least_percent")
+      machine.least_percent = value;
     else
       throw UsageError(concat("TC_MACHINE: '", entry,
                               "' is not understood; it takes vector_bits (a multiple of 128), "
                               "vector_registers (at least ",
                               kFewestRegisters,
-                              "), cores, cache_bytes, library_rate and library_call_cycles"));
+                              "), cores, cache_bytes, library_rate, library_call_cycles and "
+                              "least_percent"));
   }
   return machine;
 }

@@ -10,6 +10,7 @@
 #include "codegen/guarded_loads.h"
 #include "codegen/hidden_zero.h"
 #include "codegen/prefetch_gathers.h"
+#include "codegen/prefetch_rows.h"
 #include "codegen/register_tiles.h"
 #include "codegen/rename_buffers.h"
 #include "codegen/strict_floats.h"
@@ -56,6 +57,7 @@ Stmt lower(Stmt stmt, const std::set<std::string>& large) {
   stmt = unroll_loops(stmt);
   stmt = simplify(stmt);
   stmt = prefetch_gathers(stmt, large);
+  stmt = prefetch_rows(stmt, large);
   stmt = rewrite_interleavings(stmt);
   // All three of Halide's passes name common subexpressions.
   ExprPass name_common = [](const Expr& e) { return common_subexpression_elimination(e); };

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/reads.h"
 #include "poly/strides.h"
 
 namespace tc::ir {
 namespace {
 
-using Halide::Internal::Call;
 using Halide::Internal::simplify;
 
 // Results for which a table is worth its statement: an entry takes some 3 cycles, a step of a
@@ -36,42 +36,12 @@ void collect_terms(const Expr& e, int64_t factor, std::vector<Term>& terms) {
   }
 }
 
-class FindRead : public Halide::Internal::IRVisitor {
- public:
-  int count = 0;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Call* op) override {
-    if (!read_name(op).empty()) ++count;
-    IRVisitor::visit(op);
-  }
-};
-
-int count_reads(const Expr& e) {
-  FindRead find;
-  e.accept(&find);
-  return find.count;
-}
-
-class ReplaceRead : public Halide::Internal::IRMutator {
- public:
-  ReplaceRead(const Expr& from, const Expr& to) : from_(from), to_(to) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    return Halide::Internal::equal(op, from_) ? to_ : IRMutator::visit(op);
-  }
-  const Expr from_, to_;
-};
-
-/// An input's offset along a reduction, taken out of its subscripts.
+/// An input's offset along some indices, taken out of its subscripts.
 struct Offset {
   Expr value;                   ///< in steps of `stride`
   std::vector<Expr> rest;       ///< subscripts without it
   size_t dimension = 0;         ///< that it is added to, of this stride
-  std::set<std::string> along;  ///< reductions
+  std::set<std::string> along;  ///< these indices
 };
 
 class OffsetTables {
@@ -79,10 +49,11 @@ class OffsetTables {
   OffsetTables(Program& program, std::map<std::string, Layout>& layouts)
       : program_(program), layouts_(layouts) {}
 
-  void run() {
+  void run(const poly::CpuMachine& machine) {
     std::vector<Statement> result;
     for (Statement& statement : program_.statements) {
-      std::vector<Statement> tables = rewrite(statement);
+      std::vector<Statement> tables;
+      if (count_results(statement) >= machine.least(kResults)) tables = rewrite(statement);
       result.insert(result.end(), tables.begin(), tables.end());
       result.push_back(statement);
     }
@@ -91,16 +62,8 @@ class OffsetTables {
       program_.statements[s].name = "S" + std::to_string(s);
   }
 
- private:
   /// Makes the statement read through tables, and returns the statements that fill them.
   std::vector<Statement> rewrite(Statement& statement) {
-    if (statement.reduction == Reduction::None || is_scatter(statement) ||
-        is_position(statement.reduction))
-      return {};
-    int64_t results = 1;
-    for (const Iterator& it : statement.domain)
-      if (!it.reduction) results *= extent_of(it);
-    if (results < kResults) return {};
     std::vector<Statement> tables;
     for (const poly::MemoryAccess& access : poly::accesses(program_, statement)) {
       std::optional<Offset> offset = find_offset(statement, access);
@@ -112,10 +75,27 @@ class OffsetTables {
       subscripts[offset->dimension] =
           simplify(subscripts[offset->dimension] + read(table, tables.back().subscripts));
       Expr from = read(program_.tensor(access.tensor), access.subscripts);
-      statement.value = ReplaceRead(from, read(program_.tensor(access.tensor), subscripts))
-                            .mutate(statement.value);
+      Expr to = read(program_.tensor(access.tensor), subscripts);
+      statement.value = replace_read(statement.value, from, to);
     }
     return tables;
+  }
+
+ private:
+  /// Nothing where no tables are made.
+  static std::optional<int64_t> count_results(const Statement& statement) {
+    if (statement.reduction == Reduction::None || is_scatter(statement) ||
+        is_position(statement.reduction))
+      return std::nullopt;
+    int64_t results = 1;
+    for (const Iterator& it : statement.domain)
+      if (!it.reduction) results *= extent_of(it);
+    return results;
+  }
+
+  /// Whether tables over an index of the statement become one.
+  static bool is_eligible(const Statement& statement, const Iterator& it) {
+    return it.reduction || statement.reduction == Reduction::None;
   }
 
   std::optional<Offset> find_offset(const Statement& statement,
@@ -135,7 +115,7 @@ class OffsetTables {
         tables += reads;
         for (const Iterator& it : statement.domain) {
           if (!Halide::Internal::expr_uses_var(term.value, it.name)) continue;
-          if (!it.reduction) return std::nullopt;
+          if (!is_eligible(statement, it)) return std::nullopt;
           offset.along.insert(it.name);
         }
       }
@@ -153,7 +133,10 @@ class OffsetTables {
       entries *= extent_of(it);
       if (entries > kMostEntries) return std::nullopt;
     }
-    if (tables + offset.along.size() < 3 || entries < 2) return std::nullopt;
+    // A single table serves a copy as well as one of offsets.
+    const bool copies = statement.reduction == Reduction::None;
+    if (tables < (copies ? 2 : 1) || tables + offset.along.size() < 3 || entries < 2)
+      return std::nullopt;
     return split(statement, access, terms, offset) ? std::optional(offset) : std::nullopt;
   }
 
@@ -181,21 +164,34 @@ class OffsetTables {
       span += std::abs(layout.strides[d]) * layout.sizes[d];
     }
     if (span > std::numeric_limits<int32_t>::max()) return false;
-    // The table counts in the smallest step, to which all others are multiples.
-    std::optional<size_t> unit;
-    for (size_t d = 0; d < parts.size(); ++d)
-      if (layout.strides[d] > 0 && (!unit || layout.strides[d] < layout.strides[*unit])) unit = d;
+    // The table counts in the smallest step along which something moves, if all others are
+    // multiples of it, or else of all. What lies in rows then keeps a dimension for them.
+    std::optional<size_t> unit = find_unit(parts, layout, true);
+    if (!unit) unit = find_unit(parts, layout, false);
     if (!unit) return false;
     offset.value = 0;
-    for (size_t d = 0; d < parts.size(); ++d) {
-      if (Halide::Internal::is_const_zero(parts[d])) continue;
-      if (layout.strides[d] % layout.strides[*unit] != 0) return false;
-      offset.value =
-          offset.value + parts[d] * static_cast<int>(layout.strides[d] / layout.strides[*unit]);
-    }
+    for (size_t d = 0; d < parts.size(); ++d)
+      if (!Halide::Internal::is_const_zero(parts[d]))
+        offset.value =
+            offset.value + parts[d] * static_cast<int>(layout.strides[d] / layout.strides[*unit]);
     offset.value = simplify(offset.value);
     offset.dimension = *unit;
     return true;
+  }
+
+  /// The dimension of the smallest stride, of those that a part moves along or of all, to which the
+  /// strides of all parts are multiples.
+  static std::optional<size_t> find_unit(const std::vector<Expr>& parts, const Layout& layout,
+                                         bool moved) {
+    auto moves = [&](size_t d) { return !Halide::Internal::is_const_zero(parts[d]); };
+    std::optional<size_t> unit;
+    for (size_t d = 0; d < parts.size(); ++d)
+      if (layout.strides[d] > 0 && (moves(d) || !moved) &&
+          (!unit || layout.strides[d] < layout.strides[*unit]))
+        unit = d;
+    for (size_t d = 0; unit && d < parts.size(); ++d)
+      if (moves(d) && layout.strides[d] % layout.strides[*unit] != 0) return std::nullopt;
+    return unit;
   }
 
   /// The reductions' order is that of the operand without tables that moves along most of them, the
@@ -263,8 +259,14 @@ class OffsetTables {
 
 }  // namespace
 
-void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts) {
-  OffsetTables(program, layouts).run();
+void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
+                        const poly::CpuMachine& machine) {
+  OffsetTables(program, layouts).run(machine);
+}
+
+std::vector<Statement> make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
+                                          Statement& statement) {
+  return OffsetTables(program, layouts).rewrite(statement);
 }
 
 }  // namespace tc::ir

@@ -3,9 +3,11 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "compile.h"
 #include "ir/program.h"
+#include "poly/cpu_machine.h"
 
 namespace tc::ir {
 
@@ -17,6 +19,12 @@ namespace tc::ir {
 /// any case. Left alone are reads with a single table and no other reduction, those that only some
 /// points make, and tables that are too long for what a result gains. Runs on a specialised
 /// program, before collapse_dimensions; adds the layouts of its temporaries.
-void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts);
+void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
+                        const poly::CpuMachine& machine);
+
+/// The same for the tables over all indices of a statement without a reduction that is to come;
+/// returns the statements in front of it.
+std::vector<Statement> make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
+                                          Statement& statement);
 
 }  // namespace tc::ir

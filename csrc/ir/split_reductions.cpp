@@ -70,8 +70,9 @@ Cut choose_cut(const Statement& statement, int64_t wanted) {
 
 class Splitter {
  public:
-  Splitter(Program& program, std::map<std::string, Layout>& layouts)
-      : program_(program), layouts_(layouts) {}
+  Splitter(Program& program, std::map<std::string, Layout>& layouts,
+           const poly::CpuMachine& machine)
+      : program_(program), layouts_(layouts), machine_(machine) {}
 
   void run() {
     for (const Statement& statement : program_.statements) {
@@ -101,7 +102,7 @@ class Splitter {
     int64_t tasks = shape.results;
     if (walks_along_results(program_, statement, layouts_))
       tasks = (tasks + kTogether - 1) / kTogether;
-    int64_t wanted = std::min(kParts, shape.terms / kTerms);
+    int64_t wanted = std::min(kParts, shape.terms / machine_.least(kTerms));
     if (shape.results == 0 || tasks >= kTasks || wanted < 2) return {};
     return choose_cut(statement, wanted);
   }
@@ -197,6 +198,7 @@ class Splitter {
 
   Program& program_;
   std::map<std::string, Layout>& layouts_;
+  const poly::CpuMachine& machine_;
   std::vector<Statement> result_;
   size_t parts_end_ = 0;            ///< where parts of the next statement may go
   std::set<std::string> combined_;  ///< tensors written since
@@ -204,8 +206,9 @@ class Splitter {
 
 }  // namespace
 
-void split_reductions(Program& program, std::map<std::string, Layout>& layouts) {
-  Splitter(program, layouts).run();
+void split_reductions(Program& program, std::map<std::string, Layout>& layouts,
+                      const poly::CpuMachine& machine) {
+  Splitter(program, layouts, machine).run();
 }
 
 }  // namespace tc::ir

@@ -6,6 +6,7 @@
 
 #include "compile.h"
 #include "ir/program.h"
+#include "poly/cpu_machine.h"
 
 namespace tc::ir {
 
@@ -15,6 +16,7 @@ namespace tc::ir {
 /// fixed order. The number of parts follows from extents alone, so results do not depend on the
 /// number of threads. Parts of neighbouring statements come first, so that they can share a loop
 /// over the parts. Runs on a specialised program, before scop; adds the layouts of its temporaries.
-void split_reductions(Program& program, std::map<std::string, Layout>& layouts);
+void split_reductions(Program& program, std::map<std::string, Layout>& layouts,
+                      const poly::CpuMachine& machine);
 
 }  // namespace tc::ir

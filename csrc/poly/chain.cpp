@@ -166,7 +166,7 @@ class Chainer {
     }
     Cluster moved = make_cluster(cluster.statements, inner, dependences_, outer);
     moved.outer_parallel = options_.parallel;
-    if (count_accesses(moved, program_) < kFewestAccesses * outer_iterations(moved))
+    if (count_accesses(moved, program_) < machine_.least(kFewestAccesses) * outer_iterations(moved))
       return std::nullopt;
     if (suits_register_tiles(cluster) && has_inner_loops(cluster) &&
         block_cycles(moved) > kMostLoss * block_cycles(cluster))

@@ -25,9 +25,9 @@ constexpr int64_t kBlockedTile = 1 << 18;
 constexpr int64_t kReductionTileVector = 64, kReductionTileOther = 8;
 
 /// Elements for a task of rows in these blocks.
-int64_t row_task(const std::vector<int64_t>& blocks) {
+int64_t row_task(const std::vector<int64_t>& blocks, const CpuMachine& machine) {
   bool blocked = std::any_of(blocks.begin(), blocks.end(), [](int64_t size) { return size > 1; });
-  return blocked ? kBlockedTile : kElementwiseTile;
+  return machine.least(blocked ? kBlockedTile : kElementwiseTile);
 }
 
 /// Where the sizes of tiles of about so many elements come from.
@@ -39,12 +39,12 @@ std::string describe_sizes(const MappingOptions& options, int64_t elements) {
 /// Tile sizes for rows in blocks, in the order of the members: tasks of about the same work.
 std::vector<int64_t> row_tile_sizes(const Cluster& cluster, const std::vector<Member>& members,
                                     const std::vector<int64_t>& blocks,
-                                    const MappingOptions& options) {
+                                    const MappingOptions& options, const CpuMachine& machine) {
   int64_t rows = 1, elements = 0;
   for (const Member& member : members) rows *= member.extent;
   for (const ScopStatement* statement : cluster.statements) elements += instances(*statement);
   elements = std::max<int64_t>(1, elements / std::max<int64_t>(1, rows));
-  int64_t task = row_task(blocks);
+  int64_t task = row_task(blocks, machine);
   std::vector<int64_t> sizes(members.size());
   for (size_t k = members.size(); k-- > 0;) {
     int64_t wanted = std::max<int64_t>(1, task / elements);
@@ -74,17 +74,17 @@ Mapped map_as_rows(const Cluster& cluster, std::vector<Member> members, const ir
   });
   std::vector<int64_t> blocks;
   for (const Member& member : members) blocks.push_back(block[member.position]);
-  std::vector<int64_t> sizes = row_tile_sizes(cluster, members, blocks, options);
+  std::vector<int64_t> sizes = row_tile_sizes(cluster, members, blocks, options, machine);
   Mapped mapped = map_rows(cluster, members, sizes, blocks, program, layouts, parallel);
   if (cluster.shared > 0)
     mapped.notes.push_back(describe_tasks(cluster, members, sizes, parallel,
-                                          describe_sizes(options, row_task(blocks))));
+                                          describe_sizes(options, row_task(blocks, machine))));
   return mapped;
 }
 
 /// Tile sizes in the order of the members, whose last is the vector if there is one.
 std::vector<int64_t> tile_sizes(const std::vector<Member>& members, bool vector, bool inner_loops,
-                                const MappingOptions& options) {
+                                const MappingOptions& options, const CpuMachine& machine) {
   std::vector<int64_t> sizes(members.size());
   int64_t elements = 1;
   for (size_t k = members.size(); k-- > 0;) {
@@ -96,7 +96,7 @@ std::vector<int64_t> tile_sizes(const std::vector<Member>& members, bool vector,
       wanted = given < options.tile.size() && options.tile[given] > 0 ? options.tile[given]
                                                                       : member.extent;
     } else if (!inner_loops) {
-      wanted = std::max<int64_t>(1, kElementwiseTile / elements);
+      wanted = std::max<int64_t>(1, machine.least(kElementwiseTile) / elements);
     } else if (from_last == 0 && vector) {
       wanted = kReductionTileVector;
     } else if (from_last < 2) {
@@ -150,7 +150,7 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
   std::vector<Member> members = analyze_members(cluster, program, layouts);
   int64_t accessed = count_accesses(cluster, program);
   // Outer loops of a chain are enough tasks.
-  bool parallel = options.parallel && cluster.outer.empty() && accessed >= kGrain;
+  bool parallel = options.parallel && cluster.outer.empty() && accessed >= machine.least(kGrain);
   bool inner_loops = has_inner_loops(cluster);
   bool vector = options.vectorize && move_vector_last(members);
   constexpr double kNone = std::numeric_limits<double>::infinity();
@@ -160,7 +160,8 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
     if (!options.parallel)
       notes.push_back({"threads", "one, as the options say"});
     else if (!parallel && cluster.outer.empty())
-      notes.push_back({"threads", concat("one: ", accessed, " accesses are fewer than ", kGrain)});
+      notes.push_back({"threads", concat("one: ", accessed, " accesses are fewer than ",
+                                         machine.least(kGrain))});
     return explained(std::move(notes), std::move(mapped), cycles, scop, layouts);
   };
   if (is_scatter(cluster)) {
@@ -209,7 +210,7 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
   if (options.automatic && vector && !inner_loops)
     if (auto mapped = map_transposed(cluster, members, scop, layouts, parallel))
       return finish({}, *mapped, 0);
-  std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options);
+  std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options, machine);
 
   isl::schedule_node below = insert_outer_loops(cluster.schedule.root().child(0), cluster);
   isl::schedule_node_band band = reorder(below.as<isl::schedule_node_band>(), positions(members));
@@ -223,7 +224,8 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
   if (vector)
     node =
         inner_loops ? mark_leaves(node, "") : mark_points(node.as<isl::schedule_node_band>(), "");
-  int64_t task = inner_loops ? kReductionTileVector * kReductionTileOther : kElementwiseTile;
+  int64_t task =
+      inner_loops ? kReductionTileVector * kReductionTileOther : machine.least(kElementwiseTile);
   std::string what = inner_loops ? "tiles of results in memory" : "element by element";
   Notes notes = {
       {"form", what + (vector ? ", vectors along " + name_of(cluster, members.back())

@@ -6,24 +6,11 @@
 
 #include "compile.h"
 #include "options.h"
+#include "poly/cpu_machine.h"
 #include "poly/fuse.h"
 #include "poly/promote.h"
 
 namespace tc::poly {
-
-/// What the mapping must know of the processor.
-struct CpuMachine {
-  int vector_bits = 128;
-  int vector_registers = 16;
-  int cores = 1;
-  /// Of the host that compiles, where the number is known to matter; no more than cores.
-  int threads = 1;
-  int64_t cache_bytes = 512 * 1024;  ///< for copies of operands: half a second-level cache
-  /// Operations a cycle of a library's products and convolutions; 0: measured where it matters.
-  double library_rate = 0;
-  /// From generated code through the framework's dispatcher to the library: some 3 microseconds.
-  double library_call_cycles = 10000;
-};
 
 /// Tiles a cluster's shared band, orders its members so that the one that becomes a vector is
 /// innermost (unit strides decide, then reuse), and marks parallel and vector loops. Runs after

@@ -123,7 +123,7 @@ Mapped map_scatter(const Cluster& cluster, const Scop& scop,
   if (options.automatic) {
     if (plain) points *= sizes.back();
     for (size_t m = members.size() - plain; m-- > 0;) {
-      sizes[m] = std::clamp<int64_t>(kTaskPoints / points, 1, members[m].extent);
+      sizes[m] = std::clamp<int64_t>(machine.least(kTaskPoints) / points, 1, members[m].extent);
       points *= sizes[m];
     }
   }

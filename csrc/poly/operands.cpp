@@ -14,7 +14,7 @@ constexpr double kTransposedCopy = 0.6, kScatteredCopy = 2;
 // 128 KiB to 1 MiB in 10.3 ms instead of 13.8 to 22), or less far but for so many steps that what a
 // block's columns read takes such a share of the cache for copies (measured: products of M x 1000 x
 // 5000 1.1 times faster from M = 96 on, 1.7 times at 1000; no slower at half the depth).
-constexpr double kLeapUses = 64;
+constexpr int64_t kLeapUses = 64;
 constexpr int64_t kLeapBytes = 16 * kPageBytes, kStrideBytes = kPageBytes / 4;
 constexpr double kPanelShare = 0.5;
 
@@ -172,14 +172,15 @@ bool Operands::is_leaping(const Update& update, const Operand& operand) const {
   };
   double uses =
       volume(*update.statement, [&](const ir::Iterator& i) { return !i.reduction && !moves(i); });
-  if (uses < kLeapUses) return false;
+  if (uses < static_cast<double>(machine_.least(kLeapUses))) return false;
   int64_t step = std::abs(stride_along(operand.access, layout, domain.back().name).value_or(0)) *
                  program_.tensor(operand.access.tensor).type.bytes();
   double steps =
       volume(*update.statement, [&](const ir::Iterator& i) { return i.reduction && moves(i); });
   double panel = steps * kMostVectors * machine_.vector_bits / 8;
-  return step >= kLeapBytes ||
-         (step >= kStrideBytes && panel >= kPanelShare * static_cast<double>(machine_.cache_bytes));
+  return step >= machine_.least(kLeapBytes) ||
+         (step >= machine_.least(kStrideBytes) &&
+          panel >= kPanelShare * static_cast<double>(machine_.cache_bytes));
 }
 
 }  // namespace tc::poly
