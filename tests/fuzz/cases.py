@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +24,12 @@ DTYPES = {
     "float": torch.float32,
     "double": torch.float64,
 }
+#: On which tasks, parts, copies and tables pay for small programs too.
+MACHINES = (
+    "cores=2,cache_bytes=2048,least_percent=1",
+    "cores=4,cache_bytes=256,least_percent=1",
+    "vector_bits=256,vector_registers=16,cores=3,cache_bytes=4096,least_percent=2",
+)
 FLOATS = ("half", "bfloat16", "float", "double")
 
 
@@ -91,7 +100,7 @@ class Case:
     entry: str
     inputs: tuple[Tensor, ...]
     initial: tuple[Tensor, ...] = ()  # the contents of results, where they are read first
-    options: tuple[str, ...] = ("None",)  # Python that makes them
+    options: tuple[str, ...] = ("None",)  # Python that makes them, "on" a machine
 
     def __str__(self) -> str:
         parts = [f"seed {self.seed}, options {', '.join(self.options)}", self.text]
@@ -116,16 +125,33 @@ class Case:
 
     def actual(self, options: str) -> tuple[torch.Tensor, ...]:
         """The compiler's results."""
+        options, _, machine = options.partition(" on ")
         t = tc.define(self.text, make_options(options), namespace="tc_fuzz")
         initial = self.make_initial()
         keywords = {} if initial is None else {"outputs": initial}
-        results = t(self.entry, *self.make_inputs(), **keywords)
+        with on_machine(machine):
+            results = t(self.entry, *self.make_inputs(), **keywords)
         return results if isinstance(results, tuple) else (results,)
 
     def reads(self, tensor: str) -> bool:
         """Whether the simplified program reads a tensor."""
         executor = tc.compile(self.text, self.entry, None, *self.make_inputs())
         return re.search(rf"^ *S\d+: .*\b{tensor}\(", executor.text("program"), re.M) is not None
+
+
+@contextmanager
+def on_machine(machine: str) -> Iterator[None]:
+    """What is compiled inside is for this machine; empty: for the one that is."""
+    before = os.environ.get("TC_MACHINE")
+    if machine:
+        os.environ["TC_MACHINE"] = f"{machine},{before}" if before else machine
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("TC_MACHINE", None)
+        else:
+            os.environ["TC_MACHINE"] = before
 
 
 def make_options(text: str) -> object:

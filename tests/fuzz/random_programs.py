@@ -12,7 +12,7 @@ import random
 import re
 from dataclasses import dataclass, field
 
-from cases import FLOATS, Case, Tensor
+from cases import FLOATS, MACHINES, Case, Tensor
 
 from tensor_comprehensions import TCError
 from tensor_comprehensions.reference._ranges import Ranges
@@ -128,7 +128,7 @@ class Generator:
         return Case(self.seed, text, self.name, tuple(self.inputs), initial, self.options())
 
     def options(self) -> tuple[str, ...]:
-        options = ["None"]
+        options = ["None" if self.seed % 2 else f"None on {self.r.choice(MACHINES)}"]
         if self.seed % 4 == 0:
             options.append("identity")
         if self.seed % 12 == 1:
