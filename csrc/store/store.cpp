@@ -92,25 +92,30 @@ bool is_operator_name(const std::string& word) {
          count.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// Strings of a store leave through the C interface, where they end with the first NUL.
+/// Strings of a store leave through the C interface, where they end with the first NUL, and stand
+/// in messages.
+void check_characters(const char* what, const std::string& word) {
+  for (size_t at = 0; at < word.size();) {
+    Character character = character_at(word, at);
+    if (!character.valid || character.code == 0)
+      throw UsageError(concat("a byte ", static_cast<int>(static_cast<unsigned char>(word[at])),
+                              " in the ", what, " that is no character of UTF-8, at ", at));
+    at += character.length;
+  }
+}
+
 void check_words(const StoredText& text) {
-  auto check = [](const std::string& what, const std::string& word) {
-    if (word.empty()) throw UsageError(concat("an empty ", what));
-    for (size_t at = 0; at < word.size();) {
-      Character character = character_at(word, at);
-      if (!character.valid || character.code == 0)
-        throw UsageError(concat("a byte ", static_cast<int>(static_cast<unsigned char>(word[at])),
-                                " in the ", what, " that is no character of UTF-8, at ", at));
-      at += character.length;
-    }
-  };
+  check_characters("namespace", text.ns);
+  check_characters("text", text.source);
   if (!is_identifier(text.ns))
     throw UsageError(concat("the namespace '", text.ns, "', which is no identifier"));
-  check("text", text.source);
   if (text.definitions.empty()) throw UsageError("a text without definitions");
   for (const StoredDefinition& definition : text.definitions) {
-    check("name", definition.name);
-    check("key", definition.key);
+    check_characters("name", definition.name);
+    check_characters("key", definition.key);
+    check_characters("name of an operator", definition.operator_name);
+    check_characters("name of a backward", definition.backward);
+    if (definition.name.empty()) throw UsageError("a definition without a name");
     if (!is_operator_name(definition.operator_name))
       throw UsageError(concat("the operator '", definition.operator_name, "' for ", definition.name,
                               "; such names end in __ and 16 digits"));
@@ -122,6 +127,7 @@ StoredDefinition from_message(const pb::Definition& message) {
   result.name = message.name();
   result.operator_name = message.operator_name();
   result.key = message.key();
+  check_characters("preset", message.options().preset());
   result.options = options_from_message(message.options());
   switch (message.derivative().kind_case()) {
     case pb::Derivative::kDerived: result.derived = true; break;
@@ -144,25 +150,23 @@ StoredText from_message(const pb::Text& message) {
   return result;
 }
 
-void set_derivative(const StoredDefinition& from, pb::Definition& message) {
-  if (!from.backward.empty())
-    message.mutable_derivative()->set_backward(from.backward);
-  else if (from.derived)
-    message.mutable_derivative()->set_derived(true);
-}
-
-void to_message(const StoredText& text, pb::Text& message) {
-  message.set_namespace_(text.ns);
-  message.set_source(text.source);
-  message.set_origin(text.by_user ? pb::ORIGIN_USER : pb::ORIGIN_COMPILER);
+pb::Text to_message(const StoredText& text) {
+  pb::Text result;
+  result.set_namespace_(text.ns);
+  result.set_source(text.source);
+  result.set_origin(text.by_user ? pb::ORIGIN_USER : pb::ORIGIN_COMPILER);
   for (const StoredDefinition& definition : text.definitions) {
-    pb::Definition& added = *message.add_definitions();
+    pb::Definition& added = *result.add_definitions();
     added.set_name(definition.name);
     added.set_operator_name(definition.operator_name);
     added.set_key(definition.key);
     options_to_message(definition.options, *added.mutable_options());
-    set_derivative(definition, added);
+    if (!definition.backward.empty())
+      added.mutable_derivative()->set_backward(definition.backward);
+    else if (definition.derived)
+      added.mutable_derivative()->set_derived(true);
   }
+  return result;
 }
 
 pb::Definition* find(pb::Text& text, const std::string& operator_name) {
@@ -171,17 +175,40 @@ pb::Definition* find(pb::Text& text, const std::string& operator_name) {
   return nullptr;
 }
 
-/// The text of the file that has all operators of another; null where there is none.
-pb::Text* find(pb::File& file, const StoredText& text) {
-  pb::Origin origin = text.by_user ? pb::ORIGIN_USER : pb::ORIGIN_COMPILER;
-  for (pb::Text& known : *file.mutable_texts())
-    if (known.origin() == origin && known.namespace_() == text.ns &&
-        std::all_of(text.definitions.begin(), text.definitions.end(),
-                    [&](const StoredDefinition& definition) {
-                      return find(known, definition.operator_name) != nullptr;
-                    }))
-      return &known;
-  return nullptr;
+/// Whether a text has all operators of another.
+bool covers(pb::Text& text, pb::Text& other) {
+  const auto& needed = *other.mutable_definitions();
+  return text.origin() == other.origin() && text.namespace_() == other.namespace_() &&
+         std::all_of(needed.begin(), needed.end(), [&](const pb::Definition& definition) {
+           return find(text, definition.operator_name()) != nullptr;
+         });
+}
+
+/// What is said of a derivative in `from` holds in `text`, too.
+void take_derivatives(const pb::Text& from, pb::Text& text) {
+  for (const pb::Definition& definition : from.definitions()) {
+    pb::Definition* known = find(text, definition.operator_name());
+    if (known && definition.has_derivative())
+      *known->mutable_derivative() = definition.derivative();
+  }
+}
+
+/// Adds a text, unless another has its operators; it replaces those whose operators it has.
+void add(pb::Text added, pb::File& file) {
+  auto& texts = *file.mutable_texts();
+  for (pb::Text& known : texts)
+    if (covers(known, added)) return take_derivatives(added, known);
+  int place = texts.size();
+  for (int k = texts.size() - 1; k >= 0; --k) {
+    if (!covers(added, texts[k])) continue;
+    pb::Text newer = added;
+    take_derivatives(texts[k], added);
+    take_derivatives(newer, added);
+    texts.DeleteSubrange(k, 1);
+    place = k;
+  }
+  *texts.Add() = std::move(added);
+  for (int k = texts.size() - 1; k > place; --k) texts.SwapElements(k, k - 1);
 }
 
 }  // namespace
@@ -240,15 +267,7 @@ std::string add(const std::string& bytes, const std::vector<StoredText>& texts,
   if (!bytes.empty()) message = parse(bytes, file);
   message.set_format(kFormat);
   message.set_version(kVersion);
-  for (const StoredText& text : texts) {
-    pb::Text* known = find(message, text);
-    if (!known) {
-      to_message(text, *message.add_texts());
-      continue;
-    }
-    for (const StoredDefinition& definition : text.definitions)
-      set_derivative(definition, *find(*known, definition.operator_name));
-  }
+  for (const StoredText& text : texts) add(to_message(text), message);
   message.clear_crc32();
   std::string result = with_checksum(message.SerializeAsString());
   decode(result, file);  // nothing is written that cannot be read

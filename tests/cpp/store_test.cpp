@@ -141,6 +141,27 @@ void test_merging() {
   CHECK(decode(add(two, {f}, "file"), "file").size() == 3);
 }
 
+/// A whole text takes the place of its parts.
+void test_parts_and_the_whole() {
+  auto part = [](const std::string& name, const std::string& text) {
+    return make_text("tc", "def " + name + text, true, {make_options("naive")},
+                     {name + "__0123456789abcdef"});
+  };
+  StoredText f = part("f", "(float(N) a) -> (b) { b(i) = a(i) + 1 }");
+  StoredText g = part("g", "(float(N) a) -> (b) { b(i) = 2 * a(i) }");
+  StoredText other = part("h", "(float(N) a) -> (b) { b(i) = 3 * a(i) }");
+  f.definitions[0].derived = true;
+  std::string bytes = add("", {f, other, g}, "file");
+  StoredText whole = make_text("tc", kText, true, {make_options("naive"), make_options("naive")},
+                               {"f__0123456789abcdef", "g__0123456789abcdef"});
+  std::vector<StoredText> read = decode(add(bytes, {whole}, "file"), "file");
+  CHECK(read.size() == 2);
+  CHECK(read[0].source == kText);
+  CHECK(read[0].definitions[0].derived);
+  CHECK(!read[0].definitions[1].derived);
+  CHECK(read[1].definitions[0].name == "h");
+}
+
 /// A field that this version does not know stays when others are added.
 void test_additions_of_a_newer_version_stay() {
   std::string bytes = add("", texts(), "file");
@@ -247,6 +268,7 @@ int main(int argc, char** argv) {
   test_round_trip();
   test_all_options();
   test_merging();
+  test_parts_and_the_whole();
   test_additions_of_a_newer_version_stay();
   test_errors();
   test_mutations(argc > 1 ? std::atoi(argv[1]) : 5000);
