@@ -19,7 +19,8 @@ SHELL := /bin/bash
 .PHONY: help demo test test-cpp wheel lint format asan clean build
 
 BIN := $(VENV)/bin
-APT := g++ cmake ninja-build libisl-dev libgmp-dev python3-venv python3-dev
+APT := g++ cmake ninja-build libisl-dev libgmp-dev protobuf-compiler libprotobuf-dev \
+       python3-venv python3-dev
 export TC_BUILD_DIR := $(CURDIR)/build/cmake
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -42,13 +43,15 @@ help:
 
 # ---- what the machine needs
 
-build/.system:
+# Looked at again where this file changed, since it may need more.
+build/.system: Makefile
 	@mkdir -p build
 	@present() { \
-	  for tool in g++ cmake ninja; do command -v $$tool >/dev/null || return 1; done; \
-	  for library in libisl.a libgmp.a; do \
+	  for tool in g++ cmake ninja protoc; do command -v $$tool >/dev/null || return 1; done; \
+	  for library in libisl.a libgmp.a libprotobuf-lite.so; do \
 	    test "$$(g++ -print-file-name=$$library)" != $$library || return 1; done; \
-	  echo '#include <isl/ctx.h>' | g++ -x c++ -fsyntax-only - 2>/dev/null || return 1; \
+	  for header in isl/ctx.h google/protobuf/message_lite.h; do \
+	    echo "#include <$$header>" | g++ -x c++ -fsyntax-only - 2>/dev/null || return 1; done; \
 	  $(PYTHON) -c 'import ensurepip, os, sysconfig, sys; \
 	    path = os.path.join(sysconfig.get_paths()["include"], "Python.h"); \
 	    sys.exit(not os.path.exists(path))' 2>/dev/null; }; \

@@ -1,12 +1,14 @@
 // Runs a model that was compiled ahead of time and calls operators made of texts.
 //
-//   aot_inductor MODEL.pt2 LAYERS.tc IN OUT
+//   aot_inductor MODEL.pt2 MODEL.tc.pb IN OUT
 //
-// MODEL.pt2 is what torch._inductor.aoti_compile_and_package made of a model, LAYERS.tc the text
-// that its operators were defined by. IN and OUT are files of torch.save with one tensor each.
+// MODEL.pt2 is what torch._inductor.aoti_compile_and_package made of a model, MODEL.tc.pb what
+// tensor_comprehensions.save made of its operators; LAYERS.tc, the text that they were defined by,
+// does as well. IN and OUT are files of torch.save with one tensor each.
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/torch.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -25,12 +27,16 @@ std::vector<char> read(const char* path) {
 
 int main(int argc, char** argv) try {
   if (argc != 5) {
-    std::cerr << "usage: aot_inductor MODEL.pt2 LAYERS.tc IN OUT\n";
+    std::cerr << "usage: aot_inductor MODEL.pt2 MODEL.tc.pb|LAYERS.tc IN OUT\n";
     return 2;
   }
   torch::InferenceMode inference;
-  std::vector<char> text = read(argv[2]);
-  tensor_comprehensions::register_operators({text.begin(), text.end()});
+  if (std::filesystem::path(argv[2]).extension() == ".pb") {
+    tensor_comprehensions::load_operators(argv[2]);
+  } else {
+    std::vector<char> text = read(argv[2]);
+    tensor_comprehensions::register_operators({text.begin(), text.end()});
+  }
 
   torch::inductor::AOTIModelPackageLoader model(argv[1]);
   std::vector<torch::Tensor> results = model.run({torch::pickle_load(read(argv[3])).toTensor()});

@@ -20,6 +20,7 @@ from tensor_comprehensions._errors import (
 from tensor_comprehensions._executor import Executor, compile
 from tensor_comprehensions._gradients import grad_source
 from tensor_comprehensions._options import MappingOptions
+from tensor_comprehensions._store import load, save
 from tensor_comprehensions._testing import assert_almost_equal
 
 if TYPE_CHECKING:
@@ -62,9 +63,11 @@ __all__ = [
     "einsum",
     "einsum_source",
     "grad_source",
+    "load",
     "make_autograd",
     "make_naive_options_factory",
     "nn",
     "ops",
+    "save",
     "show_config",
 ]

@@ -1,4 +1,4 @@
-"""`python -m tensor_comprehensions`: formats and checks files of definitions, and itself."""
+"""`python -m tensor_comprehensions`: formats, checks and shows files of definitions, and itself."""
 
 from __future__ import annotations
 
@@ -73,6 +73,14 @@ def check_file(name: str, arguments: argparse.Namespace) -> bool:
     return True
 
 
+def show_file(name: str, arguments: argparse.Namespace) -> bool:
+    """Prints what a file of tensor_comprehensions.save holds; CacheError where it is none."""
+    from tensor_comprehensions._store import describe
+
+    print(describe(name), end="")
+    return True
+
+
 def for_each(action: Callable[..., bool], arguments: argparse.Namespace) -> int:
     """0 where the action is content with all files; those after a wrong one are done too."""
     content, output = True, arguments.errors
@@ -109,7 +117,7 @@ def examine_installation(_: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog="python -m tensor_comprehensions",
-        description="Formats and checks files of Tensor Comprehensions, and the installation.",
+        description="Formats, checks and shows files of Tensor Comprehensions; tries what works.",
     )
     commands = result.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
@@ -135,6 +143,16 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0, or 1 where a file has an error; warnings do not count.",
     )
     check.set_defaults(action=check_file, errors=sys.stdout)
+    show = commands.add_parser(
+        "show",
+        help="print what files of tensor_comprehensions.save hold",
+        description="Prints texts, and for each definition the name that graphs hold, its options "
+        "and its backward.",
+        epilog="Exit status: 0, or 1 where a file cannot be read.",
+    )
+    show.set_defaults(action=show_file, errors=sys.stderr)
+    show.set_defaults(run=lambda found: for_each(found.action, found))
+    show.add_argument("files", nargs="+", metavar="FILE", help="a file that save wrote")
     doctor = commands.add_parser(
         "doctor",
         help="tell what works here, and why not",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
-from typing import Any
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,7 +16,13 @@ from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator, Registry, is_identifier
 from tensor_comprehensions._options import MappingOptions, to_options
 
+if TYPE_CHECKING:
+    from tensor_comprehensions._autograd import Differentiable
+
 logger = logging.getLogger("tensor_comprehensions")
+
+#: What decides how definitions are scheduled: options by their names, or a user's factory.
+Options = Mapping[str, MappingOptions] | Callable
 
 
 @functools.lru_cache(maxsize=1024)
@@ -39,7 +46,7 @@ def find_definition(source: str, entry_point: str) -> _torch.Definition:
     )
 
 
-_registry = Registry()
+registry = Registry()
 # Keeps user's factories alive, since operators are told apart by their identity.
 _factories: dict[int, Callable] = {}
 
@@ -47,9 +54,19 @@ _factories: dict[int, Callable] = {}
 class TC:
     """The definitions of one text; each is an attribute of its name."""
 
-    def __init__(self, made_of: tuple, operators: dict[str, Operator]) -> None:
-        self._made_of = made_of  # arguments of _define_again
+    def __init__(
+        self,
+        source: str,
+        options: Options,
+        namespace: str,
+        operators: dict[str, Operator],
+        backwards: dict[str, Operator] | None = None,
+    ) -> None:
+        self._source = source
+        self._options = options
+        self._namespace = namespace
         self._operators = operators
+        self._backwards = backwards or {}  # what a file says, for `differentiable`
         # As attributes they are found without __getattr__. A definition may bear any name: one
         # that this class uses itself is still reached by T("name", ...).
         for name, operator in operators.items():
@@ -64,31 +81,41 @@ class TC:
 
     def __call__(self, entry_point: str, *inputs: Any, **keywords: Any) -> Any:
         """T("f", A, B) is T.f(A, B)."""
-        operator = self._operators.get(entry_point)
-        if operator is None:
-            raise TCError(
-                f"attempting to access undefined function {entry_point}; the text defines: "
-                f"{', '.join(self._operators)}"
-            )
-        return operator(*inputs, **keywords)
+        return _find(self, entry_point)(*inputs, **keywords)
+
+    def differentiable(self, entry_point: str) -> Differentiable:
+        """A definition with derivatives, as ``make_autograd`` gives it.
+
+        Of what ``load`` returns with the backward that it was saved with, else derived.
+        """
+        from tensor_comprehensions._autograd import make_autograd
+
+        return make_autograd(_find(self, entry_point), self._backwards.get(entry_point))
 
     def __reduce__(self) -> tuple:
         """Pickled and copied as the text: the same text is the same operators."""
-        return _define_again, self._made_of
+        return define_with, (self._source, self._options, self._namespace, self._backwards)
 
     def __repr__(self) -> str:
         return f"<TC: {', '.join(self._operators)}>"
 
 
-def _define_again(source: str, options: object, namespace: str) -> TC:
-    return define(source, options, namespace=namespace)
+# No method, since a definition may bear its name.
+def _find(definitions: TC, entry_point: str) -> Operator:
+    operator = definitions._operators.get(entry_point)
+    if operator is None:
+        raise TCError(
+            f"attempting to access undefined function {entry_point}; the text defines: "
+            f"{', '.join(definitions._operators)}"
+        )
+    return operator
 
 
-def _operator_again(text: str, options: object, namespace: str, public: bool) -> Operator:
+def _operator_again(text: str, options: Options, namespace: str, public: bool) -> Operator:
     definition = parse(text).definitions[0]
     if not public:
         return make_operator(definition, namespace)
-    return define(text, options, namespace=namespace)._operators[definition.name]
+    return define_with(text, options, namespace)._operators[definition.name]
 
 
 def _announce(entry_point: str, inputs: tuple) -> None:
@@ -123,37 +150,72 @@ def _chooser(
     return choose
 
 
+def _tuned(source: str, cache: str | os.PathLike[str]) -> dict[str, MappingOptions]:
+    """Options that a file has for definitions of a text, whatever their names."""
+    store = _torch.Store.read(os.fsdecode(cache), True)
+    found = {}
+    for definition in parse(source).definitions:
+        options = store.find_options(definition.key)
+        if options is not None:
+            found[definition.name] = MappingOptions.parse(options)
+    return found
+
+
 def define(
-    source: str, options: object = None, *, namespace: str = "tc", cache: str | None = None
+    source: str,
+    options: object = None,
+    *,
+    namespace: str = "tc",
+    cache: str | os.PathLike[str] | None = None,
 ) -> TC:
     """Parses and checks a text and registers an operator for each of its definitions.
 
     ``options`` is None (the compiler chooses), a preset's name, MappingOptions, or a factory
     ``(source, entry_point, *inputs) -> MappingOptions`` that is asked once for each set of sizes,
-    strides and dtypes. Operators appear as ``torch.ops.<namespace>.<name>``; where another text has
-    the name already it keeps it, with a warning. LanguageError where the text is wrong.
+    strides and dtypes. Without them, ``cache`` is a file that ``save`` wrote: a definition takes
+    the options that were saved last for the same one, by whatever names. A missing or empty file
+    has none. Operators appear as ``torch.ops.<namespace>.<name>``; where another text has the name
+    already it keeps it, with a warning. LanguageError where the text is wrong, CacheError where the
+    file cannot be read.
     """
     if not isinstance(source, str):
         raise TypeError(f"a text was expected, not {type(source).__name__}")
     if not isinstance(namespace, str) or not is_identifier(namespace):
         raise TCError(f"namespace {namespace!r} is no identifier")
-    if cache is not None:
-        raise TCError("reading tuned options from a file (cache=) is not available in this version")
-    factory: Callable | None = None
-    identity: tuple[str | None, Callable | None]
+    chosen: Options
     if callable(options) and not isinstance(options, (MappingOptions, str)):
-        factory = _factories.setdefault(id(options), options)
-        fixed, identity = MappingOptions(), (None, factory)
+        chosen = options
+    elif options is None and cache is not None:
+        chosen = _tuned(source, cache)
     else:
         fixed = (to_options(options) or MappingOptions()).__copy__()
-        identity = (str(fixed), None)
+        chosen = {definition.name: fixed for definition in parse(source).definitions}
+    return define_with(source, chosen, namespace)
+
+
+def define_with(
+    source: str,
+    options: Options,
+    namespace: str,
+    backwards: dict[str, Operator] | None = None,
+) -> TC:
+    """``define`` with options for each definition; those that it leaves out have the default."""
+    factory: Callable | None = None
+    if callable(options):
+        factory = _factories.setdefault(id(options), options)
     operators = {}
     for definition in parse(source).definitions:
+        fixed = MappingOptions()
+        identity: tuple[str | None, Callable | None] = (None, factory)
+        if not callable(options):
+            fixed = options.get(definition.name, fixed)
+            identity = (str(fixed), None)
         choose = _chooser(source, definition.name, fixed, factory)
-        operator = _registry.get(definition, namespace, choose, identity)
-        operator.made_by(_operator_again, definition.text, factory or fixed, namespace, True)
+        operator = registry.get(definition, namespace, choose, identity)
+        again: Options = factory or {definition.name: fixed}
+        operator.made_by(_operator_again, definition.text, again, namespace, True)
         operators[definition.name] = operator
-    return TC((source, factory or fixed, namespace), operators)
+    return TC(source, options, namespace, operators, backwards)
 
 
 def make_operator(definition: _torch.Definition, namespace: str) -> Operator:
@@ -163,8 +225,8 @@ def make_operator(definition: _torch.Definition, namespace: str) -> Operator:
     """
     choose = _chooser(definition.text, definition.name, MappingOptions(), None)
     options = (str(MappingOptions()), None)
-    operator = _registry.get(definition, namespace, choose, options, public=False)
-    operator.made_by(_operator_again, definition.text, None, namespace, False)
+    operator = registry.get(definition, namespace, choose, options, public=False)
+    operator.made_by(_operator_again, definition.text, {}, namespace, False)
     return operator
 
 

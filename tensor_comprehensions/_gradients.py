@@ -141,6 +141,14 @@ class Derivable:
         with cls._lock:
             return cls._known.setdefault(id(operator), cls(operator))
 
+    @classmethod
+    def gradients_of(cls, operator: Operator) -> list[Operator]:
+        """The derivatives of an operator that were asked for so far."""
+        with cls._lock:
+            known = cls._known.get(id(operator))
+            found = known._gradients.values() if known is not None else ()
+            return [gradient._function.operator for gradient in found if gradient is not None]
+
     def gradient(self, wanted: Flags, given: Flags, scalars: dict[str, int]) -> Gradient | None:
         """The derivative of some outputs by some inputs; None where it is zero."""
         key = (wanted, given, tuple(sorted(scalars.items())))

@@ -42,6 +42,8 @@ class Operator:
         self._infer, self._infer_out = make_fake(definition)
         self._simple = not any(info.accumulates for info in self._output_infos)
         self._made_by: tuple = ()
+        self.options: str | None = None  #: how it is scheduled; None where a factory says it
+        self.is_public = False  #: a user wrote the text, and it is found by the definition's name
         self._batches: dict[tuple[bool, ...], Operator] = {}
         self._has_sharding = False
         self.name = ""  #: <namespace>::<name> in torch.ops
@@ -65,7 +67,13 @@ class Operator:
         """
         self._register(namespace, name)
         operators = getattr(torch.ops, namespace)
-        setattr(operators, name, getattr(operators, self.name.rpartition(":")[2]))
+        contents = self.name.rpartition(":")[2]
+        setattr(operators, name, getattr(operators, contents))
+        _torch.set_owner(namespace, name, contents)
+
+    def register_former(self, namespace: str, name: str) -> None:
+        """Makes this operator known by the name that graphs of another version hold."""
+        self._register(namespace, name)
 
     def _register(self, namespace: str, name: str) -> Any:
         schema = _torch.Schema(self.definition, name)
@@ -269,6 +277,25 @@ class Registry:
         self._lock = threading.Lock()
         self._owners: dict[str, tuple] = {}  # "namespace::name" -> what runs under it
         self._operators: dict[tuple, Operator] = {}
+        self._by_name: dict[str, Operator] = {}
+        self._former_names: set[str] = set()
+
+    def find(self, full_name: str) -> Operator | None:
+        """The operator behind a name of torch.ops, as ``tc::f`` or ``tc::f__<digits>``."""
+        with self._lock:
+            return self._by_name.get(full_name)
+
+    def is_former(self, full_name: str) -> bool:
+        """Whether this is a name that another version gave an operator."""
+        return full_name in self._former_names
+
+    def check_free(self, namespace: str, name: str) -> None:
+        """TCError where someone else has made torch.ops.<namespace>.<name>."""
+        if f"{namespace}::{name}" not in self._owners and _torch.is_registered(namespace, name):
+            raise TCError(
+                f"torch.ops.{namespace}.{name} exists already and was not defined here; pass "
+                f"another namespace= to tensor_comprehensions.define"
+            )
 
     def get(
         self,
@@ -292,26 +319,37 @@ class Registry:
         with self._lock:
             known = self._operators.get((full_name, identity))
             owner = self._owners.get(full_name)
-            if public and owner is None and _torch.is_registered(namespace, name):
-                raise TCError(
-                    f"torch.ops.{namespace}.{name} exists already and was not defined here; pass "
-                    f"another namespace= to tensor_comprehensions.define"
-                )
+            if public:
+                self.check_free(namespace, name)
             if public and owner is not None and owner[0] != definition.text and known is None:
                 warnings.warn(
                     f"torch.ops.{namespace}.{name} already belongs to another text and stays "
                     f"with it; T.{definition.name} runs the new one. Pass namespace= to "
                     f"tensor_comprehensions.define to register it under a name of its own",
-                    stacklevel=3,
+                    stacklevel=4,
                 )
             if known is None:
                 known = Operator(definition, _torch.Operator(definition, choose))
+                known.options = options[0]
                 known.register(namespace, self._name_of_contents(definition, namespace, options))
                 self._operators[full_name, identity] = known
+                self._by_name[known.name] = known
+            if public:
+                known.is_public = True
             if public and owner is None:
                 known.register_alias(namespace, name)
                 self._owners[full_name] = identity
+                self._by_name[full_name] = known
             return known
+
+    def add_former_name(self, operator: Operator, name: str) -> None:
+        """Registers an operator also by a name that another version gave it, once."""
+        namespace = operator.name.partition("::")[0]
+        with self._lock:
+            if not _torch.is_registered(namespace, name):
+                operator.register_former(namespace, name)
+                self._by_name[f"{namespace}::{name}"] = operator
+                self._former_names.add(f"{namespace}::{name}")
 
     @staticmethod
     def _name_of_contents(

@@ -92,12 +92,10 @@ class Model(torch.nn.Module):
         return y.sin() + best[:, None]
 
 
-@pytest.fixture(scope="module")
-def aot_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build_with_torch(source: Path, target: Path) -> None:
     torch_package = Path(torch.__file__).parent
-    target = tmp_path_factory.mktemp("aot") / "aot_inductor"
     headers = torch_package / "include"
-    command = ["g++", "-std=c++20", "-O0", "-Wall", "-Wextra", str(EXAMPLES / "aot_inductor.cpp")]
+    command = ["g++", "-std=c++20", "-O0", "-Wall", "-Wextra", str(source)]
     command += ["-I", str(package() / "include")]
     command += ["-isystem", str(headers), "-isystem", str(headers / "torch/csrc/api/include")]
     for folder in (package() / "lib", torch_package / "lib"):
@@ -105,6 +103,12 @@ def aot_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command += ["-ltensor_comprehensions_torch", "-Wl,--no-as-needed", "-ltorch_cpu", "-ltorch"]
     command += ["-lc10", "-o", str(target)]
     subprocess.run(command, check=True)
+
+
+@pytest.fixture(scope="module")
+def aot_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("aot") / "aot_inductor"
+    build_with_torch(EXAMPLES / "aot_inductor.cpp", target)
     return target
 
 
@@ -121,11 +125,23 @@ def test_a_compiled_model_in_a_program_without_python(aot_example: Path, tmp_pat
     layers, given, found = (tmp_path / name for name in ("layers.tc", "in.pt", "out.pt"))
     layers.write_text(LAYERS)
     torch.save(x, given)
-    command = [aot_example, tmp_path / "model.pt2", layers, given, found]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    torch.testing.assert_close(torch.load(found), wanted, rtol=1e-5, atol=1e-5)
+    store = tmp_path / "model.tc.pb"
+    tc.save(store, model)
+    for operators in (layers, store):
+        found.unlink(missing_ok=True)
+        command = [aot_example, tmp_path / "model.pt2", operators, given, found]
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        torch.testing.assert_close(torch.load(found), wanted, rtol=1e-5, atol=1e-5)
 
+    # A file that is damaged is refused before anything runs.
+    store.write_bytes(store.read_bytes()[:-9])
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"'{store}' is damaged or cut short" in done.stderr, done.stderr
+
+    command[2] = layers
     # With another text the operator that the model calls is missing, and its name is said.
     layers.write_text(LAYERS.replace("tanh", "exp"))
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
@@ -135,6 +151,53 @@ def test_a_compiled_model_in_a_program_without_python(aot_example: Path, tmp_pat
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
     assert done.returncode == 1
     assert "1:" in done.stderr and "b(i) = c(i)" in done.stderr, done.stderr
+
+
+def test_names_that_are_taken_in_a_program_without_python(tmp_path: Path) -> None:
+    """Includes no header of PyTorch's, so that it compiles in no time."""
+    source = tmp_path / "names.cpp"
+    source.write_text(r"""
+        #include <iostream>
+        #include <tc/torch.hpp>
+
+        using namespace tensor_comprehensions;
+
+        void attempt(const std::string& text, const std::string& ns, const char* options = "") try {
+          register_operators(text, ns, options);
+          std::cout << "registered\n";
+        } catch (const std::runtime_error& error) {
+          std::cout << error.what() << "\n";
+        }
+
+        int main(int, char** argv) {
+          const std::string f = "def f(float(N) a) -> (b) { b(i) = a(i) }";
+          const std::string g = "def g(float(N) a) -> (b) { b(i) = 2 * a(i) }";
+          attempt(f, "names");
+          attempt(f, "names");
+          attempt(g + f, "names", R"(tc.MappingOptions("naive"))");
+          attempt(g, "names");
+          attempt("def relu(float(N) a) -> (b) { b(i) = a(i) }", "aten");
+          load_operators(argv[1]);
+          load_operators(argv[1]);
+        }
+    """)
+    build_with_torch(source, tmp_path / "names")
+    first = tc.define(LAYERS, namespace="names_of_layers")
+    with pytest.warns(UserWarning, match="already belongs"):
+        second = tc.define(LAYERS.replace("tanh", "exp"), namespace="names_of_layers")
+    tc.save(tmp_path / "a.tc.pb", first, second)
+    command = [str(tmp_path / "names"), str(tmp_path / "a.tc.pb")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["registered", "registered"]
+    assert lines[2].startswith("torch.ops.names.f is f__") and "other options" in lines[2]
+    assert lines[2].endswith("; pass another namespace")
+    assert lines[3] == "registered"  # the text above was refused as a whole
+    assert lines[4].startswith("torch.ops.aten.relu exists already and was not registered here")
+    name = second.aot_hidden.name.partition("::")[2]
+    warned = f"torch.ops.names_of_layers.aot_hidden is {first.aot_hidden.name.partition('::')[2]}"
+    assert f"{warned} already and cannot be {name}" in done.stderr
 
 
 # ---- Python

@@ -57,4 +57,10 @@ def test_needs_no_framework(library):
 
 def test_finds_halide_beside_it(library):
     (paths,) = dynamic_entries(library, "RUNPATH") + dynamic_entries(library, "RPATH")
-    assert paths.split(":")[0] == "$ORIGIN/../../halide/lib64"
+    assert paths.split(":")[:2] == ["$ORIGIN/../../halide/lib64", "$ORIGIN"]
+
+
+def test_protobuf_is_beside_it(library):
+    (name,) = (name for name in dynamic_entries(library, "NEEDED") if "protobuf" in name)
+    assert "-lite" in name
+    assert (library.parent / name).is_file() and not (library.parent / name).is_symlink()

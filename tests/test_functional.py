@@ -303,7 +303,8 @@ def test_under_compile(name: str) -> None:
     assert_equal(compiled(*batched), vmap(theirs, in_dims=dims)(*batched))
 
 
-def test_the_page_of_the_documentation() -> None:
+def test_the_page_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # it saves files
     page = (Path(__file__).parents[1] / "docs" / "pytorch.md").read_text()
     names: dict = {}
     torch.manual_seed(0)
@@ -317,6 +318,8 @@ def test_the_page_of_the_documentation() -> None:
 
     near = {"rtol": 1e-3, "atol": 1e-3}
     torch.testing.assert_close(names["heads"], attend(q, k, v), **near)
+    torch.testing.assert_close(names["model"](q[0], k[0], v[0]), attend(q, k, v)[0], **near)
+    assert [t.attend.name for t in tc.load("model.tc.pb")] == [names["T"].attend.name]
     wanted = grad(lambda *x: attend(*x).sum(), argnums=(0, 1, 2))(q, k, v)
     torch.testing.assert_close(names["per_head"], wanted, **near)
     _, moved = jvp(lambda x: attend(x, k[0], v[0]), (q[0],), (q[1],))

@@ -33,7 +33,11 @@ torch.testing.assert_close(T.matmul(A, B), A @ B, rtol=1e-4, atol=1e-4)
 torch.testing.assert_close(torch.ops.tc.matmul(A, B), A @ B, rtol=1e-4, atol=1e-4)
 T = tc.ops.load("softmax")
 torch.testing.assert_close(T.softmax(A), A.softmax(1))
+tc.save("model.tc.pb", T)
+assert len(tc.load("model.tc.pb")) == 1
 print("from", tc.__file__)
+with open("/proc/self/maps") as maps:
+    print(*set(line.split()[-1] for line in maps if "libprotobuf" in line))
 """
 
 
@@ -41,6 +45,11 @@ def run(*command: object, **options) -> str:
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def dynamic_entries(library: object, kind: str) -> list[str]:
+    lines = [line for line in run("readelf", "-d", library).splitlines() if kind in line]
+    return [line.partition("[")[2].rstrip("]") for line in lines]
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +81,23 @@ def test_no_path_of_the_build_machine_is_left(wheel, tmp_path):
         libraries = [name for name in archive.namelist() if name.endswith(".so")]
         assert len(libraries) == 3
         for name in libraries:
-            dynamic = run("readelf", "-d", archive.extract(name, tmp_path))
-            (line,) = (line for line in dynamic.splitlines() if "PATH)" in line)
-            for path in line.partition("[")[2].rstrip("]").split(":"):
+            (paths,) = dynamic_entries(archive.extract(name, tmp_path), "PATH)")
+            for path in paths.split(":"):
                 assert path.startswith("$ORIGIN"), f"{name}: {path}"
+
+
+def test_the_library_of_protobuf_is_in_the_wheel(wheel, tmp_path):
+    """Under the name that ours asks for, in the folder where it looks, needing nothing unusual."""
+    folder = "tensor_comprehensions/lib/"
+    with zipfile.ZipFile(wheel) as archive:
+        ours = archive.extract(f"{folder}libtensor_comprehensions.so", tmp_path)
+        (needed,) = (name for name in dynamic_entries(ours, "(NEEDED)") if "protobuf" in name)
+        theirs = archive.extract(folder + needed, tmp_path)
+        assert sum("protobuf" in name for name in archive.namelist()) == 1
+    assert "$ORIGIN" in dynamic_entries(ours, "PATH)")[0].split(":")
+    assert dynamic_entries(theirs, "(SONAME)") == [needed]
+    for name in dynamic_entries(theirs, "(NEEDED)"):
+        assert name.startswith(("libc.", "libm.", "libstdc++.", "libgcc_s.", "libpthread.", "ld-"))
 
 
 def test_metadata(wheel):
@@ -102,4 +124,6 @@ def test_the_wheel_works_without_a_compiler(wheel, tmp_path):
     # -I: neither this checkout nor PYTHONPATH is looked at.
     bare = {"PATH": str(empty), "HOME": str(tmp_path), "LANG": "C.UTF-8"}
     output = run(python, "-I", "-c", PROGRAM, env=bare, cwd=empty)
-    assert str(environment) in output
+    source, protobuf = output.splitlines()
+    assert str(environment) in source
+    assert str(environment) in protobuf, "the machine's own library was taken"

@@ -36,6 +36,9 @@ reveal_type(tc.MappingOptions("naive").tile(8, 8).parallel(False))
 reveal_type(tc.nn.Lambda("...", C=8))
 reveal_type(tc.ops.load("matmul").matmul)
 reveal_type(tc.show_config())
+reveal_type(tc.save("model.tc.pb", T, T.f, tc.nn.Lambda("...")))
+reveal_type(tc.load("model.tc.pb"))
+reveal_type(T.differentiable("f"))
 try:
     T.f()
 except tc.LanguageError as error:
@@ -60,6 +63,9 @@ REVEALED = [
     "tensor_comprehensions.nn.Lambda",
     "tensor_comprehensions._operator.Operator",
     "str",
+    "None",
+    "list[tensor_comprehensions._define.TC]",
+    "tensor_comprehensions._autograd.Differentiable",
     "int",
 ]
 

@@ -14,6 +14,7 @@
 #include "torch/python_values.h"
 #include "torch/registration.h"
 #include "torch/schema.h"
+#include "torch/store.h"
 
 namespace py = pybind11;
 using namespace tc_torch;
@@ -374,6 +375,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("name_of_contents", name_of_contents, py::arg("definition"), py::arg("scheduling"),
         py::arg("count"));
   m.def("is_registered", is_registered, py::arg("namespace"), py::arg("name"));
+  m.def("set_owner", set_owner, py::arg("namespace"), py::arg("name"), py::arg("contents"));
   py::class_<Schema>(m, "Schema")
       .def(py::init<const Definition&, const std::string&>(), py::arg("definition"),
            py::arg("name"))
@@ -415,4 +417,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   bind_derivation(m);
   bind_einsum(m);
+  bind_store(m);
 }

@@ -10,30 +10,15 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "tc/tc.h"
+#include "torch/errors.h"
 
 namespace tc_torch {
-
-/// A failure of the core, with what its thread-local state says.
-struct CoreError : std::runtime_error {
-  CoreError(tc_status status, const std::string& message, int line, int column)
-      : std::runtime_error(message), status(status), line(line), column(column) {}
-  tc_status status;
-  int line, column;
-};
-
-/// Throws the calling thread's last error of the core unless the status is TC_OK. Inside Python
-/// processes the error is raised as an exception of tensor_comprehensions (see binding.cpp).
-void check(tc_status status);
-/// How errors leave; set once by the Python binding.
-extern void (*raise_error)(const CoreError& error);
-[[noreturn]] void raise(tc_status status, const std::string& message);
 
 struct ModuleDeleter {
   void operator()(tc_module* module) const { tc_module_free(module); }

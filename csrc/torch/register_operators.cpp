@@ -1,7 +1,11 @@
 // The C++ interface to operators of LibTorch: definitions registered without Python.
-#include <map>
+#include <c10/util/Exception.h>
+
+#include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "tc/torch.hpp"
 #include "torch/libraries.h"
@@ -9,42 +13,138 @@
 #include "torch/registration.h"
 #include "torch/schema.h"
 
+namespace tc_torch {
+namespace {
+
+struct StoreDeleter {
+  void operator()(tc_store* store) const { tc_store_free(store); }
+};
+
+/// Taken by whoever registers: what is there may not change between a look and what follows it.
+std::mutex& registering() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+ModulePtr as_module(tc_module* module) { return ModulePtr(module, ModuleDeleter()); }
+
+std::shared_ptr<tc_options> parse_options(const std::string& text) {
+  tc_options* options = nullptr;
+  check(text.empty() ? tc_options_create("default", &options)
+                     : tc_options_parse(text.c_str(), &options));
+  return std::shared_ptr<tc_options>(options, OptionsDeleter());
+}
+
+/// One definition with its options, on its way to the dispatcher.
+class Registration {
+ public:
+  Registration(const ModulePtr& module, int32_t index, std::string ns,
+               const std::shared_ptr<tc_options>& options)
+      : definition_(
+            std::make_shared<Definition>(module, tc_module_definition(module.get(), index))),
+        ns_(std::move(ns)),
+        contents_(name_of_contents(*definition_, tc_options_text(options.get()))),
+        operator_(std::make_shared<Operator>(definition_, [options](at::ArrayRef<c10::IValue>) {
+          return OptionsPtr(tc_options_copy(options.get()));
+        })) {}
+
+  const std::string& contents() const { return contents_; }
+  std::string plain_name() const { return mangle(definition_->name, {}, "tc"); }
+  std::string owner() const { return owner_of(ns_, plain_name()); }
+
+  /// Empty where the operator has its plain name or may take it; else what is in the way.
+  std::string conflict() const {
+    if (owner() == contents_ || !is_registered(ns_, plain_name())) return "";
+    return "torch.ops." + ns_ + "." + plain_name() +
+           (owner().empty() ? " exists already and was not registered here"
+                            : " is " + owner() + " already and cannot be " + contents_ +
+                                  ", of another text or other options");
+  }
+
+  /// Under a name that graphs hold. What is registered already stays as it is.
+  void add(const std::string& name) const {
+    if (is_registered(ns_, name)) return;
+    Schema schema(*definition_, name);
+    register_operator(ns_, schema.functional, schema.out, operator_);
+  }
+  void add_plain_name() const {
+    if (owner() == contents_) return;
+    add(plain_name());
+    set_owner(ns_, plain_name(), contents_);
+  }
+
+ private:
+  std::shared_ptr<Definition> definition_;
+  std::string ns_;
+  std::string contents_;
+  std::shared_ptr<Operator> operator_;
+};
+
+}  // namespace
+}  // namespace tc_torch
+
 namespace tensor_comprehensions {
 
 using namespace tc_torch;
 
 void register_operators(const std::string& text, const std::string& ns,
                         const std::string& options) {
-  static std::mutex mutex;
-  static auto* owners = new std::map<std::string, std::string>;  // by operator: the contents' name
-  std::lock_guard<std::mutex> lock(mutex);
+  std::lock_guard<std::mutex> lock(registering());
   tc_set_libraries(&aten_libraries());
+  std::shared_ptr<tc_options> chosen = parse_options(options);
+  tc_module* raw = nullptr;
+  check(tc_module_parse(text.c_str(), &raw));
+  ModulePtr module = as_module(raw);
+  std::vector<Registration> all;
+  for (int32_t i = 0; i < tc_module_size(raw); ++i) {
+    all.emplace_back(module, i, ns, chosen);
+    // Who registers a text means to call it by this name.
+    std::string conflict = all.back().conflict();
+    if (!conflict.empty()) throw std::runtime_error(conflict + "; pass another namespace");
+  }
+  for (const Registration& each : all) {
+    each.add(each.contents());
+    each.add_plain_name();
+  }
+}
 
-  tc_options* raw_options = nullptr;
-  check(options.empty() ? tc_options_create("default", &raw_options)
-                        : tc_options_parse(options.c_str(), &raw_options));
-  std::shared_ptr<tc_options> chosen(raw_options, OptionsDeleter());
-  tc_module* raw_module = nullptr;
-  check(tc_module_parse(text.c_str(), &raw_module));
-  ModulePtr module(raw_module, ModuleDeleter());
-  for (int32_t i = 0; i < tc_module_size(raw_module); ++i) {
-    auto definition = std::make_shared<Definition>(module, tc_module_definition(raw_module, i));
-    std::string name = mangle(definition->name, {}, "tc");
-    std::string contents = name_of_contents(*definition, tc_options_text(chosen.get()));
-    auto op = std::make_shared<Operator>(definition, [chosen](at::ArrayRef<c10::IValue>) {
-      return OptionsPtr(tc_options_copy(chosen.get()));
-    });
-    auto make = [&](const std::string& as) {
-      Schema schema(*definition, as);
-      register_operator(ns, schema.functional, schema.out, op);
-    };
-    if (!is_registered(ns, contents)) make(contents);
-    auto [owner, is_new] = owners->emplace(ns + "::" + name, contents);
-    if (!is_new && owner->second != contents)
-      throw std::runtime_error("torch.ops." + ns + "." + name + " is " + owner->second +
-                               " already and cannot be " + contents +
-                               ", of another text or other options; pass another namespace");
-    if (is_new && !is_registered(ns, name)) make(name);
+void load_operators(const std::string& path) {
+  std::lock_guard<std::mutex> lock(registering());
+  tc_set_libraries(&aten_libraries());
+  tc_store* raw = nullptr;
+  check(tc_store_read(path.c_str(), /*may_be_missing=*/0, &raw));
+  std::unique_ptr<tc_store, StoreDeleter> store(raw);
+  // All texts are checked before the first is registered, since operators are for ever.
+  struct Loaded {
+    Registration registration;
+    std::string name;
+    bool by_user;
+  };
+  std::vector<Loaded> all;
+  for (int32_t k = 0; k < tc_store_size(raw); ++k) {
+    tc_stored_text text;
+    check(tc_store_text(raw, k, &text));
+    tc_module* module = nullptr;
+    check(tc_store_parse(raw, k, &module));
+    ModulePtr kept = as_module(module);
+    for (int32_t i = 0; i < text.definition_count; ++i) {
+      tc_stored_definition found;
+      check(tc_store_definition(raw, k, i, &found));
+      all.push_back({Registration(kept, i, text.ns, parse_options(found.options)),
+                     found.operator_name, text.by_user != 0});
+    }
+  }
+  for (const Loaded& each : all) {
+    each.registration.add(each.name);
+    // The same, unless another version saved it, whose name graphs hold.
+    each.registration.add(each.registration.contents());
+    if (!each.by_user) continue;
+    // Graphs hold the other name: they run, whoever has this one.
+    std::string conflict = each.registration.conflict();
+    if (conflict.empty())
+      each.registration.add_plain_name();
+    else
+      TORCH_WARN(conflict, "; graphs find the one of '", path, "' by its full name");
   }
 }
 

@@ -204,6 +204,54 @@ TC_API tc_status tc_options_set_word(tc_options* options, const char* name, cons
 TC_API const char* tc_options_text(const tc_options* options);
 TC_API int tc_options_equal(const tc_options* a, const tc_options* b);
 
+/* ---- stores: texts with their options, saved next to a model that calls their operators */
+typedef struct tc_store tc_store;
+typedef struct {
+  const char* ns;     /* the namespace of the operators */
+  const char* source; /* the whole text */
+  int32_t by_user;    /* 0: the compiler wrote it, as a derivative, and it has no plain name */
+  int32_t definition_count; /* in the order of the text */
+} tc_stored_text;
+typedef struct {
+  const char* name;
+  const char* operator_name; /* what graphs call it by, without the namespace */
+  const char* key;           /* as tc_definition_key */
+  const char* options;       /* as tc_options_text */
+  int32_t derived;           /* saved as a function whose derivative the compiler finds */
+  const char* backward;      /* NAMESPACE::OPERATOR_NAME of a derivative of the user's; or NULL */
+} tc_stored_definition;
+
+/* One that holds nothing, to be filled and saved. */
+TC_API tc_status tc_store_create(tc_store** store);
+/* What a file holds. A TC_CACHE_ERROR where there is none, it is damaged, or a newer version wrote
+ * it. With `may_be_missing`, no file and an empty one hold nothing. Texts are not parsed here. */
+TC_API tc_status tc_store_read(const char* path, int32_t may_be_missing, tc_store** store);
+TC_API void tc_store_free(tc_store* store);
+/* How many texts. Their strings, and those of definitions, live as long as the store. */
+TC_API int32_t tc_store_size(const tc_store* store);
+TC_API tc_status tc_store_text(const tc_store* store, int32_t index, tc_stored_text* text);
+TC_API tc_status tc_store_definition(const tc_store* store, int32_t text, int32_t index,
+                                     tc_stored_definition* definition);
+/* The definitions of a text. A TC_CACHE_ERROR where this version refuses it: with the file, the
+ * names of the definitions and what is wrong. */
+TC_API tc_status tc_store_parse(const tc_store* store, int32_t index, tc_module** module);
+/* Adds a text as the last one. There are options, and a name that graphs hold, for each of its
+ * `count` definitions. */
+TC_API tc_status tc_store_add(tc_store* store, const char* ns, const char* source, int32_t by_user,
+                              const tc_options* const* options, const char* const* operator_names,
+                              int32_t count);
+/* Says what the derivative of a definition is; `backward` NULL: what the compiler derives. */
+TC_API tc_status tc_store_set_derivative(tc_store* store, int32_t text, int32_t index,
+                                         const char* backward);
+/* The options of the text that was saved last among those of users with a definition of this key
+ * (see tc_definition_key); NULL where there is none. */
+TC_API tc_status tc_store_find_options(const tc_store* store, const char* key,
+                                       tc_options** options);
+/* Adds the texts to those that a file holds. What is there already is not written twice. Readers
+ * see the file as it was or as it will be; a TC_CACHE_ERROR leaves it as it was. Several processes
+ * may do this at once. */
+TC_API tc_status tc_store_save(const tc_store* store, const char* path);
+
 /* ---- the host: what a framework provides to running kernels */
 typedef struct tc_host {
   void* context;

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -220,6 +221,7 @@ class Options {
   friend bool operator!=(const Options& a, const Options& b) { return !(a == b); }
 
  private:
+  friend class Store;
   struct Free {
     void operator()(tc_options* options) const { tc_options_free(options); }
   };
@@ -312,7 +314,98 @@ class Module {
   }
 
  private:
+  friend class Store;
+  explicit Module(tc_module* module) : module_(module, tc_module_free) {}
   std::shared_ptr<tc_module> module_;
+};
+
+// ---- stores
+
+/// Texts with their options, saved next to a model that calls their operators.
+class Store {
+ public:
+  struct StoredDefinition {
+    std::string name;
+    std::string operator_name;  ///< what graphs call it by, without the namespace
+    std::string key;            ///< as Definition::key
+    std::string options;        ///< as Options::text
+    bool derived;               ///< saved as a function whose derivative the compiler finds
+    std::string backward;       ///< namespace::operator_name of the user's derivative, or empty
+  };
+  struct StoredText {
+    std::string ns;
+    std::string source;
+    bool by_user;  ///< else the compiler wrote it, as a derivative, and it has no plain name
+    std::vector<StoredDefinition> definitions;
+  };
+
+  /// One that holds nothing.
+  Store() {
+    tc_store* store = nullptr;
+    check(tc_store_create(&store));
+    store_.reset(store);
+  }
+  /// What a file holds; CacheError. With `may_be_missing`, no file holds nothing.
+  static Store read(const std::string& path, bool may_be_missing = false) {
+    tc_store* store = nullptr;
+    check(tc_store_read(path.c_str(), may_be_missing, &store));
+    return Store(store);
+  }
+
+  int32_t size() const { return tc_store_size(store_.get()); }
+  StoredText operator[](int32_t index) const {
+    tc_stored_text text;
+    check(tc_store_text(store_.get(), index, &text));
+    StoredText result{text.ns, text.source, text.by_user != 0, {}};
+    for (int32_t k = 0; k < text.definition_count; ++k) {
+      tc_stored_definition found;
+      check(tc_store_definition(store_.get(), index, k, &found));
+      result.definitions.push_back({found.name, found.operator_name, found.key, found.options,
+                                    found.derived != 0, found.backward ? found.backward : ""});
+    }
+    return result;
+  }
+  /// The definitions of a text; CacheError where this version refuses it.
+  Module parse(int32_t index) const {
+    tc_module* module = nullptr;
+    check(tc_store_parse(store_.get(), index, &module));
+    return Module(module);
+  }
+  /// Adds a text as the last one, with options and a name that graphs hold for each definition.
+  void add(const std::string& ns, const std::string& source, bool by_user,
+           const std::vector<Options>& options, const std::vector<std::string>& operator_names) {
+    if (options.size() != operator_names.size()) {
+      throw UsageError(TC_USAGE_ERROR, "a text needs as many options as names of operators");
+    }
+    std::vector<const tc_options*> chosen;
+    std::vector<const char*> names;
+    for (const Options& each : options) chosen.push_back(each.get());
+    for (const std::string& each : operator_names) names.push_back(each.c_str());
+    check(tc_store_add(store_.get(), ns.c_str(), source.c_str(), by_user, chosen.data(),
+                       names.data(), static_cast<int32_t>(names.size())));
+  }
+  /// Says what the derivative of a definition is; empty for what the compiler derives.
+  void set_derivative(int32_t text, int32_t index, const std::string& backward = "") {
+    check(tc_store_set_derivative(store_.get(), text, index,
+                                  backward.empty() ? nullptr : backward.c_str()));
+  }
+  /// The options saved last for a definition with this key.
+  std::optional<Options> find_options(const std::string& key) const {
+    tc_options* options = nullptr;
+    check(tc_store_find_options(store_.get(), key.c_str(), &options));
+    if (!options) return std::nullopt;
+    return Options(options);
+  }
+  /// Adds the texts to those that a file holds; see tc_store_save.
+  void save(const std::string& path) const { check(tc_store_save(store_.get(), path.c_str())); }
+  const tc_store* get() const { return store_.get(); }
+
+ private:
+  struct Free {
+    void operator()(tc_store* store) const { tc_store_free(store); }
+  };
+  explicit Store(tc_store* store) : store_(store) {}
+  std::unique_ptr<tc_store, Free> store_;
 };
 
 // ---- kernels

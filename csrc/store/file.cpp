@@ -1,0 +1,142 @@
+#include "store/file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace tc::store {
+namespace {
+
+[[noreturn]] void fail(const char* action, const std::string& path, int error,
+                       const std::string& advice = "") {
+  throw CacheError(concat("cannot ", action, " '", path,
+                          "': ", std::generic_category().message(error), advice.empty() ? "" : "; ",
+                          advice));
+}
+
+/// A file descriptor; closed with its scope.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags)
+      : number_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  int get() const { return number_; }
+  explicit operator bool() const { return number_ >= 0; }
+
+ private:
+  int number_;
+};
+
+/// Held by one process at a time: a file beside the one that is changed, since that one is
+/// replaced. It goes when it is let go; one that a killed process left behind is in nobody's way.
+class Lock {
+ public:
+  Lock(const std::string& path, const std::string& shown) : path_(path) {
+    for (;;) {
+      descriptor_ = std::make_unique<Descriptor>(path, O_RDWR | O_CREAT);
+      if (!*descriptor_)
+        fail("write", shown, errno, concat("saving makes files beside it, as '", path, "'"));
+      while (flock(descriptor_->get(), LOCK_EX) != 0)
+        if (errno != EINTR) fail("lock", path, errno);
+      // Whoever held it before may have removed it meanwhile; then another has a new one.
+      struct stat held, there;
+      if (fstat(descriptor_->get(), &held) == 0 && stat(path.c_str(), &there) == 0 &&
+          held.st_dev == there.st_dev && held.st_ino == there.st_ino)
+        return;
+    }
+  }
+  ~Lock() { unlink(path_.c_str()); }
+
+ private:
+  std::string path_;
+  std::unique_ptr<Descriptor> descriptor_;
+};
+
+void write_all(const Descriptor& file, const std::string& bytes, const std::string& shown) {
+  size_t written = 0;
+  while (written < bytes.size()) {
+    ssize_t count = write(file.get(), bytes.data() + written, bytes.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("write", shown, errno, "what was there before is still there");
+    written += static_cast<size_t>(count);
+  }
+  if (fsync(file.get()) != 0) fail("write", shown, errno, "what was there before is still there");
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path, Missing missing) {
+  // Without O_NONBLOCK a pipe would be waited for.
+  Descriptor file(path, O_RDONLY | O_NONBLOCK);
+  if (!file && errno == ENOENT && missing == Missing::Empty) return "";
+  if (!file)
+    fail("read", path, errno, errno == ENOENT ? "tensor_comprehensions.save writes it" : "");
+  struct stat status;
+  if (fstat(file.get(), &status) != 0) fail("read", path, errno);
+  if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR, "a file was expected");
+  if (!S_ISREG(status.st_mode))
+    throw CacheError(concat("cannot read '", path, "': it is a device or a pipe, not a file"));
+  if (status.st_size > INT_MAX)  // what a message may have
+    throw CacheError(concat("cannot read '", path, "': it has ", status.st_size,
+                            " bytes, and a store has ", INT_MAX, " at most"));
+  std::string bytes(static_cast<size_t>(status.st_size), '\0');
+  size_t size = 0;
+  while (size < bytes.size()) {
+    ssize_t count = read(file.get(), bytes.data() + size, bytes.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("read", path, errno);
+    if (count == 0) break;
+    size += static_cast<size_t>(count);
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
+void update_file(const std::string& path,
+                 const std::function<std::string(const std::string&)>& change) {
+  // Of a link, what it points to is replaced.
+  std::error_code error;
+  std::filesystem::path resolved = std::filesystem::weakly_canonical(path, error);
+  if (error) fail("write", path, error.value());
+  const std::string& target = resolved.native();
+  Lock lock(target + ".lock", path);
+  std::string before = read_file(target, Missing::Empty);
+  std::string after = change(before);
+  if (after == before) return;
+
+  // The lock is ours, and so is the name: what a killed process left there is removed.
+  const std::string temporary = target + ".tmp";
+  unlink(temporary.c_str());
+  try {
+    Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL);
+    if (!file) fail("write", path, errno, concat("no file '", temporary, "' can be made"));
+    struct stat status;
+    if (stat(target.c_str(), &status) == 0 && fchmod(file.get(), status.st_mode & 07777) != 0)
+      fail("write", path, errno);
+    write_all(file, after, path);
+    if (rename(temporary.c_str(), target.c_str()) != 0) fail("write", path, errno);
+  } catch (...) {
+    unlink(temporary.c_str());
+    throw;
+  }
+  // The new name reaches the disk with the directory. Some file systems cannot do that; then the
+  // old file or the new one is there after a loss of power, as anywhere else.
+  Descriptor directory(resolved.parent_path().native(), O_RDONLY | O_DIRECTORY);
+  if (directory) fsync(directory.get());
+}
+
+}  // namespace tc::store

@@ -1,0 +1,84 @@
+#include "store/options_message.h"
+
+#include "base/error.h"
+#include "store.pb.h"
+
+namespace tc::store {
+namespace {
+
+namespace pb = ::tensor_comprehensions::store;
+
+pb::FusionStrategy to_message(FusionStrategy strategy) {
+  switch (strategy) {
+    case FusionStrategy::Max: return pb::FUSION_MAX;
+    case FusionStrategy::Min: return pb::FUSION_MIN;
+    case FusionStrategy::Preserve3Coincident: return pb::FUSION_PRESERVE_3_COINCIDENT;
+  }
+  throw InternalError(__FILE__, __LINE__, "a fusion strategy without a number in store.proto");
+}
+
+FusionStrategy from_message(pb::FusionStrategy strategy) {
+  switch (strategy) {
+    case pb::FUSION_MAX: return FusionStrategy::Max;
+    case pb::FUSION_MIN: return FusionStrategy::Min;
+    case pb::FUSION_PRESERVE_3_COINCIDENT: return FusionStrategy::Preserve3Coincident;
+    default: throw UsageError("a fusion strategy that this version does not have");
+  }
+}
+
+}  // namespace
+
+void options_to_message(const MappingOptions& options, pb::MappingOptions& message) {
+  message.set_preset(options.preset);
+  message.set_automatic(options.automatic);
+  message.set_identity(options.identity);
+  message.set_outer_fusion(to_message(options.outer_fusion));
+  message.mutable_tile()->Assign(options.tile.begin(), options.tile.end());
+  message.mutable_threads()->Assign(options.threads.begin(), options.threads.end());
+  message.mutable_blocks()->Assign(options.blocks.begin(), options.blocks.end());
+  message.set_vectorize(options.vectorize);
+  message.set_parallel(options.parallel);
+  if (options.match_library_calls) message.set_match_library_calls(*options.match_library_calls);
+  message.set_intra_tile_fusion(to_message(options.intra_tile_fusion));
+  message.set_unroll(options.unroll);
+  message.set_tile_imperfectly_nested(options.tile_imperfectly_nested);
+  message.set_use_shared_memory(options.use_shared_memory);
+  message.set_use_private_memory(options.use_private_memory);
+  message.set_unroll_copy_shared(options.unroll_copy_shared);
+  message.set_max_shared_memory(options.max_shared_memory);
+  message.set_use_readonly_cache(options.use_readonly_cache);
+  message.set_fix_parameters_before_scheduling(options.fix_parameters_before_scheduling);
+}
+
+MappingOptions options_from_message(const pb::MappingOptions& message) {
+  MappingOptions options = make_options(message.preset());
+  bool identity = options.identity;
+  if (message.has_automatic()) options.automatic = message.automatic();
+  if (message.has_identity()) options.identity = message.identity();
+  options.outer_fusion = from_message(message.outer_fusion());
+  options.tile.assign(message.tile().begin(), message.tile().end());
+  options.threads.assign(message.threads().begin(), message.threads().end());
+  options.blocks.assign(message.blocks().begin(), message.blocks().end());
+  if (message.has_vectorize()) options.vectorize = message.vectorize();
+  if (message.has_parallel()) options.parallel = message.parallel();
+  if (message.has_match_library_calls())
+    options.match_library_calls = message.match_library_calls();
+  options.intra_tile_fusion = from_message(message.intra_tile_fusion());
+  if (message.has_unroll()) options.unroll = message.unroll();
+  if (message.has_tile_imperfectly_nested())
+    options.tile_imperfectly_nested = message.tile_imperfectly_nested();
+  if (message.has_use_shared_memory()) options.use_shared_memory = message.use_shared_memory();
+  if (message.has_use_private_memory()) options.use_private_memory = message.use_private_memory();
+  if (message.has_unroll_copy_shared()) options.unroll_copy_shared = message.unroll_copy_shared();
+  if (message.has_max_shared_memory()) options.max_shared_memory = message.max_shared_memory();
+  if (message.has_use_readonly_cache()) options.use_readonly_cache = message.use_readonly_cache();
+  if (message.has_fix_parameters_before_scheduling())
+    options.fix_parameters_before_scheduling = message.fix_parameters_before_scheduling();
+  // The setters know what values there may be; the text that calls them says all of the options.
+  std::string text = to_string(options);
+  if (options.identity != identity || parse_options(text) != options)
+    throw UsageError(concat("options that no setters give: ", text));
+  return options;
+}
+
+}  // namespace tc::store

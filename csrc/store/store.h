@@ -1,0 +1,47 @@
+// What is saved next to a model: texts with their options, and the names that graphs hold their
+// operators by. The form on disk is store.proto; file.h has the files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "options.h"
+
+namespace tc::store {
+
+struct StoredDefinition {
+  std::string name;           ///< as the text says
+  std::string operator_name;  ///< f__ and 16 digits, without the namespace
+  std::string key;            ///< the text with every name replaced
+  MappingOptions options;
+  bool derived = false;  ///< saved as a function whose derivative the compiler finds
+  std::string backward;  ///< namespace::operator_name of a derivative that a user gave
+};
+
+struct StoredText {
+  std::string ns;
+  std::string source;
+  bool by_user = true;  ///< else the compiler wrote it, and it has no plain name in torch.ops
+  std::vector<StoredDefinition> definitions;
+};
+
+/// A text to be stored, checked: LanguageError where it is wrong, UsageError where there is not one
+/// of `options` and `operator_names` for each definition.
+StoredText make_text(const std::string& ns, const std::string& source, bool by_user,
+                     const std::vector<MappingOptions>& options,
+                     const std::vector<std::string>& operator_names);
+
+/// What the bytes of a file hold. CacheError, naming `file`, where they are damaged, another
+/// program's, of a newer version, or hold options that this version does not have. Texts are not
+/// parsed.
+std::vector<StoredText> decode(const std::string& bytes, const std::string& file);
+
+/// The bytes of a file with these texts added to what it holds; the same bytes where it holds all
+/// of them. Empty bytes hold nothing. What a newer version recorded beside the texts stays.
+std::string add(const std::string& bytes, const std::vector<StoredText>& texts,
+                const std::string& file);
+
+/// The options stored last for a definition of a user's with this key; null where there are none.
+const MappingOptions* find_options(const std::vector<StoredText>& texts, const std::string& key);
+
+}  // namespace tc::store

@@ -1,0 +1,26 @@
+// How errors of the core leave this library.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "tc/tc.h"
+
+namespace tc_torch {
+
+/// A failure of the core, with what its thread-local state says.
+struct CoreError : std::runtime_error {
+  CoreError(tc_status status, const std::string& message, int line, int column)
+      : std::runtime_error(message), status(status), line(line), column(column) {}
+  tc_status status;
+  int line, column;
+};
+
+/// Throws the calling thread's last error of the core unless the status is TC_OK. Inside Python
+/// processes the error is raised as an exception of tensor_comprehensions (see binding.cpp).
+void check(tc_status status);
+/// How errors leave; set once by the Python binding.
+extern void (*raise_error)(const CoreError& error);
+[[noreturn]] void raise(tc_status status, const std::string& message);
+
+}  // namespace tc_torch
