@@ -156,10 +156,6 @@ def _names_in(graph_module: torch.fx.GraphModule) -> Iterator[str]:
                 yield from _overloads((node.target, *node.args, *node.kwargs.values()))
 
 
-def _is_ours(value: object) -> bool:
-    return isinstance(value, (TC, Operator, Differentiable))
-
-
 def _held(value: object, seen: dict[int, object]) -> Iterator[Any]:
     """The definitions in an attribute of a module, also in lists and dictionaries.
 
