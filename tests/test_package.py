@@ -104,6 +104,10 @@ def test_metadata(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         metadata = archive.read(name).decode()
+        (notice,) = (n for n in archive.namelist() if n.endswith("/NOTICE"))
+        # Licences of what is linked in ask for their words beside the binary.
+        for library in ("Protocol Buffers", "isl", "GMP"):
+            assert library in archive.read(notice).decode()
     release = ".".join(torch.__version__.split(".")[:2])
     assert "Name: tensor-comprehensions\n" in metadata
     assert f"Requires-Dist: torch=={release}.*\n" in metadata
