@@ -106,6 +106,8 @@ struct DeclaredSize {
   size_t dimension = 0;
   std::string text;  ///< as written
   Expr value;
+  /// Of whose declaration in a called definition: "B of matmul"; empty for the return list.
+  std::string called = {};
 };
 
 struct Program {

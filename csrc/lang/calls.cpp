@@ -1,5 +1,6 @@
 #include "lang/calls.h"
 
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -14,10 +15,12 @@ namespace {
 /// One call being replaced.
 class Inlining {
  public:
-  Inlining(const Function& callee, const TreeStatement& call, std::set<std::string>* taken)
-      : callee_(clone(callee)), call_(call), taken_(*taken) {
+  Inlining(Function* caller, const Function& callee, const TreeStatement& call,
+           std::set<std::string>* taken)
+      : caller_(*caller), callee_(clone(callee)), call_(call), taken_(*taken) {
     check_counts();
     bind_parameters();
+    bind_result_sizes();
     for (size_t i = 0; i < callee_.returns.size(); ++i) {
       const Declaration& returned = callee_.returns[i];
       tensors_[returned.name] = call_.targets[i].name;
@@ -70,7 +73,8 @@ class Inlining {
   }
 
  private:
-  /// Gives a result the type that the callee declares for it: the caller has no place for that.
+  /// Gives a result or a scalar the type that the callee declares for it: the caller has no place
+  /// for that.
   static ExpressionPtr cast(const ExpressionPtr& value, Type type) {
     auto node = std::make_shared<Expression>();
     node->kind = ExpressionKind::Cast;
@@ -124,7 +128,8 @@ class Inlining {
       const Declaration& parameter = callee_.parameters[i];
       const ExpressionPtr& argument = call_.arguments[i];
       if (parameter.dimensions.empty()) {
-        scalars_[parameter.name] = argument;
+        scalars_[parameter.name] =
+            plain_type(*argument) == parameter.type ? argument : cast(argument, parameter.type);
         continue;
       }
       if (argument->kind != ExpressionKind::Name) {
@@ -134,15 +139,87 @@ class Inlining {
                                    "argument is the name of one"));
       }
       tensors_[parameter.name] = argument->name;
+      caller_.wanted_types.push_back(
+          {callee_.name.name, parameter.name, argument->name, parameter.type, call_.where});
       for (size_t d = 0; d < parameter.dimensions.size(); ++d) {
         const std::string& size = parameter.dimensions[d].name;
-        if (size.empty() || sizes_.count(size)) continue;
+        if (!declare(parameter, d, argument->name, sizes_)) continue;
         auto dimension = std::make_shared<Expression>();
         dimension->kind = ExpressionKind::Dimension;
         dimension->name = argument->name;
         dimension->dimension = static_cast<int>(d);
         sizes_[size] = dimension;
       }
+    }
+  }
+
+  void bind_result_sizes() {
+    // A name that no input has stands for the size where it stands first.
+    std::map<std::string, ExpressionPtr> sizes = sizes_;
+    for (size_t i = 0; i < callee_.returns.size(); ++i) {
+      const Declaration& returned = callee_.returns[i];
+      for (size_t d = 0; d < returned.dimensions.size(); ++d) {
+        if (!declare(returned, d, call_.targets[i].name, sizes)) continue;
+        auto dimension = std::make_shared<Expression>();
+        dimension->kind = ExpressionKind::Dimension;
+        dimension->name = call_.targets[i].name;
+        dimension->dimension = static_cast<int>(d);
+        sizes[returned.dimensions[d].name] = dimension;
+      }
+    }
+  }
+
+  /// Notes that a dimension of the caller's tensor has the size that the callee declares; true
+  /// where that is a name that stands there first.
+  bool declare(const Declaration& declared, size_t d, const std::string& tensor,
+               const std::map<std::string, ExpressionPtr>& sizes) {
+    const DimensionSize& size = declared.dimensions[d];
+    SameSize same;
+    same.callee = callee_.name.name;
+    same.parameter = declared.name;
+    same.tensor = tensor;
+    same.dimension = d;
+    same.where = call_.where;
+    if (size.name.empty()) {
+      same.size = std::to_string(size.constant);
+      same.constant = size.constant;
+    } else {
+      auto known = sizes.find(size.name);
+      if (known == sizes.end()) return true;
+      same.size = size.name;
+      same.other = known->second->name;
+      same.other_dimension = static_cast<size_t>(known->second->dimension);
+    }
+    caller_.same_sizes.push_back(std::move(same));
+    return false;
+  }
+
+  /// The type of an argument where that needs no look at anything computed.
+  std::optional<Type> plain_type(const Expression& e) const {
+    switch (e.kind) {
+      case ExpressionKind::Number:
+        if (e.name.find_first_not_of("0123456789") == std::string::npos) return Halide::Int(32);
+        return std::nullopt;
+      case ExpressionKind::Dimension: return Halide::Int(32);
+      case ExpressionKind::Name:
+        for (const Declaration& parameter : caller_.parameters) {
+          if (parameter.dimensions.empty() && parameter.name == e.name) return parameter.type;
+          for (const DimensionSize& size : parameter.dimensions)
+            if (size.name == e.name) return Halide::Int(32);
+        }
+        return std::nullopt;
+      case ExpressionKind::Unary:
+      case ExpressionKind::Binary: {
+        std::optional<Type> type = plain_type(*e.operands[0]);
+        for (const ExpressionPtr& operand : e.operands)
+          if (plain_type(*operand) != type) return std::nullopt;
+        bool computes = e.op == Operator::Negate || e.op == Operator::Multiply ||
+                        e.op == Operator::Divide || e.op == Operator::Remainder ||
+                        e.op == Operator::Add || e.op == Operator::Subtract ||
+                        e.op == Operator::Min || e.op == Operator::Max;
+        return computes ? type : std::nullopt;
+      }
+      default: return std::nullopt;
     }
   }
 
@@ -189,6 +266,7 @@ class Inlining {
     e->where = where;
   }
 
+  Function& caller_;
   Function callee_;
   const TreeStatement& call_;
   std::set<std::string>& taken_;
@@ -282,7 +360,8 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
                                  function->name.name, " has more than ", kMaximumStatements,
                                  "; split it into definitions that are run one after the other"));
     }
-    std::vector<TreeStatement> inlined = Inlining(callee->second, statement, &names).run();
+    std::vector<TreeStatement> inlined =
+        Inlining(function, callee->second, statement, &names).run();
     for (TreeStatement& each : inlined) statements.push_back(std::move(each));
   }
   function->statements = std::move(statements);

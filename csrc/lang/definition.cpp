@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "lang/call_conditions.h"
 #include "lang/calls.h"
 #include "lang/parser.h"
 #include "lang/printer.h"
@@ -17,6 +18,26 @@ bool has_specialized_scalar(const ir::Program& signature) {
     if (entry.second.specialized) return true;
   }
   return false;
+}
+
+/// Checks a definition whose calls are inlined, and has sizes that these want equal take one name.
+/// Returns the checked tree.
+std::shared_ptr<Function> check_calls(Function* function, ir::Program* signature,
+                                      std::vector<std::string>* warnings) {
+  for (;;) {
+    auto tree = std::make_shared<Function>(clone(*function));
+    std::vector<std::string> found;
+    *signature = check(tree.get(), &found);
+    check_wanted_types(*tree, *signature);
+    bool renamed = unify_sizes(function, *signature, nullptr);
+    if (!renamed && !function->same_sizes.empty() && !has_specialized_scalar(*signature)) {
+      ir::Program program = to_program(*tree, *signature, {});
+      renamed = unify_sizes(function, *signature, &program);
+    }
+    if (renamed) continue;
+    warnings->insert(warnings->end(), found.begin(), found.end());
+    return tree;
+  }
 }
 
 }  // namespace
@@ -36,11 +57,10 @@ Module parse(const std::string& text) {
                                                       "another name"));
     }
     inline_calls(&function, known);
-    known[function.name.name] = clone(function);
-
-    auto tree = std::make_shared<Function>(std::move(function));
     auto definition = std::make_shared<Definition>();
-    definition->signature = check(tree.get(), &module.warnings);
+    std::shared_ptr<Function> tree =
+        check_calls(&function, &definition->signature, &module.warnings);
+    known[function.name.name] = std::move(function);
     definition->name = tree->name.name;
     definition->text = print(*tree);
     definition->key = print_key(*tree);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ir/simplify.h"
+#include "lang/call_conditions.h"
 #include "lang/lowering.h"
 #include "lang/ranges.h"
 
@@ -51,6 +52,8 @@ class ProgramBuilder {
       }
     }
     program_.declared_sizes = ranges_.declared;
+    for (ir::DeclaredSize& open : open_conditions(function_, program_))
+      program_.declared_sizes.push_back(std::move(open));
     for (size_t i = 0; i < function_.statements.size(); ++i) {
       program_.statements.push_back(build(i));
     }

@@ -156,11 +156,32 @@ struct TreeStatement {
   }
 };
 
+/// What a call says of a dimension of a tensor that it gives or takes: it has to be as large as
+/// another one.
+struct SameSize {
+  std::string callee, parameter;  ///< or result
+  std::string size;               ///< as the callee declares it: "K", "4"
+  std::string tensor, other;      ///< of the caller; `other` is empty for a constant
+  size_t dimension = 0, other_dimension = 0;
+  int64_t constant = 0;
+  SourceRange where;
+};
+
+/// The type that a call wants of a tensor.
+struct WantedType {
+  std::string callee, parameter, tensor;
+  Type type;
+  SourceRange where;
+};
+
 struct Function {
   Identifier name;
   std::vector<Declaration> parameters;
   std::vector<Declaration> returns;
   std::vector<TreeStatement> statements;
+  // Of the calls that were inlined.
+  std::vector<SameSize> same_sizes;
+  std::vector<WantedType> wanted_types;
   SourceRange where;
 };
 

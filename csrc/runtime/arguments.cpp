@@ -270,6 +270,11 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
     auto wanted = as_const_int(declared.value);
     if (wanted && *wanted == *as_const_int(size)) continue;
     std::string value = concat(declared.value);
+    if (!declared.called.empty())
+      throw ShapeError(concat(definition.name, ": ", declared.text,
+                              value == declared.text ? "" : " = " + value,
+                              " was expected for dimension ", declared.dimension, " of ",
+                              declared.called, ", but that of ", declared.tensor, " is ", size));
     throw ShapeError(concat(definition.name, ": dimension ", declared.dimension, " of ",
                             declared.tensor, " is declared as ", declared.text,
                             value == declared.text ? "" : " = " + value, " but its index takes ",

@@ -1,0 +1,182 @@
+"""Definitions that call definitions: what is called has the sizes and types of its own."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }\n"
+SUM = "def sums(float(M,K) A) -> (S) { S(m) +=! A(m,k) }\n"
+BLUR = "def blur(float(N) A) -> (B) { B(i) = A(i) + A(i + 1) + A(i + 2) }\n"
+SHIFT = "def shift(float(N) A, int32 s) -> (B) { B(i) = A(i) * s }\n"
+
+
+def define(text: str, namespace: str = "tc_calls") -> tc.TC:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one text after the other has these names
+        return tc.define(text, namespace=namespace)
+
+
+def refused(text: str, *inputs: object, entry: str = "f") -> str:
+    """What is said to a text, or to a call of it; the interpreter refuses that as well."""
+    with pytest.raises((tc.LanguageError, tc.ShapeError)):
+        reference.run(text, entry, *inputs)
+    with pytest.raises((tc.LanguageError, tc.ShapeError)) as caught:
+        define(text)(entry, *inputs)
+    return str(caught.value)
+
+
+def same(text: str, *inputs: object, entry: str = "f") -> None:
+    actual = define(text)(entry, *inputs)
+    expected = reference.run(text, entry, *inputs)
+    assert actual.dtype == expected.dtype
+    assert torch.equal(actual, expected)
+
+
+def whole(*sizes: int) -> torch.Tensor:
+    return torch.randint(-3, 4, sizes).float()
+
+
+def test_sizes_of_inputs_become_one() -> None:
+    text = MATMUL + "def f(float(P,Q) X, float(R,S) Y) -> (D) { D = matmul(X, Y) }"
+    same(text, whole(3, 4), whole(4, 6))
+    message = refused(text, whole(3, 4), whole(5, 6))
+    assert message == (
+        "Mismatched sizes for dimension 0 of argument Y: Q is 4 (dimension 1 of X) but found 5"
+    )
+
+
+def test_a_size_of_an_input_becomes_a_number() -> None:
+    text = (
+        "def four(float(M,4) A) -> (S) { S(m) +=! A(m,k) }\n"
+        "def f(float(P,Q) X, float(Q) Y) -> (D, E) { D = four(X)\n E(q) = Y(q) * Q }"
+    )
+    assert torch.equal(define(text).f(whole(3, 4), torch.ones(4))[1], torch.full((4,), 4.0))
+    message = refused(text, whole(3, 5), whole(5))
+    assert message == ("argument X: Constant dimension expected size 4 for dimension 1 but found 5")
+
+
+def test_numbers_that_differ() -> None:
+    text = (
+        "def four(float(M,4) A) -> (S) { S(m) +=! A(m,k) }\n"
+        "def f(float(P,5) X) -> (D) { D = four(X) }"
+    )
+    message = refused(text, whole(3, 5))
+    assert "four takes 4 for dimension 1 of A, but that of X is 5" in message
+    assert message.splitlines()[-1].strip() == "^~~~~~~~~~~"
+
+
+def test_sizes_of_what_another_call_gave() -> None:
+    text = (
+        MATMUL
+        + "def f(float(A,B) X, float(C,D) Y, float(E,F) Z) -> (O) {"
+        + " T = matmul(X, Y)\n O = matmul(T, Z) }"
+    )
+    same(text, whole(2, 3), whole(3, 4), whole(4, 5))
+    message = refused(text, whole(2, 3), whole(3, 4), whole(6, 5))
+    assert "Mismatched sizes for dimension 0 of argument Z" in message
+
+
+def test_computed_sizes_are_compared_by_the_call() -> None:
+    text = (
+        BLUR
+        + "def dot(float(N) A, float(N) B) -> (S) { S +=! A(i) * B(i) }\n"
+        + "def f(float(N) X, float(M) Y) -> (S) { T = blur(X)\n S = dot(T, Y) }"
+    )
+    same(text, whole(10), whole(8))
+    message = refused(text, whole(10), whole(9))
+    assert message == "f: N = 8 was expected for dimension 0 of B of dot, but that of Y is 9"
+
+
+def test_computed_sizes_that_never_agree() -> None:
+    text = (
+        BLUR
+        + "def dot(float(N) A, float(N) B) -> (S) { S +=! A(i) * B(i) }\n"
+        + "def f(float(N) X) -> (S) { T = blur(X)\n S = dot(T, X) }"
+    )
+    message = refused(text, whole(10))
+    assert "dot takes N = N - 2 for dimension 0 of B, but that of X is N" in message
+
+
+def test_calls_inside_calls() -> None:
+    text = (
+        MATMUL
+        + "def twice(float(A,B) X, float(C,D) Y, float(E,F) Z) -> (O) {"
+        + " T = matmul(X, Y)\n O = matmul(T, Z) }\n"
+        + "def f(float(G,H) U, float(I,J) V) -> (W) { W = twice(U, V, V) }"
+    )
+    same(text, whole(2, 3), whole(3, 3))
+    assert "Mismatched sizes" in refused(text, whole(2, 3), whole(3, 4))
+
+
+def test_declared_sizes_of_results() -> None:
+    text = (
+        "def head(float(N) A, float(M) B) -> (float(M) C) { C(i) = A(i) where i in 0:N }\n"
+        "def f(float(P) X, float(Q) Y) -> (Z) { Z = head(X, Y) }"
+    )
+    same(text, whole(4), whole(4))
+    assert "Mismatched sizes for dimension 0 of argument Y" in refused(text, whole(4), whole(5))
+
+
+def test_one_size_where_the_caller_uses_both_names() -> None:
+    text = (
+        MATMUL
+        + "def f(float(P,Q) X, float(R,S) Y) -> (D, E) {"
+        + " D = matmul(X, Y)\n E(i) = Y(i, 0) * R + Q where i in 0:R }"
+    )
+    x, y = whole(3, 4), whole(4, 6)
+    d, e = define(text).f(x, y)
+    assert torch.equal(d, x @ y)
+    assert torch.equal(e, y[:, 0] * 4 + 4)
+
+
+def test_a_copy_asks_for_the_same() -> None:
+    text = MATMUL + "def f(float(P,Q) X, float(R,S) Y) -> (D) { D = matmul(X, Y) }"
+    again = pickle.loads(pickle.dumps(define(text).f))
+    with pytest.raises(tc.ShapeError, match="Q is 4"):
+        again(whole(3, 4), whole(5, 6))
+
+
+def test_types_of_tensors() -> None:
+    text = SUM + "def f(int32(M,K) X) -> (S) { S = sums(X) }"
+    message = refused(text, torch.ones(3, 4, dtype=torch.int32))
+    assert (
+        "sums takes a tensor of float for A, but X is of int32; convert it in a statement of its "
+        "own, as in X_(i, j) = float(X(i, j))" in message
+    )
+
+
+def test_types_of_what_was_computed() -> None:
+    text = SUM + "def f(float(M,K) X) -> (S) { T(m,k) = int32(X(m,k))\n S = sums(T) }"
+    assert "sums takes a tensor of float for A, but T is of int32" in refused(text, whole(3, 4))
+
+
+@pytest.mark.parametrize("argument", ["2.5", "-2.5", "7 / 2.0", "2"])
+def test_numbers_become_what_the_parameter_is(argument: str) -> None:
+    same(SHIFT + f"def f(float(N) X) -> (Y) {{ Y = shift(X, {argument}) }}", whole(5))
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "value"),
+    [("int32", "uint8", 300), ("int32", "float", 2), ("float", "int32", 2.75)],
+)
+def test_scalars_become_what_the_parameter_is(given: str, wanted: str, value: float) -> None:
+    text = (
+        f"def g(int32(N) A, {wanted} s) -> (B) {{ B(i) = A(i) / s }}\n"
+        f"def f(int32(N) X, {given} q) -> (Y) {{ Y = g(X, q) }}"
+    )
+    same(text, torch.arange(-5, 6, dtype=torch.int32), value)
+
+
+def test_scalars_in_subscripts_and_ranges() -> None:
+    text = (
+        "def part(float(N) A, int32 s) -> (B) { B(i) = A(i + s) where i in 0:s }\n"
+        "def f(float(N) X, int32 q) -> (Y) { Y = part(X, q / 2 + 1) }"
+    )
+    same(text, whole(9), 5)
