@@ -150,23 +150,41 @@ class Generator:
         return "\n".join([head, *(f"  {line}" for line in lines), "}"])
 
     def called(self) -> None:
-        """A definition, and a call of it with inputs of its own."""
+        """A definition, and a call of it with inputs of its own; now and then of another size."""
         helper = Generator(self.r.randrange(10**6), prefix="helper_")
         helper.types = self.types
         case = helper.make()
-        if case.initial or any(t.shape is None for t in case.inputs):
+        if case.initial:
             return
         targets = [self.fresh("T") for _ in helper.results]
         left = targets[0] if len(targets) == 1 else f"({', '.join(targets)})"
-        arguments = [f"c{t.name}" for t in case.inputs]
+        arguments = []
         self.definitions.append(case.text)
-        for name, t in zip(arguments, case.inputs):
-            self.add_input(Tensor(name, t.type, t.shape, t.kind, t.bound))
+        for t in case.inputs:
+            if t.shape is None:
+                arguments.append(self.scalar_argument(t.type))
+                continue
+            arguments.append(f"c{t.name}")
+            longer = self.r.randrange(len(t.shape)) if t.shape and self.chance(0.05) else None
+            shape = tuple(size + (d == longer) for d, size in enumerate(t.shape))
+            self.add_input(Tensor(arguments[-1], t.type, shape, t.kind, t.bound))
         self.lines.append(f"{left} = {helper.name}({', '.join(arguments)})")
         known = {t.name: t for t in helper.targets}
         for target, result in zip(targets, helper.results):
             self.targets.append(Known(target, known[result].type, known[result].ranges))
         self.results += targets
+
+    def scalar_argument(self, wanted: str) -> str:
+        """Of another type, as often as not, that can be converted."""
+        types = {"bool": ["bool"], "u": ["int32", "int64", "uint8", wanted]}
+        type_ = self.r.choice(
+            types.get(wanted) or types.get(wanted[0]) or ["int32", "float", "half", "int8", wanted]
+        )
+        if self.chance(0.4):
+            return self.literal(type_)
+        name = self.fresh("s")
+        self.add_input(Tensor(name, type_, None, "small"))
+        return name
 
     def add_input(self, tensor: Tensor, sizes: list[str] | None = None) -> None:
         self.inputs.append(tensor)
