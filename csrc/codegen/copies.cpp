@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
@@ -247,9 +248,7 @@ class VectorizeCopies : public IRMutator {
 
   /// No fault where the address is outside of the tensor.
   static Stmt prefetch(const CopyNest& nest, const Expr& index) {
-    Expr base = Variable::make(Halide::Handle(), nest.load->name);
-    return Evaluate::make(
-        Call::make(nest.load->type, Call::prefetch, {base, index, 1, 1}, Call::Intrinsic));
+    return ir::make_prefetch(nest.load->type, nest.load->name, index);
   }
 
   static Expr ramp(const Expr& base, int64_t offset, int lanes) {

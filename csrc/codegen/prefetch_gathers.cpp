@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "ir/loops.h"
+
 namespace tc::codegen {
 namespace {
 
@@ -108,15 +110,6 @@ class FindReads : public IRVisitor {
   int lets_ = 0, conditions_ = 0;
 };
 
-class FindLoads : public IRVisitor {
- public:
-  bool found = false;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Load*) override { found = true; }
-};
-
 /// A loop whose reads are asked for ahead of their use.
 struct Gathers {
   const For* loop = nullptr;
@@ -127,11 +120,8 @@ struct Gathers {
   Stmt ask(const Expr& iteration) const {
     std::vector<Stmt> stmts;
     for (const Read& read : reads) {
-      Expr base = Variable::make(Halide::type_of<void*>(), read.load->name);
-      Expr call =
-          Call::make(read.load->type.element_of(), Call::prefetch,
-                     {base, substitute(loop->name, iteration, read.index), 1, 1}, Call::Intrinsic);
-      stmts.push_back(Evaluate::make(call));
+      stmts.push_back(ir::make_prefetch(read.load->type, read.load->name,
+                                        substitute(loop->name, iteration, read.index)));
     }
     return Block::make(stmts);
   }
@@ -162,9 +152,7 @@ std::vector<Next> find_first(const Stmt& stmt, const std::set<std::string>& buff
     return first.empty() ? find_first(block->rest, buffers) : first;
   }
   if (const auto* branch = stmt.as<IfThenElse>()) {
-    FindLoads condition;
-    branch->condition.accept(&condition);
-    if (condition.found) return {};
+    if (ir::has_load(branch->condition)) return {};
     std::vector<Next> then = find_first(branch->then_case, buffers);
     std::vector<Next> otherwise = find_first(branch->else_case, buffers);
     for (Next& next : then) next.guard = next.guard && branch->condition;

@@ -482,9 +482,7 @@ class ExpandTiles : public IRMutator {
     for (int64_t at = 0; at < last + line; at += line) {
       Expr index = substitute(point_loop(run->first) + p.suffix,
                               Expr(static_cast<int>(std::min(at, last))), p.memory);
-      lines.push_back(Evaluate::make(
-          Call::make(a.type, Call::prefetch, {Variable::make(Halide::Handle(), name), index, 1, 1},
-                     Call::Intrinsic)));
+      lines.push_back(ir::make_prefetch(a.type, name, index));
     }
     Stmt inner = Block::make(lines);
     for (const auto& [d, step] : a.steps) {

@@ -111,6 +111,27 @@ Stmt join_loops(const Stmt& first, const Stmt& second, size_t count) {
   return make_for(a->name, a->min, a->extent, a->for_type, join_loops(a->body, body, count - 1));
 }
 
+Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index) {
+  using namespace Halide::Internal;
+  Expr base = Variable::make(Halide::Handle(), buffer);
+  return Evaluate::make(
+      Call::make(type.element_of(), Call::prefetch, {base, index, 1, 1}, Call::Intrinsic));
+}
+
+bool has_load(const Expr& e) {
+  class FindLoad : public Halide::Internal::IRVisitor {
+   public:
+    bool found = false;
+
+   private:
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::Load*) override { found = true; }
+  };
+  FindLoad find;
+  e.accept(&find);
+  return find.found;
+}
+
 int widest_element(const Stmt& stmt) {
   WidestElement widest;
   stmt.accept(&widest);

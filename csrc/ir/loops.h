@@ -1,4 +1,4 @@
-// Small rewrites of loop nests that both targets use.
+// Small rewrites of loop nests and helpers for them that several passes use.
 #pragma once
 
 #include "ir/halide.h"
@@ -16,6 +16,13 @@ Stmt hoist_conditions(const Stmt& stmt);
 /// One nest of the `count` outermost loops of both, which must have the same ranges and types, with
 /// both bodies in it.
 Stmt join_loops(const Stmt& first, const Stmt& second, size_t count);
+
+/// Asks for the line that buffer[index] lies in, an element of `type`. There is no fault where the
+/// address is outside of the buffer.
+Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index);
+
+/// Whether an expression loads anything.
+bool has_load(const Expr& e);
 
 /// The widest element in bits among what the statement loads and stores; 0 when it touches none.
 int widest_element(const Stmt& stmt);
