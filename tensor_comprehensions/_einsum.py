@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._define import make_operator
@@ -193,10 +194,50 @@ def _without_tables(equation: str, *operands: torch.Tensor) -> torch.Tensor:
 _in_graph = torch.compiler.allow_in_graph(_without_tables)
 
 
-@torch.compiler.disable
-def _outside_graph(equation: str, operands: tuple, tables: dict[str, torch.Tensor]) -> torch.Tensor:
+def _is_constant(table: object) -> bool:
+    """Whether a table is of Python's lists, tuples and integers."""
+    if isinstance(table, (list, tuple)):
+        return all(_is_constant(part) for part in table)
+    return isinstance(table, int)
+
+
+def _as_tuples(table: Any) -> Any:
+    return tuple(_as_tuples(part) for part in table) if isinstance(table, (list, tuple)) else table
+
+
+def _with_constants(
+    equation: str, tables: tuple[tuple[str, Any], ...], *operands: torch.Tensor
+) -> torch.Tensor:
+    operands = _for_autocast(operands)
+    device = operands[0].device
+    shapes = tuple((tuple(int(size) for size in x.shape), x.dtype) for x in operands)
+    # What is looked at holds values, which tensors of a graph in the making do not.
+    with _disable_current_modes(), torch._C._DisableFuncTorch():
+        text, scalars, order = _source(equation, shapes, _as_tables(dict(tables)))
+        operator = make_operator(_torch.parse(text).definitions[0], "tc")
+    values = dict(tables)
+    rest = [torch.tensor(values[name], dtype=torch.int32, device=device) for name in order]
+    arguments = [x.reshape(1) if x.dim() == 0 else x for x in operands]
+    if records(arguments):
+        return Derivable.of(operator)(*arguments, *rest, *scalars)
+    return operator.overload(*arguments, *rest, *scalars)
+
+
+_constants_in_graph = torch.compiler.allow_in_graph(_with_constants)
+
+
+def _run_outside_graph(
+    equation: str, operands: tuple, tables: dict[str, torch.Tensor]
+) -> torch.Tensor:
     operands = _for_autocast(operands)
     return _plan_for(equation, operands)(operands, tables)
+
+
+_outside_graph = torch.compiler.disable(
+    _run_outside_graph,
+    reason="einsum: what a table holds decides sizes, which a graph cannot know of a tensor; pass "
+    "tables as lists, which become part of it, or call a definition with tables as inputs",
+)
 
 
 def _for_autocast(operands: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -227,7 +268,9 @@ def einsum(equation: Any, *operands: Any, **tables: Any) -> torch.Tensor:
     if torch.compiler.is_compiling():
         equation, operands = _arguments(equation, operands)
         if tables:
-            # Sizes follow from the tables' contents, which a graph does not know.
+            if all(_is_constant(table) for table in tables.values()):
+                constants = tuple((name, _as_tuples(table)) for name, table in tables.items())
+                return _constants_in_graph(equation, constants, *operands)
             return _outside_graph(equation, operands, tables)
         return _in_graph(equation, *operands)
     if torch._C._is_any_autocast_enabled():

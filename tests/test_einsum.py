@@ -223,11 +223,48 @@ def test_compiled(form: tuple) -> None:
     compiled = torch.compile(layer, fullgraph=not tables, backend="aot_eager")
     actual, wanted = compiled(*inputs), layer(*inputs)
     torch.testing.assert_close(actual, wanted)
+    tables = {name: table.tolist() for name, table in tables.items()}  # for `layer`
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    actual, wanted = compiled(*inputs), layer(*inputs)
+    torch.testing.assert_close(actual, wanted)
     gradients = torch.autograd.grad(wanted.sum(), inputs)
     for ours, reference_gradient in zip(
         torch.autograd.grad(actual.sum(), inputs), gradients, strict=True
     ):
         torch.testing.assert_close(ours, reference_gradient)
+
+
+def test_lists_that_change_are_other_graphs() -> None:
+    places = [0, 1, 2]
+    data = torch.arange(24.0).reshape(3, 8)
+
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        return tc.einsum("c(h+t[c])->h", x, t=places)
+
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(data), layer(data))
+    places[0] = 5
+    assert torch.equal(compiled(data), layer(data))
+
+
+def test_lists_are_exported() -> None:
+    class Layer(torch.nn.Module):
+        def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return tc.einsum("c(h+t[c]),c->h", x, w, t=(2, 0, 1))
+
+    inputs = torch.randn(3, 8), torch.randn(3)
+    program = torch.export.export(Layer(), inputs)
+    assert torch.equal(program.module()(*inputs), Layer()(*inputs))
+
+
+def test_a_tensor_as_table_in_a_whole_graph_is_refused_with_the_way_out() -> None:
+    table = torch.tensor([0, 1, 2])
+    compiled = torch.compile(
+        lambda x: tc.einsum("c(h+t[c])->h", x, t=table), fullgraph=True, backend="aot_eager"
+    )
+    with pytest.raises(Exception, match="pass tables as lists, which become part of it"):
+        compiled(torch.randn(3, 8))
 
 
 def test_tables_that_change() -> None:
