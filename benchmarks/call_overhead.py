@@ -63,6 +63,15 @@ def compare(name: str, functions: dict[str, object], peer: str, mine: str) -> Co
     return Comparison(name, 1, timings, base.minimum / ours.minimum, base.median / ours.median)
 
 
+class Residual(Layers):
+    """The same with what commonly stands between layers, which torch.compile fuses."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for weight in self.weights:
+            x = x + torch.nn.functional.gelu(self.layer(x, weight))
+        return x
+
+
 def step(module: torch.nn.Module, x: torch.Tensor) -> None:
     module(x).sum().backward()
 
@@ -107,7 +116,12 @@ def main() -> None:
     small = Layers(derived, 4), "custom_op", Layers(custom_add, 4), a
     # What PyTorch calls as it is in both, so that the difference is torch.compile's.
     large = Layers(layer, 512, 512), "torch.mm", Layers(torch.mm, 512, 512), torch.randn(256, 512)
-    for size, (ours, peer, theirs, argument) in {"4": small, "256 x 512": large}.items():
+    between = (
+        *(Residual(layer, 512, 512), "torch.mm", Residual(torch.mm, 512, 512)),
+        torch.randn(256, 512),
+    )
+    subjects = {"4": small, "256 x 512": large, "256 x 512 with gelu and residuals": between}
+    for size, (ours, peer, theirs, argument) in subjects.items():
         modules = {
             "eager": ours,
             "torch.compile": torch.compile(ours, fullgraph=True),

@@ -73,7 +73,9 @@ REVEALED = [
 def run_tool(*arguments: str, folder: Path) -> str:
     package = Path(tc.__file__).resolve().parent.parent
     path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path, "MYPYPATH": str(package)}
+    environment = {**os.environ, "PYTHONPATH": path}
+    if package.name != "site-packages":  # where mypy looks anyway
+        environment["MYPYPATH"] = str(package)
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=folder,
