@@ -184,11 +184,14 @@ def _plan_for(equation: str, operands: Sequence[torch.Tensor], shapes: tuple = (
     return plan
 
 
+def _fixed_shapes(operands: Sequence[torch.Tensor]) -> tuple:
+    """A text is one for certain sizes, so a graph becomes one for these as well."""
+    return tuple((tuple(int(size) for size in x.shape), x.dtype) for x in operands)
+
+
 def _without_tables(equation: str, *operands: torch.Tensor) -> torch.Tensor:
     operands = _for_autocast(operands)
-    # A plan is one for certain sizes, so a graph becomes one for these as well.
-    shapes = tuple((tuple(int(size) for size in x.shape), x.dtype) for x in operands)
-    return _plan_for(equation, operands, shapes)(operands, {})
+    return _plan_for(equation, operands, _fixed_shapes(operands))(operands, {})
 
 
 _in_graph = torch.compiler.allow_in_graph(_without_tables)
@@ -209,13 +212,12 @@ def _with_constants(
     equation: str, tables: tuple[tuple[str, Any], ...], *operands: torch.Tensor
 ) -> torch.Tensor:
     operands = _for_autocast(operands)
-    device = operands[0].device
-    shapes = tuple((tuple(int(size) for size in x.shape), x.dtype) for x in operands)
+    values = dict(tables)
     # What is looked at holds values, which tensors of a graph in the making do not.
     with _disable_current_modes(), torch._C._DisableFuncTorch():
-        text, scalars, order = _source(equation, shapes, _as_tables(dict(tables)))
+        text, scalars, order = _source(equation, _fixed_shapes(operands), _as_tables(values))
         operator = make_operator(_torch.parse(text).definitions[0], "tc")
-    values = dict(tables)
+    device = operands[0].device
     rest = [torch.tensor(values[name], dtype=torch.int32, device=device) for name in order]
     arguments = [x.reshape(1) if x.dim() == 0 else x for x in operands]
     if records(arguments):

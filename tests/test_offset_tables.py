@@ -12,23 +12,11 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from exact import DTYPES, integers
 from fenced import fenced
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import reference
-
-DTYPES = {
-    "float": torch.float32,
-    "double": torch.float64,
-    "half": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "int32": torch.int32,
-    "int8": torch.int8,
-}
-
-
-def integers(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randint(-2, 3, sizes).to(dtype)
 
 
 def table(bound: int, *sizes: int) -> torch.Tensor:

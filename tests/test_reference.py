@@ -194,6 +194,20 @@ def test_bounds_are_zero_where_nothing_is_rounded() -> None:
     assert 0 < rounded < 1e-5
 
 
+def test_nothing_is_promised_about_elements_that_no_statement_writes() -> None:
+    text = """def f(float(N) A) -> (O, P, Q) {
+        O(i) = A(i) where i in 2:4
+        O(i) = A(i) where i in 0:1
+        P(i) = O(i) * 0
+        P(i) += O(3 - i)
+        Q +=! O(i)
+    }"""
+    _, (o, p, q) = reference.error_bounds(text, "f", ARANGE)
+    np.testing.assert_equal(o, [0, np.inf, 0, 0])
+    np.testing.assert_equal(p, [0, np.inf, np.inf, 0])
+    assert q == np.inf
+
+
 @pytest.mark.parametrize("name", ["sin", "cos", "tan", "sinpi", "cospi", "j0", "j1", "y0", "y1"])
 def test_functions_that_swing_within_the_error_of_their_argument(name: str) -> None:
     text = f"def f(float(N) A) -> (O) {{ S(i) +=! A(i) / k where k in 3:7 O(i) = {name}(S(i)) }}"

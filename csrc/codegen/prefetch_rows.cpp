@@ -13,8 +13,8 @@ using ir::Expr;
 using ir::Stmt;
 
 // Lines that an iteration asks for at most; where a piece of the row would be larger, most of it
-// would not be read (measured: 512 rows of 16 KiB, in an order that keeps to 256 bytes for a while,
-// in 3.9 ms without and 1.3 with).
+// would not be read (measured: a product of 512 x 512 x 4096 whose rows of 16 KiB are put in order,
+// in an order that keeps to 256 bytes for a while, in 13.7 ms without and 11.1 with).
 constexpr int64_t kLineBytes = 64, kMostLines = 2;
 
 /// Takes a vector of places apart into what is the same for all lanes, added to `base`, and what

@@ -130,8 +130,7 @@ class Checker {
         for (size_t k = 0; k < gather.dimensions.size(); ++k) add(statement, gather, k);
       result_.program.statements.push_back(safe);
     }
-    for (size_t s = 0; s < result_.program.statements.size(); ++s)
-      result_.program.statements[s].name = "S" + std::to_string(s);
+    number_statements(result_.program);
     return std::move(result_);
   }
 

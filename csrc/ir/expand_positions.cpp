@@ -67,8 +67,7 @@ class Expander {
       else
         result_.statements.push_back(statement);
     }
-    for (size_t s = 0; s < result_.statements.size(); ++s)
-      result_.statements[s].name = "S" + std::to_string(s);
+    number_statements(result_);
     return std::move(result_);
   }
 

@@ -57,8 +57,7 @@ class Lowering {
       else
         result_.statements.push_back(statement);
     }
-    for (size_t s = 0; s < result_.statements.size(); ++s)
-      result_.statements[s].name = "S" + std::to_string(s);
+    number_statements(result_);
   }
 
   Program result() { return std::move(result_); }

@@ -50,16 +50,10 @@ class OffsetTables {
       : program_(program), layouts_(layouts) {}
 
   void run(const poly::CpuMachine& machine) {
-    std::vector<Statement> result;
-    for (Statement& statement : program_.statements) {
-      std::vector<Statement> tables;
-      if (count_results(statement) >= machine.least(kResults)) tables = rewrite(statement);
-      result.insert(result.end(), tables.begin(), tables.end());
-      result.push_back(statement);
-    }
-    program_.statements = std::move(result);
-    for (size_t s = 0; s < program_.statements.size(); ++s)
-      program_.statements[s].name = "S" + std::to_string(s);
+    put_in_front(program_, [&](Statement& statement) {
+      return count_results(statement) >= machine.least(kResults) ? rewrite(statement)
+                                                                 : std::vector<Statement>();
+    });
   }
 
   /// Makes the statement read through tables, and returns the statements that fill them.

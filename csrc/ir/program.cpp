@@ -301,6 +301,21 @@ Expr combine(Reduction reduction, const Expr& a, const Expr& b) {
   return b;
 }
 
+void number_statements(Program& program) {
+  for (size_t s = 0; s < program.statements.size(); ++s)
+    program.statements[s].name = "S" + std::to_string(s);
+}
+
+void put_in_front(Program& program, const std::function<std::vector<Statement>(Statement&)>& make) {
+  std::vector<Statement> result;
+  for (Statement& statement : program.statements) {
+    for (Statement& each : make(statement)) result.push_back(std::move(each));
+    result.push_back(std::move(statement));
+  }
+  program.statements = std::move(result);
+  number_statements(program);
+}
+
 Program specialize(const Program& program, const std::map<std::string, int64_t>& values) {
   std::map<std::string, Expr> constants;
   auto add = [&](const std::string& name) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -122,6 +123,11 @@ struct Program {
 
   const Tensor& tensor(const std::string& name) const { return tensors.at(name); }
 };
+
+/// Gives statements their names again, "S0", "S1", ..., after some were added or left out.
+void number_statements(Program& program);
+/// Puts those that `make` returns in front of every statement, which it may change.
+void put_in_front(Program& program, const std::function<std::vector<Statement>(Statement&)>& make);
 
 // ---- vocabulary of bodies. Size names and iterators are Int(32) variables by name.
 

@@ -86,8 +86,7 @@ class Splitter {
       }
     }
     program_.statements = std::move(result_);
-    for (size_t s = 0; s < program_.statements.size(); ++s)
-      program_.statements[s].name = "S" + std::to_string(s);
+    number_statements(program_);
   }
 
  private:

@@ -108,8 +108,7 @@ Program widen_accumulators(const Program& program) {
     copy.value = Halide::cast(narrow.type, read(wide, place));
     result.statements.push_back(copy);
   }
-  for (size_t s = 0; s < result.statements.size(); ++s)
-    result.statements[s].name = "S" + std::to_string(s);
+  number_statements(result);
   return result;
 }
 

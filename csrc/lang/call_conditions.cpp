@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/notes.h"
+#include "lang/expressions.h"
 #include "lang/ranges.h"
 #include "lang/types.h"
 
@@ -31,48 +32,33 @@ std::optional<Expr> wanted_size(const SameSize& same, const ir::Program& signatu
 }
 
 /// Replaces a size of the inputs everywhere by another one or by a number.
-class RenameSize {
- public:
-  RenameSize(std::string from, const Expr& to) : from_(std::move(from)) {
-    if (const auto* variable = to.as<Variable>())
-      name_ = variable->name;
-    else
-      constant_ = *as_const_int(to);
-  }
-
-  void run(Function* function) const {
-    for (auto* list : {&function->parameters, &function->returns})
-      for (Declaration& declaration : *list)
-        for (DimensionSize& size : declaration.dimensions)
-          if (size.name == from_) {
-            size.name = name_;
-            size.constant = constant_;
-          }
-    for (TreeStatement& statement : function->statements) {
-      rename(statement.value.get());
-      for (const ExpressionPtr& subscript : statement.subscripts) rename(subscript.get());
-      for (const WhereClause& clause : statement.clauses) {
-        rename(clause.first.get());
-        rename(clause.last.get());
-      }
+void rename_size(Function* function, const std::string& from, const Expr& to) {
+  const auto* variable = to.as<Variable>();
+  for (auto* list : {&function->parameters, &function->returns})
+    for (Declaration& declaration : *list)
+      for (DimensionSize& size : declaration.dimensions)
+        if (size.name == from) {
+          size.name = variable ? variable->name : "";
+          size.constant = variable ? 0 : *as_const_int(to);
+        }
+  auto change = [&](ExpressionPtr& e) {
+    if (!e) return;
+    e = rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+      if (node.kind != ExpressionKind::Name || node.name != from) return nullptr;
+      ExpressionPtr other = variable ? name(variable->name) : integer(*as_const_int(to));
+      other->where = node.where;
+      return other;
+    });
+  };
+  for (TreeStatement& statement : function->statements) {
+    change(statement.value);
+    for (ExpressionPtr& subscript : statement.subscripts) change(subscript);
+    for (WhereClause& clause : statement.clauses) {
+      change(clause.first);
+      change(clause.last);
     }
   }
-
- private:
-  void rename(Expression* e) const {
-    if (!e) return;
-    for (const ExpressionPtr& operand : e->operands) rename(operand.get());
-    if (e->kind != ExpressionKind::Name || e->name != from_) return;
-    e->name = name_;
-    if (!name_.empty()) return;
-    e->kind = ExpressionKind::Number;
-    e->name = std::to_string(constant_);
-    e->constant = Constant{false, constant_, 0};
-  }
-
-  std::string from_, name_;  ///< the latter empty for a number
-  int64_t constant_ = 0;
-};
+}
 
 /// Of the names of two sizes the one that stands first.
 bool stands_before(const ir::Program& signature, const std::string& a, const std::string& b) {
@@ -118,9 +104,9 @@ bool unify_sizes(Function* function, const ir::Program& signature, const ir::Pro
     }
     const auto *a = wanted->as<Variable>(), *b = size->as<Variable>();
     if (b && (a ? stands_before(signature, a->name, b->name) : as_const_int(*wanted).has_value()))
-      RenameSize(b->name, *wanted).run(function);
+      rename_size(function, b->name, *wanted);
     else if (a && (b || as_const_int(*size)))
-      RenameSize(a->name, *size).run(function);
+      rename_size(function, a->name, *size);
     else
       continue;
     return true;

@@ -153,7 +153,10 @@ class Evaluation:
                     f"{s.target} is read before it is assigned: pass its contents in outputs, "
                     f"or start afresh with {s.operator}!"
                 )
-            tensor = Tensor(type_, np.zeros(self.ranges.shape(s.target), NUMPY[type_]), lower)
+            shape = self.ranges.shape(s.target)
+            # Nothing is promised about what no statement writes.
+            error = np.full(shape, np.inf) if self.track else None
+            tensor = Tensor(type_, np.zeros(shape, NUMPY[type_]), lower, error)
         self.tensors[s.target] = tensor
         return tensor
 
