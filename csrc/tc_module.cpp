@@ -13,6 +13,7 @@
 #include "lang/gradient.h"
 #include "lang/roles.h"
 #include "lang/sharding.h"
+#include "lang/size_parameters.h"
 #include "runtime/arguments.h"
 #include "runtime/size_text.h"
 
@@ -259,6 +260,22 @@ tc_status tc_definition_shardings(const tc_definition* definition, tc_placement*
       write(sharding.inputs);
       write(sharding.outputs);
     }
+  });
+}
+
+tc_status tc_definition_sized(const tc_definition* definition, const char** text,
+                              tc_input_dimension* sizes, int32_t capacity, int32_t* count) {
+  return guarded([&] {
+    const tc::lang::Definition& d = *required(definition, "definition").definition;
+    tc::lang::SizesAsParameters sized = tc::lang::sizes_as_parameters(d);
+    int32_t& written = required(count, "count") = 0;
+    for (const tc::lang::SizesAsParameters::Size& size : sized.sizes) {
+      if (written < capacity) sizes[written] = {size.input, size.dimension};
+      ++written;
+    }
+    thread_local std::string kept;
+    kept = std::move(sized.text);
+    required(text, "text") = kept.c_str();
   });
 }
 

@@ -45,7 +45,7 @@ class Operator:
         self.options: str | None = None  #: how it is scheduled; None where a factory says it
         self.is_public = False  #: a user wrote the text, and it is found by the definition's name
         self._batches: dict[tuple[bool, ...], Operator] = {}
-        self._has_sharding = False
+        self.sized: Operator | None = None  #: the same with sizes as scalars, for DTensors
         self.name = ""  #: <namespace>::<name> in torch.ops
         self._integers = [
             k
@@ -78,17 +78,12 @@ class Operator:
     def _register(self, namespace: str, name: str) -> Any:
         schema = _torch.Schema(self.definition, name)
         self._operator.register(namespace, schema.functional, schema.out)
-        torch.library.register_fake(f"{namespace}::{name}", self._fake)
+        torch.library.register_fake(f"{namespace}::{name}", self._infer)
         torch.library.register_fake(f"{namespace}::{name}.out", self._infer_out)
         torch.library.register_vmap(f"{namespace}::{name}", self._run_batch)
-        return getattr(getattr(torch.ops, namespace), name)
-
-    def _fake(self, *inputs: object) -> object:
-        # DTensor asks for the sizes of results before it asks who computes which part.
-        if not self._has_sharding and _sharding.is_imported():
-            self._has_sharding = True
-            _sharding.register(self)
-        return self._infer(*inputs)
+        packet = getattr(getattr(torch.ops, namespace), name)
+        _sharding.register(self, packet.default)
+        return packet
 
     def __call__(self, *inputs: Any, outputs: Any = None, unchecked: bool = False) -> Any:
         """Runs on tensors, and numbers or 0-d tensors for scalars.
@@ -115,7 +110,8 @@ class Operator:
         flags = tuple(dim is not None for dim in in_dims)
         operator = self._batches.get(flags)
         if operator is None:
-            operator = self._batches[flags] = self._make_batch(flags)
+            text = self.definition.batch_text(list(flags))
+            operator = self._batches[flags] = self.derive(text, "tc_batch")
         values = [
             value if dim is None else value.movedim(dim, 0)
             for value, dim in zip(inputs, in_dims, strict=True)
@@ -129,12 +125,16 @@ class Operator:
         )
         return results, dims if isinstance(results, tuple) else dims[0]
 
-    def _make_batch(self, flags: tuple[bool, ...]) -> Operator:
+    def derive(self, text: str, namespace: str) -> Operator:
+        """An operator of a text that was made from this one's."""
         from tensor_comprehensions._define import make_operator
 
-        text = self.definition.batch_text(list(flags))
         # Without the warnings of `parse`: nobody has written this text.
-        return make_operator(_torch.parse(text).definitions[0], "tc_batch")
+        return make_operator(_torch.parse(text).definitions[0], namespace)
+
+    def derived(self) -> list[Operator]:
+        """What `derive` has made so far."""
+        return [*self._batches.values(), *([self.sized] if self.sized else [])]
 
     def _check_integers(self, inputs: tuple) -> None:
         """PyTorch would truncate a 0-d tensor of floats that is passed for an integer."""

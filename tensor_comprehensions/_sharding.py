@@ -2,32 +2,97 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 if TYPE_CHECKING:
     from tensor_comprehensions._operator import Operator
 
+#: Importing it takes longer than all the rest.
+_DTENSOR = "torch.distributed.tensor"
+#: Operators, and their overloads, of which DTensor is told when it is imported.
+_waiting: list[tuple[Operator, Any]] = []
 
-def is_imported() -> bool:
-    """Whether there may be DTensors; importing them takes longer than all the rest."""
-    return "torch.distributed.tensor" in sys.modules
+
+class _Watch(MetaPathFinder):
+    """Sees DTensor being imported."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        if name != _DTENSOR:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def load_and_tell(module: ModuleType) -> None:
+                load(module)
+                while _waiting:
+                    _register(*_waiting.pop())
+
+            spec.loader.exec_module = load_and_tell  # type: ignore[method-assign]
+        return spec
 
 
-def register(operator: Operator) -> None:
-    """Tells DTensor how processes may share an operator's work.
+if _DTENSOR not in sys.modules:
+    sys.meta_path.insert(0, _Watch())
 
-    Each way splits one group of dimensions of equal size. An index of a result that walks them
-    splits the result, and one that is reduced over leaves a partial result in each process. What no
-    way covers is computed by all processes on whole tensors.
+
+def register(operator: Operator, overload: Any) -> None:
+    """Tells DTensor, now or when there is one, how processes may share an operator's work.
+
+    Where a size of the inputs is a value, as N in ``sum / N``, parts would take their own for that
+    of the whole: on DTensors such an operator is another one, which is passed the sizes.
+
+    Every way to share an operator's work splits one group of dimensions of equal size. An index of
+    a result that walks them splits the result, and one that is reduced over leaves a partial result
+    in each process. What no way covers is computed by all processes on whole tensors.
     """
+    if _DTENSOR in sys.modules:
+        _register(operator, overload)
+    else:
+        _waiting.append((operator, overload))
+
+
+def _register(operator: Operator, overload: Any) -> None:
+    text, sizes = operator.definition.sized_text()
+    if text:
+        _register_sized(operator, overload, text, sizes)
+    else:
+        _register_ways(operator, overload)
+
+
+def _register_sized(
+    operator: Operator, overload: Any, text: str, sizes: list[tuple[int, int]]
+) -> None:
+    from torch.distributed.tensor import DTensor
+
+    count = len(operator.definition.inputs)
+
+    def run(_: type, func: object, types: object, arguments: tuple, keywords: dict) -> Any:
+        if operator.sized is None:
+            operator.sized = operator.derive(text, "tc_sized")
+        numbers = [arguments[k].shape[d] for k, d in sizes]
+        # Initial contents follow the inputs.
+        return operator.sized.overload(*arguments[:count], *numbers, *arguments[count:])
+
+    torch.library.register_torch_dispatch(overload.name().removesuffix(".default"), DTensor, run)
+
+
+def _register_ways(operator: Operator, overload: Any) -> None:
     from torch.distributed.tensor import Partial, Replicate, Shard
     from torch.distributed.tensor.experimental import register_sharding
 
     definition = operator.definition
     scalars = [info.is_scalar for info in definition.inputs]
     accumulates = [info.accumulates for info in definition.outputs]
-    ways = definition.shardings()
+    ways: list | None = None
 
     def placement(dimension: int, reduction: str) -> object:
         if reduction:
@@ -35,6 +100,9 @@ def register(operator: Operator) -> None:
         return Replicate() if dimension < 0 else Shard(dimension)
 
     def choose(*arguments: Any) -> list[tuple[list, list]]:
+        nonlocal ways
+        if ways is None:
+            ways = definition.shardings()
         whole = [(-1, "")]
         chosen = [(whole * len(scalars), whole * len(accumulates))]
         for inputs, outputs in ways:
@@ -54,4 +122,4 @@ def register(operator: Operator) -> None:
             result.append((results, given))
         return result
 
-    register_sharding(operator.overload)(choose)
+    register_sharding(overload)(choose)

@@ -96,7 +96,7 @@ class _Collection:
         if id(operator) in self._seen:
             return
         self._seen.add(id(operator))
-        for made in [*operator._batches.values(), *Derivable.gradients_of(operator)]:
+        for made in [*operator.derived(), *Derivable.gradients_of(operator)]:
             self.add_operator(made)
 
     def add_definitions(self, definitions: TC) -> None:

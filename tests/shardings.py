@@ -52,8 +52,12 @@ def compare(parts: list, bounds: list, where: tuple[int, str], wanted, bound, ep
 
 def check_ways(operator: object, text: str, inputs: tuple, processes: int = 2) -> int:
     """How many ways there are for these inputs; each must give what the whole gives."""
+    wanted, bounds = evaluate(text, operator.__name__, inputs)
+    sized, sizes = operator.definition.sized_text()
+    if sized:
+        inputs += tuple(inputs[k].shape[d] for k, d in sizes)
+        operator, text = operator.derive(sized, "tc_sized"), sized
     entry = operator.__name__
-    wanted, bounds = evaluate(text, entry, inputs)
     eps = [
         torch.finfo(info.dtype).eps if info.dtype.is_floating_point else 0
         for info in operator.definition.outputs

@@ -169,3 +169,44 @@ def tensor_parallel(rank: int, folder: str) -> None:
 
 def test_a_perceptron_in_parts(tmp_path: Path) -> None:
     mp.spawn(tensor_parallel, args=(str(tmp_path),), nprocs=PROCESSES)
+
+
+LOSS = """def loss(float(N,D) x, float(N,D) target) -> (mean) {
+    squares +=! (x(n,d) - target(n,d)) * (x(n,d) - target(n,d))
+    mean = squares / N / D
+}"""
+
+
+def mean_of_parts(rank: int, folder: str, first: str) -> None:
+    """A mean knows how large the whole is, whichever comes first, it or DTensor."""
+    join(rank, folder)
+    if first == "definition":
+        loss = tc.make_autograd(tc.define(LOSS, namespace="tc_distributed_mean").loss)
+    from torch.distributed.tensor import DeviceMesh, Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    if first == "DTensor":
+        loss = tc.make_autograd(tc.define(LOSS, namespace="tc_distributed_mean").loss)
+    mesh = DeviceMesh("cpu", range(PROCESSES))
+    generator = torch.Generator().manual_seed(4)
+    x, target = torch.randn(5, 3, generator=generator), torch.randn(5, 3, generator=generator)
+    whole = x.clone().requires_grad_()
+    wanted = torch.nn.functional.mse_loss(whole, target)
+    wanted.backward()
+    for place in (Shard(0), Shard(1), Replicate()):  # parts of 3 and 2
+        part = distribute_tensor(x, mesh, [place]).requires_grad_()
+        aim = distribute_tensor(target, mesh, [place])
+        with CommDebugMode() as communication:
+            mean = loss(part, aim)
+            mean.backward()
+        assert communication.get_total_counts() == 0
+        assert mean.placements[0].is_partial("sum") == (place != Replicate())
+        torch.testing.assert_close(mean.full_tensor(), wanted.detach())
+        assert part.grad.placements == (place,)
+        torch.testing.assert_close(part.grad.full_tensor(), whole.grad)
+    leave()
+
+
+@pytest.mark.parametrize("first", ["definition", "DTensor"])
+def test_a_mean_of_parts(first: str, tmp_path: Path) -> None:
+    mp.spawn(mean_of_parts, args=(str(tmp_path), first), nprocs=PROCESSES)

@@ -6,6 +6,7 @@ That each way gives the whole is tried on ops/ by test_features.py and on random
 from __future__ import annotations
 
 import pytest
+import torch
 
 import tensor_comprehensions as tc
 
@@ -36,6 +37,22 @@ def ways_of(text: str) -> list:
         # A sum is needed before all of it is there, or has other terms.
         "def f(float(N) a) -> (s, b) { s +=! a(i)  b(i) = a(i) / s }",
         "def f(float(N) a) -> (s) { s +=! a(i)  s = s * 2 }",
+        "def f(float(N) a) -> (t) { s +=! a(i)  t = s + 1 }",
+        "def f(float(N) a) -> (t) { s +=! a(i)  t = s * s }",
+        "def f(float(N) a) -> (t) { s +=! a(i)  t = 1 / s }",
+        "def f(float(N) a) -> (t) { s +=! a(i)  t = s > 0 ? s : -s }",
+        "def f(float(N) a, float x) -> (t) { s +=! a(i)  t = x > 0 ? s : x }",
+        "def f(float(N) a) -> (t) { s +=! a(i)  t = exp(s) }",
+        "def f(float(N, 3) a) -> (t) { s(j) +=! a(i, j)  t max=! s(j) }",
+        "def f(float(N, 3) a) -> (t) { s(j) +=! a(i, j)  t(j) += s(j) }",
+        "def f(float(N) a, float(3) b) -> (t) { s +=! a(i)  t(j) = s + b(j) }",
+        "def f(float(N) a) -> (t) { s max=! a(i)  t = 2 * s }",
+        "def f(float(N) a) -> (s, t) { t = 2 * s  s +=! a(i) }",
+        # Integers wrap around, and what is cut off is lost.
+        "def f(int32(N) a) -> (t) { s +=! a(i)  t = s / 2 }",
+        "def f(int8(N) a) -> (t) { s +=! a(i)  t = float(s) }",
+        "def f(float(N) a) -> (t) { s +=! a(i)  t = int32(s) }",
+        "def f(float(N) a, float(3) b) -> (t) { s +=! a(i)  t = b(int32(s)) }",
         "def f(float(N) a, float(4) b) -> (s) { s +=! b(j) where exists a(j) }",
         "def f(bool(N) a) -> (s) { s ||=! a(i) }",
     ],
@@ -56,6 +73,15 @@ def test_what_must_stay_whole(text: str) -> None:
         ("def f(float(N, 4) a) -> (p) { p(i) argmax=! a(i, j) }", ([0], [0])),
         ("def f(float(N) a, float b) -> (c) { t(i) = exp(a(i))  c(i) = t(i) * b }", ([0, -1], [0])),
         ("def f(float(N) a) -> (s) { s(i) += a(i) }", ([0], [0])),
+        ("def f(float(N) a) -> (t) { s +=! a(i)  t = -s / 3 * 2 + s }", ([0], ["sum"])),
+        (
+            "def f(float(N) a, double x) -> (t) { s +=! a(i)  t = x > 0 ? y : s where y = 2 * s }",
+            ([0, -1], ["sum"]),
+        ),
+        (
+            "def f(half(N, 3) a) -> (s, t) { s(j) +=! a(i, j)  t +=! x * s(j) where x = 2.0 }",
+            ([0], ["sum", "sum"]),
+        ),
     ],
 )
 def test_what_may_be_split(text: str, way: tuple) -> None:
@@ -67,3 +93,47 @@ def test_what_may_be_split(text: str, way: tuple) -> None:
 
 def test_a_sum_onto_what_is_there_is_not_repeated() -> None:
     assert ways_of("def f(float(N) a) -> (s) { s += a(i) }") == []
+
+
+def sized(text: str) -> tuple[str, list]:
+    """The body of the text that is told sizes, and which."""
+    text, sizes = tc.define(text, namespace="tc_sharding").f.definition.sized_text()
+    return " ".join(text.partition("{")[2].partition("}")[0].split()), sizes
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "sizes"),
+    [
+        ("def f(float(N) a) -> (m) { m +=! a(i) / N }", "m +=! a(i) / whole_N", [(0, 0)]),
+        (
+            "def f(float(N, 3) a, float(M, N) b) -> (c) { c(i) = M * (a(i, 0) + b.1 + a.1) }",
+            "c(i) = whole_M * (a(i, 0) + whole_N + a.1)",
+            [(1, 0), (0, 0)],
+        ),
+        (
+            "def f(float(N) a) -> (m) { m +=! a(i) * x where x = 1.0 / N }",
+            "m +=! a(i) * x where x = 1.0 / whole_N",
+            [(0, 0)],
+        ),
+        (
+            "def f(float(N) a, float whole_N) -> (m) { m +=! a(i) / N * whole_N }",
+            "m +=! a(i) / whole_N_1 * whole_N",
+            [(0, 0)],
+        ),
+        # Which elements there are stays what it is.
+        ("def f(float(N) a) -> (b) { b(i) = a(N - 1 - i) where i in 0:N }", "", []),
+        ("def f(float(N) a) -> (b) { b(i) = i < N - 1 ? a(i + 1) : 0 where i in 0:N }", "", []),
+        ("def f(float(4) a) -> (b) { b(i) = a(i) * a.0 }", "", []),
+        ("def f(float(N) a) -> (b, c) { b(i) = a(i)  c(i) = b(i) / b.0 }", "", []),
+    ],
+)
+def test_sizes_that_are_values_become_parameters(text: str, body: str, sizes: list) -> None:
+    assert sized(text) == (body, sizes)
+
+
+def test_a_mean_of_parts_is_a_sum_of_means() -> None:
+    f = tc.define("def f(float(N) a) -> (m) { s +=! a(i)  m = s / N }", namespace="tc_sharding").f
+    a = torch.arange(5.0)
+    told = f.derive(f.definition.sized_text()[0], "tc_sized")
+    assert told.definition.shardings() == [([(0, ""), (-1, "")], [(-1, "sum")])]
+    assert told(a[:3], 5) + told(a[3:], 5) == f(a) == 2

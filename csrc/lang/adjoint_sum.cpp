@@ -4,10 +4,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "lang/builtins.h"
 #include "lang/expressions.h"
 #include "lang/invert_access.h"
-#include "lang/types.h"
 
 namespace tc::lang {
 namespace {
@@ -289,52 +287,6 @@ class Summation {
 };
 
 }  // namespace
-
-FreshNames::FreshNames(const Function& function) {
-  auto take = [&](const ExpressionPtr& e) {
-    if (!e) return;
-    walk(*e, [&](const Expression& node) {
-      if (!node.name.empty()) taken_.insert(node.name);
-    });
-  };
-  for (const auto* list : {&function.parameters, &function.returns}) {
-    for (const Declaration& declaration : *list) {
-      taken_.insert(declaration.name);
-      for (const DimensionSize& size : declaration.dimensions) taken_.insert(size.name);
-    }
-  }
-  for (const TreeStatement& statement : function.statements) {
-    taken_.insert(statement.target.name);
-    for (const Identifier& index : statement.indices) taken_.insert(index.name);
-    for (const ExpressionPtr& place : statement.subscripts) take(place);
-    take(statement.value);
-    for (const WhereClause& clause : statement.clauses) {
-      taken_.insert(clause.name.name);
-      take(clause.first);
-      take(clause.last);
-    }
-  }
-}
-
-std::string FreshNames::fresh(const std::string& base) {
-  std::string result = base;
-  for (int k = 1; find_builtin(result) || find_type(result) || !taken_.insert(result).second; ++k) {
-    result = base + "_" + std::to_string(k);
-  }
-  return result;
-}
-
-std::string FreshNames::index(const std::string& base) const {
-  std::string result = base;
-  for (int k = 1; taken_.count(result); ++k) result = base + "_" + std::to_string(k);
-  return result;
-}
-
-std::string FreshNames::plain(const std::string& version) {
-  std::string result = version.substr(0, version.find('#'));
-  std::replace(result.begin(), result.end(), '.', '_');
-  return result;
-}
 
 std::vector<GradientStatement> sum_contributions(
     const std::string& target, const std::vector<Range>& shape,

@@ -3,30 +3,19 @@
 #include "base/error.h"
 #include "lang/calls.h"
 #include "lang/expressions.h"
+#include "lang/fresh_names.h"
 #include "lang/printer.h"
 
 namespace tc::lang {
 namespace {
 
-/// Every identifier of a function.
-std::set<std::string> identifiers_of(const Function& function) {
-  std::set<std::string> names = names_of(function);
-  names.insert(function.name.name);
-  for (const TreeStatement& statement : function.statements) {
-    for (const Identifier& index : statement.indices) names.insert(index.name);
-    for (const WhereClause& clause : statement.clauses) names.insert(clause.name.name);
-    walk(statement, [&](const Expression& e) { names.insert(e.name); });
-  }
-  return names;
-}
-
 class Batcher {
  public:
   Batcher(const Definition& definition, const std::set<std::string>& inputs)
       : function_(clone(*definition.tree)), batched_(inputs) {
-    std::set<std::string> taken = identifiers_of(function_);
-    size_ = fresh("Batch", taken);
-    index_ = fresh("batch", taken);
+    FreshNames names(function_);
+    size_ = names.fresh("Batch");
+    index_ = names.fresh("batch");
   }
 
   std::string run() {
@@ -40,11 +29,6 @@ class Batcher {
   }
 
  private:
-  static std::string fresh(std::string name, const std::set<std::string>& taken) {
-    while (taken.count(name)) name += "_";
-    return name;
-  }
-
   /// What is computed from a batch is one, in every statement about it.
   void find_batched() {
     for (size_t before = 0; before != batched_.size();) {

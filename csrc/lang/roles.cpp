@@ -17,17 +17,6 @@ bool reads(const Expression& e, const std::string& tensor) {
                      [&](const ExpressionPtr& operand) { return reads(*operand, tensor); });
 }
 
-bool reads(const TreeStatement& statement, const std::string& tensor) {
-  if (reads(*statement.value, tensor)) return true;
-  for (const ExpressionPtr& subscript : statement.subscripts) {
-    if (subscript && reads(*subscript, tensor)) return true;
-  }
-  return std::any_of(statement.clauses.begin(), statement.clauses.end(),
-                     [&](const WhereClause& clause) {
-                       return clause.kind == ClauseKind::Let && reads(*clause.first, tensor);
-                     });
-}
-
 /// Whether an access has the indices of a left-hand side in their own dimensions but the second.
 bool is_parallel(const Expression& read, const TreeStatement& statement) {
   if (read.operands.size() != statement.indices.size()) return false;
@@ -62,6 +51,17 @@ std::string find_parallel(const Function& function, const std::string& tensor,
 }
 
 }  // namespace
+
+bool reads(const TreeStatement& statement, const std::string& tensor) {
+  if (reads(*statement.value, tensor)) return true;
+  for (const ExpressionPtr& subscript : statement.subscripts) {
+    if (subscript && reads(*subscript, tensor)) return true;
+  }
+  return std::any_of(statement.clauses.begin(), statement.clauses.end(),
+                     [&](const WhereClause& clause) {
+                       return clause.kind == ClauseKind::Let && reads(*clause.first, tensor);
+                     });
+}
 
 bool initial_contents_read(const Function& function, const std::string& tensor,
                            std::vector<std::string>* warnings) {

@@ -14,7 +14,9 @@ namespace tc::lang {
 bool initial_contents_read(const Function& function, const std::string& tensor,
                            std::vector<std::string>* warnings);
 
-/// Whether a statement reads elements of an input; of others only the sizes count.
+/// Whether a statement reads elements of a tensor.
+bool reads(const TreeStatement& statement, const std::string& tensor);
+/// Whether some statement reads elements of an input; of others only the sizes count.
 bool elements_read(const Function& function, const std::string& input);
 
 /// The input whose memory format suits a result, as that of an image suits what a convolution makes

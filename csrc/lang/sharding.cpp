@@ -169,30 +169,84 @@ class Splitter {
   /// Whether a process can do its part of a statement; notes partial results.
   bool works(const TreeStatement& statement) {
     std::set<std::string> indices;
+    bool terms = false;
     walk(statement, [&](const Expression& e) {
       if (!is_access(e)) return;
       auto split = split_.find(e.name);
       if (split != split_.end()) indices.insert(e.operands.at(split->second)->name);
+      terms = terms || partial_.count(e.name);
     });
     auto target = split_.find(statement.target.name);
     if (target != split_.end()) indices.insert(statement.indices.at(target->second).name);
     // Along two indices at once, parts would only meet parts of the same number.
-    if (indices.size() > 1) return false;
+    if (indices.size() > 1 || (terms && !indices.empty())) return false;
+    if (terms) return is_linear(statement) && note_partial(statement, ir::Reduction::Sum);
     if (indices.empty() || target != split_.end()) return true;
-    return is_partial(statement);
+    return is_collective(statement.reduction) && statement.initializes &&
+           note_partial(statement, statement.reduction);
   }
 
-  bool is_partial(const TreeStatement& statement) {
+  bool note_partial(const TreeStatement& statement, ir::Reduction reduction) {
     const std::string& name = statement.target.name;
-    const std::vector<std::string>& outputs = definition_.signature.outputs;
-    if (!is_collective(statement.reduction) || !statement.initializes ||
-        std::find(outputs.begin(), outputs.end(), name) == outputs.end() ||
-        elements_read(function_, name))
-      return false;
-    for (const TreeStatement& other : function_.statements)
+    for (const TreeStatement& other : function_.statements) {
       if (&other != &statement && other.target.name == name) return false;
-    partial_[name] = statement.reduction;
+      // What later statements read is looked at when they come.
+      if (&other <= &statement && reads(other, name)) return false;
+    }
+    partial_[name] = reduction;
     return true;
+  }
+
+  /// What the processes' values of an expression are to its value.
+  enum class Share {
+    Whole,  ///< equal to it
+    Terms,  ///< its terms
+    Other
+  };
+
+  /// Whether a statement makes of sums' terms the terms of its result.
+  bool is_linear(const TreeStatement& statement) const {
+    bool sums = statement.reduction == ir::Reduction::None ||
+                (statement.reduction == ir::Reduction::Sum && statement.initializes);
+    const Type& type = definition_.signature.tensor(statement.target.name).type;
+    for (const ExpressionPtr& subscript : statement.subscripts)
+      if (subscript && share(*subscript, statement) != Share::Whole) return false;
+    return sums && type.is_float() && share(*statement.value, statement) == Share::Terms;
+  }
+
+  Share share(const Expression& e, const TreeStatement& statement) const {
+    if (e.binding == Binding::Let) {
+      for (const WhereClause& clause : statement.clauses)
+        if (clause.kind == ClauseKind::Let && clause.name.name == e.name)
+          return share(*clause.first, statement);
+    }
+    std::vector<Share> operands;
+    bool whole = true;
+    for (const ExpressionPtr& operand : e.operands) {
+      operands.push_back(share(*operand, statement));
+      whole = whole && operands.back() == Share::Whole;
+    }
+    auto partial = is_access(e) ? partial_.find(e.name) : partial_.end();
+    if (whole && partial == partial_.end()) return Share::Whole;
+    // Integers wrap around and are cut.
+    if (!e.type.is_float()) return Share::Other;
+    if (partial != partial_.end())
+      return whole && partial->second == ir::Reduction::Sum ? Share::Terms : Share::Other;
+    bool linear = false;
+    if (e.kind == ExpressionKind::Cast) linear = operands[0] == Share::Terms;
+    if (e.kind == ExpressionKind::Unary) linear = operands[0] == Share::Terms;
+    if (e.kind == ExpressionKind::Ternary)
+      linear =
+          operands[0] == Share::Whole && operands[1] == Share::Terms && operands[2] == Share::Terms;
+    if (e.kind == ExpressionKind::Binary) {
+      bool both = operands[0] == Share::Terms && operands[1] == Share::Terms;
+      bool first = operands[0] == Share::Terms && operands[1] == Share::Whole;
+      bool second = operands[0] == Share::Whole && operands[1] == Share::Terms;
+      if (e.op == Operator::Add || e.op == Operator::Subtract) linear = both;
+      if (e.op == Operator::Multiply) linear = first || second;
+      if (e.op == Operator::Divide) linear = first;
+    }
+    return linear ? Share::Terms : Share::Other;
   }
 
   const Definition& definition_;

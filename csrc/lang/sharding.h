@@ -22,9 +22,10 @@ struct Sharding {
 };
 
 /// One for each group of dimensions that plain indices walk together in every statement: an index
-/// of a result splits the result, one that is reduced over leaves partial results. Nothing else may
-/// depend on where such an index stands or on how many there are: it appears in no other subscript
-/// or value, its size in no expression.
+/// of a result splits the result, one that is reduced over leaves partial results. What is linear
+/// in partial sums is a partial sum itself. Nothing else may depend on where such an index stands
+/// or on how many there are: it appears in no other subscript or value, its size in no expression
+/// (see sizes_as_parameters).
 std::vector<Sharding> shardings(const Definition& definition);
 
 }  // namespace tc::lang

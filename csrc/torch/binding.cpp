@@ -276,6 +276,18 @@ py::list shardings(const Definition& definition) {
   return result;
 }
 
+/// The text that is told sizes, and which: an input and a dimension for each. Empty for none.
+std::pair<std::string, std::vector<std::pair<int, int>>> sized_text(const Definition& definition) {
+  const char* text = nullptr;
+  int32_t count = 0;
+  check(tc_definition_sized(definition.get(), &text, nullptr, 0, &count));
+  std::vector<tc_input_dimension> sizes(count);
+  check(tc_definition_sized(definition.get(), &text, sizes.data(), count, &count));
+  std::vector<std::pair<int, int>> places;
+  for (const tc_input_dimension& size : sizes) places.emplace_back(size.input, size.dimension);
+  return {text, places};
+}
+
 std::string input_dimension(const Definition& definition, int input, int dimension) {
   const char* text = nullptr;
   check(tc_definition_input_dimension(definition.get(), input, dimension, &text));
@@ -330,7 +342,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("size_expression", size_expression)
       .def("gradient_text", gradient_text)
       .def("batch_text", batch_text)
-      .def("shardings", shardings);
+      .def("shardings", shardings)
+      .def("sized_text", sized_text);
 
   py::class_<ParsedText>(m, "ParsedText")
       .def_property_readonly("definitions",

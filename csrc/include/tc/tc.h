@@ -153,6 +153,20 @@ typedef struct {
 TC_API tc_status tc_definition_shardings(const tc_definition* definition, tc_placement* placements,
                                          int32_t capacity, int32_t* count);
 
+/* A dimension of an input. */
+typedef struct {
+  int32_t input;
+  int32_t dimension;
+} tc_input_dimension;
+
+/* The text of a definition NAME_sized that has an int32 scalar behind its inputs for every size
+ * from which this one computes values, as N of sum / N. Given the sizes of whole tensors, it does
+ * to their parts what this one does to the whole: more of its work can be shared. Writes at most
+ * `capacity` dimensions, whose sizes these scalars are, and how many there are; where there are
+ * none the text is empty. The string lives until the thread's next call of this function. */
+TC_API tc_status tc_definition_sized(const tc_definition* definition, const char** text,
+                                     tc_input_dimension* sizes, int32_t capacity, int32_t* count);
+
 /* The text in its usual layout, with all of its comments: four blanks, one statement a line, lines
  * of at most 100 columns where that can be. Only the grammar is checked. The string lives until the
  * thread's next call of this function. */
