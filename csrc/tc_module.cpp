@@ -209,6 +209,26 @@ tc_status tc_output_size_expression(const tc_definition* definition, const DLTen
   });
 }
 
+tc_status tc_size_condition(const tc_definition* definition, const DLTensor* const* inputs,
+                            int32_t input_count, int32_t index, const char** found,
+                            const char** wanted, const char** message) {
+  return guarded([&] {
+    const tc::lang::Definition& d = *required(definition, "definition").definition;
+    tc::ir::Program program =
+        tc::lang::infer_ranges(d, tc::runtime::scalar_values(d, inputs, input_count));
+    required(found, "found") = required(wanted, "wanted") = required(message, "message") = nullptr;
+    if (index < 0 || index >= static_cast<int32_t>(program.declared_sizes.size())) return;
+    const tc::ir::DeclaredSize& declared = program.declared_sizes[index];
+    thread_local std::string kept[3];
+    kept[0] = tc::runtime::size_text(program.tensor(declared.tensor).sizes[declared.dimension]);
+    kept[1] = tc::runtime::size_text(declared.value);
+    kept[2] = tc::runtime::mismatch(program, declared);
+    *found = kept[0].c_str();
+    *wanted = kept[1].c_str();
+    *message = kept[2].c_str();
+  });
+}
+
 tc_status tc_definition_gradient(const tc_definition* definition, const DLTensor* const* inputs,
                                  int32_t input_count, const int32_t* wanted, const int32_t* given,
                                  const char** text) {

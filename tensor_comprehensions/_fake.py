@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
+from itertools import islice
+from types import CodeType
 from typing import Any
 
 import torch
@@ -29,7 +31,8 @@ def _dtype_name(dtype: torch.dtype) -> str:
 class Shapes:
     """Checks inputs against a signature and computes the sizes of the results.
 
-    Sizes may be symbolic: those that must agree become conditions on the symbols.
+    Sizes may be symbolic: those that must agree become conditions on the symbols. That no read
+    leaves its tensor is seen where they are numbers.
     """
 
     def __init__(self, definition: _torch.Definition) -> None:
@@ -41,27 +44,32 @@ class Shapes:
             [definition.input_dimension(k, d) for d in range(info.ndim)]
             for k, info in enumerate(self._inputs)
         ]
-        self._by_scalars: dict[tuple, list] = {}
+        self._by_scalars: dict[tuple, tuple[list, list]] = {}
+        self._infer = lru_cache(64)(self._infer_sizes)
 
-    def _expressions(self, scalars: tuple, inputs: tuple) -> list:
-        """Compiled size expressions; specialised scalars take part with their values."""
+    def _symbolic(self, scalars: tuple) -> tuple[list, list]:
+        """Sizes of results, and conditions with what to say where they do not hold, as code."""
         if scalars not in self._by_scalars:
-            values = [
-                int(value) if info.is_specialized else 0
-                for info, value in zip(self._inputs, inputs, strict=True)
-            ]
-            self._by_scalars[scalars] = [
+            definition = self._definition
+
+            def code(expression: str) -> CodeType:
+                return compile(_python(expression), "<size>", "eval")
+
+            self._by_scalars[scalars] = (
                 [
-                    compile(
-                        _python(self._definition.size_expression(values, output, d)),
-                        "<size>",
-                        "eval",
-                    )
-                    for d in range(info.ndim)
-                ]
-                for output, info in enumerate(self._outputs)
-            ]
+                    [code(definition.size_expression(scalars, k, d)) for d in range(info.ndim)]
+                    for k, info in enumerate(self._outputs)
+                ],
+                [
+                    (code(found), code(wanted), message)
+                    for found, wanted, message in definition.size_conditions(scalars)
+                ],
+            )
         return self._by_scalars[scalars]
+
+    def _infer_sizes(self, scalars: tuple, shapes: tuple) -> list[list[int]]:
+        sizes = iter(self._definition.infer_sizes(scalars, shapes))
+        return [list(islice(sizes, info.ndim)) for info in self._outputs]
 
     def _equal(self, a: Any, b: Any, message: Callable[[], str]) -> None:
         if isinstance(a, int) and isinstance(b, int):
@@ -132,24 +140,26 @@ class Shapes:
         """Sizes of every result and the device of all of them. ShapeError as a call raises it."""
         inputs = inputs[: len(self._inputs)]
         sizes, device = self._bind(inputs)
+        # Specialised ones take part with their values.
         scalars = tuple(
-            int(value)
+            int(value) if info.is_specialized else 0
             for info, value in zip(self._inputs, inputs, strict=True)
-            if info.is_specialized
         )
+        shapes = tuple(
+            () if info.is_scalar else tuple(value.shape)
+            for info, value in zip(self._inputs, inputs, strict=True)
+        )
+        if all(isinstance(size, int) for shape in shapes for size in shape):
+            return self._infer(scalars, shapes), device
         names = {f"size_{name}": size for name, size in sizes.items()}
-        results = [
-            [eval(code, _FUNCTIONS, names) for code in output]
-            for output in self._expressions(scalars, inputs)
-        ]
-        for info, result in zip(self._outputs, results, strict=True):
-            for d, size in enumerate(result):
-                if isinstance(size, int) and size < 0:
-                    raise ShapeError(
-                        f"{self._name}: dimension {d} of {info.name} would have size {size} for "
-                        f"these inputs; an input is smaller than the subscripts need"
-                    )
-        return results, device
+        expressions, conditions = self._symbolic(scalars)
+        for found, wanted, message in conditions:
+            self._equal(
+                eval(found, _FUNCTIONS, names),
+                eval(wanted, _FUNCTIONS, names),
+                partial(str, message),
+            )
+        return [[eval(code, _FUNCTIONS, names) for code in sizes] for sizes in expressions], device
 
     def empty(self, inputs: tuple) -> tuple[torch.Tensor, ...]:
         """Results of the right sizes, dtypes and device with no contents of their own."""

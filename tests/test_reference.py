@@ -208,6 +208,14 @@ def test_nothing_is_promised_about_elements_that_no_statement_writes() -> None:
     assert q == np.inf
 
 
+@pytest.mark.parametrize("dtype", ["half", "bfloat16", "float"])
+def test_a_product_that_overflows_on_the_way_to_zero(dtype: str) -> None:
+    a = torch.tensor([1e4] * 20 + [0.0]).to(getattr(torch, dtype))
+    text = f"def f({dtype}(N) A) -> (P) {{ P *=! A(i) }}"
+    _, (bound,) = reference.error_bounds(text, "f", a)
+    assert bound == np.inf
+
+
 @pytest.mark.parametrize("name", ["sin", "cos", "tan", "sinpi", "cospi", "j0", "j1", "y0", "y1"])
 def test_functions_that_swing_within_the_error_of_their_argument(name: str) -> None:
     text = f"def f(float(N) A) -> (O) {{ S(i) +=! A(i) / k where k in 3:7 O(i) = {name}(S(i)) }}"

@@ -129,6 +129,44 @@ def test_errors_without_data() -> None:
         OPS.conv(r(1, 1, 3, 3).to("meta"), r(1, 1, 6, 1).to("meta"))
 
 
+DECLARED = """def declared(float(N) a, float(M) b) -> (float(M) c) { c(i) = a(i) }
+def outside(float(N) a, float(M) b) -> (c) { c(i) = a(i) + b(i + 1) where i in 0:N }
+def empty(float(N) a, float(M) b) -> (p) { p argmax=! a(i) + b(j) }"""
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "message"),
+    [
+        ("declared", (3, 5), "dimension 0 of c is declared as M = 5 but its index takes 3 values"),
+        ("outside", (4, 3), "outside: reads b(i + 1) outside: i = 2 gives index 3"),
+        ("empty", (0, 3), "which has no value for these inputs"),
+    ],
+)
+def test_sizes_that_a_call_refuses_are_refused_without_data(
+    name: str, wrong: tuple[int, int], message: str
+) -> None:
+    f = getattr(tc.define(DECLARED, namespace="tc_declared"), name)
+    said = []
+    for device in ("cpu", "meta"):
+        with pytest.raises(tc.ShapeError) as refusal:
+            f(*(torch.zeros(size, device=device) for size in wrong))
+        said.append(str(refusal.value))
+    assert said[0] == said[1]
+    assert message in said[0]
+    with FakeTensorMode(), pytest.raises(tc.ShapeError, match="for these inputs|outside"):
+        f(*map(torch.zeros, wrong))
+
+
+def test_declared_sizes_are_conditions_on_symbols() -> None:
+    f = tc.define(DECLARED, namespace="tc_declared").declared
+    compiled = torch.compile(f, fullgraph=True, dynamic=True, backend="eager")
+    a, b = torch.arange(4.0), torch.zeros(4)
+    torch.testing.assert_close(compiled(a, b), a)
+    with pytest.raises(Exception, match="c is declared as M but its index takes N values"):
+        torch.compile(f, fullgraph=True, dynamic=True, backend="eager")(a, torch.zeros(5))
+
+
+
 # ---- compilers
 
 

@@ -252,6 +252,19 @@ std::map<std::string, int64_t> scalar_values(const lang::Definition& definition,
   return values;
 }
 
+std::string mismatch(const ir::Program& program, const ir::DeclaredSize& declared) {
+  const ir::Expr& size = program.tensor(declared.tensor).sizes[declared.dimension];
+  std::string value = concat(declared.value);
+  std::string wanted = declared.text + (value == declared.text ? "" : " = " + value);
+  if (!declared.called.empty())
+    return concat(program.name, ": ", wanted, " was expected for dimension ", declared.dimension,
+                  " of ", declared.called, ", but that of ", declared.tensor, " is ", size);
+  return concat(program.name, ": dimension ", declared.dimension, " of ", declared.tensor,
+                " is declared as ", wanted, " but its index takes ", size,
+                " values for these inputs; drop the sizes from the return list or give the index a "
+                "range in a where clause");
+}
+
 ir::Program specialize(const lang::Definition& definition, const Arguments& arguments) {
   ir::Program program =
       ir::specialize(lang::infer_ranges(definition, arguments.scalars), arguments.values());
@@ -269,18 +282,7 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
     const ir::Expr& size = program.tensor(declared.tensor).sizes[declared.dimension];
     auto wanted = as_const_int(declared.value);
     if (wanted && *wanted == *as_const_int(size)) continue;
-    std::string value = concat(declared.value);
-    if (!declared.called.empty())
-      throw ShapeError(concat(definition.name, ": ", declared.text,
-                              value == declared.text ? "" : " = " + value,
-                              " was expected for dimension ", declared.dimension, " of ",
-                              declared.called, ", but that of ", declared.tensor, " is ", size));
-    throw ShapeError(concat(definition.name, ": dimension ", declared.dimension, " of ",
-                            declared.tensor, " is declared as ", declared.text,
-                            value == declared.text ? "" : " = " + value, " but its index takes ",
-                            size,
-                            " values for these inputs; drop the sizes from the return list or give "
-                            "the index a range in a where clause"));
+    throw ShapeError(mismatch(program, declared));
   }
   std::string outside = lang::find_access_outside(program);
   if (!outside.empty()) throw ShapeError(concat(definition.name, ": ", outside));

@@ -31,6 +31,9 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
 std::map<std::string, int64_t> scalar_values(const lang::Definition& definition,
                                              const DLTensor* const* inputs, int32_t count);
 
+/// That a size is not the declared one, with both, which may be expressions.
+std::string mismatch(const ir::Program& program, const ir::DeclaredSize& declared);
+
 /// The definition's program for these arguments: ranges inferred, sizes constant. ShapeError where
 /// a size comes out negative or a read would leave its tensor.
 ir::Program specialize(const lang::Definition& definition, const Arguments& arguments);

@@ -3,8 +3,10 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "torch/derivation.h"
@@ -194,21 +196,28 @@ ParsedText parse(const std::string& text) {
   return result;
 }
 
-/// The inputs of a definition of which only the specialised scalars have a value.
-class ScalarValues {
+/// The inputs of a definition without data: specialised scalars have a value, and tensors sizes
+/// where they are given.
+class InputsWithoutData {
  public:
-  ScalarValues(const Definition& definition, const py::sequence& inputs)
-      : tensors_(definition.inputs.size()), values_(definition.inputs.size()) {
+  InputsWithoutData(const Definition& definition, const py::sequence& inputs,
+                    std::vector<std::vector<int64_t>> sizes = {})
+      : tensors_(definition.inputs.size()),
+        values_(definition.inputs.size()),
+        sizes_(std::move(sizes)) {
     for (size_t i = 0; i < definition.inputs.size(); ++i) {
+      DLTensor& tensor = tensors_[i];
+      tensor.device = {kDLCPU, 0};
+      tensor.dtype = to_dlpack(definition.inputs[i].dtype);
       if (definition.inputs[i].specialized) {
         values_[i] = py::object(inputs[i]).cast<int64_t>();
-        tensors_[i].data = &values_[i];
-        tensors_[i].device = {kDLCPU, 0};
-        // The low bytes of the value are the scalar's, whatever its width.
-        tensors_[i].dtype = {
-            kDLInt, static_cast<uint8_t>(8 * c10::elementSize(definition.inputs[i].dtype)), 1};
+        tensor.data = &values_[i];  // whose low bytes are the scalar's, whatever its width
       }
-      pointers_.push_back(&tensors_[i]);
+      if (i < sizes_.size()) {
+        tensor.ndim = static_cast<int32_t>(sizes_[i].size());
+        tensor.shape = sizes_[i].data();
+      }
+      pointers_.push_back(&tensor);
     }
   }
   const DLTensor* const* tensors() const { return pointers_.data(); }
@@ -217,6 +226,7 @@ class ScalarValues {
  private:
   std::vector<DLTensor> tensors_;
   std::vector<int64_t> values_;
+  std::vector<std::vector<int64_t>> sizes_;
   std::vector<const DLTensor*> pointers_;
 };
 
@@ -230,17 +240,44 @@ std::string format(const std::string& text) {
 /// Size of an output dimension in Python's syntax; `inputs` are only looked at for scalars.
 std::string size_expression(const Definition& definition, const py::sequence& inputs, int output,
                             int dimension) {
-  ScalarValues scalars(definition, inputs);
+  InputsWithoutData scalars(definition, inputs);
   const char* text = nullptr;
   check(tc_output_size_expression(definition.get(), scalars.tensors(), scalars.count(), output,
                                   dimension, &text));
   return text;
 }
 
+/// The conditions on sizes: two expressions that must be equal, and what to say where they are not.
+std::vector<std::array<std::string, 3>> size_conditions(const Definition& definition,
+                                                        const py::sequence& inputs) {
+  InputsWithoutData scalars(definition, inputs);
+  std::vector<std::array<std::string, 3>> conditions;
+  for (int32_t k = 0;; ++k) {
+    const char *found = nullptr, *wanted = nullptr, *message = nullptr;
+    check(tc_size_condition(definition.get(), scalars.tensors(), scalars.count(), k, &found,
+                            &wanted, &message));
+    if (!found) return conditions;
+    conditions.push_back({found, wanted, message});
+  }
+}
+
+/// The sizes of all outputs, one after the other, for inputs of these sizes, with the checks of a
+/// call; scalars have no sizes, and those that are specialised a value in `inputs`.
+std::vector<int64_t> infer_sizes(const Definition& definition, const py::sequence& inputs,
+                                 std::vector<std::vector<int64_t>> sizes) {
+  InputsWithoutData known(definition, inputs, std::move(sizes));
+  size_t rank = 0;
+  for (const ArgumentInfo& output : definition.outputs) rank += output.rank;
+  std::vector<int64_t> result(rank);
+  check(tc_infer_sizes(definition.get(), known.tensors(), known.count(), result.data(),
+                       static_cast<int32_t>(rank)));
+  return result;
+}
+
 /// The text of the derivative; one flag for each input and output.
 std::string gradient_text(const Definition& definition, const py::sequence& inputs,
                           const std::vector<int32_t>& wanted, const std::vector<int32_t>& given) {
-  ScalarValues scalars(definition, inputs);
+  InputsWithoutData scalars(definition, inputs);
   const char* text = nullptr;
   check(tc_definition_gradient(definition.get(), scalars.tensors(), scalars.count(), wanted.data(),
                                given.data(), &text));
@@ -340,6 +377,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_property_readonly("key", [](const Definition& d) { return tc_definition_key(d.get()); })
       .def("input_dimension", input_dimension)
       .def("size_expression", size_expression)
+      .def("size_conditions", size_conditions)
+      .def("infer_sizes", infer_sizes)
       .def("gradient_text", gradient_text)
       .def("batch_text", batch_text)
       .def("shardings", shardings)

@@ -290,7 +290,8 @@ class Evaluation:
             error = np.where(np.isnan(error), np.inf, error)
         if type_ in ("half", "bfloat16"):
             last = 2.0 ** (1 - PRECISION[type_]) * np.abs(array) + TINY[type_] * 2.0**-9
-            error = error + np.where((array != total) & (error > 0), last, 0.0)
+            inexact = (array != total) & np.isfinite(total)
+            error = error + np.where(inexact & (error > 0), last, 0.0)
             error = np.where(np.isinf(array) & np.isfinite(total), np.inf, error)
         return Value(type_, array, error if error.any() else None)
 

@@ -208,6 +208,10 @@ def check(case: Case, tally: Tally | None = None) -> None:
     for options in case.options:
         try:
             actual = case.actual(options)
+        except tc.LanguageError as error:
+            if "with its lets and calls replaced" not in str(error):
+                raise Disagreement("refused", f"options {options}: {error}") from error
+            return  # a limit of the language that the interpreter does not have
         except Exception as error:
             message = str(error).split("\n")[0]
             kind = type(error).__name__ + "".join(c for c in message if c.isalpha())[-40:]

@@ -119,6 +119,13 @@ TC_API tc_status tc_infer_sizes(const tc_definition* definition, const DLTensor*
 TC_API tc_status tc_output_size_expression(const tc_definition* definition,
                                            const DLTensor* const* inputs, int32_t input_count,
                                            int32_t output, int32_t dimension, const char** text);
+/* What must hold of sizes that only a call can compare, as that a result has the size it is
+ * declared with: two expressions as above, and what to say where they differ. `index` counts
+ * conditions from 0; past the last all three are NULL. The strings live until the thread's next
+ * call of this function. */
+TC_API tc_status tc_size_condition(const tc_definition* definition, const DLTensor* const* inputs,
+                                   int32_t input_count, int32_t index, const char** found,
+                                   const char** wanted, const char** message);
 
 /* The text of a definition NAME_grad, the derivative. Its parameters are all inputs, then those of
  * the outputs whose values it is made of, under their names, then d_OUTPUT for each output k with
