@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -153,7 +154,7 @@ def test_sizes_that_a_call_refuses_are_refused_without_data(
         said.append(str(refusal.value))
     assert said[0] == said[1]
     assert message in said[0]
-    with FakeTensorMode(), pytest.raises(tc.ShapeError, match="for these inputs|outside"):
+    with FakeTensorMode(), pytest.raises(tc.ShapeError, match=re.escape(message)):
         f(*map(torch.zeros, wrong))
 
 
@@ -164,7 +165,6 @@ def test_declared_sizes_are_conditions_on_symbols() -> None:
     torch.testing.assert_close(compiled(a, b), a)
     with pytest.raises(Exception, match="c is declared as M but its index takes N values"):
         torch.compile(f, fullgraph=True, dynamic=True, backend="eager")(a, torch.zeros(5))
-
 
 
 # ---- compilers
