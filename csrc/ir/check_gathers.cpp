@@ -4,25 +4,13 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ir/reads.h"
 #include "ir/simplify.h"
 
 namespace tc::ir {
 namespace {
 
 using namespace Halide::Internal;
-
-bool has_data(const Expr& e) {
-  struct FindRead : IRVisitor {
-    bool found = false;
-    using IRVisitor::visit;
-    void visit(const Call* op) override {
-      found = found || !read_name(op).empty();
-      IRVisitor::visit(op);
-    }
-  } finder;
-  e.accept(&finder);
-  return finder.found;
-}
 
 Expr lazily(const Expr& condition, const Expr& yes, const Expr& no) {
   return Call::make(yes.type(), Call::if_then_else, {condition, yes, no}, Call::PureIntrinsic);

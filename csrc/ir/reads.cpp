@@ -31,6 +31,8 @@ class ReplaceRead : public Halide::Internal::IRMutator {
 
 }  // namespace
 
+bool has_data(const Expr& e) { return count_reads(e) > 0; }
+
 int count_reads(const Expr& e) {
   CountReads count;
   e.accept(&count);

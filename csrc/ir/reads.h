@@ -5,6 +5,9 @@
 
 namespace tc::ir {
 
+/// Whether a value depends on what tensors or scalars hold, not on indices and sizes alone.
+bool has_data(const Expr& e);
+
 /// How many reads of tensors and scalars there are, those inside subscripts included.
 int count_reads(const Expr& e);
 

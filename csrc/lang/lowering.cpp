@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "ir/reads.h"
 #include "lang/builtins.h"
 #include "lang/types.h"
 
@@ -13,6 +14,7 @@ using Halide::Internal::Call;
 using Halide::Internal::make_const;
 using Halide::Internal::make_one;
 using Halide::Internal::make_zero;
+using ir::has_data;
 
 class Lowering {
  public:
@@ -178,6 +180,7 @@ class Lowering {
     if (e.name == "abs") {
       if (e.operand_type.is_float()) return ir::math("fabs", e.operand_type, arguments);
       if (e.operand_type.is_uint()) return arguments[0];
+      if (has_data(arguments[0])) return cast(e.operand_type, Halide::abs(arguments[0]));
       return Halide::select(arguments[0] < make_zero(e.operand_type),
                             ir::wrapping_negative(arguments[0]), arguments[0]);
     }
@@ -218,10 +221,9 @@ class Lowering {
   }
 
   struct FindRead : Halide::Internal::IRVisitor {
-    bool tensor = false, data = false;
+    bool tensor = false;
     using IRVisitor::visit;
     void visit(const Call* op) override {
-      data = data || !ir::read_name(op).empty();
       tensor = tensor || (!op->args.empty() && !ir::read_name(op).empty());
       IRVisitor::visit(op);
     }
@@ -230,11 +232,6 @@ class Lowering {
     FindRead finder;
     e.accept(&finder);
     return finder.tensor;
-  }
-  static bool has_data(const Expr& e) {
-    FindRead finder;
-    e.accept(&finder);
-    return finder.data;
   }
 
   /// Lazy where a side reads a tensor, since the condition may be what keeps the read inside it.
