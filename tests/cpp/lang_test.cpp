@@ -1,5 +1,5 @@
-// The frontend: which texts are taken, which are refused and where, the ranges and types found, and
-// the text that is printed back.
+// The frontend: which texts are taken, which are refused and where, the types found, and the text
+// that is printed back.
 #include <fstream>
 #include <map>
 #include <regex>
@@ -12,119 +12,13 @@
 #include "check.h"
 #include "ir/simplify.h"
 #include "lang/builtins.h"
-#include "lang/definition.h"
-#include "lang/types.h"
+#include "texts.h"
 
 namespace {
 
-using tc::ir::Expr;
-using tc::ir::Program;
-using tc::ir::TensorRole;
-using tc::lang::Definition;
-using Values = std::map<std::string, int64_t>;
-
-std::shared_ptr<const Definition> define(const std::string& text) {
-  return tc::lang::parse(text).definitions.back();
-}
-
-Program infer(const std::string& text, const Values& scalars = {}) {
-  return tc::lang::infer_ranges(*define(text), scalars);
-}
-
-std::string to_text(const Expr& e) {
-  std::ostringstream out;
-  out << e;
-  return out.str();
-}
-
-/// "[M, N]" of a tensor.
-std::string shape(const Program& program, const std::string& tensor) {
-  std::string text = "[";
-  for (const Expr& size : program.tensor(tensor).sizes) {
-    text += (text.size() > 1 ? ", " : "") + to_text(size);
-  }
-  return text + "]";
-}
-
-/// "i in 0 + N" of every iterator, reductions with a star.
-std::string domain(const Program& program, size_t statement) {
-  std::string text;
-  for (const auto& iterator : program.statements[statement].domain) {
-    text += (text.empty() ? "" : ", ") + iterator.name + (iterator.reduction ? "*" : "") + " in " +
-            to_text(iterator.min) + " + " + to_text(iterator.extent);
-  }
-  return text;
-}
-
-std::string type_of(const Program& program, const std::string& tensor) {
-  return tc::lang::type_name(program.tensor(tensor).type);
-}
+using namespace texts;
 
 // ---- texts that are taken, from the papers
-
-const std::vector<std::string> kAccepted = {
-    "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,kk) * B(n,kk) }",
-    "def tbmm(float(B,N,M) X, float(B,K,M) Y) -> (Z) { Z(b,n,k) +=! X(b,n,m) * Y(b,k,m) }",
-    "def gconv(float(N,G,C,H,W) I, float(G,F,C,KH,KW) W1, float(G,F) B) -> (O) {\n"
-    "  O(n,g,o,h,w) +=! I(n,g,i,h+kh,w+kw) * W1(g,o,i,kh,kw)\n"
-    "  O(n,g,o,h,w) = O(n,g,o,h,w) + B(g,o)\n}",
-    "def 1LUT(float(E1,D) LUT1, int32(B,L1) I1) -> (O1) { O1(i,j) +=! LUT1(I1(i,k),j) }",
-    "def 2LUT(float(E1,D) LUT1, int(B,L1) I1, float(E2,D) LUT2, int(B,L2) I2) -> (O1,O2) {\n"
-    "  O1(i,j) +=! LUT1(I1(i,k),j)\n  O2(i,j) +=! LUT2(I2(i,k),j)\n}",
-    "def C3(float(B,WX) I, float(WY,WX) W) -> (C3) { C3(b,wy) +=! I(b,wxx) * W(wy,wxx) }",
-    "def MLP1(float(B,M) I, float(O,N) W1, float(O) B1) -> (O1) {\n"
-    "O1(b,n) = B1(n)\nO1(b,n) += I(b,m) * W1(n,m)\nO1(b,n) = fmaxf(O1(b,n), 0)\n}",
-    "def mv(float(M,K) A, float(K) x) -> (C) {\n  C(i) = 0\n  C(i) += A(i,k) * x(k)\n}",
-    "def sgemm(float a, float b, float(N,M) A, float(M,K) B) -> (C) {\n"
-    "  C(i,j) = b * C(i,j)\n  C(i,j) += a * A(i,k) * B(k,j)\n}",
-    "def fcrelu(float(B,I) in, float(O,I) weight, float(I) bias) -> (out) {\n"
-    "  out(i,j) = bias(j)\n  out(b,o) += in(b,i) * weight(o,i)\n"
-    "  out(i,j) = fmaxf(out(i,j), 0)\n}",
-    "def conv2d(float(B,IP,H,W) in, float(OP,IP,KH,KW) weight) -> (out) {\n"
-    "  out(b,op,h,w) +=! in(b,ip,h+kh,w+kw) * weight(op,ip,kh,kw)\n}",
-    "def maxpool2x2(float(B,C,H,W) in) -> (out) {\n"
-    "  out(b,c,i,j) max=! in(b,c,2*i+kw,2*j+kh) where kw in 0:2, kh in 0:2\n}",
-    "def gather(float(N) X, int(A,B) I) -> (Z) { Z(i,j) = X(I(i,j)) }",
-    "def outerProductMM(float(P,Q,R) A, float(S,R,T) B) -> (O) {\n"
-    "  O(p,s,q,t) +=! A(p,q,r) * B(s,r,t)\n}",
-    "def Kronecker3Full(float(D0,N0) W0, float(D1,N1) W1, float(D2,N2) W2, float(M,N0,N1,N2) X)\n"
-    "-> (Y, XW2, XW2W1) {\n"
-    "  XW2(m,n0,n1,d2) +=! X(m,n0,n1,r_n2) * W2(d2,r_n2)\n"
-    "  XW2W1(m,n0,d1,d2) +=! XW2(m,n0,r_n1,d2) * W1(d1,r_n1)\n"
-    "  Y(m,d0,d1,d2) +=! XW2W1(m,r_n0,d1,d2) * W0(d0,r_n0)\n}",
-    "def group_normalization(float(N,G,D,H,W) I, float(G,D) gamma, float(G,D) beta)\n"
-    "-> (O, sum, sumSquares) {\n"
-    "  sum(n,g) +=! I(n,g,r_d,r_h,r_w)\n"
-    "  sumSquares(n,g) +=! I(n,g,r_d,r_h,r_w) * I(n,g,r_d,r_h,r_w)\n"
-    "  O(n,g,d,h,w) = gamma(g,d) * (I(n,g,d,h,w) - sum(n,g) / (D*H*W))\n"
-    "    * rsqrt(sumSquares(n,g) / (D*H*W) - sum(n,g) * sum(n,g) / (D*H*W) / (D*H*W) + 1e-5)\n"
-    "    + beta(g,d)\n}",
-    "def moments2_2D_1D(float(N,K) I) -> (mean, var) {\n"
-    "  mean(n) +=! I(n,r_k)\n  var(n) +=! I(n,r_k) * I(n,r_k)\n"
-    "  mean(n) = mean(n) / (K)\n  var(n) = var(n) / (K) - mean(n) * mean(n)\n}",
-    "def spmv(float(M,K) A, float(K) x) -> (y) { y(i) +=! A(i,j) * x(j) }",
-    "def mttkrp(float(I,K,L) B, float(K,J) C, float(L,J) D) -> (A) {\n"
-    "  A(i,j) +=! B(i,k,l) * C(k,j) * D(l,j)\n}",
-    "def conv(uint8(H,W,C) a, int8(R,S,K,C) b) -> (c) {\n"
-    "  c(x,y,k) +=! int32(a(2*x+r,2*y+s,rc)) * int32(b(r,s,k,rc))\n}",
-    // Shapes of the language itself.
-    "def scalar(float(M) I) -> (O) { O +=! I(i) }",
-    "def called(float(M) I) -> (O) { O() +=! I(i) }",
-    "def annotated(float(M,N) A) -> (int32(M,N) o) { o(i,j) = int32(A(i,j)) }",
-    "def constants(float(36,10) A) -> (O) { O(i) +=! A(i, 0x1 * j) * 2.f * .5 }",
-    "def equivalent(float(X,Y) A, float(Y,Z) B) -> (O) {\n"
-    "  O(i,j) +=! A(i,k) * B(k,j) <=> matmul(A(i,k), B(k,j))\n}",
-    "def after(float(N) A) -> (O) <=> copy(A) { O(i) = A(i) }",
-    "def lets(float(N) a) -> (b) { b(i) = 2 * foo where foo = a(i), i in 0:N, exists a(i + 0) }",
-    "# a comment\ndef words(float(N) in, float(N) where, float(N) exists) -> (min_idx) {\n"
-    "  min_idx(i) = in(i) + where(i) + exists(i) # another\n}",
-    "def scattered(float(N,D) A, int64(N) I, float(V) B) -> (float(V,D) O) {\n"
-    "  O(I(i), d) +=! A(i, d)\n  O(place, d) max= A(i, d) where place = V - 1 - I(i) % 2\n}",
-    "def windows(float(N,K) A) -> (O) { O(v) = 0 where v in 0:2 * N + K\n  O(2 * i + k) += A(i, k) "
-    "}",
-    "def lazy(float(N) A) -> (O) { O(i) = i > 0 && A(i - 1) > 0.0 ? 1 : i < 3 ? 3 : 2\n"
-    "  where i in 0:N }",
-};
 
 void test_accepted() {
   for (const std::string& text : kAccepted) {
@@ -297,8 +191,8 @@ void test_expansions() {
       {value(repeated("(A(i) + ", ") / 2", 60)), "more than 10000 operations"},
       {value(repeated("(", " + 1) % 3", 60)), "more than 10000 operations"},
       {value(repeated("A((", " + 1) / 2)", 60)), "more than 10000 operations"},
-      {value(repeated("(", ") % A(i)", 60)), "more than 10000 operations"},
-      {value(repeated("A(i) / (", ")", 60)), "more than 10000 operations"},
+      {value(repeated("abs(", ")", 60)), "more than 10000 operations"},
+      {value(repeated("A(i) % (", ")", 60)), "more than 10000 operations"},
   };
   for (const Case& c : cases) {
     try {
@@ -313,89 +207,10 @@ void test_expansions() {
   CHECK(!define(value(repeated("(", " + 1) / 2", 8)))->text.empty());
   CHECK(!define(value(repeated("(", " + 1) % 3", 4)))->text.empty());
   CHECK(!define(value(repeated("(", ") % A(i)", 10)))->text.empty());
-  CHECK(!define(value(repeated("abs(", ")", 60)))->text.empty());
+  CHECK(!define(value(repeated("abs(A(i) + ", ")", 60)))->text.empty());
   std::string floats = "def f(float(N) A) -> (O) { O(i) = A(i)";
   for (int n = 0; n < 500; ++n) floats += " / A(i)";
   CHECK(!define(floats + " }")->text.empty());
-}
-
-// ---- ranges
-
-void test_ranges() {
-  Program conv = infer(kAccepted[10]);
-  CHECK_EQ(shape(conv, "out"), "[B, OP, ((H - KH) + 1), ((W - KW) + 1)]");
-  CHECK_EQ(domain(conv, 0),
-           "b in 0 + B, op in 0 + OP, h in 0 + ((H - KH) + 1), "
-           "w in 0 + ((W - KW) + 1), ip* in 0 + IP, kh* in 0 + KH, kw* in 0 + KW");
-  CHECK_EQ(shape(infer(kAccepted[11]), "out"), "[B, C, (H/2), (W/2)]");
-  CHECK_EQ(shape(infer(kAccepted[12]), "Z"), "[A, B]");
-  CHECK_EQ(shape(infer(kAccepted[3]), "O1"), "[B, D]");
-  // Ranges taken from other statements, and the smaller of two sizes.
-  Program mlp = infer(kAccepted[6]);
-  CHECK_EQ(shape(mlp, "O1"), "[B, O]");
-  CHECK_EQ(domain(mlp, 0), "b in 0 + B, n in 0 + O");
-  CHECK_EQ(domain(mlp, 1), "b in 0 + B, n in 0 + O, m* in 0 + min(M, N)");
-  CHECK_EQ(shape(infer(kAccepted[9]), "out"), "[B, I]");
-  CHECK_EQ(domain(infer(kAccepted[9]), 1), "b in 0 + B, o in 0 + min(I, O), i* in 0 + I");
-  CHECK_EQ(shape(infer(kAccepted[8]), "C"), "[N, K]");
-  CHECK_EQ(shape(infer(kAccepted[7]), "C"), "[M]");
-
-  // Specialised scalars are constants in the ranges.
-  const char* strided =
-      "def sconv2d(int sh, int sw, float(N,C,H,W) I, float(F,C,KH,KW) W, float(F) B) -> (O) {\n"
-      "  O(n,f,h,w) = B(f)\n  O(n,f,h,w) += I(n,c,sh*h+kh,sw*w+kw) * W(f,c,kh,kw)\n}";
-  CHECK(define(strided)->signature.scalars.at("sh").specialized);
-  Program by_two = infer(strided, {{"sh", 2}, {"sw", 3}});
-  CHECK_EQ(shape(by_two, "O"), "[N, F, (((H - KH)/2) + 1), (((W - KW)/3) + 1)]");
-  CHECK(!define(kAccepted[8])->signature.scalars.at("a").specialized);
-
-  struct Case {
-    const char* statements;
-    const char* shape;
-    const char* domain;  ///< of the last statement
-  };
-  const Case cases[] = {
-      {"O(i) = A(i - 1)", "[N]", "i in 1 + N"},
-      {"O(i) = A(i + 5)", "[N]", "i in -5 + N"},
-      {"O(i) = A(10 - i)", "[N]", "i in (11 - N) + N"},
-      {"O(i) = A(2 * i)", "[((N + 1)/2)]", "i in 0 + ((N + 1)/2)"},
-      {"O(i) = A(2 * i) + A(2 * i + 1)", "[(N/2)]", "i in 0 + (N/2)"},
-      {"O(i) = A(2 * i + k) where k in 0:2", nullptr, nullptr},
-      {"O(i) +=! A(2 * i + k) where k in 0:2", "[(N/2)]", "i in 0 + (N/2), k* in 0 + 2"},
-      {"O(i) = A(i / 2)", "[(N*2)]", "i in 0 + (N*2)"},
-      {"O(i) = A(i) + B(i)", "[min(M, N)]", "i in 0 + min(M, N)"},
-      {"O(i) +=! A(i + k) * B(k)", "[((N - M) + 1)]", "i in 0 + ((N - M) + 1), k* in 0 + M"},
-      // The terms of an index add up first: 2 * i - 2 * k from 0 to N - 1.
-      {"O(i) +=! A(2 * i - 3 * k + k) where k in 0:3", "[((N + -3)/2)]",
-       "i in 2 + ((N + -3)/2), k* in 0 + 3"},
-      {"O(i) = 1.0 where exists A(i)", "[N]", "i in 0 + N"},
-      {"O(i) = A(i) where i in 2:N - 1", "[(N + -3)]", "i in 2 + (N + -3)"},
-      {"T(i) = A(i - 1) O(i) = T(i) + T(i + 1)", "[(N + -1)]", "i in 1 + (N + -1)"},
-      {"O(i) = A(max(min(i, N - 1), 0)) where i in 0:2 * N", "[(N*2)]", "i in 0 + (N*2)"},
-      {"O(i) = i > 0 ? A(i - 1) : 0", "[N]", "i in 1 + N"},
-      {"O(i) = A(i) where i in 0:N O(i) = B(i - N) where i in N:N + M", "[(M + N)]", "i in N + M"},
-      {"T(i) = A(i + 1) O(i) = 0 where i in 0:T.0 * A.0", "[(N*N)]", "i in 0 + (N*N)"},
-      {"O(i) = 0.5 O(i) += A(i) * B(k)", "[N]", "i in 0 + N, k* in 0 + M"},
-      {"O +=! A(i)", "[]", "i* in 0 + N"},
-  };
-  for (const Case& c : cases) {
-    try {
-      Program program =
-          infer(std::string("def f(float(N) A, float(M) B) -> (O) { ") + c.statements + " }");
-      CHECK(c.shape != nullptr);
-      if (!c.shape) continue;
-      CHECK_EQ(shape(program, "O"), c.shape);
-      CHECK_EQ(domain(program, program.statements.size() - 1), c.domain);
-    } catch (const tc::Error& error) {
-      if (c.shape) CHECK_EQ(std::string(c.statements), std::string(error.what()));
-    }
-  }
-  CHECK_EQ(shape(infer("def f() -> (float(4, 3) O) { O(i, j) = 1.0 }"), "O"), "[4, 3]");
-  CHECK_EQ(shape(infer("def f(float(N, N) A) -> (float(N, N) O) { O(i, j) = 0 }"), "O"), "[N, N]");
-  // Element 0 belongs to the lower bound, on both sides.
-  Program shifted = infer("def f(float(N) A) -> (O) { T(i) = A(i - 1) O(i) = T(i) }");
-  CHECK_HAS(to_string(shifted), "T(i - 1) = A(i - 1)");
-  CHECK_HAS(to_string(shifted), "O(i - 1) = T(i - 1)");
 }
 
 // ---- types and roles
@@ -523,65 +338,6 @@ void test_calls() {
   CHECK(program.tensor("layer_T_1").role == TensorRole::Temporary);
 }
 
-// ---- specialisation and reads outside
-
-std::string outside(const std::string& text, const Values& sizes) {
-  return tc::lang::find_access_outside(tc::ir::specialize(infer(text), sizes));
-}
-
-std::string parse_error(const std::string& text) {
-  try {
-    tc::lang::parse(text);
-    return "";
-  } catch (const tc::LanguageError& error) {
-    return error.what();
-  }
-}
-
-void test_outside() {
-  auto statement = [](const std::string& value, const Values& sizes) {
-    return outside("def f(float(N) A) -> (O) { O(i) = " + value + " }", sizes);
-  };
-  CHECK_HAS(statement("A(i + 3) where i in 0:6", {{"N", 8}}),
-            "reads A(i + 3) outside: i = 5 gives index 8, but dimension 0 of A has size 8 "
-            "(i runs over 0:6)");
-  CHECK_EQ(statement("A(i + 3) where i in 0:6", {{"N", 9}}), "");
-  CHECK_HAS(statement("A(i - 1) where i in 0:4", {{"N", 9}}), "i = 0 gives index -1");
-  CHECK_EQ(statement("i > 0 ? A(i - 1) : 0 where i in 0:4", {{"N", 9}}), "");
-  CHECK_EQ(statement("i > 0 && A(i - 1) > 0 ? 1 : 0 where i in 0:4", {{"N", 9}}), "");
-  CHECK_EQ(statement("i <= 0 || A(i - 1) > 0 ? 1 : 0 where i in 0:4", {{"N", 9}}), "");
-  CHECK_HAS(statement("i > 0 ? A(i - 2) : 0 where i in 0:4", {{"N", 9}}), "i = 1 gives index -1");
-  CHECK_EQ(statement("A(max(i - 3, 0)) where i in 0:N", {{"N", 9}}), "");
-  CHECK_HAS(statement("A(min(i + 2, N)) where i in 0:N", {{"N", 9}}), "gives index 9");
-  CHECK_EQ(statement("A(i % 4) where i in 0:100", {{"N", 4}}), "");
-  CHECK_HAS(statement("A(i % 4) where i in 0:100", {{"N", 3}}), "i = 3 gives index 3");
-  CHECK_HAS(outside("def f(float(N) A) -> (O) { O(i, j) = A(i * j) * A(i) * A(j) }", {{"N", 4}}),
-            "reaches index 9");
-  CHECK_HAS(outside("def f(float(N) A, float(M) B) -> (O) { O(i) = A(i) O(i) = B(i) }",
-                    {{"N", 4}, {"M", 5}}),
-            "writes O(i) outside: i = 4 gives index 4, but dimension 0 of O has size 4");
-  CHECK_HAS(outside("def f(float(N) A, float(K) B) -> (O) { O(i) +=! A(i + k) * B(k) }",
-                    {{"N", 3}, {"K", 5}}),
-            "range of index i is empty");
-  CHECK_EQ(outside("def f(float(N) A, int32(M) I) -> (O) { O(i) = A(I(i)) }", {{"N", 3}, {"M", 5}}),
-           "");
-  CHECK_EQ(statement("A(i)", {{"N", 0}}), "");
-  // Long products, of which interval arithmetic on expressions makes too much.
-  std::string product = "A(i";
-  for (int n = 1; n < 20; ++n) product += " * (i + " + std::to_string(n) + ")";
-  const std::string ones = " where i in 0:1";
-  CHECK_EQ(statement(product + ")" + ones, {{"N", 1}}), "");
-  CHECK_HAS(statement(product + " - 1)" + ones, {{"N", 1}}), "reaches index -1");
-  CHECK_EQ(statement("i > 0 ? " + product + " - 1) : 0" + ones, {{"N", 1}}), "");
-  CHECK_HAS(
-      parse_error("def f(float(N) A) -> (O) { O(j) +=! " + product + " * j) where i in 0:1 }"),
-      "Could not infer ranges for free variables. Use a where clause to give j its range");
-
-  Program pool = tc::ir::specialize(infer(kAccepted[11]), {{"B", 2}, {"C", 3}, {"H", 9}, {"W", 8}});
-  CHECK_EQ(shape(pool, "out"), "[2, 3, 4, 4]");
-  CHECK_EQ(tc::lang::find_access_outside(pool), "");
-}
-
 /// The vocabulary of bodies.
 void test_bodies() {
   using tc::ir::c_div;
@@ -635,11 +391,9 @@ int main() {
   test_accepted();
   test_rejected();
   test_expansions();
-  test_ranges();
   test_types();
   test_printing();
   test_calls();
-  test_outside();
   test_bodies();
   test_documented_functions();
   return check::finish();
