@@ -1,9 +1,4 @@
-"""`Executor.explain()`: what it says beside what follows from the text, sizes and strides; and
-golden texts.
-
-The golden texts hold the decisions on one described machine. TC_UPDATE_GOLDEN=1 writes them anew;
-read the difference before it is committed.
-"""
+"""`Executor.explain()`: what it says beside what follows from the text, sizes and strides."""
 
 from __future__ import annotations
 
@@ -14,110 +9,28 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
-from convolutions import FORWARD_3X3
-from workloads import WORKLOADS
+from explained import (
+    KERNELS,
+    LOOKUP,
+    MACHINE,
+    MATRICES,
+    TEXTS,
+    compile_kernel,
+    explain,
+    floats,
+    notes,
+    of_workload,
+)
 
 import tensor_comprehensions as tc
-
-MACHINE = "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288,library_rate=24"
-GOLDEN = Path(__file__).parent / "golden"
-TEXTS = {w.name: w for w in WORKLOADS}
-LOOKUP = "def lookup(float(E,D) T, int32(B,L) I) -> (O) { O(b,d) +=! T(I(b,l),d) }"
-EMBEDDING_GRAD = """def embedding_grad(float(N,D) G, int64(N) I, float(V,D) T) -> (float(V,D) dT) {
-  dT(I(i),d) +=! G(i,d)
-}"""
-QUANTIZED = """def quantized(uint8(M,K) A, int8(N,K) B) -> (C) {
-  C(m,n) +=! int32(A(m,k)) * int32(B(n,k))
-}"""
-
-
-def floats(*sizes: int) -> torch.Tensor:
-    return torch.zeros(sizes)
-
-
-def of_workload(name: str) -> tuple[str, str]:
-    return TEXTS[name].text, TEXTS[name].entry
-
-
-KERNELS: dict[str, tuple[tuple[str, str], tuple[torch.Tensor, ...]]] = {
-    "add": (
-        ("def add(float(N) A, float(N) B) -> (O) { O(i) = A(i) + B(i) }", "add"),
-        (floats(100_000), floats(100_000)),
-    ),
-    "transpose": (
-        ("def transpose(float(M,N) A) -> (O) { O(i,j) = A(j,i) }", "transpose"),
-        (floats(128, 1024),),
-    ),
-    "mm": (of_workload("mm"), (floats(128, 1024), floats(1024, 1024))),
-    "tmm": (of_workload("tmm"), (floats(128, 1024), floats(1024, 1024))),
-    "tbmm": (of_workload("tbmm"), (floats(500, 26, 72), floats(500, 26, 72))),
-    "gconv": (
-        of_workload("gconv"),
-        (floats(32, 32, 16, 14, 14), floats(32, 16, 16, 3, 3), floats(32, 16)),
-    ),
-    "convolution": (
-        (FORWARD_3X3.format(stride=""), "convolution"),
-        (floats(4, 512, 7, 7), floats(512, 512, 3, 3)),
-    ),
-    "mv": (of_workload("mv"), (floats(1000, 4096), floats(4096))),
-    "mlp1": (of_workload("MLP1"), (floats(128, 2000), floats(128, 2000), floats(128))),
-    "softmax": (of_workload("softmax"), (floats(4096, 1024),)),
-    "moments": (of_workload("moments2_2D_1D"), (floats(1024, 36864),)),
-    "long_sum": (("def sum(float(N) A) -> (O) { O +=! A(i) }", "sum"), (floats(10_000_000),)),
-    "few_results": (
-        ("def few(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }", "few"),
-        (floats(64, 200_000), floats(64, 200_000)),
-    ),
-    "lookup": (
-        (LOOKUP, "lookup"),
-        (floats(1000, 64), torch.zeros(32, 50, dtype=torch.int32)),
-    ),
-    "embedding_grad": (
-        (EMBEDDING_GRAD, "embedding_grad"),
-        (floats(6400, 64), torch.zeros(6400, dtype=torch.int64), floats(10_000, 64)),
-    ),
-    "quantized": (
-        (QUANTIZED, "quantized"),
-        (torch.zeros(32, 64, dtype=torch.uint8), torch.zeros(48, 64, dtype=torch.int8)),
-    ),
-}
-MATRICES = (floats(96, 224), floats(224, 160))
-# Further texts of some of them.
-SHAPES = ("tmm", "softmax", "transpose", "few_results")
 
 
 @pytest.fixture(autouse=True)
 def described_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TC_MACHINE", MACHINE)
-
-
-def compile_kernel(name: str, target: str | None = None) -> tc.Executor:
-    (text, entry), values = KERNELS[name]
-    return tc.compile(text, entry, None, *values, target=target)
-
-
-def explain(name: str) -> str:
-    return compile_kernel(name).explain()
-
-
-def notes(text: str, section: str = "whole") -> dict[str, list[str]]:
-    """The lines under every label of a section; what stands before the groups is ""."""
-    found: dict[str, list[str]] = {}
-    current, label = "", ""
-    for line in text.splitlines()[1:]:
-        if not line.startswith(" "):
-            current = line or current
-            continue
-        if current != section:
-            continue
-        label = line[:12].strip() or label
-        found.setdefault(label, []).append(line[12:])
-    assert found, (section, text)
-    return found
 
 
 def count(value: float) -> str:
@@ -141,60 +54,6 @@ def number(text: str) -> float:
     found = re.match(r" *([\d.]+)(?: ([kMG])\b)?", text)
     assert found, text
     return float(found[1]) * {None: 1, "k": 1e3, "M": 1e6, "G": 1e9}[found[2]]
-
-
-# ---- golden texts
-
-
-def golden(path: Path, text: str) -> None:
-    if os.environ.get("TC_UPDATE_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text()
-
-
-def without_measurements(text: str) -> str:
-    """Compile times vary, and what ptxas needs does with its version."""
-    lines = text.splitlines(keepends=True)
-    return "".join(x for x in lines if not re.search(r"^  compiled |registers? a thread", x))
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_golden(name: str) -> None:
-    golden(GOLDEN / f"{name}.txt", without_measurements(explain(name)))
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_golden_schedule_trees_and_loop_nests(name: str) -> None:
-    executor = compile_kernel(name)
-    golden(GOLDEN / f"{name}.schedule_tree.txt", executor.schedule_tree)
-    golden(GOLDEN / f"{name}.loop_nest.txt", executor.loop_nest)
-
-
-@pytest.mark.parametrize("name", ["gconv", "softmax"])
-def test_golden_cuda(name: str) -> None:
-    text = compile_kernel(name, "cuda:sm_80").explain()
-    golden(GOLDEN / f"{name}.cuda.txt", without_measurements(text))
-
-
-def test_the_manual_shows_the_golden_text() -> None:
-    page = Path(__file__).parent.parent / "docs" / "explain.md"
-    golden(
-        page,
-        re.sub(
-            r"(?<=```text\n).*?(?=```)",
-            lambda _: (GOLDEN / "tmm.txt").read_text(),
-            page.read_text(),
-            count=1,
-            flags=re.DOTALL,
-        ),
-    )
-
-
-def test_no_golden_text_is_left_over() -> None:
-    expected = {f"{name}.txt" for name in KERNELS}
-    expected |= {f"{name}.{what}.txt" for name in SHAPES for what in ("schedule_tree", "loop_nest")}
-    expected |= {"gconv.cuda.txt", "softmax.cuda.txt"}
-    assert {path.name for path in GOLDEN.iterdir()} == expected
 
 
 # ---- work and traffic
