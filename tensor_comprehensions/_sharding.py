@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import warnings
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -34,7 +35,7 @@ class _Watch(MetaPathFinder):
             def load_and_tell(module: ModuleType) -> None:
                 load(module)
                 while _waiting:
-                    _register(*_waiting.pop())
+                    _tell(*_waiting.pop())
 
             spec.loader.exec_module = load_and_tell  # type: ignore[method-assign]
         return spec
@@ -55,17 +56,26 @@ def register(operator: Operator, overload: Any) -> None:
     in each process. What no way covers is computed by all processes on whole tensors.
     """
     if _DTENSOR in sys.modules:
-        _register(operator, overload)
+        _tell(operator, overload)
     else:
         _waiting.append((operator, overload))
 
 
-def _register(operator: Operator, overload: Any) -> None:
-    text, sizes = operator.definition.sized_text()
-    if text:
-        _register_sized(operator, overload, text, sizes)
-    else:
-        _register_ways(operator, overload)
+def _tell(operator: Operator, overload: Any) -> None:
+    """Neither a definition nor the import of DTensor fails where this does."""
+    try:
+        text, sizes = operator.definition.sized_text()
+        if text:
+            _register_sized(operator, overload, text, sizes)
+        else:
+            _register_ways(operator, overload)
+    except Exception as error:
+        warnings.warn(
+            f"DTensor of torch {torch.__version__} was not told how to share the work of "
+            f"{operator.__name__} ({type(error).__name__}: {error}); on DTensors, call it on "
+            f"to_local() or full_tensor()",
+            stacklevel=2,
+        )
 
 
 def _register_sized(

@@ -137,3 +137,12 @@ def test_a_mean_of_parts_is_a_sum_of_means() -> None:
     told = f.derive(f.definition.sized_text()[0], "tc_sized")
     assert told.definition.shardings() == [([(0, ""), (-1, "")], [(-1, "sum")])]
     assert told(a[:3], 5) + told(a[3:], 5) == f(a) == 2
+
+
+def test_a_dtensor_that_takes_no_rules_stops_no_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch.distributed.tensor.experimental as experimental
+
+    monkeypatch.delattr(experimental, "register_sharding")
+    with pytest.warns(UserWarning, match="was not told how to share the work of other .*ImportErr"):
+        t = tc.define("def other(float(N) a) -> (b) { b(i) = a(i) + 3 }", namespace="tc_sharding")
+    assert t.other(torch.zeros(2)).tolist() == [3, 3]
