@@ -356,6 +356,19 @@ def test_looking_inside() -> None:
         executor.binary  # noqa: B018
 
 
+def test_assembly_passes_through_a_temporary_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Nobody has asked for this kernel's before.
+    executor = tc.compile(MATMUL, "matmul", None, torch.randn(11, 19), torch.randn(19, 23))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    with pytest.raises(tc.CompilationError, match="set TMPDIR to a directory that can be written"):
+        executor.assembly  # noqa: B018
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert "ret" in executor.assembly
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_gpu_that_is_not_here() -> None:
     a, b = torch.randn(9, 13), torch.randn(13, 17)
     executor = tc.compile(MATMUL, "matmul", "naive", a, b, target="cuda:sm_90")

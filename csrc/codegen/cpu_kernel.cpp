@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <mutex>
+#include <system_error>
 
 #include "base/error.h"
 #include "codegen/special_functions.h"
@@ -215,15 +220,19 @@ class CpuKernel : public runtime::Kernel {
 
   /// Halide writes assembly to files only.
   std::string assemble() const {
-    std::string path = "/tmp/tc_assembly_XXXXXX";
-    int file = mkstemp(path.data());
-    if (file < 0) throw CompilationError("cannot create a temporary file for the assembly in /tmp");
+    std::error_code error;
+    std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+    std::string path = (folder / "tc_assembly_XXXXXX").string();
+    int file = error ? -1 : mkstemp(path.data());
+    if (file < 0)
+      throw CompilationError(concat("cannot write the assembly to a temporary file: ",
+                                    error ? error.message() : std::strerror(errno),
+                                    "; set TMPDIR to a directory that can be written"));
     close(file);
+    std::unique_ptr<const char, int (*)(const char*)> remover(path.c_str(), std::remove);
     module_.compile({{Halide::OutputFileType::assembly, path}});
     std::ifstream stream(path);
-    std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-    std::remove(path.c_str());
-    return text;
+    return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   }
 
   Module module_;
