@@ -136,12 +136,14 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   ir::verify(body, buffers);
   // Copies take half the second-level cache.
   int64_t cache = 2 * this_machine().cache_bytes;
-  std::set<std::string> large;
-  for (const std::string& name : buffers)
-    if (layouts.count(name) &&
-        count_elements(layouts.at(name)) * memory_type(program.tensor(name).type).bytes() > cache)
-      large.insert(name);
-  auto kernel = codegen::compile_cpu("tc_kernel", body, arguments, workspaces, large, clock);
+  codegen::BufferFacts facts;
+  for (const std::string& name : buffers) {
+    if (!layouts.count(name)) continue;
+    int64_t elements = count_elements(layouts.at(name));
+    if (elements == 0) facts.empty.insert(name);
+    if (elements * memory_type(program.tensor(name).type).bytes() > cache) facts.large.insert(name);
+  }
+  auto kernel = codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, clock);
   kernel->texts["loop_nest"] = print(body);
   memory = describe_memory(workspaces, all, *kernel);
   return kernel;

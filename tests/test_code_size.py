@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -69,3 +71,32 @@ def test_reductions_that_leap_read_a_copy() -> None:
     )
     # With few rows a copy costs more than it saves.
     assert "copy      B:" not in compiled(text, a[:8].contiguous(), b).explain()
+
+
+def test_elements_under_a_condition_are_no_branches_of_lanes() -> None:
+    text = """def f(int32(M, N) A, int32(K, L) B, int32(N, K) C) -> (O) {
+      O(i, j, k) min=! x * x - x == x where x = (i == A(k, j) ? B(r, s) : C(j, r)), i in 0:38
+    }"""
+    inputs = [torch.zeros(s, dtype=torch.int32) for s in ((17, 17), (2, 4), (17, 2))]
+    assert len(tc.compile(text, "f", None, *inputs).assembly) < 600_000
+
+
+@pytest.mark.parametrize("name", ["sinpi", "cospi", "normcdf", "rhypot"])
+def test_functions_of_narrow_floats_are_rounded_once(name: str) -> None:
+    arguments = "A(i), A(i)" if name == "rhypot" else "A(i)"
+    text = f"def f(bfloat16(N) A) -> (O) {{ O(i) = i < 3 ? 0.5 : A(i) * {name}({arguments}) }}"
+    executor = tc.compile(text, "f", None, torch.zeros(50, dtype=torch.bfloat16))
+    assert len(executor.text("stmt")) < 10_000
+
+
+@pytest.mark.parametrize("size", range(195, 600, 45))
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
+def test_one_iteration_gathers_fewer_elements_than_llvm_compares(dtype: str, size: int) -> None:
+    type_ = {"float32": "float", "float64": "double"}.get(dtype, dtype)
+    text = f"""def f({type_}(A, B, C) X) -> (O) {{
+      O(i, j) +=! X(3 * j - i + 30, r, i + 2) where i in (-2):31, j in 0:17
+    }}"""
+    x = torch.zeros(81, size, 33, dtype=getattr(torch, dtype))
+    stmt = tc.compile(text, "f", None, x).text("stmt")
+    lanes = [int(n) for n in re.findall(r"X\[ramp\(.*?, 33, (\d+)\)", stmt)]
+    assert 0 < sum(lanes) < 250

@@ -42,9 +42,9 @@ bool fuses_multiply_add() {
   return target.arch == Halide::Target::ARM || target.has_feature(Halide::Target::FMA);
 }
 
-Stmt lower(Stmt stmt, const std::set<std::string>& large) {
+Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = ir::collapse_loops(stmt, ForType::Parallel);
-  stmt = expand_register_tiles(stmt, cpu_vector_bits(), large);
+  stmt = expand_register_tiles(stmt, cpu_vector_bits(), buffers.large);
   stmt = vectorize_copies(stmt, cpu_vector_bits());
   stmt = vectorize_reductions(stmt, cpu_vector_bits());
   stmt = cut_vector_loops(stmt, cpu_vector_bits());
@@ -56,8 +56,8 @@ Stmt lower(Stmt stmt, const std::set<std::string>& large) {
   stmt = predicate_guarded_loads(vectorize_loops(stmt, {}));
   stmt = unroll_loops(stmt);
   stmt = simplify(stmt);
-  stmt = prefetch_gathers(stmt, large);
-  stmt = prefetch_rows(stmt, large);
+  stmt = prefetch_gathers(stmt, buffers.large);
+  stmt = prefetch_rows(stmt, buffers.large);
   stmt = rewrite_interleavings(stmt);
   // All three of Halide's passes name common subexpressions.
   ExprPass name_common = [](const Expr& e) { return common_subexpression_elimination(e); };
@@ -69,7 +69,7 @@ Stmt lower(Stmt stmt, const std::set<std::string>& large) {
       stmt, [](const Stmt& s) { return find_intrinsics(s); }, find);
   stmt = around_choices(stmt, hoist_loop_invariant_values, name_common);
   stmt = replace_divisions_by_zero(recall_parameters(simplify(stmt)));
-  return hide_negative_offsets(define_switched_off_lanes(stmt));
+  return hide_negative_offsets(define_switched_off_lanes(stmt, buffers.empty));
 }
 
 }  // namespace
@@ -79,11 +79,11 @@ int cpu_vector_bits() { return host_target().natural_vector_size(Halide::UInt(8)
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt& stmt,
                                              const std::vector<std::string>& arguments,
                                              const std::vector<runtime::Workspace>& workspaces,
-                                             const std::set<std::string>& large,
-                                             StageClock& clock) {
-  std::set<std::string> large_buffers;
-  for (const std::string& tensor : large) large_buffers.insert(buffer_name(tensor));
-  Stmt body = lower(rename_buffers(stmt), large_buffers);
+                                             const BufferFacts& facts, StageClock& clock) {
+  BufferFacts renamed;
+  for (const std::string& tensor : facts.large) renamed.large.insert(buffer_name(tensor));
+  for (const std::string& tensor : facts.empty) renamed.empty.insert(buffer_name(tensor));
+  Stmt body = lower(rename_buffers(stmt), renamed);
   const Halide::Target target = host_target(!has_accumulations(body));
   if (!target.has_feature(Halide::Target::StrictFloat)) body = lower_accumulations(body);
   body = define_hidden_zero(body);

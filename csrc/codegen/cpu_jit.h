@@ -16,12 +16,17 @@ namespace tc::codegen {
 /// Width of this machine's vector registers.
 int cpu_vector_bits();
 
+/// What is known of buffers, by their names.
+struct BufferFacts {
+  std::set<std::string> large;  ///< do not fit in the caches of a core
+  std::set<std::string> empty;  ///< have no element
+};
+
 /// Compiles a statement over flat buffers (see poly/to_stmt) for this machine. `arguments` names
-/// the buffers in the order of Kernel::launch, `large` those that do not fit in the caches of a
-/// core. Stages are logged to `clock`.
+/// the buffers in the order of Kernel::launch. Stages are logged to `clock`.
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const ir::Stmt& stmt,
                                              const std::vector<std::string>& arguments,
                                              const std::vector<runtime::Workspace>& workspaces,
-                                             const std::set<std::string>& large, StageClock& clock);
+                                             const BufferFacts& facts, StageClock& clock);
 
 }  // namespace tc::codegen

@@ -1,6 +1,7 @@
 #include "codegen/guarded_loads.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,8 +46,6 @@ class PredicateLoads : public IRMutator {
   Expr visit(const Broadcast* op) override {
     const auto* load = op->value.as<Load>();
     if (!load || op->lanes != condition_.type().lanes()) return IRMutator::visit(op);
-    // No machine gathers narrower elements: LLVM would branch for every lane.
-    if (load->type.bits() < 32) return Broadcast::make(mutate(op->value), op->lanes);
     return Load::make(load->type.with_lanes(op->lanes), load->name,
                       Broadcast::make(load->index, op->lanes), load->image, load->param, condition_,
                       ModulusRemainder());
@@ -198,19 +197,42 @@ class HideOffsets : public IRMutator {
 };
 
 class DefineLanes : public IRMutator {
+ public:
+  explicit DefineLanes(std::set<std::string> empty) : empty_(std::move(empty)) {}
+
  private:
   using IRMutator::visit;
+  Stmt visit(const Allocate* op) override {
+    if (op->constant_allocation_size() == 0) empty_.insert(op->name);
+    return IRMutator::visit(op);
+  }
   Expr visit(const Load* op) override {
     Expr load = IRMutator::visit(op);
-    const Expr& predicate = load.as<Load>()->predicate;
-    if (is_const_one(predicate)) return load;
-    return Select::make(predicate, load, make_zero(load.type()));
+    op = load.as<Load>();
+    if (is_const_one(op->predicate)) return load;
+    const auto* ramp = op->index.as<Ramp>();
+    if ((ramp && is_const_one(ramp->stride)) || empty_.count(op->name))
+      return Select::make(op->predicate, load, make_zero(load.type()));
+    const auto* same = op->index.as<Broadcast>();
+    if (!same || op->type.is_scalar()) return load_somewhere(op, op->predicate, op->index);
+    Expr some = VectorReduce::make(VectorReduce::Or, op->predicate, 1);
+    return Broadcast::make(load_somewhere(op, some, same->value), same->lanes);
   }
+  /// From the first element where the condition is off.
+  static Expr load_somewhere(const Load* op, const Expr& on, const Expr& index) {
+    int lanes = index.type().lanes();
+    return Load::make(op->type.with_lanes(lanes), op->name,
+                      Select::make(on, index, make_zero(index.type())), op->image, op->param,
+                      const_true(lanes), ModulusRemainder());
+  }
+  std::set<std::string> empty_;
 };
 
 }  // namespace
 
-Stmt define_switched_off_lanes(const Stmt& stmt) { return DefineLanes().mutate(stmt); }
+Stmt define_switched_off_lanes(const Stmt& stmt, const std::set<std::string>& empty) {
+  return DefineLanes(empty).mutate(stmt);
+}
 
 Stmt hide_negative_offsets(const Stmt& stmt) {
   HideOffsets hide;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <set>
+#include <string>
 
 #include "ir/halide.h"
 
@@ -20,10 +22,13 @@ using ExprPass = std::function<ir::Expr(const ir::Expr&)>;
 /// is for the conditions and branches.
 ir::Stmt around_choices(const ir::Stmt& stmt, const StmtPass& pass, const ExprPass& part_pass);
 
-/// Gives lanes that are switched off the value 0. To LLVM they hold poison, which `&&` and `||` of
+/// Gives lanes that are switched off a value. To LLVM they hold poison, which `&&` and `||` of
 /// vectors pass on where a lane's other side alone decides: once it finds that a mask is never set,
-/// the result is anything. To be called after all simplification, which knows no poison.
-ir::Stmt define_switched_off_lanes(const ir::Stmt& stmt);
+/// the result is anything. Neighbours are loaded under their mask, and the others are 0. What is
+/// not together in memory is loaded without, for which Halide would branch in every lane: from the
+/// first element where it is off. `empty` names the buffers that have none. To be called after all
+/// simplification, which knows no poison.
+ir::Stmt define_switched_off_lanes(const ir::Stmt& stmt, const std::set<std::string>& empty);
 
 /// Names the constants at which vectors begin below 0, of which a guard has switched off some
 /// lanes, or run backwards. Halide derives from constant addresses which accesses are apart, and

@@ -22,6 +22,10 @@ using ir::Stmt;
 constexpr int kInFlight = 8;
 // Bodies with functions like exp are bound by those; copies would only make the code longer.
 constexpr int kInFlightFunctions = 2;
+// Elements that one iteration loads one by one, since they are no neighbours. They bound the time
+// as well, and from 250 addresses in a loop on, those of the rest behind it among them, LLVM gives
+// up to tell sets of them apart and compares all pairs (measured: 12 s instead of 0.1 s).
+constexpr int kGathered = 96;
 constexpr int kMaxLanes = 32;
 // Copies of all statements of a body that one iteration of the main loop may have.
 constexpr int kMaxCopies = 16;
@@ -59,19 +63,24 @@ bool collect(const Stmt& stmt, const Expr& guard, std::vector<GuardedStore>& sto
 
 class CountLoads : public IRVisitor {
  public:
+  explicit CountLoads(const std::string& loop) : loop_(loop) {}
   std::map<std::string, int> loads;
+  int gathers = 0;  ///< loads of elements that are no neighbours along the loop
   bool functions = false;
 
  private:
   using IRVisitor::visit;
   void visit(const Load* op) override {
     ++loads[op->name];
+    Expr step = simplify(substitute(loop_, ir::make_variable(loop_) + 1, op->index) - op->index);
+    if (!is_const_zero(step) && !is_const_one(step)) ++gathers;
     IRVisitor::visit(op);
   }
   void visit(const Call* op) override {
     if (!ir::math_name(op).empty()) functions = true;
     IRVisitor::visit(op);
   }
+  const std::string loop_;
 };
 
 bool loads_itself(const Expr& e, const Store& store) {
@@ -145,7 +154,7 @@ class PartialResults {
       : vector_(vector), stores_(std::move(stores)) {
     int bits = std::max(8, ir::widest_element(vector->body));
     int accumulating = 0;
-    CountLoads count;
+    CountLoads count(vector->name);
     vector->body.accept(&count);
     for (const GuardedStore& s : stores_) {
       if (s.reduction == ir::Reduction::None) {
@@ -159,7 +168,9 @@ class PartialResults {
     extent_ = as_const_int(simplify(vector->extent));
     if (extent_)
       while (lanes_ > *extent_ && lanes_ > 1) lanes_ /= 2;
+    while (lanes_ > 8 && lanes_ * count.gathers > kGathered / 2) lanes_ /= 2;
     int wanted = (count.functions ? kInFlightFunctions : kInFlight) / std::max(1, accumulating);
+    if (count.gathers) wanted = std::min(wanted, kGathered / (lanes_ * count.gathers));
     // Two at least: LLVM adds up the halves of a single vector separately, inside the loop, when it
     // sees them used separately after it.
     int most = std::max(2, kMaxCopies / static_cast<int>(stores_.size()));
@@ -343,7 +354,7 @@ class VectorizeReductions : public IRMutator {
     std::vector<GuardedStore> stores;
     bool plain = collect(vector->body, Expr(), stores);
     bool accumulates = false, legal = plain;
-    CountLoads count;
+    CountLoads count(vector->name);
     vector->body.accept(&count);
     std::vector<GuardedStore> matched = stores;
     for (GuardedStore& s : matched) {

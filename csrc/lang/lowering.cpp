@@ -184,8 +184,12 @@ class Lowering {
       return Halide::select(arguments[0] < make_zero(e.operand_type),
                             ir::wrapping_negative(arguments[0]), arguments[0]);
     }
-    if (find_builtin(e.name)->composed) return composed_builtin(e.name, arguments);
-    return ir::math(e.name, e.operand_type, arguments);
+    if (!find_builtin(e.name)->composed) return ir::math(e.name, e.operand_type, arguments);
+    // Of narrow floats in 32 bits, rounded once.
+    for (Expr& argument : arguments)
+      if (argument.type().is_float() && argument.type().bits() == 16)
+        argument = Halide::cast<float>(argument);
+    return convert(composed_builtin(e.name, arguments), e.type);
   }
 
   Expr lower_unary(const Expression& e) {
