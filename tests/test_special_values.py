@@ -302,3 +302,25 @@ def test_factors_that_are_zero_in_some_iterations(
         expected = sum((terms * weight).sum(1) for weight in weights)
         same(c, expected[0])
         same(d, expected)
+
+
+@pytest.mark.parametrize("size", [3, 5, 9, 17])
+@pytest.mark.parametrize(
+    "name", ["float32", "float64", "float16", "bfloat16", "int8", "int32", "int64"]
+)
+def test_lanes_that_alternate_hold_their_own_values(name: str, size: int) -> None:
+    """Halide's simplifier takes two scalars a and b for steps from a, the second a + (b - a)."""
+    dtype = getattr(torch, name)
+    info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    type_ = {"float32": "float", "float64": "double", "float16": "half"}.get(name, name)
+    text = f"""def f({type_}(M, N) A, {type_}(K) B) -> (O) {{
+      O(i) min=! (i % 2 >= 1 ? B(0) : A(r, 0)) where i in 0:{size}
+    }}"""
+    small = torch.tensor([[0.1], [0.2]]).to(dtype) if dtype.is_floating_point else info.min
+    for first, second in ((small, info.max), (info.max, small), (info.min, info.max)):
+        a, b = torch.zeros(2, 20, dtype=dtype), torch.zeros(1, dtype=dtype)
+        a[:, :1] = first
+        b[:] = second if not isinstance(second, torch.Tensor) else second[0]
+        wanted = a[:, 0].min().repeat(size)
+        wanted[1::2] = b[0]
+        assert torch.equal(tc.define(text, namespace="tc_alternate").f(a, b), wanted)

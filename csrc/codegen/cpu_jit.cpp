@@ -9,6 +9,7 @@
 #include "codegen/cpu_math.h"
 #include "codegen/guarded_loads.h"
 #include "codegen/hidden_zero.h"
+#include "codegen/joined_lanes.h"
 #include "codegen/prefetch_gathers.h"
 #include "codegen/prefetch_rows.h"
 #include "codegen/register_tiles.h"
@@ -53,12 +54,12 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = make_floats_strict(lower_math(stmt));
   if (fuses_multiply_add()) stmt = contract_floats(stmt);
   stmt = simplify(stmt);
-  stmt = predicate_guarded_loads(vectorize_loops(stmt, {}));
+  stmt = predicate_guarded_loads(join_lanes_as_bits(vectorize_loops(stmt, {})));
   stmt = unroll_loops(stmt);
   stmt = simplify(stmt);
   stmt = prefetch_gathers(stmt, buffers.large);
   stmt = prefetch_rows(stmt, buffers.large);
-  stmt = rewrite_interleavings(stmt);
+  stmt = join_lanes_as_bits(rewrite_interleavings(stmt));
   // All three of Halide's passes name common subexpressions.
   ExprPass name_common = [](const Expr& e) { return common_subexpression_elimination(e); };
   ExprPass find = [](const Expr& e) { return find_intrinsics(e); };
