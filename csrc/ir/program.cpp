@@ -199,10 +199,18 @@ Expr magnitude(const Expr& b) {
                         Halide::Internal::make_zero(b.type()) - b, b);
 }
 
+/// |a| as an unsigned integer, which has room for that of the smallest. Halide's own abs takes part
+/// in rules that hold without overflow only, as |a| * |b| = |a * b|.
+Expr unsigned_magnitude(const Expr& a) {
+  Type bits = a.type().with_code(Halide::Type::UInt);
+  Expr same = Halide::cast(bits, a);
+  return Halide::select(a < Halide::Internal::make_zero(a.type()),
+                        Halide::Internal::make_zero(bits) - same, same);
+}
+
 Expr with_sign(const Expr& negative, const Expr& magnitude, Type type) {
-  // The largest number is -1: products wrap around.
-  Expr plus = Halide::Internal::make_one(magnitude.type());
-  return Halide::cast(type, magnitude * Halide::select(negative, magnitude.type().max(), plus));
+  Expr zero = Halide::Internal::make_zero(magnitude.type());
+  return Halide::cast(type, Halide::select(negative, zero - magnitude, magnitude));
 }
 
 }  // namespace
@@ -212,9 +220,8 @@ Expr wrapping_negative(const Expr& a) {
   return Halide::cast(a.type(), Halide::Internal::make_zero(bits) - Halide::cast(bits, a));
 }
 
-// Data is divided without signs: the smallest number by -1 would trap on some processors. Operands
-// stand there twice at most, so that quotients of quotients do not grow beyond measure. Of
-// constants, indices and sizes Halide's quotient, which leaves a remainder in [0, |b|), keeps a
+// Data is divided without signs: the smallest number by -1 would trap on some processors. Of
+// indices and sizes Halide's quotient, which leaves a remainder in [0, |b|), keeps a
 // form that later passes understand: for a < 0, adding |b| - 1 to the dividend turns its rounding
 // into the one towards zero, and cannot overflow.
 Expr c_div(const Expr& a, const Expr& b) {
@@ -224,7 +231,7 @@ Expr c_div(const Expr& a, const Expr& b) {
   std::optional<int64_t> constant = Halide::Internal::as_const_int(b);
   if (constant && *constant == 0) return zero;
   if ((!constant || *constant < 0) && (has_data(a) || has_data(b)))
-    return with_sign((a < zero) != (b < zero), Halide::abs(a) / Halide::abs(b), type);
+    return with_sign((a < zero) != (b < zero), unsigned_magnitude(a) / unsigned_magnitude(b), type);
   return (a + Halide::select(a < zero, magnitude(b) - one, zero)) / b;
 }
 
@@ -235,7 +242,7 @@ Expr c_mod(const Expr& a, const Expr& b) {
   std::optional<int64_t> constant = Halide::Internal::as_const_int(b);
   if (constant && *constant == 0) return zero;
   if ((!constant || *constant < 0) && (has_data(a) || has_data(b)))
-    return with_sign(a < zero, Halide::abs(a) % Halide::abs(b), type);
+    return with_sign(a < zero, unsigned_magnitude(a) % unsigned_magnitude(b), type);
   Expr remainder = a % b;
   return Halide::select(a < zero && remainder != zero, remainder - magnitude(b), remainder);
 }

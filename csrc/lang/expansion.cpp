@@ -3,30 +3,20 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "lang/expressions.h"
 
 namespace tc::lang {
 namespace {
-
-bool reads_data(const Expression& e) {
-  bool found = false;
-  walk(e, [&](const Expression& node) {
-    found = found || (node.binding == Binding::Tensor && node.kind != ExpressionKind::Dimension);
-  });
-  return found;
-}
 
 /// How often the operands of an integer division or of abs stand in what these are lowered to
 /// (ir::c_div, c_mod), at most.
 int copies_of_operands(const Expression& e) {
   if (!e.type.is_int()) return 1;
-  if (e.kind == ExpressionKind::Apply && e.binding == Binding::Builtin && e.name == "abs")
-    return reads_data(e) ? 1 : 3;
+  if (e.kind == ExpressionKind::Apply && e.binding == Binding::Builtin && e.name == "abs") return 3;
   bool division =
       e.kind == ExpressionKind::Binary && (e.op == Operator::Divide || e.op == Operator::Remainder);
   if (!division || e.binding != Binding::None || e.constant) return 1;
   const std::optional<Constant>& divisor = e.operands[1]->constant;
-  if (!divisor || divisor->integer < 0) return reads_data(e) ? 2 : 7;
+  if (!divisor || divisor->integer < 0) return 7;
   return e.op == Operator::Divide ? 2 : 4;
 }
 

@@ -180,7 +180,6 @@ class Lowering {
     if (e.name == "abs") {
       if (e.operand_type.is_float()) return ir::math("fabs", e.operand_type, arguments);
       if (e.operand_type.is_uint()) return arguments[0];
-      if (has_data(arguments[0])) return cast(e.operand_type, Halide::abs(arguments[0]));
       return Halide::select(arguments[0] < make_zero(e.operand_type),
                             ir::wrapping_negative(arguments[0]), arguments[0]);
     }
