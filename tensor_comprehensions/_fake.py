@@ -36,7 +36,6 @@ class Shapes:
     """
 
     def __init__(self, definition: _torch.Definition) -> None:
-        self._name = definition.name
         self._definition = definition
         self._inputs = list(definition.inputs)
         self._outputs = list(definition.outputs)

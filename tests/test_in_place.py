@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from exact import FLOATS
 from workloads import floats
 
 import tensor_comprehensions as tc
@@ -25,14 +26,7 @@ def chosen({0}(M, N) X, {0}(M) s) -> (T) {{
   T(i, j) = T(i, j) > 0 ? T(i, j) - s(i) : T(i, j) + s(i)
 }}
 """
-DTYPES = {
-    "float": torch.float32,
-    "double": torch.float64,
-    "half": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "int32": torch.int32,
-    "int16": torch.int16,
-}
+DTYPES = {**FLOATS, "int32": torch.int32, "int16": torch.int16}
 
 
 @pytest.mark.parametrize("name", DTYPES)

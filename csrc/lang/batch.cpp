@@ -40,10 +40,7 @@ class Batcher {
       }
     }
   }
-  bool is_read(const Expression& e) const {
-    return e.binding == Binding::Tensor && e.kind != ExpressionKind::Dimension &&
-           batched_.count(e.name);
-  }
+  bool is_read(const Expression& e) const { return is_access(e) && batched_.count(e.name); }
 
   void declare(Declaration& declaration) const {
     if (!batched_.count(declaration.name)) return;

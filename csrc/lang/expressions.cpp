@@ -215,6 +215,10 @@ std::optional<int64_t> constant_value(const Expression& e) {
 
 bool is_constant(const Expression& e, int64_t value) { return constant_value(e) == value; }
 
+bool is_access(const Expression& e) {
+  return e.binding == Binding::Tensor && e.kind != ExpressionKind::Dimension;
+}
+
 bool equal(const Expression& a, const Expression& b) {
   if (a.kind != b.kind || a.name != b.name || a.operands.size() != b.operands.size()) return false;
   bool operates = a.kind == ExpressionKind::Unary || a.kind == ExpressionKind::Binary;

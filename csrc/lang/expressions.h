@@ -33,6 +33,8 @@ ExpressionPtr from_halide(const ir::Expr& e);
 /// The integer that a literal, or a literal with a sign, stands for.
 std::optional<int64_t> constant_value(const Expression& e);
 bool is_constant(const Expression& e, int64_t value);
+/// Whether it reads an element of a tensor, as T(i) and T do, but not T.1. Names must be resolved.
+bool is_access(const Expression& e);
 /// Whether both are written the same way.
 bool equal(const Expression& a, const Expression& b);
 bool mentions(const Expression& e, const std::string& name);

@@ -410,7 +410,7 @@ class GradientBuilder {
   /// indices begin; those without dimensions have one element.
   ExpressionPtr in_storage(const ExpressionPtr& e) {
     return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
-      if (node.binding != Binding::Tensor || node.kind == ExpressionKind::Dimension) return nullptr;
+      if (!is_access(node)) return nullptr;
       const std::string* output = nullptr;
       for (const auto& [given, parameter] : given_) {
         if (node.name == parameter) output = &given;

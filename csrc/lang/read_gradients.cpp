@@ -8,17 +8,13 @@ namespace {
 
 using Active = std::function<bool(const std::string&)>;
 
-bool is_read(const Expression& e) {
-  return e.binding == Binding::Tensor && e.kind != ExpressionKind::Dimension;
-}
-
 class Propagation {
  public:
   explicit Propagation(const Active& active) : active_(active) {}
 
   void run(const ExpressionPtr& e, const ExpressionPtr& gradient, const ExpressionPtr& result) {
     if (!is_active(*e, active_)) return;
-    if (is_read(*e)) {
+    if (is_access(*e)) {
       gradients_.push_back({e, guards_, gradient});
     } else if (e->kind == ExpressionKind::Ternary) {
       run_branch(*e, 1, e->operands[0], gradient);
@@ -59,7 +55,7 @@ class Propagation {
 
 bool is_active(const Expression& e, const Active& active) {
   if (!e.type.is_float()) return false;
-  if (is_read(e)) return active(e.name);
+  if (is_access(e)) return active(e.name);
   for (size_t k = 0; k < e.operands.size(); ++k) {
     bool condition = e.kind == ExpressionKind::Ternary && k == 0;
     if (!condition && is_active(*e.operands[k], active)) return true;

@@ -10,7 +10,7 @@ namespace tc::lang {
 namespace {
 
 bool reads(const Expression& e, const std::string& tensor) {
-  if (e.binding == Binding::Tensor && e.kind != ExpressionKind::Dimension && e.name == tensor) {
+  if (is_access(e) && e.name == tensor) {
     return true;
   }
   return std::any_of(e.operands.begin(), e.operands.end(),

@@ -1,6 +1,5 @@
 #include "lang/sharding.h"
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,10 +13,6 @@ namespace tc::lang {
 namespace {
 
 using Dimension = std::pair<std::string, int>;  // of a tensor
-
-bool is_access(const Expression& e) {
-  return e.binding == Binding::Tensor && e.kind != ExpressionKind::Dimension;
-}
 
 /// The dimensions that plain indices walk together.
 class Groups {

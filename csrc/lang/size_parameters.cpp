@@ -62,8 +62,7 @@ class SizeParameters {
 
   /// Null for what is looked into.
   ExpressionPtr changed(const Expression& e) {
-    bool is_access = e.kind == ExpressionKind::Apply && e.binding == Binding::Tensor;
-    if (is_access || is_comparison(e)) return std::make_shared<Expression>(e);
+    if (is_access(e) || is_comparison(e)) return std::make_shared<Expression>(e);
     if (e.kind == ExpressionKind::Name && e.binding == Binding::Size) return parameter(e.name);
     if (e.kind == ExpressionKind::Dimension)
       for (const Declaration& input : function_.parameters)
