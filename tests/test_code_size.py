@@ -100,3 +100,21 @@ def test_one_iteration_gathers_fewer_elements_than_llvm_compares(dtype: str, siz
     stmt = tc.compile(text, "f", None, x).text("stmt")
     lanes = [int(n) for n in re.findall(r"X\[ramp\(.*?, 33, (\d+)\)", stmt)]
     assert 0 < sum(lanes) < 250
+
+
+@pytest.mark.parametrize("dtype", ["half", "float"])
+def test_results_that_are_no_neighbours_are_stored_in_loops(
+    monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    """Also where a block is only initialised or converted, as on machines that split reductions."""
+    text = f"""def f({dtype}(R, P, Q, S) A, {dtype}(R, S, V) B) -> (T) {{
+      T(v, p, q) *=! A(r, p, q, s) * B(r, s, v)
+      T(v, p, q) = 0 where v in 0:V, p in 0:P, q in 3:4
+    }}"""
+    type_ = torch.half if dtype == "half" else torch.float
+    a, b = torch.ones(40, 17, 3, 3, dtype=type_), torch.ones(40, 3, 16, dtype=type_)
+    machine = "vector_bits=512,vector_registers=32,cores=2,cache_bytes=2048,least_percent=1"
+    monkeypatch.setenv("TC_MACHINE", f"{machine},library_rate=1")
+    executor = compiled(text, a, b)
+    across = re.findall(r"\bT(?:\.wide)?\[ramp\([^\]]*, (?:51|68), \d+\)\]", executor.text("stmt"))
+    assert not across

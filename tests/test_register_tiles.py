@@ -125,6 +125,37 @@ def test_strided_results() -> None:
     assert bool((sliced[:, 0::2] == -9).all()) and bool((sliced[:, 75:] == -9).all())
 
 
+@pytest.mark.parametrize("name", ["half", "float", "double"])
+@pytest.mark.parametrize(
+    ("subscript", "points"),
+    [("(i + 1) / 2", lambda i: (i + 1) // 2), ("3 * i % 5", lambda i: 3 * i % 5)],
+)
+def test_operands_at_uneven_steps(
+    monkeypatch: pytest.MonkeyPatch, name: str, subscript: str, points
+) -> None:
+    """What a block reads once is moved to registers first where its steps are all the same."""
+    monkeypatch.setenv("TC_MACHINE", "cores=2,cache_bytes=2048,least_percent=1,library_rate=1")
+    type_ = {"half": torch.float16, "float": torch.float32, "double": torch.float64}[name]
+    text = f"""def uneven(bool(P) C, {name}(R, M) A, {name}(R, N) B) -> (O) {{
+      O(i) +=! C(i) ? A(r, {subscript}) : B(r, i)
+    }}"""
+    t = tc.define(text, namespace=f"tc_uneven_{len(subscript)}_{name}")
+    a, b = integers(1, 4 * 33, dtype=type_)[:, ::4], integers(1, 33, dtype=type_)
+    c = torch.rand(33) < 0.5
+    wanted = torch.where(c, a[0, points(torch.arange(33))], b[0])
+    assert torch.equal(t.uneven(c, a, b), wanted)
+
+
+def test_operands_across_vectors_under_a_condition() -> None:
+    """Nothing is read where the condition is false: there is no element."""
+    text = """def guarded(float(R, M) A, float(R, N) B) -> (O) {
+      O(i) +=! i < 7 ? A(r, i) : B(r, i) where i in 0:N
+    }"""
+    t = tc.define(text, namespace="tc_tiles")
+    a, b = integers(1, 28)[:, ::4], integers(1, 33)
+    assert torch.equal(t.guarded(a, b), torch.cat([a[0], b[0, 7:]]))
+
+
 def blocks_of(assembly: str) -> list[str]:
     """The blocks of a kernel that add products to vectors of 512 bits."""
     blocks = [b for b in re.split(r"\n\.LBB\S+:", assembly) if b.count("vfmadd231ps") >= 8]

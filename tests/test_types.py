@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import zlib
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import reference
 
 FLOATS = {
     "half": torch.float16,
@@ -581,3 +583,31 @@ def test_sums_of_narrow_floats_compute_in_float(name: str, term: str, value) -> 
     wanted = value(x.float()).double().sum()
     # Half a unit for the last rounding; terms that are rounded each miss it for some of these.
     assert (o.double() - wanted).abs() <= 0.51 * torch.finfo(x.dtype).eps * wanted.abs()
+
+
+@pytest.mark.parametrize("relation", ["<", "<=", ">", ">="])
+@pytest.mark.parametrize(
+    "operands",
+    [
+        ("A(i)", "B(i)"),
+        ("A(i)", "-B(i)"),
+        ("(i % 2 == 0 ? A(i) : B(i))", "0.5"),
+        ("float(A(i))", "float(B(i))"),
+        ("double(A(i))", "double(B(i))"),
+        ("floor(A(i))", "fabs(B(i))"),
+        ("max(A(i), B(i))", "min(A(i), half(1))"),
+    ],
+)
+def test_halves_compared_in_both_orders(relation: str, operands: tuple[str, str]) -> None:
+    """Under a mask, LLVM takes one order for the other where the processor compares halves."""
+    a, b = operands
+    text = f"""def f(half(N) A, half(N) B, bool(N) C) -> (P, Q) {{
+      P(i) = C(i) && {a} {relation} {b} ? A(i) : B(i)
+      Q(i) = C(i) && {b} {relation} {a} ? A(i) : B(i)
+    }}"""
+    inputs = numbers("half", 75), numbers("half", 75, 1), numbers("bool", 75, 2)
+    wanted = reference.run(text, "f", *inputs)
+    for actual, expected in zip(run(text, *inputs), wanted, strict=True):
+        same(actual, expected, rtol=0, atol=0)
+    assembly = tc.compile(text, "f", None, *inputs).assembly
+    assert not re.search(r"\bvcmpn?[lg][te]ph\b", assembly)

@@ -61,6 +61,26 @@ SUSPECT = [
         35,
     ),
     (
+        "def f(float(N) A) -> (B) { B(i) = i > 0 ? A(i - 1) : 0 }",
+        "i has no range of its own, so that A(i - 1) gives it one, as if the condition always "
+        "held: i takes no value at which this would lie outside. Say what it takes: where i in ...",
+        1,
+        43,
+    ),
+    (
+        "def f(float(N) A, float(K) B) -> (C) {\n C(i) +=! (i + k >= 1 && x > 0 ? x : 0) * B(k)\n"
+        "   where x = A(i + k - 1), i in 0:N }",
+        "k has no range of its own, so that A(i + k - 1)",
+        3,
+        14,
+    ),
+    (
+        "def f(float(N) A) -> (B) { B(i) = i < N - 1 && A(i + 1) > A(i) }",
+        "i has no range of its own, so that A(i + 1)",
+        1,
+        48,
+    ),
+    (
         "def f(float(N) A) -> (B) { B(i) = A(i) where x = A(0) }",
         "x is not used in this statement",
         1,
@@ -78,6 +98,11 @@ LEFT_ALONE = [
     PRODUCT + "{ C(m, n) +=! A(m, k) * k * B(n) }",
     PRODUCT + "{ C(m) +=! (A(m, k) - B(0)) * (A(m, k) - B(0)) }",
     "def f(float(N) A, int(N) I) -> (B) { B(i) +=! A(i + k) * A(k) }",
+    "def f(float(N) A) -> (B) { B(i) = i > 0 ? A(i - 1) : 0 where i in 0:N }",
+    "def f(float(N) A, float(N) B) -> (C) { C(i) = i > 3 ? A(i) : B(i) }",
+    "def f(float(N) A) -> (B) { B(i) = i % 2 == 0 ? A(i + 1) : A(i) }",
+    "def f(float(N) A, float s) -> (B) { B(i) = s > 0 ? A(i + 1) : A(i) }",
+    "def f(float(N) A) -> (B) { B(i) = A(i) < A(0) ? A(i + 1) : A(i) }",
     CALLEE + "def f(float(N) A) -> (B) { (B, unused) = g(A) }",
     "def f(float(N) A) -> (B) { T(i) = A(i) B(i) = 0 where i in 0:T.0 }",
     "def g(float(N) A) -> (B, int32 I) { B(i) = A(i) I argmax=! A(i) }\n"

@@ -167,12 +167,12 @@ class LowerAccumulations : public IRMutator {
   Expr visit(const Call* op) override {
     if (op->name == kAccumulate)
       return Add::make(Mul::make(factor(op->args[1]), factor(op->args[2])), mutate(op->args[0]));
-    return op->name == kHidden ? hide(mutate(op->args[0])) : IRMutator::visit(op);
+    return op->name == kHidden ? hidden(mutate(op->args[0])) : IRMutator::visit(op);
   }
   Expr visit(const Cast* op) override {
     Expr converted = IRMutator::visit(op);
     bool floats = op->type.is_float() && op->value.type().is_float();
-    return floats ? hide(converted) : converted;
+    return floats ? hidden(converted) : converted;
   }
 
   /// A factor that is a number of a narrower type: what the sum may assume of it, it may assume of
@@ -181,17 +181,10 @@ class LowerAccumulations : public IRMutator {
     if (const auto* broadcast = e.as<Broadcast>())
       return Broadcast::make(factor(broadcast->value), broadcast->lanes);
     // An unrolled iterator. LLVM takes 0 * x for 0.
-    if (is_const(e)) return hide(e);
+    if (is_const(e)) return hidden(e);
     const auto* cast = e.as<Cast>();
     bool floats = cast && cast->type.is_float() && cast->value.type().is_float();
     return floats ? Cast::make(cast->type, mutate(cast->value)) : mutate(e);
-  }
-
-  static Expr hide(const Expr& value) {
-    ir::Type bits = value.type().with_code(halide_type_int);
-    Expr zero = Halide::cast(bits.element_of(), hidden_zero());
-    if (bits.is_vector()) zero = Broadcast::make(zero, bits.lanes());
-    return reinterpret(value.type(), reinterpret(bits, value) ^ zero);
   }
 };
 

@@ -8,6 +8,7 @@
 #include "codegen/cpu_kernel.h"
 #include "codegen/cpu_math.h"
 #include "codegen/guarded_loads.h"
+#include "codegen/half_comparisons.h"
 #include "codegen/hidden_zero.h"
 #include "codegen/joined_lanes.h"
 #include "codegen/prefetch_gathers.h"
@@ -70,6 +71,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
       stmt, [](const Stmt& s) { return find_intrinsics(s); }, find);
   stmt = around_choices(stmt, hoist_loop_invariant_values, name_common);
   stmt = replace_divisions_by_zero(recall_parameters(simplify(stmt)));
+  stmt = compare_halves_as_floats(stmt);
   return hide_negative_offsets(define_switched_off_lanes(stmt, buffers.empty));
 }
 

@@ -9,6 +9,14 @@ constexpr char kName[] = "tc.zero";
 
 ir::Expr hidden_zero() { return ir::make_variable(kName); }
 
+ir::Expr hidden(const ir::Expr& value) {
+  using namespace Halide::Internal;
+  ir::Type bits = value.type().with_code(halide_type_int);
+  ir::Expr zero = Halide::cast(bits.element_of(), hidden_zero());
+  if (bits.is_vector()) zero = Broadcast::make(zero, bits.lanes());
+  return reinterpret(value.type(), reinterpret(bits, value) ^ zero);
+}
+
 ir::Stmt define_hidden_zero(const ir::Stmt& stmt) {
   using namespace Halide::Internal;
   if (!stmt_uses_var(stmt, kName)) return stmt;

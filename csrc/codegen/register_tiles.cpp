@@ -67,7 +67,9 @@ struct Addressing {
   Expr base;
   std::map<size_t, int64_t> steps;
   bool accumulated = false;  ///< stored below a loop that is no point loop
+  bool inside = false;       ///< accessed below such a loop
   bool initialised = false;  ///< the first access is a store that reads nothing of it
+  bool guarded = false;      ///< loaded under a condition, so perhaps outside of the buffer
   bool seen = false, regular = true, loaded = false, stored = false;
   ir::Type type;
   Halide::Parameter parameter;
@@ -96,8 +98,16 @@ class FindAddressing : public IRVisitor {
     IRVisitor::visit(op);
     --conditions_;
   }
+  void visit(const Call* op) override {
+    bool choice = op->is_intrinsic(Call::if_then_else);
+    if (choice) ++choices_;
+    IRVisitor::visit(op);
+    if (choice) --choices_;
+  }
   void visit(const Load* op) override {
-    access(op->name, op->index, op->type, op->param).loaded = true;
+    Addressing& a = access(op->name, op->index, op->type, op->param);
+    a.loaded = true;
+    if (choices_ > 0) a.guarded = true;
     IRVisitor::visit(op);
   }
   void visit(const Store* op) override {
@@ -110,11 +120,13 @@ class FindAddressing : public IRVisitor {
   Addressing& access(const std::string& name, const Expr& index, ir::Type type,
                      const Halide::Parameter& parameter, bool store = false) {
     Addressing& a = buffers[name];
+    if (inner_loops_ > 0) a.inside = true;
     Expr base = index;
     std::map<size_t, int64_t> steps;
     bool regular = conditions_ == 0;
     for (const auto& [loop, dimension] : points_) {
-      Expr step = simplify(substitute(loop, Expr(1), index) - substitute(loop, Expr(0), index));
+      Expr next = substitute(loop, ir::make_variable(loop) + 1, index);
+      Expr step = simplify(next - index);
       auto constant = as_const_int(step);
       if (!constant || *constant == 0)
         regular = false;
@@ -138,7 +150,7 @@ class FindAddressing : public IRVisitor {
   }
 
   std::map<std::string, size_t> points_;
-  int inner_loops_ = 0, conditions_ = 0;
+  int inner_loops_ = 0, conditions_ = 0, choices_ = 0;
 };
 
 class FindBuffers : public IRVisitor {
@@ -332,7 +344,11 @@ class ExpandTiles : public IRMutator {
     std::map<std::string, std::string> locals;
     std::set<std::string> names;
     for (const auto& [name, a] : addressing.buffers) {
-      if (!a.accumulated || !a.regular || a.steps.size() != looped) continue;
+      if (!a.regular || a.steps.size() != looped) continue;
+      // Elements that are no neighbours are moved in loops of their own: unrolled, they are
+      // hundreds of scalar accesses, among which LLVM compares all pairs.
+      bool apart = a.steps.at(0) != 1 && !a.inside && (a.stored || !a.guarded);
+      if (!a.accumulated && !apart) continue;
       locals[name] = concat(name, ".local", tiles_);
       names.insert(locals[name]);
     }
@@ -353,7 +369,7 @@ class ExpandTiles : public IRMutator {
       if (!a.initialised) first->before.push_back(moves.in);
       if (a.initialised && a.steps.at(0) != 1 && large_.count(name))
         first->before.push_back(ask(a, name, local, strides, extents));
-      last->after.push_back(moves.out);
+      if (a.stored) last->after.push_back(moves.out);
     }
     body = join(parts);
     bool repeatable =

@@ -14,15 +14,24 @@ namespace {
 
 using Ranges = std::vector<std::map<std::string, Range>>;
 
-Ranges infer_ranges_of(const Function& function, ir::Program* signature) {
+struct Inferred {
+  Ranges ranges;
+  ir::Program signature;
+  size_t warnings = 0;
+};
+
+Inferred infer_ranges_of(const Function& function) {
   std::vector<Function> parsed = parse_text(print(function));
   std::vector<std::string> warnings;
-  *signature = check(&parsed[0], &warnings);
+  Inferred result;
+  result.signature = check(&parsed[0], &warnings);
+  result.warnings = warnings.size();
   std::vector<LoweredStatement> lowered;
   for (const TreeStatement& statement : parsed[0].statements) {
-    lowered.push_back(lower(statement, *signature, {}));
+    lowered.push_back(lower(statement, result.signature, {}));
   }
-  return infer(parsed[0], *signature, lowered).statements;
+  result.ranges = infer(parsed[0], result.signature, lowered).statements;
+  return result;
 }
 
 bool same(const Ranges& a, const Ranges& b, const ir::Program& signature) {
@@ -41,12 +50,12 @@ bool same(const Ranges& a, const Ranges& b, const ir::Program& signature) {
 }  // namespace
 
 void drop_redundant_ranges(Function* function) {
-  ir::Program signature;
-  Ranges wanted = infer_ranges_of(*function, &signature);
+  const Inferred wanted = infer_ranges_of(*function);
   auto keeps_ranges = [&] {
     try {
-      ir::Program ignored;
-      return same(wanted, infer_ranges_of(*function, &ignored), signature);
+      const Inferred found = infer_ranges_of(*function);
+      return found.warnings <= wanted.warnings &&
+             same(wanted.ranges, found.ranges, wanted.signature);
     } catch (const LanguageError&) {
       return false;
     }

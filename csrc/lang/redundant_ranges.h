@@ -5,7 +5,8 @@
 
 namespace tc::lang {
 
-/// Leaves out the ranges of a definition's where clauses without which every index keeps its range.
+/// Leaves out the ranges of a definition's where clauses without which every index keeps its range
+/// and nothing becomes suspect.
 /// LanguageError where the definition is not correct as it is, or too large (see lang/expansion).
 /// Integer scalars must not decide ranges.
 void drop_redundant_ranges(Function* function);

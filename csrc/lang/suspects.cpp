@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "lang/expressions.h"
 #include "lang/roles.h"
 
 namespace tc::lang {
@@ -71,6 +72,75 @@ void check_sum(const TreeStatement& statement, std::vector<std::string>* warning
   }
 }
 
+bool is_ordering(const Expression& e) {
+  return e.kind == ExpressionKind::Binary &&
+         (e.op == Operator::Less || e.op == Operator::LessEqual || e.op == Operator::Greater ||
+          e.op == Operator::GreaterEqual);
+}
+
+/// Reads whose subscripts count for the ranges of the indices that a condition around them is
+/// about.
+class GuardedReads {
+ public:
+  GuardedReads(const TreeStatement& statement, std::vector<std::string>* warnings)
+      : warnings_(warnings) {
+    for (const WhereClause& clause : statement.clauses) {
+      if (clause.kind == ClauseKind::Let) lets_[clause.name.name] = clause.first.get();
+      if (clause.kind == ClauseKind::Range) settled_.insert(clause.name.name);
+    }
+    visit(*statement.value, {});
+  }
+
+ private:
+  void visit(const Expression& e, const std::set<std::string>& guarded) {
+    auto let = lets_.find(e.name);
+    if (e.binding == Binding::Let && let != lets_.end()) return visit(*let->second, guarded);
+    bool read = is_access(e);
+    bool choice = e.kind == ExpressionKind::Ternary;
+    bool shortcut =
+        e.kind == ExpressionKind::Binary && (e.op == Operator::And || e.op == Operator::Or);
+    std::set<std::string> inside = guarded;
+    if (choice || shortcut) add_compared(*e.operands[0], &inside);
+    for (size_t i = 0; i < e.operands.size(); ++i) {
+      if (read) check(e, *e.operands[i], guarded);
+      visit(*e.operands[i], (choice || shortcut) && i > 0 ? inside : guarded);
+    }
+  }
+
+  /// The indices without ranges that are compared by size, with what is no data.
+  void add_compared(const Expression& condition, std::set<std::string>* indices) const {
+    walk(condition, lets_, [&](const Expression& comparison) {
+      if (!is_ordering(comparison)) return;
+      std::set<std::string> compared;
+      bool data = false;
+      walk(comparison, lets_, [&](const Expression& e) {
+        data = data || (e.kind == ExpressionKind::Apply && e.binding == Binding::Tensor);
+        if (e.binding == Binding::Index && !settled_.count(e.name)) compared.insert(e.name);
+      });
+      if (!data) indices->insert(compared.begin(), compared.end());
+    });
+  }
+
+  void check(const Expression& read, const Expression& subscript,
+             const std::set<std::string>& guarded) {
+    // An index by itself says what it takes, whatever the condition is for.
+    if (subscript.kind == ExpressionKind::Name) return;
+    walk(subscript, lets_, [&](const Expression& e) {
+      if (e.binding != Binding::Index || !guarded.count(e.name) || !settled_.insert(e.name).second)
+        return;
+      warn(warnings_, read.where,
+           concat(e.name, " has no range of its own, so that ", read.where.str(),
+                  " gives it one, as if the condition always held: ", e.name,
+                  " takes no value at which this would lie outside. Say what it takes: where ",
+                  e.name, " in ..."));
+    });
+  }
+
+  std::map<std::string, const Expression*> lets_;
+  std::set<std::string> settled_;  ///< indices with a range, or with a warning
+  std::vector<std::string>* warnings_;
+};
+
 void check_use(const Function& function, std::vector<std::string>* warnings) {
   std::set<std::string> used, seen;
   for (const Declaration& returned : function.returns) used.insert(returned.name);
@@ -99,7 +169,9 @@ void check_use(const Function& function, std::vector<std::string>* warnings) {
 
 void warn_of_suspects(const Function& function, std::vector<std::string>* warnings) {
   for (const TreeStatement& statement : function.statements) {
-    if (!statement.inlined) check_sum(statement, warnings);
+    if (statement.inlined) continue;
+    check_sum(statement, warnings);
+    GuardedReads(statement, warnings);
   }
   check_use(function, warnings);
 }

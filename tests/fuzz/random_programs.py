@@ -266,9 +266,11 @@ class Generator(ExpressionGenerator):
         d = self.drawn
         target = target or self.fresh("T")
         left = f"{target}({', '.join(d.left)})" if d.left else target
-        # What divides by 0 is only refused by the compiler where nothing uses it.
+        # Where nothing uses it, only the compiler refuses what divides by 0 or by an index that
+        # stands nowhere else.
         used = " ".join([body, *(text for _, _, text in d.lets)])
-        d.lets = [let for let in d.lets if let[0] in used or not re.search(r"[%/] \(?-?0", let[2])]
+        divides = re.compile(r"[%/] (?!\(?-?[1-9])")
+        d.lets = [let for let in d.lets if let[0] in used or not divides.search(let[2])]
         return f"{left} {operator} {body}", target, operator
 
     def accept(self, line: str, target: str, operator: str, last: bool) -> bool:
