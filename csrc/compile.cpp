@@ -99,13 +99,8 @@ int64_t count_elements(const Layout& layout) {
 /// Temporaries are row-major.
 std::map<std::string, Layout> with_temporaries(const ir::Program& program,
                                                std::map<std::string, Layout> layouts) {
-  for (const auto& [name, tensor] : program.tensors) {
-    if (layouts.count(name)) continue;
-    std::vector<int64_t> sizes;
-    for (const ir::Expr& size : tensor.sizes)
-      sizes.push_back(*Halide::Internal::as_const_int(size));
-    layouts[name] = row_major(sizes);
-  }
+  for (const auto& [name, tensor] : program.tensors)
+    if (!layouts.count(name)) layouts[name] = row_major(tensor);
   return layouts;
 }
 
@@ -314,6 +309,12 @@ Layout row_major(const std::vector<int64_t>& sizes) {
       throw ShapeError("a dense tensor of these sizes has more elements than 64 bits can count");
   }
   return layout;
+}
+
+Layout row_major(const ir::Tensor& tensor) {
+  std::vector<int64_t> sizes;
+  for (const ir::Expr& size : tensor.sizes) sizes.push_back(*Halide::Internal::as_const_int(size));
+  return row_major(sizes);
 }
 
 std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,

@@ -31,6 +31,8 @@ struct Layout {
   }
 };
 Layout row_major(const std::vector<int64_t>& sizes);
+/// Of a tensor of a specialised program.
+Layout row_major(const ir::Tensor& tensor);
 /// What a tensor of these sizes takes when nothing lies between its elements; bool is a byte.
 int64_t dense_bytes(const ir::Tensor& tensor, const Layout& layout);
 

@@ -54,8 +54,7 @@ std::shared_ptr<const tc::runtime::Kernel> compile_checked(const tc_kernel& hand
         " on the CPU only; unset it, or call the definition with tensors on the CPU"));
   auto layouts = handle.layouts;
   size_t arguments = handle.program.parameters.size() + handle.program.outputs.size();
-  for (const std::string& output : checked.program.outputs)
-    layouts.emplace(output, tc::row_major({}));
+  for (const std::string& output : checked.program.outputs) layouts.emplace(output, tc::Layout{});
   return tc::runtime::make_checked(tc::compile(checked.program, layouts, options, target),
                                    handle.program.name, arguments, std::move(checked.checks));
 }

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from exact import integers
 from fenced import fenced
-from workloads import floats, indices
+from workloads import indices
 
 import tensor_comprehensions as tc
 
@@ -37,33 +38,37 @@ def run(text: str, *values: torch.Tensor) -> tuple[torch.Tensor, bool]:
 @pytest.mark.parametrize("width", [64, 19, 1])
 @pytest.mark.parametrize("rows", [37, 2, 1, 0])
 def test_lookup(rows: int, width: int, length: int) -> None:
-    table, index = floats(10000, width), fenced(indices(10000, rows, length))
+    table, index = integers(10000, width), fenced(indices(10000, rows, length))
     result, _ = run(LOOKUP, table, index)
-    torch.testing.assert_close(result, table[index.long()].sum(1), rtol=0, atol=1e-5)
+    torch.testing.assert_close(result, table[index.long()].sum(1), rtol=0, atol=0)
 
 
 def test_rows_of_a_large_table_are_asked_for_ahead() -> None:
-    assert run(LOOKUP, floats(1000, 64), indices(1000, 37, 50))[1]
+    assert run(LOOKUP, integers(1000, 64), indices(1000, 37, 50))[1]
 
 
 def test_rows_of_a_small_table_are_not() -> None:
-    assert not run(LOOKUP, floats(31, 64), indices(31, 37, 50))[1]
+    assert not run(LOOKUP, integers(31, 64), indices(31, 37, 50))[1]
 
 
 def test_affine_reads_are_left_to_the_processor() -> None:
     text = "def rows(float(E,D) T) -> (O) { O(j) +=! T(k, j) }"
-    assert not run(text, floats(1000, 64))[1]
+    assert not run(text, integers(1000, 64))[1]
 
 
 def test_weighted_lookup() -> None:
     text = """def weighted(float(E,D) T, int32(B,L) I, float(B,L) W) -> (O) {
         O(i,j) +=! T(I(i,k), j) * W(i,k)
     }"""
-    table, index, weight = floats(1000, 64), fenced(indices(1000, 37, 50)), fenced(floats(37, 50))
+    table, index, weight = (
+        integers(1000, 64),
+        fenced(indices(1000, 37, 50)),
+        fenced(integers(37, 50)),
+    )
     result, ahead = run(text, table, index, weight)
     assert ahead
     wanted = torch.einsum("ikj,ik->ij", table[index.long()], weight)
-    torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("at_start", [False, True], ids=["end", "start"])
@@ -71,10 +76,10 @@ def test_places_under_a_condition(at_start: bool) -> None:
     text = """def shifted(float(E,D) T, int32(L) I) -> (O) {
         O(i,j) +=! (k >= i ? T(I(k - i), j) : 0) where i in 0:9, k in 0:L
     }"""
-    table, index = floats(1000, 64), fenced(indices(1000, 50), at_start)
+    table, index = integers(1000, 64), fenced(indices(1000, 50), at_start)
     result, _ = run(text, table, index)
     wanted = torch.stack([table[index[: 50 - i].long()].sum(0) for i in range(9)])
-    torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
 
 
 # One index says where in two tables, so that their loops alternate; with one of its own for each
@@ -97,11 +102,11 @@ TWO = {
 @pytest.mark.parametrize("width", [64, 19])
 def test_two_lookups_in_turns(width: int, lengths: tuple[int, int], rows: int) -> None:
     first, second = (fenced(indices(900, rows, length)) for length in lengths)
-    tables = floats(1000, width), floats(900, width)
+    tables = integers(1000, width), integers(900, width)
     (o, p, q), ahead = run(TWO["two indices"], *tables, first, second)
     assert ahead or rows == 1 or max(lengths) < 50
-    torch.testing.assert_close(o, tables[0][first.long()].sum(1), rtol=0, atol=1e-5)
-    torch.testing.assert_close(p, tables[1][second.long()].sum(1), rtol=0, atol=1e-5)
+    torch.testing.assert_close(o, tables[0][first.long()].sum(1), rtol=0, atol=0)
+    torch.testing.assert_close(p, tables[1][second.long()].sum(1), rtol=0, atol=0)
     assert torch.equal(q, o * p)
 
 
@@ -109,11 +114,11 @@ def test_two_lookups_in_turns(width: int, lengths: tuple[int, int], rows: int) -
 @pytest.mark.parametrize("widths", [(64, 64), (64, 19), (19, 64), (100, 64)])
 def test_two_tables_at_one_index(widths: tuple[int, int], rows: int) -> None:
     index = fenced(indices(900, rows, 50))
-    tables = floats(1000, widths[0]), floats(900, widths[1])
+    tables = integers(1000, widths[0]), integers(900, widths[1])
     results, ahead = run(TWO["one index"], *tables, index)
     assert ahead
     for result, table in zip(results, tables, strict=True):
-        torch.testing.assert_close(result, table[index.long()].sum(1), rtol=0, atol=1e-5)
+        torch.testing.assert_close(result, table[index.long()].sum(1), rtol=0, atol=0)
 
 
 def test_rows_whose_places_are_read_apart() -> None:
@@ -122,21 +127,21 @@ def test_rows_whose_places_are_read_apart() -> None:
         O(i,j) +=! T(I(i,k) + J(i), j)
     }"""
     for rows in (37, 2, 1):
-        table, index = floats(1000, 64), fenced(indices(500, rows, 50))
+        table, index = integers(1000, 64), fenced(indices(500, rows, 50))
         offset = fenced(indices(500, rows))
         result, ahead = run(text, table, index, offset)
         assert ahead
         wanted = table[(index + offset[:, None]).long()].sum(1)
-        torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
+        torch.testing.assert_close(result, wanted, rtol=0, atol=0)
 
 
 def test_places_in_rows_that_are_not_read() -> None:
     text = """def some(float(E,D) T, int32(B,L) I) -> (O) {
         O(i,j) +=! T(I(i,k), j) where i in 0:9, k in 0:49
     }"""
-    table, index = floats(1000, 64), torch.full((20, 50), 2**31 - 1, dtype=torch.int32)
+    table, index = integers(1000, 64), torch.full((20, 50), 2**31 - 1, dtype=torch.int32)
     index[:9, :49] = indices(1000, 9, 49)
     result, ahead = run(text, table, index)
     assert ahead
     wanted = table[index[:9, :49].long()].sum(1)
-    torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0)

@@ -103,6 +103,7 @@ LEFT_ALONE = [
     "def f(float(N) A) -> (B) { B(i) = i % 2 == 0 ? A(i + 1) : A(i) }",
     "def f(float(N) A, float s) -> (B) { B(i) = s > 0 ? A(i + 1) : A(i) }",
     "def f(float(N) A) -> (B) { B(i) = A(i) < A(0) ? A(i + 1) : A(i) }",
+    "def f(float(N) A) -> (S, B) { S max=! A(k) B(i) = i < S ? A(i + 1) : A(i) }",
     CALLEE + "def f(float(N) A) -> (B) { (B, unused) = g(A) }",
     "def f(float(N) A) -> (B) { T(i) = A(i) B(i) = 0 where i in 0:T.0 }",
     "def g(float(N) A) -> (B, int32 I) { B(i) = A(i) I argmax=! A(i) }\n"

@@ -148,15 +148,9 @@ class Expander {
 
   Tensor temporary(const Statement& statement, const std::string& suffix, Type type,
                    const std::vector<Iterator>& over) {
-    Tensor tensor;
-    tensor.name = statement.tensor + suffix;
-    while (result_.tensors.count(tensor.name)) tensor.name += "_";
-    tensor.type = type;
-    tensor.role = TensorRole::Temporary;
-    tensor.where = statement.where;
-    for (const Iterator& it : over) tensor.sizes.push_back(it.extent);
-    result_.tensors[tensor.name] = tensor;
-    return tensor;
+    std::vector<Expr> sizes;
+    for (const Iterator& it : over) sizes.push_back(it.extent);
+    return add_temporary(result_, statement.tensor + suffix, type, sizes, statement.where);
   }
 
   /// Lets the statement write the tensor; reads it.

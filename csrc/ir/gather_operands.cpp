@@ -121,20 +121,14 @@ class GatherOperands {
   }
 
   Statement make_gather(const Statement& statement, const poly::MemoryAccess& access) {
-    Tensor gathered;
-    gathered.name = access.tensor + ".gathered";
-    while (program_.tensors.count(gathered.name)) gathered.name += "_";
-    gathered.type = program_.tensor(access.tensor).type;
-    gathered.role = TensorRole::Temporary;
-    gathered.where = statement.where;
+    const Tensor& source = program_.tensor(access.tensor);
     Statement gather;
-    gather.tensor = gathered.name;
-    gather.value = read(program_.tensor(access.tensor), access.subscripts);
+    gather.value = read(source, access.subscripts);
     gather.where = statement.where;
     gather.meaning = concat(access.tensor, " in order of use");
     // Dimensions in the order in which the tensor's are moved along, those of one by reductions
     // first.
-    std::vector<int64_t> sizes;
+    std::vector<Expr> sizes;
     auto add = [&](const Expr& subscript, bool reductions) {
       for (Iterator it : statement.domain) {
         bool known = std::any_of(gather.domain.begin(), gather.domain.end(),
@@ -143,16 +137,17 @@ class GatherOperands {
         it.reduction = false;
         gather.domain.push_back(it);
         gather.subscripts.push_back(make_variable(it.name));
-        gathered.sizes.push_back(it.extent);
-        sizes.push_back(extent_of(it));
+        sizes.push_back(it.extent);
       }
     };
     for (const Expr& subscript : access.subscripts) {
       add(subscript, true);
       add(subscript, false);
     }
-    layouts_[gathered.name] = row_major(sizes);
-    program_.tensors[gathered.name] = gathered;
+    const Tensor& gathered =
+        add_temporary(program_, access.tensor + ".gathered", source.type, sizes, statement.where);
+    layouts_[gathered.name] = row_major(gathered);
+    gather.tensor = gathered.name;
     return gather;
   }
 

@@ -81,7 +81,8 @@ class Lowering {
     update.initializes = false;
     update.atomic = atomic_;
     if (type != target.type) {
-      update.tensor = add_temporary(target.name + ".wide", type, target.sizes);
+      update.tensor =
+          add_temporary(result_, target.name + ".wide", type, target.sizes, update.where).name;
       update.value = widen(update.value, type);
       if (target.type.is_bool()) update.reduction = of_numbers(update.reduction);
       first.tensor = update.tensor;
@@ -123,7 +124,7 @@ class Lowering {
         continue;
       }
       Iterator place;
-      place.name = fresh(scatter, many ? concat("place", d) : "place");
+      place.name = unused_index(scatter, many ? concat("place", d) : "place");
       place.min = 0;
       place.extent = result_.tensor(scatter.tensor).sizes[d];
       place.where = scatter.where;
@@ -171,31 +172,13 @@ class Lowering {
     Type type = working_type(narrow, update.reduction, false);
     terms.value = widen(update.value, type);
     terms.initializes = true;
-    terms.tensor = add_temporary(update.tensor + ".terms", type, sizes);
+    terms.tensor = add_temporary(result_, update.tensor + ".terms", type, sizes, update.where).name;
     update.value = convert(read(result_.tensor(terms.tensor), terms.subscripts), narrow);
     update.domain.erase(std::remove_if(update.domain.begin(), update.domain.end(),
                                        [&](const Iterator& it) { return !says_place(it); }),
                         update.domain.end());
     update.guard = Expr();
     result_.statements.push_back(terms);
-  }
-
-  static std::string fresh(const Statement& statement, std::string name) {
-    while (std::any_of(statement.domain.begin(), statement.domain.end(),
-                       [&](const Iterator& it) { return it.name == name; }))
-      name += "_";
-    return name;
-  }
-
-  std::string add_temporary(std::string name, Type type, const std::vector<Expr>& sizes) {
-    while (result_.tensors.count(name)) name += "_";
-    Tensor tensor;
-    tensor.name = name;
-    tensor.type = type;
-    tensor.role = TensorRole::Temporary;
-    tensor.sizes = sizes;
-    result_.tensors[name] = tensor;
-    return name;
   }
 
   Program result_;

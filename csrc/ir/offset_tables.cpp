@@ -221,29 +221,23 @@ class OffsetTables {
 
   Statement make_table(const Statement& statement, const poly::MemoryAccess& access,
                        const Offset& offset) {
-    Tensor table;
-    table.name = access.tensor + ".offsets";
-    while (program_.tensors.count(table.name)) table.name += "_";
-    table.type = Halide::Int(32);
-    table.role = TensorRole::Temporary;
-    table.where = statement.where;
     Statement fill;
-    fill.tensor = table.name;
     fill.value = offset.value;
     fill.where = statement.where;
     fill.meaning = concat("offsets in ", access.tensor);
     fill.counts = true;
-    std::vector<int64_t> sizes;
+    std::vector<Expr> sizes;
     for (Iterator it : statement.domain) {
       if (!offset.along.count(it.name)) continue;
       it.reduction = false;
       fill.domain.push_back(it);
       fill.subscripts.push_back(make_variable(it.name));
-      table.sizes.push_back(it.extent);
-      sizes.push_back(extent_of(it));
+      sizes.push_back(it.extent);
     }
-    layouts_[table.name] = row_major(sizes);
-    program_.tensors[table.name] = table;
+    const Tensor& table = add_temporary(program_, access.tensor + ".offsets", Halide::Int(32),
+                                        sizes, statement.where);
+    layouts_[table.name] = row_major(table);
+    fill.tensor = table.name;
     return fill;
   }
 

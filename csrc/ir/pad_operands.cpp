@@ -171,18 +171,10 @@ class PadOperands {
     }
     if (points / machine_.least(kUses) < elements) return std::nullopt;
 
-    Tensor padded;
-    padded.name = find.first + ".padded";
-    while (program_.tensors.count(padded.name)) padded.name += "_";
-    padded.type = choice.type();
-    padded.role = TensorRole::Temporary;
-    padded.where = statement.where;
     Statement made;
-    made.tensor = padded.name;
     made.where = statement.where;
     made.meaning = concat(find.first, " with what its conditions say");
-    std::vector<int64_t> sizes;
-    std::vector<Expr> subscripts;
+    std::vector<Expr> sizes, subscripts;
     Expr value = choice;
     for (const Sum& sum : find.sums) {
       // The index of the smallest multiple is what the others leave of the sum.
@@ -199,8 +191,7 @@ class PadOperands {
       subscripts.push_back(simplify(sum.value() - static_cast<int>(sum.first)));
       made.subscripts.push_back(make_variable(it.name));
       made.domain.push_back(it);
-      padded.sizes.push_back(it.extent);
-      sizes.push_back(sum.count);
+      sizes.push_back(it.extent);
     }
     for (const Iterator& it : statement.domain)
       if (extent_of(it) == 1) value = substitute(it.name, it.min, value);
@@ -210,11 +201,12 @@ class PadOperands {
     made.value.accept(&names);
     for (const Iterator& it : made.domain) names.found.erase(it.name);
     if (!names.found.empty()) return std::nullopt;
-    layouts_[padded.name] = row_major(sizes);
-    program_.tensors[padded.name] = padded;
-    Expr result = read(padded, subscripts);
+    const Tensor& padded =
+        add_temporary(program_, find.first + ".padded", choice.type(), sizes, statement.where);
+    layouts_[padded.name] = row_major(padded);
+    made.tensor = padded.name;
     statements.push_back(std::move(made));
-    return result;
+    return read(padded, subscripts);
   }
 
   Program& program_;

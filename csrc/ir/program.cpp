@@ -290,6 +290,19 @@ void number_statements(Program& program) {
     program.statements[s].name = "S" + std::to_string(s);
 }
 
+const Tensor& add_temporary(Program& program, std::string name, Type type, std::vector<Expr> sizes,
+                            const SourceRange& where) {
+  while (program.tensors.count(name)) name += "_";
+  return program.tensors[name] = {name, type, TensorRole::Temporary, std::move(sizes), where};
+}
+
+std::string unused_index(const Statement& statement, std::string name) {
+  while (std::any_of(statement.domain.begin(), statement.domain.end(),
+                     [&](const Iterator& it) { return it.name == name; }))
+    name += "_";
+  return name;
+}
+
 void put_in_front(Program& program, const std::function<std::vector<Statement>(Statement&)>& make) {
   std::vector<Statement> result;
   for (Statement& statement : program.statements) {

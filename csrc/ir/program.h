@@ -124,6 +124,11 @@ struct Program {
   const Tensor& tensor(const std::string& name) const { return tensors.at(name); }
 };
 
+/// Enters a temporary under that name, with underscores behind it where it is taken.
+const Tensor& add_temporary(Program& program, std::string name, Type type, std::vector<Expr> sizes,
+                            const SourceRange& where);
+/// That name for another index of the statement, with underscores behind it where it is taken.
+std::string unused_index(const Statement& statement, std::string name);
 /// Gives statements their names again, "S0", "S1", ..., after some were added or left out.
 void number_statements(Program& program);
 /// Puts those that `make` returns in front of every statement, which it may change.

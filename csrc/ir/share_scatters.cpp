@@ -53,13 +53,6 @@ Shape measure(const Program& program, const Statement& statement,
   return shape;
 }
 
-std::string fresh(const Statement& statement, std::string name) {
-  while (std::any_of(statement.domain.begin(), statement.domain.end(),
-                     [&](const Iterator& it) { return it.name == name; }))
-    name += "_";
-  return name;
-}
-
 size_t first_scattered(const Statement& statement) {
   size_t dimension = 0;
   while (!statement.scattered[dimension]) ++dimension;
@@ -70,7 +63,7 @@ size_t first_scattered(const Statement& statement) {
 Statement owned(const Statement& statement, size_t dimension, int64_t size, int owners) {
   Statement result = statement;
   Iterator owner;
-  owner.name = fresh(statement, "owner");
+  owner.name = unused_index(statement, "owner");
   owner.min = 0;
   owner.extent = owners;
   owner.where = statement.where;
@@ -139,19 +132,15 @@ class Sharing {
   /// Fills the copies with the identity, adds to them, and adds them up.
   void copy(const Statement& statement, int64_t count) {
     const Tensor target = program_.tensor(statement.tensor);
-    Tensor copies = target;
-    copies.name = target.name + ".copies";
-    while (program_.tensors.count(copies.name)) copies.name += "_";
-    copies.role = TensorRole::Temporary;
-    copies.sizes.insert(copies.sizes.begin(), static_cast<int>(count));
-    std::vector<int64_t> sizes;
-    for (const Expr& size : copies.sizes) sizes.push_back(*as_const_int(size));
-    layouts_[copies.name] = row_major(sizes);
-    program_.tensors[copies.name] = copies;
+    std::vector<Expr> sizes = target.sizes;
+    sizes.insert(sizes.begin(), static_cast<int>(count));
+    const Tensor& copies =
+        add_temporary(program_, target.name + ".copies", target.type, sizes, target.where);
+    layouts_[copies.name] = row_major(copies);
 
     const Iterator& whole = *longest(statement);
     Iterator part;
-    part.name = fresh(statement, "copy");
+    part.name = unused_index(statement, "copy");
     part.min = 0;
     part.extent = static_cast<int>(count);
     part.where = statement.where;
@@ -173,7 +162,7 @@ class Sharing {
       Iterator place;
       Expr subscript = statement.subscripts[d];
       if (statement.scattered[d]) {
-        place.name = fresh(statement, concat("place", d));
+        place.name = unused_index(statement, concat("place", d));
         place.min = 0;
         place.extent = target.sizes[d];
         place.where = statement.where;

@@ -109,20 +109,13 @@ class Splitter {
   void split(const Statement& statement, const Cut& cut) {
     const Iterator& whole = statement.domain[cut.iterator];
     Iterator part = whole;
-    part.name = fresh(statement, whole.name + "_part");
+    part.name = unused_index(statement, whole.name + "_part");
     part.meaning = "parts of " + whole.name;
     part.min = 0;
     part.extent = static_cast<int>(cut.parts);
 
     // The partial results, over the parts and the results' own iterators.
-    Tensor partial;
-    partial.name = statement.tensor + ".parts";
-    while (program_.tensors.count(partial.name)) partial.name += "_";
-    partial.type = program_.tensor(statement.tensor).type;
-    partial.role = TensorRole::Temporary;
-    partial.where = statement.where;
-    std::vector<Expr> subscripts = {make_variable(part.name)};
-    partial.sizes = {part.extent};
+    std::vector<Expr> subscripts = {make_variable(part.name)}, sizes = {part.extent};
     Statement parts = statement, combine = statement;
     part.reduction = false;
     parts.domain = {part};
@@ -130,16 +123,16 @@ class Splitter {
     for (const Iterator& it : statement.domain) {
       if (it.reduction) continue;
       subscripts.push_back(Halide::Internal::simplify(make_variable(it.name) - it.min));
-      partial.sizes.push_back(it.extent);
+      sizes.push_back(it.extent);
       parts.domain.push_back(it);
       combine.domain.push_back(it);
     }
     part.reduction = true;
     combine.domain.push_back(part);
-    std::vector<int64_t> sizes;
-    for (const Expr& size : partial.sizes) sizes.push_back(*as_const_int(size));
-    layouts_[partial.name] = row_major(sizes);
-    program_.tensors[partial.name] = partial;
+    const Tensor& partial =
+        add_temporary(program_, statement.tensor + ".parts", program_.tensor(statement.tensor).type,
+                      sizes, statement.where);
+    layouts_[partial.name] = row_major(partial);
 
     Expr start = whole.min + make_variable(part.name) * static_cast<int>(cut.length);
     parts.tensor = partial.name;
@@ -186,13 +179,6 @@ class Splitter {
     target.value = Halide::Internal::substitute(name, value, source.value);
     if (source.guard.defined())
       target.guard = Halide::Internal::substitute(name, value, source.guard);
-  }
-
-  static std::string fresh(const Statement& statement, std::string name) {
-    while (std::any_of(statement.domain.begin(), statement.domain.end(),
-                       [&](const Iterator& it) { return it.name == name; }))
-      name += "_";
-    return name;
   }
 
   Program& program_;

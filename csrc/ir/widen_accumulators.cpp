@@ -74,19 +74,13 @@ Program widen_accumulators(const Program& program) {
       continue;
     }
     const Tensor& narrow = program.tensor(statement.tensor);
-    Tensor wide = narrow;
-    wide.name = narrow.name + ".wide";
-    while (result.tensors.count(wide.name)) wide.name += "_";
-    wide.type = kWide;
-    wide.role = TensorRole::Temporary;
     // The statement may write a part of its tensor.
-    std::vector<Expr> place;
-    wide.sizes.clear();
+    std::vector<Expr> place, sizes;
     for (const Iterator& it : kept(statement)) {
-      wide.sizes.push_back(it.extent);
+      sizes.push_back(it.extent);
       place.push_back(make_variable(it.name));
     }
-    result.tensors[wide.name] = wide;
+    const Tensor& wide = add_temporary(result, narrow.name + ".wide", kWide, sizes, narrow.where);
 
     Statement copy = statement;
     copy.reduction = Reduction::None;

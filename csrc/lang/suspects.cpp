@@ -114,7 +114,7 @@ class GuardedReads {
       std::set<std::string> compared;
       bool data = false;
       walk(comparison, lets_, [&](const Expression& e) {
-        data = data || (e.kind == ExpressionKind::Apply && e.binding == Binding::Tensor);
+        data = data || is_access(e);
         if (e.binding == Binding::Index && !settled_.count(e.name)) compared.insert(e.name);
       });
       if (!data) indices->insert(compared.begin(), compared.end());
