@@ -18,6 +18,7 @@
 #include "ir/loops.h"
 #include "ir/lower_scatters.h"
 #include "ir/offset_tables.h"
+#include "ir/order_reductions.h"
 #include "ir/pad_operands.h"
 #include "ir/share_scatters.h"
 #include "ir/simplify.h"
@@ -211,6 +212,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
       ir::make_offset_tables(program, all, machine);
       ir::gather_operands(program, all, machine);
       ir::pad_operands(program, all, machine);
+      ir::order_reductions(program, all);
     }
     ir::collapse_dimensions(program, all);
     if (options.parallel && !target.cuda) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/order_reductions.h"
 #include "ir/reads.h"
 #include "poly/strides.h"
 
@@ -62,7 +63,7 @@ class OffsetTables {
     for (const poly::MemoryAccess& access : poly::accesses(program_, statement)) {
       std::optional<Offset> offset = find_offset(statement, access);
       if (!offset) continue;
-      order_reductions(statement, access);
+      order_reductions(program_, layouts_, statement, access.tensor);
       tables.push_back(make_table(statement, access, *offset));
       const Tensor& table = program_.tensor(tables.back().tensor);
       std::vector<Expr> subscripts = offset->rest;
@@ -186,37 +187,6 @@ class OffsetTables {
     for (size_t d = 0; unit && d < parts.size(); ++d)
       if (moves(d) && layout.strides[d] % layout.strides[*unit] != 0) return std::nullopt;
     return unit;
-  }
-
-  /// The reductions' order is that of the operand without tables that moves along most of them, the
-  /// slowest first.
-  void order_reductions(Statement& statement, const poly::MemoryAccess& gather) const {
-    std::vector<Iterator> reductions;
-    for (const Iterator& it : statement.domain)
-      if (it.reduction) reductions.push_back(it);
-    size_t most = 0;
-    std::map<std::string, int64_t> strides;
-    for (const poly::MemoryAccess& access : poly::accesses(program_, statement)) {
-      if (access.write || access.tensor == gather.tensor) continue;
-      std::map<std::string, int64_t> own;
-      for (const Iterator& it : reductions) {
-        auto stride = poly::stride_along(access, layouts_.at(access.tensor), it.name);
-        if (stride && *stride != 0) own[it.name] = std::abs(*stride);
-      }
-      if (own.size() > most) {
-        most = own.size();
-        strides = std::move(own);
-      }
-    }
-    auto stride = [&](const Iterator& it) {
-      auto found = strides.find(it.name);
-      return found == strides.end() ? std::numeric_limits<int64_t>::max() : found->second;
-    };
-    std::stable_sort(reductions.begin(), reductions.end(),
-                     [&](const Iterator& a, const Iterator& b) { return stride(a) > stride(b); });
-    auto next = reductions.begin();
-    for (Iterator& it : statement.domain)
-      if (it.reduction) it = *next++;
   }
 
   Statement make_table(const Statement& statement, const poly::MemoryAccess& access,
