@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 import platform
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -155,9 +156,10 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def save(name: str, comparisons: list[Comparison], **extra: object) -> Path:
-    """Keeps the figures as benchmarks/results/<date>-<name>.json."""
+    """Keeps the figures as benchmarks/results/<date>-<name>-<maker of the processor>.json."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{datetime.date.today().isoformat()}-{name}.json"
+    (maker,) = re.findall(r"^\w*", cpu_name())
+    path = RESULTS / f"{datetime.date.today().isoformat()}-{name}-{maker.lower()}.json"
     report = {
         "machine": {
             "cpu": cpu_name(),

@@ -24,7 +24,7 @@ MET, SHORT, FREE, TICK = "#2a78b5", "#d1702f", "#9a9a9a", "#202020"
 
 
 def newest() -> Path:
-    found = sorted(RESULTS.glob("????-??-??-paper.json"))
+    found = sorted(RESULTS.glob("????-??-??-paper-*.json"))
     if not found:
         sys.exit("no results: run benchmarks/paper.py first")
     return found[-1]

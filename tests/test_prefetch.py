@@ -1,4 +1,5 @@
-"""Reads of large tensors at places that are data are asked for some iterations ahead.
+"""Reads that the processor does not expect are asked for some iterations ahead: at places that are
+data, and of rows that lie far apart.
 
 The data that says where stands beside memory that nobody may touch, and must not be read further
 than the loop reads it.
@@ -29,7 +30,7 @@ def run(text: str, *values: torch.Tensor) -> tuple[torch.Tensor, bool]:
     """The result, and whether anything is asked for ahead."""
     entry = text.split("(")[0].split()[-1]
     executor = tc.compile(text, entry, None, *values)
-    return executor(*values), "prefetch(" in executor.text("stmt")
+    return executor(*values), "prefetch" in executor.text("stmt")
 
 
 # Of an index's row: several blocks' worth, less than is asked for ahead, one, and few enough that
@@ -145,3 +146,42 @@ def test_places_in_rows_that_are_not_read() -> None:
     assert ahead
     wanted = table[index[:9, :49].long()].sum(1)
     torch.testing.assert_close(result, wanted, rtol=0, atol=0)
+
+
+PRODUCT = "def product(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+
+
+@pytest.mark.parametrize("at_start", [False, True], ids=["end", "start"])
+@pytest.mark.parametrize("columns", [640, 700, 1024])
+@pytest.mark.parametrize(("rows", "depth"), [(1, 50), (5, 50), (24, 31), (43, 50), (43, 9)])
+def test_rows_far_apart(rows: int, depth: int, columns: int, at_start: bool) -> None:
+    """Of the rows below, and for several blocks of results of the columns beside."""
+    a, b = fenced(integers(rows, depth)), fenced(integers(depth, columns), at_start)
+    result, ahead = run(PRODUCT, a, b)
+    assert ahead
+    assert torch.equal(result, a @ b)
+
+
+def test_rows_close_together_are_left_to_the_processor() -> None:
+    a, b = integers(43, 50), integers(50, 256)
+    result, ahead = run(PRODUCT, a, b)
+    assert not ahead
+    assert torch.equal(result, a @ b)
+
+
+def test_the_columns_beside_are_asked_for() -> None:
+    """By all blocks of results together, into the second cache."""
+    a, b = integers(43, 50), integers(50, 640)
+    assert ", 0, 2, 1)" in tc.compile(PRODUCT, "product", None, a, b).text("stmt")
+    assert ", 0, 2, 1)" not in tc.compile(PRODUCT, "product", None, a[:5], b).text("stmt")
+
+
+def test_lines_stay_in_the_caches() -> None:
+    """What is asked for is not marked as read only once."""
+    for text, *values in (
+        (PRODUCT, integers(43, 50), integers(50, 640)),
+        (LOOKUP, integers(1000, 64), indices(1000, 37, 50)),
+    ):
+        assembly = tc.compile(text, text.split("(")[0].split()[1], None, *values).assembly
+        assert "prefetcht0" in assembly or "prfm" in assembly
+        assert "prefetchnta" not in assembly

@@ -12,6 +12,7 @@
 #include "codegen/hidden_zero.h"
 #include "codegen/joined_lanes.h"
 #include "codegen/prefetch_gathers.h"
+#include "codegen/prefetch_panels.h"
 #include "codegen/prefetch_rows.h"
 #include "codegen/register_tiles.h"
 #include "codegen/rename_buffers.h"
@@ -47,6 +48,7 @@ bool fuses_multiply_add() {
 Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = ir::collapse_loops(stmt, ForType::Parallel);
   stmt = expand_register_tiles(stmt, cpu_vector_bits(), buffers.large);
+  stmt = prefetch_panels(stmt, buffers.large);
   stmt = vectorize_copies(stmt, cpu_vector_bits());
   stmt = vectorize_reductions(stmt, cpu_vector_bits());
   stmt = cut_vector_loops(stmt, cpu_vector_bits());

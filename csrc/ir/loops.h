@@ -17,9 +17,9 @@ Stmt hoist_conditions(const Stmt& stmt);
 /// both bodies in it.
 Stmt join_loops(const Stmt& first, const Stmt& second, size_t count);
 
-/// Asks for the line that buffer[index] lies in, an element of `type`. There is no fault where the
-/// address is outside of the buffer.
-Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index);
+/// Asks for the line that buffer[index] lies in, an element of `type`, to be in this cache (1 to 3)
+/// and the larger ones. There is no fault where the address is outside of the buffer.
+Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index, int cache = 1);
 
 /// Whether an expression loads anything.
 bool has_load(const Expr& e);

@@ -12,7 +12,7 @@ namespace {
 
 // A task takes whole cache lines of each row, so that no two write to one, and of vectors a stretch
 // that makes up for starting to read and write elsewhere.
-constexpr int64_t kLineBytes = 64, kStretchBytes = 128;
+constexpr int64_t kStretchBytes = 128;
 // Points of a task that make up for starting it.
 constexpr int64_t kTaskPoints = 4096;
 // Tasks for every thread, so that none waits long for the last.

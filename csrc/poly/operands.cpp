@@ -13,7 +13,8 @@ constexpr double kTransposedCopy = 0.6, kScatteredCopy = 2;
 // order of use: where a reduction steps through it so far (measured: 512 x 512 x 4096 with steps of
 // 128 KiB to 1 MiB in 10.3 ms instead of 13.8 to 22), or less far but for so many steps that what a
 // block's columns read takes such a share of the cache for copies (measured: products of M x 1000 x
-// 5000 1.1 times faster from M = 96 on, 1.7 times at 1000; no slower at half the depth).
+// 5000 1.1 times faster from M = 96 on, 1.7 times at 1000; no slower at half the depth), half of it
+// from twice as many uses on.
 constexpr int64_t kLeapUses = 64;
 constexpr int64_t kLeapBytes = 16 * kPageBytes, kStrideBytes = kPageBytes / 4;
 constexpr double kPanelShare = 0.5;
@@ -173,14 +174,25 @@ bool Operands::is_leaping(const Update& update, const Operand& operand) const {
   double uses =
       volume(*update.statement, [&](const ir::Iterator& i) { return !i.reduction && !moves(i); });
   if (uses < static_cast<double>(machine_.least(kLeapUses))) return false;
+  const bool many = uses >= static_cast<double>(machine_.least(2 * kLeapUses));
   int64_t step = std::abs(stride_along(operand.access, layout, domain.back().name).value_or(0)) *
                  program_.tensor(operand.access.tensor).type.bytes();
   double steps =
       volume(*update.statement, [&](const ir::Iterator& i) { return i.reduction && moves(i); });
   double panel = steps * kMostVectors * machine_.vector_bits / 8;
-  return step >= machine_.least(kLeapBytes) ||
-         (step >= machine_.least(kStrideBytes) &&
-          panel >= kPanelShare * static_cast<double>(machine_.cache_bytes));
+  const auto cache = static_cast<double>(machine_.cache_bytes);
+  if (step >= machine_.least(kLeapBytes)) return true;
+  if (step < machine_.least(kStrideBytes)) return false;
+  // A cache's sets are told apart by the low bits of an address: rows a power of two apart share
+  // few of them. That many of these do not fit in the second-level cache, though their bytes would
+  // (measured there: 64 to 512 x 512 x 1024 1.2 to 1.4 times faster from a copy, and with 2048
+  // columns or twice the depth up to twice as fast).
+  const auto power = static_cast<double>(step & -step);
+  if (steps * power >= 2 * cache) return true;
+  // Twice as many uses also pay for rows that do not begin with a line, or begin in the same sets
+  // of the first cache (128 x 256 x 900, 1024 and 1500 1.1 to 1.2 times faster, with 64 rows not).
+  return panel >= (many ? kPanelShare / 2 : kPanelShare) * cache ||
+         (many && (step % kLineBytes != 0 || power >= kPageBytes));
 }
 
 }  // namespace tc::poly

@@ -14,7 +14,7 @@ namespace tc::poly {
 
 /// Vectors of a register block along its vector.
 constexpr int64_t kMostVectors = 4;
-constexpr int64_t kPageBytes = 4096;
+constexpr int64_t kPageBytes = 4096, kLineBytes = 64;
 
 /// A read that has to be copied so that it is contiguous along the vector.
 struct PackedRead {
@@ -87,7 +87,7 @@ class Operands {
   CopyCost cost_of_copies(const Update& update, const Operand& operand) const;
   /// Whether a copy in the order of use serves the caches better than the operand where it lies,
   /// contiguous along the vector: the steps of the reduction's innermost loop are far apart, so
-  /// that neither prefetches nor the ways of a cache serve them, and enough rows use the copy.
+  /// that neither prefetches nor the ways of a cache serve them, and enough results use the copy.
   bool is_leaping(const Update& update, const Operand& operand) const;
 
  private:
