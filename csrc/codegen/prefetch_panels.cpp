@@ -38,7 +38,7 @@ struct Row {
   int64_t width = 1;
 };
 
-/// The rows that the body of a loop reads: one of each buffer.
+/// The rows that the body of a loop reads: one of each buffer, at places that are known before it.
 class FindRows : public IRVisitor {
  public:
   std::vector<Row> rows;
@@ -52,11 +52,19 @@ class FindRows : public IRVisitor {
     IRVisitor::visit(op);
     points_.pop_back();
   }
+  void visit(const LetStmt* op) override { bind(op); }
+  void visit(const Let* op) override { bind(op); }
+  template <class Binding>
+  void bind(const Binding* op) {
+    bound_.push(op->name);
+    IRVisitor::visit(op);
+    bound_.pop(op->name);
+  }
   void visit(const Load* op) override {
     IRVisitor::visit(op);
     bool known = std::any_of(rows.begin(), rows.end(),
                              [&](const Row& row) { return row.load->name == op->name; });
-    if (known || ir::has_load(op->index)) return;
+    if (known || ir::has_load(op->index) || expr_uses_vars(op->index, bound_)) return;
     Row row{op, op->index, 1};
     for (size_t l = points_.size(); l-- > 0;) {
       const For* loop = points_[l];
@@ -70,6 +78,7 @@ class FindRows : public IRVisitor {
     if (row.width > 1) rows.push_back(row);
   }
   std::vector<const For*> points_;  ///< loops in the body, unrolled or vectors
+  Scope<> bound_;                   ///< names of the body's own
 };
 
 class PrefetchPanels : public IRMutator {
@@ -115,7 +124,7 @@ class PrefetchPanels : public IRMutator {
     const int64_t lines = (row.width * bytes + kLineBytes - 1) / kLineBytes;
     auto step = step_along(row.start, loop);
     if (lines > kMostLines || !step || std::abs(*step) * bytes < kFarBytes) return;
-    Expr ahead = row.start + make_const(row.start.type(), *step * kStepsAhead);
+    Expr ahead = wide(row.start) + make_const(Halide::Int(64), *step * kStepsAhead);
     for (int64_t l = 0; l < lines; ++l) stmts.push_back(line_of(row, ahead, l, 1));
     // Where rows begin anywhere in a line, they end in one more.
     if (*step * bytes % kLineBytes != 0)
@@ -123,6 +132,9 @@ class PrefetchPanels : public IRMutator {
                                         simplify(ahead + static_cast<int>(row.width - 1)), 1));
     if (large_.count(row.load->name)) ask_for_next(row, lines, stmts);
   }
+
+  /// What lies behind a buffer may have a place that 32 bits do not hold.
+  static Expr wide(const Expr& place) { return Halide::cast(Halide::Int(64), place); }
 
   static Stmt line_of(const Row& row, const Expr& start, int64_t line, int cache) {
     const int64_t elements = kLineBytes / row.load->type.bytes();
@@ -161,7 +173,7 @@ class PrefetchPanels : public IRMutator {
     auto step = step_along(start, loop->name);
     const int64_t each = iterations / rows;  ///< steps for a row of the next part
     if (!step || (*step != row.width && *step < span) || each < 2) return;
-    Expr next = substitute(loop->name, ir::make_variable(loop->name) + 1, start);
+    Expr next = wide(substitute(loop->name, ir::make_variable(loop->name) + 1, start));
     number = done / static_cast<int>(each);
     Expr now = done % static_cast<int>(each) == 0 && number < static_cast<int>(rows);
     for (const auto& [walk, distance] : walked) {
@@ -171,7 +183,7 @@ class PrefetchPanels : public IRMutator {
         at = number % extent;
         number = number / extent;
       }
-      next = next + at * static_cast<int>(distance);
+      next = next + wide(at) * make_const(Halide::Int(64), distance);
     }
     std::vector<Stmt> asked;
     for (int64_t l = 0; l < lines; ++l) asked.push_back(line_of(row, next, l, 2));
