@@ -158,8 +158,8 @@ def print_comparison(comparison: Comparison) -> None:
 def save(name: str, comparisons: list[Comparison], **extra: object) -> Path:
     """Keeps the figures as benchmarks/results/<date>-<name>-<maker of the processor>.json."""
     RESULTS.mkdir(exist_ok=True)
-    (maker,) = re.findall(r"^\w*", cpu_name())
-    path = RESULTS / f"{datetime.date.today().isoformat()}-{name}-{maker.lower()}.json"
+    maker = re.match(r"\w*", cpu_name())[0].lower()
+    path = RESULTS / f"{datetime.date.today().isoformat()}-{name}-{maker}.json"
     report = {
         "machine": {
             "cpu": cpu_name(),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -17,7 +18,6 @@ using ir::ForType;
 using ir::Stmt;
 
 constexpr char kMarker[] = "tc.copy";
-constexpr int64_t kPageBytes = 4096;
 // Blocks of a short copy that are no loop. LLVM takes deeper loops for more frequent ones: with
 // these inside others, the masks of their shuffles kept the registers that a reduction before them
 // needs for its results.
@@ -56,11 +56,8 @@ std::optional<CopyNest> match(Stmt stmt) {
   nest.to = nest.store->index;
   for (size_t l = 0; l < nest.loops.size(); ++l) {
     CopyLoop& loop = nest.loops[l];
-    Expr i = ir::make_variable(loop.name);
-    auto step = [&](const Expr& index) {
-      return as_const_int(simplify(substitute(loop.name, i + 1, index) - index));
-    };
-    auto from = step(nest.load->index), to = step(nest.store->index);
+    auto from = ir::step_along(nest.load->index, loop.name);
+    auto to = ir::step_along(nest.store->index, loop.name);
     if (!from || !to) return std::nullopt;
     loop.from = *from;
     loop.to = *to;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "codegen/register_tiles.h"
-#include "poly/strides.h"
+#include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
@@ -36,7 +36,7 @@ class CheckIndices : public IRVisitor {
     op->predicate.accept(this);
   }
   void check(const Expr& index) {
-    auto outer = poly::step_along(index, outer_), inner = poly::step_along(index, inner_);
+    auto outer = ir::step_along(index, outer_), inner = ir::step_along(index, inner_);
     if (outer && inner && *outer == *inner * extent_) return;
     // Data that the index reads may be walked through as one all the same.
     index.accept(this);

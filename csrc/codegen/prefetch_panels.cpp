@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/memory.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -15,7 +16,6 @@ using ir::Expr;
 using ir::ForType;
 using ir::Stmt;
 
-constexpr int64_t kLineBytes = 64, kPageBytes = 4096;
 // Rows that processors do not expect: further apart than half a page. Steps between asking for a
 // row and reading it. Both measured with products of 24 and 43 x 768 x 2304 (rows of 9 KiB) on a
 // core with 2 MiB of second-level cache: 0.70 ms without, 0.57 with rows asked for 8 or 16 steps
@@ -23,13 +23,6 @@ constexpr int64_t kLineBytes = 64, kPageBytes = 4096;
 constexpr int64_t kFarBytes = kPageBytes / 2, kStepsAhead = 8;
 // Of a row that is asked for. Wider ones are no blocks of results in registers.
 constexpr int64_t kMostLines = 8;
-
-/// How much further a place lies in the next iteration; nothing where that varies.
-std::optional<int64_t> step_along(const Expr& place, const std::string& loop) {
-  Expr next = substitute(loop, ir::make_variable(loop) + 1, place);
-  auto step = as_const_int(simplify(next - place));
-  return step ? std::optional<int64_t>(*step) : std::nullopt;
-}
 
 /// Elements side by side that a step reads.
 struct Row {
@@ -42,12 +35,10 @@ struct Row {
 class FindRows : public IRVisitor {
  public:
   std::vector<Row> rows;
-  bool innermost = true;
 
  private:
   using IRVisitor::visit;
   void visit(const For* op) override {
-    innermost = innermost && op->for_type != ForType::Serial;
     points_.push_back(op);
     IRVisitor::visit(op);
     points_.pop_back();
@@ -68,7 +59,7 @@ class FindRows : public IRVisitor {
     Row row{op, op->index, 1};
     for (size_t l = points_.size(); l-- > 0;) {
       const For* loop = points_[l];
-      auto step = step_along(row.start, loop->name);
+      auto step = ir::step_along(row.start, loop->name);
       auto extent = as_const_int(loop->extent);
       if (!step || !extent) return;
       if (*step != 0 && *step != row.width) return;
@@ -102,27 +93,31 @@ class PrefetchPanels : public IRMutator {
     return result;
   }
   Stmt visit(const For* op) override {
-    loops_.push_back({op->name, op->min, op->extent, op->for_type == ForType::Serial});
-    FindRows find;
-    op->body.accept(&find);
-    Stmt result = op;
-    if (op->for_type != ForType::Serial || !find.innermost) {
-      result = IRMutator::visit(op);
-    } else {
-      std::vector<Stmt> stmts;
-      for (const Row& row : find.rows) ask(row, op->name, stmts);
-      stmts.push_back(op->body);
-      if (stmts.size() > 1)
-        result = ir::make_for(op->name, op->min, op->extent, op->for_type, Block::make(stmts));
-    }
+    const bool serial = op->for_type == ForType::Serial;
+    const int64_t serial_before = serial_loops_;
+    loops_.push_back({op->name, op->min, op->extent, serial});
+    Stmt result = IRMutator::visit(op);
+    if (serial && serial_loops_ == serial_before) result = ask_in(op);
+    if (serial) ++serial_loops_;
     loops_.pop_back();
     return result;
+  }
+
+  /// The innermost serial loop with what its steps ask for.
+  Stmt ask_in(const For* op) const {
+    FindRows find;
+    op->body.accept(&find);
+    std::vector<Stmt> stmts;
+    for (const Row& row : find.rows) ask(row, op->name, stmts);
+    if (stmts.empty()) return op;
+    stmts.push_back(op->body);
+    return ir::make_for(op->name, op->min, op->extent, op->for_type, Block::make(stmts));
   }
 
   void ask(const Row& row, const std::string& loop, std::vector<Stmt>& stmts) const {
     const int64_t bytes = row.load->type.bytes();
     const int64_t lines = (row.width * bytes + kLineBytes - 1) / kLineBytes;
-    auto step = step_along(row.start, loop);
+    auto step = ir::step_along(row.start, loop);
     if (lines > kMostLines || !step || std::abs(*step) * bytes < kFarBytes) return;
     Expr ahead = wide(row.start) + make_const(Halide::Int(64), *step * kStepsAhead);
     for (int64_t l = 0; l < lines; ++l) stmts.push_back(line_of(row, ahead, l, 1));
@@ -145,7 +140,7 @@ class PrefetchPanels : public IRMutator {
   /// What is beyond the last part is asked for as well, which no program notices.
   void ask_for_next(const Row& row, int64_t lines, std::vector<Stmt>& stmts) const {
     // From the inside: loops from row to row, then those that read the same rows again.
-    Expr start = row.start, done = 0, number = 0;
+    Expr start = row.start, done = 0;
     int64_t iterations = 1, rows = 1, span = row.width;
     std::vector<std::pair<const Loop*, int64_t>> walked;  ///< loops from row to row, their steps
     bool again = false;
@@ -162,7 +157,7 @@ class PrefetchPanels : public IRMutator {
         again = true;
         continue;
       }
-      auto step = step_along(start, loop->name);
+      auto step = ir::step_along(start, loop->name);
       if (!step || *step < 0) return;
       walked.emplace_back(&*loop, *step);
       rows *= *extent;
@@ -170,11 +165,11 @@ class PrefetchPanels : public IRMutator {
       start = substitute(loop->name, 0, start);
     }
     if (loop == loops_.rend()) return;
-    auto step = step_along(start, loop->name);
+    auto step = ir::step_along(start, loop->name);
     const int64_t each = iterations / rows;  ///< steps for a row of the next part
     if (!step || (*step != row.width && *step < span) || each < 2) return;
     Expr next = wide(substitute(loop->name, ir::make_variable(loop->name) + 1, start));
-    number = done / static_cast<int>(each);
+    Expr number = done / static_cast<int>(each);
     Expr now = done % static_cast<int>(each) == 0 && number < static_cast<int>(rows);
     for (const auto& [walk, distance] : walked) {
       Expr at = number;
@@ -192,6 +187,7 @@ class PrefetchPanels : public IRMutator {
 
   const std::set<std::string>& large_;
   std::vector<Loop> loops_;
+  int64_t serial_loops_ = 0;  ///< left so far
 };
 
 }  // namespace

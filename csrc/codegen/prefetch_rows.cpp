@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/memory.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -15,7 +16,7 @@ using ir::Stmt;
 // Lines that an iteration asks for at most; where a piece of the row would be larger, most of it
 // would not be read (measured: a product of 512 x 512 x 4096 whose rows of 16 KiB are put in order,
 // in an order that keeps to 256 bytes for a while, in 13.7 ms without and 11.1 with).
-constexpr int64_t kLineBytes = 64, kMostLines = 2;
+constexpr int64_t kMostLines = 2;
 
 /// Takes a vector of places apart into what is the same for all lanes, added to `base`, and what
 /// data says, which `row` must not move. False where it is something else.
@@ -78,7 +79,7 @@ class PrefetchRows : public IRMutator {
     auto extent = as_const_int(op->extent);
     if (!extent || *extent < 1 || !split(pick.index, row, base)) return;
     Expr next = substitute(row, ir::make_variable(row) + 1, base);
-    auto step = as_const_int(simplify(next - base));
+    auto step = ir::step_along(base, row);
     if (!step || *step < 1) return;
     const int64_t line = kLineBytes / pick.type.element_of().bytes();
     const int64_t lines = (*step + *extent * line - 1) / (*extent * line);

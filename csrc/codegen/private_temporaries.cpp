@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
@@ -108,8 +109,7 @@ class CheckIteration : public IRVisitor {
     Expr walk = make_zero(index.type());
     for (const For* loop : inner_) {
       auto extent = as_const_int(loop->extent);
-      Expr next = substitute(loop->name, ir::make_variable(loop->name) + 1, index);
-      auto step = as_const_int(simplify(next - index));
+      auto step = ir::step_along(index, loop->name);
       if (!extent || !step || *step < 0 || !as_const_int(loop->min)) {
         possible = false;
         return;

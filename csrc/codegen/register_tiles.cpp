@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "codegen/accumulations.h"
 #include "codegen/copies.h"
 #include "codegen/hidden_zero.h"
@@ -24,7 +25,6 @@ using ir::Stmt;
 
 constexpr char kMarker[] = "tc.register_tile:";
 constexpr char kPoint[] = "point";
-constexpr int64_t kLineBytes = 64;
 
 /// The dimension of a point loop by its name; nothing for other loops.
 std::optional<size_t> point_dimension(const std::string& name) {

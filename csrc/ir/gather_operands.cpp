@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "ir/offset_tables.h"
 #include "ir/reads.h"
 #include "poly/strides.h"
@@ -24,7 +25,7 @@ constexpr int64_t kRowUses = 256, kUses = 128;
 constexpr int64_t kRowBytes = 12 << 10;
 // Of the cache for copies, what the columns of a block may take (measured: 512 x 512 x K in place
 // in as much time at 512, 2.7 times at 1024, where it is half).
-constexpr int64_t kLineBytes = 64, kBlockLines = 4;
+constexpr int64_t kBlockLines = 4;
 constexpr double kPanelShare = 0.5;
 
 bool moves(const Expr& e, const Iterator& it) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <sstream>
 
+#include "ir/loops.h"
 #include "ir/padding.h"
 #include "poly/strides.h"
 
@@ -195,7 +196,7 @@ std::optional<ConvolutionIndices> sort_indices(const SumOfProducts& sum, const L
   found.filters = sum.b;
   std::vector<bool> used(sum.indices.size());
   auto step = [&](size_t d, const Index& index) {
-    return poly::step_along(sum.a.subscripts[d], index.iterator->name).value_or(0);
+    return step_along(sum.a.subscripts[d], index.iterator->name).value_or(0);
   };
   for (size_t d = 0; d < sum.a.subscripts.size(); ++d) {
     std::vector<size_t> movers;

@@ -111,6 +111,12 @@ Stmt join_loops(const Stmt& first, const Stmt& second, size_t count) {
   return make_for(a->name, a->min, a->extent, a->for_type, join_loops(a->body, body, count - 1));
 }
 
+std::optional<int64_t> step_along(const Expr& index, const std::string& loop) {
+  using namespace Halide::Internal;
+  if (!expr_uses_var(index, loop)) return 0;
+  return as_const_int(simplify(substitute(loop, make_variable(loop) + 1, index) - index));
+}
+
 Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index, int cache) {
   using namespace Halide::Internal;
   // Halide's own intrinsic asks without temporal locality: the line is gone from an Intel core's

@@ -1,6 +1,9 @@
 // Small rewrites of loop nests and helpers for them that several passes use.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "ir/halide.h"
 
 namespace tc::ir {
@@ -16,6 +19,10 @@ Stmt hoist_conditions(const Stmt& stmt);
 /// One nest of the `count` outermost loops of both, which must have the same ranges and types, with
 /// both bodies in it.
 Stmt join_loops(const Stmt& first, const Stmt& second, size_t count);
+
+/// By how much an index grows when `loop` grows by one; nothing when that varies (it divides, or
+/// reads data that depends on the loop).
+std::optional<int64_t> step_along(const Expr& index, const std::string& loop);
 
 /// Asks for the line that buffer[index] lies in, an element of `type`, to be in this cache (1 to 3)
 /// and the larger ones. There is no fault where the address is outside of the buffer.

@@ -48,15 +48,13 @@ bool lies_in_order(const Operand& operand, const Statement& statement) {
   return operand.strides.size() > 1;
 }
 
-}  // namespace
-
-void order_reductions(const Program& program, const std::map<std::string, Layout>& layouts,
-                      Statement& statement, const std::string& except) {
+/// The order of the operand that moves along most reductions, of several the largest.
+void order_by(const std::vector<Operand>& operands, Statement& statement) {
   Operand most;
-  for (Operand& operand : find_operands(program, layouts, statement, except))
+  for (const Operand& operand : operands)
     if (std::pair(operand.strides.size(), operand.elements) >
         std::pair(most.strides.size(), most.elements))
-      most = std::move(operand);
+      most = operand;
   auto stride = [&](const Iterator& it) {
     auto found = most.strides.find(it.name);
     return found == most.strides.end() ? std::numeric_limits<int64_t>::max() : found->second;
@@ -71,15 +69,20 @@ void order_reductions(const Program& program, const std::map<std::string, Layout
     if (it.reduction) it = *next++;
 }
 
+}  // namespace
+
+void order_reductions(const Program& program, const std::map<std::string, Layout>& layouts,
+                      Statement& statement, const std::string& except) {
+  order_by(find_operands(program, layouts, statement, except), statement);
+}
+
 void order_reductions(Program& program, const std::map<std::string, Layout>& layouts) {
   for (Statement& statement : program.statements) {
-    std::vector<Operand> operands = find_operands(program, layouts, statement, {});
-    bool several = std::any_of(operands.begin(), operands.end(),
-                               [](const Operand& operand) { return operand.strides.size() > 1; });
-    if (several && std::none_of(operands.begin(), operands.end(), [&](const Operand& operand) {
-          return lies_in_order(operand, statement);
-        }))
-      order_reductions(program, layouts, statement);
+    const std::vector<Operand> operands = find_operands(program, layouts, statement, {});
+    auto any = [&](auto holds) { return std::any_of(operands.begin(), operands.end(), holds); };
+    if (any([](const Operand& o) { return o.strides.size() > 1; }) &&
+        !any([&](const Operand& o) { return lies_in_order(o, statement); }))
+      order_by(operands, statement);
   }
 }
 

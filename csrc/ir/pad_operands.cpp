@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/loops.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
 #include "poly/strides.h"
@@ -48,7 +49,7 @@ struct Sum {
 std::optional<Sum> match_sum(const Expr& subscript, const std::vector<Iterator>& domain) {
   Sum sum;
   for (const Iterator& it : domain) {
-    std::optional<int64_t> step = poly::step_along(subscript, it.name);
+    std::optional<int64_t> step = step_along(subscript, it.name);
     if (!step) return std::nullopt;
     if (*step != 0 && extent_of(it) > 1) sum.terms.emplace_back(it, *step);
   }

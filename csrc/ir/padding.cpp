@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "poly/strides.h"
+#include "ir/loops.h"
 
 namespace tc::ir {
 namespace {
@@ -37,7 +37,7 @@ template <class Comparison>
 bool is_half_line(const Expr& condition, const std::string& iterator) {
   const auto* comparison = condition.as<Comparison>();
   if (!comparison || comparison->a.type() != Halide::Int(32)) return false;
-  auto a = poly::step_along(comparison->a, iterator), b = poly::step_along(comparison->b, iterator);
+  auto a = step_along(comparison->a, iterator), b = step_along(comparison->b, iterator);
   return a && b && *a != *b;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/loops.h"
 #include "poly/notes.h"
 
 namespace tc::poly {
@@ -41,7 +42,7 @@ std::vector<TransposedRead> find_reads(const Cluster& cluster, const std::vector
       for (size_t d = 0; d < access.subscripts.size(); ++d) {
         size_t place = 0;
         for (size_t m = 0; m < members.size(); ++m) {
-          auto step = step_along(access.subscripts[d], iterator(m));
+          auto step = ir::step_along(access.subscripts[d], iterator(m));
           affine = affine && step;
           if (!step || *step != 0) place = m + 1;
         }
@@ -50,7 +51,7 @@ std::vector<TransposedRead> find_reads(const Cluster& cluster, const std::vector
       // The copy is contiguous along the vector only if that moves by one element.
       std::sort(places.begin(), places.end());
       size_t last = places.back().second;
-      if (!affine || step_along(access.subscripts[last], iterator(members.size() - 1)) != 1)
+      if (!affine || ir::step_along(access.subscripts[last], iterator(members.size() - 1)) != 1)
         continue;
       TransposedRead read{&statement, access, {}};
       for (const auto& [place, d] : places) read.order.push_back(d);

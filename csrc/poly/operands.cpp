@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/loops.h"
+
 namespace tc::poly {
 namespace {
 
@@ -24,7 +26,7 @@ constexpr double kPanelShare = 0.5;
 std::optional<size_t> packed_dimension(const MemoryAccess& read, const ir::Iterator& vector) {
   std::optional<size_t> found;
   for (size_t d = 0; d < read.subscripts.size(); ++d) {
-    auto step = step_along(read.subscripts[d], vector.name);
+    auto step = ir::step_along(read.subscripts[d], vector.name);
     if (!step || (*step != 0 && (*step != 1 || found))) return std::nullopt;
     if (*step == 1) found = d;
   }
@@ -87,7 +89,7 @@ double Operands::box_bytes(const Update& update, const Operand& operand,
     int64_t size = 1, whole = layouts_.at(read.tensor).sizes[d];
     bool moves = false;
     auto walk = [&](const ir::Iterator& iterator) {
-      auto step = step_along(read.subscripts[d], iterator.name);
+      auto step = ir::step_along(read.subscripts[d], iterator.name);
       size += step ? std::abs(*step) * (extent_of(iterator) - 1) : whole;
     };
     for (const ir::Iterator& iterator : domain) {
@@ -120,7 +122,7 @@ std::optional<PackedRead> Operands::pack(const Update& update, const Operand& op
   for (size_t d = 0; d < read.subscripts.size(); ++d) {
     int place = -1;
     for (size_t i = 0; i < domain.size(); ++i) {
-      auto step = step_along(read.subscripts[d], domain[i].name);
+      auto step = ir::step_along(read.subscripts[d], domain[i].name);
       if (!step) return std::nullopt;
       if (*step != 0 && domain[i].reduction) place = static_cast<int>(i);
     }
@@ -156,9 +158,10 @@ CopyCost Operands::cost_of_copies(const Update& update, const Operand& operand) 
     CopyCost::Dimension dimension;
     for (const ir::Iterator& i : update.statement->source->domain)
       if (i.reduction)
-        dimension.size += std::abs(step_along(subscript, i.name).value_or(0)) * (extent_of(i) - 1);
+        dimension.size +=
+            std::abs(ir::step_along(subscript, i.name).value_or(0)) * (extent_of(i) - 1);
     for (const ir::Iterator* iterator : update.iterators)
-      dimension.steps.push_back(std::abs(step_along(subscript, iterator->name).value_or(0)));
+      dimension.steps.push_back(std::abs(ir::step_along(subscript, iterator->name).value_or(0)));
     cost.dimensions.push_back(dimension);
   }
   return cost;

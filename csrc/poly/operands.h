@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory.h"
 #include "poly/map_cpu.h"
 #include "poly/members.h"
 
@@ -14,7 +15,6 @@ namespace tc::poly {
 
 /// Vectors of a register block along its vector.
 constexpr int64_t kMostVectors = 4;
-constexpr int64_t kPageBytes = 4096, kLineBytes = 64;
 
 /// A read that has to be copied so that it is contiguous along the vector.
 struct PackedRead {

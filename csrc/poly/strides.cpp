@@ -1,6 +1,7 @@
 #include "poly/strides.h"
 
 #include "base/error.h"
+#include "ir/loops.h"
 
 namespace tc::poly {
 namespace {
@@ -64,19 +65,11 @@ bool is_gather(const MemoryAccess& access, const ir::Program& program) {
   return !places.found.empty();
 }
 
-std::optional<int64_t> step_along(const ir::Expr& subscript, const std::string& iterator) {
-  if (!Halide::Internal::expr_uses_var(subscript, iterator)) return 0;
-  ir::Expr i = ir::make_variable(iterator);
-  ir::Expr step = Halide::Internal::simplify(
-      Halide::Internal::substitute(iterator, i + 1, subscript) - subscript);
-  return Halide::Internal::as_const_int(step);
-}
-
 std::optional<int64_t> stride_along(const MemoryAccess& access, const Layout& layout,
                                     const std::string& iterator) {
   int64_t stride = 0;
   for (size_t d = 0; d < access.subscripts.size(); ++d) {
-    auto step = step_along(access.subscripts[d], iterator);
+    auto step = ir::step_along(access.subscripts[d], iterator);
     if (!step) return std::nullopt;
     stride += *step * layout.strides[d];
   }

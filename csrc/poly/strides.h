@@ -25,10 +25,6 @@ std::vector<MemoryAccess> accesses(const ir::Program& program, const ir::Stateme
 /// Whether the place of an access is data, as in a lookup table.
 bool is_gather(const MemoryAccess& access, const ir::Program& program);
 
-/// By how much a subscript grows when `iterator` grows by one; nothing when that varies (it
-/// divides, or reads data that depends on the iterator).
-std::optional<int64_t> step_along(const ir::Expr& subscript, const std::string& iterator);
-
 /// The distance in elements when `iterator` grows by one; nothing when it varies.
 std::optional<int64_t> stride_along(const MemoryAccess& access, const Layout& layout,
                                     const std::string& iterator);
