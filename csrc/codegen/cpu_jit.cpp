@@ -10,6 +10,7 @@
 #include "codegen/guarded_loads.h"
 #include "codegen/half_comparisons.h"
 #include "codegen/hidden_zero.h"
+#include "codegen/invariant_divisors.h"
 #include "codegen/joined_lanes.h"
 #include "codegen/prefetch_gathers.h"
 #include "codegen/prefetch_panels.h"
@@ -54,7 +55,9 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = cut_vector_loops(stmt, cpu_vector_bits());
   stmt = forget_parameters(stmt);
   // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
-  stmt = make_floats_strict(lower_math(stmt));
+  stmt = lower_math(stmt);
+  if (fuses_multiply_add()) stmt = multiply_by_reciprocals(stmt);
+  stmt = make_floats_strict(stmt);
   if (fuses_multiply_add()) stmt = contract_floats(stmt);
   stmt = simplify(stmt);
   stmt = predicate_guarded_loads(join_lanes_as_bits(vectorize_loops(stmt, {})));

@@ -63,14 +63,6 @@ Expr libm(const std::string& name, const std::vector<Expr>& arguments) {
   return Call::make(type, name + (type.bits() == 32 ? "f" : ""), arguments, Call::PureExtern);
 }
 
-Expr logarithm(const Expr& x) {
-  if (x.type().bits() == 64) return libm("log", {x});
-  return named(x, [](const Expr& y) {
-    return select(is_number(y) && compare(Call::strict_lt, y, infinity(y.type())), halide_log(y),
-                  y);
-  });
-}
-
 /// C's round, of which Halide takes the name for its own, to even.
 Expr round_away_named(const Expr& x) {
   Expr whole = Halide::trunc(x), one = make_one(x.type());
@@ -101,7 +93,6 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   if (auto found = direct.find(name); found != direct.end()) return found->second(x[0]);
   if (auto found = rounding.find(name); found != rounding.end()) return found->second(x[0]);
   if (name == "round") return round_away(x[0]);
-  if (name == "log") return logarithm(x[0]);
   if (name == "abs" || name == "fabs") return Halide::abs(x[0]);
   if (name == "rsqrt") return make_one(x[0].type()) / Halide::sqrt(x[0]);
   if (name == "atan2") return Halide::atan2(x[0], x[1]);

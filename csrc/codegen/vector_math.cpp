@@ -44,73 +44,125 @@ Expr between(double low, const Expr& x, double high) {
   return at_most(select(less(x, number(x, low)), number(x, low), x), high);
 }
 
-/// x = n * log(2) + r with a whole n and |r| <= log(2) / 2. `use` gets exp(r) - 1 and n.
-Expr reduce(const Expr& x, const std::function<Expr(const Expr& p, const Expr& n)>& use) {
-  // Adding this leaves the nearest whole number in the last bits of the sum.
-  Expr magic = number(x, 12582912);
+/// x = parts * h * log(2) + r with a whole h and |r| <= parts * log(2) / 2. `use` gets r and 2^h.
+Expr reduce(const Expr& x, int parts,
+            const std::function<Expr(const Expr& r, const Expr& power)>& use) {
+  // Adding this leaves the nearest whole number in the last bits of the sum, plus 127 as in the
+  // exponent of 2^h.
+  Expr magic = number(x, 12582912 + 127);
   return named(x, [&](const Expr& y) {
-    return named(add(multiply(y, number(y, 1.44269504088896341)), magic), [&](const Expr& shifted) {
-      return named(subtract(shifted, magic), [&](const Expr& n) {
+    Expr scaled = multiply(y, number(y, 1.44269504088896341 / parts));
+    return named(add(scaled, magic), [&](const Expr& shifted) {
+      return named(subtract(shifted, magic), [&](const Expr& h) {
         // log(2) in two parts, of which the first has few bits.
-        Expr rest = subtract(subtract(y, multiply(n, number(n, 0.693359375))),
-                             multiply(n, number(n, -2.12194440e-4)));
+        Expr rest = subtract(subtract(y, multiply(h, number(h, 0.693359375 * parts))),
+                             multiply(h, number(h, -2.12194440e-4 * parts)));
+        Type integer = Halide::Int(32, x.type().lanes());
+        Expr power = reinterpret(x.type(), reinterpret(integer, shifted) << 23);
         return named(rest, [&](const Expr& r) {
-          // The polynomial is that of Cephes' expf (S. Moshier).
-          Expr p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3,
-                                  4.1665795894e-2, 1.6666665459e-1, 0.5});
-          p = add(multiply(p, multiply(r, r)), r);
-          Type integer = Halide::Int(32, x.type().lanes());
-          Expr whole = reinterpret(integer, shifted) - reinterpret(integer, magic);
-          return named(whole, [&](const Expr& exponent) { return use(p, exponent); });
+          return named(power, [&](const Expr& p) { return use(r, p); });
         });
       });
     });
   });
 }
 
-/// 2^n of a whole n from -126 to 127.
-Expr power(const Expr& n) {
-  return reinterpret(Halide::Float(32, n.type().lanes()), (n + 127) << 23);
+/// exp(r), for |r| <= log(2), was fitted for the smallest relative error: 2^-26.
+Expr exponential_near_zero(const Expr& r) {
+  return polynomial(
+      r, {0.00019611802, 0.0014104304, 0.008336099, 0.041661277, 0.16666615, 0.50000036, 1, 1});
 }
 
 /// Unlike Halide's exp it needs no rounding instruction, which 512-bit vectors get in halves, and
 /// no tests: NaN passes through, and results too small or too large become denormal, zero or
-/// infinite by the multiplications themselves.
+/// infinite by the multiplications themselves. 2^n alone may be out of range, its root is not.
 Expr exponential(const Expr& x) {
   // Beyond these the result is 0 or infinite.
-  return reduce(between(-104, x, 89), [](const Expr& p, const Expr& n) {
-    // In two factors, since 2^n alone may be out of range.
-    Expr half = n >> 1;
-    return multiply(multiply(add(p, number(p, 1)), power(half)), power(n - half));
+  return reduce(between(-104, x, 89), 2, [](const Expr& r, const Expr& root) {
+    return multiply(multiply(exponential_near_zero(r), root), root);
   });
 }
 
 /// For results that are normal numbers.
 Expr exponential_within_range(const Expr& x) {
-  return reduce(
-      x, [](const Expr& p, const Expr& n) { return multiply(add(p, number(p, 1)), power(n)); });
+  return reduce(x, 1, [](const Expr& r, const Expr& power) {
+    // Half the range, one power less.
+    Expr p = polynomial(r, {0.0013814599, 0.008368717, 0.04166839, 0.16666521, 0.49999994, 1, 1});
+    return multiply(p, power);
+  });
 }
 
 /// exp(x) - 1 = 2^n (exp(r) - 1) + 2^n - 1, which keeps the digits of a small x.
 Expr exponential_minus_one(const Expr& x) {
-  Expr result = reduce(between(-104, x, 89), [](const Expr& p, const Expr& n) {
-    Expr half = n >> 1;
-    Expr first = power(half), second = power(n - half), reciprocal = power(half - n);
-    return multiply(add(multiply(p, first), subtract(first, reciprocal)), second);
+  Expr result = reduce(between(-104, x, 89), 2, [](const Expr& r, const Expr& root) {
+    Expr p = polynomial(
+        r, {0.00019611802, 0.0014104304, 0.008336099, 0.041661277, 0.16666615, 0.50000036});
+    p = add(multiply(p, multiply(r, r)), r);
+    Type integer = Halide::Int(32, root.type().lanes());
+    Expr reciprocal = reinterpret(root.type(), (254 << 23) - reinterpret(integer, root));
+    return multiply(add(multiply(p, root), subtract(root, reciprocal)), root);
   });
   // Zero keeps its sign.
   return select(equal(x, number(x, 0)), x, result);
 }
 
-/// log(u) with u = 1 + x, and what u has lost of x.
+/// Positive finite u = m * 2^e with m from 2/3 to 4/3. `use` gets e in the place where floats have
+/// their exponents.
+Expr split(const Expr& u, const std::function<Expr(const Expr& e)>& use) {
+  Type integer = Halide::Int(32, u.type().lanes());
+  const int two_thirds = 0x3f2aaaab, exponents = -(1 << 23);
+  return named((reinterpret(integer, u) - two_thirds) & make_const(integer, exponents), use);
+}
+
+/// log((1 + f) * 2^e) for f from -1/3 to 1/3, where log(1 + f) was fitted for the smallest relative
+/// error: 2^-28.
+Expr logarithm_of_parts(const Expr& one_more, const Expr& e) {
+  return named(one_more, [&](const Expr& f) {
+    Expr p = polynomial(f, {-0.129489675, 0.140047565, -0.121671535, 0.140011609, -0.166823059,
+                            0.200107470, -0.249997169, 0.333332092, -0.5});
+    Expr near = add(multiply(p, multiply(f, f)), f);
+    Expr exponent = Halide::cast(f.type(), e);
+    return add(multiply(exponent, number(f, 0.693147180559945309 / (1 << 23))), near);
+  });
+}
+
+/// The logarithm of a u that is not both positive and finite; an x that is infinite or NaN stays.
+Expr outside_of_logarithm(const Expr& u, const Expr& x) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  Expr nan = number(x, std::numeric_limits<double>::quiet_NaN());
+  return select(equal(u, number(u, 0)), number(x, -infinity),
+                select(less(u, number(u, 0)), nan, x));
+}
+
+Expr is_positive_finite(const Expr& u) {
+  return less(number(u, 0), u) && less(u, number(u, std::numeric_limits<double>::infinity()));
+}
+
+Expr logarithm(const Expr& x) {
+  Type integer = Halide::Int(32, x.type().lanes());
+  Expr denormal = less(x, number(x, std::numeric_limits<float>::min()));
+  Expr scaled = select(denormal, multiply(x, number(x, 1 << 23)), x);
+  Expr result = named(scaled, [&](const Expr& u) {
+    return split(u, [&](const Expr& e) {
+      Expr m = reinterpret(x.type(), reinterpret(integer, u) - e);
+      Expr exponent = e - select(denormal, make_const(integer, 23 << 23), make_zero(integer));
+      return logarithm_of_parts(subtract(m, number(x, 1)), exponent);
+    });
+  });
+  return select(is_positive_finite(x), result, outside_of_logarithm(x, x));
+}
+
 Expr logarithm_of_one_plus(const Expr& x) {
+  Type integer = Halide::Int(32, x.type().lanes());
   return named(add(x, number(x, 1)), [&](const Expr& u) {
-    Expr lost = divide(subtract(x, subtract(u, number(u, 1))), u);
-    Expr infinity = number(x, std::numeric_limits<double>::infinity());
-    // Of 0 and infinity nothing is lost; a negative u and NaN give NaN.
-    Expr logarithm = select(less(u, infinity) && equal(u, u), halide_log(u), u);
-    Expr result =
-        add(logarithm, select(less(number(u, 0), u) && less(u, infinity), lost, number(u, 0)));
+    Expr result = split(u, [&](const Expr& e) {
+      // (1 + x) / 2^e - 1 with what u has lost of x. 4 / 2^e, unlike 1 / 2^e, is always normal.
+      Expr four = reinterpret(x.type(), make_const(integer, 0x40800000) - e);
+      Expr rest = subtract(multiply(four, number(x, 0.25)), number(x, 1));
+      return logarithm_of_parts(add(reinterpret(x.type(), reinterpret(integer, x) - e), rest), e);
+    });
+    result = select(is_positive_finite(u), result, outside_of_logarithm(u, x));
+    // Zero keeps its sign.
     return select(equal(x, number(x, 0)), x, result);
   });
 }
@@ -136,9 +188,11 @@ Expr hyperbolic_tangent(const Expr& x) {
 /// fitted for the smallest error of the result. From 4 on the result is 1.
 Expr error_function(const Expr& x) {
   return named(Halide::abs(x), [&](const Expr& magnitude) {
-    Expr near = multiply(
-        x, polynomial(multiply(x, x), {7.85385785e-05, -0.000801019281, 0.00518832763,
-                                       -0.0268538119, 0.112835851, -0.376126258, 1.12837917}));
+    // Of the factor 1.128... a part that is more exact.
+    Expr factor =
+        polynomial(multiply(x, x), {7.85385785e-05, -0.000801019281, 0.00518832763, -0.0268538119,
+                                    0.112835851, -0.376126258, 0.128379167});
+    Expr near = add(multiply(x, factor), x);
     Expr far = named(at_most(magnitude, 4), [&](const Expr& t) {
       Expr p = polynomial(t, {-0.000186777897, 0.00295188558, -0.0218563467, 0.103148041,
                               0.638093483, 1.12712255, 0.000332677561});
@@ -155,6 +209,7 @@ Expr vector_math(const std::string& name, const std::vector<Expr>& arguments) {
   Expr (*function)(const Expr&) = nullptr;
   if (name == "exp") function = exponential;
   if (name == "expm1") function = exponential_minus_one;
+  if (name == "log") function = logarithm;
   if (name == "log1p") function = logarithm_of_one_plus;
   if (name == "tanh") function = hyperbolic_tangent;
   if (name == "erf") function = error_function;
