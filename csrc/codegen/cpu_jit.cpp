@@ -20,6 +20,7 @@
 #include "codegen/strict_floats.h"
 #include "codegen/vector_loops.h"
 #include "codegen/vector_reductions.h"
+#include "codegen/vector_trigonometry.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -55,12 +56,13 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = cut_vector_loops(stmt, cpu_vector_bits());
   stmt = forget_parameters(stmt);
   // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
-  stmt = lower_math(stmt);
+  stmt = vectorize_trigonometry(lower_math(stmt));
   if (fuses_multiply_add()) stmt = multiply_by_reciprocals(stmt);
   stmt = make_floats_strict(stmt);
   if (fuses_multiply_add()) stmt = contract_floats(stmt);
   stmt = simplify(stmt);
-  stmt = predicate_guarded_loads(join_lanes_as_bits(vectorize_loops(stmt, {})));
+  stmt = remove_likelies(vectorize_loops(stmt, {}));
+  stmt = predicate_guarded_loads(join_lanes_as_bits(stmt));
   stmt = unroll_loops(stmt);
   stmt = simplify(stmt);
   stmt = prefetch_gathers(stmt, buffers.large);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "codegen/named.h"
-#include "codegen/strict_floats.h"
+#include "codegen/strict_math.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -135,20 +135,15 @@ class ReplaceQuotients : public IRMutator {
   }
 
   static Expr quotient(const Expr& x, const Divisor& divisor) {
-    const ir::Type type = x.type();
-    Expr d = Variable::make(type, divisor.name), r = Variable::make(type, divisor.reciprocal);
-    auto multiply = [&](const Expr& a, const Expr& b) {
-      return strict(type, Call::strict_mul, a, b);
-    };
-    auto subtract = [&](const Expr& a, const Expr& b) {
-      return strict(type, Call::strict_sub, a, b);
-    };
+    using namespace strict_math;
+    Expr d = Variable::make(x.type(), divisor.name),
+         r = Variable::make(x.type(), divisor.reciprocal);
     return named(multiply(x, r), [&](const Expr& near) {
       // q * d - x and not x - q * d, since then the correction of a zero keeps the zero's sign.
       Expr corrected = subtract(near, multiply(subtract(multiply(near, d), x), r));
       return named(corrected, [&](const Expr& q) {
         // There is nothing to correct in an infinity.
-        return select(strict(Halide::Bool(), Call::strict_eq, q, q), q, near);
+        return select(strict_math::equal(q, q), q, near);
       });
     });
   }

@@ -1,38 +1,18 @@
 #include "codegen/vector_math.h"
 
 #include <functional>
-#include <initializer_list>
 #include <limits>
 
 #include "codegen/named.h"
-#include "codegen/strict_floats.h"
+#include "codegen/strict_math.h"
 
 namespace tc::codegen {
 namespace {
 
 using namespace Halide::Internal;
+using namespace strict_math;
 using ir::Expr;
 using ir::Type;
-
-Expr add(const Expr& a, const Expr& b) { return strict(a.type(), Call::strict_add, a, b); }
-Expr subtract(const Expr& a, const Expr& b) { return strict(a.type(), Call::strict_sub, a, b); }
-Expr multiply(const Expr& a, const Expr& b) { return strict(a.type(), Call::strict_mul, a, b); }
-Expr divide(const Expr& a, const Expr& b) { return strict(a.type(), Call::strict_div, a, b); }
-Expr less(const Expr& a, const Expr& b) {
-  return strict(Halide::Bool(a.type().lanes()), Call::strict_lt, a, b);
-}
-Expr equal(const Expr& a, const Expr& b) {
-  return strict(Halide::Bool(a.type().lanes()), Call::strict_eq, a, b);
-}
-Expr number(const Expr& like, double value) { return make_const(like.type(), value); }
-
-/// From the highest power down.
-Expr polynomial(const Expr& x, std::initializer_list<double> coefficients) {
-  Expr sum;
-  for (double c : coefficients)
-    sum = sum.defined() ? add(multiply(sum, x), number(x, c)) : number(x, c);
-  return sum;
-}
 
 /// NaN stays, here and below: comparisons with it are false.
 Expr at_most(const Expr& x, double high) {
@@ -92,6 +72,33 @@ Expr exponential_within_range(const Expr& x) {
   });
 }
 
+/// 2^n of a whole n from -126 to 127.
+Expr power_of_two(const Expr& n) {
+  return reinterpret(Halide::Float(32, n.type().lanes()), (n + 127) << 23);
+}
+
+/// Exact for a whole x: 2^r is 1 for r = 0.
+Expr exponential_of_two(const Expr& x) {
+  Expr magic = number(x, 12582912);
+  return named(between(-151, x, 129), [&](const Expr& y) {
+    return named(add(y, magic), [&](const Expr& shifted) {
+      Expr rest = subtract(y, subtract(shifted, magic));
+      Type integer = Halide::Int(32, x.type().lanes());
+      Expr whole = reinterpret(integer, shifted) - reinterpret(integer, magic);
+      return named(rest, [&](const Expr& r) {
+        return named(whole, [&](const Expr& n) {
+          // Fitted for the smallest relative error, 2^-29. In two factors, since 2^n alone may be
+          // out of range.
+          Expr p = polynomial(r, {0.000153533416, 0.00133989006, 0.00961843785, 0.0555033237,
+                                  0.240226477, 0.693147182, 1});
+          Expr half = n >> 1;
+          return multiply(multiply(p, power_of_two(half)), power_of_two(n - half));
+        });
+      });
+    });
+  });
+}
+
 /// exp(x) - 1 = 2^n (exp(r) - 1) + 2^n - 1, which keeps the digits of a small x.
 Expr exponential_minus_one(const Expr& x) {
   Expr result = reduce(between(-104, x, 89), 2, [](const Expr& r, const Expr& root) {
@@ -138,15 +145,34 @@ Expr is_positive_finite(const Expr& u) {
   return less(number(u, 0), u) && less(u, number(u, std::numeric_limits<double>::infinity()));
 }
 
-Expr logarithm(const Expr& x) {
+/// `use` gets m - 1 from -1/3 to 1/3 and the exponent e, in the place where floats have theirs, of
+/// a positive finite x = m * 2^e.
+Expr split_all(const Expr& x, const std::function<Expr(const Expr& f, const Expr& e)>& use) {
   Type integer = Halide::Int(32, x.type().lanes());
   Expr denormal = less(x, number(x, std::numeric_limits<float>::min()));
-  Expr scaled = select(denormal, multiply(x, number(x, 1 << 23)), x);
-  Expr result = named(scaled, [&](const Expr& u) {
+  return named(select(denormal, multiply(x, number(x, 1 << 23)), x), [&](const Expr& u) {
     return split(u, [&](const Expr& e) {
       Expr m = reinterpret(x.type(), reinterpret(integer, u) - e);
       Expr exponent = e - select(denormal, make_const(integer, 23 << 23), make_zero(integer));
-      return logarithm_of_parts(subtract(m, number(x, 1)), exponent);
+      return use(subtract(m, number(x, 1)), exponent);
+    });
+  });
+}
+
+Expr logarithm(const Expr& x) {
+  Expr result = split_all(x, logarithm_of_parts);
+  return select(is_positive_finite(x), result, outside_of_logarithm(x, x));
+}
+
+/// Exact for powers of two.
+Expr logarithm_to_two(const Expr& x) {
+  Expr result = split_all(x, [](const Expr& one_more, const Expr& e) {
+    return named(one_more, [&](const Expr& f) {
+      // log2(1 + f) = f + f * p(f), of which p was fitted for the smallest relative error: 2^-28.
+      Expr p = polynomial(f, {-0.187833369, 0.203238726, -0.175262302, 0.201698661, -0.240699813,
+                              0.288718313, -0.360668778, 0.480895817, -0.72134757, 0.442695051});
+      Expr near = add(multiply(p, f), f);
+      return add(multiply(Halide::cast(f.type(), e), number(f, 1.0 / (1 << 23))), near);
     });
   });
   return select(is_positive_finite(x), result, outside_of_logarithm(x, x));
@@ -203,6 +229,69 @@ Expr error_function(const Expr& x) {
   });
 }
 
+/// x^y = 2^(y log2 x) of an x that is not negative, in double.
+Expr magnitude_of_power(const Expr& x, const Expr& y) {
+  const Type wide = Halide::Float(64, x.type().lanes()), bits = Halide::Int(64, x.type().lanes());
+  // 0 and infinity have logarithms.
+  Expr logarithm =
+      select(is_positive_finite(x),
+             split_all(x,
+                       [&](const Expr& one_more, const Expr& e) {
+                         return named(Halide::cast(wide, one_more), [&](const Expr& f) {
+                           // Fitted for the smallest relative error: 2^-36, of which y can leave
+                           // 2^-29.
+                           Expr p = polynomial(
+                               f, {0.15754167771311584, -0.16610532505989264, 0.12356284574368374,
+                                   -0.13746108817942623, 0.16089122301680678, -0.18080606546144271,
+                                   0.2060759738090345, -0.24043366033291991, 0.28853944172273155,
+                                   -0.36067397861677492, 0.4808983439617377, -0.72134751956930299,
+                                   1.4426950408923302});
+                           return add(multiply(p, f),
+                                      multiply(Halide::cast(wide, e), number(f, 1.0 / (1 << 23))));
+                         });
+                       }),
+             Halide::cast(wide, outside_of_logarithm(x, x)));
+  Expr exponent = between(-200, multiply(Halide::cast(wide, y), logarithm), 200);
+  return named(exponent, [&](const Expr& t) {
+    Expr magic = number(t, 0x1.8p+52);
+    return named(add(t, magic), [&](const Expr& shifted) {
+      return named(subtract(t, subtract(shifted, magic)), [&](const Expr& r) {
+        // Fitted for the smallest relative error: 2^-34.
+        Expr p = polynomial(r, {1.5196134287642885e-05, 0.00015466781518574141,
+                                0.0013333935355440358, 0.0096180380596464533, 0.055504103653929868,
+                                0.24022651067002851, 0.69314718070476278, 1});
+        Expr scaled = reinterpret(bits, p) + (reinterpret(bits, shifted) << 52);
+        return Halide::cast(x.type(), select(equal(t, t), reinterpret(wide, scaled), t));
+      });
+    });
+  });
+}
+
+/// As C99's pow, annex F.9.4.4.
+Expr power(const Expr& x, const Expr& y) {
+  // Squares and cubes, which are most.
+  if (auto exponent = as_const_float(y); exponent && (*exponent == 2 || *exponent == 3)) {
+    Expr square = multiply(x, x);
+    return *exponent == 2 ? square : multiply(square, x);
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  Expr one = number(x, 1), nan = number(x, std::numeric_limits<double>::quiet_NaN());
+  return named(Halide::abs(x), [&](const Expr& a) {
+    Expr unity = equal(y, number(y, 0)) || equal(x, one) ||
+                 (equal(a, one) && equal(Halide::abs(y), number(y, infinity)));
+    return named(select(unity, one, magnitude_of_power(a, y)), [&](const Expr& magnitude) {
+      Expr half = multiply(y, number(y, 0.5));
+      Expr whole = equal(Halide::floor(y), y), even = equal(Halide::floor(half), half);
+      // The sign bit, which -0 has as well.
+      Expr negative = reinterpret(Halide::Int(32, x.type().lanes()), x) < 0;
+      Expr of_negative = select(even, magnitude, multiply(magnitude, number(x, -1)));
+      Expr finite = less(number(x, 0), a) && less(a, number(x, infinity));
+      Expr of_broken = select(finite && !unity, nan, magnitude);
+      return select(negative, select(whole, of_negative, of_broken), magnitude);
+    });
+  });
+}
+
 }  // namespace
 
 Expr vector_math(const std::string& name, const std::vector<Expr>& arguments) {
@@ -213,7 +302,14 @@ Expr vector_math(const std::string& name, const std::vector<Expr>& arguments) {
   if (name == "log1p") function = logarithm_of_one_plus;
   if (name == "tanh") function = hyperbolic_tangent;
   if (name == "erf") function = error_function;
-  if (!function || arguments[0].type().element_of() != Halide::Float(32)) return {};
+  if (name == "exp2") function = exponential_of_two;
+  if (name == "log2") function = logarithm_to_two;
+  if (arguments[0].type().element_of() != Halide::Float(32)) return {};
+  if (name == "pow")
+    return named(arguments[0], [&](const Expr& x) {
+      return named(arguments[1], [&](const Expr& y) { return power(x, y); });
+    });
+  if (!function) return {};
   return named(arguments[0], function);
 }
 

@@ -8,9 +8,9 @@
 
 namespace tc::codegen {
 
-/// exp, expm1, log1p, tanh or erf of a float, in strict operations and within 4 ulp; undefined for
-/// other names and types. Special values are C's. A call to libm takes 5 to 20 ns an element, these
-/// take less than one.
+/// exp, exp2, expm1, log, log2, log1p, pow, tanh or erf of a float, in strict operations and within
+/// 2 units in the last place; undefined for other names and types. Special values are C's. A call to
+/// libm takes 5 to 20 ns an element, these take less than one.
 ir::Expr vector_math(const std::string& name, const std::vector<ir::Expr>& arguments);
 
 }  // namespace tc::codegen

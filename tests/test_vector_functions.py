@@ -1,0 +1,149 @@
+"""Functions of float that vectors compute themselves, within 2 units in the last place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+
+INF, NAN = float("inf"), float("nan")
+SPECIAL = [0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 1e-6, 30.0, -30.0]
+EXTREME = [88.7, 88.8, -87.3, 1e-45, -1e-45, 1e-40, 1e5, -1e5, 16777216.0, -16777217.0, 8388607.5]
+
+
+def assert_within_2_ulp(actual: torch.Tensor, exact: torch.Tensor, least: int) -> None:
+    """`exact` is in double; at least so many results have to be finite."""
+    wanted = exact.float()
+    assert torch.equal(actual.isnan(), wanted.isnan())
+    numbers = ~wanted.isnan()
+    assert torch.equal(actual[numbers].isinf(), wanted[numbers].isinf())
+    # Zeros too: a function that is 0 at 0 keeps its sign.
+    assert torch.equal(actual[numbers].signbit(), wanted[numbers].signbit())
+    finite = wanted.isfinite()
+    assert finite.sum() > least
+    _, exponents = np.frexp(exact[finite].numpy())
+    units = np.ldexp(1.0, np.maximum(exponents - 24, -149))
+    errors = (actual[finite].double() - exact[finite]).abs().numpy() / units
+    assert errors.max() < 2, exact[finite][int(errors.argmax())]
+
+
+@pytest.mark.parametrize(
+    "name", ["exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tanh", "erf"]
+)
+def test_functions_of_one_number(name: str) -> None:
+    magnitudes = torch.logspace(-44, 38, 100_001)
+    x = torch.cat([torch.linspace(-110, 110, 400_001), torch.linspace(-1, 1, 400_001)])
+    x = torch.cat([x, magnitudes, -magnitudes, torch.tensor(SPECIAL + EXTREME)])
+    text = f"def f(float(N) A) -> (O) {{ O(i) = {name}(A(i)) }}"
+    actual = tc.define(text, namespace=f"tc_vector_functions_{name}").f(x)
+    assert_within_2_ulp(actual, getattr(torch, name)(x.double()), 400_000)
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in power")
+def test_powers() -> None:
+    generator = torch.Generator().manual_seed(3)
+    size = 200_000
+    bits = torch.randint(-(2**31), 2**31, (2 * size,), generator=generator).to(torch.int32)
+    any_x, any_y = bits.view(torch.float32).split(size)
+    positive = torch.rand(size, generator=generator) * 4
+    exponents = torch.randn(size, generator=generator) * 30
+    whole = torch.randint(-20, 21, (size,), generator=generator).float()
+    bases, of_special = torch.meshgrid(
+        torch.tensor(SPECIAL + EXTREME), torch.tensor(SPECIAL + EXTREME), indexing="ij"
+    )
+    x = torch.cat([any_x, any_x, positive, -positive, bases.reshape(-1)])
+    y = torch.cat([any_y, whole, exponents, whole, of_special.reshape(-1)])
+    text = "def f(float(N) X, float(N) Y) -> (O) { O(i) = pow(X(i), Y(i)) }"
+    actual = tc.define(text, namespace="tc_vector_functions_pow").f(x, y)
+    exact = torch.from_numpy(np.power(x.double().numpy(), y.double().numpy()))
+    assert_within_2_ulp(actual, exact, 300_000)
+
+
+@pytest.mark.parametrize("exponent", ["2", "3.0", "-1", "0.5", "-2.5", "0", "1"])
+def test_powers_with_a_literal_exponent(exponent: str) -> None:
+    x = torch.cat([torch.linspace(-50, 50, 10_001), torch.tensor(SPECIAL)])
+    name = exponent.replace("-", "minus_").replace(".", "_")
+    text = f"def f(float(N) X) -> (O) {{ O(i) = pow(X(i), {exponent}) }}"
+    actual = tc.define(text, namespace=f"tc_vector_functions_pow_{name}").f(x)
+    with np.errstate(all="ignore"):
+        # NumPy takes the square root for one exponent of 0.5.
+        exponents = np.full(len(x), float(exponent))
+        exact = torch.from_numpy(np.power(x.double().numpy(), exponents))
+    assert_within_2_ulp(actual, exact, 5000)
+
+
+def test_whole_powers_and_logarithms_of_two_are_exact() -> None:
+    n = torch.arange(-149, 128).float()
+    text = "def f(float(N) A) -> (P, Q) { P(i) = exp2(A(i))  Q(i) = log2(P(i)) }"
+    powers, logarithms = tc.define(text, namespace="tc_vector_functions_whole").f(n)
+    assert torch.equal(powers, torch.ldexp(torch.ones(277, dtype=torch.double), n).float())
+    assert torch.equal(logarithms, n)
+
+
+def angles(*size: int) -> torch.Tensor:
+    """With numbers among them for which only the C library's functions are exact enough."""
+    x = torch.randn(*size, generator=torch.Generator().manual_seed(sum(size))) * 100
+    x.view(-1)[::37] *= 1e10
+    return x
+
+
+def test_sines_of_far_angles_among_near_ones() -> None:
+    x = angles(7, 1001)
+    text = "def f(float(N,D) A) -> (S, C) { S(n,d) = sin(A(n,d))  C(n,d) = cos(A(n,d) + 1.0) }"
+    sines, cosines = tc.define(text, namespace="tc_vector_functions_far").f(x)
+    assert_within_2_ulp(sines, x.double().sin(), 7000)
+    assert_within_2_ulp(cosines, (x + 1).double().cos(), 7000)
+
+
+def test_sines_in_sums() -> None:
+    x = angles(9, 1234)
+    text = "def f(float(N,D) A) -> (S) { S(n) +=! sin(A(n,d)) * cos(2.0 * A(n,d)) }"
+    sums = tc.define(text, namespace="tc_vector_functions_sums").f(x)
+    exact = (x.double().sin() * (2 * x).double().cos()).sum(1)
+    torch.testing.assert_close(sums.double(), exact, rtol=1e-5, atol=1e-4)
+
+
+def test_sines_of_sines_and_of_values_used_twice() -> None:
+    x = angles(3000)
+    text = """def f(float(N) A) -> (O) {
+        O(i) = sin(sin(A(i))) + tanh(cos(A(i))) * sin(pow(A(i), 2)) + A(i) / (2.0 + sin(A(i))) }"""
+    actual = tc.define(text, namespace="tc_vector_functions_nested").f(x)
+    y = x.double()
+    exact = y.sin().sin() + y.cos().tanh() * (x * x).double().sin() + y / (2 + y.sin())
+    torch.testing.assert_close(actual.double(), exact, rtol=1e-6, atol=1e-6)
+
+
+def test_sines_under_conditions() -> None:
+    x, few = angles(500), angles(40)
+    text = """def f(float(N) A, float(M) B) -> (O) {
+        O(i) = (i < M) ? sin(B(i)) : cos(A(i)) where i in 0:N }"""
+    actual = tc.define(text, namespace="tc_vector_functions_conditions").f(x, few)
+    exact = torch.cat([few.double().sin(), x[40:].double().cos()])
+    assert_within_2_ulp(actual, exact, 400)
+
+
+@pytest.mark.parametrize("name", ["half", "bfloat16"])
+def test_sines_of_narrow_floats(name: str) -> None:
+    dtype = getattr(torch, name)
+    x = (torch.randn(1000, generator=torch.Generator().manual_seed(1)) * 100).to(dtype)
+    text = f"def f({name}(N) A) -> (O) {{ O(i) = sin(A(i)) }}"
+    actual = tc.define(text, namespace=f"tc_vector_functions_{name}").f(x)
+    torch.testing.assert_close(actual, x.double().sin().to(dtype), rtol=0.01, atol=1e-6)
+
+
+def test_rotary_embedding() -> None:
+    """Angles that are computed from indices, and both functions of each."""
+    text = """def rotate(float(T,H,D,2) X, float(D) F) -> (O) {
+        O(t,h,d,c) = c == 0 ? X(t,h,d,0) * cos(t * F(d)) - X(t,h,d,1) * sin(t * F(d))
+                            : X(t,h,d,0) * sin(t * F(d)) + X(t,h,d,1) * cos(t * F(d))
+            where t in 0:T, h in 0:H, d in 0:D, c in 0:2 }"""
+    x = torch.randn(50, 3, 32, 2, generator=torch.Generator().manual_seed(2))
+    frequencies = 10000.0 ** -(torch.arange(32) / 32)
+    actual = tc.define(text, namespace="tc_vector_functions_rotary").rotate(x, frequencies)
+    phases = torch.polar(
+        torch.ones(50, 1, 32), (torch.arange(50.0)[:, None] * frequencies)[:, None]
+    )
+    expected = torch.view_as_real(torch.view_as_complex(x) * phases)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
