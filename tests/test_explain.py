@@ -27,10 +27,7 @@ from explained import (
 
 import tensor_comprehensions as tc
 
-
-@pytest.fixture(autouse=True)
-def described_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TC_MACHINE", MACHINE)
+pytestmark = pytest.mark.usefixtures("described_machine")
 
 
 def count(value: float) -> str:

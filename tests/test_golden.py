@@ -10,16 +10,13 @@ import re
 from pathlib import Path
 
 import pytest
-from explained import KERNELS, MACHINE, compile_kernel, explain
+from explained import KERNELS, compile_kernel, explain
+
+pytestmark = pytest.mark.usefixtures("described_machine")
 
 GOLDEN = Path(__file__).parent / "golden"
 # Kernels with further texts.
 SHAPES = ("tmm", "softmax", "transpose", "few_results")
-
-
-@pytest.fixture(autouse=True)
-def described_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TC_MACHINE", MACHINE)
 
 
 def golden(path: Path, text: str) -> None:

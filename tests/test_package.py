@@ -3,6 +3,7 @@
 TC_WHEEL names a wheel that is built already; without it the test builds one.
 """
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -56,9 +57,15 @@ def dynamic_entries(library: object, kind: str) -> list[str]:
 def wheel(tmp_path_factory) -> Path:
     if "TC_WHEEL" in os.environ:
         return Path(os.environ["TC_WHEEL"]).resolve()
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps"]
-    run(*pip, "-w", folder, ROOT)
+    # One for all of xdist's workers: their folders have one parent, and builds of one tree would be
+    # in each other's way.
+    folder = tmp_path_factory.getbasetemp().parent / f"wheel-{os.getppid()}"
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list(folder.glob("*.whl")):
+            pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps"]
+            run(*pip, "-w", folder, ROOT)
     return next(folder.glob("*.whl"))
 
 
