@@ -193,11 +193,12 @@ Expr logarithm_of_one_plus(const Expr& x) {
   });
 }
 
-/// Magnitude with the sign of x, which a zero and NaN have as well.
+/// C's copysign(magnitude, x).
 Expr with_sign_of(const Expr& x, const Expr& magnitude) {
   Type bits = Halide::UInt(32, x.type().lanes());
-  Expr sign = reinterpret(bits, x) & make_const(bits, uint32_t{1} << 31);
-  return reinterpret(x.type(), reinterpret(bits, magnitude) | sign);
+  Expr sign = make_const(bits, uint32_t{1} << 31);
+  return reinterpret(x.type(),
+                     (reinterpret(bits, magnitude) & ~sign) | (reinterpret(bits, x) & sign));
 }
 
 /// exp(x) - 1 where 2^n is a normal number.
