@@ -9,42 +9,75 @@ namespace {
 
 // Rows of results for which a parallel tile of register blocks reuses one panel of columns.
 constexpr int64_t kTileRows = 48;
+// By how much a tile may grow where a small one is left over otherwise.
+constexpr double kGrowth = 1.15;
+// Of the time of the core that has most tiles, what the others must have as well.
+constexpr double kBalance = 0.9;
+
+int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Tiles of one size, as many or slightly larger ones. `size` is a multiple of `points`, or all.
+int64_t even_size(const Member& member, int64_t points, int64_t size) {
+  const int64_t blocks = divide_up(member.extent, points), each = divide_up(size, points);
+  int64_t count = divide_up(blocks, each);
+  while (count > 1 &&
+         static_cast<double>(divide_up(blocks, count - 1)) <= kGrowth * static_cast<double>(each))
+    --count;
+  return std::min(divide_up(blocks, count) * points, member.extent);
+}
+
+/// The work of all cores over what the one with most tiles would do in their place.
+double balance(int64_t tiles, int64_t cores) {
+  return static_cast<double>(tiles) / static_cast<double>(cores * divide_up(tiles, cores));
+}
+
+/// More tiles of a member where the cores would have unlike numbers of them: the fewest that are
+/// shared out well.
+void share_evenly(const RegisterBlock& block, size_t m, int64_t cores,
+                  std::vector<int64_t>& sizes) {
+  const int64_t points = block.points[m], extent = block.members[m].extent;
+  const int64_t blocks = divide_up(extent, points), count = divide_up(extent, sizes[m]);
+  const int64_t others = count_tiles(block.members, sizes) / count;
+  double best = balance(others * count, cores);
+  for (int64_t more = count + 1; more <= std::min(blocks, count + cores); ++more) {
+    if (best >= kBalance) return;
+    const int64_t size = divide_up(blocks, more) * points;
+    const double reached = balance(others * divide_up(extent, size), cores);
+    if (reached <= best) continue;
+    best = reached;
+    sizes[m] = size;
+  }
+}
+
 /// Sizes of the tiles that run in parallel, and that have copies of their own.
 std::vector<int64_t> parallel_tiles(const RegisterBlock& block, bool parallel, int cores) {
   const std::vector<Member>& members = block.members;
   size_t last = members.size() - 1;
   std::vector<int64_t> sizes(block.points);
+  std::vector<size_t> inside;  // of the tiles, members that may have other numbers of them
   if (block.packed.empty()) {
-    if (members.size() > 1) sizes[last - 1] *= std::max<int64_t>(1, kTileRows / sizes[last - 1]);
+    if (members.size() > 1) {
+      sizes[last - 1] *= std::max<int64_t>(1, kTileRows / sizes[last - 1]);
+      inside.push_back(last - 1);
+    }
   } else {
     // A copy serves everything that it does not depend on.
-    int64_t tiles = 1;
-    std::vector<size_t> inside;
     for (size_t m = 0; m < members.size(); ++m) {
       bool moves =
           m == last ||
           std::any_of(block.packed.begin(), block.packed.end(), [&](const PackedRead& read) {
             return std::count(read.members.begin(), read.members.end(), members[m].position) > 0;
           });
-      if (moves) {
-        tiles *= (members[m].extent + sizes[m] - 1) / sizes[m];
-      } else {
-        inside.push_back(m);
-        sizes[m] = static_cast<int>(m) == block.chunked ? block.chunk : members[m].extent;
-        tiles *= (members[m].extent + sizes[m] - 1) / sizes[m];
-      }
-    }
-    // Too few tiles for all cores: several of them make the same copy.
-    int64_t wanted = parallel ? cores : 1;
-    for (size_t m : inside) {
-      if (tiles >= wanted) break;
-      int64_t blocks = (members[m].extent + block.points[m] - 1) / block.points[m];
-      int64_t parts = std::min(blocks, (wanted + tiles - 1) / tiles);
-      sizes[m] = (blocks + parts - 1) / parts * block.points[m];
-      tiles *= (members[m].extent + sizes[m] - 1) / sizes[m];
+      if (moves) continue;
+      inside.push_back(m);
+      sizes[m] = static_cast<int>(m) == block.chunked ? block.chunk : members[m].extent;
     }
   }
+  for (size_t m : inside) sizes[m] = even_size(members[m], block.points[m], sizes[m]);
   for (size_t m = 0; m < members.size(); ++m) sizes[m] = std::min(sizes[m], members[m].extent);
+  // Where that takes more tiles, several of them make the same copy.
+  if (parallel)
+    for (size_t m : inside) share_evenly(block, m, cores, sizes);
   return sizes;
 }
 
