@@ -41,6 +41,37 @@ def test_functions_of_one_number(name: str) -> None:
     assert_within_2_ulp(actual, getattr(torch, name)(x.double()), 400_000)
 
 
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="nothing more exact than double")
+@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "sin", "cos", "tanh"])
+def test_functions_of_one_double(name: str) -> None:
+    generator = torch.Generator().manual_seed(5)
+    magnitudes = torch.logspace(-323, 308, 50_001, dtype=torch.double)
+    x = torch.cat(
+        [
+            (torch.rand(200_000, generator=generator, dtype=torch.double) - 0.5) * 1600,
+            torch.rand(200_000, generator=generator, dtype=torch.double) * 2 - 1,
+            magnitudes,
+            -magnitudes,
+            torch.tensor(
+                [*SPECIAL, 709.7, 709.8, -708.4, -745.2, 5e-324, 1e-310], dtype=torch.double
+            ),
+        ]
+    )
+    text = f"def f(double(N) A) -> (O) {{ O(i) = {name}(A(i)) }}"
+    actual = tc.define(text, namespace=f"tc_vector_functions_double_{name}").f(x).numpy()
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(x.numpy().astype(np.longdouble))
+        wanted = exact.astype(np.double)
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(wanted))
+    numbers = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.isinf(actual[numbers]), np.isinf(wanted[numbers]))
+    np.testing.assert_array_equal(np.signbit(actual[numbers]), np.signbit(wanted[numbers]))
+    finite = np.isfinite(wanted)
+    assert finite.sum() > 200_000
+    errors = np.abs(actual[finite] - exact[finite]) / np.spacing(np.abs(wanted[finite]))
+    assert errors.max() < (3 if name == "tanh" else 2), x[finite][errors.argmax()]
+
+
 @pytest.mark.filterwarnings("ignore:.*encountered in power")
 def test_powers() -> None:
     generator = torch.Generator().manual_seed(3)

@@ -1,4 +1,4 @@
-// Functions of float that vectors compute without calls.
+// Functions that vectors compute without calls.
 #pragma once
 
 #include <string>
@@ -8,9 +8,10 @@
 
 namespace tc::codegen {
 
-/// exp, exp2, expm1, log, log2, log1p, pow, tanh or erf of a float, in strict operations and within
-/// 2 units in the last place; undefined for other names and types. Special values are C's. A call to
-/// libm takes 5 to 20 ns an element, these take less than one.
+/// exp, expm1, log, log1p or tanh of a float or double, erf, exp2, log2 or pow of floats, in strict
+/// operations; undefined for other names and types. Special values are C's. In float all are within
+/// 2 units in the last place, in double within 3. A call to libm takes 5 to 20 ns an element, these
+/// take less than one.
 ir::Expr vector_math(const std::string& name, const std::vector<ir::Expr>& arguments);
 
 }  // namespace tc::codegen

@@ -1,9 +1,11 @@
 #include "codegen/vector_trigonometry.h"
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "codegen/float_bits.h"
 #include "codegen/named.h"
 #include "codegen/strict_math.h"
 #include "ir/loops.h"
@@ -17,21 +19,26 @@ using ir::Expr;
 using ir::ForType;
 using ir::Stmt;
 
-// Up to here three floats for pi / 2 leave all digits of the rest (W. Cody and W. Waite, "Software
+// Up to here three numbers for pi / 2 leave all digits of the rest (W. Cody and W. Waite, "Software
 // Manual for the Elementary Functions", 1980, chapter 8).
 constexpr double kLargest = 1e5;
+constexpr double kQuarterTurn[] = {1.57079637, -4.37113883e-08, -1.71512451e-15};
+constexpr double kQuarterTurnOfDouble[] = {1.5707963267948966, 6.123233995736766e-17,
+                                           -1.4973849048591698e-33};
+
+bool is_double(const Expr& x) { return x.type().bits() == 64; }
 
 /// x = n * pi / 2 + r with a whole n and |r| <= pi / 4. `use` gets r and n.
 Expr reduce(const Expr& x, const std::function<Expr(const Expr& r, const Expr& n)>& use) {
   // Adding this leaves the nearest whole number in the last bits of the sum.
-  Expr magic = number(x, 12582912);
+  Expr magic = number(x, std::ldexp(1.5, format_of(x).fraction_bits));
   Expr quarters = multiply(x, number(x, 0.636619772367581343));
   return named(add(quarters, magic), [&](const Expr& shifted) {
     return named(subtract(shifted, magic), [&](const Expr& n) {
       Expr rest = x;
-      for (double part : {1.57079637, -4.37113883e-08, -1.71512451e-15})
+      for (double part : is_double(x) ? kQuarterTurnOfDouble : kQuarterTurn)
         rest = subtract(rest, multiply(n, number(n, part)));
-      Expr whole = reinterpret(Halide::UInt(32, x.type().lanes()), shifted);
+      Expr whole = reinterpret(Halide::UInt(x.type().bits(), x.type().lanes()), shifted);
       return named(rest, [&](const Expr& r) {
         return named(whole, [&](const Expr& quadrant) { return use(r, quadrant); });
       });
@@ -39,22 +46,31 @@ Expr reduce(const Expr& x, const std::function<Expr(const Expr& r, const Expr& n
   });
 }
 
-// For |r| <= pi / 4, fitted for the smallest relative error: 2^-28 and 2^-34.
+// For |r| <= pi / 4, fitted for the smallest relative error: 2^-28 and 2^-34, of double 2^-55 and
+// 2^-60.
 Expr sine_near_zero(const Expr& r) {
   return named(multiply(r, r), [&](const Expr& z) {
-    Expr p = polynomial(z, {-0.00019515153, 0.00833215937, -0.166666552});
+    Expr p = is_double(r) ? polynomial(z, {1.5918073162923074e-10, -2.5051131065736049e-08,
+                                           2.7557316098812687e-06, -0.00019841269836751364,
+                                           0.0083333333333309445, -0.16666666666666666})
+                          : polynomial(z, {-0.00019515153, 0.00833215937, -0.166666552});
     return add(multiply(multiply(r, z), p), r);
   });
 }
 Expr cosine_near_zero(const Expr& r) {
-  return polynomial(multiply(r, r), {2.43833983e-05, -0.00138866797, 0.0416666195, -0.5, 1});
+  Expr z = multiply(r, r);
+  if (is_double(r))
+    return polynomial(
+        z, {-1.1367957727072798e-11, 2.0875886043616835e-09, -2.7557315561959828e-07,
+            2.4801587293680839e-05, -0.0013888888888880758, 0.041666666666666637, -0.5, 1});
+  return polynomial(z, {2.43833983e-05, -0.00138866797, 0.0416666195, -0.5, 1});
 }
 
 Expr is_odd(const Expr& n) { return (n & 1) != 0; }
 
 /// Minus x where bit 1 of n is set.
 Expr with_sign(const Expr& x, const Expr& n) {
-  Expr sign = (n & 2) << 30;
+  Expr sign = (n & 2) << (x.type().bits() - 2);
   return reinterpret(x.type(), reinterpret(n.type(), x) ^ sign);
 }
 
@@ -76,8 +92,8 @@ using Function = Expr (*)(const Expr&);
 
 Function function_of(const Call* op) {
   if (op->call_type != Call::PureExtern || op->type.is_vector()) return nullptr;
-  if (op->name == "sin_f32") return sine;
-  if (op->name == "cos_f32") return cosine;
+  if (op->name == "sin_f32" || op->name == "sin_f64") return sine;
+  if (op->name == "cos_f32" || op->name == "cos_f64") return cosine;
   return nullptr;
 }
 

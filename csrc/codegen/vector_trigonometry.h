@@ -5,7 +5,7 @@
 
 namespace tc::codegen {
 
-/// Stores of what sin or cos of floats goes into become vectors where every lane's argument is below
+/// Stores of what sin or cos goes into become vectors where every lane's argument is below
 /// 10^5, within 2 units in the last place; others call the C library lane by lane as before.
 /// To be called after lower_math.
 ir::Stmt vectorize_trigonometry(const ir::Stmt& stmt);

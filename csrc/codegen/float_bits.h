@@ -1,0 +1,52 @@
+// The bits of floats and doubles as integers (IEEE 754, section 3.4).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "ir/halide.h"
+
+namespace tc::codegen {
+
+/// What comes after the sign: exponents counted from `bias`, and a fraction.
+struct FloatFormat {
+  int fraction_bits;
+  int bias;
+};
+inline FloatFormat format_of(const ir::Expr& x) {
+  return x.type().bits() == 64 ? FloatFormat{52, 1023} : FloatFormat{23, 127};
+}
+
+/// Signed, as wide as x.
+inline ir::Expr bits_of(const ir::Expr& x) {
+  return reinterpret(Halide::Int(x.type().bits(), x.type().lanes()), x);
+}
+inline ir::Expr from_bits(const ir::Expr& bits) {
+  return reinterpret(Halide::Float(bits.type().bits(), bits.type().lanes()), bits);
+}
+/// A constant of the type of bits_of(like).
+inline ir::Expr integer(const ir::Expr& like, int64_t value) {
+  return Halide::Internal::make_const(Halide::Int(like.type().bits(), like.type().lanes()), value);
+}
+/// The bits of a number of the type of `like`.
+inline ir::Expr bits_of_number(const ir::Expr& like, double value) {
+  if (like.type().bits() == 64) {
+    int64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    return integer(like, bits);
+  }
+  const auto single = static_cast<float>(value);
+  int32_t bits = 0;
+  std::memcpy(&bits, &single, sizeof bits);
+  return integer(like, bits);
+}
+
+/// C's copysign(magnitude, x).
+inline ir::Expr with_sign_of(const ir::Expr& x, const ir::Expr& magnitude) {
+  const ir::Type type = Halide::UInt(x.type().bits(), x.type().lanes());
+  ir::Expr sign = Halide::Internal::make_const(type, uint64_t{1} << (x.type().bits() - 1));
+  return reinterpret(x.type(),
+                     (reinterpret(type, magnitude) & ~sign) | (reinterpret(type, x) & sign));
+}
+
+}  // namespace tc::codegen
