@@ -302,6 +302,31 @@ def test_tasks_are_the_parallel_loops(name: str) -> None:
     assert found == tasks
 
 
+@pytest.mark.parametrize("cores", [2, 3, 6, 16])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(128, 1024, 1024), (1024, 1024, 1024), (1000, 128, 1000), (300, 300, 300), (515, 203, 777)],
+)
+def test_tiles_of_products_are_even_and_enough_for_the_cores(
+    m: int, n: int, k: int, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the tiles along a loop, the last has half of a tile's rows at least; of the cores, none
+    has many more tiles than the others."""
+    monkeypatch.setenv("TC_MACHINE", MACHINE.replace("cores=2", f"cores={cores}"))
+    text = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+    executor = tc.compile(text, "f", None, torch.randn(m, k), torch.randn(n, k))
+    (tasks,) = notes(executor.explain(), "group 1")["tasks"]
+    total = int(tasks.split()[0])
+    assert total >= 0.8 * cores * math.ceil(total / cores)
+    tiles = re.findall(r"([mn]) in (\d+) tiles of (\d+)", tasks)
+    assert tiles
+    for name, count, size in tiles:
+        if int(size) <= 64:  # one block of results
+            continue
+        last = {"m": m, "n": n}[name] - (int(count) - 1) * int(size)
+        assert 0.5 * int(size) <= last <= int(size)
+
+
 def test_scratch_holds_the_copies() -> None:
     for name, copies in {"tmm": 1024 * 32 * 4, "gconv": 16 * 9 * 16 * 4}.items():
         executor = compile_kernel(name)
