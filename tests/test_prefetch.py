@@ -1,5 +1,5 @@
 """Reads that the processor does not expect are asked for some iterations ahead: at places that are
-data, and of rows that lie far apart.
+data, of rows that lie far apart, and of the next row where several loops pass over each.
 
 The data that says where stands beside memory that nobody may touch, and must not be read further
 than the loop reads it.
@@ -185,3 +185,40 @@ def test_lines_stay_in_the_caches() -> None:
         assembly = tc.compile(text, text.split("(")[0].split()[1], None, *values).assembly
         assert "prefetcht0" in assembly or "prfm" in assembly
         assert "prefetchnta" not in assembly
+
+
+SOFTMAX = """def softmax(float(N,D) I) -> (O) {
+    largest(n) max=! I(n,d)
+    e(n,d) = exp(I(n,d) - largest(n))
+    total(n) +=! e(n,d)
+    O(n,d) = e(n,d) / total(n)
+}"""
+
+
+@pytest.mark.parametrize("columns", [1024, 1000, 259, 128])
+@pytest.mark.parametrize("rows", [1, 7, 100])
+def test_the_next_row_is_asked_for_where_loops_pass_over_each(rows: int, columns: int) -> None:
+    values = torch.randn(rows, columns, generator=torch.Generator().manual_seed(rows))
+    result, ahead = run(SOFTMAX, fenced(values))
+    # Few rows have loops of their own for every statement, and a short row has no loop over it.
+    assert ahead == (rows == 100 and columns > 128)
+    torch.testing.assert_close(result, values.softmax(1))
+
+
+def test_rows_longer_than_a_cache_are_not() -> None:
+    values = torch.randn(7, 10_000)
+    result, ahead = run(SOFTMAX, values)
+    assert not ahead
+    torch.testing.assert_close(result, values.softmax(1))
+
+
+def test_rows_of_two_operands_with_other_strides() -> None:
+    text = """def f(float(N,D) A, float(N,D) B) -> (O) {
+        s(n) +=! A(n,d) * B(n,d)
+        O(n,d) = A(n,d) / (1.0 + exp(s(n) * B(n,d)))
+    }"""
+    a, b = torch.randn(50, 600)[:, 44:556], torch.randn(100, 512)[::2]
+    result, ahead = run(text, a, b)
+    assert ahead
+    products = (a * b).sum(1, keepdim=True)
+    torch.testing.assert_close(result, a / (1 + torch.exp(products * b)), rtol=1e-4, atol=1e-5)

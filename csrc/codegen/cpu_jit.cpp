@@ -14,6 +14,7 @@
 #include "codegen/joined_lanes.h"
 #include "codegen/prefetch_gathers.h"
 #include "codegen/prefetch_panels.h"
+#include "codegen/prefetch_passes.h"
 #include "codegen/prefetch_rows.h"
 #include "codegen/register_tiles.h"
 #include "codegen/rename_buffers.h"
@@ -54,6 +55,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = vectorize_copies(stmt, cpu_vector_bits());
   stmt = vectorize_reductions(stmt, cpu_vector_bits());
   stmt = cut_vector_loops(stmt, cpu_vector_bits());
+  stmt = prefetch_passes(stmt, buffers.large);
   stmt = forget_parameters(stmt);
   // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
   stmt = vectorize_trigonometry(lower_math(stmt));
