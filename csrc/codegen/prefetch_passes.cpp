@@ -44,9 +44,20 @@ class FindRows : public IRVisitor {
     IRVisitor::visit(op);
     loops_.pop_back();
   }
+  void visit(const LetStmt* op) override {
+    bound_.push(op->name);
+    IRVisitor::visit(op);
+  }
+  void visit(const Let* op) override {
+    bound_.push(op->name);
+    IRVisitor::visit(op);
+  }
   void visit(const Load* op) override {
     IRVisitor::visit(op);
-    if (!buffers_.count(op->name) || op->type.is_vector()) return;
+    // The other loop knows none of the names of this one.
+    if (!buffers_.count(op->name) || op->type.is_vector() || ir::has_load(op->index) ||
+        expr_uses_vars(op->index, bound_))
+      return;
     Row row{op, op->index, 1};
     for (size_t l = loops_.size(); l-- > 0;) {
       auto extent = as_const_int(loops_[l]->extent);
@@ -65,6 +76,7 @@ class FindRows : public IRVisitor {
 
   const std::set<std::string>& buffers_;
   std::vector<const For*> loops_;
+  Scope<> bound_;
 };
 
 /// The loops of a body that run one after the other.
@@ -102,6 +114,7 @@ class PrefetchPasses : public IRMutator {
                                 Block::make(stmts));
     return IRMutator::visit(op);
   }
+
   /// What is beyond the last row is asked for as well, which no program notices: as a rule another
   /// task reads it next.
   static void ask(const Row& row, const std::string& rows, const For& asking,
@@ -115,13 +128,14 @@ class PrefetchPasses : public IRMutator {
     const int64_t lines = (row.length * bytes + kLineBytes - 1) / kLineBytes;
     const int64_t each = (lines + *extent - 1) / *extent;
     if (each > kMostLines) return;
-    const int line = static_cast<int>(kLineBytes / bytes);
-    Expr done = ir::make_variable(asking.name) - asking.min;
-    Expr next = substitute(rows, ir::make_variable(rows) + 1, row.start);
-    for (int64_t l = 0; l < each; ++l) {
-      Expr place = next + (done * static_cast<int>(each) + static_cast<int>(l)) * line;
-      stmts.push_back(ir::make_prefetch(row.load->type, row.load->name, simplify(place)));
-    }
+    const int64_t line = kLineBytes / bytes;
+    // Places beyond the last row may exceed 32 bits.
+    const ir::Type wide = Halide::Int(64);
+    Expr done = Halide::cast(wide, ir::make_variable(asking.name) - asking.min);
+    Expr next = Halide::cast(wide, row.start) + done * make_const(wide, each * line);
+    for (int64_t l = 0; l < each; ++l)
+      stmts.push_back(ir::make_prefetch(row.load->type, row.load->name,
+                                        next + make_const(wide, *step + l * line)));
   }
 
   const std::set<std::string>& buffers_;
