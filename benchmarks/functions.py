@@ -1,0 +1,66 @@
+"""Functions of floats and doubles against PyTorch, on tensors of 1 MiB that stay in a cache.
+
+python benchmarks/functions.py
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from harness import compare, print_comparison, save
+
+import tensor_comprehensions as tc
+
+BYTES = 1 << 20
+CUBE = "A(i) + 0.044715 * A(i) * A(i) * A(i)"
+# Name: expression, PyTorch's function, whether for positive numbers, whether for doubles as well.
+CASES = {
+    "exp": ("exp(A(i))", torch.exp, False, True),
+    "exp2": ("exp2(A(i))", torch.exp2, False, False),
+    "expm1": ("expm1(A(i))", torch.expm1, False, True),
+    "log": ("log(A(i))", torch.log, True, True),
+    "log2": ("log2(A(i))", torch.log2, True, False),
+    "log1p": ("log1p(A(i))", torch.log1p, True, True),
+    "sin": ("sin(A(i))", torch.sin, False, True),
+    "cos": ("cos(A(i))", torch.cos, False, True),
+    "tanh": ("tanh(A(i))", torch.tanh, False, True),
+    "erf": ("erf(A(i))", torch.erf, False, False),
+    "power of 1.5": ("pow(A(i), 1.5)", lambda a: a**1.5, True, False),
+    "cube": ("pow(A(i), 3)", lambda a: a**3, False, False),
+    "square root": ("sqrt(A(i))", torch.sqrt, True, True),
+    "sigmoid": ("1 / (1 + exp(-A(i)))", torch.sigmoid, False, True),
+    "silu": ("A(i) / (1 + exp(-A(i)))", F.silu, False, False),
+    "gelu": ("0.5 * A(i) * (1 + erf(A(i) * 0.7071067811865476))", F.gelu, False, False),
+    "gelu by tanh": (
+        f"0.5 * A(i) * (1 + tanh(0.7978845608028654 * ({CUBE})))",
+        lambda a: F.gelu(a, approximate="tanh"),
+        False,
+        False,
+    ),
+    "softplus": ("log1p(exp(A(i)))", F.softplus, False, False),
+}
+
+
+def main() -> None:
+    comparisons = []
+    for name, (expression, reference, positive, double) in CASES.items():
+        for dtype in (torch.float32, torch.float64) if double else (torch.float32,):
+            type_name = "double" if dtype == torch.float64 else "float"
+            values = torch.randn(BYTES // dtype.itemsize, dtype=dtype)
+            values = values.abs() if positive else values
+            text = f"def f({type_name}(N) A) -> (O) {{ O(i) = {expression} }}"
+            operator = tc.define(text, namespace=f"tc_functions_{len(comparisons)}").f
+            comparisons += compare(
+                f"{name}, {type_name}",
+                lambda operator=operator, values=values: operator(values),
+                {"torch": lambda reference=reference, values=values: reference(values)},
+                threads=(1,),
+                rounds=9,
+                round_seconds=0.05,
+            )
+            print_comparison(comparisons[-1])
+    print("saved", save("functions", comparisons))
+
+
+if __name__ == "__main__":
+    main()
