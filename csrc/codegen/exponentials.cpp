@@ -1,6 +1,5 @@
 #include "codegen/exponentials.h"
 
-#include <cmath>
 #include <functional>
 
 #include "codegen/float_bits.h"
@@ -14,8 +13,6 @@ using namespace Halide::Internal;
 using namespace strict_math;
 using ir::Expr;
 
-bool is_double(const Expr& x) { return x.type().bits() == 64; }
-
 Expr at_most(const Expr& x, double high) {
   return named(x,
                [&](const Expr& y) { return select(less(number(y, high), y), number(y, high), y); });
@@ -26,17 +23,12 @@ Expr within_reach(const Expr& x) {
   return is_double(x) ? between(-746, x, 710) : between(-104, x, 89);
 }
 
-/// Adding it leaves the nearest whole number in the last bits of the sum.
-Expr magic_of(const Expr& x, double more = 0) {
-  return number(x, std::ldexp(1.5, format_of(x).fraction_bits) + more);
-}
-
 /// x = parts * h * log(2) + r with a whole h and |r| <= parts * log(2) / 2. `use` gets r and 2^h.
 Expr reduce(const Expr& x, int parts,
             const std::function<Expr(const Expr& r, const Expr& power)>& use) {
   const FloatFormat format = format_of(x);
   // With what the exponent of 2^h counts from.
-  Expr magic = magic_of(x, format.bias);
+  Expr magic = rounding_shift(x, format.bias);
   return named(x, [&](const Expr& y) {
     Expr scaled = multiply(y, number(y, 1.44269504088896341 / parts));
     return named(add(scaled, magic), [&](const Expr& shifted) {
@@ -157,7 +149,7 @@ Expr hyperbolic_tangent(const Expr& x) {
 }
 
 Expr exponential_of_two(const Expr& x) {
-  Expr magic = magic_of(x);
+  Expr magic = rounding_shift(x);
   return named(between(-151, x, 129), [&](const Expr& y) {
     return named(add(y, magic), [&](const Expr& shifted) {
       return named(subtract(y, subtract(shifted, magic)), [&](const Expr& r) {

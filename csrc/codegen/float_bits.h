@@ -1,6 +1,7 @@
 // The bits of floats and doubles as integers (IEEE 754, section 3.4).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -13,8 +14,15 @@ struct FloatFormat {
   int fraction_bits;
   int bias;
 };
+inline bool is_double(const ir::Expr& x) { return x.type().bits() == 64; }
 inline FloatFormat format_of(const ir::Expr& x) {
-  return x.type().bits() == 64 ? FloatFormat{52, 1023} : FloatFormat{23, 127};
+  return is_double(x) ? FloatFormat{52, 1023} : FloatFormat{23, 127};
+}
+
+/// Adding it to numbers like x leaves the nearest whole number, plus `more`, in the sum's last
+/// bits.
+inline ir::Expr rounding_shift(const ir::Expr& x, int more = 0) {
+  return Halide::Internal::make_const(x.type(), std::ldexp(1.5, format_of(x).fraction_bits) + more);
 }
 
 /// Signed, as wide as x.
@@ -30,7 +38,7 @@ inline ir::Expr integer(const ir::Expr& like, int64_t value) {
 }
 /// The bits of a number of the type of `like`.
 inline ir::Expr bits_of_number(const ir::Expr& like, double value) {
-  if (like.type().bits() == 64) {
+  if (is_double(like)) {
     int64_t bits = 0;
     std::memcpy(&bits, &value, sizeof bits);
     return integer(like, bits);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/condition_visitor.h"
 #include "codegen/named.h"
 #include "codegen/strict_math.h"
 #include "ir/loops.h"
@@ -51,8 +52,8 @@ bool loads_any(const Expr& e, const std::set<std::string>& buffers) {
   return find.found;
 }
 
-/// What a loop divides by, and whether it is an innermost one around vectors.
-class FindDivisors : public IRVisitor {
+/// What an innermost loop divides by, and whether there are vectors in it.
+class FindDivisors : public ConditionVisitor {
  public:
   explicit FindDivisors(const For* loop) {
     changing_.push(loop->name);
@@ -63,14 +64,13 @@ class FindDivisors : public IRVisitor {
     divisors.erase(std::remove_if(divisors.begin(), divisors.end(), changes), divisors.end());
   }
   std::vector<Expr> divisors;
-  bool vectors = false, innermost = true;
+  bool vectors = false;
 
  private:
-  using IRVisitor::visit;
+  using ConditionVisitor::visit;
   void visit(const For* op) override {
     changing_.push(op->name);
     vectors = vectors || op->for_type == ForType::Vectorized;
-    innermost = innermost && op->for_type != ForType::Serial;
     IRVisitor::visit(op);
   }
   void visit(const LetStmt* op) override {
@@ -89,23 +89,11 @@ class FindDivisors : public IRVisitor {
     stores_.insert(op->name);
     IRVisitor::visit(op);
   }
-  void visit(const Call* op) override {
-    op->is_intrinsic(Call::if_then_else) ? under_condition(op) : IRVisitor::visit(op);
-  }
-  void visit(const Select* op) override { under_condition(op); }
-  void visit(const IfThenElse* op) override { under_condition(op); }
-  template <class Node>
-  void under_condition(const Node* op) {
-    ++conditions_;
-    IRVisitor::visit(op);
-    --conditions_;
-  }
   void visit(const Div* op) override {
     IRVisitor::visit(op);
     const Expr& d = op->b;
     if (!d.type().is_float() || d.type().bits() < 32 || d.type().is_vector() || is_power_of_two(d))
       return;
-    // What a condition keeps from being read must not be read before the loop.
     if (conditions_ > 0 && ir::has_load(d)) return;
     if (std::none_of(divisors.begin(), divisors.end(), [&](const Expr& e) { return equal(e, d); }))
       divisors.push_back(d);
@@ -113,7 +101,6 @@ class FindDivisors : public IRVisitor {
 
   Scope<> changing_;
   std::set<std::string> stores_;
-  int conditions_ = 0;
 };
 
 struct Divisor {
@@ -156,11 +143,17 @@ class MultiplyByReciprocals : public IRMutator {
   using IRMutator::visit;
   Stmt visit(const For* op) override {
     if (op->for_type == ForType::Vectorized) return op;
+    const int64_t before = serial_loops_;
+    Stmt result = IRMutator::visit(op);
+    if (op->for_type != ForType::Serial || serial_loops_++ != before) return result;
+    return multiply_in(op);
+  }
+
+  /// An innermost serial loop.
+  static Stmt multiply_in(const For* op) {
     FindDivisors find(op);
-    if (op->for_type != ForType::Serial || !find.innermost || !find.vectors)
-      return IRMutator::visit(op);
     auto extent = as_const_int(op->extent);
-    if (find.divisors.empty() || find.divisors.size() > kMostDivisors ||
+    if (!find.vectors || find.divisors.empty() || find.divisors.size() > kMostDivisors ||
         (extent && *extent < kLeastIterations))
       return op;
 
@@ -180,6 +173,8 @@ class MultiplyByReciprocals : public IRMutator {
       result = LetStmt::make(divisor.name, divisor.value, result);
     return extent ? result : IfThenElse::make(op->extent >= kLeastIterations, result, op);
   }
+
+  int64_t serial_loops_ = 0;  ///< left so far
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ Expr multiply_exponent(const Expr& e, const Expr& like, double factor) {
 /// (log(1 + f) - f) / f^2 for |f| <= 1/3, fitted for the smallest relative error of log(1 + f):
 /// 2^-28 or 2^-57.
 Expr beyond_linear(const Expr& f) {
-  if (f.type().bits() == 64)
+  if (is_double(f))
     return polynomial(f, {-0.079392207389595057, 0.082991141643179167,  -0.040621354178743928,
                           0.042859564777987191,  -0.056933647464338287, 0.060259207799232356,
                           -0.062378334095689582, 0.066539927822203498,  -0.07143528467736171,

@@ -41,7 +41,7 @@ Expr magnitude_of_power(const Expr& x, const Expr& y) {
       Halide::cast(wide, outside_of_logarithm(x, x)));
   Expr exponent = between(-200, multiply(Halide::cast(wide, y), logarithm), 200);
   return named(exponent, [&](const Expr& t) {
-    Expr magic = number(t, 0x1.8p+52);
+    Expr magic = rounding_shift(t);
     return named(add(t, magic), [&](const Expr& shifted) {
       return named(subtract(t, subtract(shifted, magic)), [&](const Expr& r) {
         // Fitted for the smallest relative error: 2^-34.

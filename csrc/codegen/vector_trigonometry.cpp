@@ -1,10 +1,11 @@
 #include "codegen/vector_trigonometry.h"
 
-#include <cmath>
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "codegen/condition_visitor.h"
 #include "codegen/float_bits.h"
 #include "codegen/named.h"
 #include "codegen/strict_math.h"
@@ -26,12 +27,9 @@ constexpr double kQuarterTurn[] = {1.57079637, -4.37113883e-08, -1.71512451e-15}
 constexpr double kQuarterTurnOfDouble[] = {1.5707963267948966, 6.123233995736766e-17,
                                            -1.4973849048591698e-33};
 
-bool is_double(const Expr& x) { return x.type().bits() == 64; }
-
 /// x = n * pi / 2 + r with a whole n and |r| <= pi / 4. `use` gets r and n.
 Expr reduce(const Expr& x, const std::function<Expr(const Expr& r, const Expr& n)>& use) {
-  // Adding this leaves the nearest whole number in the last bits of the sum.
-  Expr magic = number(x, std::ldexp(1.5, format_of(x).fraction_bits));
+  Expr magic = rounding_shift(x);
   Expr quarters = multiply(x, number(x, 0.636619772367581343));
   return named(add(quarters, magic), [&](const Expr& shifted) {
     return named(subtract(shifted, magic), [&](const Expr& n) {
@@ -97,27 +95,22 @@ Function function_of(const Call* op) {
   return nullptr;
 }
 
-/// The calls of a value whose arguments can be computed before it.
-class FindCalls : public IRVisitor {
+/// The arguments of a value's calls that can be computed before it, each once.
+class FindAngles : public ConditionVisitor {
  public:
-  std::vector<const Call*> calls;
+  std::vector<Expr> angles;
 
  private:
-  using IRVisitor::visit;
+  using ConditionVisitor::visit;
   void visit(const Call* op) override {
-    size_t before = calls.size();
-    op->is_intrinsic(Call::if_then_else) ? under_condition(op) : IRVisitor::visit(op);
-    if (!function_of(op) || calls.size() > before) return;
+    const int before = calls_;
+    ConditionVisitor::visit(op);
+    if (!function_of(op) || calls_++ != before) return;
     const Expr& x = op->args[0];
-    // What a condition keeps from being read must not be read all the same.
-    if ((conditions_ == 0 || !ir::has_load(x)) && !expr_uses_vars(x, bound_)) calls.push_back(op);
-  }
-  void visit(const Select* op) override { under_condition(op); }
-  template <class Node>
-  void under_condition(const Node* op) {
-    ++conditions_;
-    IRVisitor::visit(op);
-    --conditions_;
+    if ((conditions_ > 0 && ir::has_load(x)) || expr_uses_vars(x, bound_)) return;
+    if (std::none_of(angles.begin(), angles.end(),
+                     [&](const Expr& known) { return Halide::Internal::equal(known, x); }))
+      angles.push_back(x);
   }
   void visit(const Let* op) override {
     op->value.accept(this);
@@ -126,28 +119,28 @@ class FindCalls : public IRVisitor {
     bound_.pop(op->name);
   }
   Scope<> bound_;
-  int conditions_ = 0;
+  int calls_ = 0;  ///< visited so far
 };
 
-/// Calls of known arguments, by their names, as C's or ours.
+/// Calls of known angles, by their names, as C's or ours.
 class ReplaceCalls : public IRMutator {
  public:
-  ReplaceCalls(const std::vector<const Call*>& calls, const std::vector<Expr>& names, bool fast)
-      : calls_(calls), names_(names), fast_(fast) {}
+  ReplaceCalls(const std::vector<Expr>& angles, const std::vector<Expr>& names, bool fast)
+      : angles_(angles), names_(names), fast_(fast) {}
 
  private:
   using IRMutator::visit;
   Expr visit(const Call* op) override {
-    for (size_t i = 0; i < calls_.size(); ++i) {
-      if (!equal(Expr(op), Expr(calls_[i]))) continue;
-      if (fast_) return function_of(op)(names_[i]);
-      return Call::make(op->type, op->name, {names_[i]}, op->call_type);
+    Function function = function_of(op);
+    for (size_t i = 0; function && i < angles_.size(); ++i) {
+      if (!Halide::Internal::equal(op->args[0], angles_[i])) continue;
+      return fast_ ? function(names_[i])
+                   : Call::make(op->type, op->name, {names_[i]}, op->call_type);
     }
     return IRMutator::visit(op);
   }
-  static bool equal(const Expr& a, const Expr& b) { return Halide::Internal::equal(a, b); }
 
-  const std::vector<const Call*>& calls_;
+  const std::vector<Expr>& angles_;
   const std::vector<Expr>& names_;
   const bool fast_;
 };
@@ -163,22 +156,21 @@ class VectorizeTrigonometry : public IRMutator {
     return result;
   }
   Stmt visit(const Store* op) override {
-    FindCalls find;
+    FindAngles find;
     if (vectors_) op->value.accept(&find);
-    if (find.calls.empty()) return op;
+    if (find.angles.empty()) return op;
     std::vector<Expr> names;
     Expr usual;
-    for (const Call* call : find.calls) {
-      const Expr& x =
-          names.emplace_back(Variable::make(call->args[0].type(), unique_name("angle")));
+    for (const Expr& angle : find.angles) {
+      const Expr& x = names.emplace_back(Variable::make(angle.type(), unique_name("angle")));
       Expr small = less(Halide::abs(x), number(x, kLargest));
       usual = usual.defined() ? usual && small : small;
     }
-    Stmt fast = ReplaceCalls(find.calls, names, true).mutate(Stmt(op));
-    Stmt slow = ReplaceCalls(find.calls, names, false).mutate(Stmt(op));
+    Stmt fast = ReplaceCalls(find.angles, names, true).mutate(Stmt(op));
+    Stmt slow = ReplaceCalls(find.angles, names, false).mutate(Stmt(op));
     Stmt result = IfThenElse::make(Halide::likely(usual), fast, slow);
     for (size_t i = names.size(); i-- > 0;)
-      result = LetStmt::make(names[i].as<Variable>()->name, find.calls[i]->args[0], result);
+      result = LetStmt::make(names[i].as<Variable>()->name, find.angles[i], result);
     return result;
   }
 
