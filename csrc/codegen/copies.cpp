@@ -23,30 +23,14 @@ constexpr char kMarker[] = "tc.copy";
 // needs for its results.
 constexpr int64_t kUnrolledBlocks = 4;
 
-/// One loop of a copy, from 0.
-struct CopyLoop {
-  std::string name;
-  Expr extent;
-  int64_t from = 0, to = 0;  ///< steps of the two indices
-};
-
-struct CopyNest {
-  std::vector<CopyLoop> loops;  ///< outermost first
-  const Store* store = nullptr;
-  const Load* load = nullptr;
-  Expr from, to;  ///< indices where all loops are at 0
-};
-
 /// Nothing when the statement has another form.
-std::optional<CopyNest> match(Stmt stmt) {
-  CopyNest nest;
-  std::vector<Expr> mins;
+std::optional<Copy> match(Stmt stmt) {
+  Copy nest;
   while (const For* loop = stmt.as<For>()) {
     for (const CopyLoop& outer : nest.loops)
       if (expr_uses_var(loop->min, outer.name) || expr_uses_var(loop->extent, outer.name))
         return std::nullopt;
-    nest.loops.push_back({loop->name, loop->extent, 0, 0});
-    mins.push_back(loop->min);
+    nest.loops.push_back({loop->name, loop->min, loop->extent, 0, 0});
     stmt = loop->body;
   }
   nest.store = stmt.as<Store>();
@@ -54,15 +38,14 @@ std::optional<CopyNest> match(Stmt stmt) {
   if (!nest.load || nest.loops.empty()) return std::nullopt;
   nest.from = nest.load->index;
   nest.to = nest.store->index;
-  for (size_t l = 0; l < nest.loops.size(); ++l) {
-    CopyLoop& loop = nest.loops[l];
+  for (CopyLoop& loop : nest.loops) {
     auto from = ir::step_along(nest.load->index, loop.name);
     auto to = ir::step_along(nest.store->index, loop.name);
     if (!from || !to) return std::nullopt;
     loop.from = *from;
     loop.to = *to;
-    nest.from = substitute(loop.name, mins[l], nest.from);
-    nest.to = substitute(loop.name, mins[l], nest.to);
+    nest.from = substitute(loop.name, loop.min, nest.from);
+    nest.to = substitute(loop.name, loop.min, nest.to);
   }
   nest.from = simplify(nest.from);
   nest.to = simplify(nest.to);
@@ -105,7 +88,7 @@ class VectorizeCopies : public IRMutator {
     return nest ? vectorize(std::move(*nest)) : Stmt(op);
   }
 
-  Stmt vectorize(CopyNest nest) {
+  Stmt vectorize(Copy nest) {
     auto unit = [](const CopyLoop& loop) { return loop.from == 1 && loop.to == 1; };
     merge(nest.loops);
     auto find = [&](auto condition) {
@@ -122,7 +105,7 @@ class VectorizeCopies : public IRMutator {
   }
 
   /// The loops in this order, the last of this type, around the copy of one element.
-  static Stmt emit(const CopyNest& nest, const std::vector<CopyLoop>& loops, ForType last) {
+  static Stmt emit(const Copy& nest, const std::vector<CopyLoop>& loops, ForType last) {
     Expr from = nest.from, to = nest.to;
     for (const CopyLoop& loop : loops) {
       from = from + position(ir::make_variable(loop.name), loop.from, from.type());
@@ -155,7 +138,7 @@ class VectorizeCopies : public IRMutator {
   }
 
   /// Square blocks of rows, contiguous in `from`, that are stored as columns, contiguous in `to`.
-  Stmt transpose(const CopyNest& nest, const CopyLoop& row, const CopyLoop& column) {
+  Stmt transpose(const Copy& nest, const CopyLoop& row, const CopyLoop& column) {
     int lanes = vector_bits_ / std::max(8, nest.load->type.bits());
     Side along_row = side_of(row, lanes), along_column = side_of(column, lanes);
     const int side = std::min(along_row.lanes, along_column.lanes);
@@ -234,7 +217,7 @@ class VectorizeCopies : public IRMutator {
 
   /// The loop whose next iteration reads from another page: a processor expects accesses behind the
   /// last ones, up to the end of their page.
-  static const CopyLoop* next_region(const CopyNest& nest, const std::vector<CopyLoop>& outer,
+  static const CopyLoop* next_region(const Copy& nest, const std::vector<CopyLoop>& outer,
                                      const CopyLoop& row, const CopyLoop& column) {
     auto row_extent = as_const_int(row.extent), column_extent = as_const_int(column.extent);
     if (outer.empty() || !row_extent || !column_extent) return nullptr;
@@ -244,7 +227,7 @@ class VectorizeCopies : public IRMutator {
   }
 
   /// No fault where the address is outside of the tensor.
-  static Stmt prefetch(const CopyNest& nest, const Expr& index) {
+  static Stmt prefetch(const Copy& nest, const Expr& index) {
     return ir::make_prefetch(nest.load->type, nest.load->name, index);
   }
 
@@ -267,6 +250,10 @@ class VectorizeCopies : public IRMutator {
 }  // namespace
 
 Stmt make_copy(const Stmt& nest) { return ProducerConsumer::make(kMarker, true, nest); }
+
+std::optional<Copy> find_copy(const ProducerConsumer* marked) {
+  return marked->name == kMarker ? match(marked->body) : std::nullopt;
+}
 
 Stmt vectorize_copies(const Stmt& stmt, int vector_bits) {
   return VectorizeCopies(vector_bits).mutate(stmt);

@@ -14,6 +14,7 @@
 #include "codegen/joined_lanes.h"
 #include "codegen/prefetch_gathers.h"
 #include "codegen/prefetch_panels.h"
+#include "codegen/prefetch_parts.h"
 #include "codegen/prefetch_passes.h"
 #include "codegen/prefetch_rows.h"
 #include "codegen/register_tiles.h"
@@ -52,6 +53,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = ir::collapse_loops(stmt, ForType::Parallel);
   stmt = expand_register_tiles(stmt, cpu_vector_bits(), buffers.large);
   stmt = prefetch_panels(stmt, buffers.large);
+  if (!std::getenv("TC_NOAHEAD")) stmt = prefetch_parts(stmt, buffers.large);
   stmt = vectorize_copies(stmt, cpu_vector_bits());
   stmt = vectorize_reductions(stmt, cpu_vector_bits());
   stmt = cut_vector_loops(stmt, cpu_vector_bits());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "codegen/next_part.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -79,30 +80,22 @@ class PrefetchPanels : public IRMutator {
  private:
   using IRMutator::visit;
 
-  /// A loop around the visited statement, or a name that is computed from one.
-  struct Loop {
-    std::string name;
-    Expr min, extent;
-    bool serial = false;
-  };
-
   Stmt visit(const LetStmt* op) override {
-    loops_.push_back({op->name, Expr(), Expr(), false});
+    around_.enter(op);
     Stmt result = IRMutator::visit(op);
-    loops_.pop_back();
+    around_.leave(op);
     return result;
   }
   Stmt visit(const For* op) override {
     const bool serial = op->for_type == ForType::Serial;
     const int64_t serial_before = serial_loops_;
-    loops_.push_back({op->name, op->min, op->extent, serial});
+    around_.enter(op);
     Stmt result = IRMutator::visit(op);
     if (serial && serial_loops_ == serial_before) result = ask_in(op);
     if (serial) ++serial_loops_;
-    loops_.pop_back();
+    around_.leave(op);
     return result;
   }
-
   /// The innermost serial loop with what its steps ask for.
   Stmt ask_in(const For* op) const {
     FindRows find;
@@ -119,74 +112,38 @@ class PrefetchPanels : public IRMutator {
     const int64_t lines = (row.width * bytes + kLineBytes - 1) / kLineBytes;
     auto step = ir::step_along(row.start, loop);
     if (lines > kMostLines || !step || std::abs(*step) * bytes < kFarBytes) return;
-    Expr ahead = wide(row.start) + make_const(Halide::Int(64), *step * kStepsAhead);
-    for (int64_t l = 0; l < lines; ++l) stmts.push_back(line_of(row, ahead, l, 1));
-    // Where rows begin anywhere in a line, they end in one more.
-    if (*step * bytes % kLineBytes != 0)
+    // What lies behind a buffer may have a place that 32 bits do not hold.
+    Expr ahead =
+        Halide::cast(Halide::Int(64), row.start) + make_const(Halide::Int(64), *step * kStepsAhead);
+    auto ask_for = [&](int64_t element) {
       stmts.push_back(ir::make_prefetch(row.load->type, row.load->name,
-                                        simplify(ahead + static_cast<int>(row.width - 1)), 1));
-    if (large_.count(row.load->name)) ask_for_next(row, lines, stmts);
+                                        simplify(ahead + static_cast<int>(element))));
+    };
+    for (int64_t l = 0; l < lines; ++l) ask_for(l * (kLineBytes / bytes));
+    // Where rows begin anywhere in a line, they end in one more.
+    if (*step * bytes % kLineBytes != 0) ask_for(row.width - 1);
+    if (large_.count(row.load->name)) ask_for_next(row, stmts);
   }
 
-  /// What lies behind a buffer may have a place that 32 bits do not hold.
-  static Expr wide(const Expr& place) { return Halide::cast(Halide::Int(64), place); }
-
-  static Stmt line_of(const Row& row, const Expr& start, int64_t line, int cache) {
-    const int64_t elements = kLineBytes / row.load->type.bytes();
-    return ir::make_prefetch(row.load->type, row.load->name,
-                             simplify(start + static_cast<int>(line * elements)), cache);
-  }
-
-  /// What is beyond the last part is asked for as well, which no program notices.
-  void ask_for_next(const Row& row, int64_t lines, std::vector<Stmt>& stmts) const {
-    // From the inside: loops from row to row, then those that read the same rows again.
-    Expr start = row.start, done = 0;
-    int64_t iterations = 1, rows = 1, span = row.width;
-    std::vector<std::pair<const Loop*, int64_t>> walked;  ///< loops from row to row, their steps
-    bool again = false;
-    auto loop = loops_.rbegin();
-    for (; loop != loops_.rend(); ++loop) {
-      const bool moves = expr_uses_var(start, loop->name);
-      if (moves && (again || !loop->serial)) break;
-      if (!loop->serial) continue;
-      auto extent = as_const_int(loop->extent), min = as_const_int(loop->min);
-      if (!extent || !min || *min != 0) return;
-      done = done + ir::make_variable(loop->name) * static_cast<int>(iterations);
-      iterations *= *extent;
-      if (!moves) {
-        again = true;
-        continue;
-      }
-      auto step = ir::step_along(start, loop->name);
-      if (!step || *step < 0) return;
-      walked.emplace_back(&*loop, *step);
-      rows *= *extent;
-      span += (*extent - 1) * *step;
-      start = substitute(loop->name, 0, start);
+  /// The rows that lie beside those that the loop and the ones around it walk over, if these are
+  /// read several times.
+  void ask_for_next(const Row& row, std::vector<Stmt>& stmts) const {
+    Part part{row.load->type, row.load->name, row.start, row.width, {}};
+    const std::vector<AroundLoop>& loops = around_.loops();
+    for (auto loop = loops.rbegin(); loop != loops.rend() && loop->serial; ++loop) {
+      if (!expr_uses_var(part.start, loop->name)) break;
+      auto extent = as_const_int(loop->extent);
+      auto step = ir::step_along(part.start, loop->name);
+      if (!extent || !step || *step < 0) return;
+      part.walks.push_back({*extent, *step});
+      part.start = substitute(loop->name, loop->min, part.start);
     }
-    if (loop == loops_.rend()) return;
-    auto step = ir::step_along(start, loop->name);
-    const int64_t each = iterations / rows;  ///< steps for a row of the next part
-    if (!step || (*step != row.width && *step < span) || each < 2) return;
-    Expr next = wide(substitute(loop->name, ir::make_variable(loop->name) + 1, start));
-    Expr number = done / static_cast<int>(each);
-    Expr now = done % static_cast<int>(each) == 0 && number < static_cast<int>(rows);
-    for (const auto& [walk, distance] : walked) {
-      Expr at = number;
-      const auto extent = static_cast<int>(*as_const_int(walk->extent));
-      if (walk != walked.back().first) {
-        at = number % extent;
-        number = number / extent;
-      }
-      next = next + wide(at) * make_const(Halide::Int(64), distance);
-    }
-    std::vector<Stmt> asked;
-    for (int64_t l = 0; l < lines; ++l) asked.push_back(line_of(row, next, l, 2));
-    stmts.push_back(IfThenElse::make(simplify(now), Block::make(asked)));
+    Stmt asked = ask_for_next_part(part, around_, 2);
+    if (asked.defined()) stmts.push_back(asked);
   }
 
   const std::set<std::string>& large_;
-  std::vector<Loop> loops_;
+  AroundLoops around_;
   int64_t serial_loops_ = 0;  ///< left so far
 };
 

@@ -1,0 +1,57 @@
+// Prefetches, by the loops that work on one part of a tensor, of the part that is next.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/halide.h"
+
+namespace tc::codegen {
+
+/// A loop around a statement, or a name that is computed from one.
+struct AroundLoop {
+  std::string name;
+  ir::Expr min, extent;  ///< undefined for a name
+  bool serial = false;
+};
+
+/// The loops around the statement that a pass visits, outermost first, and what their iterators and
+/// the names computed from these can be.
+class AroundLoops {
+ public:
+  void enter(const Halide::Internal::For* loop);
+  void leave(const Halide::Internal::For* loop);
+  void enter(const Halide::Internal::LetStmt* let);
+  void leave(const Halide::Internal::LetStmt* let);
+
+  const std::vector<AroundLoop>& loops() const { return loops_; }
+  /// Nothing that is known: undefined.
+  ir::Expr least(const ir::Expr& value) const;
+  ir::Expr most(const ir::Expr& value) const;
+
+ private:
+  std::vector<AroundLoop> loops_;
+  Halide::Internal::Scope<Halide::Internal::Interval> bounds_;
+};
+
+/// Elements of a buffer: runs side by side, which loops walk over.
+struct Part {
+  ir::Type type;
+  std::string buffer;
+  ir::Expr start;  ///< of the first run
+  int64_t width = 1;
+  struct Walk {
+    int64_t extent, step;
+  };
+  std::vector<Walk> walks;  ///< innermost first
+};
+
+/// What an iteration of the innermost of the loops has to ask for so that all iterations together,
+/// in the order in which they run, ask for the part that belongs to the next iteration of the loop
+/// that moves `part`, some lines at a time, each into the second cache. Undefined where the next
+/// part overlaps this one, where there are fewer than `least_steps` iterations for a run, or where
+/// the loops do not say how many there are. What is beyond the last part is asked for as well,
+/// which no program notices.
+ir::Stmt ask_for_next_part(const Part& part, const AroundLoops& around, int64_t least_steps);
+
+}  // namespace tc::codegen

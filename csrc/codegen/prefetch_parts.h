@@ -1,0 +1,17 @@
+// Prefetches for operands that a kernel works through in small parts, one behind the other.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "ir/halide.h"
+
+namespace tc::codegen {
+
+/// Where register tiles work on a part of one of the buffers, or on a copy of it, and the next part
+/// lies behind it, they ask for that meanwhile, as in a batch of small products: a processor
+/// expects the rest of a page, but too late for parts of a few lines or pages. Parts that fill the
+/// first cache are left to it. Runs on expanded register tiles, before vectors are made.
+ir::Stmt prefetch_parts(const ir::Stmt& stmt, const std::set<std::string>& buffers);
+
+}  // namespace tc::codegen
