@@ -7,8 +7,11 @@
 namespace tc::poly {
 namespace {
 
-// Rows of results for which a parallel tile of register blocks reuses one panel of columns.
-constexpr int64_t kTileRows = 48;
+// Rows of results for which a parallel tile of register blocks reuses one panel of columns, and
+// tiles for every core without dividing rows from which on it takes as many rows as a cache keeps
+// (measured: 64 filters of 256 x 56 x 56 in 2.60 instead of 2.75 ms, 256 of 64 channels in 2.43
+// instead of 2.56).
+constexpr int64_t kTileRows = 48, kManyTiles = 8;
 // By how much a tile may grow where a small one is left over otherwise.
 constexpr double kGrowth = 1.15;
 // Of the time of the core that has most tiles, what the others must have as well.
@@ -57,7 +60,11 @@ std::vector<int64_t> parallel_tiles(const RegisterBlock& block, bool parallel, i
   std::vector<size_t> inside;  // of the tiles, members that may have other numbers of them
   if (block.packed.empty()) {
     if (members.size() > 1) {
-      sizes[last - 1] *= std::max<int64_t>(1, kTileRows / sizes[last - 1]);
+      std::vector<int64_t> whole_rows = sizes;
+      whole_rows[last - 1] = members[last - 1].extent;
+      bool many = count_tiles(members, whole_rows) >= kManyTiles * cores;
+      int64_t rows = many ? std::max(kTileRows, block.near_rows) : kTileRows;
+      sizes[last - 1] *= std::max<int64_t>(1, rows / sizes[last - 1]);
       inside.push_back(last - 1);
     }
   } else {
