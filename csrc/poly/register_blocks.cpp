@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <cstdio>
 #include <limits>
 #include <optional>
 
@@ -147,6 +148,12 @@ class Chooser {
           bool alone = rows * outer == 1;
           std::array<int64_t, 3> block = {vectors, rows, outer};
           int64_t registers = rows * outer * vectors + (alone ? 0 : count_held(steps, block)) + 2;
+          if (std::getenv("TC_NOPACK") && !packed.empty()) continue;
+          if (const char* forced = std::getenv("TC_BLOCK")) {
+            int64_t r = 0, w = 0;
+            std::sscanf(forced, "%ldx%ld", &r, &w);
+            if (row && (rows * outer != std::min(r, extents[1]) || vectors != std::min(w, all_vectors))) continue;
+          }
           if (registers > machine_.vector_registers || (!alone && vectors > kMostVectors)) continue;
           bool smallest = alone && vectors == 1;
           if (!smallest && rows * outer * vectors * operations_ > kMostOperations) continue;
