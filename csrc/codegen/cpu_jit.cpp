@@ -53,7 +53,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = ir::collapse_loops(stmt, ForType::Parallel);
   stmt = expand_register_tiles(stmt, cpu_vector_bits(), buffers.large);
   stmt = prefetch_panels(stmt, buffers.large);
-  if (!std::getenv("TC_NOAHEAD")) stmt = prefetch_parts(stmt, buffers.large);
+  stmt = prefetch_parts(stmt, buffers.large);
   stmt = vectorize_copies(stmt, cpu_vector_bits());
   stmt = vectorize_reductions(stmt, cpu_vector_bits());
   stmt = cut_vector_loops(stmt, cpu_vector_bits());

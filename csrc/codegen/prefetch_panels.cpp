@@ -21,12 +21,13 @@ using ir::Stmt;
 // rows of 9 KiB, on a core with 2 MiB of second-level cache: 0.70 ms without, 0.57 with 8 or 16
 // steps, 0.60 with 4; with the next part too, 0.49).
 constexpr int64_t kStepsAhead = 8;
-// Rows that processors do not expect are further apart.
-constexpr int64_t kFarBytes = 512;
-// What a loop walks through in rows closer together, from which on the first cache does not keep it
-// for the next block of results (measured: 256 filters of 1024 x 14 x 14, whose rows of two lines
-// lie 784 bytes apart, in 2.54 instead of 3.01 ms; 512 of 2048 x 7 x 7 in 2.53 instead of 2.91; a
-// panel of 8 KiB 1.03 times slower).
+// Rows that processors do not expect are further apart: in any loop, and in those of register
+// tiles, which leave the time to ask for more.
+constexpr int64_t kFarBytes = kPageBytes / 2, kFarBytesOfTiles = 512;
+// What the loop of a tile walks through in rows closer together, from which on the first cache does
+// not keep it for the next block of results (measured: 256 filters of 1024 x 14 x 14, whose rows of
+// two lines lie 784 bytes apart, in 2.54 instead of 3.01 ms; 512 of 2048 x 7 x 7 in 2.53 instead
+// of 2.91; a panel of 8 KiB 1.03 times slower).
 constexpr int64_t kLongWalk = 16 * 1024;
 // Of a row that is asked for. Wider ones are no blocks of results in registers.
 constexpr int64_t kMostLines = 8;
@@ -92,6 +93,14 @@ class PrefetchPanels : public IRMutator {
     around_.leave(op);
     return result;
   }
+  /// The results of register tiles.
+  Stmt visit(const Allocate* op) override {
+    const bool local = op->memory_type == Halide::MemoryType::Stack;
+    tiles_ += local;
+    Stmt result = IRMutator::visit(op);
+    tiles_ -= local;
+    return result;
+  }
   Stmt visit(const For* op) override {
     const bool serial = op->for_type == ForType::Serial;
     const int64_t serial_before = serial_loops_;
@@ -117,7 +126,7 @@ class PrefetchPanels : public IRMutator {
     const int64_t bytes = row.load->type.bytes();
     const int64_t lines = (row.width * bytes + kLineBytes - 1) / kLineBytes;
     auto step = ir::step_along(row.start, loop->name);
-    if (lines > kMostLines || !step || !waits(std::abs(*step) * bytes, lines, loop)) return;
+    if (lines > kMostLines || !step || !waits(row, std::abs(*step), lines, loop)) return;
     // What lies behind a buffer may have a place that 32 bits do not hold.
     Expr ahead =
         Halide::cast(Halide::Int(64), row.start) + make_const(Halide::Int(64), *step * kStepsAhead);
@@ -132,11 +141,22 @@ class PrefetchPanels : public IRMutator {
   }
 
   /// Whether a loop waits for rows of so many lines that lie so far apart.
-  bool waits(int64_t step_bytes, int64_t lines, const For* loop) const {
-    if (step_bytes >= kFarBytes) return true;
+  bool waits(const Row& row, int64_t step, int64_t lines, const For* loop) const {
+    const int64_t bytes = step * row.load->type.bytes();
+    if (bytes >= kFarBytes) return true;
+    if (tiles_ == 0 || bytes < kLineBytes || (step == row.width && !is_read_again(row)))
+      return false;
+    if (bytes >= kFarBytesOfTiles) return true;
     auto extent = as_const_int(loop->extent);
-    return step_bytes >= kLineBytes && extent && *extent >= 2 * kStepsAhead &&
-           *extent * lines * kLineBytes >= kLongWalk;
+    return extent && *extent >= 2 * kStepsAhead && *extent * lines * kLineBytes >= kLongWalk;
+  }
+
+  /// Whether an iteration of some serial loop around reads the same rows as the one before it.
+  bool is_read_again(const Row& row) const {
+    const std::vector<AroundLoop>& loops = around_.loops();
+    return std::any_of(loops.begin(), loops.end(), [&](const AroundLoop& loop) {
+      return loop.serial && !expr_uses_var(row.start, loop.name);
+    });
   }
 
   /// The rows that lie beside those that the loop and the ones around it walk over, if these are
@@ -159,6 +179,7 @@ class PrefetchPanels : public IRMutator {
   const std::set<std::string>& large_;
   AroundLoops around_;
   int64_t serial_loops_ = 0;  ///< left so far
+  int tiles_ = 0;             ///< around the visited statement
 };
 
 }  // namespace
