@@ -1,11 +1,14 @@
 """Reads that the processor does not expect are asked for some iterations ahead: at places that are
-data, of rows that lie far apart, and of the next row where several loops pass over each.
+data, of rows that lie far apart, of the next row where several loops pass over each, and of the
+next part of operands that are worked through in small ones.
 
 The data that says where stands beside memory that nobody may touch, and must not be read further
 than the loop reads it.
 """
 
 from __future__ import annotations
+
+import re
 
 import pytest
 import torch
@@ -24,6 +27,16 @@ def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(
         "TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=4096,library_rate=1"
     )
+
+
+# Operands of more than 128 KiB are large.
+ROOMY = "vector_bits=512,vector_registers=32,cores=2,cache_bytes=65536,library_rate=1"
+
+
+def asked_for(executor: tc.Executor, cache: int) -> list[str]:
+    """The places that are asked for to be in this cache, 3 for the first."""
+    lines = executor.text("stmt").splitlines()
+    return [line for line in lines if "prefetch" in line and f", 0, {cache}, 1)" in line]
 
 
 def run(text: str, *values: torch.Tensor) -> tuple[torch.Tensor, bool]:
@@ -162,11 +175,30 @@ def test_rows_far_apart(rows: int, depth: int, columns: int, at_start: bool) -> 
     assert torch.equal(result, a @ b)
 
 
-def test_rows_close_together_are_left_to_the_processor() -> None:
-    a, b = integers(43, 50), integers(50, 256)
-    result, ahead = run(PRODUCT, a, b)
-    assert not ahead
-    assert torch.equal(result, a @ b)
+@pytest.mark.parametrize(
+    ("depth", "columns", "wanted"), [(50, 100, False), (200, 100, True), (50, 256, True)]
+)
+def test_rows_close_together_are_left_to_the_processor(
+    depth: int, columns: int, wanted: bool
+) -> None:
+    """Unless the first cache does not keep them for the next block of results."""
+    a, b = integers(43, depth), integers(depth, columns)
+    executor = tc.compile(PRODUCT, "product", None, a, b)
+    assert ("*)B)" in "".join(asked_for(executor, 3))) == wanted
+    assert torch.equal(executor(a, b), a @ b)
+
+
+def test_long_copies_are_asked_for() -> None:
+    """They come from the second cache for every block of results."""
+    text = "def product(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+    for depth, wanted in ((300, True), (30, False)):
+        a, b = integers(43, depth), integers(70, depth)
+        with pytest.MonkeyPatch.context() as machine:
+            machine.setenv("TC_MACHINE", ROOMY)
+            executor = tc.compile(text, "product", None, a, b)
+        assert "  copy  " in executor.explain()
+        assert (".P0)" in "".join(asked_for(executor, 3))) == wanted
+        assert torch.equal(executor(a, b), a @ b.t())
 
 
 def test_the_columns_beside_are_asked_for() -> None:
@@ -185,6 +217,67 @@ def test_lines_stay_in_the_caches() -> None:
         assembly = tc.compile(text, text.split("(")[0].split()[1], None, *values).assembly
         assert "prefetcht0" in assembly or "prfm" in assembly
         assert "prefetchnta" not in assembly
+
+
+BATCH = """def batch(float(B,N,M) X, float(B,K,M) Y) -> (Z) {
+    Z(b,n,k) +=! X(b,n,m) * Y(b,k,m)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("b", "n", "k", "m", "asked"),
+    [
+        (40, 26, 26, 72, {"X", "Y"}),
+        (41, 13, 26, 72, {"X", "Y"}),
+        (300, 7, 16, 65, {"X", "Y"}),
+        # Only blocks of rows of X are small.
+        (20, 70, 70, 100, {"X"}),
+        (4, 26, 26, 72, set()),  # in a cache
+    ],
+)
+def test_the_next_product_of_a_batch_is_asked_for(
+    b: int, n: int, k: int, m: int, asked: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TC_MACHINE", ROOMY)
+    x, y = fenced(integers(b, n, m)), fenced(integers(b, k, m))
+    executor = tc.compile(BATCH, "batch", None, x, y)
+    found = {name for line in asked_for(executor, 2) for name in re.findall(r"\*\)(\w+)\)", line)}
+    assert found == asked
+    assert torch.equal(executor(x, y), torch.einsum("bnm,bkm->bnk", x, y))
+
+
+def test_lines_of_the_next_product_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All steps of a product together ask for every line of the next one's operand."""
+    monkeypatch.setenv("TC_MACHINE", ROOMY)
+    x, y = integers(64, 10, 64), integers(64, 16, 64)
+    executor = tc.compile(BATCH, "batch", None, x, y)
+    (place,) = (line for line in asked_for(executor, 2) if "*)X)" in line)
+    # One block of results, whose 64 steps ask for 40 lines, 16 elements each.
+    assert "10 of n x 16 of k" in executor.explain()
+    found = re.search(r" \+ uint64\((.+)\)\), 0, 2, 1\)", place)
+    assert found, place
+    expression = re.sub(r"\(int64\)|int64", "", found[1])
+    batch, step = sorted(set(re.findall(r"c\d+_\d+", expression)))
+    places = [eval(expression, {batch: 0, step: m}) for m in range(40)]
+    assert places == list(range(4 * 640, 8 * 640, 64))
+    guard = executor.text("stmt").split("prefetch")[0].splitlines()[-2]
+    assert f"{step} < 40" in guard
+
+
+def test_what_a_kernel_has_written_is_in_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TC_MACHINE", ROOMY)
+    text = """def chain(float(B,N,M) X, float(M,K) W, float(K,J) V) -> (T, Z) {
+        T(b,n,k) +=! X(b,n,m) * W(m,k)
+        Z(b,n,j) +=! T(b,n,k) * V(k,j)
+    }"""
+    x, w, v = integers(100, 32, 32), integers(32, 32), integers(32, 32)
+    executor = tc.compile(text, "chain", None, x, w, v)
+    places = "".join(asked_for(executor, 2))
+    assert "*)X)" in places
+    assert "*)T)" not in places
+    t, z = executor(x, w, v)
+    assert torch.equal(t, x @ w)
+    assert torch.equal(z, t @ v)
 
 
 SOFTMAX = """def softmax(float(N,D) I) -> (O) {

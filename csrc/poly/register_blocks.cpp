@@ -362,7 +362,10 @@ class Chooser {
       if (moves && room < static_cast<double>(size)) {
         const auto most = std::max<int64_t>(1, static_cast<int64_t>(room));
         const int64_t count = (size + most - 1) / most;
-        size = (size + count - 1) / count;
+        // Whole vectors, which copies are transposed in.
+        const int64_t even = (size + count - 1) / count, lanes = count_lanes();
+        const int64_t whole = (even + lanes - 1) / lanes * lanes;
+        size = whole <= most ? whole : even;
       }
       if (moves) room /= static_cast<double>(size);
       stretch.insert(stretch.begin(), size);
