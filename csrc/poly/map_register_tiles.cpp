@@ -57,8 +57,9 @@ void share_evenly(const RegisterBlock& block, size_t m, int64_t cores,
   }
 }
 
-/// Several blocks to a task where single ones are short, as long as every core has many. Rows stay
-/// as they are, and all rows of a tile pass over one panel of columns before the next.
+/// Several blocks to a task where single ones are short, as long as every core has many: those that
+/// would follow each other. Rows stay as they are, and all rows of a tile pass over one panel of
+/// columns before the next.
 void join_short_tasks(const RegisterBlock& block, int64_t cores, std::vector<int64_t>& sizes,
                       std::vector<size_t>& inside) {
   const std::vector<Member>& members = block.members;
@@ -67,8 +68,9 @@ void join_short_tasks(const RegisterBlock& block, int64_t cores, std::vector<int
   const size_t vector = members.size() - 1;
   for (auto order = block.tile_order.rbegin(); order != block.tile_order.rend(); ++order) {
     const auto m = static_cast<size_t>(*order);
-    if (m + 1 == vector || sizes[m] == members[m].extent) continue;
-    if (m == vector && vector > 0 && sizes[vector - 1] > block.points[vector - 1]) continue;
+    if (sizes[m] == members[m].extent) continue;
+    const bool passes = vector > 0 && sizes[vector - 1] > block.points[vector - 1];
+    if (m + 1 == vector || (m == vector && passes)) return;
     const int64_t most = count_tiles(members, sizes) / (kManyTiles * cores);
     const int64_t factor = std::min(static_cast<int64_t>(std::ceil(kTask / cycles())), most);
     if (factor < 2) return;

@@ -179,7 +179,7 @@ class Chooser {
           double cycles = rest * effort.cycles + moved;
           double& fewest = vectors_.emplace(members_[v].position, cycles).first->second;
           fewest = std::min(fewest, cycles);
-          const bool lighter = packed.empty() && best_.packed.empty() &&
+          const bool lighter = !outer_row && packed.empty() && best_.packed.empty() &&
                                cycles <= best_.cycles * kEqual &&
                                rest * effort.loads < loads_ * kLighter;
           if (cycles >= best_.cycles * 0.99 && !lighter) continue;
