@@ -164,6 +164,20 @@ def test_sines_of_narrow_floats(name: str) -> None:
     torch.testing.assert_close(actual, x.double().sin().to(dtype), rtol=0.01, atol=1e-6)
 
 
+@pytest.mark.parametrize("columns", [2, 3, 40])
+@pytest.mark.parametrize("name", ["half", "bfloat16", "float"])
+@pytest.mark.parametrize("function", ["sin", "cos"])
+def test_sines_of_values_that_not_all_lanes_read(function: str, name: str, columns: int) -> None:
+    dtype = getattr(torch, name)
+    x, y = torch.tensor([-0.75], dtype=dtype), torch.linspace(-2, 2, 5).to(dtype)
+    text = f"""def f({name}(N) A, {name}(M) B) -> (O) {{
+        O(i, j) = min({function}((j >= N) ? 1 : A(j)), B(i)) where j in 0:{columns} }}"""
+    actual = tc.define(text, namespace=f"tc_vector_functions_{function}_{name}_{columns}").f(x, y)
+    lanes = torch.cat([x, torch.ones(columns - 1, dtype=dtype)])
+    expected = torch.minimum(getattr(torch, function)(lanes)[None], y[:, None])
+    torch.testing.assert_close(actual, expected)
+
+
 def test_rotary_embedding() -> None:
     """Angles that are computed from indices, and both functions of each."""
     text = """def rotate(float(T,H,D,2) X, float(D) F) -> (O) {

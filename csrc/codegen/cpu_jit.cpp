@@ -12,6 +12,7 @@
 #include "codegen/hidden_zero.h"
 #include "codegen/invariant_divisors.h"
 #include "codegen/joined_lanes.h"
+#include "codegen/lift_lets.h"
 #include "codegen/prefetch_gathers.h"
 #include "codegen/prefetch_panels.h"
 #include "codegen/prefetch_parts.h"
@@ -77,7 +78,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   ExprPass find = [](const Expr& e) { return find_intrinsics(e); };
   stmt = around_choices(
       stmt, [](const Stmt& s) { return common_subexpression_elimination(s); }, name_common);
-  stmt = flatten_nested_ramps(stmt);
+  stmt = lift_lets(flatten_nested_ramps(stmt));
   stmt = around_choices(
       stmt, [](const Stmt& s) { return find_intrinsics(s); }, find);
   stmt = around_choices(stmt, hoist_loop_invariant_values, name_common);
