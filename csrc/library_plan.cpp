@@ -18,10 +18,10 @@ constexpr double kPassBytes = 8;
 // The model leaves out what misses the caches; kernels reach this part of what it promises.
 constexpr double kModelReached = 0.8;
 // Estimates from which on a measurement pays, and what is too large to measure.
-constexpr double kNear = 1.3;
+constexpr double kNear = 1.5;
 constexpr double kMostBytes = 128e6;
 // A library has to be that much faster than our own kernel: figures vary from run to run.
-constexpr double kClearly = 0.95;
+constexpr double kClearly = 0.97;
 
 double bytes_of(const ir::LibraryOperand& operand, const ir::LibraryCall& call) {
   double bytes = call.type.bytes();

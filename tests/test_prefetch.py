@@ -219,6 +219,21 @@ def test_lines_stay_in_the_caches() -> None:
         assert "prefetchnta" not in assembly
 
 
+def test_copies_of_filters_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their rows and columns are short loops, but one place follows the other through all."""
+    monkeypatch.setenv("TC_MACHINE", ROOMY)
+    text = """def convolution(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
+        O(n,f,h,w) +=! I(n,c,2*h+kh,2*w+kw) * K(f,c,kh,kw)
+    }"""
+    for channels, wanted in ((32, True), (3, False)):
+        image, filters = integers(2, channels, 29, 29), integers(32, channels, 3, 3)
+        executor = tc.compile(text, "convolution", None, image, filters)
+        assert "  copy      K" in executor.explain()
+        assert ("(K.P0)" in "".join(asked_for(executor, 3))) == wanted
+        expected = torch.nn.functional.conv2d(image, filters, stride=2)
+        assert torch.equal(executor(image, filters), expected)
+
+
 BATCH = """def batch(float(B,N,M) X, float(B,K,M) Y) -> (Z) {
     Z(b,n,k) +=! X(b,n,m) * Y(b,k,m)
 }"""

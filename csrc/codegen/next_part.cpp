@@ -1,6 +1,8 @@
 #include "codegen/next_part.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "base/memory.h"
@@ -15,6 +17,8 @@ using ir::Stmt;
 
 // Lines that an iteration asks for at most: more would wait for each other.
 constexpr int64_t kMostLines = 8;
+// Loops count in 32 bits.
+constexpr int64_t kMostIterations = std::numeric_limits<int32_t>::max();
 
 Expr at_iteration(const AroundLoop& loop) { return ir::make_variable(loop.name) - loop.min; }
 
@@ -36,12 +40,13 @@ std::optional<Iterations> count_iterations(const Part& part, const AroundLoops& 
     if (!loop->serial) continue;
     // The number of the outermost one's iterations may vary, but it counts on the others'.
     if (!exact) return std::nullopt;
-    Expr fewest = around.least(loop->extent);
-    auto extent = fewest.defined() ? as_const_int(fewest) : std::nullopt;
-    if (!extent || *extent < 1) return std::nullopt;
+    Expr fewest = around.least(loop->extent), most = around.most(loop->extent);
+    if (!fewest.defined() || !most.defined()) return std::nullopt;
+    const int64_t extent = *as_const_int(fewest);
+    if (extent < 1 || *as_const_int(most) > kMostIterations / result.count) return std::nullopt;
     exact = is_const(loop->extent);
     result.done = result.done + at_iteration(*loop) * static_cast<int>(result.count);
-    result.count *= *extent;
+    result.count *= extent;
   }
   return std::nullopt;
 }
@@ -53,38 +58,6 @@ int64_t power_below(int64_t value) {
 }
 
 }  // namespace
-
-void AroundLoops::enter(const For* loop) {
-  Expr least_min = least(loop->min), most_end = most(loop->min + loop->extent - 1);
-  loops_.push_back({loop->name, loop->min, loop->extent, loop->for_type == ir::ForType::Serial});
-  bounds_.push(loop->name, {least_min.defined() ? least_min : Interval::neg_inf(),
-                            most_end.defined() ? most_end : Interval::pos_inf()});
-}
-
-void AroundLoops::leave(const For* loop) {
-  bounds_.pop(loop->name);
-  loops_.pop_back();
-}
-
-void AroundLoops::enter(const LetStmt* let) {
-  Expr low = least(let->value), high = most(let->value);
-  loops_.push_back({let->name, Expr(), Expr(), false});
-  bounds_.push(let->name, {low.defined() ? low : Interval::neg_inf(),
-                           high.defined() ? high : Interval::pos_inf()});
-}
-
-void AroundLoops::leave(const LetStmt* let) {
-  bounds_.pop(let->name);
-  loops_.pop_back();
-}
-
-Expr AroundLoops::least(const Expr& value) const {
-  return find_constant_bound(value, Direction::Lower, bounds_);
-}
-
-Expr AroundLoops::most(const Expr& value) const {
-  return find_constant_bound(value, Direction::Upper, bounds_);
-}
 
 Stmt ask_for_next_part(const Part& part, const AroundLoops& around, int64_t least_steps) {
   auto iterations = count_iterations(part, around);

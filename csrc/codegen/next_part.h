@@ -4,35 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "codegen/around_loops.h"
 #include "ir/halide.h"
 
 namespace tc::codegen {
-
-/// A loop around a statement, or a name that is computed from one.
-struct AroundLoop {
-  std::string name;
-  ir::Expr min, extent;  ///< undefined for a name
-  bool serial = false;
-};
-
-/// The loops around the statement that a pass visits, outermost first, and what their iterators and
-/// the names computed from these can be.
-class AroundLoops {
- public:
-  void enter(const Halide::Internal::For* loop);
-  void leave(const Halide::Internal::For* loop);
-  void enter(const Halide::Internal::LetStmt* let);
-  void leave(const Halide::Internal::LetStmt* let);
-
-  const std::vector<AroundLoop>& loops() const { return loops_; }
-  /// Nothing that is known: undefined.
-  ir::Expr least(const ir::Expr& value) const;
-  ir::Expr most(const ir::Expr& value) const;
-
- private:
-  std::vector<AroundLoop> loops_;
-  Halide::Internal::Scope<Halide::Internal::Interval> bounds_;
-};
 
 /// Elements of a buffer: runs side by side, which loops walk over.
 struct Part {

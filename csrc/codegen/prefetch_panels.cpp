@@ -80,39 +80,13 @@ class FindRows : public IRVisitor {
   Scope<> bound_;                   ///< names of the body's own
 };
 
-class PrefetchPanels : public IRMutator {
+class PrefetchPanels : public InnermostLoops {
  public:
   explicit PrefetchPanels(const std::set<std::string>& large) : large_(large) {}
 
  private:
-  using IRMutator::visit;
-
-  Stmt visit(const LetStmt* op) override {
-    around_.enter(op);
-    Stmt result = IRMutator::visit(op);
-    around_.leave(op);
-    return result;
-  }
-  /// The results of register tiles.
-  Stmt visit(const Allocate* op) override {
-    const bool local = op->memory_type == Halide::MemoryType::Stack;
-    tiles_ += local;
-    Stmt result = IRMutator::visit(op);
-    tiles_ -= local;
-    return result;
-  }
-  Stmt visit(const For* op) override {
-    const bool serial = op->for_type == ForType::Serial;
-    const int64_t serial_before = serial_loops_;
-    around_.enter(op);
-    Stmt result = IRMutator::visit(op);
-    if (serial && serial_loops_ == serial_before) result = ask_in(op);
-    if (serial) ++serial_loops_;
-    around_.leave(op);
-    return result;
-  }
-  /// The innermost serial loop with what its steps ask for.
-  Stmt ask_in(const For* op) const {
+  /// The loop with what its steps ask for.
+  Stmt visit_innermost(const For* op) const override {
     FindRows find;
     op->body.accept(&find);
     std::vector<Stmt> stmts;
@@ -126,7 +100,7 @@ class PrefetchPanels : public IRMutator {
     const int64_t bytes = row.load->type.bytes();
     const int64_t lines = (row.width * bytes + kLineBytes - 1) / kLineBytes;
     auto step = ir::step_along(row.start, loop->name);
-    if (lines > kMostLines || !step || !waits(row, std::abs(*step), lines, loop)) return;
+    if (lines > kMostLines || !step || !waits(row, *step, lines)) return;
     // What lies behind a buffer may have a place that 32 bits do not hold.
     Expr ahead =
         Halide::cast(Halide::Int(64), row.start) + make_const(Halide::Int(64), *step * kStepsAhead);
@@ -141,14 +115,26 @@ class PrefetchPanels : public IRMutator {
   }
 
   /// Whether a loop waits for rows of so many lines that lie so far apart.
-  bool waits(const Row& row, int64_t step, int64_t lines, const For* loop) const {
-    const int64_t bytes = step * row.load->type.bytes();
+  bool waits(const Row& row, int64_t step, int64_t lines) const {
+    const int64_t bytes = std::abs(step) * row.load->type.bytes();
     if (bytes >= kFarBytes) return true;
-    if (tiles_ == 0 || bytes < kLineBytes || (step == row.width && !is_read_again(row)))
+    if (!in_tile() || bytes < kLineBytes || (step == row.width && !is_read_again(row)))
       return false;
     if (bytes >= kFarBytesOfTiles) return true;
-    auto extent = as_const_int(loop->extent);
-    return extent && *extent >= 2 * kStepsAhead && *extent * lines * kLineBytes >= kLongWalk;
+    const int64_t steps = count_steps(row, step);
+    return steps >= 2 * kStepsAhead && steps * lines * kLineBytes >= kLongWalk;
+  }
+
+  /// Of the innermost loop, and of those around it that go on where it ends.
+  int64_t count_steps(const Row& row, int64_t step) const {
+    int64_t steps = 1;
+    const std::vector<AroundLoop>& loops = around_.loops();
+    for (auto loop = loops.rbegin(); loop != loops.rend() && loop->serial; ++loop) {
+      auto extent = as_const_int(loop->extent);
+      if (!extent || ir::step_along(row.start, loop->name) != step * steps) break;
+      steps *= *extent;
+    }
+    return steps;
   }
 
   /// Whether an iteration of some serial loop around reads the same rows as the one before it.
@@ -168,7 +154,7 @@ class PrefetchPanels : public IRMutator {
       if (!expr_uses_var(part.start, loop->name)) break;
       auto extent = as_const_int(loop->extent);
       auto step = ir::step_along(part.start, loop->name);
-      if (!extent || !step || *step < 0) return;
+      if (!extent || *extent < 1 || !step || *step < 0) return;
       part.walks.push_back({*extent, *step});
       part.start = substitute(loop->name, loop->min, part.start);
     }
@@ -177,9 +163,6 @@ class PrefetchPanels : public IRMutator {
   }
 
   const std::set<std::string>& large_;
-  AroundLoops around_;
-  int64_t serial_loops_ = 0;  ///< left so far
-  int tiles_ = 0;             ///< around the visited statement
 };
 
 }  // namespace

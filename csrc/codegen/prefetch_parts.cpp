@@ -82,36 +82,15 @@ class FindStores : public IRVisitor {
   }
 };
 
-class PrefetchParts : public IRMutator {
+class PrefetchParts : public InnermostLoops {
  public:
   explicit PrefetchParts(const std::set<std::string>& buffers) : buffers_(buffers) {}
 
  private:
-  using IRMutator::visit;
-
-  Stmt visit(const LetStmt* op) override {
-    around_.enter(op);
-    Stmt result = IRMutator::visit(op);
-    around_.leave(op);
-    return result;
-  }
-  /// The results of register tiles.
-  Stmt visit(const Allocate* op) override {
-    const bool local = op->memory_type == Halide::MemoryType::Stack;
-    tiles_ += local;
-    Stmt result = IRMutator::visit(op);
-    tiles_ -= local;
-    return result;
-  }
+  using InnermostLoops::visit;
   Stmt visit(const For* op) override {
-    const bool serial = op->for_type == ForType::Serial;
-    const int64_t serial_before = serial_loops_;
     const size_t copies_before = copies_.size();
-    around_.enter(op);
-    Stmt result = IRMutator::visit(op);
-    if (serial && serial_loops_ == serial_before && tiles_ > 0) result = ask_in(op);
-    if (serial) ++serial_loops_;
-    around_.leave(op);
+    Stmt result = InnermostLoops::visit(op);
     copies_.resize(copies_before);
     return result;
   }
@@ -122,8 +101,9 @@ class PrefetchParts : public IRMutator {
     return op;
   }
 
-  /// The innermost serial loop of a register tile with what its steps ask for.
-  Stmt ask_in(const For* op) const {
+  /// The loop of a register tile with what its steps ask for.
+  Stmt visit_innermost(const For* op) const override {
+    if (!in_tile()) return op;
     FindReads find;
     op->body.accept(&find);
     std::vector<Stmt> stmts;
@@ -167,10 +147,7 @@ class PrefetchParts : public IRMutator {
   }
 
   const std::set<std::string>& buffers_;
-  AroundLoops around_;
   std::vector<Copy> copies_;  ///< out of the buffers, in the loops around
-  int64_t serial_loops_ = 0;  ///< left so far
-  int tiles_ = 0;             ///< around the visited statement
 };
 
 }  // namespace

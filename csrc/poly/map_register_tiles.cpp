@@ -64,7 +64,7 @@ void join_short_tasks(const RegisterBlock& block, int64_t cores, std::vector<int
                       std::vector<size_t>& inside) {
   const std::vector<Member>& members = block.members;
   auto cycles = [&] { return block.cycles / static_cast<double>(count_tiles(members, sizes)); };
-  if (cycles() >= kShortTask) return;
+  if (block.cycles <= 0 || cycles() >= kShortTask) return;
   const size_t vector = members.size() - 1;
   for (auto order = block.tile_order.rbegin(); order != block.tile_order.rend(); ++order) {
     const auto m = static_cast<size_t>(*order);

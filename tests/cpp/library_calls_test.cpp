@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "check.h"
+#include "runtime/libraries.h"
 #include "tc/tc.hpp"
 
 namespace {
@@ -135,9 +136,17 @@ void test_wide_views_are_not_measured() {
   CHECK(std::string(kernel.text("explain")).find("measured ") == std::string::npos);
 }
 
+/// A library's speed is known in operations a cycle. Additions that a processor makes while it
+/// renames registers are no measure: they gave 20 GHz.
+void test_cycles_of_a_core() {
+  const double hertz = 1 / tc::runtime::seconds_per_cycle();
+  CHECK(hertz > 0.1e9 && hertz < 8e9);
+}
+
 }  // namespace
 
 int main() {
+  test_cycles_of_a_core();
   setenv("TC_MACHINE", "library_rate=1000000000,library_call_cycles=1", 1);
   Library library;
   tc_libraries table = {"Slow", &library, multiply, convolve, tc_default_host(), deterministic};
