@@ -19,9 +19,8 @@ void AroundLoops::enter(const LetStmt* let) {
 }
 
 void AroundLoops::enter(AroundLoop loop, const Expr& first, const Expr& last) {
-  Expr low = least(first), high = most(last);
-  bounds_.push(loop.name, {low.defined() ? low : Interval::neg_inf(),
-                           high.defined() ? high : Interval::pos_inf()});
+  bounds_.push(loop.name,
+               {find_constant_bounds(first, bounds_).min, find_constant_bounds(last, bounds_).max});
   loops_.push_back(std::move(loop));
 }
 
@@ -30,12 +29,14 @@ void AroundLoops::leave() {
   loops_.pop_back();
 }
 
-Expr AroundLoops::least(const Expr& value) const {
-  return find_constant_bound(value, Direction::Lower, bounds_);
+std::optional<int64_t> AroundLoops::least(const Expr& value) const {
+  Expr bound = find_constant_bound(value, Direction::Lower, bounds_);
+  return bound.defined() ? as_const_int(bound) : std::nullopt;
 }
 
-Expr AroundLoops::most(const Expr& value) const {
-  return find_constant_bound(value, Direction::Upper, bounds_);
+std::optional<int64_t> AroundLoops::most(const Expr& value) const {
+  Expr bound = find_constant_bound(value, Direction::Upper, bounds_);
+  return bound.defined() ? as_const_int(bound) : std::nullopt;
 }
 
 Stmt InnermostLoops::visit(const LetStmt* op) {

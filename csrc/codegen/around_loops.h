@@ -1,6 +1,8 @@
 // Innermost loops, and the loops around them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,9 +26,9 @@ class AroundLoops {
   void leave();
 
   const std::vector<AroundLoop>& loops() const { return loops_; }
-  /// Constants; undefined where none is known.
-  ir::Expr least(const ir::Expr& value) const;
-  ir::Expr most(const ir::Expr& value) const;
+  /// Nothing where no bound is known.
+  std::optional<int64_t> least(const ir::Expr& value) const;
+  std::optional<int64_t> most(const ir::Expr& value) const;
 
  private:
   void enter(AroundLoop loop, const ir::Expr& first, const ir::Expr& last);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/around_loops.h"
 #include "codegen/condition_visitor.h"
 #include "codegen/named.h"
 #include "codegen/strict_math.h"
@@ -138,19 +139,14 @@ class ReplaceQuotients : public IRMutator {
   const std::vector<Divisor>& divisors_;
 };
 
-class MultiplyByReciprocals : public IRMutator {
+class MultiplyByReciprocals : public InnermostLoops {
  private:
-  using IRMutator::visit;
+  using InnermostLoops::visit;
   Stmt visit(const For* op) override {
-    if (op->for_type == ForType::Vectorized) return op;
-    const int64_t before = serial_loops_;
-    Stmt result = IRMutator::visit(op);
-    if (op->for_type != ForType::Serial || serial_loops_++ != before) return result;
-    return multiply_in(op);
+    return op->for_type == ForType::Vectorized ? Stmt(op) : InnermostLoops::visit(op);
   }
 
-  /// An innermost serial loop.
-  static Stmt multiply_in(const For* op) {
+  Stmt visit_innermost(const For* op) const override {
     FindDivisors find(op);
     auto extent = as_const_int(op->extent);
     if (!find.vectors || find.divisors.empty() || find.divisors.size() > kMostDivisors ||
@@ -173,8 +169,6 @@ class MultiplyByReciprocals : public IRMutator {
       result = LetStmt::make(divisor.name, divisor.value, result);
     return extent ? result : IfThenElse::make(op->extent >= kLeastIterations, result, op);
   }
-
-  int64_t serial_loops_ = 0;  ///< left so far
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "codegen/lift_lets.h"
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,12 +23,13 @@ class LiftLets : public IRMutator {
     Expr value = mutate(op->value);
     // What follows may know other values by the same names.
     std::vector<std::pair<std::string, Expr>> names;
+    std::map<std::string, Expr> fresh;
     while (const auto* inner = value.as<Let>()) {
-      names.emplace_back(unique_name('t'), inner->value);
-      value = substitute(inner->name, Variable::make(inner->value.type(), names.back().first),
-                         inner->body);
+      names.emplace_back(unique_name('t'), substitute(fresh, inner->value));
+      fresh[inner->name] = Variable::make(inner->value.type(), names.back().first);
+      value = inner->body;
     }
-    auto result = Binding::make(op->name, value, mutate(op->body));
+    auto result = Binding::make(op->name, substitute(fresh, value), mutate(op->body));
     for (size_t n = names.size(); n-- > 0;)
       result = Binding::make(names[n].first, names[n].second, result);
     return result;

@@ -20,8 +20,6 @@ constexpr int64_t kMostLines = 8;
 // Loops count in 32 bits.
 constexpr int64_t kMostIterations = std::numeric_limits<int32_t>::max();
 
-Expr at_iteration(const AroundLoop& loop) { return ir::make_variable(loop.name) - loop.min; }
-
 /// The iterations of serial loops inside the one that moves a part.
 struct Iterations {
   Expr done = 0;      ///< before this one
@@ -40,13 +38,13 @@ std::optional<Iterations> count_iterations(const Part& part, const AroundLoops& 
     if (!loop->serial) continue;
     // The number of the outermost one's iterations may vary, but it counts on the others'.
     if (!exact) return std::nullopt;
-    Expr fewest = around.least(loop->extent), most = around.most(loop->extent);
-    if (!fewest.defined() || !most.defined()) return std::nullopt;
-    const int64_t extent = *as_const_int(fewest);
-    if (extent < 1 || *as_const_int(most) > kMostIterations / result.count) return std::nullopt;
+    auto fewest = around.least(loop->extent), most = around.most(loop->extent);
+    if (!fewest || *fewest < 1 || !most || *most > kMostIterations / result.count)
+      return std::nullopt;
     exact = is_const(loop->extent);
-    result.done = result.done + at_iteration(*loop) * static_cast<int>(result.count);
-    result.count *= extent;
+    Expr iteration = ir::make_variable(loop->name) - loop->min;
+    result.done = result.done + iteration * static_cast<int>(result.count);
+    result.count *= *fewest;
   }
   return std::nullopt;
 }

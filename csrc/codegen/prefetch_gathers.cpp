@@ -21,9 +21,8 @@ constexpr int64_t kAhead = 96;
 // More reads than that in one iteration keep the memory busy by themselves.
 constexpr size_t kMostReads = 48;
 // Elements so near to each other mostly lie in one line, or in two with one asked for in each. Of a
-// row in vectors one line in so many bytes is enough: a processor fetches those behind it when they
-// are read, and waits longer for the page's place than for the lines (measured: rows of 256 bytes
-// from tables of 256 MB in 15.7 ns each with one line asked for, in 16.5 to 17 with two or four).
+// row in vectors one line in so many bytes is enough (measured: rows of 256 bytes from tables of
+// 256 MB in 15.7 ns each with one line asked for, in 16.5 to 17 with two or four).
 constexpr int64_t kNearBytes = 32, kNearVectorBytes = 512;
 
 /// Whether an index reads data at a place that depends on the loop; of which buffers, and whether
@@ -239,7 +238,7 @@ class PrefetchGathers : public IRMutator {
   Stmt prefetch(const Gathers& gathers) const {
     const For* op = gathers.loop;
     Expr now = ir::make_variable(op->name), end = op->min + op->extent, later = now + gathers.ahead;
-    if (next_.empty()) return add(op, gathers.ask(min(later, end - 1)));
+    if (next_.empty()) return ir::prepend(op, {gathers.ask(min(later, end - 1))});
     Stmt beyond;
     for (auto next = next_.rbegin(); next != next_.rend(); ++next) {
       const For* loop = next->gathers.loop;
@@ -247,10 +246,7 @@ class PrefetchGathers : public IRMutator {
       Expr iteration = clamp(now + ahead - end, 0, loop->extent - 1);
       beyond = IfThenElse::make(next->guard, next->gathers.ask(loop->min + iteration), beyond);
     }
-    return add(op, IfThenElse::make(later < end, gathers.ask(later), beyond));
-  }
-  static Stmt add(const For* op, const Stmt& ask) {
-    return ir::make_for(op->name, op->min, op->extent, op->for_type, Block::make(ask, op->body));
+    return ir::prepend(op, {IfThenElse::make(later < end, gathers.ask(later), beyond)});
   }
 
   const std::set<std::string>& buffers_;

@@ -22,24 +22,17 @@ using ir::Stmt;
 // of a product of 258 x 1024 x 1024 up to 1.03 times slower).
 constexpr int64_t kMostBytes = 16 * 1024;
 
-/// A loop that moves a place, from `min`.
-struct Moving {
-  std::string name;
-  Expr min, extent;
-};
-
 /// Places that are reached from the places of one iteration of loops around them.
 struct Reach {
   Expr start;         ///< where all loops begin that are inside
   int64_t width = 1;  ///< from there to behind the last one
 
   /// False where the places do not grow with the loop by a known number.
-  bool walk(const Moving& loop, const AroundLoops& around) {
+  bool walk(const AroundLoop& loop, const AroundLoops& around) {
     auto step = ir::step_along(start, loop.name);
     if (!step || *step < 0) return false;
     if (*step == 0) return true;
-    Expr most = loop.extent.defined() ? around.most(loop.extent) : Expr();
-    auto extent = most.defined() ? as_const_int(most) : std::nullopt;
+    auto extent = loop.extent.defined() ? around.most(loop.extent) : std::nullopt;
     if (!extent || *extent < 1) return false;
     width += *step * (*extent - 1);
     start = substitute(loop.name, loop.min, start);
@@ -52,7 +45,7 @@ class FindReads : public IRVisitor {
  public:
   struct Read {
     const Load* load;
-    std::vector<Moving> points;  ///< loops in the body, outermost first
+    std::vector<AroundLoop> points;  ///< loops in the body, outermost first
   };
   std::map<std::string, Read> reads;
 
@@ -67,19 +60,7 @@ class FindReads : public IRVisitor {
     IRVisitor::visit(op);
     if (!ir::has_load(op->index)) reads.try_emplace(op->name, Read{op, points_});
   }
-  std::vector<Moving> points_;
-};
-
-class FindStores : public IRVisitor {
- public:
-  std::set<std::string> buffers;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Store* op) override {
-    buffers.insert(op->name);
-    IRVisitor::visit(op);
-  }
+  std::vector<AroundLoop> points_;
 };
 
 class PrefetchParts : public InnermostLoops {
@@ -109,24 +90,22 @@ class PrefetchParts : public InnermostLoops {
     std::vector<Stmt> stmts;
     for (const auto& [name, read] : find.reads) {
       if (!buffers_.count(name)) continue;
-      std::vector<Moving> inside = read.points;
-      inside.insert(inside.begin(), {op->name, op->min, op->extent});
+      std::vector<AroundLoop> inside = {around_.loops().back()};
+      inside.insert(inside.end(), read.points.begin(), read.points.end());
       ask(*read.load, read.load->index, inside, stmts);
     }
     for (const Copy& copy : copies_) {
       if (!find.reads.count(copy.store->name)) continue;
-      std::vector<Moving> inside;
+      std::vector<AroundLoop> inside;
       for (const CopyLoop& loop : copy.loops) inside.push_back({loop.name, loop.min, loop.extent});
       ask(*copy.load, copy.load->index, inside, stmts);
     }
-    if (stmts.empty()) return op;
-    stmts.push_back(op->body);
-    return ir::make_for(op->name, op->min, op->extent, op->for_type, Block::make(stmts));
+    return ir::prepend(op, stmts);
   }
 
   /// The largest part that is small enough: of the loops around, those further out move it less
   /// often, which leaves more time until the next one is read.
-  void ask(const Load& load, const Expr& index, const std::vector<Moving>& inside,
+  void ask(const Load& load, const Expr& index, const std::vector<AroundLoop>& inside,
            std::vector<Stmt>& stmts) const {
     Reach reach{index};
     for (size_t l = inside.size(); l-- > 0;)
@@ -139,7 +118,7 @@ class PrefetchParts : public InnermostLoops {
       if (step && *step > 1 && *step <= reach.width && reach.width <= 2 * *step &&
           reach.width * load.type.bytes() <= kMostBytes)
         part = Part{load.type, load.name, reach.start, *step, {}};
-      if (!reach.walk({loops[l].name, loops[l].min, loops[l].extent}, around_)) break;
+      if (!reach.walk(loops[l], around_)) break;
     }
     if (!part) return;
     Stmt asked = ask_for_next_part(*part, around_, 0);
@@ -153,13 +132,11 @@ class PrefetchParts : public InnermostLoops {
 }  // namespace
 
 Stmt prefetch_parts(const Stmt& stmt, const std::set<std::string>& buffers) {
+  if (buffers.empty()) return stmt;
   // What the kernel writes is in a cache when it is read.
-  FindStores find;
-  stmt.accept(&find);
-  std::set<std::string> read_only;
-  for (const std::string& name : buffers)
-    if (!find.buffers.count(name)) read_only.insert(name);
-  return read_only.empty() ? stmt : PrefetchParts(read_only).mutate(stmt);
+  std::set<std::string> read_only = buffers;
+  for (const std::string& name : ir::stored_buffers(stmt)) read_only.erase(name);
+  return PrefetchParts(read_only).mutate(stmt);
 }
 
 }  // namespace tc::codegen

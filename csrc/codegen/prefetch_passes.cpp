@@ -108,10 +108,8 @@ class PrefetchPasses : public IRMutator {
     std::vector<Stmt> stmts;
     for (const Row& row : FindRows(loops[0], buffers_).rows) ask(row, op->name, *asking, stmts);
     if (stmts.empty()) return IRMutator::visit(op);
-    stmts.push_back(asking->body);
     replaced_ = asking;
-    replacement_ = ir::make_for(asking->name, asking->min, asking->extent, asking->for_type,
-                                Block::make(stmts));
+    replacement_ = ir::prepend(asking, stmts);
     return IRMutator::visit(op);
   }
 

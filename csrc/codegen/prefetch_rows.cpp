@@ -61,10 +61,7 @@ class PrefetchRows : public IRMutator {
     std::vector<Stmt> stmts;
     if (find.innermost && !rows_.empty())
       for (const Load* pick : find.picks) ask(op, *pick, stmts);
-    if (!stmts.empty()) {
-      stmts.push_back(op->body);
-      return ir::make_for(op->name, op->min, op->extent, op->for_type, Block::make(stmts));
-    }
+    if (!stmts.empty()) return ir::prepend(op, stmts);
     rows_.push_back(op->name);
     Stmt result = IRMutator::visit(op);
     rows_.pop_back();

@@ -111,6 +111,12 @@ Stmt join_loops(const Stmt& first, const Stmt& second, size_t count) {
   return make_for(a->name, a->min, a->extent, a->for_type, join_loops(a->body, body, count - 1));
 }
 
+Stmt prepend(const For* loop, std::vector<Stmt> stmts) {
+  if (stmts.empty()) return loop;
+  stmts.push_back(loop->body);
+  return make_for(loop->name, loop->min, loop->extent, loop->for_type, Block::make(stmts));
+}
+
 std::optional<int64_t> step_along(const Expr& index, const std::string& loop) {
   using namespace Halide::Internal;
   if (!expr_uses_var(index, loop)) return 0;
@@ -128,6 +134,12 @@ Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index, int 
   return Evaluate::make(Call::make(
       Halide::Int(32), "llvm.prefetch.p0",
       {Halide::reinterpret(Halide::Handle(), base + offset), 0, 4 - cache, 1}, Call::Extern));
+}
+
+std::set<std::string> stored_buffers(const Stmt& stmt) {
+  Touched touched;
+  stmt.accept(&touched);
+  return touched.stores;
 }
 
 bool has_load(const Expr& e) {

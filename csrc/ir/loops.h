@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "ir/halide.h"
 
@@ -20,6 +22,9 @@ Stmt hoist_conditions(const Stmt& stmt);
 /// both bodies in it.
 Stmt join_loops(const Stmt& first, const Stmt& second, size_t count);
 
+/// The loop whose iterations begin with these statements; the loop itself where there are none.
+Stmt prepend(const Halide::Internal::For* loop, std::vector<Stmt> stmts);
+
 /// By how much an index grows when `loop` grows by one; nothing when that varies (it divides, or
 /// reads data that depends on the loop).
 std::optional<int64_t> step_along(const Expr& index, const std::string& loop);
@@ -27,6 +32,9 @@ std::optional<int64_t> step_along(const Expr& index, const std::string& loop);
 /// Asks for the line that buffer[index] lies in, an element of `type`, to be in this cache (1 to 3)
 /// and the larger ones. There is no fault where the address is outside of the buffer.
 Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index, int cache = 1);
+
+/// Buffers that a statement writes.
+std::set<std::string> stored_buffers(const Stmt& stmt);
 
 /// Whether an expression loads anything.
 bool has_load(const Expr& e);
