@@ -22,6 +22,7 @@
 #include "ir/pad_operands.h"
 #include "ir/share_scatters.h"
 #include "ir/simplify.h"
+#include "ir/split_columns.h"
 #include "ir/split_reductions.h"
 #include "ir/start_at_zero.h"
 #include "ir/verify.h"
@@ -215,6 +216,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
       ir::order_reductions(program, all);
     }
     ir::collapse_dimensions(program, all);
+    if (!target.cuda && options.vectorize) ir::split_columns(program, all, machine);
     if (options.parallel && !target.cuda) {
       ir::split_reductions(program, all, machine);
       ir::share_scatters(program, all, machine.threads);

@@ -327,3 +327,14 @@ def elsewhere(float(A, B, C) X) -> (T) {{
     t = tc.define(text, namespace=f"tc_tiles_{abs(low)}")
     windows = x.unfold(2, 7, 3).sum(-1)  # j, k, i
     assert torch.equal(t.elsewhere(x), windows.permute(1, 2, 0))
+
+
+@pytest.mark.parametrize("columns", [196, 197, 200, 203])
+def test_narrow_tiles_keep_registers_of_their_own(columns: int) -> None:
+    """The last tile's accumulators are narrower than those of the others and no parts of them."""
+    text = "def f(float(B,I,K) X, float(B,K,J) Y) -> (Z) { Z(b,i,j) +=! X(b,i,k) * Y(b,k,j) }"
+    x, y = integers(3, 64, 50), integers(3, 50, columns)
+    kernel = tc.compile(text, "f", tc.MappingOptions().matchLibraryCalls(False), x, y)
+    for block in blocks_of(kernel.assembly):
+        assert not re.search("vinsertf|vextractf", block)
+    assert torch.equal(kernel(x, y), x @ y)

@@ -75,6 +75,6 @@ def test_tasks_have_enough_to_do(
 def test_blocks_of_the_same_time_with_fewer_loads() -> None:
     text = "def bmm(float(B,I,K) X, float(B,K,J) Y) -> (Z) { Z(b,i,j) +=! X(b,i,k) * Y(b,k,j) }"
     note = notes(
-        tc.compile(text, "bmm", None, floats(12, 81, 64), floats(12, 64, 81)).explain(), "group 1"
+        tc.compile(text, "bmm", None, floats(12, 81, 64), floats(12, 64, 80)).explain(), "group 1"
     )
     assert "9 of i x 48 of j" in note["form"][0]

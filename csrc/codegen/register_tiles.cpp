@@ -378,9 +378,19 @@ class ExpandTiles : public IRMutator {
         });
     body = CutPointVectors(lanes, names, repeatable).mutate(body);
     for (const auto& [array, type] : arrays)
-      body = Allocate::make(array, type, Halide::MemoryType::Stack, {static_cast<int>(elements)},
+      body = Allocate::make(array, type, Halide::MemoryType::Stack, {unlike_others(type, elements)},
                             const_true(), body);
     return body;
+  }
+
+  /// Elements of an array of at least this many that is larger than all arrays before. Halide lets
+  /// one that is no larger lie where another was, and LLVM then takes accumulators of 8 lanes for
+  /// halves of those of 16, which it puts together and takes apart in every step.
+  int unlike_others(ir::Type type, int64_t elements) {
+    const int64_t vector = vector_bits_ / 8;
+    const int64_t bytes = (elements * type.bytes() + vector - 1) / vector * vector;
+    largest_ = std::max(bytes, largest_ + vector);
+    return static_cast<int>(largest_ / type.bytes());
   }
 
   /// One of the statements that a tile runs one after the other, and what moves results for it.
@@ -522,6 +532,7 @@ class ExpandTiles : public IRMutator {
   const int vector_bits_;
   const std::set<std::string>& large_;
   int tiles_ = 0;
+  int64_t largest_ = 0;  ///< of the arrays so far, in bytes
 };
 
 }  // namespace
