@@ -24,6 +24,7 @@
 #include "ir/simplify.h"
 #include "ir/split_columns.h"
 #include "ir/split_reductions.h"
+#include "ir/split_residues.h"
 #include "ir/start_at_zero.h"
 #include "ir/verify.h"
 #include "ir/widen_accumulators.h"
@@ -205,9 +206,10 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   ir::Program program =
       ir::lower_scatters(ir::expand_positions(given), target.cuda && !runtime::deterministic());
   program = ir::widen_accumulators(ir::start_at_zero(program));
+  // Tile sizes of the user speak of the dimensions of the text.
+  if (options.automatic && !options.identity) program = ir::split_residues(program);
   if (!options.identity) program = ir::inline_temporaries(program);
   std::map<std::string, Layout> all = with_temporaries(program, layouts);
-  // Tile sizes of the user speak of the dimensions of the text.
   if (options.automatic && !options.identity) {
     if (!target.cuda) {
       ir::make_offset_tables(program, all, machine);

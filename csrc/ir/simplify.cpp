@@ -44,6 +44,12 @@ class DecideConditions : public IRMutator {
  private:
   using IRMutator::visit;
 
+  Expr visit(const Halide::Internal::Select* op) override {
+    if (Halide::Internal::is_const_one(op->condition)) return mutate(op->true_value);
+    if (Halide::Internal::is_const_zero(op->condition)) return mutate(op->false_value);
+    return IRMutator::visit(op);
+  }
+
   Expr visit(const Call* op) override {
     if (!op->is_intrinsic(Call::if_then_else) || op->args.size() < 3) return IRMutator::visit(op);
     Expr condition = mutate(op->args[0]);

@@ -13,8 +13,9 @@ using Bounds = Halide::Internal::Scope<Halide::Internal::Interval>;
 Expr simplify_integers(const Expr& e, const Bounds& bounds);
 
 /// Replaces conditions of lazy choices that those around them decide, as the second one in
-/// `c ? a : c && d ? e : f`. Halide's simplifier, which learns what holds in each branch, takes
-/// what follows from both for unreachable, and the code behind it disappears.
+/// `c ? a : c && d ? e : f`, and choices whose conditions are constants. Halide's simplifier, which
+/// learns what holds in each branch, takes what follows from both for unreachable, and the code
+/// behind it disappears.
 Expr decide_repeated_conditions(const Expr& e);
 
 /// Turns a lazy choice (`Call::if_then_else`) into a Select where both sides may be evaluated: all

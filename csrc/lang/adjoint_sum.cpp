@@ -43,8 +43,9 @@ class Summation {
   std::vector<GradientStatement> run(const std::vector<Contribution>& contributions) {
     std::vector<std::pair<const Contribution*, InvertedAccess>> single, summed;
     for (const Contribution& c : contributions) {
-      InvertedAccess inverted =
-          invert_access(c.subscripts, c.indices, c.left, c.ranges, shape_, signature_);
+      InvertedAccess inverted = invert_access(c.subscripts, c.indices, c.left, c.ranges,
+                                              terms_of(c.guards), shape_, signature_);
+      drop_certain_conditions(c, &inverted);
       (inverted.remaining.empty() ? single : summed).emplace_back(&c, std::move(inverted));
     }
     bool first = true;
@@ -109,9 +110,38 @@ class Summation {
     return all;
   }
 
+  /// The guards one by one where `&&` joins them.
+  static std::vector<ExpressionPtr> terms_of(const std::vector<ExpressionPtr>& guards) {
+    std::vector<ExpressionPtr> terms;
+    for (const ExpressionPtr& guard : guards) {
+      if (guard->kind == ExpressionKind::Binary && guard->op == Operator::And) {
+        for (const ExpressionPtr& term : terms_of(guard->operands)) terms.push_back(term);
+      } else {
+        terms.push_back(guard);
+      }
+    }
+    return terms;
+  }
+
+  /// Conditions of solved indices that reach the ends of their ranges, and no further.
+  void drop_certain_conditions(const Contribution& c, InvertedAccess* inverted) const {
+    for (SolvedIndex& solved : inverted->solved) {
+      if (solved.plain || solved.divisor != 1) continue;
+      std::optional<Range> reached = bounds(solved.numerator, c, *inverted);
+      const Range& range = c.ranges.at(solved.index);
+      if (reached && always_equal(reached->first, range.first, signature_) &&
+          always_equal(reached->last, range.last, signature_))
+        solved.conditions.clear();
+    }
+  }
+
   static ExpressionPtr guarded(const Contribution& contribution, const InvertedAccess& inverted,
                                const ExpressionPtr& weight, std::vector<ExpressionPtr> all) {
-    for (const ExpressionPtr& guard : contribution.guards) all.push_back(inverted.translate(guard));
+    for (const ExpressionPtr& guard : terms_of(contribution.guards)) {
+      bool implied = std::any_of(inverted.implied.begin(), inverted.implied.end(),
+                                 [&](const ExpressionPtr& other) { return equal(*guard, *other); });
+      if (!implied) all.push_back(inverted.translate(guard));
+    }
     return all.empty() ? weight : choose(all_of(all), weight, real(0));
   }
 
@@ -158,8 +188,7 @@ class Summation {
   }
 
   /// A convolution's adjoint reads the gradient beyond its edges. Instead of a condition at every
-  /// point, which keeps a product from being one, a copy with zeros around it is read: the
-  /// numerators of solved indices become its coordinates.
+  /// point, which keeps a product from being one, a copy with zeros around it is read.
   void pad(const Contribution& c, const InvertedAccess& inverted, ExpressionPtr* weight,
            std::vector<ExpressionPtr>* all) {
     auto found = shapes_.find(c.source);
@@ -170,7 +199,7 @@ class Summation {
     bool any = false;
     for (const SolvedIndex& solved : inverted.solved) {
       auto at = std::find(c.left.begin(), c.left.end(), solved.index);
-      if (solved.plain || at == c.left.end()) continue;
+      if (solved.plain || solved.conditions.empty() || at == c.left.end()) continue;
       if (!overlaps(solved, inverted) ||
           !always_equal(c.ranges.at(solved.index), shape[at - c.left.begin()], signature_))
         continue;
@@ -191,7 +220,7 @@ class Summation {
     if (!any) return;
 
     std::vector<ExpressionPtr> at_source, coordinates;
-    std::vector<ExpressionPtr> inside;
+    std::vector<ExpressionPtr> inside, divisible;
     GradientStatement copy{"", c.source_places, ir::Reduction::None, true, nullptr, {}};
     for (size_t d = 0; d < c.left.size(); ++d) {
       ExpressionPtr index = name(c.left[d]);
@@ -204,17 +233,13 @@ class Summation {
       std::optional<Range> range = bounds(padded[d]->numerator, c, inverted);
       if (!range) return;
       int divisor = static_cast<int>(padded[d]->divisor);
-      copy.ranges.emplace_back(c.left[d], *range);
-      inside.push_back(binary(Operator::GreaterEqual, index,
-                              from_halide(simplify_size(shape[d].first * divisor, signature_))));
-      inside.push_back(binary(Operator::LessEqual, index,
-                              from_halide(simplify_size(shape[d].last * divisor, signature_))));
-      if (divisor != 1) {
-        inside.push_back(binary(Operator::Equal,
-                                binary(Operator::Remainder, index, integer(divisor)), integer(0)));
-      }
-      at_source.push_back(binary(Operator::Divide, index, integer(divisor)));
-      coordinates.push_back(padded[d]->numerator);
+      copy.ranges.emplace_back(c.left[d], Range{simplify_size(range->first / divisor, signature_),
+                                                simplify_size(range->last / divisor, signature_)});
+      inside.push_back(binary(Operator::GreaterEqual, index, from_halide(shape[d].first)));
+      inside.push_back(binary(Operator::LessEqual, index, from_halide(shape[d].last)));
+      if (divisor != 1) divisible.push_back(padded[d]->conditions.back());
+      at_source.push_back(index);
+      coordinates.push_back(binary(Operator::Divide, padded[d]->numerator, integer(divisor)));
     }
     copy.target = names_.fresh(c.source + "_padded");
     ExpressionPtr source = access(c.source, at_source);
@@ -228,8 +253,9 @@ class Summation {
       return node.binding == Binding::Tensor && node.name == c.source ? name("@gradient") : nullptr;
     });
     *weight = substitute(inverted.translate(replaced), {{"@gradient", read}});
-    // The copy answers for their conditions.
-    all->clear();
+    // The copy answers for their conditions, but for those of strides, without which it would have
+    // zeros in between.
+    *all = divisible;
     for (const SolvedIndex& solved : inverted.solved) {
       if (std::count(padded.begin(), padded.end(), &solved)) continue;
       all->insert(all->end(), solved.conditions.begin(), solved.conditions.end());

@@ -27,6 +27,20 @@ ExpressionPtr quotient(const SolvedIndex& solved) {
   return binary(Operator::Divide, solved.numerator, integer(solved.divisor));
 }
 
+/// Of the guards, the one that says that a quotient by a number has no rest; null where none does.
+ExpressionPtr find_exact(const Expression& quotient, const std::vector<ExpressionPtr>& guards) {
+  if (quotient.kind != ExpressionKind::Binary || quotient.op != Operator::Divide) return nullptr;
+  auto divisor = constant_value(*quotient.operands[1]);
+  if (!divisor || *divisor < 1) return nullptr;
+  const ExpressionPtr remainder =
+      binary(Operator::Remainder, quotient.operands[0], quotient.operands[1]);
+  for (const ExpressionPtr& guard : guards)
+    if (guard->kind == ExpressionKind::Binary && guard->op == Operator::Equal &&
+        constant_value(*guard->operands[1]) == 0 && equal(*guard->operands[0], *remainder))
+      return guard;
+  return nullptr;
+}
+
 }  // namespace
 
 std::string element(size_t dimension) { return "@" + std::to_string(dimension); }
@@ -41,6 +55,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
                              const std::vector<std::string>& indices,
                              const std::vector<std::string>& left,
                              const std::map<std::string, Range>& ranges,
+                             const std::vector<ExpressionPtr>& guards,
                              const std::vector<Range>& shape, const ir::Program& signature) {
   InvertedAccess result;
   std::map<std::string, ExpressionPtr> solution;
@@ -70,7 +85,11 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
   }
   for (size_t d = 0; d < subscripts.size(); ++d) {
     if (done[d]) continue;
-    ExpressionPtr e = substitute(subscripts[d], solution);
+    // divisor * element = e
+    const ExpressionPtr exact = find_exact(*subscripts[d], guards);
+    const ExpressionPtr factor = exact ? subscripts[d]->operands[1] : integer(1);
+    const ExpressionPtr here = binary(Operator::Multiply, factor, name(element(d)));
+    ExpressionPtr e = substitute(exact ? subscripts[d]->operands[0] : subscripts[d], solution);
     const std::string* best = nullptr;
     AffineInIndex best_form;
     auto rank = [&](const std::string& index, const AffineInIndex& form) {
@@ -91,14 +110,14 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
         return is_free(index) && mentions(*e, index);
       });
       if (free) {
-        result.scattered[d] = e;
+        result.scattered[d] = substitute(subscripts[d], solution);
       } else {
-        result.conditions.push_back(binary(Operator::Equal, e, name(element(d))));
+        result.conditions.push_back(binary(Operator::Equal, e, here));
       }
       continue;
     }
     SolvedIndex solved{*best, d, nullptr, std::abs(best_form.coefficient), {}, false};
-    ExpressionPtr here = name(element(d));
+    if (exact) result.implied.push_back(exact);
     solved.numerator = best_form.coefficient > 0 ? binary(Operator::Subtract, here, best_form.rest)
                                                  : binary(Operator::Subtract, best_form.rest, here);
     const Range& range = ranges.at(*best);

@@ -31,6 +31,8 @@ struct InvertedAccess {
   std::vector<std::string> remaining;  ///< indices that the element leaves free, in order
   /// Subscripts and what they are for the element.
   std::vector<std::pair<ExpressionPtr, ExpressionPtr>> subscripts;
+  /// Guards that hold wherever an index was solved with their help.
+  std::vector<ExpressionPtr> implied;
 
   /// An expression of the statement's indices as one of the element and the remaining indices.
   ExpressionPtr translate(const ExpressionPtr& e) const;
@@ -39,12 +41,14 @@ struct InvertedAccess {
 std::string element(size_t dimension);
 
 /// Solves the subscripts for as many indices as it can: those of `left` first, since they are the
-/// long ones, then small coefficients. `indices` are those of the statement in order, `ranges`
-/// theirs; `shape` holds the elements that exist.
+/// long ones, then small coefficients. A quotient is solved where one of the `guards`, all of which
+/// hold, says that the division has no rest: (y - k) / 2 with (y - k) % 2 == 0. `indices` are those
+/// of the statement in order, `ranges` theirs; `shape` holds the elements that exist.
 InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
                              const std::vector<std::string>& indices,
                              const std::vector<std::string>& left,
                              const std::map<std::string, Range>& ranges,
+                             const std::vector<ExpressionPtr>& guards,
                              const std::vector<Range>& shape, const ir::Program& signature);
 
 }  // namespace tc::lang

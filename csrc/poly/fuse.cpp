@@ -159,16 +159,30 @@ bool wants_block(const ScopStatement& statement, const ir::Program& program,
 // Terms beside which it costs nothing to put a block of results down and take it up again.
 constexpr int64_t kManyTerms = 1024;
 
+/// Whether two statements write the same tensor, beginning at the same element.
+bool write_the_same(const ir::Statement& a, const ir::Statement& b) {
+  if (a.tensor != b.tensor) return false;
+  auto first = [](const ir::Statement& statement, size_t dimension) {
+    std::map<std::string, ir::Expr> origin;
+    for (const ir::Iterator& it : statement.domain) origin[it.name] = it.min;
+    return Halide::Internal::simplify(
+        Halide::Internal::substitute(origin, statement.subscripts[dimension]));
+  };
+  for (size_t d = 0; d < a.subscripts.size(); ++d)
+    if (!equal(first(a, d), first(b, d))) return false;
+  return true;
+}
+
 /// Whether some statement of a group is such a sum too. Two of them cannot cut their reductions
-/// into stretches, and gain from a common loop over blocks only where they add few terms to one
-/// tensor.
+/// into stretches, and gain from a common loop over blocks only where they add few terms to the
+/// same results.
 bool has_other_block(const std::vector<const ScopStatement*>& statements, const ScopStatement& next,
                      const ir::Program& program, const std::map<std::string, Layout>& layouts) {
   int64_t terms = 1;
   for (const ir::Iterator& it : next.source->domain)
     if (it.reduction) terms *= *Halide::Internal::as_const_int(it.extent);
   return std::any_of(statements.begin(), statements.end(), [&](const ScopStatement* statement) {
-    return (statement->source->tensor != next.source->tensor || terms >= kManyTerms) &&
+    return (!write_the_same(*statement->source, *next.source) || terms >= kManyTerms) &&
            statement->source != next.source && wants_block(*statement, program, layouts);
   });
 }

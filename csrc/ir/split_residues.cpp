@@ -1,0 +1,317 @@
+#include "ir/split_residues.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/simplify.h"
+
+namespace tc::ir {
+namespace {
+
+using namespace Halide::Internal;
+
+// Divisors of which every residue is tried.
+constexpr int64_t kMostResidues = 64;
+
+/// Terms count where y = sign * k + offset + modulus * z for some z.
+struct Residues {
+  size_t result = 0, reduction = 0;  ///< iterators y and k
+  int64_t modulus = 1, offset = 0;
+  int sign = 1;
+};
+
+/// Residues of y, from `first` on, whose quotients are the same in number, as are those of k; the
+/// residue of k is slope * (residue of y) + shift.
+struct Stretch {
+  int64_t first = 0, count = 0;
+  int64_t results = 0, terms = 0;
+  int64_t slope = 1, shift = 0;
+};
+
+int64_t modulo(int64_t a, int64_t b) { return (a % b + b) % b; }
+int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// A value that only counts under a condition.
+struct Choice {
+  Expr condition, value, otherwise;
+};
+
+std::optional<Choice> find_choice(const Expr& e) {
+  if (const auto* select = e.as<Select>())
+    return Choice{select->condition, select->true_value, select->false_value};
+  const auto* call = e.as<Call>();
+  if (!call || !call->is_intrinsic(Call::if_then_else) || call->args.size() < 3)
+    return std::nullopt;
+  return Choice{call->args[0], call->args[1], call->args[2]};
+}
+
+/// Conditions that all hold where `e` does.
+void list_conditions(const Expr& e, std::vector<Expr>& all) {
+  const std::optional<Choice> lazy = find_choice(e);
+  if (const auto* both = e.as<And>()) {
+    list_conditions(both->a, all);
+    list_conditions(both->b, all);
+  } else if (lazy && is_const_zero(lazy->otherwise)) {
+    list_conditions(lazy->condition, all);
+    list_conditions(lazy->value, all);
+  } else {
+    all.push_back(e);
+  }
+}
+
+class FindModuli : public IRVisitor {
+ public:
+  std::set<int64_t> found;
+  std::set<std::string> variables;
+  bool reads = false;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Mod* op) override {
+    if (auto value = as_const_int(op->b)) found.insert(*value);
+    IRVisitor::visit(op);
+  }
+  void visit(const Variable* op) override { variables.insert(op->name); }
+  void visit(const Call* op) override {
+    reads = true;
+    IRVisitor::visit(op);
+  }
+};
+
+/// Sums that are divided, with every variable in one term: what is a multiple shows as one.
+class CollectDividends : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Mod* op) override { return Mod::make(collect_terms(mutate(op->a)), op->b); }
+  Expr visit(const Div* op) override { return Div::make(collect_terms(mutate(op->a)), op->b); }
+};
+
+class Splitter {
+ public:
+  explicit Splitter(const Program& program) : program_(program) {}
+
+  Program run() {
+    const std::vector<Statement> given = program_.statements;
+    program_.statements.clear();
+    for (const Statement& statement : given) {
+      std::vector<Residues> all = find(statement);
+      if (all.empty())
+        program_.statements.push_back(statement);
+      else
+        split(statement, all);
+    }
+    number_statements(program_);
+    return std::move(program_);
+  }
+
+ private:
+  /// One for each index of the results that some condition ties to one of the reduction.
+  std::vector<Residues> find(const Statement& statement) const {
+    const std::optional<Choice> choice = find_choice(statement.value);
+    if (!statement.initializes || is_scatter(statement) || is_position(statement.reduction) ||
+        statement.guard.defined() || !choice ||
+        !equal(choice->otherwise, identity(statement.reduction, statement.value.type())))
+      return {};
+    std::vector<Expr> conditions;
+    list_conditions(choice->condition, conditions);
+    std::vector<Residues> all;
+    std::set<size_t> used;
+    for (const Expr& condition : conditions) {
+      std::optional<Residues> residues = match(statement, condition);
+      if (residues && used.insert(residues->result).second &&
+          used.insert(residues->reduction).second)
+        all.push_back(*residues);
+    }
+    return all;
+  }
+
+  static std::optional<Residues> match(const Statement& statement, const Expr& condition) {
+    FindModuli find;
+    condition.accept(&find);
+    if (find.reads || find.found.size() != 1 || find.variables.size() != 2) return std::nullopt;
+    Residues residues;
+    residues.modulus = *find.found.begin();
+    if (residues.modulus < 2 || residues.modulus > kMostResidues) return std::nullopt;
+    bool result = false, reduction = false;
+    for (size_t i = 0; i < statement.domain.size(); ++i) {
+      const Iterator& it = statement.domain[i];
+      if (!find.variables.count(it.name) || !is_const_zero(it.min) || extent_of(it) == 0) continue;
+      (it.reduction ? residues.reduction : residues.result) = i;
+      (it.reduction ? reduction : result) = true;
+    }
+    if (!result || !reduction) return std::nullopt;
+    for (int sign : {1, -1}) {
+      residues.sign = sign;
+      if (auto offset = only_offset(statement, condition, residues)) {
+        residues.offset = *offset;
+        return residues;
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// The one residue of y - sign * k for which the condition holds, whatever k and the quotient
+  /// are; nothing where there is none, or another for which it is not known to fail.
+  static std::optional<int64_t> only_offset(const Statement& statement, const Expr& condition,
+                                            const Residues& residues) {
+    const std::string& y = statement.domain[residues.result].name;
+    const std::string& k = statement.domain[residues.reduction].name;
+    const auto modulus = static_cast<int>(residues.modulus);
+    std::optional<int64_t> only;
+    for (int offset = 0; offset < modulus; ++offset) {
+      Expr value = make_variable(k) * residues.sign + make_variable(y) * modulus + offset;
+      Expr holds = simplify(CollectDividends().mutate(substitute(y, value, condition)));
+      if (is_const_zero(holds)) continue;
+      if (!is_const_one(holds) || only) return std::nullopt;
+      only = offset;
+    }
+    return only;
+  }
+
+  /// In the order of the residues of y.
+  static std::vector<Stretch> stretches(const Statement& statement, const Residues& residues) {
+    const int64_t modulus = residues.modulus;
+    const int64_t results = extent_of(statement.domain[residues.result]);
+    const int64_t terms = extent_of(statement.domain[residues.reduction]);
+    std::vector<Stretch> all;
+    for (int64_t y = 0; y < std::min(modulus, results); ++y) {
+      const int64_t k = modulo(residues.sign * (y - residues.offset), modulus);
+      Stretch one;
+      one.first = y;
+      one.count = 1;
+      one.results = divide_up(results - y, modulus);
+      one.terms = k < terms ? divide_up(terms - k, modulus) : 0;
+      one.slope = residues.sign;
+      one.shift = k - residues.sign * y;
+      if (!all.empty() && all.back().results == one.results && all.back().terms == one.terms &&
+          (all.back().shift == one.shift || one.terms == 0))
+        ++all.back().count;
+      else
+        all.push_back(one);
+    }
+    return all;
+  }
+
+  /// A temporary by residues and quotients, the statements that fill it, and the one that reads it.
+  void split(const Statement& statement, const std::vector<Residues>& all) {
+    std::vector<std::vector<Stretch>> choices;
+    std::map<std::string, Expr> places;  // of quotients, by y
+    std::vector<Expr> sizes, subscripts;
+    for (const Residues& residues : all) {
+      choices.push_back(stretches(statement, residues));
+      const Iterator& it = statement.domain[residues.result];
+      const auto modulus = static_cast<int>(residues.modulus);
+      sizes.push_back(static_cast<int>(std::min(residues.modulus, extent_of(it))));
+      subscripts.push_back(make_variable(it.name) % modulus);
+      places[it.name] = make_variable(it.name) / modulus;
+    }
+    Statement last = statement;
+    last.reduction = Reduction::None;
+    last.initializes = false;
+    last.domain.clear();
+    for (const Iterator& it : statement.domain) {
+      if (it.reduction) continue;
+      int64_t size = extent_of(it);
+      for (const Residues& residues : all)
+        if (statement.domain[residues.result].name == it.name)
+          size = divide_up(size, residues.modulus);
+      sizes.push_back(static_cast<int>(size));
+      auto quotient = places.find(it.name);
+      subscripts.push_back(quotient == places.end() ? make_variable(it.name) : quotient->second);
+      last.domain.push_back(it);
+    }
+    const Tensor& temporary =
+        add_temporary(program_, statement.tensor + ".residues",
+                      program_.tensor(statement.tensor).type, sizes, statement.where);
+    last.value = read(temporary, subscripts);
+
+    std::vector<size_t> at(all.size());
+    do {
+      std::vector<Stretch> chosen;
+      for (size_t i = 0; i < all.size(); ++i) chosen.push_back(choices[i][at[i]]);
+      program_.statements.push_back(fill(statement, all, chosen, temporary));
+    } while (next(at, choices));
+    program_.statements.push_back(std::move(last));
+  }
+
+  static bool next(std::vector<size_t>& at, const std::vector<std::vector<Stretch>>& choices) {
+    for (size_t i = at.size(); i-- > 0;) {
+      if (++at[i] < choices[i].size()) return true;
+      at[i] = 0;
+    }
+    return false;
+  }
+
+  /// The part of the temporary for these residues.
+  static Statement fill(const Statement& statement, const std::vector<Residues>& all,
+                        const std::vector<Stretch>& chosen, const Tensor& temporary) {
+    Statement part = statement;
+    part.tensor = temporary.name;
+    part.meaning = concat(statement.tensor, " by residues");
+    std::map<std::string, Expr> values;
+    std::vector<Iterator> residues_of;
+    part.subscripts.clear();
+    bool any = true;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Stretch& stretch = chosen[i];
+      Iterator& y = part.domain[all[i].result];
+      Iterator& k = part.domain[all[i].reduction];
+      const auto modulus = static_cast<int>(all[i].modulus);
+      Iterator residue = y;
+      residue.name = unused_index(statement, y.name + "_residue");
+      residue.extent = static_cast<int>(stretch.count);
+      residue.meaning = concat(y.name, " % ", modulus);
+      Expr place = make_variable(residue.name) + static_cast<int>(stretch.first);
+      values[y.name] = make_variable(y.name) * modulus + place;
+      values[k.name] = make_variable(k.name) * modulus + place * static_cast<int>(stretch.slope) +
+                       static_cast<int>(stretch.shift);
+      y.extent = static_cast<int>(stretch.results);
+      y.meaning = concat(y.name, " / ", modulus);
+      k.extent = static_cast<int>(stretch.terms);
+      k.meaning = concat(k.name, " / ", modulus);
+      any = any && stretch.terms > 0;
+      part.subscripts.push_back(simplify(place));
+      residues_of.push_back(std::move(residue));
+    }
+    for (const Iterator& it : part.domain)
+      if (!it.reduction) part.subscripts.push_back(make_variable(it.name));
+    part.domain.insert(part.domain.begin(), residues_of.begin(), residues_of.end());
+    if (any) {
+      Bounds bounds;
+      for (const Iterator& it : part.domain)
+        bounds.push(it.name, Interval(0, static_cast<int>(extent_of(it) - 1)));
+      auto rewrite = [&](const Expr& e) {
+        Expr moved = CollectDividends().mutate(substitute(values, e));
+        return decide_repeated_conditions(simplify_integers(moved, bounds));
+      };
+      const Choice choice = *find_choice(part.value);
+      const Expr condition = rewrite(choice.condition);
+      part.value = rewrite(choice.value);
+      if (!is_const_one(condition))
+        part.value = Call::make(part.value.type(), Call::if_then_else,
+                                {condition, part.value, choice.otherwise}, Call::PureIntrinsic);
+      return part;
+    }
+    // No term fits.
+    part.value = identity(statement.reduction, statement.value.type());
+    part.reduction = Reduction::None;
+    part.initializes = false;
+    part.domain.erase(std::remove_if(part.domain.begin(), part.domain.end(),
+                                     [](const Iterator& it) { return it.reduction; }),
+                      part.domain.end());
+    return part;
+  }
+
+  Program program_;
+};
+
+}  // namespace
+
+Program split_residues(const Program& program) { return Splitter(program).run(); }
+
+}  // namespace tc::ir

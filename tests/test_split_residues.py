@@ -1,0 +1,157 @@
+"""Sums under conditions on residues, as strides make them, have no terms that are left out.
+
+Values are small integers, so that sums are exact in every order.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from exact import integers
+from torch import Tensor
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+OWN = tc.MappingOptions().matchLibraryCalls(False)
+
+
+def compiled(text: str, *values: object) -> tc.Executor:
+    entry = re.findall(r"^\s*def (\w+)", text, re.M)[0]
+    return tc.compile(text, entry, OWN, *values)
+
+
+def is_split(executor: tc.Executor) -> bool:
+    return ".residues" in executor.explain()
+
+
+@pytest.mark.parametrize("stride", [(2, 2), (3, 2), (1, 2), (4, 3)])
+@pytest.mark.parametrize("kernel", [(4, 4), (3, 3), (2, 5), (1, 1)])
+@pytest.mark.parametrize("size", [(7, 5), (8, 18)])
+def test_transposed_convolutions(
+    stride: tuple[int, int], kernel: tuple[int, int], size: tuple[int, int]
+) -> None:
+    image, weight, bias = integers(2, 3, *size), integers(3, 20, *kernel), integers(20)
+    executor = compiled(tc.ops.source("transposed_convolution"), image, weight, bias, *stride)
+    assert is_split(executor)
+    wanted = F.conv_transpose2d(image, weight, bias, stride)
+    assert torch.equal(executor(image, weight, bias, *stride), wanted)
+
+
+def gradients(result: Tensor, leaves: list[Tensor], received: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(result, leaves, received)
+
+
+@pytest.mark.parametrize("definition", ["strided_convolution", "transposed_convolution"])
+@pytest.mark.parametrize("stride", [(2, 2), (3, 1), (2, 4)])
+@pytest.mark.parametrize("kernel", [(3, 3), (4, 2), (1, 1)])
+@pytest.mark.parametrize("size", [(9, 12), (8, 7)])
+def test_derivatives_of_strided_convolutions(
+    definition: str, stride: tuple[int, int], kernel: tuple[int, int], size: tuple[int, int]
+) -> None:
+    transposed = definition == "transposed_convolution"
+    convolution = F.conv_transpose2d if transposed else F.conv2d
+    filters = (3, 5) if transposed else (5, 3)
+    leaves = [integers(2, 3, *size), integers(*filters, *kernel), integers(5)]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    wanted = convolution(*leaves, stride)
+    received = integers(*wanted.shape)
+    operator = getattr(tc.define(tc.ops.source(definition), namespace="tc_residues"), definition)
+    result = tc.make_autograd(operator)(*leaves, *stride)
+    assert torch.equal(result, wanted)
+    for a, b in zip(gradients(result, leaves, received), gradients(wanted, leaves, received)):
+        assert torch.equal(a, b)
+
+
+TEXTS = {
+    # The text, and the sizes of its inputs.
+    "offset": (
+        "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y + 2 - k) % 3 == 0 ? A(y) * B(k) : 0 }",
+        ((20,), (11,)),
+    ),
+    "sum": (
+        "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y + k) % 3 == 1 ? A(y) * B(k) : 0 }",
+        ((20,), (11,)),
+    ),
+    "one index of the results": (
+        "def f(float(M, N) A, float(K) B) -> (O) { "
+        "O(x, y) +=! (y - k) % 2 == 0 ? A(x, y) * B(k) : 0 }",
+        ((5, 21), (7,)),
+    ),
+    "other conditions": (
+        "def f(float(M, N) A, float(K) B) -> (O) { "
+        "O(x, y) +=! (y - k) % 2 == 0 && A(x, y) > 0 ? A(x, y) * B(k) : 0 }",
+        ((5, 21), (7,)),
+    ),
+    "no term for some residues": (
+        "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y - k) % 5 == 0 ? A(y) * B(k) : 0 }",
+        ((20,), (3,)),
+    ),
+    "fewer results than residues": (
+        "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y - k) % 7 == 0 ? A(y) * B(k) : 0 }",
+        ((4,), (30,)),
+    ),
+    "a product": (
+        "def f(float(N) A, float(K) B) -> (O) { O(y) *=! (y - k) % 4 == 0 ? A(y) + B(k) : 1 }",
+        ((9,), (8,)),
+    ),
+    "ranges that start elsewhere": (
+        "def f(float(N) A, float(K) B) -> (O) { "
+        "O(y) +=! (y - k) % 3 == 0 ? A(y) * B(k) : 0 where y in 4:20, k in 2:9 }",
+        ((20,), (11,)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "sizes"), TEXTS.values(), ids=TEXTS)
+def test_sums_by_residues(text: str, sizes: tuple[tuple[int, ...], ...]) -> None:
+    values = [integers(*s) for s in sizes]
+    executor = compiled(text, *values)
+    assert is_split(executor)
+    assert torch.equal(executor(*values), reference.run(text, "f", *values))
+
+
+WHOLE = {
+    "another value elsewhere": "O(y) +=! (y - k) % 2 == 0 ? A(y) * B(k) : 1",
+    "other terms for other residues": "O(y) +=! (y - k) % 4 < 2 ? A(y) * B(k) : 0",
+    "no index of the results": "O(y) +=! k % 2 == 0 ? A(y) * B(k) : 0",
+    "no index of the reduction": "O(y) +=! y % 2 == 0 ? A(y) * B(k) : 0",
+    "twice the index": "O(y) +=! (y - 2 * k) % 4 == 0 ? A(y) * B(k) : 0",
+    "a product with data": "O(y) +=! ((y - k) % 2 == 0 ? A(y) : 0) * B(k)",
+}
+
+
+@pytest.mark.parametrize("statement", WHOLE.values(), ids=WHOLE)
+def test_others_stay_whole(statement: str) -> None:
+    text = f"def f(float(N) A, float(K) B) -> (O) {{ {statement} }}"
+    values = integers(20), integers(11)
+    executor = compiled(text, *values)
+    assert not is_split(executor)
+    assert torch.equal(executor(*values), reference.run(text, "f", *values))
+
+
+def test_terms_that_do_not_count_are_not_computed() -> None:
+    """What a residue leaves out adds nothing, whatever it would be."""
+    text = "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y - k) % 2 == 0 ? A(y) * B(k) : 0 }"
+    a, b = torch.zeros(8), torch.tensor([1.0, torch.inf, 2.0, torch.nan])
+    assert compiled(text, a, b)(a, b).isnan().tolist() == [False, True] * 4
+
+
+def test_results_by_residues_have_blocks_of_their_own() -> None:
+    """They lie in one tensor, but are not the same results."""
+    numbers = {"stride_h": 2, "stride_w": 2, "dilation_h": 1, "dilation_w": 1}
+    numbers |= {"padding_h": 1, "padding_w": 1}
+    name = "general_convolution"
+    text = tc.grad_source(tc.ops.source(name), name, **numbers)
+    values = torch.zeros(2, 16, 28, 28), torch.zeros(32, 16, 3, 3), torch.zeros(32)
+    executor = tc.compile(
+        text, f"{name}_grad", OWN, *values, 2, 2, 1, 1, 1, 1, torch.zeros(2, 32, 14, 14)
+    )
+    groups = executor.explain().split("\n\n")
+    found = [g for g in groups if "d_padded by residues" in g]
+    assert len(found) == 4
+    assert all("form      a block of results in registers" in g for g in found)
