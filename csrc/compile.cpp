@@ -136,6 +136,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   // Copies take half the second-level cache.
   int64_t cache = 2 * this_machine().cache_bytes;
   codegen::BufferFacts facts;
+  facts.temporaries = temporaries;
   for (const std::string& name : buffers) {
     if (!layouts.count(name)) continue;
     int64_t elements = count_elements(layouts.at(name));

@@ -331,6 +331,15 @@ def test_rewriting_in_front_of_the_schedule_is_named() -> None:
     assert notes(explain("long_sum"), "")["added"] == ["O.parts"]
 
 
+def test_what_all_terms_share_makes_no_parts() -> None:
+    """The mean lies along the groups; the terms of a variance do not."""
+    text = tc.ops.source("group_normalization")
+    executor = tc.compile(
+        text, "group_normalization", None, floats(4, 8, 8, 56, 56), floats(8, 8), floats(8, 8), 1e-5
+    )
+    assert executor.explain().startswith("group_normalization on the CPU, 1 group\n")
+
+
 def test_indices_that_became_one_are_named() -> None:
     scale = "def scale(float(N,C,H,W) X, float(C) s) -> (Y) { Y(n,c,h,w) = X(n,c,h,w) * s(c) }"
     text = tc.compile(scale, "scale", None, floats(4, 16, 20, 30), floats(16)).explain()

@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
+from explained import notes
 
 import tensor_comprehensions as tc
 
@@ -338,3 +339,30 @@ def test_narrow_tiles_keep_registers_of_their_own(columns: int) -> None:
     for block in blocks_of(kernel.assembly):
         assert not re.search("vinsertf|vextractf", block)
     assert torch.equal(kernel(x, y), x @ y)
+
+
+def test_sums_that_only_their_block_uses_stay_in_registers() -> None:
+    text = """def f(float(M,K) A, float(K,N) B, float(N) bias) -> (C) {
+      sum(m,n) +=! A(m,k) * B(k,n)
+      C(m,n) = sum(m,n) + bias(n)
+    }"""
+    for rows, columns in ((30, 50), (37, 13)):
+        values = integers(rows, 20), integers(20, columns), integers(columns)
+        kernel = tc.compile(text, "f", tc.MappingOptions().matchLibraryCalls(False), *values)
+        found = notes(kernel.explain(), "whole")
+        assert found["workspace"] == ["none"]
+        assert found["private"] == ["sum: never whole, a part for every iteration"]
+        assert torch.equal(kernel(*values), values[0] @ values[1] + values[2])
+
+
+def test_sums_that_others_use_are_stored() -> None:
+    text = """def f(float(M,K) A, float(K,N) B, float(N,L) D) -> (C, E) {
+      sum(m,n) +=! A(m,k) * B(k,n)
+      C(m,n) = sum(m,n) * 2.0
+      E(m,l) +=! sum(m,n) * D(n,l)
+    }"""
+    a, b, d = integers(30, 20), integers(20, 50), integers(50, 40)
+    kernel = tc.compile(text, "f", tc.MappingOptions().matchLibraryCalls(False), a, b, d)
+    c, e = kernel(a, b, d)
+    assert torch.equal(c, 2 * (a @ b))
+    assert torch.equal(e, a @ b @ d)

@@ -1,5 +1,6 @@
 #include "codegen/cpu_jit.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "codegen/accumulations.h"
@@ -52,7 +53,7 @@ bool fuses_multiply_add() {
 
 Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = ir::collapse_loops(stmt, ForType::Parallel);
-  stmt = expand_register_tiles(stmt, cpu_vector_bits(), buffers.large);
+  stmt = expand_register_tiles(stmt, cpu_vector_bits(), buffers.large, buffers.temporaries);
   stmt = prefetch_panels(stmt, buffers.large);
   stmt = prefetch_parts(stmt, buffers.large);
   stmt = vectorize_copies(stmt, cpu_vector_bits());
@@ -93,12 +94,19 @@ int cpu_vector_bits() { return host_target().natural_vector_size(Halide::UInt(8)
 
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt& stmt,
                                              const std::vector<std::string>& arguments,
-                                             const std::vector<runtime::Workspace>& workspaces,
+                                             std::vector<runtime::Workspace>& workspaces,
                                              const BufferFacts& facts, StageClock& clock) {
   BufferFacts renamed;
   for (const std::string& tensor : facts.large) renamed.large.insert(buffer_name(tensor));
   for (const std::string& tensor : facts.empty) renamed.empty.insert(buffer_name(tensor));
+  for (const std::string& tensor : facts.temporaries)
+    renamed.temporaries.insert(buffer_name(tensor));
   Stmt body = lower(rename_buffers(stmt), renamed);
+  const std::set<std::string> stored = ir::stored_buffers(body);
+  auto unused = [&](const runtime::Workspace& workspace) {
+    return stored.count(buffer_name(workspace.name)) == 0;
+  };
+  workspaces.erase(std::remove_if(workspaces.begin(), workspaces.end(), unused), workspaces.end());
   const Halide::Target target = host_target(!has_accumulations(body));
   if (!target.has_feature(Halide::Target::StrictFloat)) body = lower_accumulations(body);
   body = define_hidden_zero(body);

@@ -20,13 +20,15 @@ int cpu_vector_bits();
 struct BufferFacts {
   std::set<std::string> large;  ///< do not fit in the caches of a core
   std::set<std::string> empty;  ///< have no element
+  std::set<std::string> temporaries;
 };
 
 /// Compiles a statement over flat buffers (see poly/to_stmt) for this machine. `arguments` names
-/// the buffers in the order of Kernel::launch. Stages are logged to `clock`.
+/// the buffers in the order of Kernel::launch. Of the workspaces, those stay that are still used
+/// where blocks of results have their temporaries in registers. Stages are logged to `clock`.
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const ir::Stmt& stmt,
                                              const std::vector<std::string>& arguments,
-                                             const std::vector<runtime::Workspace>& workspaces,
+                                             std::vector<runtime::Workspace>& workspaces,
                                              const BufferFacts& facts, StageClock& clock);
 
 }  // namespace tc::codegen

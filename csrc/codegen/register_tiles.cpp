@@ -291,10 +291,44 @@ class CutPointVectors : public IRMutator {
   const bool repeatable_;
 };
 
+/// Buffers that are accessed in one register tile only.
+class FindTileBuffers : public IRVisitor {
+ public:
+  std::set<std::string> find(const Stmt& stmt, const std::set<std::string>& among) {
+    stmt.accept(this);
+    std::set<std::string> found;
+    for (const std::string& name : among) {
+      auto where = tiles_.find(name);
+      if (where != tiles_.end() && where->second.size() == 1 && !where->second.count(0))
+        found.insert(name);
+    }
+    return found;
+  }
+
+ private:
+  using IRVisitor::visit;
+  void visit(const ProducerConsumer* op) override {
+    const int around = tile_;
+    if (op->name.compare(0, sizeof kMarker - 1, kMarker) == 0) tile_ = ++count_;
+    IRVisitor::visit(op);
+    tile_ = around;
+  }
+  void visit(const Load* op) override {
+    tiles_[op->name].insert(tile_);
+    IRVisitor::visit(op);
+  }
+  void visit(const Store* op) override {
+    tiles_[op->name].insert(tile_);
+    IRVisitor::visit(op);
+  }
+  std::map<std::string, std::set<int>> tiles_;
+  int tile_ = 0, count_ = 0;  ///< 0: none
+};
+
 class ExpandTiles : public IRMutator {
  public:
-  ExpandTiles(int vector_bits, const std::set<std::string>& large)
-      : vector_bits_(vector_bits), large_(large) {}
+  ExpandTiles(int vector_bits, const std::set<std::string>& large, std::set<std::string> forgotten)
+      : vector_bits_(vector_bits), large_(large), forgotten_(std::move(forgotten)) {}
 
  private:
   using IRMutator::visit;
@@ -367,6 +401,7 @@ class ExpandTiles : public IRMutator {
       auto first = std::find_if(parts.begin(), parts.end(), uses);
       auto last = std::find_if(parts.rbegin(), parts.rend(), uses);
       if (!a.initialised) first->before.push_back(moves.in);
+      if (a.initialised && forgotten_.count(name)) continue;
       if (a.initialised && large_.count(name) && stores_parts_of_lines(a, extents))
         first->before.push_back(ask(a, name, local, strides, extents));
       if (a.stored) last->after.push_back(moves.out);
@@ -541,6 +576,7 @@ class ExpandTiles : public IRMutator {
 
   const int vector_bits_;
   const std::set<std::string>& large_;
+  const std::set<std::string> forgotten_;  ///< behind their tile
   int tiles_ = 0;
   int64_t largest_ = 0;  ///< of the arrays so far, in bytes
 };
@@ -572,8 +608,9 @@ std::vector<Stmt> join_register_tiles(const std::vector<Stmt>& parts) {
   return joined;
 }
 
-Stmt expand_register_tiles(const Stmt& stmt, int vector_bits, const std::set<std::string>& large) {
-  return ExpandTiles(vector_bits, large).mutate(stmt);
+Stmt expand_register_tiles(const Stmt& stmt, int vector_bits, const std::set<std::string>& large,
+                           const std::set<std::string>& temporaries) {
+  return ExpandTiles(vector_bits, large, FindTileBuffers().find(stmt, temporaries)).mutate(stmt);
 }
 
 }  // namespace tc::codegen

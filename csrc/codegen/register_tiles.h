@@ -29,9 +29,11 @@ std::vector<ir::Stmt> join_register_tiles(const std::vector<ir::Stmt>& parts);
 /// vectors, which LLVM turns into registers: loaded before its first use unless the tile
 /// initialises it, stored once behind its last. Tensors that some statement of the tile addresses
 /// differently stay in memory. Runs before cut_vector_loops; tiles whose vector loop was not
-/// vectorised are left as they are. Lines of `large` buffers that a tile does not read, and stores
-/// to across its vectors, are asked for before it begins.
+/// vectorised are left as they are. Lines of `large` buffers that a tile does not read, and fills
+/// in part, are asked for before it begins. Of `temporaries` that one tile makes and nothing else
+/// touches, nothing is stored.
 ir::Stmt expand_register_tiles(const ir::Stmt& stmt, int vector_bits,
-                               const std::set<std::string>& large);
+                               const std::set<std::string>& large,
+                               const std::set<std::string>& temporaries);
 
 }  // namespace tc::codegen

@@ -31,14 +31,21 @@ Shape shape_of(const Statement& statement) {
   return shape;
 }
 
-/// Whether some read walks through consecutive elements along the results.
+/// Whether the terms walk through consecutive elements along the results: what all terms of a
+/// result share, as the mean in a variance, is none of them.
 bool walks_along_results(const Program& program, const Statement& statement,
                          const std::map<std::string, Layout>& layouts) {
-  for (const poly::MemoryAccess& access : poly::accesses(program, statement))
-    for (const Iterator& it : statement.domain)
-      if (!access.write && !it.reduction && extent_of(it) > 1 &&
-          poly::stride_along(access, layouts.at(access.tensor), it.name) == 1)
-        return true;
+  for (const poly::MemoryAccess& access : poly::accesses(program, statement)) {
+    auto any = [&](bool reduction, auto holds) {
+      return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+        return it.reduction == reduction && extent_of(it) > 1 &&
+               holds(poly::stride_along(access, layouts.at(access.tensor), it.name));
+      });
+    };
+    if (!access.write && any(false, [](auto stride) { return stride == 1; }) &&
+        any(true, [](auto stride) { return stride != 0; }))
+      return true;
+  }
   return false;
 }
 

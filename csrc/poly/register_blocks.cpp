@@ -389,6 +389,7 @@ class Chooser {
           return dimensions[d] ? operand.strides[dimensions[d]->position] : 0;
         };
         if (operand.access.write) {
+          if (stays_in_block(operand.access.tensor)) continue;
           double results = volume(statement, [](const ir::Iterator& i) { return !i.reduction; });
           bool run = stride(1) == 1 && dimensions[1]->extent >= kShortRun;
           int bytes = program_.tensor(operand.access.tensor).type.bytes();
@@ -421,6 +422,22 @@ class Chooser {
       steps.push_back(step);
     }
     return steps;
+  }
+
+  /// Whether a tensor is a temporary that no other cluster knows of.
+  bool stays_in_block(const std::string& tensor) const {
+    if (program_.tensor(tensor).role != ir::TensorRole::Temporary) return false;
+    return std::none_of(
+        program_.statements.begin(), program_.statements.end(), [&](const ir::Statement& source) {
+          bool here = std::any_of(cluster_.statements.begin(), cluster_.statements.end(),
+                                  [&](const ScopStatement* statement) {
+                                    return statement->source->name == source.name;
+                                  });
+          if (here) return false;
+          std::vector<MemoryAccess> all = accesses(program_, source);
+          return std::any_of(all.begin(), all.end(),
+                             [&](const MemoryAccess& access) { return access.tensor == tensor; });
+        });
   }
 
   void take(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row,
