@@ -78,3 +78,13 @@ def test_blocks_of_the_same_time_with_fewer_loads() -> None:
         tc.compile(text, "bmm", None, floats(12, 81, 64), floats(12, 64, 80)).explain(), "group 1"
     )
     assert "9 of i x 48 of j" in note["form"][0]
+
+
+def test_steps_of_one_iteration_hide_no_leaps() -> None:
+    """The columns of K lie 8 KiB apart, whatever the loops over its one pixel."""
+    text = """def f(float(N,F,H,W) dO, float(F,C,KH,KW) K) -> (dI) {
+      dI(n,c,h,w) +=! dO(n,f,h-kh,w-kw) * K(f,c,kh,kw)
+    }"""
+    executor = tc.compile(text, "f", None, floats(4, 512, 7, 7), floats(512, 2048, 1, 1))
+    (copy,) = notes(executor.explain(), "group 1")["copy"]
+    assert copy.startswith("K: ")

@@ -170,7 +170,11 @@ CopyCost Operands::cost_of_copies(const Update& update, const Operand& operand) 
 bool Operands::is_leaping(const Update& update, const Operand& operand) const {
   const std::vector<ir::Iterator>& domain = update.statement->source->domain;
   const Layout& layout = layouts_.at(operand.access.tensor);
-  if (domain.empty() || !domain.back().reduction) return false;
+  // Of one iteration, as over a filter of one pixel, is no loop.
+  auto innermost = std::find_if(domain.rbegin(), domain.rend(), [](const ir::Iterator& i) {
+    return i.reduction && extent_of(i) > 1;
+  });
+  if (innermost == domain.rend()) return false;
   auto moves = [&](const ir::Iterator& i) {
     return stride_along(operand.access, layout, i.name) != 0;
   };
@@ -178,7 +182,7 @@ bool Operands::is_leaping(const Update& update, const Operand& operand) const {
       volume(*update.statement, [&](const ir::Iterator& i) { return !i.reduction && !moves(i); });
   if (uses < static_cast<double>(machine_.least(kLeapUses))) return false;
   const bool many = uses >= static_cast<double>(machine_.least(2 * kLeapUses));
-  int64_t step = std::abs(stride_along(operand.access, layout, domain.back().name).value_or(0)) *
+  int64_t step = std::abs(stride_along(operand.access, layout, innermost->name).value_or(0)) *
                  program_.tensor(operand.access.tensor).type.bytes();
   double steps =
       volume(*update.statement, [&](const ir::Iterator& i) { return i.reduction && moves(i); });
