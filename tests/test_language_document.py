@@ -62,6 +62,10 @@ REFERENCES: dict[str, tuple[tuple, Callable]] = {
     "nearest": (((6, 3), (4, 3)), nearest),
     "embedding_grad": (((6, 3), torch.tensor([4, 0, 4, 2, 2, 4]), (5, 3)), rows_added),
     "shift": (((9,),), lambda a: F.pad(a, (1, 0))[:-1]),
+    "upsample": (
+        ((9, 5), (5, 4)),
+        lambda a, w: F.conv_transpose1d(a.T, w[:, None], stride=2)[0],
+    ),
     "two": (((3, 5), (4, 5), (6, 4)), lambda i, w, v: i @ w.T @ v.T),
     "concat": (((5,), (7,)), lambda a, b: torch.cat([a, b])),
     "conv": (((11,), (3,)), lambda i, w: F.conv1d(i[None, None], w[None, None])[0, 0]),

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "codegen/hidden_zero.h"
-#include "codegen/register_tiles.h"
+#include "codegen/point_vectors.h"
 
 namespace tc::codegen {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 #include <string>
 
-#include "codegen/register_tiles.h"
+#include "codegen/point_vectors.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {

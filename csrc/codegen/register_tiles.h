@@ -16,11 +16,9 @@ struct TileDimension {
 };
 
 /// Marks a statement as the body of one register tile. Its point loops are called
-/// point_loop(dimension) + anything, start at 0, and are Unrolled or Vectorized. Dimension 0 is the
-/// vector.
+/// point_loop(dimension) + anything (`point_vectors`), start at 0, and are Unrolled or Vectorized.
+/// Dimension 0 is the vector.
 ir::Stmt make_register_tile(const std::vector<TileDimension>& dimensions, const ir::Stmt& body);
-std::string point_loop(size_t dimension);
-bool is_point_loop(const std::string& name);
 /// Makes one of neighbouring parts of the same tile.
 std::vector<ir::Stmt> join_register_tiles(const std::vector<ir::Stmt>& parts);
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "codegen/hidden_zero.h"
-#include "codegen/register_tiles.h"
+#include "codegen/point_vectors.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {

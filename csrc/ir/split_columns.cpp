@@ -19,8 +19,9 @@ using poly::MemoryAccess;
 // result alone, of copying an element from a column, and of the loops around all that (measured on
 // products of 64 to 500 rows, 16 to 700 terms and 1 to 8 columns at the end).
 constexpr double kStep = 0.6, kLanes = 6, kStore = 2, kCopy = 2, kLoops = 300;
-// Bytes a cycle of what is read once more, from the second-level cache and from beyond it.
-constexpr double kNearBytes = 48, kFarBytes = 7;
+// Bytes a cycle of what is read once more, from the second-level cache and from beyond it, and up
+// to how many times the cache for copies the former keeps it.
+constexpr double kNearBytes = 48, kFarBytes = 7, kKept = 1.5;
 // The part of its time that a sum has to gain.
 constexpr double kWorthwhile = 0.02;
 
@@ -148,7 +149,7 @@ class SplitColumns {
     for (const MemoryAccess& read : split.still) {
       const double bytes =
           elements(statement, split, read) * program_.tensor(read.tensor).type.bytes();
-      const bool near = bytes < 1.5 * static_cast<double>(machine_.cache_bytes);
+      const bool near = bytes < kKept * static_cast<double>(machine_.cache_bytes);
       spent += bytes / (near ? kNearBytes : kFarBytes);
     }
     for (const MemoryAccess& read : split.moved)

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "codegen/copies.h"
 #include "codegen/cuda_printer.h"
+#include "codegen/point_vectors.h"
 #include "codegen/register_tiles.h"
 #include "ir/loops.h"
 #include "poly/affine.h"

@@ -202,7 +202,20 @@ class Generator(ExpressionGenerator):
             name = r.choice(left)
             self.new_read("float", [name])
             self.drawn.exists.append(self.drawn.inputs[-1].name)
-        return self.finish(body, self.reduction(type_) if reduced else self.plain(type_))
+        operator = self.reduction(type_) if reduced else self.plain(type_)
+        if left and reduced and type_ != "bool" and operator in ("+=!", "*=!") and self.chance(0.1):
+            body = self.by_residue(body, left, reduced, "0" if operator == "+=!" else "1")
+        return self.finish(body, operator)
+
+    def by_residue(self, body: str, left: list[str], reduced: list[str], otherwise: str) -> str:
+        """Terms that only count where two indices fit, as with strides."""
+        r = self.r
+        difference = f"{r.choice(left)} {r.choice('-+')} {r.choice(reduced)}"
+        if self.chance(0.3):
+            difference += f" + {r.randint(1, 4)}"
+        divisor = r.choice([2, 2, 3, 5])
+        rest = r.choice([0, 0, 1])
+        return f"(({difference}) % {divisor} == {rest} ? {body} : {otherwise})"
 
     def update(self) -> tuple[str, str, str]:
         """Of a tensor that has been assigned: in place, or accumulated into."""
