@@ -25,6 +25,10 @@ using ir::ForType;
 using ir::Stmt;
 
 constexpr char kMarker[] = "tc.register_tile:";
+bool is_tile(const ProducerConsumer* op) {
+  return op->name.compare(0, sizeof kMarker - 1, kMarker) == 0;
+}
+
 /// Replaces the extents of point loops by constants.
 class FixExtents : public IRMutator {
  public:
@@ -216,7 +220,7 @@ class FindTileBuffers : public IRVisitor {
   using IRVisitor::visit;
   void visit(const ProducerConsumer* op) override {
     const int around = tile_;
-    if (op->name.compare(0, sizeof kMarker - 1, kMarker) == 0) tile_ = ++count_;
+    if (is_tile(op)) tile_ = ++count_;
     IRVisitor::visit(op);
     tile_ = around;
   }
@@ -240,7 +244,7 @@ class ExpandTiles : public IRMutator {
  private:
   using IRMutator::visit;
   Stmt visit(const ProducerConsumer* op) override {
-    if (op->name.compare(0, sizeof kMarker - 1, kMarker) != 0) return IRMutator::visit(op);
+    if (!is_tile(op)) return IRMutator::visit(op);
     std::vector<TileDimension> dimensions;
     std::istringstream list(op->name.substr(sizeof kMarker - 1));
     for (TileDimension d; list >> d.full >> d.rest;) dimensions.push_back(d);

@@ -156,7 +156,7 @@ class SplitColumns {
       if (needs_copy(statement, split, read)) spent += elements(statement, split, read) * kCopy;
     // A multiply-add of a vector takes half a cycle.
     const double saved = rows * terms / 2, whole = saved * std::ceil(columns / lanes);
-    return machine_.least(100) < 100 || saved - spent > kWorthwhile * whole;
+    return machine_.least_percent < 100 || saved - spent > kWorthwhile * whole;
   }
 
   std::vector<Statement> split(Statement& statement, const Split& split) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/reads.h"
 #include "ir/simplify.h"
 
 namespace tc::ir {
@@ -33,7 +34,6 @@ struct Stretch {
   int64_t slope = 1, shift = 0;
 };
 
-int64_t modulo(int64_t a, int64_t b) { return (a % b + b) % b; }
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// A value that only counts under a condition.
@@ -67,18 +67,11 @@ void list_conditions(const Expr& e, std::vector<Expr>& all) {
 class FindModuli : public IRVisitor {
  public:
   std::set<int64_t> found;
-  std::set<std::string> variables;
-  bool reads = false;
 
  private:
   using IRVisitor::visit;
   void visit(const Mod* op) override {
     if (auto value = as_const_int(op->b)) found.insert(*value);
-    IRVisitor::visit(op);
-  }
-  void visit(const Variable* op) override { variables.insert(op->name); }
-  void visit(const Call* op) override {
-    reads = true;
     IRVisitor::visit(op);
   }
 };
@@ -133,18 +126,19 @@ class Splitter {
   static std::optional<Residues> match(const Statement& statement, const Expr& condition) {
     FindModuli find;
     condition.accept(&find);
-    if (find.reads || find.found.size() != 1 || find.variables.size() != 2) return std::nullopt;
+    if (find.found.size() != 1 || has_data(condition)) return std::nullopt;
     Residues residues;
     residues.modulus = *find.found.begin();
     if (residues.modulus < 2 || residues.modulus > kMostResidues) return std::nullopt;
-    bool result = false, reduction = false;
+    int results = 0, reductions = 0;
     for (size_t i = 0; i < statement.domain.size(); ++i) {
       const Iterator& it = statement.domain[i];
-      if (!find.variables.count(it.name) || !is_const_zero(it.min) || extent_of(it) == 0) continue;
+      if (!expr_uses_var(condition, it.name)) continue;
+      if (!is_const_zero(it.min) || extent_of(it) == 0) return std::nullopt;
       (it.reduction ? residues.reduction : residues.result) = i;
-      (it.reduction ? reduction : result) = true;
+      ++(it.reduction ? reductions : results);
     }
-    if (!result || !reduction) return std::nullopt;
+    if (results != 1 || reductions != 1) return std::nullopt;
     for (int sign : {1, -1}) {
       residues.sign = sign;
       if (auto offset = only_offset(statement, condition, residues)) {
@@ -180,7 +174,7 @@ class Splitter {
     const int64_t terms = extent_of(statement.domain[residues.reduction]);
     std::vector<Stretch> all;
     for (int64_t y = 0; y < std::min(modulus, results); ++y) {
-      const int64_t k = modulo(residues.sign * (y - residues.offset), modulus);
+      const int64_t k = mod_imp(residues.sign * (y - residues.offset), modulus);
       Stretch one;
       one.first = y;
       one.count = 1;

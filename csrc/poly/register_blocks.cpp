@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <limits>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "poly/body_size.h"
 
@@ -93,7 +95,8 @@ class Chooser {
         program_(program),
         layouts_(layouts),
         machine_(machine),
-        operands_(cluster, members, program, layouts, machine) {
+        operands_(cluster, members, program, layouts, machine),
+        staying_(find_staying()) {
     for (const Update& update : operands_.updates())
       if (update.statement->source->reduction != ir::Reduction::None)
         operations_ += count_operations(update.statement->source->value);
@@ -389,7 +392,7 @@ class Chooser {
           return dimensions[d] ? operand.strides[dimensions[d]->position] : 0;
         };
         if (operand.access.write) {
-          if (stays_in_block(operand.access.tensor)) continue;
+          if (staying_.count(operand.access.tensor)) continue;
           double results = volume(statement, [](const ir::Iterator& i) { return !i.reduction; });
           bool run = stride(1) == 1 && dimensions[1]->extent >= kShortRun;
           int bytes = program_.tensor(operand.access.tensor).type.bytes();
@@ -424,20 +427,22 @@ class Chooser {
     return steps;
   }
 
-  /// Whether a tensor is a temporary that no other cluster knows of.
-  bool stays_in_block(const std::string& tensor) const {
-    if (program_.tensor(tensor).role != ir::TensorRole::Temporary) return false;
-    return std::none_of(
-        program_.statements.begin(), program_.statements.end(), [&](const ir::Statement& source) {
-          bool here = std::any_of(cluster_.statements.begin(), cluster_.statements.end(),
-                                  [&](const ScopStatement* statement) {
-                                    return statement->source->name == source.name;
-                                  });
-          if (here) return false;
-          std::vector<MemoryAccess> all = accesses(program_, source);
-          return std::any_of(all.begin(), all.end(),
-                             [&](const MemoryAccess& access) { return access.tensor == tensor; });
-        });
+  /// Temporaries that no other cluster knows of.
+  std::set<std::string> find_staying() const {
+    std::set<std::string> staying;
+    for (const ScopStatement* statement : cluster_.statements) {
+      const std::string& tensor = statement->source->tensor;
+      if (program_.tensor(tensor).role == ir::TensorRole::Temporary) staying.insert(tensor);
+    }
+    for (const ir::Statement& source : program_.statements) {
+      if (staying.empty()) break;
+      bool here = std::any_of(
+          cluster_.statements.begin(), cluster_.statements.end(),
+          [&](const ScopStatement* statement) { return statement->source->name == source.name; });
+      if (here) continue;
+      for (const MemoryAccess& access : accesses(program_, source)) staying.erase(access.tensor);
+    }
+    return staying;
   }
 
   void take(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row,
@@ -517,7 +522,8 @@ class Chooser {
   const std::map<std::string, Layout>& layouts_;
   const CpuMachine& machine_;
   const Operands operands_;
-  int64_t operations_ = 0;  ///< of all sums at one point
+  const std::set<std::string> staying_;  ///< results that are not stored
+  int64_t operations_ = 0;               ///< of all sums at one point
   RegisterBlock best_;
   double loads_ = 0;  ///< of the best block, see Effort
   std::map<int, double> vectors_;
