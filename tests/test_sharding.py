@@ -54,6 +54,7 @@ def ways_of(text: str) -> list:
         "def f(float(N) a) -> (t) { s +=! a(i)  t = int32(s) }",
         "def f(float(N) a, float(3) b) -> (t) { s +=! a(i)  t = b(int32(s)) }",
         "def f(float(N) a, float(4) b) -> (s) { s +=! b(j) where exists a(j) }",
+        "def f(float(N) a, float(4) b) -> (s) { s +=! b(j) where x = a(i) }",
         "def f(bool(N) a) -> (s) { s ||=! a(i) }",
     ],
 )

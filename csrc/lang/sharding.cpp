@@ -76,11 +76,14 @@ class Groups {
       if (clause.kind != ClauseKind::Range) look(*clause.first);
     for (const WhereClause& clause : statement.clauses)
       if (clause.kind == ClauseKind::Range) look_at_range(clause);
-    for (const Identifier& index : statement.auxiliary_indices) uneven_.insert(index.name);
+    // An index that is not walked, in an exists or in a let that is not used, makes no terms.
+    std::set<std::string> walked;
+    for (const Identifier& index : statement.indices) walked.insert(index.name);
+    for (const Identifier& index : statement.reduction_indices) walked.insert(index.name);
     for (const auto& [index, dimensions] : places_)
       for (const Dimension& dimension : dimensions) {
         join(dimension, dimensions.front());
-        if (uneven_.count(index)) keep_whole(dimension);
+        if (uneven_.count(index) || !walked.count(index)) keep_whole(dimension);
       }
   }
 
