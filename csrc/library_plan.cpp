@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <tuple>
+#include <utility>
 
+#include "base/memory.h"
 #include "ir/segment.h"
 #include "poly/notes.h"
 #include "poly/strides.h"
@@ -65,16 +68,21 @@ double spanned_bytes(const ir::Program& program, const std::map<std::string, Lay
   return bytes;
 }
 
-/// Seconds of one run on memory of zeros and the host's threads, the best of a few.
-double measure(const runtime::Kernel& kernel, const tc_host& host, const ir::Program& program,
-               const std::map<std::string, Layout>& layouts) {
-  std::vector<std::vector<uint8_t>> memory;
+/// Seconds of a run of the call and of a kernel in its place, on memory of zeros and the host's
+/// threads, the best of a few.
+std::pair<double, double> measure(const LibraryChoice& choice, const runtime::Kernel& kernel,
+                                  const ir::Program& program,
+                                  const std::map<std::string, Layout>& layouts) {
+  std::map<std::string, std::vector<Line>> memory;
   std::vector<void*> pointers;
+  std::map<std::string, void*> first;  // element of a tensor
   auto add = [&](const std::string& name) {
     const Span span(layouts.at(name));
     int64_t bytes = dense_bytes(program.tensor(name), Layout());  // of one element
-    memory.emplace_back(static_cast<size_t>(span.elements * bytes));
-    pointers.push_back(memory.back().data() + span.before * bytes);
+    std::vector<Line>& lines = memory[name] =
+        make_lines(static_cast<size_t>(span.elements * bytes));
+    first[name] = lines.data()->bytes + span.before * bytes;
+    pointers.push_back(first[name]);
   };
   uint64_t scalar = 0;
   for (const ir::Parameter& parameter : program.parameters) {
@@ -84,7 +92,14 @@ double measure(const runtime::Kernel& kernel, const tc_host& host, const ir::Pro
       add(parameter.name);
   }
   for (const std::string& output : program.outputs) add(output);
-  return runtime::best_seconds([&] { kernel.launch(host, pointers.data()); });
+  const ir::LibraryCall& call = choice.call;
+  const tc_libraries& library = *choice.library;
+  void *a = first.at(call.a.tensor), *b = first.at(call.b.tensor),
+       *result = first.at(call.result.tensor);
+  std::vector<double> seconds =
+      runtime::best_seconds({[&] { runtime::run(library, call, a, b, result); },
+                             [&] { kernel.launch(*library.host, pointers.data()); }});
+  return {seconds[0], seconds[1]};
 }
 
 }  // namespace
@@ -115,8 +130,8 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
     choice.own = (cycles > 0 ? cycles : call.operations / 2) / kModelReached;
     if (!given && choice.theirs < kNear * choice.own && spanned_bytes(part, layouts) < kMostBytes) {
       choice.measured = true;
-      choice.theirs = runtime::measure(library, call) + around * runtime::seconds_per_cycle();
-      choice.own = measure(*own.kernel(part), *library.host, part, layouts);
+      std::tie(choice.theirs, choice.own) = measure(choice, *own.kernel(part), part, layouts);
+      choice.theirs += around * runtime::seconds_per_cycle();
     }
     choice.taken = choice.theirs < kClearly * choice.own;
     choices.push_back(choice);

@@ -1,10 +1,20 @@
 // Units in which processors move memory and map it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace tc {
 
 constexpr int64_t kLineBytes = 64, kPageBytes = 4096;
+
+struct alignas(kLineBytes) Line {
+  uint8_t bytes[kLineBytes];
+};
+/// Zeros in whole lines, as allocators of tensors place them: vectors that cross lines take longer.
+inline std::vector<Line> make_lines(size_t bytes) {
+  return std::vector<Line>((bytes + kLineBytes - 1) / kLineBytes);
+}
 
 }  // namespace tc

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "ir/library_calls.h"
 #include "tc/tc.h"
@@ -25,10 +26,9 @@ const tc_libraries* libraries();
 /// measured when first asked for, some milliseconds each. 0 where the library refuses.
 double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir::Type type);
 
-/// Seconds of the fastest of several runs: four, more of short ones.
-double best_seconds(const std::function<void()>& run);
-/// Seconds of one run of the call on memory of zeros.
-double measure(const tc_libraries& library, const ir::LibraryCall& call);
+/// Seconds of the fastest of several runs of each: four, more of short ones and of those that come
+/// near each other. They take turns, since a machine changes its pace.
+std::vector<double> best_seconds(const std::vector<std::function<void()>>& runs);
 /// Of one cycle of this core.
 double seconds_per_cycle();
 
