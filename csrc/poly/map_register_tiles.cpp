@@ -22,6 +22,10 @@ constexpr double kGrowth = 1.15;
 // Of the time of the core that has most tiles, what the others must have as well.
 constexpr double kBalance = 0.9;
 
+bool is_chunked(const RegisterBlock& block, size_t m) {
+  return !block.chunks.empty() && block.chunks[m] > 0;
+}
+
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Tiles of one size, as many or slightly larger ones. `size` is a multiple of `points`, or all.
@@ -106,7 +110,7 @@ std::vector<int64_t> parallel_tiles(const RegisterBlock& block, bool parallel, i
           });
       if (moves) continue;
       inside.push_back(m);
-      sizes[m] = static_cast<int>(m) == block.chunked ? block.chunk : members[m].extent;
+      sizes[m] = is_chunked(block, m) ? block.chunks[m] : members[m].extent;
     }
   }
   for (size_t m : inside) sizes[m] = even_size(members[m], block.points[m], sizes[m]);
@@ -169,9 +173,8 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
   std::vector<int64_t> sizes = parallel_tiles(block, parallel, machine.cores);
   // A chunk is passed over by the tiles of all other members.
   std::vector<int> order = block.tile_order;
-  if (block.chunked >= 0)
-    std::rotate(order.begin(), std::find(order.begin(), order.end(), block.chunked),
-                std::find(order.begin(), order.end(), block.chunked) + 1);
+  std::stable_partition(order.begin(), order.end(),
+                        [&](int m) { return is_chunked(block, static_cast<size_t>(m)); });
   isl::schedule_node node = insert_outer_loops(cluster.schedule.root().child(0), cluster);
   node = reorder(node.as<isl::schedule_node_band>(), positions(members));
   if (count_tiles(members, sizes) > 1) {

@@ -102,6 +102,28 @@ double Operands::box_bytes(const Update& update, const Operand& operand,
   return bytes;
 }
 
+double Operands::walked_bytes(const Update& update, const Operand& operand,
+                              const std::vector<int64_t>& points) const {
+  const MemoryAccess& read = operand.access;
+  const Layout& layout = layouts_.at(read.tensor);
+  double bytes = program_.tensor(read.tensor).type.bytes();
+  for (size_t d = 0; d < read.subscripts.size(); ++d) {
+    const auto whole = static_cast<double>(layout.sizes[d]);
+    double span = 1, places = 1;
+    auto walk = [&](const ir::Iterator& iterator, int64_t count) {
+      auto step = ir::step_along(read.subscripts[d], iterator.name);
+      span += step ? static_cast<double>(std::abs(*step) * (count - 1)) : whole;
+      if (!step || *step != 0) places *= static_cast<double>(count);
+    };
+    for (const ir::Iterator& iterator : update.statement->source->domain)
+      if (iterator.reduction) walk(iterator, extent_of(iterator));
+    for (size_t m = 0; m < points.size(); ++m) walk(*update.iterators[m], points[m]);
+    // Lines along memory come whole, rows that are passed over do not come.
+    bytes *= std::min(whole, layout.strides[d] == 1 ? span : std::min(span, places));
+  }
+  return bytes;
+}
+
 double Operands::most_elements(const MemoryAccess& access) const {
   return static_cast<double>(machine_.cache_bytes / program_.tensor(access.tensor).type.bytes());
 }
@@ -144,8 +166,11 @@ CopyCost Operands::cost_of_copies(const Update& update, const Operand& operand) 
   const Layout& layout = layouts_.at(read.tensor);
   CopyCost cost;
   bool contiguous = false;
-  for (const ir::Iterator& iterator : update.statement->source->domain)
-    contiguous = contiguous || stride_along(read, layout, iterator.name) == 1;
+  // Forwards or backwards, as a gradient walks filters: copies walk their source forwards.
+  for (const ir::Iterator& iterator : update.statement->source->domain) {
+    auto stride = stride_along(read, layout, iterator.name);
+    contiguous = contiguous || (stride && std::abs(*stride) == 1);
+  }
   cost.element = contiguous ? kTransposedCopy : kScatteredCopy;
   // Copies are made inside the outer loops.
   for (int d : update.outer)

@@ -78,6 +78,9 @@ class Operands {
   /// whole.
   double box_bytes(const Update& update, const Operand& operand,
                    const std::vector<int>& members) const;
+  /// Bytes that the reductions and so many points of every member, by position, bring to a cache.
+  double walked_bytes(const Update& update, const Operand& operand,
+                      const std::vector<int64_t>& points) const;
   /// Elements of a copy that fit in the cache.
   double most_elements(const MemoryAccess& access) const;
 

@@ -109,7 +109,7 @@ class Chooser {
       try_vector(v);
     }
     best_.vectors = vectors_;
-    if (!best_.packed.empty() && best_.stretch.empty()) choose_chunk();
+    if (!best_.packed.empty() && best_.stretch.empty()) choose_chunks();
     if (best_.members.size() > 1) best_.near_rows = count_near_rows();
     return best_;
   }
@@ -197,29 +197,54 @@ class Chooser {
     }
   }
 
-  /// The outermost member that no copy moves along and that walks through more of an operand than
-  /// the last cache keeps, if tiles of other members read that again.
-  void choose_chunk() {
-    for (size_t m = 0; m < best_.members.size() && best_.chunked < 0; ++m) {
-      const Member& member = best_.members[m];
+  /// Cuts the outermost members that no copy moves along until the last cache keeps what is read
+  /// where it lies and tiles of other members read again: one by one, the last of them as far as
+  /// needed. None where that takes too many copies.
+  void choose_chunks() {
+    std::vector<int64_t> points(members_.size());
+    for (const Member& member : members_) points[member.position] = member.extent;
+    std::vector<int64_t> sizes(members_.size(), 0);
+    const auto most = static_cast<double>(machine_.cache_bytes);
+    double chunks = 1;
+    for (size_t m = 0; m < best_.members.size() && bytes_read_again(points) > most; ++m) {
+      const int position = best_.members[m].position;
       if (std::any_of(best_.packed.begin(), best_.packed.end(), [&](const PackedRead& read) {
-            return std::count(read.members.begin(), read.members.end(), member.position) > 0;
+            return std::count(read.members.begin(), read.members.end(), position) > 0;
           }))
         continue;
-      double bytes = 0;
-      for (const Update& update : operands_.updates())
-        for (const Operand& operand : update.operands)
-          if (!operand.access.write && operand.strides[member.position] != 0 &&
-              is_read_again(operand))
-            bytes = std::max(bytes, operands_.whole_bytes(operand));
-      double most = static_cast<double>(machine_.cache_bytes);
-      double chunks = std::ceil(bytes / most);
-      if (chunks < 2 || chunks * best_.copies > kChunkCopies * best_.cycles) continue;
-      auto points = static_cast<int64_t>(static_cast<double>(member.extent) / chunks);
-      if (points < best_.points[m]) continue;
-      best_.chunked = static_cast<int>(m);
-      best_.chunk = points / best_.points[m] * best_.points[m];
+      auto bytes_of = [&](int64_t blocks) {
+        points[position] = blocks * best_.points[m];
+        return bytes_read_again(points);
+      };
+      const int64_t extent = best_.members[m].extent;
+      int64_t fits = 1, exceeds = (extent + best_.points[m] - 1) / best_.points[m];
+      while (exceeds - fits > 1) {
+        const int64_t middle = fits + (exceeds - fits) / 2;
+        (bytes_of(middle) <= most ? fits : exceeds) = middle;
+      }
+      bytes_of(fits);
+      if (points[position] >= extent) continue;
+      sizes[m] = points[position];
+      chunks *= std::ceil(static_cast<double>(extent) / static_cast<double>(sizes[m]));
     }
+    if (chunks > 1 && bytes_read_again(points) <= most &&
+        chunks * best_.copies <= kChunkCopies * best_.cycles)
+      best_.chunks = sizes;
+  }
+
+  /// The most that is read of an operand where it lies by so many points, for several tiles.
+  double bytes_read_again(const std::vector<int64_t>& points) const {
+    double bytes = 0;
+    for (const Update& update : operands_.updates())
+      for (const Operand& operand : update.operands)
+        if (!operand.access.write && !is_packed(operand) && is_read_again(operand))
+          bytes = std::max(bytes, operands_.walked_bytes(update, operand, points));
+    return bytes;
+  }
+  bool is_packed(const Operand& operand) const {
+    return std::any_of(best_.packed.begin(), best_.packed.end(), [&](const PackedRead& read) {
+      return read.read.tensor == operand.access.tensor;
+    });
   }
 
   /// See RegisterBlock::near_rows.

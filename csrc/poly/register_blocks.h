@@ -21,11 +21,10 @@ struct RegisterBlock {
   /// Iterations of the reduction's loops, outermost first, between which the block rests in memory
   /// and copies are made anew; empty when the copies for the whole reduction fit in the cache.
   std::vector<int64_t> stretch;
-  /// A member, by number, whose points are taken some at a time, -1 where none is: so many of them
-  /// read no more of an operand that lies where it is than a cache keeps while the tiles of the
-  /// other members use it again.
-  int chunked = -1;
-  int64_t chunk = 0;
+  /// Of every member, so many points that are taken at a time, 0 where it is not cut: they read no
+  /// more of an operand that lies where it is than a cache keeps while the tiles of the other
+  /// members use it again.
+  std::vector<int64_t> chunks;
   /// How many rows in front of the vector may use a panel of columns one after the other so that
   /// what they read beside it is still in the cache for the next panel; 0 where it lies far apart.
   int64_t near_rows = 0;
