@@ -17,6 +17,11 @@ ir::Expr hidden(const ir::Expr& value) {
   return reinterpret(value.type(), reinterpret(bits, value) ^ zero);
 }
 
+ir::Expr reveal(const ir::Expr& value) {
+  using namespace Halide::Internal;
+  return simplify(substitute(kName, ir::Expr(0), value));
+}
+
 ir::Stmt define_hidden_zero(const ir::Stmt& stmt) {
   using namespace Halide::Internal;
   if (!stmt_uses_var(stmt, kName)) return stmt;

@@ -11,6 +11,9 @@ ir::Expr hidden_zero();
 /// The same value, about which LLVM knows nothing.
 ir::Expr hidden(const ir::Expr& value);
 
+/// The value without such zeros.
+ir::Expr reveal(const ir::Expr& value);
+
 /// Defines the variable around a function's body where it is used. `__user_context` must be in
 /// scope there.
 ir::Stmt define_hidden_zero(const ir::Stmt& stmt);

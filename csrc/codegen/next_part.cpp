@@ -60,11 +60,16 @@ int64_t power_below(int64_t value) {
 Stmt ask_for_next_part(const Part& part, const AroundLoops& around, int64_t least_steps) {
   auto iterations = count_iterations(part, around);
   if (!iterations) return Stmt();
-  int64_t span = part.width;
-  for (const Part::Walk& walk : part.walks) span += (walk.extent - 1) * walk.step;
+  int64_t span = part.width, gap = std::numeric_limits<int64_t>::max();
+  for (const Part::Walk& walk : part.walks) {
+    span += (walk.extent - 1) * walk.step;
+    gap = std::min(gap, walk.step - part.width);
+  }
   const std::string& mover = iterations->mover->name;
   auto step = ir::step_along(part.start, mover);
-  if (!step || (*step != part.width && *step < span)) return Stmt();
+  // Behind this part, or between its runs.
+  if (!step || *step < part.width || (*step > part.width && *step > gap && *step < span))
+    return Stmt();
 
   // Long runs are walked over line by line.
   const int64_t line = std::max<int64_t>(1, kLineBytes / part.type.bytes());

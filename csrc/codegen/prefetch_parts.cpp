@@ -1,10 +1,13 @@
 #include "codegen/prefetch_parts.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <vector>
 
+#include "base/memory.h"
 #include "codegen/copies.h"
+#include "codegen/hidden_zero.h"
 #include "codegen/next_part.h"
 #include "ir/loops.h"
 
@@ -21,6 +24,8 @@ using ir::Stmt;
 // (measured: 500 products of 26 x 72 x 26, parts of 7.3 KiB, 1.21 times faster; panels of 256 KiB
 // of a product of 258 x 1024 x 1024 up to 1.03 times slower).
 constexpr int64_t kMostBytes = 16 * 1024;
+// The same of a part in runs that lie so far apart, in lines: the second cache takes it.
+constexpr int64_t kMostRunLines = 4096, kFarBytes = kPageBytes / 2;
 
 /// Places that are reached from the places of one iteration of loops around them.
 struct Reach {
@@ -40,6 +45,53 @@ struct Reach {
   }
 };
 
+/// Places that are reached in runs, by the loops that lead from one run to another.
+class Runs {
+ public:
+  Runs(const Load& load, const Expr& start)
+      : line_(kLineBytes / load.type.bytes()), part_{load.type, load.name, start, 1, {}} {}
+
+  /// False where the loop does not step forwards, a known number of times.
+  bool walk(const AroundLoop& loop, const AroundLoops& around) {
+    auto step = ir::step_along(part_.start, loop.name);
+    if (!step || *step < 0) return false;
+    if (*step == 0) return true;
+    auto extent = loop.extent.defined() ? around.most(loop.extent) : std::nullopt;
+    if (!extent || *extent < 1) return false;
+    part_.start = substitute(loop.name, loop.min, part_.start);
+    part_.walks.push_back({*extent, *step});
+    std::sort(part_.walks.begin(), part_.walks.end(),
+              [](const Part::Walk& a, const Part::Walk& b) { return a.step < b.step; });
+    // Runs that share lines, or the next ones, are one.
+    while (!part_.walks.empty() && part_.walks.front().step < part_.width + line_) {
+      part_.width += part_.walks.front().step * (part_.walks.front().extent - 1);
+      part_.walks.erase(part_.walks.begin());
+    }
+    return true;
+  }
+
+  /// What an iteration of the loop reads that the one before it does not, where that is in far runs
+  /// and not too much.
+  std::optional<Part> read_anew(const AroundLoop& loop) const {
+    auto step = ir::step_along(part_.start, loop.name);
+    if (!step || *step <= 1 || part_.walks.empty()) return std::nullopt;
+    if (part_.walks.front().step * part_.type.bytes() < kFarBytes) return std::nullopt;
+    Part part = part_;
+    if (*step < part.width) {
+      part.start = part.start + static_cast<int>(part.width - *step);
+      part.width = *step;
+    }
+    int64_t lines = part.width / line_ + 1;
+    for (const Part::Walk& walk : part.walks) lines *= walk.extent;
+    if (lines > kMostRunLines) return std::nullopt;
+    return part;
+  }
+
+ private:
+  int64_t line_;  ///< elements
+  Part part_;
+};
+
 /// Elements of buffers that the body of a loop reads, at places that are known before it.
 class FindReads : public IRVisitor {
  public:
@@ -48,6 +100,7 @@ class FindReads : public IRVisitor {
     std::vector<AroundLoop> points;  ///< loops in the body, outermost first
   };
   std::map<std::string, Read> reads;
+  std::set<std::string> asked;  ///< buffers that it asks for itself
 
  private:
   using IRVisitor::visit;
@@ -60,12 +113,16 @@ class FindReads : public IRVisitor {
     IRVisitor::visit(op);
     if (!ir::has_load(op->index)) reads.try_emplace(op->name, Read{op, points_});
   }
+  void visit(const Variable* op) override {
+    if (op->type.is_handle()) asked.insert(op->name);
+  }
   std::vector<AroundLoop> points_;
 };
 
 class PrefetchParts : public InnermostLoops {
  public:
-  explicit PrefetchParts(const std::set<std::string>& buffers) : buffers_(buffers) {}
+  PrefetchParts(const std::set<std::string>& buffers, const std::set<std::string>& stored)
+      : buffers_(buffers), stored_(stored) {}
 
  private:
   using InnermostLoops::visit;
@@ -78,7 +135,8 @@ class PrefetchParts : public InnermostLoops {
   Stmt visit(const ProducerConsumer* op) override {
     auto copy = find_copy(op);
     if (!copy) return IRMutator::visit(op);
-    if (buffers_.count(copy->load->name)) copies_.push_back(*copy);
+    const std::string& name = copy->load->name;
+    if (buffers_.count(name) && !stored_.count(name)) copies_.push_back(*copy);
     return op;
   }
 
@@ -92,24 +150,34 @@ class PrefetchParts : public InnermostLoops {
       if (!buffers_.count(name)) continue;
       std::vector<AroundLoop> inside = {around_.loops().back()};
       inside.insert(inside.end(), read.points.begin(), read.points.end());
-      ask(*read.load, read.load->index, inside, stmts);
+      const Expr index = reveal(read.load->index);
+      // What the kernel writes in one piece is in a cache when it is read.
+      auto part = stored_.count(name) ? std::nullopt : find_dense(*read.load, index, inside);
+      if (!part && !find.asked.count(name)) part = find_runs(*read.load, index, inside);
+      ask(part, stmts);
     }
     for (const Copy& copy : copies_) {
       if (!find.reads.count(copy.store->name)) continue;
       std::vector<AroundLoop> inside;
       for (const CopyLoop& loop : copy.loops) inside.push_back({loop.name, loop.min, loop.extent});
-      ask(*copy.load, copy.load->index, inside, stmts);
+      ask(find_dense(*copy.load, copy.load->index, inside), stmts);
     }
     return ir::prepend(op, stmts);
   }
 
-  /// The largest part that is small enough: of the loops around, those further out move it less
-  /// often, which leaves more time until the next one is read.
-  void ask(const Load& load, const Expr& index, const std::vector<AroundLoop>& inside,
-           std::vector<Stmt>& stmts) const {
+  void ask(const std::optional<Part>& part, std::vector<Stmt>& stmts) const {
+    if (!part) return;
+    Stmt asked = ask_for_next_part(*part, around_, 0);
+    if (asked.defined()) stmts.push_back(asked);
+  }
+
+  /// The largest part in one piece that is small enough: of the loops around, those further out
+  /// move it less often, which leaves more time until the next one is read.
+  std::optional<Part> find_dense(const Load& load, const Expr& index,
+                                 const std::vector<AroundLoop>& inside) const {
     Reach reach{index};
     for (size_t l = inside.size(); l-- > 0;)
-      if (!reach.walk(inside[l], around_)) return;
+      if (!reach.walk(inside[l], around_)) return std::nullopt;
     std::optional<Part> part;
     const std::vector<AroundLoop>& loops = around_.loops();
     for (size_t l = loops.size(); l-- > 0;) {
@@ -120,12 +188,26 @@ class PrefetchParts : public InnermostLoops {
         part = Part{load.type, load.name, reach.start, *step, {}};
       if (!reach.walk(loops[l], around_)) break;
     }
-    if (!part) return;
-    Stmt asked = ask_for_next_part(*part, around_, 0);
-    if (asked.defined()) stmts.push_back(asked);
+    return part;
+  }
+
+  /// The largest part in runs.
+  std::optional<Part> find_runs(const Load& load, const Expr& index,
+                                const std::vector<AroundLoop>& inside) const {
+    Runs runs(load, index);
+    for (size_t l = inside.size(); l-- > 0;)
+      if (!runs.walk(inside[l], around_)) return std::nullopt;
+    std::optional<Part> part;
+    const std::vector<AroundLoop>& loops = around_.loops();
+    for (size_t l = loops.size(); l-- > 0;) {
+      if (auto found = runs.read_anew(loops[l])) part = found;
+      if (!runs.walk(loops[l], around_)) break;
+    }
+    return part;
   }
 
   const std::set<std::string>& buffers_;
+  const std::set<std::string>& stored_;
   std::vector<Copy> copies_;  ///< out of the buffers, in the loops around
 };
 
@@ -133,10 +215,8 @@ class PrefetchParts : public InnermostLoops {
 
 Stmt prefetch_parts(const Stmt& stmt, const std::set<std::string>& buffers) {
   if (buffers.empty()) return stmt;
-  // What the kernel writes is in a cache when it is read.
-  std::set<std::string> read_only = buffers;
-  for (const std::string& name : ir::stored_buffers(stmt)) read_only.erase(name);
-  return PrefetchParts(read_only).mutate(stmt);
+  const std::set<std::string> stored = ir::stored_buffers(stmt);
+  return PrefetchParts(buffers, stored).mutate(stmt);
 }
 
 }  // namespace tc::codegen
