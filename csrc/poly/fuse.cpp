@@ -187,6 +187,18 @@ bool has_other_block(const std::vector<const ScopStatement*>& statements, const 
   });
 }
 
+/// Whether a statement and such a sum write a tensor in different places: what the block holds
+/// would have to be told apart from the rest of the tensor.
+bool writes_beside_block(const std::vector<const ScopStatement*>& statements,
+                         const ScopStatement& next, const ir::Program& program,
+                         const std::map<std::string, Layout>& layouts) {
+  return std::any_of(statements.begin(), statements.end(), [&](const ScopStatement* statement) {
+    return statement->source->tensor == next.source->tensor &&
+           !write_the_same(*statement->source, *next.source) &&
+           (wants_block(*statement, program, layouts) || wants_block(next, program, layouts));
+  });
+}
+
 /// Whether a statement walks through consecutive elements in one of these iterators.
 bool walks(const ScopStatement& statement, const std::vector<int>& iterators,
            const ir::Program& program, const std::map<std::string, Layout>& layouts) {
@@ -385,6 +397,11 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
           has_other_block(groups.back().statements, statement, *scop.program, layouts)) {
         fused = false;
         apart = statement.source->name + " is a product with a block in registers of its own";
+      }
+      if (rows && fused &&
+          writes_beside_block(groups.back().statements, *unit.back(), *scop.program, layouts)) {
+        fused = false;
+        apart = statement.source->name + " writes beside a block in registers";
       }
       if (rows && fused &&
           are_strangers(groups.back().statements, unit, scop, layouts, cache_bytes)) {
