@@ -13,6 +13,7 @@
 #include "explain.h"
 #include "ir/collapse_dimensions.h"
 #include "ir/expand_positions.h"
+#include "ir/forward_copies.h"
 #include "ir/gather_operands.h"
 #include "ir/inline_temporaries.h"
 #include "ir/loops.h"
@@ -198,6 +199,11 @@ struct Scheduled {
   std::vector<poly::Mapped> groups;
 };
 
+void decide_conditions(ir::Program& program) {
+  for (ir::Statement& statement : program.statements)
+    statement.value = ir::decide_repeated_conditions(statement.value);
+}
+
 std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const std::map<std::string, Layout>& layouts,
                                                  const MappingOptions& options,
@@ -206,7 +212,10 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  StageClock& clock) {
   ir::Program program =
       ir::lower_scatters(ir::expand_positions(given), target.cuda && !runtime::deterministic());
-  program = ir::widen_accumulators(ir::start_at_zero(program));
+  program = ir::start_at_zero(program);
+  decide_conditions(program);
+  if (!options.identity) program = ir::forward_copies(std::move(program));
+  program = ir::widen_accumulators(program);
   // Tile sizes of the user speak of the dimensions of the text.
   if (options.automatic && !options.identity) program = ir::split_residues(program);
   if (!options.identity) program = ir::inline_temporaries(program);
@@ -227,9 +236,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   }
   if (target.cuda && !options.identity && runtime::deterministic())
     ir::give_owners(program, kGpuOwners);
-  for (ir::Statement& statement : program.statements) {
-    statement.value = ir::decide_repeated_conditions(statement.value);
-  }
+  decide_conditions(program);
   clock.done("simplify program");
   auto result = std::make_unique<Scheduled>(std::move(program), std::move(all), clock);
   result->groups =

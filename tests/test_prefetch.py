@@ -318,6 +318,50 @@ def test_what_a_kernel_has_written_is_in_a_cache(monkeypatch: pytest.MonkeyPatch
     assert torch.equal(z, t @ v)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "stride", "asked"),
+    [
+        # Rows of an image's channels lie pages apart; of the next row of results, two are new.
+        ((2, 32, 29, 29), 2, True),
+        ((3, 9, 40, 33), 2, True),
+        ((2, 32, 30, 30), 1, True),
+        ((1, 512, 12, 12), 1, True),
+        # Runs a few lines apart are left to the processor.
+        ((2, 256, 7, 7), 1, False),
+    ],
+)
+def test_the_next_rows_of_an_image_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], stride: int, asked: bool
+) -> None:
+    monkeypatch.setenv("TC_MACHINE", ROOMY)
+    text = f"""def convolution(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {{
+        O(n,f,h,w) +=! I(n,c,{stride}*h+kh,{stride}*w+kw) * K(f,c,kh,kw)
+    }}"""
+    image, filters = integers(*sizes), integers(32, sizes[1], 3, 3)
+    executor = tc.compile(text, "convolution", None, image, filters)
+    assert "I: one element for all lanes" in executor.explain()
+    assert ("I" in tensors_asked_for(executor)) == asked
+    expected = torch.nn.functional.conv2d(image, filters, stride=stride)
+    assert torch.equal(executor(image, filters), expected)
+
+
+def test_rows_that_the_kernel_itself_has_padded_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TC_MACHINE", ROOMY)
+    text = """def convolution(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
+        P(n,c,h,w) = h >= 1 && h <= H && w >= 1 && w <= W ? I(n,c,h-1,w-1) : 0.0
+            where h in 0:H+2, w in 0:W+2
+        O(n,f,h,w) +=! P(n,c,h+kh,w+kw) * K(f,c,kh,kw)
+    }"""
+    image, filters = integers(2, 32, 28, 28), integers(32, 32, 3, 3)
+    executor = tc.compile(text, "convolution", None, image, filters)
+    assert "P" in tensors_asked_for(executor)
+    assert torch.equal(
+        executor(image, filters), torch.nn.functional.conv2d(image, filters, padding=1)
+    )
+
+
 SOFTMAX = """def softmax(float(N,D) I) -> (O) {
     largest(n) max=! I(n,d)
     e(n,d) = exp(I(n,d) - largest(n))

@@ -297,6 +297,79 @@ def chunks_{cache}(float(M,K) A, float(N,K) B) -> (C) {{ C(n,m) +=! A(m,k) * B(n
         assert "n whole" in tasks
 
 
+def test_images_that_exceed_the_second_cache_are_cut_into_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One by one, and then their rows, while the tiles of f pass over them."""
+    cache = 1 << 16
+    monkeypatch.setenv(
+        "TC_MACHINE",
+        f"vector_bits=512,vector_registers=32,cores=2,cache_bytes={cache},library_rate=1",
+    )
+    text = """def convolution(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
+        O(n,f,h,w) +=! I(n,c,h+kh,w+kw) * K(f,c,kh,kw)
+    }"""
+    image, filters = integers(3, 16, 42, 42), integers(256, 16, 3, 3)
+    executor = tc.compile(text, "convolution", None, image, filters)
+    assert torch.equal(executor(image, filters), torch.nn.functional.conv2d(image, filters))
+    (tasks,) = [line for line in executor.explain().splitlines() if line.startswith("  tasks")]
+    assert ": n one by one (3), h in" in tasks
+    rows = int(re.search(r"h in \d+ tiles of (\d+), f in", tasks)[1])
+    assert 16 * (rows + 2) * 42 * 4 <= cache < 16 * (2 * rows + 2) * 42 * 4
+
+
+def test_filters_that_exceed_the_second_cache_stay_for_the_next_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All rows of an image use the filters of a tile of c before the next filters come."""
+    monkeypatch.setenv(
+        "TC_MACHINE",
+        "vector_bits=512,vector_registers=32,cores=2,cache_bytes=131072,library_rate=1",
+    )
+    text = "def f(float(F,H,W) I, float(F,C) K) -> (O) { O(h,c,w) +=! I(f,h,w) * K(f,c) }"
+    image, filters = integers(256, 8, 16), integers(256, 1024)
+    executor = tc.compile(text, "f", None, image, filters)
+    assert torch.equal(executor(image, filters), torch.einsum("fhw,fc->hcw", image, filters))
+    (tasks,) = [line for line in executor.explain().splitlines() if line.startswith("  tasks")]
+    assert re.search(r": c in \d+ tiles of \d+, h ", tasks)
+
+
+def test_copies_of_reversed_filters_cost_what_others_cost() -> None:
+    """A gradient reads its filters backwards; copies are made forwards."""
+    notes = []
+    for place in ("kh,kw", "2-kh,2-kw"):
+        text = f"""def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {{
+            O(n,f,h,w) +=! I(n,c,h+kh,w+kw) * K(f,c,{place}) where kh in 0:3, kw in 0:3
+        }}"""
+        image, filters = integers(2, 64, 9, 9), integers(64, 64, 3, 3)
+        executor = tc.compile(text, "f", None, image, filters)
+        wanted = filters if place == "kh,kw" else filters.flip(2, 3)
+        assert torch.equal(executor(image, filters), torch.nn.functional.conv2d(image, wanted))
+        lines = executor.explain().splitlines()
+        notes.append([line for line in lines if line.startswith(("  form", "  cycles"))])
+    assert notes[0] == notes[1]
+
+
+def test_sums_that_an_epilogue_reads_are_in_registers() -> None:
+    """What is done to a result when all its terms are there does not choose the vector."""
+    product = "T(f,h,w) +=! I(c,h+kh,w+kw) * K(f,c,kh,kw)"
+    image, filters, bias = integers(64, 16, 58), integers(64, 64, 3, 3), integers(64)
+    forms = []
+    for text in (product.replace("T(", "O("), f"{product}  O(f,h,w) = T(f,h,w) + b(f)"):
+        executor = tc.compile(
+            f"def f(float(C,H,W) I, float(F,C,KH,KW) K, float(F) b) -> (O) {{ {text} }}",
+            "f",
+            tc.MappingOptions().matchLibraryCalls(False),
+            image,
+            filters,
+            bias,
+        )
+        wanted = torch.nn.functional.conv2d(image[None], filters, bias if "T" in text else None)
+        assert torch.equal(executor(image, filters, bias), wanted[0])
+        forms += [line for line in executor.explain().splitlines() if line.startswith("  form")]
+    assert forms[0] == forms[1]
+
+
 @pytest.mark.parametrize("first", [-2, 3])
 def test_ranges_that_start_elsewhere(first: int) -> None:
     """A range as long as a tile is one tile wherever it starts; nothing is written beyond it."""

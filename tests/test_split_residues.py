@@ -152,6 +152,24 @@ def test_results_by_residues_have_blocks_of_their_own() -> None:
         text, f"{name}_grad", OWN, *values, 2, 2, 1, 1, 1, 1, torch.zeros(2, 32, 14, 14)
     )
     groups = executor.explain().split("\n\n")
-    found = [g for g in groups if "d_padded by residues" in g]
+    found = [g for g in groups if "d_input by residues" in g]
     assert len(found) == 4
     assert all("form      a block of results in registers" in g for g in found)
+
+
+def test_results_without_terms_are_written_beside_the_blocks() -> None:
+    """Of a filter of one pixel, three of four results by twos have no terms."""
+    numbers = {"stride_h": 2, "stride_w": 2, "dilation_h": 1, "dilation_w": 1}
+    numbers |= {"padding_h": 0, "padding_w": 0}
+    name = "general_convolution"
+    text = tc.grad_source(tc.ops.source(name), name, **numbers)
+    values = integers(1, 48, 8, 8), integers(64, 48, 1, 1), integers(64)
+    gradient = integers(1, 64, 4, 4)
+    arguments = (*values, 2, 2, 0, 0, 1, 1, gradient)
+    executor = tc.compile(text, f"{name}_grad", OWN, *arguments)
+    assert "writes beside a block in registers" in executor.explain()
+    leaves = [x.clone().requires_grad_() for x in values]
+    result = torch.nn.functional.conv2d(*leaves, stride=2)
+    wanted = torch.autograd.grad(result, leaves, gradient)
+    for ours, theirs in zip(executor(*arguments), wanted, strict=True):
+        assert torch.equal(ours, theirs)

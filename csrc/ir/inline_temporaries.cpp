@@ -3,47 +3,26 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/reads.h"
+
 namespace tc::ir {
 namespace {
 
 using Halide::Internal::Call;
 using Halide::Internal::Variable;
 
-class CollectReads : public Halide::Internal::IRVisitor {
- public:
-  std::vector<const Call*> reads;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Call* op) override {
-    if (!read_name(op).empty()) reads.push_back(op);
-    IRVisitor::visit(op);
-  }
-};
-
-std::vector<const Call*> reads_of(const Statement& statement) {
-  CollectReads collect;
-  statement.value.accept(&collect);
-  for (const Expr& subscript : statement.subscripts) subscript.accept(&collect);
-  if (statement.guard.defined()) statement.guard.accept(&collect);
-  return collect.reads;
-}
-
-/// The only read of a tensor in the program, with the statement it stands in.
+/// A read of a tensor, with the number of the statement it stands in.
 struct Use {
   size_t statement = 0;
   const Call* read = nullptr;
 };
 
-bool find_single_use(const Program& program, const std::string& tensor, Use& use) {
-  int count = 0;
+std::vector<Use> find_uses(const Program& program, const std::string& tensor) {
+  std::vector<Use> uses;
   for (size_t s = 0; s < program.statements.size(); ++s)
     for (const Call* read : reads_of(program.statements[s]))
-      if (read_name(read) == tensor) {
-        ++count;
-        use = {s, read};
-      }
-  return count == 1;
+      if (read_name(read) == tensor) uses.push_back({s, read});
+  return uses;
 }
 
 /// Whether the read's subscripts are distinct iterators and name every iterator of the statement,
@@ -86,6 +65,18 @@ bool is_plain_definition(const Statement& statement) {
   return true;
 }
 
+/// Whether a plain definition only names the elements of another tensor, its dimensions in order.
+bool is_copy(const Statement& definition) {
+  const auto* read = definition.value.as<Call>();
+  if (!read || read_name(read).empty() || read->args.size() != definition.domain.size())
+    return false;
+  for (size_t d = 0; d < read->args.size(); ++d) {
+    const Expr moved = read->args[d] - make_variable(definition.domain[d].name);
+    if (!is_const(Halide::Internal::simplify(moved))) return false;
+  }
+  return true;
+}
+
 bool try_inline(Program& program, const std::string& name) {
   size_t definition = 0;
   int writers = 0;
@@ -94,23 +85,27 @@ bool try_inline(Program& program, const std::string& name) {
       definition = s;
       ++writers;
     }
-  Use use;
-  if (writers != 1 || !find_single_use(program, name, use) || use.statement <= definition)
-    return false;
-  const Statement& source = program.statements[definition];
-  Statement& target = program.statements[use.statement];
-  if (!is_plain_definition(source) || !visits_once(target, use.read)) return false;
+  const std::vector<Use> uses = find_uses(program, name);
+  if (writers != 1 || uses.empty() || uses.front().statement <= definition) return false;
+  const Statement source = program.statements[definition];
+  if (!is_plain_definition(source)) return false;
+  const bool once =
+      uses.size() == 1 && visits_once(program.statements[uses[0].statement], uses[0].read);
+  if (!once && !is_copy(source)) return false;
   std::set<std::string> needed;
   for (const Call* read : reads_of(source)) needed.insert(read_name(read));
   // The use may itself overwrite what the value reads, as long as it does so element by element;
   // leaving those alone keeps the in-place rule of the source simple.
-  for (size_t s = definition + 1; s <= use.statement; ++s)
+  for (size_t s = definition + 1; s <= uses.back().statement; ++s)
     if (needed.count(program.statements[s].tensor)) return false;
 
   ReplaceRead replace(source);
-  target.value = replace.mutate(target.value);
-  for (Expr& subscript : target.subscripts) subscript = replace.mutate(subscript);
-  if (target.guard.defined()) target.guard = replace.mutate(target.guard);
+  for (size_t s = definition + 1; s <= uses.back().statement; ++s) {
+    Statement& target = program.statements[s];
+    target.value = replace.mutate(target.value);
+    for (Expr& subscript : target.subscripts) subscript = replace.mutate(subscript);
+    if (target.guard.defined()) target.guard = replace.mutate(target.guard);
+  }
   program.statements.erase(program.statements.begin() + static_cast<long>(definition));
   program.tensors.erase(name);
   return true;

@@ -1,4 +1,4 @@
-// Temporaries that are only a name for a value disappear into their single use.
+// Temporaries that are only a name for a value disappear into their uses.
 #pragma once
 
 #include "ir/program.h"
@@ -6,9 +6,11 @@
 namespace tc::ir {
 
 /// Replaces a temporary by its value where that costs nothing: it is written by one statement
-/// without reduction, read once in the whole program, by a statement that visits each of its
-/// elements at most once, and nothing that its value reads is written in between. Runs on a
-/// specialised program, before scop; the program means the same afterwards.
+/// without reduction, nothing that its value reads is written until its last use, and either it is
+/// read once in the whole program, by a statement that visits each of its elements at most once, or
+/// the value is no more than an element of a tensor with the same dimensions in the same order, as
+/// of an image that is padded by nothing. Runs on a specialised program, before scop; the program
+/// means the same afterwards.
 Program inline_temporaries(const Program& program);
 
 }  // namespace tc::ir

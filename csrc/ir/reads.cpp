@@ -1,18 +1,20 @@
 #include "ir/reads.h"
 
+#include <algorithm>
+
 namespace tc::ir {
 namespace {
 
 using Halide::Internal::Call;
 
-class CountReads : public Halide::Internal::IRVisitor {
+class CollectReads : public Halide::Internal::IRVisitor {
  public:
-  int count = 0;
+  std::vector<const Call*> reads;
 
  private:
   using IRVisitor::visit;
   void visit(const Call* op) override {
-    if (!read_name(op).empty()) ++count;
+    if (!read_name(op).empty()) reads.push_back(op);
     IRVisitor::visit(op);
   }
 };
@@ -34,9 +36,23 @@ class ReplaceRead : public Halide::Internal::IRMutator {
 bool has_data(const Expr& e) { return count_reads(e) > 0; }
 
 int count_reads(const Expr& e) {
-  CountReads count;
-  e.accept(&count);
-  return count.count;
+  CollectReads collect;
+  e.accept(&collect);
+  return static_cast<int>(collect.reads.size());
+}
+
+std::vector<const Call*> reads_of(const Statement& statement) {
+  CollectReads collect;
+  statement.value.accept(&collect);
+  for (const Expr& subscript : statement.subscripts) subscript.accept(&collect);
+  if (statement.guard.defined()) statement.guard.accept(&collect);
+  return collect.reads;
+}
+
+bool reads(const Statement& statement, const std::string& name) {
+  const std::vector<const Call*> all = reads_of(statement);
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Call* read) { return read_name(read) == name; });
 }
 
 Expr replace_read(const Expr& e, const Expr& from, const Expr& to) {

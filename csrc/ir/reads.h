@@ -11,6 +11,11 @@ bool has_data(const Expr& e);
 /// How many reads of tensors and scalars there are, those inside subscripts included.
 int count_reads(const Expr& e);
 
+/// The reads of tensors and scalars in a statement: in its value, subscripts and guard.
+std::vector<const Halide::Internal::Call*> reads_of(const Statement& statement);
+/// Whether a statement reads a tensor or scalar.
+bool reads(const Statement& statement, const std::string& name);
+
 /// The expression with `to` wherever it reads `from`.
 Expr replace_read(const Expr& e, const Expr& from, const Expr& to);
 

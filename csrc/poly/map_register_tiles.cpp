@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "poly/block_tiles.h"
 #include "poly/notes.h"
 
 namespace tc::poly {
@@ -28,11 +29,12 @@ bool is_chunked(const RegisterBlock& block, size_t m) {
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Tiles of one size, as many or slightly larger ones. `size` is a multiple of `points`, or all.
-int64_t even_size(const Member& member, int64_t points, int64_t size) {
+/// Tiles of one size, as many or, where they may grow, slightly larger ones. `size` is a multiple
+/// of `points`, or all.
+int64_t even_size(const Member& member, int64_t points, int64_t size, bool grow) {
   const int64_t blocks = divide_up(member.extent, points), each = divide_up(size, points);
   int64_t count = divide_up(blocks, each);
-  while (count > 1 &&
+  while (grow && count > 1 &&
          static_cast<double>(divide_up(blocks, count - 1)) <= kGrowth * static_cast<double>(each))
     --count;
   return std::min(divide_up(blocks, count) * points, member.extent);
@@ -113,7 +115,8 @@ std::vector<int64_t> parallel_tiles(const RegisterBlock& block, bool parallel, i
       sizes[m] = is_chunked(block, m) ? block.chunks[m] : members[m].extent;
     }
   }
-  for (size_t m : inside) sizes[m] = even_size(members[m], block.points[m], sizes[m]);
+  for (size_t m : inside)
+    sizes[m] = even_size(members[m], block.points[m], sizes[m], !is_chunked(block, m));
   for (size_t m = 0; m < members.size(); ++m) sizes[m] = std::min(sizes[m], members[m].extent);
   // Where that takes more tiles, several of them make the same copy.
   if (parallel)
@@ -172,7 +175,8 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
   const std::vector<Member>& members = block.members;
   std::vector<int64_t> sizes = parallel_tiles(block, parallel, machine.cores);
   // A chunk is passed over by the tiles of all other members.
-  std::vector<int> order = block.tile_order;
+  std::vector<int> order =
+      block.packed.empty() ? order_by_traffic(block, sizes, machine) : block.tile_order;
   std::stable_partition(order.begin(), order.end(),
                         [&](int m) { return is_chunked(block, static_cast<size_t>(m)); });
   isl::schedule_node node = insert_outer_loops(cluster.schedule.root().child(0), cluster);

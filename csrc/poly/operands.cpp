@@ -48,6 +48,28 @@ double CopyCost::cycles(const std::vector<int64_t>& points) const {
   return result;
 }
 
+double Footprint::bytes(const std::vector<int64_t>& points) const {
+  double result = element;
+  for (const Dimension& dimension : dimensions) {
+    double span = dimension.span, places = dimension.places;
+    for (size_t m = 0; m < points.size(); ++m) {
+      const std::optional<int64_t> step = dimension.steps[m];
+      if (step == 0) continue;
+      const auto count = static_cast<double>(points[m]);
+      places *= count;
+      span += step ? static_cast<double>(std::abs(*step)) * (count - 1) : dimension.whole;
+    }
+    // Lines along memory come whole, rows that are passed over do not come.
+    result *= std::min(dimension.whole, dimension.lines ? span : std::min(span, places));
+  }
+  return result;
+}
+
+bool Footprint::moves(int position) const {
+  return std::any_of(dimensions.begin(), dimensions.end(),
+                     [&](const Dimension& dimension) { return dimension.steps[position] != 0; });
+}
+
 Operands::Operands(const Cluster& cluster, const std::vector<Member>& members,
                    const ir::Program& program, const std::map<std::string, Layout>& layouts,
                    const CpuMachine& machine)
@@ -102,26 +124,39 @@ double Operands::box_bytes(const Update& update, const Operand& operand,
   return bytes;
 }
 
-double Operands::walked_bytes(const Update& update, const Operand& operand,
-                              const std::vector<int64_t>& points) const {
+Footprint Operands::footprint(const Update& update, const Operand& operand) const {
   const MemoryAccess& read = operand.access;
   const Layout& layout = layouts_.at(read.tensor);
-  double bytes = program_.tensor(read.tensor).type.bytes();
+  Footprint result;
+  result.element = program_.tensor(read.tensor).type.bytes();
   for (size_t d = 0; d < read.subscripts.size(); ++d) {
-    const auto whole = static_cast<double>(layout.sizes[d]);
-    double span = 1, places = 1;
-    auto walk = [&](const ir::Iterator& iterator, int64_t count) {
+    Footprint::Dimension dimension;
+    dimension.whole = static_cast<double>(layout.sizes[d]);
+    dimension.lines = layout.strides[d] == 1;
+    for (const ir::Iterator& iterator : update.statement->source->domain) {
       auto step = ir::step_along(read.subscripts[d], iterator.name);
-      span += step ? static_cast<double>(std::abs(*step) * (count - 1)) : whole;
-      if (!step || *step != 0) places *= static_cast<double>(count);
-    };
-    for (const ir::Iterator& iterator : update.statement->source->domain)
-      if (iterator.reduction) walk(iterator, extent_of(iterator));
-    for (size_t m = 0; m < points.size(); ++m) walk(*update.iterators[m], points[m]);
-    // Lines along memory come whole, rows that are passed over do not come.
-    bytes *= std::min(whole, layout.strides[d] == 1 ? span : std::min(span, places));
+      if (!iterator.reduction || step == 0) continue;
+      const auto extent = static_cast<double>(extent_of(iterator));
+      dimension.places *= extent;
+      dimension.span +=
+          step ? static_cast<double>(std::abs(*step)) * (extent - 1) : dimension.whole;
+    }
+    for (const ir::Iterator* iterator : update.iterators)
+      dimension.steps.push_back(ir::step_along(read.subscripts[d], iterator->name));
+    result.dimensions.push_back(std::move(dimension));
   }
-  return bytes;
+  return result;
+}
+
+bool Operands::has_near_steps(const Update& update, const Operand& operand, int64_t lines) const {
+  const MemoryAccess& read = operand.access;
+  const int64_t near = lines * kLineBytes / program_.tensor(read.tensor).type.bytes();
+  const std::vector<ir::Iterator>& domain = update.statement->source->domain;
+  return std::any_of(domain.begin(), domain.end(), [&](const ir::Iterator& iterator) {
+    if (!iterator.reduction || extent_of(iterator) == 1) return false;
+    auto step = stride_along(read, layouts_.at(read.tensor), iterator.name);
+    return step && *step != 0 && std::abs(*step) <= near;
+  });
 }
 
 double Operands::most_elements(const MemoryAccess& access) const {

@@ -41,6 +41,22 @@ struct CopyCost {
   double cycles(const std::vector<int64_t>& points) const;
 };
 
+/// What an operand's reductions and some points of the band bring to a cache.
+struct Footprint {
+  struct Dimension {
+    double whole = 1;
+    bool lines = false;           ///< lies along memory
+    double span = 1, places = 1;  ///< of the reductions: from end to end, and without gaps
+    std::vector<std::optional<int64_t>> steps;  ///< by position of the member
+  };
+  double element = 1;  ///< bytes
+  std::vector<Dimension> dimensions;
+
+  /// For so many points of every member, by position.
+  double bytes(const std::vector<int64_t>& points) const;
+  bool moves(int position) const;
+};
+
 /// An access and how far it moves along every member of the band.
 struct Operand {
   MemoryAccess access;
@@ -78,9 +94,9 @@ class Operands {
   /// whole.
   double box_bytes(const Update& update, const Operand& operand,
                    const std::vector<int>& members) const;
-  /// Bytes that the reductions and so many points of every member, by position, bring to a cache.
-  double walked_bytes(const Update& update, const Operand& operand,
-                      const std::vector<int64_t>& points) const;
+  Footprint footprint(const Update& update, const Operand& operand) const;
+  /// Whether a step of some reduction goes so few lines further.
+  bool has_near_steps(const Update& update, const Operand& operand, int64_t lines) const;
   /// Elements of a copy that fit in the cache.
   double most_elements(const MemoryAccess& access) const;
 

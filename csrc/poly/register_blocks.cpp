@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "poly/block_tiles.h"
 #include "poly/body_size.h"
 
 namespace tc::poly {
@@ -33,17 +34,9 @@ constexpr double kStream = 48;
 // fewer loads (measured: 12 x 81 x 64 x 81 with 9 x 48 instead of 6 x 64 1.1 times faster, 43 x 768
 // x 2304 with 9 x 48 instead of 5 x 64 1.05 times).
 constexpr double kEqual = 1.005, kLighter = 0.95;
-// Steps of this many lines find their line in the first cache (measured: 16 lines, a quarter of its
-// sets, do not).
-constexpr int64_t kNearLines = 4;
 // Cycles to fetch and put back a result between two stretches of a reduction, where results do not
 // lie along the vector and have left the cache (measured at rows of 64 KiB).
 constexpr double kScatteredReload = 16;
-// The part of the time that copies may take which are made anew for every chunk. Chunks are as
-// large as the second-level cache has room for beside copies: the last one may give no more than 10
-// bytes a cycle (measured there: 4 images of 1024 x 196 with 256 filters 1.3 times faster one by
-// one).
-constexpr double kChunkCopies = 0.1;
 // Loads that every lane, or the scalar that all lanes share, has to be asked for.
 constexpr double kMaskedLoad = 2, kConditionalLoad = 8;
 
@@ -109,8 +102,7 @@ class Chooser {
       try_vector(v);
     }
     best_.vectors = vectors_;
-    if (!best_.packed.empty() && best_.stretch.empty()) choose_chunks();
-    if (best_.members.size() > 1) best_.near_rows = count_near_rows();
+    if (!best_.members.empty()) arrange_tiles(operands_, machine_, best_);
     return best_;
   }
 
@@ -195,95 +187,6 @@ class Chooser {
         }
       }
     }
-  }
-
-  /// Cuts the outermost members that no copy moves along until the last cache keeps what is read
-  /// where it lies and tiles of other members read again: one by one, the last of them as far as
-  /// needed. None where that takes too many copies.
-  void choose_chunks() {
-    std::vector<int64_t> points(members_.size());
-    for (const Member& member : members_) points[member.position] = member.extent;
-    std::vector<int64_t> sizes(members_.size(), 0);
-    const auto most = static_cast<double>(machine_.cache_bytes);
-    double chunks = 1;
-    for (size_t m = 0; m < best_.members.size() && bytes_read_again(points) > most; ++m) {
-      const int position = best_.members[m].position;
-      if (std::any_of(best_.packed.begin(), best_.packed.end(), [&](const PackedRead& read) {
-            return std::count(read.members.begin(), read.members.end(), position) > 0;
-          }))
-        continue;
-      auto bytes_of = [&](int64_t blocks) {
-        points[position] = blocks * best_.points[m];
-        return bytes_read_again(points);
-      };
-      const int64_t extent = best_.members[m].extent;
-      int64_t fits = 1, exceeds = (extent + best_.points[m] - 1) / best_.points[m];
-      while (exceeds - fits > 1) {
-        const int64_t middle = fits + (exceeds - fits) / 2;
-        (bytes_of(middle) <= most ? fits : exceeds) = middle;
-      }
-      bytes_of(fits);
-      if (points[position] >= extent) continue;
-      sizes[m] = points[position];
-      chunks *= std::ceil(static_cast<double>(extent) / static_cast<double>(sizes[m]));
-    }
-    if (chunks > 1 && bytes_read_again(points) <= most &&
-        chunks * best_.copies <= kChunkCopies * best_.cycles)
-      best_.chunks = sizes;
-  }
-
-  /// The most that is read of an operand where it lies by so many points, for several tiles.
-  double bytes_read_again(const std::vector<int64_t>& points) const {
-    double bytes = 0;
-    for (const Update& update : operands_.updates())
-      for (const Operand& operand : update.operands)
-        if (!operand.access.write && !is_packed(operand) && is_read_again(operand))
-          bytes = std::max(bytes, operands_.walked_bytes(update, operand, points));
-    return bytes;
-  }
-  bool is_packed(const Operand& operand) const {
-    return std::any_of(best_.packed.begin(), best_.packed.end(), [&](const PackedRead& read) {
-      return read.read.tensor == operand.access.tensor;
-    });
-  }
-
-  /// See RegisterBlock::near_rows.
-  int64_t count_near_rows() const {
-    const int row = best_.members[best_.members.size() - 2].position;
-    const int vector = best_.members.back().position;
-    double bytes = 0;
-    for (const Update& update : operands_.updates()) {
-      for (const Operand& operand : update.operands) {
-        if (operand.access.write || operand.strides[row] == 0 || operand.strides[vector] != 0)
-          continue;
-        if (!has_near_steps(*update.statement, operand)) return 0;
-        bytes += operands_.box_bytes(update, operand, {});
-      }
-    }
-    if (bytes == 0) return 0;
-    return static_cast<int64_t>(static_cast<double>(machine_.cache_bytes) / 2 / bytes);
-  }
-
-  /// Whether a step of some reduction goes but a few lines further.
-  bool has_near_steps(const ScopStatement& statement, const Operand& operand) const {
-    const Layout& layout = layouts_.at(operand.access.tensor);
-    const int64_t near =
-        kNearLines * kLineBytes / program_.tensor(operand.access.tensor).type.bytes();
-    return std::any_of(statement.source->domain.begin(), statement.source->domain.end(),
-                       [&](const ir::Iterator& iterator) {
-                         if (!iterator.reduction || extent_of(iterator) == 1) return false;
-                         auto step = stride_along(operand.access, layout, iterator.name);
-                         return step && *step != 0 && std::abs(*step) <= near;
-                       });
-  }
-
-  /// Whether several tiles of some member read the same elements.
-  bool is_read_again(const Operand& operand) const {
-    for (size_t m = 0; m < best_.members.size(); ++m)
-      if (operand.strides[best_.members[m].position] == 0 &&
-          best_.members[m].extent > best_.points[m])
-        return true;
-    return false;
   }
 
   /// Whether every row has vectors of its own, some of them at places that are data, in a tensor
@@ -431,6 +334,7 @@ class Chooser {
           reloads += gone ? results * kScatteredReload : 2 * store;
           continue;
         }
+        if (is_held(operand)) continue;
         Load load;
         for (size_t d = 0; d < 3; ++d) load.moves[d] = stride(d) != 0;
         bool apart = stride(0) != 1;
@@ -450,6 +354,16 @@ class Chooser {
       steps.push_back(step);
     }
     return steps;
+  }
+
+  /// Whether a read finds in registers what a statement of the cluster has written there.
+  bool is_held(const Operand& read) const {
+    for (const Update& update : operands_.updates())
+      for (const Operand& written : update.operands)
+        if (written.access.write && written.access.tensor == read.access.tensor &&
+            written.strides == read.strides)
+          return true;
+    return false;
   }
 
   /// Temporaries that no other cluster knows of.
@@ -489,48 +403,6 @@ class Chooser {
     add(outer_row, tile[2]);
     add(row, tile[1]);
     add(v, tile[0]);
-    best_.tile_order = order_tiles();
-  }
-
-  /// Whether all points along these members read, for one tile of the vector, more than the cache
-  /// keeps until the next tile of it, while in the other order everything would stay there that all
-  /// tiles of the vector read for one point of the members (measured: 28 x 28 shifted places of 256
-  /// channels, 0.9 MiB, 1.1 to 1.2 times faster with the vector's tiles innermost).
-  bool walks_far(const std::vector<int>& members, int vector) const {
-    double along_members = 0, along_vector = 0;
-    for (const Update& update : operands_.updates()) {
-      for (const Operand& operand : update.operands) {
-        if (operand.access.write) continue;
-        if (operand.strides[vector] == 0)
-          along_members += operands_.box_bytes(update, operand, members);
-        along_vector += operands_.box_bytes(update, operand, {vector});
-      }
-    }
-    auto cache = static_cast<double>(machine_.cache_bytes);
-    return along_members > 1.5 * cache && along_vector < cache;
-  }
-
-  /// As the block's members, but the vector in front of those that a result moves less far along.
-  std::vector<int> order_tiles() const {
-    std::vector<int> order = positions(best_.members);
-    int vector = order.back();
-    for (const Operand& operand : operands_.updates().front().operands) {
-      if (!operand.access.write) continue;
-      auto stride = [&](int position) { return operand.strides[position].value_or(0); };
-      order.pop_back();
-      auto near = std::stable_partition(order.begin(), order.end(), [&](int position) {
-        return stride(position) >= stride(vector);
-      });
-      if (walks_far({near, order.end()}, vector)) near = order.end();
-      order.insert(near, vector);
-    }
-    // Numbers of the block's members instead of positions in the band.
-    for (int& member : order)
-      member = static_cast<int>(
-          std::find_if(best_.members.begin(), best_.members.end(),
-                       [&](const Member& other) { return other.position == member; }) -
-          best_.members.begin());
-    return order;
   }
 
   /// Lanes of a vector of the widest result.

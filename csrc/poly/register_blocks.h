@@ -28,9 +28,10 @@ struct RegisterBlock {
   /// How many rows in front of the vector may use a panel of columns one after the other so that
   /// what they read beside it is still in the cache for the next panel; 0 where it lies far apart.
   int64_t near_rows = 0;
-  double copies = 0;  ///< cycles of copies
-  double moves = 0;   ///< the same, and of results to and from memory
-  double cycles = 0;  ///< of the whole cluster on one core
+  std::vector<Footprint> footprints;  ///< of what is read where it lies
+  double copies = 0;                  ///< cycles of copies
+  double moves = 0;                   ///< the same, and of results to and from memory
+  double cycles = 0;                  ///< of the whole cluster on one core
   std::map<int, double>
       vectors;    ///< the fewest cycles with each member, by position, as the vector
   int lanes = 1;  ///< of a vector

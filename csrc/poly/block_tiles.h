@@ -1,0 +1,20 @@
+// The order of a block's tiles, and how many points they take at a time: what caches keep decides.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "poly/register_blocks.h"
+
+namespace tc::poly {
+
+/// Fills in `tile_order`, `chunks`, `near_rows` and `footprints` of a block whose members and
+/// points are chosen.
+void arrange_tiles(const Operands& operands, const CpuMachine& machine, RegisterBlock& block);
+
+/// For tiles of these sizes, by number of the member, the order that brings least from the last
+/// cache, if that is much less than what `tile_order` does.
+std::vector<int> order_by_traffic(const RegisterBlock& block, const std::vector<int64_t>& sizes,
+                                  const CpuMachine& machine);
+
+}  // namespace tc::poly
