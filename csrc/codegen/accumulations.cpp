@@ -77,9 +77,7 @@ class SharedFactors {
   static Expr at(const Expr& index, const For* loop, int iteration) {
     return substitute(loop->name, Expr(iteration), index);
   }
-  static std::optional<int64_t> constant(const Expr& e) {
-    return as_const_int(reveal(e));
-  }
+  static std::optional<int64_t> constant(const Expr& e) { return as_const_int(reveal(e)); }
 
   const std::vector<const For*>& loops_;
 };

@@ -195,21 +195,26 @@ class Splitter {
   void split(const Statement& statement, const std::vector<Residues>& all) {
     std::vector<std::vector<Stretch>> choices;
     std::map<std::string, Expr> places;  // of quotients, by y
-    std::vector<Expr> sizes, subscripts;
+    std::vector<Expr> sizes, subscripts, residue_sizes, residue_subscripts;
     for (const Residues& residues : all) {
       choices.push_back(stretches(statement, residues));
       const Iterator& it = statement.domain[residues.result];
       const auto modulus = static_cast<int>(residues.modulus);
-      sizes.push_back(static_cast<int>(std::min(residues.modulus, extent_of(it))));
-      subscripts.push_back(make_variable(it.name) % modulus);
+      residue_sizes.push_back(static_cast<int>(std::min(residues.modulus, extent_of(it))));
+      residue_subscripts.push_back(make_variable(it.name) % modulus);
       places[it.name] = make_variable(it.name) / modulus;
     }
+    const std::string& first = statement.domain[first_result(all)].name;
     Statement last = statement;
     last.reduction = Reduction::None;
     last.initializes = false;
     last.domain.clear();
     for (const Iterator& it : statement.domain) {
       if (it.reduction) continue;
+      if (it.name == first) {
+        sizes.insert(sizes.end(), residue_sizes.begin(), residue_sizes.end());
+        subscripts.insert(subscripts.end(), residue_subscripts.begin(), residue_subscripts.end());
+      }
       int64_t size = extent_of(it);
       for (const Residues& residues : all)
         if (statement.domain[residues.result].name == it.name)
@@ -233,6 +238,14 @@ class Splitter {
     program_.statements.push_back(std::move(last));
   }
 
+  /// Where residues stand: indices in front of it are the same for all of them, so that loops over
+  /// these can be shared with what comes before and behind.
+  static size_t first_result(const std::vector<Residues>& all) {
+    size_t first = all.front().result;
+    for (const Residues& residues : all) first = std::min(first, residues.result);
+    return first;
+  }
+
   static bool next(std::vector<size_t>& at, const std::vector<std::vector<Stretch>>& choices) {
     for (size_t i = at.size(); i-- > 0;) {
       if (++at[i] < choices[i].size()) return true;
@@ -249,6 +262,8 @@ class Splitter {
     part.meaning = concat(statement.tensor, " by residues");
     std::map<std::string, Expr> values;
     std::vector<Iterator> residues_of;
+    std::vector<Expr> residue_places;
+    const size_t first = first_result(all);
     part.subscripts.clear();
     bool any = true;
     for (size_t i = 0; i < all.size(); ++i) {
@@ -269,12 +284,16 @@ class Splitter {
       k.extent = static_cast<int>(stretch.terms);
       k.meaning = concat(k.name, " / ", modulus);
       any = any && stretch.terms > 0;
-      part.subscripts.push_back(simplify(place));
+      residue_places.push_back(simplify(place));
       residues_of.push_back(std::move(residue));
     }
-    for (const Iterator& it : part.domain)
-      if (!it.reduction) part.subscripts.push_back(make_variable(it.name));
-    part.domain.insert(part.domain.begin(), residues_of.begin(), residues_of.end());
+    for (size_t i = 0; i < part.domain.size(); ++i) {
+      if (i == first)
+        part.subscripts.insert(part.subscripts.end(), residue_places.begin(), residue_places.end());
+      if (!part.domain[i].reduction) part.subscripts.push_back(make_variable(part.domain[i].name));
+    }
+    part.domain.insert(part.domain.begin() + static_cast<long>(first), residues_of.begin(),
+                       residues_of.end());
     if (any) {
       Bounds bounds;
       for (const Iterator& it : part.domain)

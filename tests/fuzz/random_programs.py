@@ -125,7 +125,7 @@ class Generator(ExpressionGenerator):
         counter = self.counter
         kinds = {"contraction": 5, "general": 9}
         if self.targets:
-            kinds |= {"update": 3, "joined": 1}
+            kinds |= {"update": 3, "joined": 1, "copied": 1}
         kind = self.r.choices(list(kinds), kinds.values())[0]
         for _ in range(ATTEMPTS):
             line, target, operator = getattr(self, kind)()
@@ -258,6 +258,22 @@ class Generator(ExpressionGenerator):
             self.new_read(target.type, left), self.expression(target.type, 1), target.type
         )
         return self.finish(body, "=", target.name)
+
+    def copied(self) -> tuple[str, str, str]:
+        """A part of a tensor that has been assigned, often the only one that is used."""
+        source = self.r.choice(self.targets)
+        left, places, ranges = [], [], {}
+        for low, high in source.ranges:
+            first = min(low + self.r.choice([0, 0, 1, 2]), high - 1)
+            last = max(first + 1, high - self.r.choice([0, 0, 1]))
+            offset = self.r.choice([0, first, 1])
+            name = self.fresh("i")
+            left.append(name)
+            places.append(f"{name} + {offset}" if offset > 0 else name)
+            offset = max(offset, 0)
+            ranges[name] = (first - offset, last - offset)
+        self.drawn = Drawn(left, [], ranges, where=set(left))
+        return self.finish(f"{source.name}({', '.join(places)})" if left else source.name, "=")
 
     def plain(self, type_: str) -> str:
         return self.r.choice(["="] * 8 + ["+=!", "max=!"])
