@@ -265,6 +265,41 @@ def test_gathers() -> None:
     check(text, r(5, 2), index, r(2, 3))
 
 
+def test_what_a_place_receives_is_summed_first() -> None:
+    """Over the indices that do not matter for it, as the classes that one is compared with."""
+    index = torch.tensor([2, 0, 2, 5, 3])
+    text = """def f(double(N, C) X, int64(N) t) -> (O) {
+        O(n, c) = (X(n, c) - X(n, t(n))) * X(n, c)
+    }"""
+    check(text, r(5, 6), index)
+    source = tc.grad_source(text)
+    assert "d_O_sum(n) +=! " in source
+    # The element is one of all c for every n, no sum over them.
+    assert not re.search(r"d_X\(n, i1\) \+", source)
+    # What guards a place stays with it, and what it says of the others is in the sum.
+    text = """def f(double(N, C) X, int64(N) t) -> (O) {
+        O(n, c) = n > 0 ? X(n, t(n - 1)) * X(n, c) : X(n, c)
+    }"""
+    check(text, r(5, 6), index)
+    text = """def f(double(N, C) X, int64(N) t) -> (O) {
+        O(n, c) = c > n ? X(t(n) / 2, 0) * X(n, c) : X(n, c)
+    }"""
+    check(text, r(5, 6), index)
+    check(
+        "def f(double(N, M) X, int64(L) t) -> (O) { O(i, j) = X(t(i), 1) * X(j, 0) }",
+        r(6, 2),
+        index,
+    )
+
+
+def test_windows_are_summed_over_their_places() -> None:
+    text = """def f(double(N, L) X) -> (O) {
+        O(n, w, i) = X(n, 3 * w + i) * X(n, 3 * w) where i in 0:5
+    }"""
+    check(text, r(2, 14))
+    assert re.search(r"\(w - i\) % 3 == 0", tc.grad_source(text))
+
+
 def test_shifts_by_data_are_gathers_of_the_gradient() -> None:
     text = """def f(double(C, H) A, int32(C) s) -> (O) {
   O(c, h) = A(c, h + s(c)) * A(c, h + s(c)) where h in 0:3 }"""

@@ -1,6 +1,7 @@
 #include "lang/adjoint_sum.h"
 
 #include <algorithm>
+#include <list>
 #include <optional>
 
 #include "base/error.h"
@@ -42,11 +43,17 @@ class Summation {
 
   std::vector<GradientStatement> run(const std::vector<Contribution>& contributions) {
     std::vector<std::pair<const Contribution*, InvertedAccess>> single, summed;
-    for (const Contribution& c : contributions) {
-      InvertedAccess inverted = invert_access(c.subscripts, c.indices, c.left, c.ranges,
-                                              terms_of(c.guards), shape_, signature_);
-      drop_certain_conditions(c, &inverted);
-      (inverted.remaining.empty() ? single : summed).emplace_back(&c, std::move(inverted));
+    std::list<Contribution> sums;
+    for (const Contribution& given : contributions) {
+      const Contribution* c = &given;
+      InvertedAccess inverted = invert(*c);
+      if (!inverted.conditions.empty() || is_scatter(inverted)) {
+        if (auto sum = sum_where_read(*c)) {
+          c = &sums.emplace_back(std::move(*sum));
+          inverted = invert(*c);
+        }
+      }
+      (inverted.remaining.empty() ? single : summed).emplace_back(c, std::move(inverted));
     }
     bool first = true;
     bool scatters = std::any_of(summed.begin(), summed.end(),
@@ -73,7 +80,7 @@ class Summation {
         if (!inverted.scattered[d]) continue;
         places[d] = rename(inverted.scattered[d], elements);
         // Where a guard fails nothing is added, but there has to be a place.
-        bool guards = !all.empty() || !contribution->guards.empty();
+        bool guards = !all.empty() || !contribution->guards.empty() || !inverted.conditions.empty();
         if (guards) places[d] = clamp(places[d], shape_[d]);
       }
       if (!is_scatter(inverted)) pad(*contribution, inverted, &weight, &all);
@@ -85,6 +92,48 @@ class Summation {
   }
 
  private:
+  InvertedAccess invert(const Contribution& c) const {
+    InvertedAccess inverted = invert_access(c.subscripts, c.indices, c.left, c.ranges,
+                                            terms_of(c.guards), shape_, signature_);
+    drop_certain_conditions(c, &inverted);
+    return inverted;
+  }
+
+  /// Where data says which element receives, or only a condition does: the sum of what it receives
+  /// over the indices that the subscripts do not mention, made first. Nothing if they mention all.
+  std::optional<Contribution> sum_where_read(const Contribution& c) {
+    Contribution sum = c;
+    auto is_mentioned = [&](const std::string& index) {
+      return std::any_of(c.subscripts.begin(), c.subscripts.end(),
+                         [&](const ExpressionPtr& e) { return mentions(*e, index); });
+    };
+    for (auto* list : {&sum.indices, &sum.left})
+      list->erase(std::remove_if(list->begin(), list->end(),
+                                 [&](const std::string& i) { return !is_mentioned(i); }),
+                  list->end());
+    // What guards an element's place stays with it.
+    for (const std::string& index : c.indices)
+      for (const ExpressionPtr& guard : c.guards)
+        if (!is_mentioned(index) && mentions(*guard, index)) return std::nullopt;
+    if (sum.indices.size() == c.indices.size()) return std::nullopt;
+    GradientStatement statement{
+        names_.fresh(c.source + "_sum"),
+        {},
+        ir::Reduction::Sum,
+        true,
+        c.guards.empty() ? c.weight : choose(all_of(c.guards), c.weight, real(0)),
+        {}};
+    for (const std::string& index : sum.indices) statement.places.push_back(name(index));
+    for (const std::string& index : c.indices)
+      statement.ranges.emplace_back(index, c.ranges.at(index));
+    sum.weight = access(statement.target, statement.places);
+    sum.weight->binding = Binding::Tensor;
+    sum.source = statement.target;
+    sum.source_places = statement.places;
+    statements_.push_back(std::move(statement));
+    return sum;
+  }
+
   static ExpressionPtr extreme(Operator op, const ExpressionPtr& a, const ExpressionPtr& b) {
     ExpressionPtr result = binary(op, a, b);
     result->name = op == Operator::Min ? "min" : "max";
@@ -101,12 +150,12 @@ class Summation {
                        [](const ExpressionPtr& place) { return place != nullptr; });
   }
 
+  /// That solved indices lie in their ranges.
   static std::vector<ExpressionPtr> conditions(const InvertedAccess& inverted) {
     std::vector<ExpressionPtr> all;
     for (const SolvedIndex& solved : inverted.solved) {
       all.insert(all.end(), solved.conditions.begin(), solved.conditions.end());
     }
-    all.insert(all.end(), inverted.conditions.begin(), inverted.conditions.end());
     return all;
   }
 
@@ -142,6 +191,8 @@ class Summation {
                                  [&](const ExpressionPtr& other) { return equal(*guard, *other); });
       if (!implied) all.push_back(inverted.translate(guard));
     }
+    // These may read what the guards guard.
+    all.insert(all.end(), inverted.conditions.begin(), inverted.conditions.end());
     return all.empty() ? weight : choose(all_of(all), weight, real(0));
   }
 
@@ -260,7 +311,6 @@ class Summation {
       if (std::count(padded.begin(), padded.end(), &solved)) continue;
       all->insert(all->end(), solved.conditions.begin(), solved.conditions.end());
     }
-    all->insert(all->end(), inverted.conditions.begin(), inverted.conditions.end());
   }
 
   /// The expression with the subscripts of the access taken out: they stand for the element.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <tuple>
 
 #include "base/error.h"
 #include "lang/expressions.h"
@@ -92,9 +93,14 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     ExpressionPtr e = substitute(exact ? subscripts[d]->operands[0] : subscripts[d], solution);
     const std::string* best = nullptr;
     AffineInIndex best_form;
+    // What is left is summed over: rather an index of a fixed range, as a place in a window, than
+    // one that a size bounds.
     auto rank = [&](const std::string& index, const AffineInIndex& form) {
       bool is_left = std::find(left.begin(), left.end(), index) != left.end();
-      return std::make_pair(!is_left, std::abs(form.coefficient));
+      const Range& range = ranges.at(index);
+      bool is_fixed =
+          Halide::Internal::is_const(range.first) && Halide::Internal::is_const(range.last);
+      return std::make_tuple(!is_left, is_fixed, std::abs(form.coefficient));
     };
     for (const std::string& index : indices) {
       if (!is_free(index)) continue;

@@ -71,7 +71,7 @@ class Arranger {
     return order;
   }
 
-  /// Cuts the outermost members that no copy moves along until the last cache keeps what is read
+  /// Cuts the outermost members that no copy moves along until the second cache keeps what is read
   /// where it lies and tiles of other members read again: one by one, the last of them as far as
   /// needed. None where the copies that this takes cost too much beside reading from the last
   /// cache.

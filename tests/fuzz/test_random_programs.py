@@ -46,8 +46,8 @@ def test_random_programs(first: int) -> None:
     if len(seeds) == BATCH:
         # Programs that are refused, and elements of which nothing is promised, test little.
         assert tally.programs >= 0.8 * len(seeds)
-        assert tally.compared >= 0.8 * tally.elements
-        assert tally.exact >= 0.5 * tally.elements
+        assert tally.compared >= 0.7 * tally.elements
+        assert tally.exact >= 0.35 * tally.elements
 
 
 def test_random_programs_copy_operands() -> None:
