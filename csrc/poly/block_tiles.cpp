@@ -137,7 +137,7 @@ class Arranger {
         if (operand.access.write || operand.strides[row] == 0 || operand.strides[vector] != 0)
           continue;
         if (!operands_.has_near_steps(update, operand, kNearLines)) return 0;
-        bytes += operands_.box_bytes(update, operand, {});
+        bytes += operands_.box_bytes(update, operand);
       }
     }
     return bytes == 0 ? 0 : static_cast<int64_t>(cache_ / 2 / bytes);

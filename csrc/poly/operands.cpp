@@ -101,8 +101,7 @@ double Operands::whole_bytes(const Operand& operand) const {
   return bytes;
 }
 
-double Operands::box_bytes(const Update& update, const Operand& operand,
-                           const std::vector<int>& members) const {
+double Operands::box_bytes(const Update& update, const Operand& operand) const {
   const MemoryAccess& read = operand.access;
   const std::vector<ir::Iterator>& domain = update.statement->source->domain;
   const bool gathers = is_gather(read, program_);
@@ -110,15 +109,12 @@ double Operands::box_bytes(const Update& update, const Operand& operand,
   for (size_t d = 0; d < read.subscripts.size(); ++d) {
     int64_t size = 1, whole = layouts_.at(read.tensor).sizes[d];
     bool moves = false;
-    auto walk = [&](const ir::Iterator& iterator) {
-      auto step = ir::step_along(read.subscripts[d], iterator.name);
-      size += step ? std::abs(*step) * (extent_of(iterator) - 1) : whole;
-    };
     for (const ir::Iterator& iterator : domain) {
       moves = moves || Halide::Internal::expr_uses_var(read.subscripts[d], iterator.name);
-      if (iterator.reduction) walk(iterator);
+      if (!iterator.reduction) continue;
+      auto step = ir::step_along(read.subscripts[d], iterator.name);
+      size += step ? std::abs(*step) * (extent_of(iterator) - 1) : whole;
     }
-    for (int member : members) walk(*update.iterators[member]);
     bytes *= static_cast<double>(gathers && !moves ? whole : std::min(size, whole));
   }
   return bytes;

@@ -89,11 +89,9 @@ class Operands {
   const std::vector<Update>& updates() const { return updates_; }
 
   double whole_bytes(const Operand& operand) const;
-  /// Bytes between the ends of what the reductions and the members at these positions walk through,
-  /// in all dimensions; where data says where, dimensions in which nothing else moves count as a
-  /// whole.
-  double box_bytes(const Update& update, const Operand& operand,
-                   const std::vector<int>& members) const;
+  /// Bytes between the ends of what the reductions walk through, in all dimensions; where data says
+  /// where, dimensions in which nothing else moves count as a whole.
+  double box_bytes(const Update& update, const Operand& operand) const;
   Footprint footprint(const Update& update, const Operand& operand) const;
   /// Whether a step of some reduction goes so few lines further.
   bool has_near_steps(const Update& update, const Operand& operand, int64_t lines) const;
