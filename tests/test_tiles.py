@@ -88,3 +88,19 @@ def test_steps_of_one_iteration_hide_no_leaps() -> None:
     executor = tc.compile(text, "f", None, floats(4, 512, 7, 7), floats(512, 2048, 1, 1))
     (copy,) = notes(executor.explain(), "group 1")["copy"]
     assert copy.startswith("K: ")
+
+
+def test_shifted_places_that_exceed_the_cache_are_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All tiles of k pass over a row of an image before the next row comes, from channels that data
+    shifts; an image that a larger cache keeps is passed over whole."""
+    name, shifts = "shift_convolution", torch.zeros(256, dtype=torch.int32)
+    values = floats(4, 256, 30, 30), floats(256, 256), shifts, shifts, 28, 28
+    for cache, order in ((1 << 19, "n, h, k"), (1 << 20, "n, k, h")):
+        machine = re.sub(r"cache_bytes=\d+", f"cache_bytes={cache}", MACHINE)
+        monkeypatch.setenv("TC_MACHINE", machine)
+        executor = tc.compile(tc.ops.source(name), name, None, *values)
+        (tasks,) = notes(executor.explain(), "group 2")["tasks"]
+        found = re.findall(r"(\w) (?:one by one|in \d+ tiles)", tasks)
+        assert ", ".join(found) == order

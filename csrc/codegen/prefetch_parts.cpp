@@ -25,10 +25,24 @@ using ir::Stmt;
 // of a product of 258 x 1024 x 1024 up to 1.03 times slower).
 constexpr int64_t kMostBytes = 16 * 1024;
 // The same of a part in runs that lie so far apart, in lines: the second cache takes it (measured:
-// 16 images of 512 x 14 x 14 by twos, 1.2 times faster from runs of 784 bytes on than from pages).
+// 16 images of 512 x 14 x 14 by twos, 1.2 times faster from runs of 784 bytes on than from pages;
+// how many at most is a choice, no measurement).
 constexpr int64_t kMostRunLines = 4096, kFarBytes = 512;
-// Of a run: processors follow longer ones themselves.
+// Of a run. Longer ones are taken for rows that processors follow themselves, without a
+// measurement.
 constexpr int64_t kMostLines = 8;
+
+/// How often and how far a loop moves a place; nothing where it does not step forwards, a known
+/// number of times.
+std::optional<Part::Walk> walk_along(const Expr& place, const AroundLoop& loop,
+                                     const AroundLoops& around) {
+  auto step = ir::step_along(place, loop.name);
+  if (!step || *step < 0) return std::nullopt;
+  if (*step == 0) return Part::Walk{1, 0};
+  auto extent = loop.extent.defined() ? around.most(loop.extent) : std::nullopt;
+  if (!extent || *extent < 1) return std::nullopt;
+  return Part::Walk{*extent, *step};
+}
 
 /// Places that are reached from the places of one iteration of loops around them.
 struct Reach {
@@ -37,12 +51,9 @@ struct Reach {
 
   /// False where the places do not grow with the loop by a known number.
   bool walk(const AroundLoop& loop, const AroundLoops& around) {
-    auto step = ir::step_along(start, loop.name);
-    if (!step || *step < 0) return false;
-    if (*step == 0) return true;
-    auto extent = loop.extent.defined() ? around.most(loop.extent) : std::nullopt;
-    if (!extent || *extent < 1) return false;
-    width += *step * (*extent - 1);
+    auto found = walk_along(start, loop, around);
+    if (!found || found->step == 0) return found.has_value();
+    width += found->step * (found->extent - 1);
     start = substitute(loop.name, loop.min, start);
     return true;
   }
@@ -56,13 +67,10 @@ class Runs {
 
   /// False where the loop does not step forwards, a known number of times.
   bool walk(const AroundLoop& loop, const AroundLoops& around) {
-    auto step = ir::step_along(part_.start, loop.name);
-    if (!step || *step < 0) return false;
-    if (*step == 0) return true;
-    auto extent = loop.extent.defined() ? around.most(loop.extent) : std::nullopt;
-    if (!extent || *extent < 1) return false;
+    auto found = walk_along(part_.start, loop, around);
+    if (!found || found->step == 0) return found.has_value();
     part_.start = substitute(loop.name, loop.min, part_.start);
-    part_.walks.push_back({*extent, *step});
+    part_.walks.push_back(*found);
     std::sort(part_.walks.begin(), part_.walks.end(),
               [](const Part::Walk& a, const Part::Walk& b) { return a.step < b.step; });
     // Runs that share lines, or the next ones, are one.

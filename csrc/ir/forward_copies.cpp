@@ -1,7 +1,7 @@
 #include "ir/forward_copies.h"
 
 #include <algorithm>
-#include <optional>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -30,25 +30,6 @@ const Iterator& iterator_of(const Statement& statement, size_t dimension) {
                        [&](const Iterator& iterator) { return iterator.name == name; });
 }
 
-/// Where along every dimension of the tensor the statement begins to copy it, if it does no more
-/// than that.
-std::optional<std::vector<int64_t>> find_offsets(const Statement& statement,
-                                                 const std::string& tensor) {
-  const auto* read = statement.value.as<Call>();
-  if (!read || read_name(read) != tensor || statement.reduction != Reduction::None ||
-      !writes_plainly(statement) || statement.domain.size() != statement.subscripts.size() ||
-      read->args.size() != statement.subscripts.size())
-    return std::nullopt;
-  std::vector<int64_t> offsets;
-  for (size_t d = 0; d < read->args.size(); ++d) {
-    auto offset = Halide::Internal::as_const_int(
-        Halide::Internal::simplify(read->args[d] - statement.subscripts[d]));
-    if (!offset) return std::nullopt;
-    offsets.push_back(*offset);
-  }
-  return offsets;
-}
-
 /// Whether the statement computes all that is copied, and reads of the tensor no more than the
 /// element that it writes.
 bool computes(const Statement& statement, const std::string& tensor, const Statement& copy,
@@ -67,23 +48,29 @@ bool computes(const Statement& statement, const std::string& tensor, const State
   return true;
 }
 
-class RenameReads : public Halide::Internal::IRMutator {
+/// Moves indices, and reads of a tensor to the one element of another that the statement writes.
+class MoveTo : public Halide::Internal::IRMutator {
  public:
-  RenameReads(const std::string& from, const Tensor& to) : from_(from), to_(to) {}
+  MoveTo(const std::string& from, const Expr& own, const std::map<std::string, Expr>& moved)
+      : from_(from), own_(own), moved_(moved) {}
 
  private:
   using IRMutator::visit;
   Expr visit(const Call* op) override {
-    return read_name(op) == from_ ? read(to_, op->args) : IRMutator::visit(op);
+    return read_name(op) == from_ ? own_ : IRMutator::visit(op);
+  }
+  Expr visit(const Variable* op) override {
+    auto found = moved_.find(op->name);
+    return found == moved_.end() ? Expr(op) : found->second;
   }
   const std::string& from_;
-  const Tensor& to_;
+  const Expr own_;
+  const std::map<std::string, Expr>& moved_;
 };
 
 /// The statement for the copied part, in the copy's tensor.
 Statement compute_copied(Statement statement, const Statement& copy, const Tensor& target,
                          const std::vector<int64_t>& offsets) {
-  const std::string tensor = statement.tensor;
   std::map<std::string, Expr> moved;
   for (size_t d = 0; d < offsets.size(); ++d) {
     const std::string name = iterator_of(statement, d).name;
@@ -91,12 +78,8 @@ Statement compute_copied(Statement statement, const Statement& copy, const Tenso
       if (iterator.name == name) iterator.extent = iterator_of(copy, d).extent;
     if (offsets[d] != 0) moved[name] = make_variable(name) + static_cast<int>(offsets[d]);
   }
-  // What it reads of its own result lies where it writes.
-  RenameReads rename(tensor, target);
-  const Expr own = read(target, statement.subscripts), mark = make_variable("tc.own", target.type);
-  Expr value = replace_read(rename.mutate(statement.value), own, mark);
-  value = Halide::Internal::substitute(moved, value);
-  statement.value = Halide::Internal::substitute("tc.own", own, value);
+  MoveTo move(statement.tensor, read(target, statement.subscripts), moved);
+  statement.value = move.mutate(statement.value);
   statement.tensor = copy.tensor;
   return statement;
 }
@@ -114,16 +97,16 @@ bool try_forward(Program& program, const std::string& name) {
   const Statement copy = program.statements[readers[0]];
   const Tensor& target = program.tensor(copy.tensor);
   if (target.type != program.tensor(name).type || target.role == TensorRole::InOut) return false;
-  auto offsets = find_offsets(copy, name);
-  if (!offsets) return false;
+  const auto copied = find_copied(copy);
+  if (!copied || copied->tensor != name || !writes_plainly(copy)) return false;
   // Nobody else may know of the copy before it is made.
   for (size_t s = 0; s < readers[0]; ++s)
     if (program.statements[s].tensor == copy.tensor || reads(program.statements[s], copy.tensor))
       return false;
   for (size_t s : writers)
-    if (!computes(program.statements[s], name, copy, *offsets)) return false;
+    if (!computes(program.statements[s], name, copy, copied->offsets)) return false;
   for (size_t s : writers)
-    program.statements[s] = compute_copied(program.statements[s], copy, target, *offsets);
+    program.statements[s] = compute_copied(program.statements[s], copy, target, copied->offsets);
   program.statements.erase(program.statements.begin() + static_cast<long>(readers[0]));
   program.tensors.erase(name);
   return true;

@@ -65,18 +65,6 @@ bool is_plain_definition(const Statement& statement) {
   return true;
 }
 
-/// Whether a plain definition only names the elements of another tensor, its dimensions in order.
-bool is_copy(const Statement& definition) {
-  const auto* read = definition.value.as<Call>();
-  if (!read || read_name(read).empty() || read->args.size() != definition.domain.size())
-    return false;
-  for (size_t d = 0; d < read->args.size(); ++d) {
-    const Expr moved = read->args[d] - make_variable(definition.domain[d].name);
-    if (!is_const(Halide::Internal::simplify(moved))) return false;
-  }
-  return true;
-}
-
 bool try_inline(Program& program, const std::string& name) {
   size_t definition = 0;
   int writers = 0;
@@ -91,7 +79,7 @@ bool try_inline(Program& program, const std::string& name) {
   if (!is_plain_definition(source)) return false;
   const bool once =
       uses.size() == 1 && visits_once(program.statements[uses[0].statement], uses[0].read);
-  if (!once && !is_copy(source)) return false;
+  if (!once && !find_copied(source)) return false;
   std::set<std::string> needed;
   for (const Call* read : reads_of(source)) needed.insert(read_name(read));
   // The use may itself overwrite what the value reads, as long as it does so element by element;

@@ -55,6 +55,23 @@ bool reads(const Statement& statement, const std::string& name) {
                      [&](const Call* read) { return read_name(read) == name; });
 }
 
+std::optional<CopiedRead> find_copied(const Statement& statement) {
+  const auto* read = statement.value.as<Call>();
+  if (!read || read_name(read).empty() || statement.reduction != Reduction::None ||
+      statement.guard.defined() || is_scatter(statement) ||
+      statement.domain.size() != statement.subscripts.size() ||
+      read->args.size() != statement.subscripts.size())
+    return std::nullopt;
+  CopiedRead copied{read_name(read), {}};
+  for (size_t d = 0; d < read->args.size(); ++d) {
+    auto offset = Halide::Internal::as_const_int(
+        Halide::Internal::simplify(read->args[d] - statement.subscripts[d]));
+    if (!offset) return std::nullopt;
+    copied.offsets.push_back(*offset);
+  }
+  return copied;
+}
+
 Expr replace_read(const Expr& e, const Expr& from, const Expr& to) {
   return ReplaceRead(from, to).mutate(e);
 }

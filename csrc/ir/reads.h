@@ -1,6 +1,11 @@
 // What an expression reads.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "ir/program.h"
 
 namespace tc::ir {
@@ -15,6 +20,14 @@ int count_reads(const Expr& e);
 std::vector<const Halide::Internal::Call*> reads_of(const Statement& statement);
 /// Whether a statement reads a tensor or scalar.
 bool reads(const Statement& statement, const std::string& name);
+
+/// The read that a statement copies, element by element and without a reduction, if it does no more
+/// than that, and how far the elements of every dimension lie in front of where they are written.
+struct CopiedRead {
+  std::string tensor;
+  std::vector<int64_t> offsets;
+};
+std::optional<CopiedRead> find_copied(const Statement& statement);
 
 /// The expression with `to` wherever it reads `from`.
 Expr replace_read(const Expr& e, const Expr& from, const Expr& to);

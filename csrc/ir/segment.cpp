@@ -3,39 +3,16 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/reads.h"
+
 namespace tc::ir {
-namespace {
-
-/// Tensors and scalars that are read.
-class CollectReads : public Halide::Internal::IRVisitor {
- public:
-  std::set<std::string> found;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Halide::Internal::Call* op) override {
-    std::string name = read_name(op);
-    if (!name.empty()) found.insert(name);
-    IRVisitor::visit(op);
-  }
-};
-
-std::set<std::string> reads(const Statement& statement) {
-  CollectReads collect;
-  statement.value.accept(&collect);
-  if (statement.guard.defined()) statement.guard.accept(&collect);
-  for (const Expr& subscript : statement.subscripts) subscript.accept(&collect);
-  return collect.found;
-}
-
-}  // namespace
-
 Program segment(const Program& program, size_t first, size_t last) {
   if (first == 0 && last + 1 == program.statements.size()) return program;
   std::set<std::string> read, written, written_before, touched_elsewhere;
   for (size_t s = 0; s < program.statements.size(); ++s) {
     const Statement& statement = program.statements[s];
-    std::set<std::string> names = reads(statement);
+    std::set<std::string> names;
+    for (const Halide::Internal::Call* call : reads_of(statement)) names.insert(read_name(call));
     if (s >= first && s <= last) {
       read.insert(names.begin(), names.end());
       written.insert(statement.tensor);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 
 namespace tc::poly {
@@ -19,7 +18,8 @@ constexpr double kStreamBytes = 10;
 // 1.02 times slower; 16 images of 1024 x 7 x 7 by twos with 2048 filters, 0.35 and 0.16, 1.3 times
 // faster).
 constexpr double kCopiesOfStream = 0.4, kCopiesOfAll = 0.1;
-// Another order of tiles has to spare that much of the time.
+// Another order of tiles has to spare that much of the time (measured with a cache of 512 KiB: 28 x
+// 28 shifted places of 256 channels 1.1 to 1.2 times faster with the vector's tiles innermost).
 constexpr double kSpared = 0.03;
 // Loops whose orders are compared.
 constexpr size_t kMostLoops = 5;
@@ -131,13 +131,14 @@ class Arranger {
   /// See RegisterBlock::near_rows.
   int64_t count_near_rows() const {
     const int row = positions_[positions_.size() - 2], vector = positions_.back();
+    const std::vector<int64_t> point(positions_.size(), 1);
     double bytes = 0;
     for (const Update& update : operands_.updates()) {
       for (const Operand& operand : update.operands) {
         if (operand.access.write || operand.strides[row] == 0 || operand.strides[vector] != 0)
           continue;
         if (!operands_.has_near_steps(update, operand, kNearLines)) return 0;
-        bytes += operands_.box_bytes(update, operand);
+        bytes += operands_.footprint(update, operand).bytes(point);
       }
     }
     return bytes == 0 ? 0 : static_cast<int64_t>(cache_ / 2 / bytes);
@@ -188,14 +189,14 @@ std::vector<int> order_by_traffic(const RegisterBlock& block, const std::vector<
   if (loops.size() < 2 || loops.size() > kMostLoops) return block.tile_order;
   const auto cache = static_cast<double>(machine.cache_bytes);
   const double spared = kSpared * block.cycles * kStreamBytes;
-  double least = traffic(block, sizes, loops, cache) - spared;
+  double least = traffic(block, sizes, loops, cache);
   std::vector<int> best = loops, numbers(loops.size());
   std::iota(numbers.begin(), numbers.end(), 0);
   while (std::next_permutation(numbers.begin(), numbers.end())) {
     std::vector<int> order;
     for (int number : numbers) order.push_back(loops[number]);
     const double bytes = traffic(block, sizes, order, cache);
-    if (bytes >= least) continue;
+    if (bytes + spared >= least) continue;
     least = bytes;
     best = order;
   }

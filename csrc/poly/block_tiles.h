@@ -12,8 +12,9 @@ namespace tc::poly {
 /// points are chosen.
 void arrange_tiles(const Operands& operands, const CpuMachine& machine, RegisterBlock& block);
 
-/// For tiles of these sizes, by number of the member, the order that brings least from the last
-/// cache, if that is much less than what `tile_order` does.
+/// For tiles of these sizes, by number of the member, an order that brings much less from the last
+/// cache than `tile_order` does, if there is one: of those that bring nearly as little, the one
+/// that is most like it.
 std::vector<int> order_by_traffic(const RegisterBlock& block, const std::vector<int64_t>& sizes,
                                   const CpuMachine& machine);
 

@@ -258,6 +258,26 @@ bool are_strangers(const std::vector<const ScopStatement*>& statements,
   });
 }
 
+/// Why a unit of statements should not share the loops that it could share with a group; empty
+/// where it should. `joint` are all of them.
+std::string why_apart(const std::vector<const ScopStatement*>& group,
+                      const std::vector<const ScopStatement*>& unit,
+                      const std::vector<const ScopStatement*>& joint, const Alignment& alignment,
+                      const Scop& scop, const std::map<std::string, Layout>& layouts,
+                      int64_t cache_bytes) {
+  const ir::Program& program = *scop.program;
+  const ScopStatement& last = *unit.back();
+  if (loses_block(joint, alignment, program, layouts))
+    return "would take a block in registers from its group";
+  if (wants_block(last, program, layouts) && has_other_block(group, last, program, layouts))
+    return "is a product with a block in registers of its own";
+  if (writes_beside_block(group, last, program, layouts))
+    return "writes beside a block in registers";
+  if (are_strangers(group, unit, scop, layouts, cache_bytes))
+    return "shares no data with its group, and both read more than the cache keeps";
+  return "";
+}
+
 /// The rule for rows, on statements that would share these members.
 bool suits_rows(const std::vector<const ScopStatement*>& statements, const Alignment& alignment,
                 const ir::Program& program, const std::map<std::string, Layout>& layouts) {
@@ -389,25 +409,13 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
       bool fused = kept > 0 && kept >= needed;
       apart = concat(statement.source->name, " could share ", kept, " of ",
                      plural(joint.widest, "loop"), "; fusing takes ", needed);
-      if (rows && fused && loses_block(joint.statements, joint.alignment, *scop.program, layouts)) {
-        fused = false;
-        apart = statement.source->name + " would take a block in registers from its group";
-      }
-      if (rows && fused && wants_block(*unit.back(), *scop.program, layouts) &&
-          has_other_block(groups.back().statements, statement, *scop.program, layouts)) {
-        fused = false;
-        apart = statement.source->name + " is a product with a block in registers of its own";
-      }
-      if (rows && fused &&
-          writes_beside_block(groups.back().statements, *unit.back(), *scop.program, layouts)) {
-        fused = false;
-        apart = statement.source->name + " writes beside a block in registers";
-      }
-      if (rows && fused &&
-          are_strangers(groups.back().statements, unit, scop, layouts, cache_bytes)) {
-        fused = false;
-        apart = statement.source->name +
-                " shares no data with its group, and both read more than the cache keeps";
+      if (rows && fused) {
+        const std::string why = why_apart(groups.back().statements, unit, joint.statements,
+                                          joint.alignment, scop, layouts, cache_bytes);
+        if (!why.empty()) {
+          fused = false;
+          apart = concat(statement.source->name, " ", why);
+        }
       }
       if (rows && kept < needed && share_data(groups.back().statements, statement, *scop.program))
         fused = suits_rows(joint.statements, joint.alignment, *scop.program, layouts);

@@ -35,39 +35,52 @@ std::optional<size_t> packed_dimension(const MemoryAccess& read, const ir::Itera
 
 }  // namespace
 
-double CopyCost::cycles(const std::vector<int64_t>& points) const {
-  double result = element;
-  for (size_t m = 0; m < extents.size(); ++m)
-    result *= static_cast<double>((extents[m] + points[m] - 1) / points[m]);
-  for (const Dimension& dimension : dimensions) {
-    int64_t size = dimension.size;
-    for (size_t m = 0; m < points.size(); ++m)
-      size += dimension.steps[m] * (std::min(points[m], extents[m]) - 1);
-    result *= static_cast<double>(size);
+double Footprint::Dimension::span_of(const std::vector<int64_t>& points) const {
+  double result = span;
+  for (size_t m = 0; m < points.size(); ++m) {
+    if (steps[m] == 0) continue;
+    result += steps[m] ? static_cast<double>(std::abs(*steps[m]) * (points[m] - 1)) : whole;
   }
+  return result;
+}
+
+double Footprint::Dimension::places_of(const std::vector<int64_t>& points) const {
+  double result = places;
+  for (size_t m = 0; m < points.size(); ++m)
+    if (steps[m] != 0) result *= static_cast<double>(points[m]);
   return result;
 }
 
 double Footprint::bytes(const std::vector<int64_t>& points) const {
   double result = element;
   for (const Dimension& dimension : dimensions) {
-    double span = dimension.span, places = dimension.places;
-    for (size_t m = 0; m < points.size(); ++m) {
-      const std::optional<int64_t> step = dimension.steps[m];
-      if (step == 0) continue;
-      const auto count = static_cast<double>(points[m]);
-      places *= count;
-      span += step ? static_cast<double>(std::abs(*step)) * (count - 1) : dimension.whole;
-    }
     // Lines along memory come whole, rows that are passed over do not come.
-    result *= std::min(dimension.whole, dimension.lines ? span : std::min(span, places));
+    const double span = dimension.span_of(points);
+    result *= std::min(dimension.whole,
+                       dimension.lines ? span : std::min(span, dimension.places_of(points)));
   }
+  return result;
+}
+
+double Footprint::box(const std::vector<int64_t>& points) const {
+  double result = 1;
+  for (const Dimension& dimension : dimensions) result *= dimension.span_of(points);
   return result;
 }
 
 bool Footprint::moves(int position) const {
   return std::any_of(dimensions.begin(), dimensions.end(),
                      [&](const Dimension& dimension) { return dimension.steps[position] != 0; });
+}
+
+double CopyCost::cycles(const std::vector<int64_t>& points) const {
+  double result = element;
+  std::vector<int64_t> block(points.size());
+  for (size_t m = 0; m < extents.size(); ++m) {
+    result *= static_cast<double>((extents[m] + points[m] - 1) / points[m]);
+    block[m] = std::min(points[m], extents[m]);
+  }
+  return result * footprint.box(block);
 }
 
 Operands::Operands(const Cluster& cluster, const std::vector<Member>& members,
@@ -101,42 +114,27 @@ double Operands::whole_bytes(const Operand& operand) const {
   return bytes;
 }
 
-double Operands::box_bytes(const Update& update, const Operand& operand) const {
-  const MemoryAccess& read = operand.access;
-  const std::vector<ir::Iterator>& domain = update.statement->source->domain;
-  const bool gathers = is_gather(read, program_);
-  double bytes = program_.tensor(read.tensor).type.bytes();
-  for (size_t d = 0; d < read.subscripts.size(); ++d) {
-    int64_t size = 1, whole = layouts_.at(read.tensor).sizes[d];
-    bool moves = false;
-    for (const ir::Iterator& iterator : domain) {
-      moves = moves || Halide::Internal::expr_uses_var(read.subscripts[d], iterator.name);
-      if (!iterator.reduction) continue;
-      auto step = ir::step_along(read.subscripts[d], iterator.name);
-      size += step ? std::abs(*step) * (extent_of(iterator) - 1) : whole;
-    }
-    bytes *= static_cast<double>(gathers && !moves ? whole : std::min(size, whole));
-  }
-  return bytes;
-}
-
 Footprint Operands::footprint(const Update& update, const Operand& operand) const {
   const MemoryAccess& read = operand.access;
   const Layout& layout = layouts_.at(read.tensor);
   Footprint result;
   result.element = program_.tensor(read.tensor).type.bytes();
+  const bool gathers = is_gather(read, program_);
   for (size_t d = 0; d < read.subscripts.size(); ++d) {
     Footprint::Dimension dimension;
     dimension.whole = static_cast<double>(layout.sizes[d]);
     dimension.lines = layout.strides[d] == 1;
+    bool moves = false;
     for (const ir::Iterator& iterator : update.statement->source->domain) {
       auto step = ir::step_along(read.subscripts[d], iterator.name);
+      moves = moves || step != 0;
       if (!iterator.reduction || step == 0) continue;
       const auto extent = static_cast<double>(extent_of(iterator));
       dimension.places *= extent;
       dimension.span +=
           step ? static_cast<double>(std::abs(*step)) * (extent - 1) : dimension.whole;
     }
+    if (gathers && !moves) dimension.span = dimension.places = dimension.whole;
     for (const ir::Iterator* iterator : update.iterators)
       dimension.steps.push_back(ir::step_along(read.subscripts[d], iterator->name));
     result.dimensions.push_back(std::move(dimension));
@@ -210,16 +208,7 @@ CopyCost Operands::cost_of_copies(const Update& update, const Operand& operand) 
     bool moves = operand.strides[m] != 0;
     cost.extents.push_back(moves ? extent_of(*update.iterators[m]) : 1);
   }
-  for (const ir::Expr& subscript : read.subscripts) {
-    CopyCost::Dimension dimension;
-    for (const ir::Iterator& i : update.statement->source->domain)
-      if (i.reduction)
-        dimension.size +=
-            std::abs(ir::step_along(subscript, i.name).value_or(0)) * (extent_of(i) - 1);
-    for (const ir::Iterator* iterator : update.iterators)
-      dimension.steps.push_back(std::abs(ir::step_along(subscript, iterator->name).value_or(0)));
-    cost.dimensions.push_back(dimension);
-  }
+  cost.footprint = footprint(update, operand);
   return cost;
 }
 

@@ -26,21 +26,6 @@ struct PackedRead {
   int64_t width = 1;          ///< points of the block along the members
 };
 
-/// The copies of an operand: one of everything that a block reads, for every block along the
-/// members that it moves along.
-struct CopyCost {
-  struct Dimension {
-    int64_t size = 1;            ///< of one point's box
-    std::vector<int64_t> steps;  ///< by position of the member
-  };
-  double element = 0;                 ///< cycles
-  std::vector<int64_t> extents;       ///< of the members, by position; 1 where it does not move
-  std::vector<Dimension> dimensions;  ///< of the tensor
-
-  /// For blocks of so many points along every member, by position.
-  double cycles(const std::vector<int64_t>& points) const;
-};
-
 /// What an operand's reductions and some points of the band bring to a cache.
 struct Footprint {
   struct Dimension {
@@ -48,13 +33,29 @@ struct Footprint {
     bool lines = false;           ///< lies along memory
     double span = 1, places = 1;  ///< of the reductions: from end to end, and without gaps
     std::vector<std::optional<int64_t>> steps;  ///< by position of the member
+
+    double span_of(const std::vector<int64_t>& points) const;
+    double places_of(const std::vector<int64_t>& points) const;
   };
   double element = 1;  ///< bytes
   std::vector<Dimension> dimensions;
 
   /// For so many points of every member, by position.
   double bytes(const std::vector<int64_t>& points) const;
+  /// Elements of the box around all of it, gaps and what lies outside of the tensor included.
+  double box(const std::vector<int64_t>& points) const;
   bool moves(int position) const;
+};
+
+/// The copies of an operand: one of everything that a block reads, for every block along the
+/// members that it moves along.
+struct CopyCost {
+  double element = 0;            ///< cycles
+  std::vector<int64_t> extents;  ///< of the members, by position; 1 where it does not move
+  Footprint footprint;
+
+  /// For blocks of so many points along every member, by position.
+  double cycles(const std::vector<int64_t>& points) const;
 };
 
 /// An access and how far it moves along every member of the band.
@@ -89,9 +90,7 @@ class Operands {
   const std::vector<Update>& updates() const { return updates_; }
 
   double whole_bytes(const Operand& operand) const;
-  /// Bytes between the ends of what the reductions walk through, in all dimensions; where data says
-  /// where, dimensions in which nothing else moves count as a whole.
-  double box_bytes(const Update& update, const Operand& operand) const;
+  /// Where data says where, dimensions in which nothing else moves count as a whole.
   Footprint footprint(const Update& update, const Operand& operand) const;
   /// Whether a step of some reduction goes so few lines further.
   bool has_near_steps(const Update& update, const Operand& operand, int64_t lines) const;
