@@ -18,6 +18,7 @@
 #include "ir/inline_temporaries.h"
 #include "ir/loops.h"
 #include "ir/lower_scatters.h"
+#include "ir/nest_sums.h"
 #include "ir/offset_tables.h"
 #include "ir/order_reductions.h"
 #include "ir/pad_operands.h"
@@ -29,6 +30,7 @@
 #include "ir/start_at_zero.h"
 #include "ir/verify.h"
 #include "ir/widen_accumulators.h"
+#include "ir/work.h"
 #include "library_plan.h"
 #include "machine.h"
 #include "poly/chain.h"
@@ -221,6 +223,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   if (!options.identity) program = ir::inline_temporaries(program);
   std::map<std::string, Layout> all = with_temporaries(program, layouts);
   if (options.automatic && !options.identity) {
+    ir::nest_sums(program, all, machine);
     if (!target.cuda) {
       ir::make_offset_tables(program, all, machine);
       ir::gather_operands(program, all, machine);
@@ -285,6 +288,8 @@ Compiled compile_own(const ir::Program& program, const std::map<std::string, Lay
   Explanation& explanation = compiled.explanation;
   explanation.program = describe_changes(program, scheduled->program);
   if (!target.cuda) explanation.machine = machine;
+  explanation.floating_point =
+      ir::count_work(scheduled->program, scheduled->layouts).floating_point;
   for (const poly::Mapped& group : scheduled->groups)
     explanation.groups.push_back({group.notes, group.cycles});
   compiled.kernel = generate(*scheduled, options, target, clock, explanation);

@@ -11,6 +11,9 @@
 namespace tc {
 namespace {
 
+// Operations of the text's are said to be spared from here on.
+constexpr double kFewer = 0.95;
+
 /// Bits of the widest float that is computed; narrow ones are computed in 32.
 int float_bits(const ir::Program& program) {
   int bits = 32;
@@ -152,6 +155,11 @@ std::string explain(const Explanation& explanation, const ir::Program& given,
   }
   ir::Work work = ir::count_work(given, layouts);
   Notes whole = ir::describe(work);
+  if (explanation.floating_point.value_or(work.floating_point) < kFewer * work.floating_point) {
+    work.floating_point = *explanation.floating_point;
+    whole.push_back({"computed", count_text(work.floating_point) +
+                                     " floating-point operations, the others are spared"});
+  }
   if (explanation.machine && modelled)
     whole.push_back(describe_speed(cycles, work, given, *explanation.machine));
   whole.insert(whole.end(), explanation.memory.begin(), explanation.memory.end());

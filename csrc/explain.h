@@ -26,6 +26,8 @@ struct Explanation {
   std::optional<poly::CpuMachine> machine;  ///< nothing on a GPU
   Notes program;                            ///< what happened before there was a schedule
   std::vector<Group> groups;                ///< fusion groups in order of execution
+  /// Operations of the statements that are mapped; nothing where a library does some of them.
+  std::optional<double> floating_point;
   Notes memory;                             ///< what a run takes beside its arguments
 };
 

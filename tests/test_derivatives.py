@@ -292,6 +292,52 @@ def test_what_a_place_receives_is_summed_first() -> None:
     )
 
 
+def test_an_element_at_a_constant_place_receives_one_sum() -> None:
+    text = """def f(double(N, D) X, double(N) y) -> (O) {
+        O(n, d) +=! k <= d ? X(n, k) * y(n) : X(n, 0) * X(n, k) where d in 0:D
+    }"""
+    check(text, r(2, 5), r(2))
+    source = tc.grad_source(text)
+    assert re.search(r"d_X\(n, (\w+)\) = 0 == \1 \? d_O_sum\(n\) : 0.0\n", source), source
+    check("def f(double(N) x, double(M) y) -> (O) { O(n) = n > 1 ? x(2) * y(0) : y(1) where n in 0:4 }", r(5), r(3))
+
+
+def test_what_all_terms_share_multiplies_their_sum() -> None:
+    text = """def f(double(N, M) A, double(N) s, double(M) t) -> (O) {
+        O(n, m) = A(n, m) * t(m) / (s(n) * s(n) + 2)
+    }"""
+    check(text, r(3, 4), r(3), r(4))
+    source = tc.grad_source(text)
+    assert re.search(r"(\w+)\(n\) \+=! d_O\(n, m\) \* A\(n, m\) \* t\(m\)\n", source), source
+    # No quotient is taken for every term of a sum over m, and one is for those of one over n.
+    assert not re.search(r"d_s\w*\(n\) \+=!.*/", source), source
+    assert re.search(r"d_t\w*\(m\) \+=!.*/", source), source
+    # Integers divide otherwise: i / 2 is no factor and a divisor.
+    text = "def f(double(N, M) A, double(N) x) -> (O) { O(i, m) = x(i) * (i / 2) * A(i, m) * (m / 3) }"
+    check(text, r(5, 4), r(5))
+    # Guards may be what keeps a read of what is shared inside its tensor.
+    text = """def f(double(N) x, double(M) y, double a) -> (O) {
+        O(n, k) = n + k < M ? x(n) * y(n) * a / 3 : 0 where k in 0:2, n in 0:N
+    }"""
+    check(text, r(6), r(4), 2.0)
+    # Sums of narrow floats may overflow where those of smaller terms do not.
+    text = "def f(half(N, M) A, half(N) s) -> (O) { O(n, m) = A(n, m) / s(n) }"
+    assert "_sum" not in tc.grad_source(text)
+
+
+def test_branches_of_one_condition_and_equal_reads_are_one_term() -> None:
+    text = "def f(double(N) x) -> (O) { O(n) = exp(x(n) >= 0 ? -x(n) : x(n)) }"
+    check(text, r(6))
+    assert re.search(r"x\(n\) >= 0 \? -.* : [^0]", tc.grad_source(text)), tc.grad_source(text)
+    text = "def f(double(N) x, double(N) y) -> (O) { O(n) = (x(n) - y(n)) * (x(n) - y(n)) }"
+    check(text, r(6), r(6))
+    assert "d_x(n) = 2.0 * (d_O(n) * (x(n) - y(n)))" in tc.grad_source(text)
+    text = """def f(double(N) x, double(N) y) -> (O) {
+        O(n) = y(n) > 0 ? x(n) > 0 ? x(n) * x(n) : x(n) * y(n) : x(n) * 3
+    }"""
+    check(text, r(12), r(12))
+
+
 def test_windows_are_summed_over_their_places() -> None:
     text = """def f(double(N, L) X) -> (O) {
         O(n, w, i) = X(n, 3 * w + i) * X(n, 3 * w) where i in 0:5

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "lang/expressions.h"
 #include "lang/invert_access.h"
+#include "lang/shared_factors.h"
 
 namespace tc::lang {
 namespace {
@@ -36,10 +37,10 @@ Expr to_halide(const Expression& e) {
 
 class Summation {
  public:
-  Summation(const std::string& target, const std::vector<Range>& shape,
+  Summation(const std::string& target, Type type, const std::vector<Range>& shape,
             const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
             FreshNames* names)
-      : target_(target), shape_(shape), shapes_(shapes), signature_(signature), names_(*names) {}
+      : target_(target), type_(type), shape_(shape), shapes_(shapes), signature_(signature), names_(*names) {}
 
   std::vector<GradientStatement> run(const std::vector<Contribution>& contributions) {
     std::vector<std::pair<const Contribution*, InvertedAccess>> single, summed;
@@ -48,7 +49,7 @@ class Summation {
       const Contribution* c = &given;
       InvertedAccess inverted = invert(*c);
       if (!inverted.conditions.empty() || is_scatter(inverted)) {
-        if (auto sum = sum_where_read(*c)) {
+        if (auto sum = sum_where_read(*c, is_scatter(inverted))) {
           c = &sums.emplace_back(std::move(*sum));
           inverted = invert(*c);
         }
@@ -69,10 +70,13 @@ class Summation {
                     conditions(inverted));
         sum = sum ? binary(Operator::Add, sum, part) : part;
       }
-      add(places, places, ir::Reduction::None, true, sum ? sum : real(0), nullptr, nullptr);
+      add(target_, places, places, ir::Reduction::None, true, sum ? sum : real(0), nullptr, nullptr);
       first = false;
     }
-    for (auto& [contribution, inverted] : summed) {
+    for (auto& [given, inverted] : summed) {
+      Contribution terms = *given;
+      SharedFactors shared = take_out_factors(inverted, &terms);
+      const Contribution* contribution = &terms;
       std::vector<ExpressionPtr> elements = element_names(inverted), places = elements;
       std::vector<ExpressionPtr> all = conditions(inverted);
       ExpressionPtr weight = inverted.translate(contribution->weight);
@@ -84,8 +88,17 @@ class Summation {
         if (guards) places[d] = clamp(places[d], shape_[d]);
       }
       if (!is_scatter(inverted)) pad(*contribution, inverted, &weight, &all);
-      add(elements, places, ir::Reduction::Sum, first,
-          guarded(*contribution, inverted, weight, all), contribution, &inverted);
+      ExpressionPtr value = guarded(*contribution, inverted, weight, all);
+      if (shared.empty()) {
+        add(target_, elements, places, ir::Reduction::Sum, first, value, contribution, &inverted);
+      } else {
+        ExpressionPtr sum = access(names_.fresh(target_ + "_sum"), elements);
+        sum->binding = Binding::Tensor;
+        add(sum->name, elements, elements, ir::Reduction::Sum, true, value, contribution,
+            &inverted);
+        add(target_, elements, elements, first ? ir::Reduction::None : ir::Reduction::Sum, first,
+            shared.apply(sum), nullptr, nullptr);
+      }
       first = false;
     }
     return std::move(statements_);
@@ -101,7 +114,7 @@ class Summation {
 
   /// Where data says which element receives, or only a condition does: the sum of what it receives
   /// over the indices that the subscripts do not mention, made first. Nothing if they mention all.
-  std::optional<Contribution> sum_where_read(const Contribution& c) {
+  std::optional<Contribution> sum_where_read(const Contribution& c, bool scatters) {
     Contribution sum = c;
     auto is_mentioned = [&](const std::string& index) {
       return std::any_of(c.subscripts.begin(), c.subscripts.end(),
@@ -111,11 +124,18 @@ class Summation {
       list->erase(std::remove_if(list->begin(), list->end(),
                                  [&](const std::string& i) { return !is_mentioned(i); }),
                   list->end());
-    // What guards an element's place stays with it.
-    for (const std::string& index : c.indices)
-      for (const ExpressionPtr& guard : c.guards)
-        if (!is_mentioned(index) && mentions(*guard, index)) return std::nullopt;
     if (sum.indices.size() == c.indices.size()) return std::nullopt;
+    sum.guards.clear();
+    for (const ExpressionPtr& guard : terms_of(c.guards)) {
+      bool stays = std::all_of(c.indices.begin(), c.indices.end(), [&](const std::string& index) {
+        return is_mentioned(index) || !mentions(*guard, index);
+      });
+      if (stays) {
+        sum.guards.push_back(guard);
+      } else if (scatters) {
+        return std::nullopt;  // it may be what keeps the place inside the tensor
+      }
+    }
     GradientStatement statement{
         names_.fresh(c.source + "_sum"),
         {},
@@ -132,6 +152,32 @@ class Summation {
     sum.source_places = statement.places;
     statements_.push_back(std::move(statement));
     return sum;
+  }
+
+  /// Leaves to the terms what differs between them, and returns what is done once, with their sum.
+  /// Narrow floats are left alone: their sums may overflow where those of smaller terms do not.
+  SharedFactors take_out_factors(const InvertedAccess& inverted, Contribution* c) const {
+    if (type_.bits() < 32 || is_scatter(inverted)) return {};
+    bool guards = !c->guards.empty() || !conditions(inverted).empty() ||
+                  !inverted.conditions.empty();
+    SharedFactors shared = find_shared_factors(c->weight, [&](const ExpressionPtr& factor) {
+      // Guards may be what keeps a read inside its tensor.
+      if (guards && reads(*factor)) return true;
+      ExpressionPtr e = inverted.translate(factor);
+      return std::any_of(inverted.remaining.begin(), inverted.remaining.end(),
+                         [&](const std::string& index) { return mentions(*e, index); });
+    });
+    if (shared.empty()) return {};
+    c->weight = shared.term;
+    for (auto* list : {&shared.factors, &shared.divisors})
+      for (ExpressionPtr& factor : *list) factor = inverted.translate(factor);
+    return shared;
+  }
+
+  static bool reads(const Expression& e) {
+    bool any = false;
+    walk(e, [&](const Expression& node) { any = any || is_access(node); });
+    return any;
   }
 
   static ExpressionPtr extreme(Operator op, const ExpressionPtr& a, const ExpressionPtr& b) {
@@ -216,10 +262,10 @@ class Summation {
   }
 
   /// `elements` name the dimensions in the value, `places` are what the statement writes.
-  void add(const std::vector<ExpressionPtr>& elements, const std::vector<ExpressionPtr>& places,
-           ir::Reduction reduction, bool initializes, const ExpressionPtr& value,
+  void add(const std::string& target, const std::vector<ExpressionPtr>& elements,
+           const std::vector<ExpressionPtr>& places, ir::Reduction reduction, bool initializes, const ExpressionPtr& value,
            const Contribution* contribution, const InvertedAccess* inverted) {
-    GradientStatement statement{target_, places, reduction, initializes, rename(value, elements),
+    GradientStatement statement{target, places, reduction, initializes, rename(value, elements),
                                 {}};
     for (size_t d = 0; d < elements.size(); ++d) {
       if (places[d] == elements[d]) statement.ranges.emplace_back(elements[d]->name, shape_[d]);
@@ -355,6 +401,7 @@ class Summation {
   }
 
   const std::string& target_;
+  Type type_;
   const std::vector<Range>& shape_;
   const std::map<std::string, std::vector<Range>>& shapes_;
   const ir::Program& signature_;
@@ -365,11 +412,11 @@ class Summation {
 }  // namespace
 
 std::vector<GradientStatement> sum_contributions(
-    const std::string& target, const std::vector<Range>& shape,
+    const std::string& target, Type type, const std::vector<Range>& shape,
     const std::vector<Contribution>& contributions,
     const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
     FreshNames* names) {
-  return Summation(target, shape, shapes, signature, names).run(contributions);
+  return Summation(target, type, shape, shapes, signature, names).run(contributions);
 }
 
 }  // namespace tc::lang

@@ -40,12 +40,12 @@ struct Contribution {
   bool copies = false;
 };
 
-/// Statements that make `target`, of elements in `shape`, the sum of the contributions. `shapes`
+/// Statements that make `target`, of elements of `type` in `shape`, the sum of the contributions. `shapes`
 /// holds the elements of other gradients. Contributions to single elements become one assignment,
 /// those that sum over indices a reduction each: a gather where the subscripts can be solved, else
-/// a scatter.
+/// a scatter. What all terms of a sum share multiplies the sum, once.
 std::vector<GradientStatement> sum_contributions(
-    const std::string& target, const std::vector<Range>& shape,
+    const std::string& target, Type type, const std::vector<Range>& shape,
     const std::vector<Contribution>& contributions,
     const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
     FreshNames* names);

@@ -64,7 +64,7 @@ class GradientBuilder {
       std::vector<Range> shape;
       for (const Expr& size : tensor.sizes)
         shape.push_back({Expr(0), simplify_size(size - 1, signature_)});
-      add_up(results.back(), shape, found->second);
+      add_up(results.back(), tensor.type, shape, found->second);
     }
     return results.empty() ? "" : assemble(results);
   }
@@ -129,7 +129,7 @@ class GradientBuilder {
       gradient = found->second[0].source;
     } else {
       gradient = names_.fresh("d_" + names_.plain(step.target));
-      add_up(gradient, step.shape, found->second);
+      add_up(gradient, step.type, step.shape, found->second);
     }
     ExpressionPtr seed = read(gradient, step.places, step.type);
     shapes_[gradient] = step.shape;
@@ -193,17 +193,9 @@ class GradientBuilder {
     std::vector<Contribution> made;
     for (ReadGradient& part : read_gradients(
              value, seed, result, [&](const std::string& n) { return is_active_version(n); })) {
-      // The same read twice, as in x * x.
-      auto same = std::find_if(made.begin(), made.end(), [&](const Contribution& other) {
-        return other.to == part.read->name && other.guards.empty() && part.guards.empty() &&
-               std::equal(other.subscripts.begin(), other.subscripts.end(),
-                          part.read->operands.begin(), part.read->operands.end(),
-                          [](const auto& a, const auto& b) { return equal(*a, *b); });
-      });
-      if (same != made.end()) {
-        same->weight = binary(Operator::Add, same->weight, part.weight);
-        continue;
-      }
+      bool joined = std::any_of(made.begin(), made.end(),
+                                [&](Contribution& other) { return join(part, &other); });
+      if (joined) continue;
       Contribution contribution;
       contribution.to = part.read->name;
       contribution.left = contribution.indices = step.left;
@@ -221,6 +213,33 @@ class GradientBuilder {
       contribution.copies = is_copy(step, contribution);
       contributions_[contribution.to].push_back(contribution);
     }
+  }
+
+  /// Whether `other` is of the same read, as in x * x or in both branches of a condition. It then
+  /// stands for both.
+  static bool join(const ReadGradient& part, Contribution* other) {
+    auto all_equal = [](const auto& a, const auto& b) {
+      return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                        [](const auto& x, const auto& y) { return equal(*x, *y); });
+    };
+    if (other->to != part.read->name || !all_equal(other->subscripts, part.read->operands))
+      return false;
+    if (all_equal(other->guards, part.guards)) {
+      bool twice = equal(*other->weight, *part.weight);
+      other->weight = twice ? binary(Operator::Multiply, real(2), part.weight)
+                            : binary(Operator::Add, other->weight, part.weight);
+      return true;
+    }
+    if (other->guards.empty() || part.guards.empty()) return false;
+    std::vector<ExpressionPtr> outer = other->guards, outer_of_part = part.guards;
+    ExpressionPtr condition = outer.back();
+    bool complementary = equal(*outer_of_part.back(), *logical_not(condition));
+    outer.pop_back();
+    outer_of_part.pop_back();
+    if (!complementary || !all_equal(outer, outer_of_part)) return false;
+    other->weight = choose(condition, other->weight, part.weight);
+    other->guards = outer;
+    return true;
   }
 
   /// Whether the tensor read receives the gradient as it is, element by element.
@@ -314,11 +333,11 @@ class GradientBuilder {
 
   void emit(GradientStatement statement) { statements_.push_back(std::move(statement)); }
 
-  void add_up(const std::string& target, const std::vector<Range>& shape,
+  void add_up(const std::string& target, Type type, const std::vector<Range>& shape,
               const std::vector<Contribution>& contributions) {
     shapes_[target] = shape;
     for (GradientStatement& statement :
-         sum_contributions(target, shape, contributions, shapes_, signature_, &names_)) {
+         sum_contributions(target, type, shape, contributions, shapes_, signature_, &names_)) {
       emit(std::move(statement));
     }
   }

@@ -1,0 +1,158 @@
+"""Sums over products of several factors cost what the best order of them costs.
+
+Values are small integers, so that sums are exact in every order.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from exact import integers
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+OWN = tc.MappingOptions().matchLibraryCalls(False)
+
+
+def compiled(text: str, *values: object) -> tc.Executor:
+    return tc.compile(text, "f", OWN, *values)
+
+
+def added(executor: tc.Executor) -> set[str]:
+    return set(re.findall(r"\w+\.over_\w+", executor.explain()))
+
+
+CONTRACTIONS = {
+    # The text, the equation, its sizes, and the sums inside.
+    "three matrices": (
+        "f(float(I, J) A, float(J, K) B, float(K, L) C) -> (O) {"
+        " O(i, l) +=! A(i, j) * B(j, k) * C(k, l) }",
+        "ij,jk,kl->il",
+        {"i": 20, "j": 30, "k": 25, "l": 18},
+        {"O.over_j"},
+    ),
+    "the other end first": (
+        "f(float(I, J) A, float(J, K) B, float(K, L) C) -> (O) {"
+        " O(i, l) +=! A(i, j) * B(j, k) * C(k, l) }",
+        "ij,jk,kl->il",
+        {"i": 50, "j": 30, "k": 60, "l": 4},
+        {"O.over_k"},
+    ),
+    "canonical polyadic gradient": (
+        "f(float(I, J, K) X, float(J, R) B, float(K, R) C) -> (O) {"
+        " O(i, r) +=! X(i, j, k) * B(j, r) * C(k, r) }",
+        "ijk,jr,kr->ir",
+        {"i": 10, "j": 22, "k": 18, "r": 20},
+        {"O.over_j"},
+    ),
+    "Tucker": (
+        "f(float(A, B, C) G, float(I, A) X, float(J, B) Y, float(K, C) Z) -> (O) {"
+        " O(i, j, k) +=! G(a, b, c) * X(i, a) * Y(j, b) * Z(k, c) }",
+        "abc,ia,jb,kc->ijk",
+        {"a": 5, "b": 6, "c": 7, "i": 12, "j": 11, "k": 13},
+        {"O.over_b", "O.over_c"},
+    ),
+    "a sum of one factor": (
+        "f(float(M, K) A, float(K, N) B) -> (O) { O(m) +=! A(m, k) * B(k, n) }",
+        "mk,kn->m",
+        {"m": 50, "k": 30, "n": 40},
+        {"O.over_n"},
+    ),
+    "a number": (
+        "f(float(I, J) A, float(J, K) B, float(K) C) -> (O) { O +=! A(i, j) * B(j, k) * C(k) }",
+        "ij,jk,k->",
+        {"i": 30, "j": 40, "k": 50},
+        {"O.over_k"},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "equation", "sizes", "inside"), CONTRACTIONS.values(), ids=CONTRACTIONS
+)
+def test_contractions(text: str, equation: str, sizes: dict[str, int], inside: set[str]) -> None:
+    operands = equation.split("->")[0].split(",")
+    values = [integers(*(sizes[index] for index in operand)) for operand in operands]
+    executor = compiled("def " + text, *values)
+    wanted = torch.einsum(equation, *(value.double() for value in values)).float()
+    assert torch.equal(executor(*values), wanted)
+    assert added(executor) == inside
+
+
+def test_windows() -> None:
+    """A depthwise convolution and the pointwise one behind it, in one sum."""
+    text = """def f(float(C, H, W) X, float(C, KH, KW) D, float(M, C) P) -> (O) {
+        O(m, h, w) +=! X(c, h + kh, w + kw) * D(c, kh, kw) * P(m, c)
+    }"""
+    image, depth, point = integers(6, 12, 14), integers(6, 3, 3), integers(10, 6)
+    executor = compiled(text, image, depth, point)
+    assert added(executor) == {"O.over_khkw"}
+    middle = torch.nn.functional.conv2d(image[None], depth[:, None], groups=6)
+    assert torch.equal(
+        executor(image, depth, point), torch.einsum("mc,chw->mhw", point, middle[0])
+    )
+
+
+def test_a_sum_that_goes_on() -> None:
+    text = """def f(float(I, J) A, float(J, K) B, float(K, L) C, float(I, L) D) -> (O) {
+        O(i, l) = D(i, l)
+        O(i, l) += A(i, j) * B(j, k) * C(k, l)
+    }"""
+    a, b, c, d = integers(20, 30), integers(30, 25), integers(25, 18), integers(20, 18)
+    executor = compiled(text, a, b, c, d)
+    assert added(executor) == {"O.over_j"}
+    assert torch.equal(executor(a, b, c, d), d + a @ b @ c)
+    assert re.search(r"computed +48(\.\d)? k floating-point operations", executor.explain())
+
+
+def test_types() -> None:
+    text = """def f({0}(I, J) A, {0}(J, K) B, {0}(K, L) C) -> (O) {{
+        O(i, l) +=! A(i, j) * B(j, k) * C(k, l) }}"""
+    for name, dtype in (("double", torch.double), ("half", torch.half)):
+        values = [integers(*size).to(dtype) for size in ((20, 30), (30, 25), (25, 18))]
+        executor = compiled(text.format(name), *values)
+        a, b, c = (value.double() for value in values)
+        wanted = a @ b @ c
+        torch.testing.assert_close(executor(*values).double(), wanted, rtol=1e-3, atol=0)
+        # Half accumulates in float, in which the sums inside are.
+        assert added(executor), name
+
+
+ALONE = {
+    # What scales every term may be what keeps the sum finite.
+    "a scale": "O(i) +=! A(i, j) * 0.001 * s",
+    "a scale of each row": "O(i) +=! A(i, j) * C(i)",
+    "a product of two": "O(i, k) +=! A(i, j) * B(j, k)",
+    "a scaled product of two": "O(i, k) +=! A(i, j) * B(j, k) * s * 0.5",
+    "one factor that has all indices": "O(i, k) +=! A(i, j) * B(j, k) * D(i, j, k)",
+    "a maximum": "O(i, l) max=! A(i, j) * B(j, k) * E(k, l)",
+    "a sum of products": "O(i, l) +=! A(i, j) * B(j, k) + E(k, l) * A(i, j)",
+}
+
+
+@pytest.mark.parametrize("statement", ALONE.values(), ids=ALONE)
+def test_left_alone(statement: str) -> None:
+    text = f"""def f(float(I, J) A, float(J, K) B, float(I) C, float(I, J, K) D, float(K, L) E,
+                     float s) -> (O) {{ {statement} }}"""
+    values = (integers(20, 30), integers(30, 25), integers(20), integers(20, 30, 25))
+    values += (integers(25, 18), 2.0)
+    executor = compiled(text, *values)
+    assert not added(executor)
+    torch.testing.assert_close(executor(*values), reference.run(text, "f", *values))
+
+
+def test_scales_that_keep_a_sum_finite() -> None:
+    text = """def f(float(I, J) A, float(I) s) -> (O) { O(i) +=! A(i, j) * s(i) }"""
+    values = (torch.full((20, 3000), 1e37), torch.full((20,), 1e-3))
+    assert torch.isfinite(compiled(text, *values)(*values)).all()
+
+
+def test_naive_options_compute_what_the_text_says() -> None:
+    text = CONTRACTIONS["three matrices"][0]
+    values = (integers(20, 30), integers(30, 25), integers(25, 18))
+    executor = tc.compile("def " + text, "f", tc.MappingOptions("naive"), *values)
+    assert not added(executor)
+    assert torch.equal(executor(*values), values[0] @ values[1] @ values[2])
