@@ -13,6 +13,7 @@
 #include "explain.h"
 #include "ir/collapse_dimensions.h"
 #include "ir/expand_positions.h"
+#include "ir/find_scans.h"
 #include "ir/forward_copies.h"
 #include "ir/gather_operands.h"
 #include "ir/inline_temporaries.h"
@@ -221,6 +222,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   // Tile sizes of the user speak of the dimensions of the text.
   if (options.automatic && !options.identity) program = ir::split_residues(program);
   if (!options.identity) program = ir::inline_temporaries(program);
+  if (options.automatic && !options.identity) program = ir::find_scans(program);
   std::map<std::string, Layout> all = with_temporaries(program, layouts);
   if (options.automatic && !options.identity) {
     ir::nest_sums(program, all, machine);

@@ -24,6 +24,7 @@
 #include "codegen/strict_floats.h"
 #include "codegen/vector_loops.h"
 #include "codegen/vector_reductions.h"
+#include "codegen/vector_scans.h"
 #include "codegen/vector_trigonometry.h"
 #include "ir/loops.h"
 
@@ -57,6 +58,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = prefetch_panels(stmt, buffers.large);
   stmt = prefetch_parts(stmt, buffers.large);
   stmt = vectorize_copies(stmt, cpu_vector_bits());
+  stmt = vectorize_scans(stmt, cpu_vector_bits());
   stmt = vectorize_reductions(stmt, cpu_vector_bits());
   stmt = cut_vector_loops(stmt, cpu_vector_bits());
   stmt = prefetch_passes(stmt, buffers.large);
@@ -67,7 +69,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = make_floats_strict(stmt);
   if (fuses_multiply_add()) stmt = contract_floats(stmt);
   stmt = simplify(stmt);
-  stmt = remove_likelies(vectorize_loops(stmt, {}));
+  stmt = shuffle_lanes(remove_likelies(vectorize_loops(stmt, {})));
   stmt = predicate_guarded_loads(join_lanes_as_bits(stmt));
   stmt = unroll_loops(stmt);
   stmt = simplify(stmt);

@@ -91,6 +91,9 @@ struct Statement {
   /// A scatter whose points may run at the same time: each combines its value with what its place
   /// holds in one step that no other point interrupts.
   bool atomic = false;
+  /// Each iteration of the last index, which is marked as a reduction's, goes on from the result of
+  /// the one before.
+  bool scans = false;
   /// Computes places from its indices: these may become quotients and remainders of one index.
   bool counts = false;
   SourceRange where;

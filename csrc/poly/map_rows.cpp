@@ -167,7 +167,9 @@ std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests
   const auto& domain = cluster.statements[group.statements[0]]->source->domain;
   std::vector<double> costs(first.iterators.size());
   double cost = 0, scalar = 0;
+  bool scans = false;
   for (size_t s : group.statements) {
+    scans = scans || cluster.statements[s]->source->scans;
     names.push_back(cluster.statements[s]->source->name);
     cost += nests[s].cost;
     scalar += nests[s].scalar;
@@ -181,7 +183,9 @@ std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests
   return concat(join(names), ": ", first.vector ? "vectors along " : "scalar along ",
                 innermost.name, ", ", cycles(cost), " cycles",
                 lost.empty() ? "" : " (" + join(lost) + ")",
-                first.vector && innermost.reduction ? ", a partial result in every lane" : "");
+                !first.vector || !innermost.reduction ? ""
+                : scans                               ? ", each lane from those before it"
+                                                      : ", a partial result in every lane");
 }
 
 std::vector<int64_t> ones(const std::vector<Member>& members) {
@@ -208,7 +212,7 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
   for (size_t s = 0; s < nests.size(); ++s) {
     if (nests[s].iterators.empty()) continue;
     const auto& domain = cluster.statements[s]->source->domain;
-    if (update < nests.size() || !nests[s].vector ||
+    if (update < nests.size() || !nests[s].vector || cluster.statements[s]->source->scans ||
         !std::all_of(nests[s].iterators.begin(), nests[s].iterators.end(),
                      [&](int d) { return domain[d].reduction; }))
       return block;

@@ -1,6 +1,7 @@
 #include "poly/members.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <sstream>
 
@@ -45,24 +46,31 @@ double vector_cost(const ScopStatement& statement, const ir::Program& program,
   constexpr double kLanes = 16;
   // What adding up the lanes of the partial results costs.
   constexpr double kAcross = 8;
+  // Storing a vector whose lanes go on from one another: four steps of two.
+  constexpr double kScan = 9;
   double lanes = std::min<double>(kLanes, static_cast<double>(extent_of(iterator)));
   double terms = 1;
   for (size_t d = 0; d < statement.dimensions; ++d)
     if (statement.source->domain[d].reduction)
       terms *= static_cast<double>(extent_of(statement.source->domain[d]));
+  const bool scans = statement.source->scans && iterator.reduction;
   double cost = 0;
   for (const MemoryAccess& access : accesses(program, *statement.source)) {
     if (statement.initialization && !access.write) continue;
     auto stride = stride_along(access, layouts.at(access.tensor), iterator.name);
+    // Lanes that go on from their neighbours have to be neighbours in memory.
+    if (access.write && scans)
+      cost += stride && std::abs(*stride) == 1 ? kScan / lanes
+                                               : std::numeric_limits<double>::infinity();
     // Lanes must not meet in one place.
-    if (access.write && iterator.reduction && ir::is_scatter(*statement.source) &&
-        stride.value_or(0) == 0)
+    else if (access.write && iterator.reduction && ir::is_scatter(*statement.source) &&
+             stride.value_or(0) == 0)
       cost = std::numeric_limits<double>::infinity();
     else if (access.write && iterator.reduction && !ir::is_scatter(*statement.source))
       cost += kAcross / terms;
     else if (stride && *stride == 0 && !access.write)
       cost += 0.1 / lanes;
-    else if (stride && *stride == 1)
+    else if (stride && (*stride == 1 || (*stride == -1 && scans)))
       cost += 1 / lanes;
     else
       cost += access.write ? 2 : 1;

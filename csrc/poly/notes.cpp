@@ -37,7 +37,8 @@ Note describe_statement(const ir::Statement& source) {
     (iterator.reduction ? terms : results).push_back(text);
   }
   std::string sizes = results.empty() ? "one result" : join(results);
-  if (!terms.empty()) sizes += "; reduction over " + join(terms);
+  if (!terms.empty())
+    sizes += (source.scans ? "; in order of " : "; reduction over ") + join(terms);
   std::string text = ir::assignment_text(source);
   if (!source.meaning.empty()) text = concat(source.meaning, ", in ", source.tensor);
   return {source.name, text + "\n" + sizes};

@@ -120,7 +120,7 @@ Scop make_scop(const ir::Program& program) {
       if (!access.write && access.tensor == source.tensor) own_reads = own_reads.unite(relation);
     }
     if (!initialization) {
-      check_in_place(source, own_reads, writes);
+      if (!source.scans) check_in_place(source, own_reads, writes);
       if (source.reduction != ir::Reduction::None) reads = reads.unite(writes);
     }
     scop.domain = scop.domain.unite(statement.domain);

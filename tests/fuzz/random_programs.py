@@ -123,7 +123,7 @@ class Generator(ExpressionGenerator):
 
     def statement(self, last: bool) -> None:
         counter = self.counter
-        kinds = {"contraction": 5, "general": 9}
+        kinds = {"contraction": 5, "general": 9, "scan": 1}
         if self.targets:
             kinds |= {"update": 3, "joined": 1, "copied": 1}
         kind = self.r.choices(list(kinds), kinds.values())[0]
@@ -206,6 +206,40 @@ class Generator(ExpressionGenerator):
         if left and reduced and type_ != "bool" and operator in ("+=!", "*=!") and self.chance(0.1):
             body = self.by_residue(body, left, reduced, "0" if operator == "+=!" else "1")
         return self.finish(body, operator)
+
+    def scan(self) -> tuple[str, str, str]:
+        """A reduction over what lies up to an index of the results, or from it on."""
+        r = self.r
+        rows = [self.fresh("i") for _ in range(r.choice([0, 1, 1, 2]))]
+        along, reduced = self.fresh("i"), [self.fresh("r") for _ in range(r.choice([1, 1, 2]))]
+        ranges = {name: (0, r.choice([1, 2, 5, 17])) for name in rows}
+        extent = r.choice([8, 16, 17, 33, 40, 70])
+        low = r.choice([0, 0, 0, 1, -2])
+        ranges[along] = (low, low + max(1, extent + r.choice([0, 0, 0, -3, 4])))
+        ranges |= {name: (0, r.choice([1, 2, 5])) for name in reduced}
+        ranges[reduced[0]] = (0, extent)
+        left = [*rows, along]
+        r.shuffle(left)
+        self.drawn = Drawn(left, reduced, ranges)
+        type_ = self.draw_type()
+        read = [*r.sample(rows, r.randint(0, len(rows))), *reduced]
+        body = self.new_read(type_, r.sample(read, len(read)), plain=self.chance(0.7))
+        if self.chance(0.3):
+            body = self.meet(body, self.new_read(type_, [reduced[0]]), type_)
+        if self.chance(0.1):
+            body = self.meet(body, self.new_read(type_, [along]), type_)
+        operator = self.reduction(type_, likely="+=!")
+        otherwise = self.literal(type_)
+        if type_ != "bool" and operator.rstrip("!=") in "+*" and self.chance(0.9):
+            otherwise = "0" if operator.startswith("+") else "1"
+        sides = [reduced[0], f"{along} + {r.choice([0, 0, 0, 1, -1, 3, -3])}".replace("+ -", "- ")]
+        r.shuffle(sides)
+        compare = f"{sides[0]} {r.choice(['<=', '<', '>=', '>'])} {sides[1]}"
+        if self.chance(0.1):
+            compare = f"!({compare})"
+        if self.chance(0.2):
+            compare += f" && {self.condition(1)}"
+        return self.finish(f"({compare} ? {body} : {otherwise})", operator)
 
     def by_residue(self, body: str, left: list[str], reduced: list[str], otherwise: str) -> str:
         """Terms that only count where two indices fit, as with strides."""

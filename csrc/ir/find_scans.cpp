@@ -1,0 +1,288 @@
+#include "ir/find_scans.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/reads.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::as_const_int;
+using Halide::Internal::Call;
+using Halide::Internal::expr_uses_var;
+using Halide::Internal::simplify;
+
+// Terms from which on their number is worth less than their order.
+constexpr int64_t kTerms = 8;
+
+Expr choose(const Expr& condition, const Expr& yes, const Expr& no) {
+  return Call::make(yes.type(), Call::if_then_else, {condition, yes, no}, Call::PureIntrinsic);
+}
+
+/// condition ? yes : no.
+struct Choice {
+  Expr condition, yes, no;
+};
+
+std::optional<Choice> as_choice(const Expr& e) {
+  if (const auto* select = e.as<Halide::Internal::Select>())
+    return Choice{select->condition, select->true_value, select->false_value};
+  const auto* call = e.as<Call>();
+  if (!call || !call->is_intrinsic(Call::if_then_else) || call->args.size() != 3)
+    return std::nullopt;
+  return Choice{call->args[0], call->args[1], call->args[2]};
+}
+
+void add_terms(const Expr& condition, std::vector<Expr>& terms) {
+  if (const auto* both = condition.as<Halide::Internal::And>()) {
+    add_terms(both->a, terms);
+    add_terms(both->b, terms);
+    return;
+  }
+  std::optional<Choice> choice = as_choice(condition);
+  if (choice && Halide::Internal::is_const_zero(choice->no)) {  // a && of what reads
+    add_terms(choice->condition, terms);
+    add_terms(choice->yes, terms);
+    return;
+  }
+  terms.push_back(condition);
+}
+
+/// What a comparison of integers says is not negative.
+std::optional<Expr> not_negative(const Expr& condition, bool holds = true) {
+  using namespace Halide::Internal;
+  if (const auto* op = condition.as<Not>()) return not_negative(op->a, !holds);
+  auto difference = [&](const Expr& more, const Expr& less, bool strict) -> std::optional<Expr> {
+    if (more.type() != Halide::Int(32)) return std::nullopt;
+    // more > less, or not: less >= more.
+    Expr e = holds ? more - less : less - more;
+    return strict == holds ? e - 1 : e;
+  };
+  if (const auto* op = condition.as<LE>()) return difference(op->b, op->a, false);
+  if (const auto* op = condition.as<GE>()) return difference(op->a, op->b, false);
+  if (const auto* op = condition.as<LT>()) return difference(op->b, op->a, true);
+  if (const auto* op = condition.as<GT>()) return difference(op->a, op->b, true);
+  return std::nullopt;
+}
+
+/// A reduction whose terms are those with term <= result + offset, or those with term >= result +
+/// offset.
+struct Prefix {
+  size_t result = 0, term = 0;  ///< iterators
+  bool up_to = true;
+  int64_t offset = 0;
+  Expr value;      ///< of every term
+  Expr elsewhere;  ///< undefined where it is the identity
+};
+
+class Find {
+ public:
+  explicit Find(const Program& program) : result_(program) {}
+
+  Program run() {
+    std::vector<Statement> statements;
+    for (const Statement& statement : result_.statements) {
+      std::optional<Prefix> prefix = find(statement);
+      if (prefix)
+        scan(statement, *prefix, statements);
+      else
+        statements.push_back(statement);
+    }
+    result_.statements = std::move(statements);
+    number_statements(result_);
+    return std::move(result_);
+  }
+
+ private:
+  std::optional<Prefix> find(const Statement& statement) const {
+    const Type type = result_.tensor(statement.tensor).type;
+    const bool combines =
+        statement.reduction == Reduction::Sum || statement.reduction == Reduction::Product ||
+        statement.reduction == Reduction::Min || statement.reduction == Reduction::Max;
+    std::optional<Choice> choice = as_choice(statement.value);
+    if (!combines || !choice || type.is_bool() || statement.guard.defined() ||
+        is_scatter(statement) || reads(statement, statement.tensor))
+      return std::nullopt;
+    std::vector<Expr> terms;
+    add_terms(choice->condition, terms);
+    for (size_t t = 0; t < terms.size(); ++t) {
+      std::vector<Expr> others = terms;
+      others.erase(others.begin() + static_cast<long>(t));
+      std::optional<Prefix> prefix = compare(statement, terms[t]);
+      if (prefix && complete(statement, *choice, others, *prefix)) return prefix;
+    }
+    return std::nullopt;
+  }
+
+  /// The comparison of a reduction's index with one of the results, if there is nothing else in it.
+  static std::optional<Prefix> compare(const Statement& statement, const Expr& condition) {
+    std::optional<Expr> e = not_negative(condition);
+    if (!e) return std::nullopt;
+    for (size_t r = 0; r < statement.domain.size(); ++r)
+      for (size_t t = 0; t < statement.domain.size(); ++t) {
+        if (statement.domain[r].reduction || !statement.domain[t].reduction) continue;
+        Expr distance =
+            make_variable(statement.domain[r].name) - make_variable(statement.domain[t].name);
+        // term <= result + offset, or result - offset <= term.
+        if (auto offset = as_const_int(simplify(*e - distance)))
+          return Prefix{r, t, true, *offset, {}, {}};
+        if (auto offset = as_const_int(simplify(*e + distance)))
+          return Prefix{r, t, false, -*offset, {}, {}};
+      }
+    return std::nullopt;
+  }
+
+  bool complete(const Statement& statement, const Choice& choice, const std::vector<Expr>& others,
+                Prefix& prefix) const {
+    const Iterator &result = statement.domain[prefix.result], &term = statement.domain[prefix.term];
+    const int64_t results = extent_of(result), terms = extent_of(term);
+    if (terms < kTerms || results < 2) return false;
+    // Neighbours differ by one term, and the first result has no more than one.
+    if (prefix.up_to ? prefix.offset > 0 : terms > results + prefix.offset) return false;
+    if (prefix.up_to && results + prefix.offset <= 0) return false;
+    const auto* plain =
+        std::find_if(statement.subscripts.begin(), statement.subscripts.end(),
+                     [&](const Expr& subscript) { return expr_uses_var(subscript, result.name); })
+            ->as<Halide::Internal::Variable>();
+    if (!plain) return false;
+    const Expr same = identity(statement.reduction, choice.yes.type());
+    prefix.value = choice.yes;
+    if (!others.empty()) {
+      Expr all = others[0];
+      for (size_t t = 1; t < others.size(); ++t) all = all && others[t];
+      prefix.value = choose(all, choice.yes, choice.no);
+    }
+    if (!equal(simplify(choice.no), simplify(same))) {
+      const bool extreme =
+          statement.reduction == Reduction::Min || statement.reduction == Reduction::Max;
+      if (!extreme || !others.empty()) return false;
+      for (const Iterator& it : statement.domain)
+        if ((it.reduction || it.name == result.name) && expr_uses_var(choice.no, it.name))
+          return false;
+      prefix.elsewhere = choice.no;
+    }
+    return !expr_uses_var(prefix.value, result.name);
+  }
+
+  void scan(const Statement& statement, Prefix prefix, std::vector<Statement>& statements) {
+    const Iterator result = statement.domain[prefix.result], term = statement.domain[prefix.term];
+    const int results = static_cast<int>(extent_of(result));
+    const int terms = static_cast<int>(extent_of(term)), offset = static_cast<int>(prefix.offset);
+    const Expr same = identity(statement.reduction, prefix.value.type());
+    if (sums_inside(statement, term)) {
+      statements.push_back(make_terms(statement, prefix));
+      const Statement& made = statements.back();
+      prefix.value = read(result_.tensor(made.tensor), made.subscripts);
+    }
+
+    // The index runs through the results in the order in which they have more terms.
+    Statement scan = statement;
+    Iterator step = result;
+    step.reduction = true;
+    scan.domain.clear();
+    for (const Iterator& it : statement.domain)
+      if (!it.reduction && it.name != result.name) scan.domain.push_back(it);
+    scan.domain.push_back(step);
+    const Expr index = make_variable(step.name);
+    const Expr at = prefix.up_to ? index : (results - 1) - index;
+    for (Expr& subscript : scan.subscripts)
+      if (expr_uses_var(subscript, result.name)) subscript = at;
+    const bool apart = prefix.elsewhere.defined() || !statement.initializes;
+    if (apart) scan.tensor = add_results(statement);
+
+    std::vector<Expr> before = scan.subscripts;
+    for (Expr& subscript : before)
+      if (expr_uses_var(subscript, step.name))
+        subscript = simplify(Halide::Internal::substitute(step.name, index - 1, subscript));
+    const Expr next = simplify(at + offset);
+    Expr value = Halide::Internal::substitute(term.name, next, prefix.value);
+    Expr exists;
+    if (offset < 0) exists = next >= 0;
+    if (results - 1 + offset >= terms)
+      exists = exists.defined() ? exists && next < terms : next < terms;
+    if (exists.defined()) value = choose(exists, value, same);
+    scan.value = combine(statement.reduction,
+                         choose(index > 0, read(result_.tensor(scan.tensor), before), same), value);
+    scan.reduction = Reduction::None;
+    scan.initializes = false;
+    scan.scans = true;
+    statements.push_back(scan);
+    if (!apart) return;
+
+    Statement last = statement;
+    last.domain.clear();
+    for (const Iterator& it : statement.domain)
+      if (!it.reduction) last.domain.push_back(it);
+    last.value = read(result_.tensor(scan.tensor), statement.subscripts);
+    if (prefix.elsewhere.defined()) {
+      const Expr d = make_variable(result.name);
+      const Expr others = prefix.up_to ? d + offset < terms - 1 : d + offset > 0;
+      last.value = combine(statement.reduction, last.value,
+                           choose(simplify(others), prefix.elsewhere, same));
+    }
+    if (statement.initializes) {
+      last.reduction = Reduction::None;
+      last.initializes = false;
+    }
+    statements.push_back(last);
+  }
+
+  static bool sums_inside(const Statement& statement, const Iterator& term) {
+    return std::any_of(statement.domain.begin(), statement.domain.end(),
+                       [&](const Iterator& it) { return it.reduction && it.name != term.name; });
+  }
+
+  /// The reduction of what every term is made of, over the indices that are not compared.
+  Statement make_terms(const Statement& statement, const Prefix& prefix) {
+    Statement made = statement;
+    made.domain.clear();
+    made.subscripts.clear();
+    std::vector<Expr> sizes;
+    auto keep = [&](Iterator it) {
+      it.reduction = false;
+      made.domain.push_back(it);
+      made.subscripts.push_back(make_variable(it.name));
+      sizes.push_back(it.extent);
+    };
+    for (const Iterator& it : statement.domain)
+      if (!it.reduction && expr_uses_var(prefix.value, it.name)) keep(it);
+    // The others are no terms of any result, and may read where nothing is.
+    Iterator term = statement.domain[prefix.term];
+    const int64_t results = extent_of(statement.domain[prefix.result]);
+    if (prefix.up_to)
+      term.extent = static_cast<int>(std::min(extent_of(term), results + prefix.offset));
+    keep(term);
+    for (size_t i = 0; i < statement.domain.size(); ++i)
+      if (statement.domain[i].reduction && i != prefix.term)
+        made.domain.push_back(statement.domain[i]);
+    made.value = prefix.value;
+    if (!prefix.up_to && prefix.offset > 0)
+      made.value = choose(make_variable(term.name) >= static_cast<int>(prefix.offset), made.value,
+                          identity(statement.reduction, made.value.type()));
+    made.initializes = true;
+    made.meaning.clear();
+    made.tensor = add_temporary(result_, statement.tensor + ".terms",
+                                result_.tensor(statement.tensor).type, sizes, statement.where)
+                      .name;
+    return made;
+  }
+
+  /// A tensor like the one that is written.
+  std::string add_results(const Statement& statement) {
+    const Tensor& written = result_.tensor(statement.tensor);
+    return add_temporary(result_, statement.tensor + ".scan", written.type, written.sizes,
+                         statement.where)
+        .name;
+  }
+
+  Program result_;
+};
+
+}  // namespace
+
+Program find_scans(const Program& program) { return Find(program).run(); }
+
+}  // namespace tc::ir

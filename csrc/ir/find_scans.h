@@ -1,0 +1,20 @@
+// Reductions over all that lies up to an index become scans.
+#pragma once
+
+#include "ir/program.h"
+
+namespace tc::ir {
+
+/// The results of O(n, d) +=! k <= d ? X(n, k) : 0 are one another's: each is the one before plus a
+/// term, O(n, d) = O(n, d - 1) + X(n, d), so that a row takes as many steps as it has elements, not
+/// as many as their square (simplification of reductions by reuse along the results; Gautam and
+/// Rajopadhye, Simplifying reductions, POPL 2006, section 3). The same from the last result to the
+/// first where k >= d. That is done for sums, products, and extremes of numbers where the condition
+/// compares a reduction index with a result index at a constant distance, such that a result has at
+/// most one term more than its neighbour; where what is compared elsewhere is no identity, it has
+/// to be the same for all terms, and the reduction an extreme. What a term sums over other indices
+/// is summed first. Runs on a specialised program whose indices count from 0, after
+/// widen_accumulators.
+Program find_scans(const Program& program);
+
+}  // namespace tc::ir

@@ -1,0 +1,260 @@
+"""Reductions over all that lies up to an index, or from it on, take a step for every element.
+
+Values are small integers, so that sums are exact in every order.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from exact import integers
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+OWN = tc.MappingOptions().matchLibraryCalls(False)
+SIZES = [(3, 8), (5, 16), (4, 17), (7, 31), (2, 100), (1, 333), (20, 9)]
+
+
+def compiled(text: str, *values: object) -> tc.Executor:
+    return tc.compile(text, "f", OWN, *values)
+
+
+def is_scan(executor: tc.Executor) -> bool:
+    return "in order of" in executor.explain()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("condition", ["k <= d", "k < d", "k >= d", "d < k", "!(k > d)", "d + 3 < k"])
+@pytest.mark.parametrize("dtype", ["float", "double", "int32", "half"])
+def test_sums(size: tuple[int, int], condition: str, dtype: str) -> None:
+    text = f"""def f({dtype}(N, D) X) -> (O) {{
+        O(n, d) +=! {condition} ? X(n, k) : 0 where d in 0:D }}"""
+    types = {"float": torch.float, "double": torch.double, "int32": torch.int32}
+    x = integers(*size, dtype=types.get(dtype, torch.half))
+    executor = compiled(text, x)
+    assert is_scan(executor)
+    assert torch.equal(executor(x), reference.run(text, "f", x))
+
+
+REDUCTIONS = {
+    "product": "*=! k <= d ? X(n, k) : 1",
+    "largest": "max=! k <= d ? X(n, k) : X(n, 0)",
+    "smallest": "min=! k >= d ? X(n, k) : X(n, 0)",
+    "largest of what lies before": "max=! k < d ? X(n, k) : -1.0 / 0.0",
+    "largest with a bound": "max=! k < d ? X(n, k) : 0.5",
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("reduction", REDUCTIONS.values(), ids=REDUCTIONS)
+def test_reductions(size: tuple[int, int], reduction: str) -> None:
+    text = f"def f(float(N, D) X) -> (O) {{ O(n, d) {reduction} where d in 0:D }}"
+    x = torch.rand(size) + 0.5
+    executor = compiled(text, x)
+    assert is_scan(executor)
+    torch.testing.assert_close(executor(x), reference.run(text, "f", x), rtol=1e-4, atol=0)
+
+
+TEXTS = {
+    # The text, and the sizes of its inputs.
+    "along the first dimension": (
+        "def f(float(D, N) X) -> (O) { O(d, n) +=! k <= d ? X(k, n) : 0 where d in 0:D }",
+        ((13, 40),),
+    ),
+    "one row": (
+        "def f(float(D) X) -> (O) { O(d) +=! k <= d ? X(k) : 0 where d in 0:D }",
+        ((1000,),),
+    ),
+    "in the middle": (
+        "def f(float(N, D, M) X) -> (O) {"
+        " O(n, d, m) +=! k >= d ? X(n, k, m) : 0 where d in 0:D }",
+        ((3, 20, 18),),
+    ),
+    "transposed": (
+        "def f(float(N, D) X) -> (O) { O(d, n) +=! k <= d ? X(n, k) : 0 where d in 0:D }",
+        ((6, 40),),
+    ),
+    "terms of two": (
+        "def f(float(N, D) X, float(D) y) -> (O) {"
+        " O(n, d) +=! k <= d ? X(n, k) * y(k) : 0 where d in 0:D }",
+        ((6, 40), (40,)),
+    ),
+    "terms that are sums": (
+        "def f(float(N, D, E) X) -> (O) {"
+        " O(n, d) +=! k <= d ? X(n, k, e) * X(n, k, e) : 0 where d in 0:D }",
+        ((6, 40, 5),),
+    ),
+    "terms without the row": (
+        "def f(float(N) y, float(D) X) -> (O) {"
+        " O(n, d) +=! k <= d ? X(k) : 0 where d in 0:D, n in 0:N }",
+        ((6,), (40,)),
+    ),
+    "terms that are one number": (
+        "def f(float(N) y, float(D) X) -> (O) {"
+        " O(n, d) +=! k <= d ? y(n) : 0 where d in 0:D, k in 0:D }",
+        ((6,), (40,)),
+    ),
+    "the index itself": (
+        "def f(float(N) y, float(D) X) -> (O) {"
+        " O(n, d) +=! k <= d ? y(n) * k : 0 where d in 0:D, k in 0:D }",
+        ((6,), (40,)),
+    ),
+    "more results than terms": (
+        "def f(float(N, D) X) -> (O) { O(n, d) +=! k <= d ? X(n, k) : 0 where d in 0:D + 19 }",
+        ((3, 17),),
+    ),
+    "fewer results than terms": (
+        "def f(float(N, D) X) -> (O) { O(n, d) +=! k <= d ? X(n, k) : 0 where d in 0:D - 3 }",
+        ((3, 17),),
+    ),
+    "more results than terms, from the end": (
+        "def f(float(N, D) X) -> (O) { O(n, d) +=! k + 2 >= d ? X(n, k) : 0 where d in 0:D + 7 }",
+        ((3, 17),),
+    ),
+    "a distance": (
+        "def f(float(N, D) X) -> (O) { O(n, d) +=! k + 5 <= d ? X(n, k) : 0 where d in 0:D }",
+        ((3, 40),),
+    ),
+    "ranges that begin elsewhere": (
+        "def f(float(N, D) X) -> (O) {"
+        " O(n, d) +=! k + 2 <= d ? X(n, k) : 0 where d in 5:D, k in 3:D }",
+        ((3, 40),),
+    ),
+    "another condition": (
+        "def f(float(N, D) X) -> (O) {"
+        " O(n, d) +=! k <= d && X(n, k) > 0 && n < 2 ? X(n, k) : 0 where d in 0:D }",
+        ((3, 40),),
+    ),
+    "going on": (
+        "def f(float(N, D) X) -> (O) {"
+        " O(n, d) = X(n, d) * 3"
+        " O(n, d) += k <= d ? X(n, k) : 0 }",
+        ((3, 40),),
+    ),
+    "used in the same row": (
+        "def f(float(N, D) X) -> (O) {"
+        " S(n, d) +=! k <= d ? X(n, k) : 0 where d in 0:D"
+        " T(n) max=! S(n, d)"
+        " O(n, d) = S(n, d) - T(n) + X(n, d) }",
+        ((3, 40),),
+    ),
+    "a scan of a scan": (
+        "def f(float(N, D) X) -> (O) {"
+        " S(n, d) +=! k <= d ? X(n, k) : 0 where d in 0:D"
+        " O(n, d) +=! k >= d ? S(n, k) : 0 where d in 0:D }",
+        ((3, 40),),
+    ),
+    "two of one row": (
+        "def f(float(N, D) X) -> (O, P) {"
+        " O(n, d) +=! k <= d ? X(n, k) : 0 where d in 0:D"
+        " P(n, d) max=! k <= d ? X(n, k) : X(n, 0) where d in 0:D }",
+        ((3, 40),),
+    ),
+    "sums under the condition that keeps them inside": (
+        "def f(float(M, E) X, float(D) y) -> (O) {"
+        " O(d) +=! k <= d ? X(k, e) * X(k, e) : 0 where d in 0:10, k in 0:D, e in 0:E }",
+        ((10, 3), (40,)),
+    ),
+    "the same from the end": (
+        "def f(float(M, E) X, float(D) y) -> (O) {"
+        " O(d) +=! k >= d + 30 ? X(k - 30, e) * X(k - 30, e) : 0"
+        " where d in 0:10, k in 0:D, e in 0:E }",
+        ((10, 3), (40,)),
+    ),
+    "states of linear attention": (
+        "def f(float(T, D) Q, float(T, D) K, float(T, E) V) -> (O) {"
+        " S(t, d, e) +=! s <= t ? K(s, d) * V(s, e) : 0 where t in 0:T"
+        " O(t, e) +=! Q(t, d) * S(t, d, e) }",
+        ((20, 6), (20, 6), (20, 10)),
+    ),
+    "looked up": (
+        "def f(float(N, D) X, int32(D) i) -> (O) {"
+        " O(n, d) +=! k <= d ? X(n, i(k)) : 0 where d in 0:D }",
+        ((3, 40), (40,)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "sizes"), TEXTS.values(), ids=TEXTS)
+def test_texts(text: str, sizes: tuple[tuple[int, ...], ...]) -> None:
+    values = [integers(*s) for s in sizes]
+    if "int32(D) i" in text:
+        values[1] = torch.randint(40, (40,), dtype=torch.int32)
+    executor = compiled(text, *values)
+    assert is_scan(executor)
+    ours, wanted = executor(*values), reference.run(text, "f", *values)
+    for a, b in zip(*((x,) if isinstance(x, torch.Tensor) else x for x in (ours, wanted))):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("strides", ["columns", "every second", "backwards rows"])
+def test_strided_arguments(strides: str) -> None:
+    text = TEXTS["one row"][0].replace("(D)", "(N, D)").replace("O(d)", "O(n, d)")
+    text = text.replace("X(k)", "X(n, k)")
+    whole = integers(40, 80)
+    x = {"columns": whole.t(), "every second": whole[:, ::2], "backwards rows": whole[::3]}[strides]
+    executor = compiled(text, x)
+    assert is_scan(executor)
+    assert torch.equal(executor(x), x.cumsum(1))
+
+
+def test_nan_and_infinity() -> None:
+    x = torch.randn(3, 50)
+    x[0, 20], x[1, 33], x[2, 5], x[2, 30] = torch.nan, torch.inf, -torch.inf, torch.inf
+    text = "def f(float(N, D) X) -> (O) { O(n, d) +=! k <= d ? X(n, k) : 0 where d in 0:D }"
+    torch.testing.assert_close(compiled(text, x)(x), x.cumsum(1), equal_nan=True)
+    text = text.replace("+=!", "max=!").replace(": 0", ": X(n, 0)")
+    torch.testing.assert_close(compiled(text, x)(x), x.cummax(1).values, equal_nan=True)
+
+
+ALONE = {
+    "terms that depend on the result": "O(n, d) +=! k <= d ? X(n, k) * X(n, d) : 0",
+    "a window": "O(n, d) +=! k <= d && k + 4 > d ? X(n, k) : 0",
+    "another step": "O(n, d) +=! k <= 2 * d ? X(n, k) : 0",
+    "two terms of the first result": "O(n, d) +=! k <= d + 1 ? X(n, k) : 0",
+    "terms elsewhere": "O(n, d) +=! k <= d ? X(n, k) : X(n, k) * 2",
+    "a number elsewhere": "O(n, d) +=! k <= d ? X(n, k) : 1",
+    "an extreme of others": "O(n, d) max=! k <= d ? X(n, k) : X(n, d)",
+    "equality": "O(n, d) +=! k == d ? X(n, k) : 0",
+}
+
+
+@pytest.mark.parametrize("statement", ALONE.values(), ids=ALONE)
+def test_left_alone(statement: str) -> None:
+    text = f"def f(float(N, D) X) -> (O) {{ {statement} where d in 0:D }}"
+    x = integers(3, 40)
+    executor = compiled(text, x)
+    assert not is_scan(executor)
+    assert torch.equal(executor(x), reference.run(text, "f", x))
+
+
+def test_naive_options_compute_what_the_text_says() -> None:
+    text = TEXTS["one row"][0]
+    x = integers(40)
+    executor = tc.compile(text, "f", tc.MappingOptions("naive"), x)
+    assert not is_scan(executor)
+    assert torch.equal(executor(x), x.cumsum(0))
+
+
+def test_lanes_go_on_from_those_before() -> None:
+    """A row of neighbours is scanned in vectors, as columns are."""
+    text = TEXTS["one row"][0]
+    row = compiled(text, integers(1000)).explain()
+    assert re.search(r"vectors along d.*each lane from those before it", row), row
+    columns = compiled(TEXTS["along the first dimension"][0], integers(13, 40)).explain()
+    assert "vectors along n" in columns
+
+
+def test_derivatives_are_scans() -> None:
+    operator = tc.define(tc.ops.source("cumulative_sum"), namespace="tc_scans").cumulative_sum
+    x = integers(5, 37).requires_grad_()
+    received = integers(5, 37)
+    (ours,) = torch.autograd.grad(tc.make_autograd(operator)(x), x, received)
+    (wanted,) = torch.autograd.grad(x.cumsum(1), x, received)
+    assert torch.equal(ours, wanted)
+    source = tc.grad_source(tc.ops.source("cumulative_sum"), "cumulative_sum")
+    executor = tc.compile(source, "cumulative_sum_grad", OWN, x.detach(), received)
+    assert is_scan(executor)
