@@ -28,7 +28,7 @@ struct Explanation {
   std::vector<Group> groups;                ///< fusion groups in order of execution
   /// Operations of the statements that are mapped; nothing where a library does some of them.
   std::optional<double> floating_point;
-  Notes memory;                             ///< what a run takes beside its arguments
+  Notes memory;  ///< what a run takes beside its arguments
 };
 
 /// What a kernel says of its part of a program, behind what was said before.

@@ -11,6 +11,7 @@
 #include "lang/definition.h"
 #include "lang/formatter.h"
 #include "lang/gradient.h"
+#include "lang/kept_values.h"
 #include "lang/roles.h"
 #include "lang/sharding.h"
 #include "lang/size_parameters.h"
@@ -246,6 +247,21 @@ tc_status tc_definition_gradient(const tc_definition* definition, const DLTensor
     }
     thread_local std::string kept;
     kept = tc::lang::gradient_text(d, request);
+    required(text, "text") = kept.c_str();
+  });
+}
+
+tc_status tc_definition_keeping(const tc_definition* definition, const DLTensor* const* inputs,
+                                int32_t input_count, const char** text) {
+  return guarded([&] {
+    const tc::lang::Definition& d = *required(definition, "definition").definition;
+    tc::lang::GradientRequest request;
+    request.scalars = tc::runtime::scalar_values(d, inputs, input_count);
+    for (const tc::ir::Parameter& parameter : d.signature.parameters)
+      request.inputs.insert(parameter.name);
+    request.outputs.insert(d.signature.outputs.begin(), d.signature.outputs.end());
+    thread_local std::string kept;
+    kept = tc::lang::keeping_text(d, request);
     required(text, "text") = kept.c_str();
   });
 }

@@ -14,14 +14,13 @@ from tensor_comprehensions import _torch
 from tensor_comprehensions._define import make_operator, parse
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator
+from tensor_comprehensions._options import MappingOptions
 
 Flags = tuple[bool, ...]
 
 
-def _derive(
-    definition: _torch.Definition, wanted: Flags, given: Flags, scalars: dict[str, int]
-) -> str:
-    """The text of a derivative; "" where no wanted input is reached."""
+def _values(definition: _torch.Definition, scalars: dict[str, int]) -> list[int]:
+    """A value for every input, of which those of scalars that decide sizes matter."""
     values = []
     for info in definition.inputs:
         if info.is_specialized and info.name not in scalars:
@@ -30,6 +29,14 @@ def _derive(
                 f"does its derivative; pass it, as in {info.name}=1"
             )
         values.append(scalars.get(info.name, 0))
+    return values
+
+
+def _derive(
+    definition: _torch.Definition, wanted: Flags, given: Flags, scalars: dict[str, int]
+) -> str:
+    """The text of a derivative; "" where no wanted input is reached."""
+    values = _values(definition, scalars)
     return definition.gradient_text(values, list(wanted), list(given))
 
 
@@ -135,6 +142,9 @@ class Derivable:
         self._gradients: dict[tuple, Gradient | None] = {}
         self._differentiable = tuple(i.dtype.is_floating_point for i in operator.definition.outputs)
         self._record = _torch.Derivation(operator._operator, operator.name, self)
+        self._count = len(self._differentiable)
+        self._keeping: Derivable | None = None
+        self._looked = False  #: for what `_keeping` is
 
     @classmethod
     def of(cls, operator: Operator) -> Derivable:
@@ -146,8 +156,11 @@ class Derivable:
         """The derivatives of an operator that were asked for so far."""
         with cls._lock:
             known = cls._known.get(id(operator))
-            found = known._gradients.values() if known is not None else ()
-            return [gradient._function.operator for gradient in found if gradient is not None]
+            if known is None:
+                return []
+            found = [gradient._function for gradient in known._gradients.values() if gradient]
+            kept = [known._keeping] if known._keeping is not None else []
+            return [derivable.operator for derivable in [*found, *kept]]
 
     def gradient(self, wanted: Flags, given: Flags, scalars: dict[str, int]) -> Gradient | None:
         """The derivative of some outputs by some inputs; None where it is zero."""
@@ -203,7 +216,33 @@ class Derivable:
         rest += [dense(g) for g, use in zip(gradients, given, strict=True) if use and g is not None]
         return part([*inputs, *(v.reshape(1) if v.dim() == 0 else v for v in rest)])
 
+    def keeping(self, inputs: Sequence[Any]) -> Derivable | None:
+        """The definition with more results, which its derivative would compute again otherwise.
+
+        None where there are none, and where its options are a user's.
+        """
+        if self._looked or len(inputs) != len(self.operator.definition.inputs):
+            return self._keeping
+        with self._lock:
+            if not self._looked and self.operator.options == str(MappingOptions()):
+                self._keeping = self._find_keeping(inputs)
+            self._looked = True
+        return self._keeping
+
+    def _find_keeping(self, inputs: Sequence[Any]) -> Derivable | None:
+        definition = self.operator.definition
+        try:
+            text = definition.keeping_text(_values(definition, self.scalars(inputs)))
+        except TCError:
+            return None  # the derivative that is asked for says what is wrong
+        return Derivable.of(self.operator.derive(text, "tc_keep")) if text else None
+
     def __call__(self, *inputs: Any) -> Any:
+        if self.operator.is_public and records(inputs) and not _may_carry_tangents():
+            keeping = self.keeping(inputs)
+            if keeping is not None:
+                results = keeping(*inputs)[: self._count]
+                return results[0] if self._count == 1 else results
         results = self._record(*inputs)
         if results is not NotImplemented:
             return results

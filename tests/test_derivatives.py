@@ -299,7 +299,9 @@ def test_an_element_at_a_constant_place_receives_one_sum() -> None:
     check(text, r(2, 5), r(2))
     source = tc.grad_source(text)
     assert re.search(r"d_X\(n, (\w+)\) = 0 == \1 \? d_O_sum\(n\) : 0.0\n", source), source
-    check("def f(double(N) x, double(M) y) -> (O) { O(n) = n > 1 ? x(2) * y(0) : y(1) where n in 0:4 }", r(5), r(3))
+    text = """def f(double(N) x, double(M) y) -> (O) {
+        O(n) = n > 1 ? x(2) * y(0) : y(1) where n in 0:4 }"""
+    check(text, r(5), r(3))
 
 
 def test_what_all_terms_share_multiplies_their_sum() -> None:
@@ -313,7 +315,9 @@ def test_what_all_terms_share_multiplies_their_sum() -> None:
     assert not re.search(r"d_s\w*\(n\) \+=!.*/", source), source
     assert re.search(r"d_t\w*\(m\) \+=!.*/", source), source
     # Integers divide otherwise: i / 2 is no factor and a divisor.
-    text = "def f(double(N, M) A, double(N) x) -> (O) { O(i, m) = x(i) * (i / 2) * A(i, m) * (m / 3) }"
+    text = (
+        "def f(double(N, M) A, double(N) x) -> (O) { O(i, m) = x(i) * (i / 2) * A(i, m) * (m / 3) }"
+    )
     check(text, r(5, 4), r(5))
     # Guards may be what keeps a read of what is shared inside its tensor.
     text = """def f(double(N) x, double(M) y, double a) -> (O) {
@@ -399,6 +403,77 @@ def test_what_is_saved_and_computed_again() -> None:
     source = tc.grad_source(text.replace("exp", "sin"))
     assert re.search(r"T_again\(n, k\) \+=! A\(n, m\) \* W\(k, m\)", source), source
     assert "O(n, k)" not in source.replace("d_O(n, k)", ""), source
+
+
+KEPT = {
+    # The text, and how large what is kept of temporaries is.
+    "a product": (
+        "{ T(n, k) +=! A(n, m) * B(m, k)  O(n, k) = sin(T(n, k)) }",
+        [(4, 5)],
+    ),
+    "the sum of a row": ("{ S(n) +=! A(n, m) * A(n, m)  O(n, m) = A(n, m) / S(n) }", [(4,)]),
+    "both": (
+        "{ T(n, k) +=! A(n, m) * B(m, k)  S(n) +=! T(n, k) * T(n, k)  O(n, k) = T(n, k) / S(n) }",
+        [(4, 5), (4,)],
+    ),
+    "a number": ("{ S +=! A(n, m)  O(n) = x(n) * S * S }", [()]),
+    "a window is summed again": (
+        "{ T(i) +=! x(i + k) where k in 0:2  O(i) = sin(T(i)) }",
+        [],
+    ),
+    "what is assigned is computed again": ("{ T(n) = x(n) * y(n)  O(n) = sin(T(n)) }", []),
+    "what was overwritten is computed again": (
+        "{ T(n) +=! A(n, m)  T(n) = sin(T(n))  O(n) = T(n) * T(n) }",
+        [],
+    ),
+    "what is a result is saved as one": ("{ O(n) +=! A(n, m) }", []),
+}
+
+
+@pytest.mark.parametrize(("text", "kept"), KEPT.values(), ids=KEPT)
+def test_what_costs_more_to_compute_is_kept(text: str, kept: list[tuple[int, ...]]) -> None:
+    inputs = [r(4, 3), r(3, 5), r(4), r(4)]
+    check(HEAD + text, *inputs)
+    f = derived(HEAD + text)
+    saved = []
+    own = {x.data_ptr() for x in inputs}
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x) or x, lambda x: x):
+        result = f(*inputs)
+    own.add(result.data_ptr())
+    assert [tuple(x.shape) for x in saved if x.data_ptr() not in own] == kept
+    # Nothing is kept where no derivative follows.
+    with torch.no_grad():
+        assert torch.equal(f(*inputs), result)
+
+
+def test_options_of_a_user_are_kept_to() -> None:
+    text = HEAD + KEPT["a product"][0]
+    t = tc.define(text, "naive", namespace="tc_derivatives_naive")
+    inputs = [r(4, 3), r(3, 5), r(4), r(4)]
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x) or x, lambda x: x):
+        tc.make_autograd(t.f)(*inputs)
+    assert (4, 5) not in [tuple(x.shape) for x in saved]
+
+
+def test_kept_values_with_torch_compile_and_functional_transforms() -> None:
+    f = derived((HEAD + KEPT["both"][0]).replace("double", "float"))
+    inputs = [x.detach().float() for x in (r(4, 3), r(3, 5), r(4), r(4))]
+
+    def wanted(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        t = a @ b
+        return (t / (t * t).sum(1, keepdim=True)).sum()
+
+    def ours(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return f(a, b, *inputs[2:]).sum()
+
+    theirs = torch.func.grad(wanted, (0, 1))(*inputs[:2])
+    for a, b in zip(torch.func.grad(ours, (0, 1))(*inputs[:2]), theirs, strict=True):
+        torch.testing.assert_close(a, b)
+    leaves = [x.clone().requires_grad_() for x in inputs[:2]]
+    compiled = torch.compile(ours, fullgraph=True, backend="aot_eager")
+    for a, b in zip(torch.autograd.grad(compiled(*leaves), leaves), theirs, strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def test_source_by_hand() -> None:

@@ -27,7 +27,9 @@ def is_scan(executor: tc.Executor) -> bool:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("condition", ["k <= d", "k < d", "k >= d", "d < k", "!(k > d)", "d + 3 < k"])
+@pytest.mark.parametrize(
+    "condition", ["k <= d", "k < d", "k >= d", "d < k", "!(k > d)", "d + 3 < k"]
+)
 @pytest.mark.parametrize("dtype", ["float", "double", "int32", "half"])
 def test_sums(size: tuple[int, int], condition: str, dtype: str) -> None:
     text = f"""def f({dtype}(N, D) X) -> (O) {{
@@ -69,8 +71,7 @@ TEXTS = {
         ((1000,),),
     ),
     "in the middle": (
-        "def f(float(N, D, M) X) -> (O) {"
-        " O(n, d, m) +=! k >= d ? X(n, k, m) : 0 where d in 0:D }",
+        "def f(float(N, D, M) X) -> (O) { O(n, d, m) +=! k >= d ? X(n, k, m) : 0 where d in 0:D }",
         ((3, 20, 18),),
     ),
     "transposed": (
@@ -129,9 +130,7 @@ TEXTS = {
         ((3, 40),),
     ),
     "going on": (
-        "def f(float(N, D) X) -> (O) {"
-        " O(n, d) = X(n, d) * 3"
-        " O(n, d) += k <= d ? X(n, k) : 0 }",
+        "def f(float(N, D) X) -> (O) { O(n, d) = X(n, d) * 3 O(n, d) += k <= d ? X(n, k) : 0 }",
         ((3, 40),),
     ),
     "used in the same row": (

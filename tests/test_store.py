@@ -295,6 +295,17 @@ def test_gradients_and_batches_that_were_made_are_saved(tmp_path: Path) -> None:
     assert len(tc.load(file)) == 1  # the others are no texts of the user's
 
 
+def test_definitions_that_keep_more_are_saved(tmp_path: Path) -> None:
+    """Graphs for training hold what autograd ran, with the values that the derivative reads."""
+    file = tmp_path / "a.tc.pb"
+    t = tc.define("def store_row(float(N, M) a) -> (b) { s(n) +=! a(n, m)  b(n) = s(n) * s(n) }")
+    f = tc.make_autograd(t.store_row)
+    f(torch.ones(2, 3, requires_grad=True)).sum().backward()
+    tc.save(file, t)
+    namespaces = {text.namespace for text in _torch.Store.read(str(file), False).texts()}
+    assert namespaces == {"tc", "tc_keep", "tc_grad"}
+
+
 def test_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.tc.pb"
     t = tc.define(LAYERS, "naive", namespace="store_show")

@@ -18,8 +18,8 @@ SUSPECT = [
     (
         PRODUCT + "{ C(m, n) +=! A(m, k) * B(n) }",
         "k is summed over, but of the factors only A(m, k) has it. If B(n) should have it too, "
-        "write it there; if not, sum A(m, k) in a statement of its own, or say that it is meant by "
-        "a range: where k in ...",
+        "write it there; if not, sum A(m, k) in a statement of its own, which is less work, or say "
+        "that it is meant by a range: where k in ...",
         1,
         80,
     ),

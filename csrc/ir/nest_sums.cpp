@@ -16,6 +16,9 @@ using Indices = std::set<std::string>;
 
 // Operations that must be saved for a statement more.
 constexpr int64_t kSaved = 20000;
+// Tensors in the product: of two, x * a + x * b stays what it is, a NaN where x is infinite and a
+// and b are not of one sign.
+constexpr int kFactors = 3;
 // What an element of a temporary costs, written once and read again, in operations of a product.
 constexpr double kElement = 4;
 // Of the operations, what has to be saved: products of two factors alone become blocks in
@@ -89,7 +92,9 @@ class NestSums {
       return std::nullopt;
     std::vector<Factor> factors;
     add_factors(statement.value, statement, factors);
-    if (factors.size() < 2) return std::nullopt;
+    if (std::count_if(factors.begin(), factors.end(),
+                      [](const Factor& factor) { return has_data(factor.value); }) < kFactors)
+      return std::nullopt;
 
     Indices all;
     for (const Iterator& it : statement.domain) all.insert(it.name);

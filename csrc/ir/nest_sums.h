@@ -16,8 +16,8 @@ namespace tc::ir {
 /// as long as it saves operations, the traffic of the temporaries counted (elimination of
 /// variables; Zhang and Poole, A simple approach to Bayesian network computations, 1994). A factor
 /// that scales all terms stays with them, so that sums are no larger than in the text. Left alone
-/// are sums of integers and those under guards. Runs on a specialised program,
-/// after widen_accumulators; adds the layouts of its temporaries.
+/// are products of two tensors, sums of integers and those under guards. Runs on a specialised
+/// program, after widen_accumulators; adds the layouts of its temporaries.
 void nest_sums(Program& program, std::map<std::string, Layout>& layouts,
                const poly::CpuMachine& machine);
 

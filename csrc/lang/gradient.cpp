@@ -31,6 +31,13 @@ ExpressionPtr read(const std::string& tensor, const std::vector<ExpressionPtr>& 
   return node;
 }
 
+/// Whether a value is one of some reads and literals, of that type, as conditions say.
+bool is_chosen(const Expression& e, Type type) {
+  if (e.kind == ExpressionKind::Ternary)
+    return is_chosen(*e.operands[1], type) && is_chosen(*e.operands[2], type);
+  return e.constant || (e.binding == Binding::Tensor && e.type == type);
+}
+
 class GradientBuilder {
  public:
   GradientBuilder(const Definition& definition, const GradientRequest& request)
@@ -41,6 +48,18 @@ class GradientBuilder {
         names_(function_) {}
 
   std::string run() {
+    std::vector<std::string> results = build();
+    return results.empty() ? "" : assemble(results);
+  }
+
+  std::set<std::string> recomputed() {
+    build();
+    return recompute(versions_, statements_, saved(), signature_, &names_).versions;
+  }
+
+ private:
+  /// The statements; returns the gradients that are results.
+  std::vector<std::string> build() {
     for (const std::string& output : signature_.outputs) {
       const ir::Tensor& tensor = signature_.tensor(output);
       if (tensor.role != ir::TensorRole::InOut) continue;
@@ -66,10 +85,9 @@ class GradientBuilder {
         shape.push_back({Expr(0), simplify_size(size - 1, signature_)});
       add_up(results.back(), tensor.type, shape, found->second);
     }
-    return results.empty() ? "" : assemble(results);
+    return results;
   }
 
- private:
   bool is_active_version(const std::string& name) const { return active_.count(name) != 0; }
 
   void find_active() {
@@ -281,10 +299,11 @@ class GradientBuilder {
     emit(statement(target, step, step.places, reduction, value));
   }
 
-  /// The value as a read of a tensor, made for it where it is more than that: compared with a
-  /// result it must be the very same number, and what is computed twice may be rounded twice.
+  /// The value as a read of a tensor, made for it where it is more than a choice of reads: compared
+  /// with a result it must be the very same number, and what is computed twice may be rounded
+  /// twice.
   ExpressionPtr as_read(const Step& step) {
-    if (step.value->binding == Binding::Tensor) return step.value;
+    if (is_chosen(*step.value, step.type)) return step.value;
     std::string target = names_.fresh(names_.plain(step.target) + "_value");
     std::vector<ExpressionPtr> points = names_of(all_indices(step));
     emit(statement(target, step, points, ir::Reduction::None, step.value));
@@ -466,6 +485,11 @@ class GradientBuilder {
 
 std::string gradient_text(const Definition& definition, const GradientRequest& request) {
   return GradientBuilder(definition, request).run();
+}
+
+std::set<std::string> recomputed_versions(const Definition& definition,
+                                          const GradientRequest& request) {
+  return GradientBuilder(definition, request).recomputed();
 }
 
 }  // namespace tc::lang

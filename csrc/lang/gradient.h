@@ -28,4 +28,8 @@ struct GradientRequest {
 /// LanguageError where something has no derivative.
 std::string gradient_text(const Definition& definition, const GradientRequest& request);
 
+/// The versions of temporaries and overwritten results that it computes again.
+std::set<std::string> recomputed_versions(const Definition& definition,
+                                          const GradientRequest& request);
+
 }  // namespace tc::lang

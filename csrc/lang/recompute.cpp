@@ -30,7 +30,9 @@ class Planning {
       if (continues(*step)) needed_.insert(step->previous);
     }
     for (const Step& step : versions_.steps) {
-      if (needed_.count(step.target) && !saved_.count(step.target)) add(step);
+      if (!needed_.count(step.target) || saved_.count(step.target)) continue;
+      add(step);
+      result_.versions.insert(step.target);
     }
     for (const std::string& version : needed_) {
       auto found = saved_.find(version);

@@ -18,6 +18,7 @@ GradientStatement all_zeros(const std::string& target, const Step& step);
 struct Recomputed {
   std::vector<GradientStatement> statements;  ///< names in place of versions
   std::set<std::string> saved;                ///< results whose values are read
+  std::set<std::string> versions;             ///< that are computed again
 };
 
 /// Puts in front of `statements` those that compute the versions they read, as far as these are not

@@ -62,12 +62,13 @@ void check_sum(const TreeStatement& statement, std::vector<std::string>* warning
     }
     if (count != 1 || !other) continue;
     warn(warnings, index.where,
-         concat(index.name, " is summed over, but of the factors only ", own->where.str(),
-                " has it. If ", other->where.str(),
-                " should have it too, write it there; if not, sum ", own->where.str(),
-                " in a statement of its own, or say that it is meant by a range: "
-                "where ",
-                index.name, " in ..."));
+         concat(
+             index.name, " is summed over, but of the factors only ", own->where.str(),
+             " has it. If ", other->where.str(),
+             " should have it too, write it there; if not, sum ", own->where.str(),
+             " in a statement of its own, which is less work, or say that it is meant by a range: "
+             "where ",
+             index.name, " in ..."));
   }
 }
 

@@ -284,6 +284,14 @@ std::string gradient_text(const Definition& definition, const py::sequence& inpu
   return text;
 }
 
+/// The text with the values that the derivative would compute again as results; "" where none is.
+std::string keeping_text(const Definition& definition, const py::sequence& inputs) {
+  InputsWithoutData scalars(definition, inputs);
+  const char* text = nullptr;
+  check(tc_definition_keeping(definition.get(), scalars.tensors(), scalars.count(), &text));
+  return text;
+}
+
 /// The text for a batch; one flag for each input.
 std::string batch_text(const Definition& definition, const std::vector<int32_t>& batched) {
   const char* text = nullptr;
@@ -380,6 +388,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("size_conditions", size_conditions)
       .def("infer_sizes", infer_sizes)
       .def("gradient_text", gradient_text)
+      .def("keeping_text", keeping_text)
       .def("batch_text", batch_text)
       .def("shardings", shardings)
       .def("sized_text", sized_text);

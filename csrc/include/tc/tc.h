@@ -139,6 +139,14 @@ TC_API tc_status tc_definition_gradient(const tc_definition* definition,
                                         const int32_t* wanted, const int32_t* given,
                                         const char** text);
 
+/* The text of the same definition with more outputs behind its own: temporaries that the derivative
+ * of all outputs by all inputs would compute again, and that cost more to compute than to keep. An
+ * empty text where there are none. `inputs` and errors are those of tc_definition_gradient. The
+ * string lives until the thread's next call of this function. */
+TC_API tc_status tc_definition_keeping(const tc_definition* definition,
+                                       const DLTensor* const* inputs, int32_t input_count,
+                                       const char** text);
+
 /* The text of a definition NAME_batch that computes this one for every example of a batch: each
  * input k with batched[k], and every result that depends on one, has one more dimension in front. A
  * TC_USAGE_ERROR where an input is a scalar, or the definition adds to what its caller passes. The
