@@ -26,6 +26,7 @@
 #include "ir/share_scatters.h"
 #include "ir/simplify.h"
 #include "ir/split_columns.h"
+#include "ir/split_ranges.h"
 #include "ir/split_reductions.h"
 #include "ir/split_residues.h"
 #include "ir/start_at_zero.h"
@@ -227,6 +228,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   if (options.automatic && !options.identity) {
     ir::nest_sums(program, all, machine);
     if (!target.cuda) {
+      if (options.vectorize) ir::split_ranges(program, all);
       ir::make_offset_tables(program, all, machine);
       ir::gather_operands(program, all, machine);
       ir::pad_operands(program, all, machine);

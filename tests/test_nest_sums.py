@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+import emulated
 import pytest
 import torch
 from exact import integers
@@ -137,6 +138,18 @@ def test_left_alone(statement: str) -> None:
     executor = compiled(text, *values)
     assert not added(executor)
     torch.testing.assert_close(executor(*values), reference.run(text, "f", *values))
+
+
+@pytest.mark.parametrize("order", ["forward", "shuffled"])
+def test_cuda(order: str) -> None:
+    text, equation, sizes, inside = CONTRACTIONS["three matrices"]
+    operands = equation.split("->")[0].split(",")
+    values = [integers(*(sizes[index] for index in operand)) for operand in operands]
+    executor = tc.compile("def " + text, "f", None, *values, target="cuda:sm_90")
+    assert added(executor) == inside
+    result = torch.full((sizes["i"], sizes["l"]), torch.nan)
+    emulated.run(executor, tuple(values), (result,), order)
+    assert torch.equal(result, torch.einsum(equation, *values))
 
 
 def test_scales_that_keep_a_sum_finite() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+import emulated
 import pytest
 import torch
 from exact import integers
@@ -236,6 +237,21 @@ def test_naive_options_compute_what_the_text_says() -> None:
     executor = tc.compile(text, "f", tc.MappingOptions("naive"), x)
     assert not is_scan(executor)
     assert torch.equal(executor(x), x.cumsum(0))
+
+
+@pytest.mark.parametrize(
+    "name", ["one row", "along the first dimension", "in the middle", "terms that are sums"]
+)
+@pytest.mark.parametrize("order", ["forward", "shuffled"])
+def test_cuda(name: str, order: str) -> None:
+    text, sizes = TEXTS[name]
+    values = [integers(*s) for s in sizes]
+    executor = tc.compile(text, "f", None, *values, target="cuda:sm_90")
+    assert is_scan(executor)
+    wanted = reference.run(text, "f", *values)
+    result = torch.full_like(wanted, torch.nan)
+    emulated.run(executor, tuple(values), (result,), order)
+    assert torch.equal(result, wanted)
 
 
 def test_lanes_go_on_from_those_before() -> None:

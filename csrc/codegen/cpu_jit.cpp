@@ -8,6 +8,7 @@
 #include "codegen/copies.h"
 #include "codegen/cpu_kernel.h"
 #include "codegen/cpu_math.h"
+#include "codegen/forward_values.h"
 #include "codegen/guarded_loads.h"
 #include "codegen/half_comparisons.h"
 #include "codegen/hidden_zero.h"
@@ -72,7 +73,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = shuffle_lanes(remove_likelies(vectorize_loops(stmt, {})));
   stmt = predicate_guarded_loads(join_lanes_as_bits(stmt));
   stmt = unroll_loops(stmt);
-  stmt = simplify(stmt);
+  stmt = forward_values(simplify(stmt), buffers.temporaries);
   stmt = prefetch_gathers(stmt, buffers.large);
   stmt = prefetch_rows(stmt, buffers.large);
   stmt = join_lanes_as_bits(rewrite_interleavings(stmt));

@@ -143,10 +143,11 @@ class Find {
     // Neighbours differ by one term, and the first result has no more than one.
     if (prefix.up_to ? prefix.offset > 0 : terms > results + prefix.offset) return false;
     if (prefix.up_to && results + prefix.offset <= 0) return false;
-    const auto* plain =
-        std::find_if(statement.subscripts.begin(), statement.subscripts.end(),
-                     [&](const Expr& subscript) { return expr_uses_var(subscript, result.name); })
-            ->as<Halide::Internal::Variable>();
+    const bool plain = std::any_of(statement.subscripts.begin(), statement.subscripts.end(),
+                                   [&](const Expr& subscript) {
+                                     const auto* index = subscript.as<Halide::Internal::Variable>();
+                                     return index && index->name == result.name;
+                                   });
     if (!plain) return false;
     const Expr same = identity(statement.reduction, choice.yes.type());
     prefix.value = choice.yes;

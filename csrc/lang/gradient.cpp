@@ -347,7 +347,18 @@ class GradientBuilder {
     ExpressionPtr share =
         binary(Operator::Divide, seed, read(ties, step.places, Halide::Float(32)));
     if (step.type.bits() < 32) share = cast(step.type, share);
-    reach(step, step.value, choose(is_extreme, share, real(0)), nullptr, gradient);
+    std::string source = gradient;
+    if (!step.scatters()) {
+      // Divided once for a result, not for every term.
+      source = names_.fresh(gradient + "_share");
+      GradientStatement shares{source, step.places, ir::Reduction::None, true, share, {}};
+      for (const std::string& index : step.left)
+        shares.ranges.emplace_back(index, step.ranges.at(index));
+      emit(shares);
+      shapes_[source] = step.shape;
+      share = read(source, step.places, step.type);
+    }
+    reach(step, step.value, choose(is_extreme, share, real(0)), nullptr, source);
   }
 
   void emit(GradientStatement statement) { statements_.push_back(std::move(statement)); }

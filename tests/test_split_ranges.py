@@ -1,0 +1,132 @@
+"""Copies whose places are affine piece by piece are copies of neighbours, a statement a piece."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+from exact import integers
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+OWN = tc.MappingOptions().matchLibraryCalls(False)
+
+
+def compiled(text: str, *values: object) -> tc.Executor:
+    executor = tc.compile(text, "f", OWN, *values)
+    assert torch.equal(executor(*values), reference.run(text, "f", *values))
+    return executor
+
+
+def pieces(executor: tc.Executor) -> int:
+    return executor.explain().count("\n  S")
+
+
+PLACES = {
+    # Where a row of W elements is read at w, and in how many pieces.
+    "circular": ("(w - 3 + W) % W", 3),
+    "replicated": ("min(max(w - 3, 0), W - 1)", 3),
+    "reflected": ("W - 1 - abs(W - 1 - abs(w - 3))", 3),
+    "turned around": ("(2 * W - 1 - w) % W", 2),
+    "a step": ("w < 8 ? 0 : w - 8", 2),
+    "conditions": ("w > 4 && !(w > W - 1) ? w - 4 : 5", 3),
+    "either": ("w < 4 || w >= W ? 2 : w - 1", 3),
+    "halves": ("w >= W / 2 ? w - W / 2 : w", 2),
+}
+
+
+@pytest.mark.parametrize("width", [64, 65, 100, 131])
+@pytest.mark.parametrize(("place", "count"), PLACES.values(), ids=PLACES)
+def test_pieces(place: str, count: int, width: int) -> None:
+    text = f"def f(float(N, W) x) -> (O) {{ O(n, w) = x(n, {place}) where w in 0:W + 6 }}"
+    if place.startswith(("(2", "w >=")):
+        text = text.replace("W + 6", "W + W / 2" if "/ 2" in place else "2 * W")
+    executor = compiled(text, integers(5, width))
+    assert pieces(executor) >= count
+
+
+@pytest.mark.parametrize("mode", ["circular", "reflect", "replicate"])
+@pytest.mark.parametrize("border", [(0, 0, 0, 0), (1, 2, 3, 0), (7, 0, 5, 6), (30, 31, 1, 1)])
+def test_padding(mode: str, border: tuple[int, ...]) -> None:
+    image = integers(2, 3, 33, 90)
+    text = tc.ops.source(f"pad_{mode}").replace(f"def pad_{mode}(", "def f(")
+    executor = tc.compile(text, "f", OWN, image, *border)
+    assert torch.equal(executor(image, *border), F.pad(image, border, mode=mode))
+    columns = 1 + (border[0] > 0) + (border[1] > 0)
+    # Without a border at that side the condition decides nothing; a remainder may.
+    assert pieces(executor) == columns
+
+
+def test_several_reads() -> None:
+    """The pieces of all reads together."""
+    text = """def f(float(N, W) x, float(N, W) y) -> (O) {
+        O(n, w) = x(n, (w + 5) % W) * y(n, max(w - 7, 0)) + x(n, w) * (w % 3)
+    }"""
+    assert pieces(compiled(text, integers(4, 100), integers(4, 100))) == 3
+
+
+def test_numbers_and_other_indices_stay() -> None:
+    text = """def f(float(N, W) x, float s) -> (O) {
+        O(n, w) = (w + 5) % W > n + 3 ? s * x(n, (w + 5) % W) * w : x((n + 1) % N, w)
+    }"""
+    assert pieces(compiled(text, integers(7, 100), 2.0)) == 2
+
+
+ALONE = {
+    "too many pieces": "x(n, w % 10)",
+    "elements far apart": "x(n, (w * 2) % W)",
+    "another index in the place": "x(n, (w + n) % W)",
+    "a reduction": "+=! x(n, (w + r) % W) where r in 0:2",
+    "a row": "x((n + 1) % N, w) where w in 0:W, n in 0:N",
+    "short rows": "x(n, (w + 1) % 50) where w in 0:50",
+}
+
+
+@pytest.mark.parametrize("value", ALONE.values(), ids=ALONE)
+def test_left_alone(value: str) -> None:
+    equals = "" if value.startswith("+") else "= "
+    text = f"def f(float(N, W) x) -> (O) {{ O(n, w) {equals}{value} }}"
+    if "where" not in value:
+        text = text.replace(" }", " where w in 0:W }")
+    elif "r in" in value:
+        text = text.replace(" }", ", w in 0:W }")
+    x = integers(5, 100)
+    executor = tc.compile(text, "f", OWN, x)
+    assert torch.equal(executor(x), reference.run(text, "f", x))
+    assert pieces(executor) == 1
+
+
+def expression(r: random.Random, depth: int) -> str:
+    """An integer expression of w, of no division by zero."""
+    if depth == 0:
+        return r.choice(["w", "w", str(r.randint(-9, 140))])
+    a, b = expression(r, depth - 1), expression(r, depth - 1)
+    return r.choice(
+        [
+            f"({a} + {b})",
+            f"({a} - {b})",
+            f"({a} * {r.randint(-3, 3)})",
+            f"({a} % {r.randint(20, 200)})",
+            f"({a} / {r.choice([-40, 30, 64, 200])})",
+            f"min({a}, {b})",
+            f"max({a}, {b})",
+            f"abs({a})",
+            f"({a} {r.choice(['<', '<=', '>', '>='])} {b} ? {a} : {b})",
+            f"({a} < {b} && w > {r.randint(0, 90)} ? {b} : w)",
+        ]
+    )
+
+
+def test_random_places() -> None:
+    split = 0
+    for seed in range(150):
+        r = random.Random(seed)
+        place = expression(r, r.randint(1, 3))
+        text = f"""def f(float(N, W) x) -> (O) {{
+            O(n, w) = x(n, min(max({place}, 0), W - 1)) where w in 0:{r.choice([64, 100, 133])}
+        }}"""
+        split += pieces(compiled(text, integers(3, 111))) > 1
+    assert split > 40
