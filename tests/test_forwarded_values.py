@@ -65,6 +65,16 @@ def test_an_element_that_changes_in_between_is_kept() -> None:
     assert workspaces(compiled(text, torch.randn(1003))) == "none"
 
 
+def test_what_nothing_reads() -> None:
+    """Lines of it are asked for ahead, as they are written: its place has to be known."""
+    text = """def f(int32(M, R) A, int32(N, M) B) -> (O) {
+        O(n) +=! B(n, m)
+        T(i, j) +=! A(i, r) * B(j, i)
+        T(i, j) = B(j, i)
+    }"""
+    compiled(text, torch.ones(300, 40, dtype=torch.int32), torch.ones(70, 300, dtype=torch.int32))
+
+
 def test_rows_of_a_sum() -> None:
     """What two loops of a row share stays with the row; what one loop uses does not."""
     text = """def f(float(N, M) x) -> (O) {

@@ -187,6 +187,18 @@ def test_calls() -> None:
     assert v == 30
 
 
+def test_products_of_three_promise_nothing_of_infinities() -> None:
+    text = """def f(float(N, K) A, float(K) b, float(N) c) -> (O, P) {
+        O(n) +=! A(n, k) * b(k) * c(n)
+        P(n) +=! A(n, k) * c(n)
+    }"""
+    a = np.array([[1.0, 0.0], [1.0, 2.0]], np.float32)
+    b, c = np.array([1.0, 2.0], np.float32), np.array([np.inf, 3.0], np.float32)
+    _, (three, two) = reference.error_bounds(text, "f", a, b, c)
+    assert three.tolist() == [np.inf, 0.0]
+    assert two.tolist() == [0.0, 0.0]
+
+
 def test_bounds_are_zero_where_nothing_is_rounded() -> None:
     text = "def f(float(N) A) -> (O, P) { O +=! A(i) * A(i) P +=! A(i) / 3 }"
     _, (exact, rounded) = reference.error_bounds(text, "f", ARANGE)

@@ -48,7 +48,7 @@ SPLIT = {
     "several": ("ik,kj->ij", {"i": 100, "k": 256, "j": 35}, ["T1.columns"]),
     "along": ("ik,jk->ij", {"i": 100, "k": 256, "j": 34}, []),
     "results": ("bki,bkj->bij", {"b": 3, "i": 49, "k": 64, "j": 49}, []),
-    "two operands": ("ik,kj,j->ij", {"i": 100, "k": 256, "j": 33}, ["T1.columns"]),
+    "two operands": ("ik,kj,kj->ij", {"i": 100, "k": 256, "j": 33}, ["T1.columns", "T2.columns"]),
 }
 
 

@@ -103,6 +103,9 @@ class FindUnknown : public IRVisitor {
     IRVisitor::visit(op);
     if (!is_known(values_, *op)) unknown.insert(op->name);
   }
+  void visit(const Variable* op) override {
+    unknown.insert(op->name);  // where it lies is asked for, as by a prefetch
+  }
   void visit(const Store* op) override {
     IRVisitor::visit(op);
     values_[op->name] = {op->index, op->predicate, op->value.type(), ""};

@@ -57,7 +57,8 @@ def error_bounds(
     0 means that no rounding took place, so that results must be equal. Infinity means that nothing
     is promised, as for a comparison of values that are equal up to rounding, or for an element that
     no statement writes. A bound holds for another order of summation, for ``a * b + c`` rounded
-    once or twice, and for functions with a relative error of 2^-18 (2^-44 for double).
+    once or twice, and for functions with a relative error of 2^-18 (2^-44 for double). Of a sum of
+    products of three tensors or more nothing is promised where a term is infinite or no number.
     """
     evaluation = _evaluate(source, entry_point, inputs, outputs, track=True)
     bounds = []

@@ -110,6 +110,8 @@ class Evaluation:
                 result = self.position(operator, computed, len(s.left), start)
             else:
                 result = self.combine(operator, computed, old, len(s.left), target.type)
+                if self.track and operator == "+=" and over and _tensors_multiplied(value) > 2:
+                    result = _in_any_order(result, computed, len(s.left))
             array[box] = result.array
             if error is not None:
                 error[box] = 0 if result.error is None else result.error
@@ -294,6 +296,32 @@ class Evaluation:
             error = error + np.where(inexact & (error > 0), last, 0.0)
             error = np.where(np.isinf(array) & np.isfinite(total), np.inf, error)
         return Value(type_, array, error if error.any() else None)
+
+
+def _tensors_multiplied(value: Typed) -> int:
+    """How many factors of a product read tensors."""
+    if isinstance(value, Operation) and (value.operator == "*" or len(value.operands) == 1):
+        return sum(_tensors_multiplied(operand) for operand in value.operands)
+    if isinstance(value, Convert):
+        return _tensors_multiplied(value.operand)
+    return int(_reads(value))
+
+
+def _reads(value: Typed) -> bool:
+    if isinstance(value, Element):
+        return True
+    if isinstance(value, Choice):
+        return _reads(value.condition) or _reads(value.yes) or _reads(value.no)
+    operands = value.operands if isinstance(value, (Operation, Result)) else ()
+    return _reads(value.operand) if isinstance(value, Convert) else any(map(_reads, operands))
+
+
+def _in_any_order(result: Value, terms: Value, lefts: int) -> Value:
+    """A sum of products whose factors may be summed first: inf - inf in one order is inf * (1 - 2)
+    in another.
+    """
+    special = ~np.isfinite(_flat(terms.array, lefts)).all(axis=-1)
+    return Value(result.type, result.array, np.where(special, np.inf, result.bound()))
 
 
 def _lowest_bit(x: np.ndarray) -> np.ndarray:
