@@ -38,8 +38,11 @@ Values without_stored(Values values, const Stmt& stmt) {
 
 /// What is known where a variable has another value.
 Values without_uses(Values values, const std::string& variable) {
-  for (auto it = values.begin(); it != values.end();)
-    it = expr_uses_var(it->second.index, variable) ? values.erase(it) : std::next(it);
+  for (auto it = values.begin(); it != values.end();) {
+    const Known& known = it->second;
+    bool uses = expr_uses_var(known.index, variable) || expr_uses_var(known.predicate, variable);
+    it = uses ? values.erase(it) : std::next(it);
+  }
   return values;
 }
 
@@ -94,9 +97,13 @@ class FindUnknown : public IRVisitor {
     std::vector<Stmt> all;
     flatten(op, all);
     for (const Stmt& stmt : all) {
+      if (stmt.as<Store>()) {
+        stmt.accept(this);
+        continue;
+      }
       Values after = without_stored(values_, stmt);
       stmt.accept(this);
-      if (!stmt.as<Store>()) values_ = std::move(after);
+      values_ = std::move(after);
     }
   }
   void visit(const Load* op) override {
