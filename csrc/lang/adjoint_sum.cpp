@@ -40,7 +40,12 @@ class Summation {
   Summation(const std::string& target, Type type, const std::vector<Range>& shape,
             const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
             FreshNames* names)
-      : target_(target), type_(type), shape_(shape), shapes_(shapes), signature_(signature), names_(*names) {}
+      : target_(target),
+        type_(type),
+        shape_(shape),
+        shapes_(shapes),
+        signature_(signature),
+        names_(*names) {}
 
   std::vector<GradientStatement> run(const std::vector<Contribution>& contributions) {
     std::vector<std::pair<const Contribution*, InvertedAccess>> single, summed;
@@ -70,7 +75,8 @@ class Summation {
                     conditions(inverted));
         sum = sum ? binary(Operator::Add, sum, part) : part;
       }
-      add(target_, places, places, ir::Reduction::None, true, sum ? sum : real(0), nullptr, nullptr);
+      add(target_, places, places, ir::Reduction::None, true, sum ? sum : real(0), nullptr,
+          nullptr);
       first = false;
     }
     for (auto& [given, inverted] : summed) {
@@ -158,8 +164,8 @@ class Summation {
   /// Narrow floats are left alone: their sums may overflow where those of smaller terms do not.
   SharedFactors take_out_factors(const InvertedAccess& inverted, Contribution* c) const {
     if (type_.bits() < 32 || is_scatter(inverted)) return {};
-    bool guards = !c->guards.empty() || !conditions(inverted).empty() ||
-                  !inverted.conditions.empty();
+    bool guards =
+        !c->guards.empty() || !conditions(inverted).empty() || !inverted.conditions.empty();
     SharedFactors shared = find_shared_factors(c->weight, [&](const ExpressionPtr& factor) {
       // Guards may be what keeps a read inside its tensor.
       if (guards && reads(*factor)) return true;
@@ -263,8 +269,9 @@ class Summation {
 
   /// `elements` name the dimensions in the value, `places` are what the statement writes.
   void add(const std::string& target, const std::vector<ExpressionPtr>& elements,
-           const std::vector<ExpressionPtr>& places, ir::Reduction reduction, bool initializes, const ExpressionPtr& value,
-           const Contribution* contribution, const InvertedAccess* inverted) {
+           const std::vector<ExpressionPtr>& places, ir::Reduction reduction, bool initializes,
+           const ExpressionPtr& value, const Contribution* contribution,
+           const InvertedAccess* inverted) {
     GradientStatement statement{target, places, reduction, initializes, rename(value, elements),
                                 {}};
     for (size_t d = 0; d < elements.size(); ++d) {

@@ -40,10 +40,10 @@ struct Contribution {
   bool copies = false;
 };
 
-/// Statements that make `target`, of elements of `type` in `shape`, the sum of the contributions. `shapes`
-/// holds the elements of other gradients. Contributions to single elements become one assignment,
-/// those that sum over indices a reduction each: a gather where the subscripts can be solved, else
-/// a scatter. What all terms of a sum share multiplies the sum, once.
+/// Statements that make `target`, of elements of `type` in `shape`, the sum of the contributions.
+/// `shapes` holds the elements of other gradients. Contributions to single elements become one
+/// assignment, those that sum over indices a reduction each: a gather where the subscripts can be
+/// solved, else a scatter. What all terms of a sum share multiplies the sum, once.
 std::vector<GradientStatement> sum_contributions(
     const std::string& target, Type type, const std::vector<Range>& shape,
     const std::vector<Contribution>& contributions,
