@@ -221,16 +221,17 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   if (!options.identity) program = ir::forward_copies(std::move(program));
   program = ir::widen_accumulators(program);
   // Tile sizes of the user speak of the dimensions of the text.
-  if (options.automatic && !options.identity) program = ir::split_residues(program);
-  if (options.automatic && !options.identity) {
+  const bool automatic = options.automatic && !options.identity;
+  if (automatic) {
+    program = ir::split_residues(program);
     // While products are those of the text.
     std::map<std::string, Layout> known = with_temporaries(program, layouts);
     ir::nest_sums(program, known, machine);
   }
   if (!options.identity) program = ir::inline_temporaries(program);
-  if (options.automatic && !options.identity) program = ir::find_scans(program);
+  if (automatic) program = ir::find_scans(program);
   std::map<std::string, Layout> all = with_temporaries(program, layouts);
-  if (options.automatic && !options.identity) {
+  if (automatic) {
     if (!target.cuda) {
       if (options.vectorize) ir::split_ranges(program, all);
       ir::make_offset_tables(program, all, machine);

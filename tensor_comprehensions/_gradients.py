@@ -238,7 +238,13 @@ class Derivable:
         return Derivable.of(self.operator.derive(text, "tc_keep")) if text else None
 
     def __call__(self, *inputs: Any) -> Any:
-        if self.operator.is_public and records(inputs) and not _may_carry_tangents():
+        # Nothing of this on the way of a definition that was found to have nothing to keep.
+        if (
+            (self._keeping is not None or not self._looked)
+            and self.operator.is_public
+            and not _may_carry_tangents()
+            and _wants_gradients(inputs)
+        ):
             keeping = self.keeping(inputs)
             if keeping is not None:
                 results = keeping(*inputs)[: self._count]
@@ -259,8 +265,10 @@ def _may_carry_tangents() -> bool:
 
 def records(inputs: Sequence[object]) -> bool:
     """Whether a call leaves a trace for derivatives; without, a Function only costs time."""
-    if _may_carry_tangents():
-        return True
+    return _may_carry_tangents() or _wants_gradients(inputs)
+
+
+def _wants_gradients(inputs: Sequence[object]) -> bool:
     return torch.is_grad_enabled() and any(
         isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
     )

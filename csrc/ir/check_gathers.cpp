@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ir/choices.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
 
@@ -11,10 +12,6 @@ namespace tc::ir {
 namespace {
 
 using namespace Halide::Internal;
-
-Expr lazily(const Expr& condition, const Expr& yes, const Expr& no) {
-  return Call::make(yes.type(), Call::if_then_else, {condition, yes, no}, Call::PureIntrinsic);
-}
 
 /// The index before it became int32, in which a large one could look like a small one.
 Expr whole_index(const Expr& subscript) {
@@ -48,7 +45,7 @@ class GuardReads : public IRMutator {
   Expr visit(const Call* op) override {
     if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3) {
       auto [condition, yes, no] = branches(op->args[0], op->args[1], op->args[2]);
-      return lazily(condition, yes, no);
+      return choose_lazily(condition, yes, no);
     }
     auto tensor = program_.tensors.find(read_name(op));
     if (tensor == program_.tensors.end()) return IRMutator::visit(op);
@@ -65,7 +62,7 @@ class GuardReads : public IRMutator {
     }
     if (gather.dimensions.empty()) return safe;
     gathers.push_back(gather);
-    return lazily(simplify(inside), safe, make_zero(op->type));
+    return choose_lazily(simplify(inside), safe, make_zero(op->type));
   }
 
   Expr visit(const Select* op) override {
@@ -142,7 +139,7 @@ class Checker {
 
     Expr bad = !GuardReads::is_inside(index, tensor.sizes[dimension]);
     for (size_t c = gather.conditions.size(); c-- > 0;)
-      bad = lazily(gather.conditions[c], bad, const_false());
+      bad = choose_lazily(gather.conditions[c], bad, const_false());
     Expr position = make_zero(wide);
     for (const Iterator& it : source.domain)
       position = position * Halide::cast(wide, it.extent) +
@@ -170,8 +167,8 @@ class Checker {
     }
     Statement what;
     what.tensor = name + ".index";
-    what.value = lazily(at < make_const(wide, kNone), Halide::cast(wide, substitute(values, index)),
-                        make_zero(wide));
+    what.value = choose_lazily(at < make_const(wide, kNone),
+                               Halide::cast(wide, substitute(values, index)), make_zero(wide));
     what.where = source.where;
     what.meaning = concat("its index there");
     add_result(what);

@@ -5,51 +5,18 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/choices.h"
 #include "ir/reads.h"
 
 namespace tc::ir {
 namespace {
 
 using Halide::Internal::as_const_int;
-using Halide::Internal::Call;
 using Halide::Internal::expr_uses_var;
 using Halide::Internal::simplify;
 
-// Terms from which on their number is worth less than their order.
+// Fewer terms are added one by one (a choice, no measurement).
 constexpr int64_t kTerms = 8;
-
-Expr choose(const Expr& condition, const Expr& yes, const Expr& no) {
-  return Call::make(yes.type(), Call::if_then_else, {condition, yes, no}, Call::PureIntrinsic);
-}
-
-/// condition ? yes : no.
-struct Choice {
-  Expr condition, yes, no;
-};
-
-std::optional<Choice> as_choice(const Expr& e) {
-  if (const auto* select = e.as<Halide::Internal::Select>())
-    return Choice{select->condition, select->true_value, select->false_value};
-  const auto* call = e.as<Call>();
-  if (!call || !call->is_intrinsic(Call::if_then_else) || call->args.size() != 3)
-    return std::nullopt;
-  return Choice{call->args[0], call->args[1], call->args[2]};
-}
-
-void add_terms(const Expr& condition, std::vector<Expr>& terms) {
-  if (const auto* both = condition.as<Halide::Internal::And>()) {
-    add_terms(both->a, terms);
-    add_terms(both->b, terms);
-    return;
-  }
-  std::optional<Choice> choice = as_choice(condition);
-  if (choice && Halide::Internal::is_const_zero(choice->no)) {  // a && of what reads
-    add_terms(choice->condition, terms);
-    add_terms(choice->yes, terms);
-    return;
-  }
-  terms.push_back(condition);
-}
 
 /// What a comparison of integers says is not negative.
 std::optional<Expr> not_negative(const Expr& condition, bool holds = true) {
@@ -102,12 +69,12 @@ class Find {
     const bool combines =
         statement.reduction == Reduction::Sum || statement.reduction == Reduction::Product ||
         statement.reduction == Reduction::Min || statement.reduction == Reduction::Max;
-    std::optional<Choice> choice = as_choice(statement.value);
+    std::optional<Choice> choice = find_choice(statement.value);
     if (!combines || !choice || type.is_bool() || statement.guard.defined() ||
         is_scatter(statement) || reads(statement, statement.tensor))
       return std::nullopt;
     std::vector<Expr> terms;
-    add_terms(choice->condition, terms);
+    list_conditions(choice->condition, terms);
     for (size_t t = 0; t < terms.size(); ++t) {
       std::vector<Expr> others = terms;
       others.erase(others.begin() + static_cast<long>(t));
@@ -154,7 +121,7 @@ class Find {
     if (!others.empty()) {
       Expr all = others[0];
       for (size_t t = 1; t < others.size(); ++t) all = all && others[t];
-      prefix.value = choose(all, choice.yes, choice.no);
+      prefix.value = choose_lazily(all, choice.yes, choice.no);
     }
     if (!equal(simplify(choice.no), simplify(same))) {
       const bool extreme =
@@ -204,9 +171,10 @@ class Find {
     if (offset < 0) exists = next >= 0;
     if (results - 1 + offset >= terms)
       exists = exists.defined() ? exists && next < terms : next < terms;
-    if (exists.defined()) value = choose(exists, value, same);
-    scan.value = combine(statement.reduction,
-                         choose(index > 0, read(result_.tensor(scan.tensor), before), same), value);
+    if (exists.defined()) value = choose_lazily(exists, value, same);
+    scan.value =
+        combine(statement.reduction,
+                choose_lazily(index > 0, read(result_.tensor(scan.tensor), before), same), value);
     scan.reduction = Reduction::None;
     scan.initializes = false;
     scan.scans = true;
@@ -222,7 +190,7 @@ class Find {
       const Expr d = make_variable(result.name);
       const Expr others = prefix.up_to ? d + offset < terms - 1 : d + offset > 0;
       last.value = combine(statement.reduction, last.value,
-                           choose(simplify(others), prefix.elsewhere, same));
+                           choose_lazily(simplify(others), prefix.elsewhere, same));
     }
     if (statement.initializes) {
       last.reduction = Reduction::None;
@@ -261,8 +229,8 @@ class Find {
         made.domain.push_back(statement.domain[i]);
     made.value = prefix.value;
     if (!prefix.up_to && prefix.offset > 0)
-      made.value = choose(make_variable(term.name) >= static_cast<int>(prefix.offset), made.value,
-                          identity(statement.reduction, made.value.type()));
+      made.value = choose_lazily(make_variable(term.name) >= static_cast<int>(prefix.offset),
+                                 made.value, identity(statement.reduction, made.value.type()));
     made.initializes = true;
     made.meaning.clear();
     made.tensor = add_temporary(result_, statement.tensor + ".terms",

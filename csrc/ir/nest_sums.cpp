@@ -14,16 +14,13 @@ namespace {
 
 using Indices = std::set<std::string>;
 
-// Operations that must be saved for a statement more.
-constexpr int64_t kSaved = 20000;
 // Tensors in the product: of two, x * a + x * b stays what it is, a NaN where x is infinite and a
 // and b are not of one sign.
 constexpr int kFactors = 3;
-// What an element of a temporary costs, written once and read again, in operations of a product.
-constexpr double kElement = 4;
-// Of the operations, what has to be saved: products of two factors alone become blocks in
-// registers, so that this needs no margin for what the model does not see.
-constexpr double kShare = 0.9;
+// Choices, no measurements: operations that a statement more has to save, the share of all that may
+// be left, and what an element of a temporary costs, written once and read again.
+constexpr int64_t kSaved = 20000;
+constexpr double kShare = 0.9, kElement = 4;
 
 struct Factor {
   Expr value;

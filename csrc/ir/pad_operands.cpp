@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/choices.h"
 #include "ir/loops.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
@@ -21,11 +22,6 @@ using namespace Halide::Internal;
 // Uses of each element from which on a statement of its own pays. It costs some 1.7 cycles an
 // element; a use costs 1/27 to 1/11.
 constexpr int64_t kUses = 64;
-
-bool is_choice(const Expr& e) {
-  const Call* call = e.as<Call>();
-  return e.as<Select>() || (call && call->is_intrinsic(Call::if_then_else));
-}
 
 /// A sum of multiples of indices that a subscript takes, apart from what it adds: all values from
 /// `first` on, `count` of them, each for some indices.
@@ -85,7 +81,7 @@ class FindSums : public IRVisitor {
   }
   void visit(const Call* op) override {
     IRVisitor::visit(op);
-    if (is_choice(op)) known = known && !has_data(op->args[0]);
+    if (find_choice(op)) known = known && !has_data(op->args[0]);
     if (read_name(op).empty()) return;
     tensors.insert(read_name(op));
     if (first.empty() && !op->args.empty()) first = read_name(op);
@@ -140,7 +136,7 @@ class PadOperands {
 
     Expr mutate(const Expr& e) override {
       if (e.type().is_bool()) return e;  // what && and || guard
-      if (!is_choice(e)) return IRMutator::mutate(e);
+      if (!find_choice(e)) return IRMutator::mutate(e);
       for (const auto& [before, after] : done_)
         if (equal(before, e)) return after;
       std::optional<Expr> padded = pass_.pad(statement_, e, statements);

@@ -2,25 +2,13 @@
 
 #include <map>
 
+#include "ir/choices.h"
 #include "ir/loops.h"
 
 namespace tc::ir {
 namespace {
 
 using namespace Halide::Internal;
-
-struct Choice {
-  Expr condition, yes, no;
-};
-
-std::optional<Choice> as_choice(const Expr& value) {
-  if (const auto* select = value.as<Select>())
-    return Choice{select->condition, select->true_value, select->false_value};
-  const auto* call = value.as<Call>();
-  if (call && call->is_intrinsic(Call::if_then_else) && call->args.size() == 3)
-    return Choice{call->args[0], call->args[1], call->args[2]};
-  return std::nullopt;
-}
 
 /// The factors of a conjunction.
 void split(const Expr& condition, std::vector<Expr>& terms) {
@@ -56,7 +44,7 @@ bool holds(const std::vector<Expr>& terms, const std::string& iterator, int64_t 
 }  // namespace
 
 std::optional<Padding> match_padding(const Program& program, const Statement& statement) {
-  auto choice = as_choice(statement.value);
+  auto choice = find_choice(statement.value);
   if (!choice || statement.reduction != Reduction::None || statement.guard.defined() ||
       !is_const_zero(choice->no))
     return std::nullopt;

@@ -19,9 +19,10 @@ namespace {
 
 using namespace Halide::Internal;
 
-// Iterations from which on gathers of a row cost more than loops of their own for its ends.
+// Choices, no measurements: iterations from which on gathers of a row cost more than loops of their
+// own for its ends,
 constexpr int64_t kRow = 64;
-// Pieces of a row, and those of a subscript on the way to them.
+// pieces of a row, and those of a subscript on the way to them.
 constexpr size_t kSegments = 4, kPieces = 16;
 
 /// factor * index + offset for first <= index < end. Conditions are 0 or 1.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/choices.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
 
@@ -35,34 +36,6 @@ struct Stretch {
 };
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-/// A value that only counts under a condition.
-struct Choice {
-  Expr condition, value, otherwise;
-};
-
-std::optional<Choice> find_choice(const Expr& e) {
-  if (const auto* select = e.as<Select>())
-    return Choice{select->condition, select->true_value, select->false_value};
-  const auto* call = e.as<Call>();
-  if (!call || !call->is_intrinsic(Call::if_then_else) || call->args.size() < 3)
-    return std::nullopt;
-  return Choice{call->args[0], call->args[1], call->args[2]};
-}
-
-/// Conditions that all hold where `e` does.
-void list_conditions(const Expr& e, std::vector<Expr>& all) {
-  const std::optional<Choice> lazy = find_choice(e);
-  if (const auto* both = e.as<And>()) {
-    list_conditions(both->a, all);
-    list_conditions(both->b, all);
-  } else if (lazy && is_const_zero(lazy->otherwise)) {
-    list_conditions(lazy->condition, all);
-    list_conditions(lazy->value, all);
-  } else {
-    all.push_back(e);
-  }
-}
 
 class FindModuli : public IRVisitor {
  public:
@@ -108,7 +81,7 @@ class Splitter {
     const std::optional<Choice> choice = find_choice(statement.value);
     if (!statement.initializes || is_scatter(statement) || is_position(statement.reduction) ||
         statement.guard.defined() || !choice ||
-        !equal(choice->otherwise, identity(statement.reduction, statement.value.type())))
+        !equal(choice->no, identity(statement.reduction, statement.value.type())))
       return {};
     std::vector<Expr> conditions;
     list_conditions(choice->condition, conditions);
@@ -304,10 +277,8 @@ class Splitter {
       };
       const Choice choice = *find_choice(part.value);
       const Expr condition = rewrite(choice.condition);
-      part.value = rewrite(choice.value);
-      if (!is_const_one(condition))
-        part.value = Call::make(part.value.type(), Call::if_then_else,
-                                {condition, part.value, choice.otherwise}, Call::PureIntrinsic);
+      part.value = rewrite(choice.yes);
+      if (!is_const_one(condition)) part.value = choose_lazily(condition, part.value, choice.no);
       return part;
     }
     // No term fits.

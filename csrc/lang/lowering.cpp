@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "ir/choices.h"
 #include "ir/reads.h"
 #include "lang/builtins.h"
 #include "lang/types.h"
@@ -240,7 +241,7 @@ class Lowering {
   /// Lazy where a side reads a tensor, since the condition may be what keeps the read inside it.
   static Expr choose(const Expr& condition, const Expr& yes, const Expr& no) {
     if (!reads(yes) && !reads(no)) return Halide::select(condition, yes, no);
-    return Call::make(yes.type(), Call::if_then_else, {condition, yes, no}, Call::PureIntrinsic);
+    return ir::choose_lazily(condition, yes, no);
   }
 
   Expr lower_binary(const Expression& e) {
