@@ -11,6 +11,7 @@
 #include "codegen/gpu_loops.h"
 #include "codegen/private_temporaries.h"
 #include "explain.h"
+#include "ir/bring_together.h"
 #include "ir/collapse_dimensions.h"
 #include "ir/expand_positions.h"
 #include "ir/find_scans.h"
@@ -24,6 +25,7 @@
 #include "ir/order_reductions.h"
 #include "ir/pad_operands.h"
 #include "ir/share_scatters.h"
+#include "ir/share_sums.h"
 #include "ir/simplify.h"
 #include "ir/split_columns.h"
 #include "ir/split_ranges.h"
@@ -226,7 +228,9 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
     program = ir::split_residues(program);
     // While products are those of the text.
     std::map<std::string, Layout> known = with_temporaries(program, layouts);
+    ir::share_sums(program, known, machine);
     ir::nest_sums(program, known, machine);
+    ir::bring_together(program, machine);
   }
   if (!options.identity) program = ir::inline_temporaries(program);
   if (automatic) program = ir::find_scans(program);

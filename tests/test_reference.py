@@ -187,16 +187,21 @@ def test_calls() -> None:
     assert v == 30
 
 
-def test_products_of_three_promise_nothing_of_infinities() -> None:
-    text = """def f(float(N, K) A, float(K) b, float(N) c) -> (O, P) {
-        O(n) +=! A(n, k) * b(k) * c(n)
-        P(n) +=! A(n, k) * c(n)
-    }"""
+SUMS = {
+    "of one": ("O(n) +=! A(n, k) * c(n)", [0.0, 0.0]),
+    "of three": ("O(n) +=! A(n, k) * b(k) * c(n)", [np.inf, 0.0]),
+    # What two sums share may be summed by itself.
+    "of one, twice": ("T(n) +=! A(n, k)  O(n) +=! A(n, k) * c(n)", [np.inf, 0.0]),
+    "of one, not multiplied": ("T(n) +=! A(n, k) * c(n)  O(n) +=! A(n, k) + c(n)", [0.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize(("statements", "bounds"), SUMS.values(), ids=SUMS)
+def test_products_promise_nothing_of_infinities(statements: str, bounds: list[float]) -> None:
+    text = f"def f(float(N, K) A, float(K) b, float(N) c) -> (O) {{ {statements} }}"
     a = np.array([[1.0, 0.0], [1.0, 2.0]], np.float32)
     b, c = np.array([1.0, 2.0], np.float32), np.array([np.inf, 3.0], np.float32)
-    _, (three, two) = reference.error_bounds(text, "f", a, b, c)
-    assert three.tolist() == [np.inf, 0.0]
-    assert two.tolist() == [0.0, 0.0]
+    assert reference.error_bounds(text, "f", a, b, c)[1][0].tolist() == bounds
 
 
 def test_bounds_are_zero_where_nothing_is_rounded() -> None:

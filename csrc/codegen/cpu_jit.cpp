@@ -15,6 +15,7 @@
 #include "codegen/invariant_divisors.h"
 #include "codegen/joined_lanes.h"
 #include "codegen/lift_lets.h"
+#include "codegen/near_gathers.h"
 #include "codegen/prefetch_gathers.h"
 #include "codegen/prefetch_panels.h"
 #include "codegen/prefetch_parts.h"
@@ -73,7 +74,8 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = shuffle_lanes(remove_likelies(vectorize_loops(stmt, {})));
   stmt = predicate_guarded_loads(join_lanes_as_bits(stmt));
   stmt = unroll_loops(stmt);
-  stmt = forward_values(simplify(stmt), buffers.temporaries);
+  stmt = load_neighbours(simplify(stmt));
+  stmt = forward_values(stmt, buffers.temporaries);
   stmt = prefetch_gathers(stmt, buffers.large);
   stmt = prefetch_rows(stmt, buffers.large);
   stmt = join_lanes_as_bits(rewrite_interleavings(stmt));

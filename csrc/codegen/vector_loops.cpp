@@ -1,7 +1,10 @@
 #include "codegen/vector_loops.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
+#include "codegen/near_gathers.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -67,6 +70,7 @@ class CutVectorLoops : public IRMutator {
     if (lanes == 1)
       return ir::make_for(op->name, op->min, op->extent, ir::ForType::Serial, op->body);
 
+    if (Stmt patterned = cut_by_pattern(op, lanes); patterned.defined()) return patterned;
     Expr full = simplify(op->extent / lanes), rest = simplify(op->extent % lanes);
     Stmt result;
     if (!is_const_zero(full)) {
@@ -78,15 +82,55 @@ class CutVectorLoops : public IRMutator {
                                   : ir::make_for(vector, 0, full, outer_type(full, widest), body);
     }
     if (!is_const_zero(rest)) {
-      std::string lane = op->name + ".t";
-      Expr x = ir::make_variable(lane);
-      Stmt body = substitute(op->name, op->min + full * lanes + x, op->body);
-      Stmt tail =
-          ir::make_for(lane, 0, lanes, ir::ForType::Vectorized, IfThenElse::make(x < rest, body));
+      Stmt tail = make_tail(op, op->min + full * lanes, rest, lanes);
       if (!is_const(rest)) tail = IfThenElse::make(rest > 0, tail);
       result = result.defined() ? Block::make(result, tail) : tail;
     }
     return result.defined() ? result : Evaluate::make(0);
+  }
+
+  /// The first `count` of a vector of iterations.
+  static Stmt make_tail(const For* op, const Expr& first, const Expr& count, int lanes) {
+    std::string lane = op->name + ".t";
+    Expr x = ir::make_variable(lane);
+    Stmt body = substitute(op->name, first + x, op->body);
+    return ir::make_for(lane, 0, lanes, ir::ForType::Vectorized, IfThenElse::make(x < count, body));
+  }
+
+  /// Where quotients and remainders give the places of loads, as many vectors in turn as their
+  /// pattern takes: in each of them it is known. Nothing where there is none, or where its
+  /// beginning is not known.
+  static Stmt cut_by_pattern(const For* op, int lanes) {
+    const int period = find_period(op->body, op->name);
+    auto extent = as_const_int(op->extent);
+    if (period == 1 || !extent) return Stmt();
+    const int step = std::lcm(lanes, period);
+    const ModulusRemainder first = modulus_remainder(op->min);
+    if (first.modulus % period != 0 && !is_const(op->min)) return Stmt();
+    auto vectors = [&](const Expr& begin, int64_t count) {
+      std::vector<Stmt> parts;
+      for (int64_t v = 0; v < count; ++v) {
+        std::string lane = op->name + ".l";
+        Expr value = begin + (static_cast<int>(v) * lanes + ir::make_variable(lane));
+        parts.push_back(ir::make_for(lane, 0, lanes, ir::ForType::Vectorized,
+                                     substitute(op->name, value, op->body)));
+      }
+      return parts;
+    };
+    const int full = static_cast<int>(*extent / step), rest = static_cast<int>(*extent % step);
+    std::vector<Stmt> parts;
+    if (full > 0) {
+      std::string turn = op->name + ".v";
+      Stmt body = Block::make(vectors(op->min + ir::make_variable(turn) * step, step / lanes));
+      parts.push_back(full == 1 ? substitute(turn, Expr(0), body)
+                                : ir::make_for(turn, 0, full, ir::ForType::Serial, body));
+    }
+    for (Stmt& part : vectors(op->min + full * step, rest / lanes))
+      parts.push_back(std::move(part));
+    if (rest % lanes != 0)
+      parts.push_back(
+          make_tail(op, op->min + (full * step + rest / lanes * lanes), rest % lanes, lanes));
+    return Block::make(parts);
   }
 
   static ir::ForType outer_type(const Expr& full, const WidestLane& widest) {

@@ -55,6 +55,13 @@ bool reads(const Statement& statement, const std::string& name) {
                      [&](const Call* read) { return read_name(read) == name; });
 }
 
+bool reads(const Expr& e, const std::string& name) {
+  CollectReads collect;
+  e.accept(&collect);
+  return std::any_of(collect.reads.begin(), collect.reads.end(),
+                     [&](const Call* read) { return read_name(read) == name; });
+}
+
 std::optional<CopiedRead> find_copied(const Statement& statement) {
   const auto* read = statement.value.as<Call>();
   if (!read || read_name(read).empty() || statement.reduction != Reduction::None ||

@@ -18,8 +18,9 @@ int count_reads(const Expr& e);
 
 /// The reads of tensors and scalars in a statement: in its value, subscripts and guard.
 std::vector<const Halide::Internal::Call*> reads_of(const Statement& statement);
-/// Whether a statement reads a tensor or scalar.
+/// Whether a statement, or an expression, reads a tensor or scalar.
 bool reads(const Statement& statement, const std::string& name);
+bool reads(const Expr& e, const std::string& name);
 
 /// The read that a statement copies, element by element and without a reduction, if it does no more
 /// than that, and how far the elements of every dimension lie in front of where they are written.

@@ -5,45 +5,25 @@
 #include <optional>
 
 #include "base/error.h"
+#include "lang/deviations.h"
 #include "lang/expressions.h"
 #include "lang/invert_access.h"
 #include "lang/shared_factors.h"
+#include "lang/split_digits.h"
 
 namespace tc::lang {
 namespace {
 
-/// An expression of sizes and integers as a Halide one; undefined where there is more.
-Expr to_halide(const Expression& e) {
-  if (auto value = constant_value(e)) return Halide::Internal::make_const(Halide::Int(32), *value);
-  if (e.kind == ExpressionKind::Name) return ir::make_variable(e.name);
-  if (e.kind == ExpressionKind::Unary && e.op == Operator::Negate) {
-    Expr a = to_halide(*e.operands[0]);
-    return a.defined() ? -a : a;
-  }
-  if (e.kind != ExpressionKind::Binary) return Expr();
-  Expr a = to_halide(*e.operands[0]), b = to_halide(*e.operands[1]);
-  if (!a.defined() || !b.defined()) return Expr();
-  switch (e.op) {
-    case Operator::Add: return a + b;
-    case Operator::Subtract: return a - b;
-    case Operator::Multiply: return a * b;
-    case Operator::Divide: return a / b;
-    case Operator::Remainder: return a % b;
-    case Operator::Min: return Halide::min(a, b);
-    case Operator::Max: return Halide::max(a, b);
-    default: return Expr();
-  }
-}
-
 class Summation {
  public:
   Summation(const std::string& target, Type type, const std::vector<Range>& shape,
-            const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
-            FreshNames* names)
+            const std::map<std::string, std::vector<Range>>& shapes, const Versions& versions,
+            const ir::Program& signature, FreshNames* names)
       : target_(target),
         type_(type),
         shape_(shape),
         shapes_(shapes),
+        versions_(versions),
         signature_(signature),
         names_(*names) {}
 
@@ -53,6 +33,12 @@ class Summation {
     for (const Contribution& given : contributions) {
       const Contribution* c = &given;
       InvertedAccess inverted = invert(*c);
+      if (is_scatter(inverted)) {
+        if (auto split = split_where_read(*c)) {
+          c = &sums.emplace_back(std::move(*split));
+          inverted = invert(*c);
+        }
+      }
       if (!inverted.conditions.empty() || is_scatter(inverted)) {
         if (auto sum = sum_where_read(*c, is_scatter(inverted))) {
           c = &sums.emplace_back(std::move(*sum));
@@ -61,6 +47,10 @@ class Summation {
       }
       (inverted.remaining.empty() ? single : summed).emplace_back(c, std::move(inverted));
     }
+    summed.erase(
+        std::remove_if(summed.begin(), summed.end(),
+                       [&](const auto& each) { return is_zero(*each.first, each.second); }),
+        summed.end());
     bool first = true;
     bool scatters = std::any_of(summed.begin(), summed.end(),
                                 [](const auto& each) { return is_scatter(each.second); });
@@ -116,6 +106,13 @@ class Summation {
                                             terms_of(c.guards), shape_, signature_);
     drop_certain_conditions(c, &inverted);
     return inverted;
+  }
+
+  /// The same with indices for digits, if that makes a gather of a scatter.
+  std::optional<Contribution> split_where_read(const Contribution& c) const {
+    Contribution split = c;
+    if (!split_digits(&split, signature_, names_) || is_scatter(invert(split))) return std::nullopt;
+    return split;
   }
 
   /// Where data says which element receives, or only a condition does: the sum of what it receives
@@ -180,6 +177,25 @@ class Summation {
     return shared;
   }
 
+  /// Whether its terms add up to nothing, whatever the data: those of one index do, or of all.
+  bool is_zero(const Contribution& c, const InvertedAccess& inverted) const {
+    if (!c.guards.empty() || !conditions(inverted).empty() || !inverted.conditions.empty() ||
+        is_scatter(inverted))
+      return false;
+    std::vector<std::vector<std::string>> candidates{inverted.remaining};
+    for (const std::string& index : inverted.remaining) candidates.push_back({index});
+    return std::any_of(candidates.begin(), candidates.end(), [&](const auto& summed) {
+      auto moves = [&](const ExpressionPtr& e) {
+        return std::any_of(summed.begin(), summed.end(),
+                           [&](const std::string& index) { return mentions(*e, index); });
+      };
+      for (const SolvedIndex& solved : inverted.solved)
+        if (moves(solved.numerator) && mentions(*c.weight, solved.index)) return false;
+      return is_deviation(find_shared_factors(c.weight, moves).term, summed, c.ranges, versions_,
+                          signature_);
+    });
+  }
+
   static bool reads(const Expression& e) {
     bool any = false;
     walk(e, [&](const Expression& node) { any = any || is_access(node); });
@@ -224,15 +240,23 @@ class Summation {
     return terms;
   }
 
-  /// Conditions of solved indices that reach the ends of their ranges, and no further.
+  /// Conditions of solved indices that reach the ends of their ranges, and no further; of digits,
+  /// which nobody pads, also that of one end.
   void drop_certain_conditions(const Contribution& c, InvertedAccess* inverted) const {
     for (SolvedIndex& solved : inverted->solved) {
-      if (solved.plain || solved.divisor != 1) continue;
+      if (solved.plain || solved.modulus) continue;
+      if (!solved.is_digit && solved.divisor != 1) continue;
       std::optional<Range> reached = bounds(solved.numerator, c, *inverted);
+      if (!reached) continue;
       const Range& range = c.ranges.at(solved.index);
-      if (reached && always_equal(reached->first, range.first, signature_) &&
-          always_equal(reached->last, range.last, signature_))
+      const int divisor = static_cast<int>(solved.divisor);
+      bool first = always_equal(reached->first, range.first * divisor, signature_);
+      bool last = always_equal(reached->last, range.last * divisor + (divisor - 1), signature_);
+      if (first && last) {
         solved.conditions.clear();
+      } else if (first && solved.is_digit) {
+        solved.conditions.erase(solved.conditions.begin());
+      }
     }
   }
 
@@ -251,7 +275,8 @@ class Summation {
   /// What the element's dimensions are called: as the indices that are solved from them.
   std::vector<ExpressionPtr> element_names(const InvertedAccess& inverted) {
     std::map<size_t, std::string> solved;
-    for (const SolvedIndex& index : inverted.solved) solved[index.dimension] = index.index;
+    for (const SolvedIndex& index : inverted.solved)
+      if (index.modulus == 0) solved[index.dimension] = index.index;
     return names_for_elements(solved, inverted.remaining);
   }
 
@@ -303,7 +328,8 @@ class Summation {
     bool any = false;
     for (const SolvedIndex& solved : inverted.solved) {
       auto at = std::find(c.left.begin(), c.left.end(), solved.index);
-      if (solved.plain || solved.conditions.empty() || at == c.left.end()) continue;
+      if (solved.plain || solved.is_digit || solved.conditions.empty() || at == c.left.end())
+        continue;
       if (!overlaps(solved, inverted) ||
           !always_equal(c.ranges.at(solved.index), shape[at - c.left.begin()], signature_))
         continue;
@@ -411,6 +437,7 @@ class Summation {
   Type type_;
   const std::vector<Range>& shape_;
   const std::map<std::string, std::vector<Range>>& shapes_;
+  const Versions& versions_;
   const ir::Program& signature_;
   FreshNames& names_;
   std::vector<GradientStatement> statements_;
@@ -421,9 +448,9 @@ class Summation {
 std::vector<GradientStatement> sum_contributions(
     const std::string& target, Type type, const std::vector<Range>& shape,
     const std::vector<Contribution>& contributions,
-    const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
-    FreshNames* names) {
-  return Summation(target, type, shape, shapes, signature, names).run(contributions);
+    const std::map<std::string, std::vector<Range>>& shapes, const Versions& versions,
+    const ir::Program& signature, FreshNames* names) {
+  return Summation(target, type, shape, shapes, versions, signature, names).run(contributions);
 }
 
 }  // namespace tc::lang

@@ -10,6 +10,7 @@
 #include "lang/fresh_names.h"
 #include "lang/ranges.h"
 #include "lang/tree.h"
+#include "lang/versions.h"
 
 namespace tc::lang {
 
@@ -41,13 +42,15 @@ struct Contribution {
 };
 
 /// Statements that make `target`, of elements of `type` in `shape`, the sum of the contributions.
-/// `shapes` holds the elements of other gradients. Contributions to single elements become one
+/// `shapes` holds the elements of other gradients, `versions` is the definition that is derived.
+/// Contributions to single elements become one
 /// assignment, those that sum over indices a reduction each: a gather where the subscripts can be
 /// solved, else a scatter. What all terms of a sum share multiplies the sum, once.
+/// None where all sums are zero whatever the data.
 std::vector<GradientStatement> sum_contributions(
     const std::string& target, Type type, const std::vector<Range>& shape,
     const std::vector<Contribution>& contributions,
-    const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
-    FreshNames* names);
+    const std::map<std::string, std::vector<Range>>& shapes, const Versions& versions,
+    const ir::Program& signature, FreshNames* names);
 
 }  // namespace tc::lang

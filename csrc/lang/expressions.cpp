@@ -202,6 +202,28 @@ ExpressionPtr from_halide(const ir::Expr& e) {
   return nullptr;
 }
 
+ir::Expr to_halide(const Expression& e) {
+  if (auto value = constant_value(e)) return Halide::Internal::make_const(Halide::Int(32), *value);
+  if (e.kind == ExpressionKind::Name) return ir::make_variable(e.name);
+  if (e.kind == ExpressionKind::Unary && e.op == Operator::Negate) {
+    ir::Expr a = to_halide(*e.operands[0]);
+    return a.defined() ? -a : a;
+  }
+  if (e.kind != ExpressionKind::Binary) return ir::Expr();
+  ir::Expr a = to_halide(*e.operands[0]), b = to_halide(*e.operands[1]);
+  if (!a.defined() || !b.defined()) return ir::Expr();
+  switch (e.op) {
+    case Operator::Add: return a + b;
+    case Operator::Subtract: return a - b;
+    case Operator::Multiply: return a * b;
+    case Operator::Divide: return a / b;
+    case Operator::Remainder: return a % b;
+    case Operator::Min: return Halide::min(a, b);
+    case Operator::Max: return Halide::max(a, b);
+    default: return ir::Expr();
+  }
+}
+
 std::optional<int64_t> constant_value(const Expression& e) {
   if (e.kind == ExpressionKind::Number && e.constant && !e.constant->is_float) {
     return e.constant->integer;

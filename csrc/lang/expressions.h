@@ -29,6 +29,8 @@ ExpressionPtr choose(const ExpressionPtr& condition, const ExpressionPtr& yes,
 ExpressionPtr all_of(const std::vector<ExpressionPtr>& conditions);
 /// The expression of sizes that range inference found, whose divisions round down.
 ExpressionPtr from_halide(const ir::Expr& e);
+/// An expression of sizes and integers as a Halide one; undefined where there is more.
+ir::Expr to_halide(const Expression& e);
 
 /// The integer that a literal, or a literal with a sign, stands for.
 std::optional<int64_t> constant_value(const Expression& e);

@@ -83,7 +83,14 @@ class GradientBuilder {
       std::vector<Range> shape;
       for (const Expr& size : tensor.sizes)
         shape.push_back({Expr(0), simplify_size(size - 1, signature_)});
-      add_up(results.back(), tensor.type, shape, found->second);
+      if (add_up(results.back(), tensor.type, shape, found->second)) continue;
+      GradientStatement zero{
+          results.back(), {}, ir::Reduction::None, true, cast(tensor.type, real(0)), {}};
+      for (size_t d = 0; d < shape.size(); ++d) {
+        zero.places.push_back(name(names_.index("i" + std::to_string(d))));
+        zero.ranges.emplace_back(zero.places.back()->name, shape[d]);
+      }
+      emit(std::move(zero));
     }
     return results;
   }
@@ -147,7 +154,7 @@ class GradientBuilder {
       gradient = found->second[0].source;
     } else {
       gradient = names_.fresh("d_" + names_.plain(step.target));
-      add_up(gradient, step.type, step.shape, found->second);
+      if (!add_up(gradient, step.type, step.shape, found->second)) return;
     }
     ExpressionPtr seed = read(gradient, step.places, step.type);
     shapes_[gradient] = step.shape;
@@ -363,13 +370,14 @@ class GradientBuilder {
 
   void emit(GradientStatement statement) { statements_.push_back(std::move(statement)); }
 
-  void add_up(const std::string& target, Type type, const std::vector<Range>& shape,
+  /// False, without a statement, where the gradient is zero.
+  bool add_up(const std::string& target, Type type, const std::vector<Range>& shape,
               const std::vector<Contribution>& contributions) {
     shapes_[target] = shape;
-    for (GradientStatement& statement :
-         sum_contributions(target, type, shape, contributions, shapes_, signature_, &names_)) {
-      emit(std::move(statement));
-    }
+    std::vector<GradientStatement> sums = sum_contributions(
+        target, type, shape, contributions, shapes_, versions_, signature_, &names_);
+    for (GradientStatement& statement : sums) emit(std::move(statement));
+    return !sums.empty();
   }
 
   // ---- the text

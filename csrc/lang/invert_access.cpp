@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <tuple>
 
 #include "base/error.h"
@@ -25,7 +26,8 @@ ExpressionPtr translate_with(const ExpressionPtr& e,
 }
 
 ExpressionPtr quotient(const SolvedIndex& solved) {
-  return binary(Operator::Divide, solved.numerator, integer(solved.divisor));
+  ExpressionPtr e = binary(Operator::Divide, solved.numerator, integer(solved.divisor));
+  return solved.modulus ? binary(Operator::Remainder, e, integer(solved.modulus)) : e;
 }
 
 /// Of the guards, the one that says that a quotient by a number has no rest; null where none does.
@@ -40,6 +42,66 @@ ExpressionPtr find_exact(const Expression& quotient, const std::vector<Expressio
         constant_value(*guard->operands[1]) == 0 && equal(*guard->operands[0], *remainder))
       return guard;
   return nullptr;
+}
+
+/// weight * index
+struct Digit {
+  std::string index;
+  int64_t weight = 0;
+};
+
+/// Two and more indices of which no two points have one sum, as 9 * c + 3 * y + x has none where x
+/// and y are in 0:3; the largest first. Empty where that is not so. `rest` is what is left of the
+/// sum.
+std::vector<Digit> find_digits(ExpressionPtr e, const std::vector<std::string>& indices,
+                               const std::map<std::string, Range>& ranges, ExpressionPtr* rest) {
+  std::vector<Digit> digits;
+  for (const std::string& index : indices) {
+    if (!mentions(*e, index)) continue;
+    auto form = split_affine(e, index);
+    if (!form || form->coefficient < 1) return {};
+    digits.push_back({index, form->coefficient});
+    e = form->rest;
+  }
+  if (digits.size() < 2) return {};
+  std::stable_sort(digits.begin(), digits.end(),
+                   [](const Digit& a, const Digit& b) { return a.weight > b.weight; });
+  auto first = Halide::Internal::as_const_int(ranges.at(digits[0].index).first);
+  if (!first || *first < 0) return {};
+  for (size_t k = 1; k < digits.size(); ++k) {
+    const Range& range = ranges.at(digits[k].index);
+    auto last = Halide::Internal::as_const_int(range.last);
+    const int64_t next = digits[k - 1].weight, weight = digits[k].weight;
+    if (!Halide::Internal::is_const_zero(range.first) || !last || next % weight != 0 ||
+        *last >= next / weight)
+      return {};
+  }
+  *rest = e;
+  return digits;
+}
+
+/// Digit `k` of what the digits add up to.
+SolvedIndex solve_digit(const std::vector<Digit>& digits, size_t k, const ExpressionPtr& sum,
+                        size_t dimension, const Range& range, const ir::Program& signature) {
+  const int64_t weight = digits[k].weight;
+  SolvedIndex solved{digits[k].index, dimension, sum, weight, true, 0, {}, false};
+  if (k == 0) {
+    const int w = static_cast<int>(weight);
+    solved.conditions = {
+        binary(Operator::GreaterEqual, sum, from_halide(simplify_size(range.first * w, signature))),
+        binary(Operator::LessEqual, sum,
+               from_halide(simplify_size(range.last * w + (w - 1), signature))),
+    };
+    return solved;
+  }
+  solved.modulus = digits[k - 1].weight / weight;
+  if (*Halide::Internal::as_const_int(range.last) + 1 < solved.modulus)
+    solved.conditions.push_back(
+        binary(Operator::LessEqual, quotient(solved), from_halide(range.last)));
+  if (k + 1 == digits.size() && weight != 1)
+    solved.conditions.push_back(
+        binary(Operator::Equal, binary(Operator::Remainder, sum, integer(weight)), integer(0)));
+  return solved;
 }
 
 }  // namespace
@@ -64,13 +126,29 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     bool known = std::find(indices.begin(), indices.end(), index) != indices.end();
     return known && !solution.count(index);
   };
+  auto settle = [&](const SolvedIndex& solved) {
+    // What was solved before may have been left in terms of this index.
+    std::map<std::string, ExpressionPtr> found{{solved.index, quotient(solved)}};
+    for (auto& entry : solution) entry.second = substitute(entry.second, found);
+    for (SolvedIndex& earlier : result.solved) {
+      earlier.numerator = substitute(earlier.numerator, found);
+      for (ExpressionPtr& condition : earlier.conditions) condition = substitute(condition, found);
+    }
+    for (auto* list : {&result.conditions, &result.scattered}) {
+      for (ExpressionPtr& e : *list) {
+        if (e) e = substitute(e, found);
+      }
+    }
+    solution[solved.index] = quotient(solved);
+    result.solved.push_back(solved);
+  };
   std::vector<bool> done(subscripts.size());
   result.scattered.resize(subscripts.size());
   for (size_t d = 0; d < subscripts.size(); ++d) {
     result.subscripts.emplace_back(subscripts[d], name(element(d)));
     const Expression& e = *subscripts[d];
     if (e.kind != ExpressionKind::Name || !is_free(e.name)) continue;
-    SolvedIndex solved{e.name, d, name(element(d)), 1, {}, true};
+    SolvedIndex solved{e.name, d, name(element(d)), 1, false, 0, {}, true};
     const Range& range = ranges.at(e.name);
     if (!always_equal(range.first, shape[d].first, signature)) {
       solved.conditions.push_back(
@@ -91,6 +169,16 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     const ExpressionPtr factor = exact ? subscripts[d]->operands[1] : integer(1);
     const ExpressionPtr here = binary(Operator::Multiply, factor, name(element(d)));
     ExpressionPtr e = substitute(exact ? subscripts[d]->operands[0] : subscripts[d], solution);
+    if (!exact) {
+      std::vector<std::string> free;
+      std::copy_if(indices.begin(), indices.end(), std::back_inserter(free), is_free);
+      ExpressionPtr rest;
+      const std::vector<Digit> digits = find_digits(e, free, ranges, &rest);
+      for (size_t k = 0; k < digits.size(); ++k)
+        settle(solve_digit(digits, k, binary(Operator::Subtract, here, rest), d,
+                           ranges.at(digits[k].index), signature));
+      if (!digits.empty()) continue;
+    }
     const std::string* best = nullptr;
     AffineInIndex best_form;
     // What is left is summed over: rather an index of a fixed range, as a place in a window, than
@@ -122,7 +210,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       }
       continue;
     }
-    SolvedIndex solved{*best, d, nullptr, std::abs(best_form.coefficient), {}, false};
+    SolvedIndex solved{*best, d, nullptr, std::abs(best_form.coefficient), false, 0, {}, false};
     if (exact) result.implied.push_back(exact);
     solved.numerator = best_form.coefficient > 0 ? binary(Operator::Subtract, here, best_form.rest)
                                                  : binary(Operator::Subtract, best_form.rest, here);
@@ -139,20 +227,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       solved.conditions.push_back(binary(
           Operator::Equal, binary(Operator::Remainder, solved.numerator, divisor), integer(0)));
     }
-    // What was solved before may have been left in terms of this index.
-    std::map<std::string, ExpressionPtr> found{{*best, quotient(solved)}};
-    for (auto& entry : solution) entry.second = substitute(entry.second, found);
-    for (SolvedIndex& earlier : result.solved) {
-      earlier.numerator = substitute(earlier.numerator, found);
-      for (ExpressionPtr& condition : earlier.conditions) condition = substitute(condition, found);
-    }
-    for (auto* list : {&result.conditions, &result.scattered}) {
-      for (ExpressionPtr& e : *list) {
-        if (e) e = substitute(e, found);
-      }
-    }
-    solution[*best] = quotient(solved);
-    result.solved.push_back(solved);
+    settle(solved);
   }
   for (const std::string& index : indices) {
     if (!solution.count(index)) result.remaining.push_back(index);

@@ -11,12 +11,14 @@
 namespace tc::lang {
 
 /// An index that an element decides: index = numerator / divisor, where the division has no rest
-/// and the index stays in its range.
+/// and the index stays in its range, or a digit of the numerator, which then is not negative.
 struct SolvedIndex {
   std::string index;
   size_t dimension = 0;  ///< of the element, from whose subscript it is solved
   ExpressionPtr numerator;
   int64_t divisor = 1;
+  bool is_digit = false;  ///< index = numerator / divisor % modulus, whatever the rests
+  int64_t modulus = 0;    ///< none for the most significant digit
   std::vector<ExpressionPtr> conditions;  ///< that say so; none where they always hold
   bool plain = false;                     ///< the subscript is the index itself
 };
@@ -40,8 +42,9 @@ struct InvertedAccess {
 
 std::string element(size_t dimension);
 
-/// Solves the subscripts for as many indices as it can: those of `left` first, since they are the
-/// long ones, then small coefficients. A quotient is solved where one of the `guards`, all of which
+/// Solves the subscripts for as many indices as it can: for all of them where they are the digits
+/// of a place, as 2 * h + k is with k in 0:2; else those of `left` first, since they are the long
+/// ones, then small coefficients. A quotient is solved where one of the `guards`, all of which
 /// hold, says that the division has no rest: (y - k) / 2 with (y - k) % 2 == 0. `indices` are those
 /// of the statement in order, `ranges` theirs; `shape` holds the elements that exist.
 InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,

@@ -101,6 +101,9 @@ class Aligner {
 // Rows shorter than this are not worth loops of their own; fewer than that many do not keep threads
 // busy.
 constexpr int64_t kRow = 64, kRows = 16;
+// The same for the longest part of a row that several statements write: apart, each of them would
+// pass over the same cache lines.
+constexpr int64_t kPart = 8;
 
 int64_t extent_of(const ScopStatement& statement, int d) {
   return *Halide::Internal::as_const_int(statement.source->domain[d].extent);
@@ -278,6 +281,21 @@ std::string why_apart(const std::vector<const ScopStatement*>& group,
   return "";
 }
 
+/// Whether a statement writes a part of a tensor's rows, of which it or another one writes most.
+bool is_part_of_row(const ScopStatement& part, const std::vector<const ScopStatement*>& statements,
+                    const Alignment& alignment, const ir::Program& program,
+                    const std::map<std::string, Layout>& layouts) {
+  bool has_others = false, has_long = false;
+  for (size_t s = 0; s < statements.size(); ++s) {
+    const ScopStatement& other = *statements[s];
+    if (is_update(other) || other.source->tensor != part.source->tensor) continue;
+    has_others = has_others || !write_the_same(*other.source, *part.source);
+    const std::vector<int> row = rest(other, alignment[s]);
+    has_long = has_long || (count(other, row) >= kPart && walks(other, row, program, layouts));
+  }
+  return !is_update(part) && has_others && has_long;
+}
+
 /// The rule for rows, on statements that would share these members.
 bool suits_rows(const std::vector<const ScopStatement*>& statements, const Alignment& alignment,
                 const ir::Program& program, const std::map<std::string, Layout>& layouts) {
@@ -292,7 +310,9 @@ bool suits_rows(const std::vector<const ScopStatement*>& statements, const Align
     if (demoted && (single || reduces)) return false;
     if (!demoted && !is_update(statement)) continue;
     std::vector<int> row = rest(statement, alignment[s]);
-    if (count(statement, row) < kRow || !walks(statement, row, program, layouts)) return false;
+    if ((count(statement, row) < kRow || !walks(statement, row, program, layouts)) &&
+        !is_part_of_row(statement, statements, alignment, program, layouts))
+      return false;
   }
   return true;
 }

@@ -39,7 +39,8 @@ struct Cluster {
 /// `rows` adds the rule of the default options on the CPU: statements that use the same data also
 /// share fewer members, down to one, where what is left below them is a long contiguous row for
 /// each statement, the rows are many enough to be spread over threads, and no reduction loses a
-/// member of its results. A normalisation's passes over a row then find it in the cache. Reductions
+/// member of its results. A normalisation's passes over a row then find it in the cache. Statements
+/// that write the ends of another one's rows, however short, go with it. Reductions
 /// to single elements share a cluster as well. In turn, statements stay apart where a sum of
 /// products would lose a member along which it uses an operand again, and with it its block, and
 /// where two of them write different tensors or add up many terms.

@@ -62,6 +62,9 @@ class Evaluation:
     ) -> None:
         self.program, self.typing, self.ranges = program, typing, ranges
         self.tensors, self.initial, self.track = tensors, initial, track
+        sums = sum(s.operator.startswith("+=") and bool(reduced(s)) for s in program.statements)
+        # Two sums may have a part in common, which is summed by itself.
+        self.least_factors = 3 if sums < 2 else 1
 
     def run(self) -> None:
         for s, ranges in zip(self.program.statements, self.ranges.statements):
@@ -110,7 +113,7 @@ class Evaluation:
                 result = self.position(operator, computed, len(s.left), start)
             else:
                 result = self.combine(operator, computed, old, len(s.left), target.type)
-                if self.track and operator == "+=" and over and _tensors_multiplied(value) > 2:
+                if self.track and operator == "+=" and over and self.is_reordered(value):
                     result = _in_any_order(result, computed, len(s.left))
             array[box] = result.array
             if error is not None:
@@ -228,6 +231,10 @@ class Evaluation:
             array = function(array, old.array)
         return Value(v.type, array, self.any_uncertain(v, old, axes))
 
+    def is_reordered(self, value: Typed) -> bool:
+        """Whether some factors of a sum's terms may be summed before the others multiply them."""
+        return _is_product(value) and _tensors_multiplied(value) >= self.least_factors
+
     def position(self, operator: str, v: Value, lefts: int, start: int) -> Value:
         flat = _flat(v.array, lefts)
         if flat.shape[-1] == 0:
@@ -296,6 +303,12 @@ class Evaluation:
             error = error + np.where(inexact & (error > 0), last, 0.0)
             error = np.where(np.isinf(array) & np.isfinite(total), np.inf, error)
         return Value(type_, array, error if error.any() else None)
+
+
+def _is_product(value: Typed) -> bool:
+    while isinstance(value, Convert) or (isinstance(value, Operation) and len(value.operands) == 1):
+        value = value.operand if isinstance(value, Convert) else value.operands[0]
+    return isinstance(value, Operation) and value.operator == "*"
 
 
 def _tensors_multiplied(value: Typed) -> int:

@@ -1,0 +1,131 @@
+#include "codegen/near_gathers.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::Stmt;
+
+// A choice: a pattern takes as many different vectors.
+constexpr int kMaxPeriod = 8;
+// More loads and the permutations of what they load cost what a gather does.
+constexpr size_t kMaxLoads = 3;
+
+class FindPeriod : public IRVisitor {
+ public:
+  explicit FindPeriod(const std::string& loop) : loop_(loop) {}
+  int period = 1;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Load* op) override {
+    const bool inside = inside_;
+    inside_ = true;
+    IRVisitor::visit(op);
+    inside_ = inside;
+  }
+  void visit(const Div* op) override { divide(op); }
+  void visit(const Mod* op) override { divide(op); }
+  template <typename T>
+  void divide(const T* op) {
+    auto divisor = as_const_int(op->b);
+    if (inside_ && divisor && *divisor > 1 && expr_uses_var(op->a, loop_)) {
+      const int64_t joint = std::lcm(static_cast<int64_t>(std::max(period, 1)), *divisor);
+      period = period == 0 || joint > kMaxPeriod ? 0 : static_cast<int>(joint);
+    }
+    IRVisitor::visit(op);
+  }
+
+  const std::string& loop_;
+  bool inside_ = false;
+};
+
+/// Lane l of an index is `first` + offsets[l].
+struct Pattern {
+  Expr first;
+  std::vector<int64_t> offsets;
+};
+
+class IsPure : public IRVisitor {
+ public:
+  bool pure = true;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Load*) override { pure = false; }
+  void visit(const Call*) override { pure = false; }
+};
+
+std::optional<Pattern> find_pattern(const Expr& index) {
+  IsPure look;
+  index.accept(&look);
+  if (!look.pure) return std::nullopt;
+  Pattern pattern{simplify(extract_lane(index, 0)), {0}};
+  for (int lane = 1; lane < index.type().lanes(); ++lane) {
+    auto offset = as_const_int(simplify(extract_lane(index, lane) - pattern.first));
+    if (!offset) return std::nullopt;
+    pattern.offsets.push_back(*offset);
+  }
+  return pattern;
+}
+
+class LoadNeighbours : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Load* op) override {
+    const int lanes = op->type.lanes();
+    if (lanes < 4 || op->index.as<Ramp>() || op->index.as<Broadcast>() ||
+        !is_const_one(op->predicate))
+      return IRMutator::visit(op);
+    std::optional<Pattern> pattern = find_pattern(op->index);
+    if (!pattern) return IRMutator::visit(op);
+    // Each load begins at the first place that those before it do not reach.
+    std::vector<int64_t> places = pattern->offsets;
+    std::sort(places.begin(), places.end());
+    std::vector<int64_t> starts;
+    std::vector<Expr> loads;
+    for (size_t p = 0; p < places.size();) {
+      const int64_t start = places[p];
+      int64_t last = start;
+      for (; p < places.size() && places[p] - start < lanes; ++p) last = places[p];
+      if (loads.size() == kMaxLoads) return IRMutator::visit(op);
+      starts.push_back(start);
+      loads.push_back(load(op, pattern->first + static_cast<int>(start), last - start + 1));
+    }
+    std::vector<int> indices;
+    for (int64_t offset : pattern->offsets) {
+      const auto from = std::upper_bound(starts.begin(), starts.end(), offset) - starts.begin() - 1;
+      indices.push_back(static_cast<int>(from) * lanes + static_cast<int>(offset - starts[from]));
+    }
+    return Shuffle::make(loads, indices);
+  }
+
+  /// As many lanes as `op` has, of which the first `count` are loaded.
+  static Expr load(const Load* op, const Expr& start, int64_t count) {
+    const int lanes = op->type.lanes();
+    Expr predicate =
+        count == lanes ? const_true(lanes)
+                       : Ramp::make(0, 1, lanes) < Broadcast::make(static_cast<int>(count), lanes);
+    return Load::make(op->type, op->name, Ramp::make(simplify(start), 1, lanes), op->image,
+                      op->param, predicate, ModulusRemainder());
+  }
+};
+
+}  // namespace
+
+Stmt load_neighbours(const Stmt& stmt) { return LoadNeighbours().mutate(stmt); }
+
+int find_period(const Stmt& body, const std::string& loop) {
+  FindPeriod find(loop);
+  body.accept(&find);
+  return std::max(1, find.period);
+}
+
+}  // namespace tc::codegen

@@ -1,0 +1,18 @@
+// Gathers from neighbouring elements.
+#pragma once
+
+#include "ir/halide.h"
+
+namespace tc::codegen {
+
+/// A vector of loads whose places lie in few vectors' reach of each other, in a pattern that is
+/// known, becomes loads of neighbours and one permutation of what they loaded: X[i / 3] of 16 lanes
+/// from a multiple of 3 on is one load of 6 elements. Nothing is loaded from beyond the outermost
+/// places. Loads under predicates are left alone. After vectorize_loops, on a simplified statement.
+ir::Stmt load_neighbours(const ir::Stmt& stmt);
+
+/// How many iterations a pattern has that divisions and remainders of `loop` give the places of
+/// loads, by small numbers: 3 for X[i / 3], 1 where there are none, or one is too large.
+int find_period(const ir::Stmt& body, const std::string& loop);
+
+}  // namespace tc::codegen

@@ -1,0 +1,82 @@
+#include "ir/bring_together.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ir/reads.h"
+
+namespace tc::ir {
+namespace {
+
+// A choice, no measurement: points of a reduction for which a pass of its own costs something.
+constexpr int64_t kPoints = 4096;
+
+double points_of(const Statement& statement) {
+  double points = 1;
+  for (const Iterator& it : statement.domain) points *= static_cast<double>(extent_of(it));
+  return points;
+}
+
+/// The subscripts of a read with the number of each index in the domain for its name.
+std::vector<Expr> places(const Halide::Internal::Call* read, const Statement& statement) {
+  std::map<std::string, Expr> numbers;
+  for (size_t d = 0; d < statement.domain.size(); ++d)
+    numbers[statement.domain[d].name] = make_variable(std::to_string(d));
+  std::vector<Expr> places;
+  for (const Expr& e : read->args) places.push_back(Halide::Internal::substitute(numbers, e));
+  return places;
+}
+
+bool read_the_same(const Statement& a, const Statement& b) {
+  for (const auto* x : reads_of(a)) {
+    if (x->args.empty()) continue;
+    const std::vector<Expr> here = places(x, a);
+    for (const auto* y : reads_of(b)) {
+      if (read_name(x) != read_name(y)) continue;
+      const std::vector<Expr> there = places(y, b);
+      if (std::equal(here.begin(), here.end(), there.begin(), there.end(),
+                     [](const Expr& e, const Expr& f) { return Halide::Internal::equal(e, f); }))
+        return true;
+    }
+  }
+  return false;
+}
+
+bool share_a_pass(const Statement& a, const Statement& b) {
+  if (a.reduction == Reduction::None || b.reduction == Reduction::None || is_scatter(a) ||
+      is_scatter(b) || a.domain.size() != b.domain.size())
+    return false;
+  for (size_t d = 0; d < a.domain.size(); ++d)
+    if (a.domain[d].reduction != b.domain[d].reduction ||
+        extent_of(a.domain[d]) != extent_of(b.domain[d]))
+      return false;
+  return read_the_same(a, b);
+}
+
+bool may_swap(const Statement& a, const Statement& b) {
+  return a.tensor != b.tensor && !reads(a, b.tensor) && !reads(b, a.tensor);
+}
+
+}  // namespace
+
+void bring_together(Program& program, const poly::CpuMachine& machine) {
+  std::vector<Statement>& statements = program.statements;
+  const auto least = static_cast<double>(machine.least(kPoints));
+  bool any = false;
+  for (size_t s = 2; s < statements.size(); ++s) {
+    if (points_of(statements[s]) < least) continue;
+    for (size_t e = s; e-- > 0;) {
+      if (share_a_pass(statements[e], statements[s])) {
+        std::rotate(statements.begin() + static_cast<std::ptrdiff_t>(e) + 1,
+                    statements.begin() + static_cast<std::ptrdiff_t>(s),
+                    statements.begin() + static_cast<std::ptrdiff_t>(s) + 1);
+        any = any || e + 1 != s;
+        break;
+      }
+      if (!may_swap(statements[e], statements[s])) break;
+    }
+  }
+  if (any) number_statements(program);
+}
+
+}  // namespace tc::ir

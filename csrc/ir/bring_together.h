@@ -1,0 +1,15 @@
+// Sums over the same data become neighbours.
+#pragma once
+
+#include "ir/program.h"
+#include "poly/cpu_machine.h"
+
+namespace tc::ir {
+
+/// Moves a reduction up behind another one that runs over as many points and reads one of its
+/// tensors at the same places, where nothing in between depends on it or it on that: statements
+/// that are neighbours may share their loops, and then the tensor is read once. Runs on a
+/// specialised program.
+void bring_together(Program& program, const poly::CpuMachine& machine);
+
+}  // namespace tc::ir

@@ -1,0 +1,43 @@
+// Sums of products, and the part of one that is a sum by itself.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compile.h"
+#include "ir/program.h"
+
+namespace tc::ir {
+
+/// What a value multiplies, and the indices of its statement that it depends on.
+struct Factor {
+  Expr value;
+  std::set<std::string> indices;
+};
+
+std::vector<Factor> factors_of(const Statement& statement);
+
+/// Whether it sums floats that are no narrower than what they are summed in, at all points of its
+/// domain and from zero or from its tensor's earlier values, into plain elements.
+bool is_plain_sum(const Statement& statement, const Program& program);
+
+/// How many points of a domain differ in these indices.
+double points_of(const std::vector<Iterator>& domain, const std::set<std::string>& indices);
+
+/// Which reductions of a statement are summed first, over the product of which factors.
+struct InnerSum {
+  std::vector<Factor> inside, outside;
+  std::set<std::string> summed, kept;  ///< indices of the factors inside
+};
+
+/// The statement that makes the inner sum, into a temporary whose layout is added. `statement`
+/// reads it from then on, and sums what is left.
+Statement take_out(const InnerSum& inner, Statement& statement, Program& program,
+                   std::map<std::string, Layout>& layouts);
+/// Lets `statement` read `sum` at `place` for its inner sum.
+void read_instead(const InnerSum& inner, const Tensor& sum, const std::vector<Expr>& place,
+                  Statement& statement);
+
+}  // namespace tc::ir

@@ -1,0 +1,96 @@
+"""Derivatives of deviations from a mean: these add up to nothing, and so it is not computed."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+
+_namespaces = itertools.count()
+
+HEAD = "def f(double(N, D) X, double(N, D) Y, double(D) w, double(N) v) -> (O) "
+SQUARES = "O(n) +=! (X(n, d) - M(n)) * (X(n, d) - M(n))"
+# Variances, whose derivative by the mean is the sum of deviations.
+OWN_MEANS = {
+    "of rows": "{ S(n) +=! X(n, d)  M(n) = S(n) / D " + SQUARES + " }",
+    "in place": "{ S(n) +=! X(n, d)  O(n) +=! (X(n, d) - S(n) / D) * (X(n, d) - S(n) / D) * v(n) }",
+    "of columns": "{ S(d) +=! X(n, d)  M(d) = S(d) / N"
+    "  O(d) +=! (X(n, d) - M(d)) * (X(n, d) - M(d)) * w(d) }",
+    "of all": "{ S +=! X(n, d)  M = S / D / N  O +=! (X(n, d) - M) * (X(n, d) - M) }",
+    "of all, by their number": "{ S +=! X(n, d)  M = S / (N * D)"
+    "  O +=! (X(n, d) - M) * (X(n, d) - M) }",
+    "of products": "{ S(n) +=! X(n, d)  M(n) = S(n) / D"
+    "  O(i, j) +=! (X(i, d) - M(i)) * (X(j, d) - M(j)) }",
+}
+OTHER_SUMS = {
+    "one less": "{ S(n) +=! X(n, d)  M(n) = S(n) / (D - 1) " + SQUARES + " }",
+    "of a part": "{ S(n) +=! X(n, d) where d in 0:D - 1  M(n) = S(n) / D " + SQUARES + " }",
+    "weighted": "{ S(n) +=! X(n, d) * w(d)  M(n) = S(n) / D " + SQUARES + " }",
+    "of another tensor": "{ S(n) +=! Y(n, d)  M(n) = S(n) / D " + SQUARES + " }",
+    "of another row": "{ S(n) +=! X(n, d)  M(n) = S(n) / D"
+    "  O(n) +=! (X(n, d) - M(3 - n)) * (X(n, d) - M(3 - n)) }",
+    "weighted deviations": "{ S(n) +=! X(n, d)  M(n) = S(n) / D"
+    "  O(n) +=! (X(n, d) - M(n)) * (X(n, d) - M(n)) * w(d) }",
+    "of a part of the deviations": "{ S(n) +=! X(n, d)  M(n) = S(n) / D"
+    "  O(n) +=! (X(n, d) - M(n)) * (X(n, d) - M(n)) where d in 1:D }",
+    "a sum that goes on": "{ S(n) = v(n)  S(n) += X(n, d)  M(n) = S(n) / D " + SQUARES + " }",
+    "behind a name": "{ S(i) +=! X(i, j)  M(k) = S(k) / D  Z(i, j) = X(i, j) - M(i)"
+    "  O(n) +=! Z(n, d) * Z(n, d) }",
+    "products": "{ S(n) *=! X(n, d)  M(n) = S(n) / D " + SQUARES + " }",
+}
+
+
+def check(text: str) -> str:
+    torch.manual_seed(5)
+    inputs = [
+        torch.rand(*sizes, dtype=torch.double, requires_grad=True)
+        for sizes in ((4, 5), (4, 5), (5,), (4,))
+    ]
+    f = tc.make_autograd(tc.define(HEAD + text, namespace=f"tc_deviations_{next(_namespaces)}").f)
+    assert torch.autograd.gradcheck(f, tuple(inputs))
+    assert torch.autograd.gradgradcheck(f, tuple(inputs), fast_mode=True)
+    return tc.grad_source(HEAD + text)
+
+
+@pytest.mark.parametrize("name", OWN_MEANS)
+def test_deviations_from_their_own_mean(name: str) -> None:
+    text = check(OWN_MEANS[name])
+    assert "d_M" not in text
+    assert "d_S" not in text
+
+
+@pytest.mark.parametrize("name", OTHER_SUMS)
+def test_other_sums_are_computed(name: str) -> None:
+    text = check(OTHER_SUMS[name])
+    assert "d_M" in text or "d_S" in text
+
+
+def test_an_input_that_nothing_depends_on() -> None:
+    """The deviations are multiplied by it before they are summed: its gradient is zero."""
+    text = """def f(double(N, D) X, double(N) v) -> (O) {
+        S(n) +=! X(n, d)
+        O(n) +=! v(n) * (X(n, d) - S(n) / D)
+    }"""
+    f = tc.make_autograd(tc.define(text, namespace=f"tc_deviations_{next(_namespaces)}").f)
+    x, v = (torch.rand(*s, dtype=torch.double, requires_grad=True) for s in ((4, 5), (4,)))
+    assert torch.autograd.gradcheck(f, (x, v))
+    assert "d_v(i0) = double(0.0)" in tc.grad_source(text)
+
+
+SUMS = {
+    "layer_normalization": {"d_squares_sum", "d_mean_sum", "d_weight", "d_bias"},
+    "instance_normalization": {"d_squares_sum", "d_mean_sum", "d_weight", "d_bias"},
+    "batch_normalization_training": {"d_variance_1_sum", "d_mean_1_sum", "d_weight_sum", "d_bias"},
+    "moments_two_passes": set(),
+    "covariance": {"d_input"},
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_normalizations(name: str) -> None:
+    text = tc.grad_source(tc.ops.source(name), name)
+    assert set(re.findall(r"(d_\w+)\([^()]*\) \+=!", text)) == SUMS[name]

@@ -1,0 +1,85 @@
+"""Reads at quotients and remainders: loads of neighbours and a permutation, where a gather was."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from exact import integers
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+
+def compiled(text: str, *values: object) -> tc.Executor:
+    return tc.compile(text, "f", None, *values)
+
+
+# Of a row of X, which has 100 elements.
+PLACES = {
+    "a third": "n, i / 3",
+    "a third, from two on": "n, (i + 2) / 3",
+    "a third, from the third on": "n, i / 3 + 3",
+    "halves": "n, i / 2",
+    "a remainder": "n, i % 5",
+    "quotient and remainder": "n, i / 4 + 20 * (i % 4)",
+    "far apart": "n, 90 * (i % 2) + i / 60",
+    "backwards": "n, 99 - i / 3",
+    "of sevenths": "n, i / 7",
+    "of ninths": "n, i / 9",
+    "of thirds and halves": "n, i / 6 + i % 3 + i % 2",
+    "rows in turn": "(n + i) % 2, i / 2",
+    "columns": "i % 6, n",
+}
+
+
+@pytest.mark.parametrize("length", [1, 7, 16, 48, 53, 96, 120])
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_places(place: str, length: int) -> None:
+    text = f"def f(float(N, L) X) -> (O) {{ O(n, i) = X({place}) where n in 0:6, i in 0:{length} }}"
+    x = torch.arange(600.0).reshape(6, 100)
+    assert torch.equal(compiled(text, x)(x), reference.run(text, "f", x))
+
+
+@pytest.mark.parametrize("first", [-5, 1, 3])
+def test_ranges_that_do_not_begin_at_zero(first: int) -> None:
+    text = f"""def f(float(N, L) X) -> (O) {{
+        O(n, i) = X(n, (i + 5) / 3) where i in {first}:{first + 100}
+    }}"""
+    x = torch.arange(600.0).reshape(6, 100)
+    assert torch.equal(compiled(text, x)(x), reference.run(text, "f", x))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.uint8, torch.int64, torch.double, torch.half, torch.bool], ids=str
+)
+def test_types(dtype: torch.dtype) -> None:
+    name = {torch.uint8: "uint8", torch.int64: "int64", torch.bool: "bool"}.get(
+        dtype, "double" if dtype == torch.double else "half"
+    )
+    text = f"def f({name}(N, L) X) -> (O) {{ O(n, i) = X(n, i / 3) where i in 0:290 }}"
+    x = (torch.arange(600).reshape(6, 100) % 113).to(dtype)
+    assert torch.equal(compiled(text, x)(x), x.repeat_interleave(3, 1)[:, :290])
+
+
+def test_the_last_elements_are_not_read_past() -> None:
+    """Six elements are needed of the sixteen that a vector has: the last ones end a page."""
+    text = "def f(float(N) X) -> (O) { O(i) = X(i / 3) where i in 0:3 * N }"
+    size = 2**18  # a multiple of a page, in memory of its own
+    x = torch.arange(float(size))
+    assert torch.equal(compiled(text, x)(x), x.repeat_interleave(3))
+
+
+@pytest.mark.parametrize(
+    ("value", "sizes"),
+    [
+        ("X(n, i / 3)", (8, 100)),
+        ("X(n, i / 2 + 150 * (i % 2))", (8, 300)),
+        ("X(n, i / 3) * Y(n, i)", (8, 100)),
+    ],
+)
+def test_nothing_is_gathered(value: str, sizes: tuple[int, ...]) -> None:
+    text = f"def f(float(N, L) X, float(N, M) Y) -> (O) {{ O(n, i) = {value} where i in 0:288 }}"
+    x, y = integers(*sizes), integers(8, 288)
+    executor = compiled(text, x, y)
+    assert "gather" not in executor.assembly
+    assert torch.equal(executor(x, y), reference.run(text, "f", x, y))

@@ -1,0 +1,171 @@
+"""What several sums have in common is summed once, and passes over one tensor become one.
+
+Values are small integers, so that sums are exact in every order.
+"""
+
+from __future__ import annotations
+
+import re
+
+import emulated
+import pytest
+import torch
+from exact import integers
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+OWN = tc.MappingOptions().matchLibraryCalls(False)
+HEAD = """def f(float(N, G, H) X, float(N, G, H) Y, float(G) w, float(N) v, float(N, G) m,
+                     float(H) z) -> (O, P) """
+VALUES = (
+    *(integers(20, 6, 40), integers(20, 6, 40), integers(6), integers(20), integers(20, 6)),
+    integers(40),
+)
+
+# The statements, and the sums that both read.
+SHARED = {
+    "factors behind the sum": (
+        "{ O(n) +=! X(n, g, h) * w(g)  P(g) +=! X(n, g, h) * v(n) }",
+        {"O.over_h"},
+    ),
+    "a product": (
+        "{ O(n) +=! X(n, g, h) * w(g) * Y(n, g, h)  P(g) +=! Y(n, g, h) * (v(n) * X(n, g, h)) }",
+        {"O.over_h"},
+    ),
+    "a difference": (
+        "{ O(n) +=! X(n, g, h) * w(g) * (Y(n, g, h) - m(n, g))"
+        "  P(g) +=! X(n, g, h) * (Y(n, g, h) - m(n, g)) }",
+        {"O.over_h"},
+    ),
+    "other names": (
+        "{ O(n) +=! X(n, a, b) * w(a)  P(k) +=! X(i, k, j) * v(i) }",
+        {"O.over_b"},
+    ),
+    "a sum that goes on": (
+        "{ O(n) = v(n)  O(n) += X(n, g, h) * w(g)  P(g) +=! X(n, g, h) }",
+        {"O.over_h"},
+    ),
+    # One is what the other sums.
+    "all of the first": ("{ O(n, g) +=! X(n, g, h)  P(g) +=! X(n, g, h) * v(n) }", set()),
+    "the same": ("{ O(n, g) +=! X(n, g, h)  P(g, n) +=! X(n, g, h) }", set()),
+    "the same and a factor": (
+        "{ O(g, n) +=! X(n, g, h) * Y(n, g, h)"
+        "  P(n, g) +=! X(n, g, h) * Y(n, g, h) * m(n, g) * 2 }",
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize(("statements", "sums"), SHARED.values(), ids=SHARED)
+def test_shared(statements: str, sums: set[str]) -> None:
+    executor = tc.compile(HEAD + statements, "f", OWN, *VALUES)
+    text = executor.explain()
+    assert set(re.findall(r"\w+\.over_\w+", text)) == sums
+    # X goes past once: the second sum has no index h.
+    last = re.search(r"S\d+ +P\(.*\n(.*)", text)
+    assert last and "h 40" not in last[1] and "240" not in last[1]
+    for result, wanted in zip(executor(*VALUES), reference.run(HEAD + statements, "f", *VALUES)):
+        assert torch.equal(result, wanted)
+
+
+APART = {
+    "different tensors": "{ O(n) +=! X(n, g, h) * w(g)  P(g) +=! Y(n, g, h) * v(n) }",
+    "different places": "{ O(n) +=! X(n, g, h) * w(g)  P(g) +=! X(n, g, 39 - h) * v(n) }",
+    "a factor that depends on all": "{ O(n) +=! X(n, g, h) * Y(n, g, h)  P(g) +=! X(n, g, h) }",
+    "a factor along the sum": "{ O(n) +=! X(n, g, h) * z(h)  P(n) +=! X(n, g, h) * w(g) }",
+    "extremes": "{ O(n, g) max=! X(n, g, h)  P(n, g) max=! X(n, g, h) }",
+    "a part": "{ O(n, g) +=! X(n, g, h)  P(n, g) +=! X(n, g, h) where h in 0:39 }",
+    "summed terms": "{ O(n) +=! X(n, g, h) + w(g)  P(g) +=! X(n, g, h) + v(n) }",
+    "changed in between": "{ T(n, g, h) = X(n, g, h) * z(h)  O(n) +=! T(n, g, h) * w(g)"
+    "  T(n, g, h) = T(n, g, h) + Y(n, g, h)  P(g) +=! T(n, g, h) * v(n) }",
+    "few terms": "{ O(n) +=! m(n, g) * w(g)  P(n) +=! m(n, g) * w(g) * v(n) }",
+}
+
+
+@pytest.mark.parametrize("statements", APART.values(), ids=APART)
+def test_apart(statements: str) -> None:
+    executor = tc.compile(HEAD + statements, "f", OWN, *VALUES)
+    assert ".over_" not in executor.explain()
+    for result, wanted in zip(executor(*VALUES), reference.run(HEAD + statements, "f", *VALUES)):
+        assert torch.equal(result, wanted)
+
+
+def test_a_result_that_changes_is_not_read() -> None:
+    text = HEAD + "{ O(n, g) +=! X(n, g, h)  O(n, g) = O(n, g) * 2  P(g) +=! X(n, g, h) * v(n) }"
+    executor = tc.compile(text, "f", OWN, *VALUES)
+    x, v = VALUES[0], VALUES[3]
+    assert torch.equal(executor(*VALUES)[0], 2 * x.sum(2))
+    assert torch.equal(executor(*VALUES)[1], torch.einsum("ngh,n->g", x, v))
+
+
+def test_three_sums_of_one() -> None:
+    text = """def f(float(N, G, H) X, float(G) w, float(N) v) -> (O, P, Q) {
+        O(n) +=! X(n, g, h) * w(g)
+        P(g) +=! X(n, g, h) * v(n)
+        Q +=! X(n, g, h) * v(n) * w(g)
+    }"""
+    x, w, v = VALUES[0], VALUES[2], VALUES[3]
+    executor = tc.compile(text, "f", OWN, x, w, v)
+    assert set(re.findall(r"\w+\.over_\w+", executor.explain())) == {"O.over_h"}
+    o, p, q = executor(x, w, v)
+    assert torch.equal(o, torch.einsum("ngh,g->n", x, w))
+    assert torch.equal(p, torch.einsum("ngh,n->g", x, v))
+    assert torch.equal(q, torch.einsum("ngh,n,g->", x, v, w))
+
+
+def test_passes_become_neighbours() -> None:
+    """The second sum over X waits for nothing: both share the loops of the first."""
+    text = """def f(float(N, H) X, float(N, H) Y) -> (O, P, Q) {
+        O(n) +=! X(n, h) * Y(n, h)
+        Q(h) +=! Y(n, h)
+        P(n) +=! X(n, h)
+    }"""
+    x, y = integers(80, 100), integers(80, 100)
+    executor = tc.compile(text, "f", OWN, x, y)
+    order = re.findall(r"S\d +([OPQ])\(", executor.explain())
+    assert order == ["O", "P", "Q"]
+    for result, wanted in zip(executor(x, y), ((x * y).sum(1), x.sum(1), y.sum(0))):
+        assert torch.equal(result, wanted)
+
+
+def test_passes_stay_behind_what_they_need() -> None:
+    text = """def f(float(N, H) X) -> (O, Q, P) {
+        O(n) +=! X(n, h)
+        Q(n) = O(n) * 2
+        P(n) +=! X(n, h) * Q(n)
+    }"""
+    x = integers(80, 100)
+    executor = tc.compile(text, "f", OWN, x)
+    _, q, p = executor(x)
+    assert torch.equal(p, x.sum(1) * q)
+
+
+@pytest.mark.parametrize("order", ["forward", "shuffled"])
+def test_cuda(order: str) -> None:
+    statements, sums = SHARED["a product"]
+    executor = tc.compile(HEAD + statements, "f", None, *VALUES, target="cuda:sm_90")
+    assert set(re.findall(r"\w+\.over_\w+", executor.explain())) == sums
+    results = torch.full((20,), torch.nan), torch.full((6,), torch.nan)
+    emulated.run(executor, VALUES, results, order)
+    for result, wanted in zip(results, reference.run(HEAD + statements, "f", *VALUES)):
+        assert torch.equal(result, wanted)
+
+
+def test_naive_options_compute_what_the_text_says() -> None:
+    statements, _ = SHARED["a product"]
+    executor = tc.compile(HEAD + statements, "f", tc.MappingOptions("naive"), *VALUES)
+    assert ".over_" not in executor.explain()
+    for result, wanted in zip(executor(*VALUES), reference.run(HEAD + statements, "f", *VALUES)):
+        assert torch.equal(result, wanted)
+
+
+def test_the_gradient_of_a_group_normalization_reads_its_operands_twice() -> None:
+    """Once for both sums of each channel, once for the result: Wu and He, Group Normalization."""
+    text = tc.grad_source(tc.ops.source("group_normalization"), "group_normalization")
+    sizes = (4, 4, 4, 8, 8)
+    values = (integers(*sizes), integers(4, 4), integers(4, 4), 1e-5, integers(*sizes))
+    found = tc.compile(text, "group_normalization_grad", OWN, *values).explain()
+    assert "d_squares_sum.over_hw" in found
+    assert "d_mean_sum.over_hw" in found
+    assert not re.search(r"d_(weight|bias)\(.*d_output", found)
