@@ -16,6 +16,7 @@
 #include "ir/expand_positions.h"
 #include "ir/find_scans.h"
 #include "ir/forward_copies.h"
+#include "ir/free_reads.h"
 #include "ir/gather_operands.h"
 #include "ir/inline_temporaries.h"
 #include "ir/loops.h"
@@ -45,6 +46,7 @@
 #include "poly/members.h"
 #include "poly/notes.h"
 #include "poly/scop.h"
+#include "poly/slices.h"
 #include "poly/to_stmt.h"
 #include "runtime/cuda_kernel.h"
 #include "runtime/driver.h"
@@ -59,11 +61,12 @@ using ir::Stmt;
 // keep memory busy only take longer.
 constexpr int64_t kGpuOwners = 4096;
 
-/// A schedule of its own for every cluster, in order of execution.
+/// A schedule of its own for every cluster, in order of execution. Adds what chains slice.
 std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& program,
                                    const std::map<std::string, Layout>& layouts,
                                    const MappingOptions& options, const Target& target,
-                                   const poly::CpuMachine& machine, StageClock& clock) {
+                                   const poly::CpuMachine& machine,
+                                   std::map<std::string, poly::Slices>& slices, StageClock& clock) {
   if (scop.statements.empty()) return {};
   if (options.identity) {
     std::vector<const poly::ScopStatement*> all;
@@ -80,7 +83,10 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
               options.outer_fusion == FusionStrategy::Preserve3Coincident;
   std::vector<poly::Cluster> clusters =
       poly::fuse(scop, dependences, options.outer_fusion, rows, layouts, machine.cache_bytes);
-  if (rows) clusters = poly::chain(clusters, scop, dependences, layouts, options, machine);
+  if (rows) {
+    clusters = poly::chain(clusters, scop, dependences, layouts, options, machine);
+    slices = poly::find_slices(clusters, scop, layouts);
+  }
   for (const poly::Cluster& cluster : clusters) {
     mapped.push_back(target.cuda ? poly::map_gpu(cluster, program, layouts, options)
                                  : poly::map_cpu(cluster, scop, layouts, options, machine));
@@ -125,6 +131,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
                                              const ir::Program& program,
                                              const std::map<std::string, Layout>& layouts,
                                              const std::vector<std::string>& arguments,
+                                             const std::map<std::string, poly::Slices>& slices,
                                              StageClock& clock, Notes& memory) {
   Stmt body =
       parts.empty() ? Halide::Internal::Evaluate::make(0) : Halide::Internal::Block::make(parts);
@@ -132,7 +139,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   for (const auto& [name, tensor] : program.tensors)
     if (tensor.role == ir::TensorRole::Temporary) temporaries.insert(name);
   std::set<std::string> all = temporaries;
-  body = codegen::make_temporaries_private(body, temporaries);
+  body = codegen::make_temporaries_private(body, temporaries, slices);
   std::vector<runtime::Workspace> workspaces;
   std::set<std::string> buffers(arguments.begin(), arguments.end());
   for (const std::string& name : temporaries) {
@@ -203,6 +210,7 @@ struct Scheduled {
   std::map<std::string, Layout> layouts;
   poly::Scop scop;
   std::vector<poly::Mapped> groups;
+  std::map<std::string, poly::Slices> slices;
 };
 
 void decide_conditions(ir::Program& program) {
@@ -253,10 +261,11 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   if (target.cuda && !options.identity && runtime::deterministic())
     ir::give_owners(program, kGpuOwners);
   decide_conditions(program);
+  if (automatic && !target.cuda && options.vectorize) ir::free_reads(program, all);
   clock.done("simplify program");
   auto result = std::make_unique<Scheduled>(std::move(program), std::move(all), clock);
-  result->groups =
-      schedule(result->scop, result->program, result->layouts, options, target, machine, clock);
+  result->groups = schedule(result->scop, result->program, result->layouts, options, target,
+                            machine, result->slices, clock);
   return result;
 }
 
@@ -279,10 +288,10 @@ std::shared_ptr<runtime::Kernel> generate(const Scheduled& scheduled, const Mapp
   }
   clock.done("ast");
   std::shared_ptr<runtime::Kernel> kernel =
-      target.cuda
-          ? compile_cuda(parts, program, scheduled.layouts, arguments, options, target, clock,
-                         explanation)
-          : compile_cpu(parts, program, scheduled.layouts, arguments, clock, explanation.memory);
+      target.cuda ? compile_cuda(parts, program, scheduled.layouts, arguments, options, target,
+                                 clock, explanation)
+                  : compile_cpu(parts, program, scheduled.layouts, arguments, scheduled.slices,
+                                clock, explanation.memory);
   kernel->texts["schedule_tree"] = tree;
   return kernel;
 }

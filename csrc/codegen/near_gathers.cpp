@@ -16,7 +16,7 @@ using ir::Stmt;
 // A choice: a pattern takes as many different vectors.
 constexpr int kMaxPeriod = 8;
 // More loads and the permutations of what they load cost what a gather does.
-constexpr size_t kMaxLoads = 3;
+constexpr size_t kMaxLoads = 4;
 
 class FindPeriod : public IRVisitor {
  public:
@@ -81,7 +81,8 @@ class LoadNeighbours : public IRMutator {
   using IRMutator::visit;
   Expr visit(const Load* op) override {
     const int lanes = op->type.lanes();
-    if (lanes < 4 || op->index.as<Ramp>() || op->index.as<Broadcast>() ||
+    const auto* ramp = op->index.as<Ramp>();
+    if (lanes < 4 || (ramp && !is_stride(ramp->stride)) || op->index.as<Broadcast>() ||
         !is_const_one(op->predicate))
       return IRMutator::visit(op);
     std::optional<Pattern> pattern = find_pattern(op->index);
@@ -93,11 +94,12 @@ class LoadNeighbours : public IRMutator {
     std::vector<Expr> loads;
     for (size_t p = 0; p < places.size();) {
       const int64_t start = places[p];
-      int64_t last = start;
-      for (; p < places.size() && places[p] - start < lanes; ++p) last = places[p];
+      while (p < places.size() && places[p] - start < lanes) ++p;
       if (loads.size() == kMaxLoads) return IRMutator::visit(op);
       starts.push_back(start);
-      loads.push_back(load(op, pattern->first + static_cast<int>(start), last - start + 1));
+      // What lies between two places can be loaded.
+      const int64_t count = std::min<int64_t>(lanes, places.back() - start + 1);
+      loads.push_back(load(op, pattern->first + static_cast<int>(start), count));
     }
     std::vector<int> indices;
     for (int64_t offset : pattern->offsets) {
@@ -105,6 +107,12 @@ class LoadNeighbours : public IRMutator {
       indices.push_back(static_cast<int>(from) * lanes + static_cast<int>(offset - starts[from]));
     }
     return Shuffle::make(loads, indices);
+  }
+
+  /// Halide loads neighbours itself, forwards and backwards, and other strides one by one.
+  static bool is_stride(const Expr& stride) {
+    auto step = as_const_int(stride);
+    return step && (*step > 1 || *step < -1);
   }
 
   /// As many lanes as `op` has, of which the first `count` are loaded.

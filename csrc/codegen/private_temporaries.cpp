@@ -150,6 +150,49 @@ class CheckIteration : public IRVisitor {
   bool covered_ = false;
 };
 
+/// Whether all accesses of a buffer move by the strides of its slices along the loops of these.
+class CheckSlices : public IRVisitor {
+ public:
+  CheckSlices(std::string buffer, const poly::Slices& slices, const std::vector<const For*>& loops)
+      : buffer_(std::move(buffer)), slices_(slices), loops_(loops) {
+    possible = loops.size() >= slices.sizes.size();
+    for (size_t d = 0; possible && d < slices.sizes.size(); ++d)
+      possible = is_const_zero(loops[d]->min) && as_const_int(loops[d]->extent) == slices.sizes[d];
+    if (possible) loops[0]->body.accept(this);
+  }
+  bool possible = true;
+
+  /// Where the slice begins.
+  Expr base(ir::Type type) const {
+    Expr sum = make_zero(type);
+    for (size_t d = 0; d < slices_.sizes.size(); ++d)
+      sum = sum + Halide::cast(type, ir::make_variable(loops_[d]->name)) *
+                      make_const(type, slices_.strides[d]);
+    return sum;
+  }
+  Expr index;  ///< of some access
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Load* op) override {
+    IRVisitor::visit(op);
+    check(op->name, op->index);
+  }
+  void visit(const Store* op) override {
+    IRVisitor::visit(op);
+    check(op->name, op->index);
+  }
+  void check(const std::string& name, const Expr& at) {
+    if (name != buffer_) return;
+    index = at;
+    for (size_t d = 0; d < slices_.sizes.size(); ++d)
+      possible = possible && ir::step_along(at, loops_[d]->name) == slices_.strides[d];
+  }
+  const std::string buffer_;
+  const poly::Slices& slices_;
+  const std::vector<const For*>& loops_;
+};
+
 /// A stretch of a temporary and the loop in whose body its buffer is made.
 struct Private {
   std::string temporary, name;
@@ -196,23 +239,33 @@ class MakePrivate : public IRMutator {
 
 }  // namespace
 
-Stmt make_temporaries_private(const Stmt& stmt, std::set<std::string>& temporaries) {
+Stmt make_temporaries_private(const Stmt& stmt, std::set<std::string>& temporaries,
+                              const std::map<std::string, poly::Slices>& slices) {
   FindLoops find;
   stmt.accept(&find);
   std::map<std::string, Private> found;
+  auto take = [&](const std::string& name, const std::vector<const For*>& loops, size_t k,
+                  const Expr& base, int64_t length) {
+    if (length * find.types[name].bytes() > kCacheBytes) return;
+    // Once for a task, or else once for an iteration of the outermost loop.
+    size_t place = k;
+    while (place > 0 && loops[place]->for_type != ForType::Parallel) --place;
+    found[name] = {name, name + ".private", find.types[name], base, length, loops[place]};
+  };
   for (const auto& [name, loops] : find.loops) {
     if (!temporaries.count(name)) continue;
     for (size_t k = loops.size(); k-- > 0 && !found.count(name);) {
       if (loops[k]->for_type != ForType::Serial && loops[k]->for_type != ForType::Parallel)
         continue;
       CheckIteration check(name, loops[k]);
-      if (!check.possible || check.length * find.types[name].bytes() > kCacheBytes) continue;
-      // Once for a task, or else once for an iteration of the outermost loop.
-      size_t place = k;
-      while (place > 0 && loops[place]->for_type != ForType::Parallel) --place;
-      found[name] = {name,       name + ".private", find.types[name],
-                     check.base, check.length,      loops[place]};
+      if (check.possible) take(name, loops, k, check.base, check.length);
     }
+    auto slice = slices.find(name);
+    if (slice == slices.end() || found.count(name)) continue;
+    CheckSlices check(name, slice->second, loops);
+    if (check.possible && check.index.defined())
+      take(name, loops, slice->second.sizes.size() - 1, check.base(check.index.type()),
+           slice->second.strides.back());
   }
   for (const auto& entry : found) temporaries.erase(entry.first);
   return found.empty() ? stmt : MakePrivate(found).mutate(stmt);

@@ -1,10 +1,12 @@
 // Temporaries that live for one iteration of a loop only.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 
 #include "ir/halide.h"
+#include "poly/slices.h"
 
 namespace tc::codegen {
 
@@ -12,8 +14,10 @@ namespace tc::codegen {
 /// below one loop, each iteration first writes a contiguous stretch of it completely, and then
 /// touches nothing else, the stretch becomes a buffer of the iteration's own, on the stack when it
 /// is small and allocated once for a parallel task otherwise. A row of intermediate results then
-/// stays in the cache instead of passing through memory. Removes those temporaries from the set.
-/// Runs on what poly/to_stmt makes.
-ir::Stmt make_temporaries_private(const ir::Stmt& stmt, std::set<std::string>& temporaries);
+/// stays in the cache instead of passing through memory. Temporaries in `slices` need not be
+/// written completely: no iteration touches more than its slice. Removes those temporaries from the
+/// set. Runs on what poly/to_stmt makes.
+ir::Stmt make_temporaries_private(const ir::Stmt& stmt, std::set<std::string>& temporaries,
+                                  const std::map<std::string, poly::Slices>& slices);
 
 }  // namespace tc::codegen

@@ -19,6 +19,8 @@ using namespace Halide::Internal;
 
 // Divisors of which every residue is tried.
 constexpr int64_t kMostResidues = 64;
+// A choice: statements in place of one with loops over residues.
+constexpr int64_t kMostStatements = 4;
 
 /// Terms count where y = sign * k + offset + modulus * z for some z.
 struct Residues {
@@ -164,13 +166,34 @@ class Splitter {
     return all;
   }
 
-  /// A temporary by residues and quotients, the statements that fill it, and the one that reads it.
+  /// Loops over residues would be in the way of those over results.
+  static std::vector<Stretch> one_by_one(const std::vector<Stretch>& all) {
+    std::vector<Stretch> single;
+    for (Stretch stretch : all)
+      for (const int64_t end = stretch.first + std::exchange(stretch.count, 1); stretch.first < end;
+           ++stretch.first)
+        single.push_back(stretch);
+    return single;
+  }
+
   void split(const Statement& statement, const std::vector<Residues>& all) {
-    std::vector<std::vector<Stretch>> choices;
+    // Rows of results that stay whole are written where they belong.
+    int64_t statements = 1;
+    bool cuts_rows = false;
+    for (const Residues& residues : all) {
+      statements *= residues.modulus;
+      cuts_rows = cuts_rows || expr_uses_var(statement.subscripts.back(),
+                                             statement.domain[residues.result].name);
+    }
+    if (!cuts_rows && statements <= kMostStatements) return fill(statement, all, nullptr);
+    split_rows(statement, all);
+  }
+
+  /// A temporary by residues and quotients, the statements that fill it, and the one that reads it.
+  void split_rows(const Statement& statement, const std::vector<Residues>& all) {
     std::map<std::string, Expr> places;  // of quotients, by y
     std::vector<Expr> sizes, subscripts, residue_sizes, residue_subscripts;
     for (const Residues& residues : all) {
-      choices.push_back(stretches(statement, residues));
       const Iterator& it = statement.domain[residues.result];
       const auto modulus = static_cast<int>(residues.modulus);
       residue_sizes.push_back(static_cast<int>(std::min(residues.modulus, extent_of(it))));
@@ -202,13 +225,23 @@ class Splitter {
                       program_.tensor(statement.tensor).type, sizes, statement.where);
     last.value = read(temporary, subscripts);
 
+    fill(statement, all, &temporary);
+    program_.statements.push_back(std::move(last));
+  }
+
+  /// A statement for every kind of residues; they write `temporary`, or null for their places.
+  void fill(const Statement& statement, const std::vector<Residues>& all, const Tensor* temporary) {
+    std::vector<std::vector<Stretch>> choices;
+    for (const Residues& residues : all) {
+      choices.push_back(stretches(statement, residues));
+      if (!temporary) choices.back() = one_by_one(choices.back());
+    }
     std::vector<size_t> at(all.size());
     do {
       std::vector<Stretch> chosen;
       for (size_t i = 0; i < all.size(); ++i) chosen.push_back(choices[i][at[i]]);
-      program_.statements.push_back(fill(statement, all, chosen, temporary));
+      program_.statements.push_back(part_of(statement, all, chosen, temporary));
     } while (next(at, choices));
-    program_.statements.push_back(std::move(last));
   }
 
   /// Where residues stand: indices in front of it are the same for all of them, so that loops over
@@ -227,17 +260,16 @@ class Splitter {
     return false;
   }
 
-  /// The part of the temporary for these residues.
-  static Statement fill(const Statement& statement, const std::vector<Residues>& all,
-                        const std::vector<Stretch>& chosen, const Tensor& temporary) {
+  /// The results of these residues.
+  static Statement part_of(const Statement& statement, const std::vector<Residues>& all,
+                           const std::vector<Stretch>& chosen, const Tensor* temporary) {
     Statement part = statement;
-    part.tensor = temporary.name;
+    if (temporary) part.tensor = temporary->name;
     part.meaning = concat(statement.tensor, " by residues");
     std::map<std::string, Expr> values;
     std::vector<Iterator> residues_of;
     std::vector<Expr> residue_places;
     const size_t first = first_result(all);
-    part.subscripts.clear();
     bool any = true;
     for (size_t i = 0; i < all.size(); ++i) {
       const Stretch& stretch = chosen[i];
@@ -248,7 +280,8 @@ class Splitter {
       residue.name = unused_index(statement, y.name + "_residue");
       residue.extent = static_cast<int>(stretch.count);
       residue.meaning = concat(y.name, " % ", modulus);
-      Expr place = make_variable(residue.name) + static_cast<int>(stretch.first);
+      Expr place = static_cast<int>(stretch.first);
+      if (temporary) place = make_variable(residue.name) + place;
       values[y.name] = make_variable(y.name) * modulus + place;
       values[k.name] = make_variable(k.name) * modulus + place * static_cast<int>(stretch.slope) +
                        static_cast<int>(stretch.shift);
@@ -260,13 +293,17 @@ class Splitter {
       residue_places.push_back(simplify(place));
       residues_of.push_back(std::move(residue));
     }
-    for (size_t i = 0; i < part.domain.size(); ++i) {
+    if (!temporary)
+      for (Expr& subscript : part.subscripts) subscript = simplify(substitute(values, subscript));
+    if (temporary) part.subscripts.clear();
+    for (size_t i = 0; temporary && i < part.domain.size(); ++i) {
       if (i == first)
         part.subscripts.insert(part.subscripts.end(), residue_places.begin(), residue_places.end());
       if (!part.domain[i].reduction) part.subscripts.push_back(make_variable(part.domain[i].name));
     }
-    part.domain.insert(part.domain.begin() + static_cast<long>(first), residues_of.begin(),
-                       residues_of.end());
+    if (temporary)
+      part.domain.insert(part.domain.begin() + static_cast<long>(first), residues_of.begin(),
+                         residues_of.end());
     if (any) {
       Bounds bounds;
       for (const Iterator& it : part.domain)

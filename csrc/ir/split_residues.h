@@ -7,11 +7,12 @@ namespace tc::ir {
 
 /// The strides of a transposed convolution, or of the gradient of a strided one, are conditions
 /// such as (y - k) % 2 == 0 around every term, of an index of the results and one of the reduction.
-/// Where they are, a temporary gets the results by residue: index y becomes a residue and a
-/// quotient, k the quotients of the one residue that fits, and no term is left out any more. A last
-/// statement puts the results in their places. There are as many statements as residues differ in
-/// how many quotients they have, mostly one or two an index. Conditions inside of this one stay.
-/// Runs on a specialised program whose indices count from 0, before scop.
+/// Where they are, index y becomes a residue and a quotient, k the quotients of the one residue
+/// that fits, and no term is left out any more. There are as many statements as residues differ in
+/// how many quotients they have, mostly one or two an index. Where y runs along rows of the
+/// results, a temporary gets them by residue, and a last statement puts them in their places.
+/// Conditions inside of this one stay. Runs on a specialised program whose indices count from 0,
+/// before scop.
 Program split_residues(const Program& program);
 
 }  // namespace tc::ir

@@ -40,6 +40,9 @@ constexpr double kScatteredReload = 16;
 // Loads that every lane, or the scalar that all lanes share, has to be asked for.
 constexpr double kMaskedLoad = 2, kConditionalLoad = 8;
 
+// Lanes so far apart are loads of all in between, and a permutation less than there are loads.
+constexpr int64_t kNear = 4;
+
 // Operations of a block's step, which is unrolled (measured: a position among halfs took LLVM 2.6 s
 // with 27 results in a block, 0.6 s within this limit).
 constexpr int64_t kMostOperations = 480;
@@ -345,7 +348,9 @@ class Chooser {
             // What reading it where it lies costs is not counted either.
             if (!apart) copies.back().element = 0;
           } else if (apart) {
-            load.cost = 2 * lanes;
+            const int64_t step = std::abs(stride(0).value_or(lanes));
+            bool near = step <= kNear && !operand.access.conditional;
+            load.cost = near ? static_cast<double>(3 * step - 2) : 2 * lanes;
           }
         }
         if (operand.access.conditional) load.cost *= load.moves[0] ? kMaskedLoad : kConditionalLoad;

@@ -1,0 +1,98 @@
+#include "ir/free_reads.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ir/reads.h"
+#include "ir/simplify.h"
+#include "poly/strides.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::Call;
+
+class FreeReads : public Halide::Internal::IRMutator {
+ public:
+  FreeReads(const Program& program, const Statement& statement,
+            const std::map<std::string, Layout>& layouts)
+      : program_(program), statement_(statement), layouts_(layouts) {
+    for (const Iterator& it : statement.domain)
+      bounds_.push(it.name, {it.min, Halide::Internal::simplify(it.min + it.extent - 1)});
+  }
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (guard_.defined() && !read_name(op).empty()) {
+      if (is_inside(op)) return IRMutator::visit(op);
+      return Call::make(op->type, Call::if_then_else,
+                        {guard_, Expr(op), Halide::Internal::make_zero(op->type)},
+                        Call::PureIntrinsic);
+    }
+    const bool guards = !guard_.defined() && op->is_intrinsic(Call::if_then_else) &&
+                        op->args.size() == 3 && !has_data(op->args[0]) && !has_data(op->args[2]) &&
+                        has_free_row(op->args[1]);
+    if (!guards) return IRMutator::visit(op);
+    guard_ = op->args[0];
+    Expr value = mutate(op->args[1]);
+    guard_ = Expr();
+    return Halide::Internal::Select::make(op->args[0], value, op->args[2]);
+  }
+
+  /// Whether a read without need of a guard would be a vector of elements a little apart.
+  bool has_free_row(const Expr& e) const {
+    Statement inside = statement_;
+    inside.value = e;
+    inside.guard = Expr();
+    const std::string* lane = contiguous_index();
+    if (!lane) return false;
+    const std::vector<const Call*> all = reads_of(inside);
+    return std::any_of(all.begin(), all.end(), [&](const Call* read) {
+      auto layout = layouts_.find(read_name(read));
+      if (layout == layouts_.end() || !is_inside(read)) return false;
+      const poly::MemoryAccess access{read_name(read), read->args};
+      auto stride = poly::stride_along(access, layout->second, *lane);
+      return stride && *stride >= 2 && *stride <= 4;
+    });
+  }
+
+  /// The index along which results are neighbours.
+  const std::string* contiguous_index() const {
+    const poly::MemoryAccess written{statement_.tensor, statement_.subscripts, true};
+    for (const Iterator& it : statement_.domain)
+      if (!it.reduction &&
+          poly::stride_along(written, layouts_.at(statement_.tensor), it.name) == 1)
+        return &it.name;
+    return nullptr;
+  }
+
+  bool is_inside(const Call* read) const {
+    auto tensor = program_.tensors.find(read_name(read));
+    if (tensor == program_.tensors.end()) return true;  // a scalar
+    for (size_t d = 0; d < read->args.size(); ++d) {
+      if (has_data(read->args[d])) return false;
+      Expr inside = read->args[d] >= 0 && read->args[d] < tensor->second.sizes[d];
+      inside = Halide::Internal::and_condition_over_domain(inside, bounds_);
+      if (!Halide::Internal::is_const_one(Halide::Internal::simplify(inside, true, bounds_)))
+        return false;
+    }
+    return true;
+  }
+
+  const Program& program_;
+  const Statement& statement_;
+  const std::map<std::string, Layout>& layouts_;
+  Bounds bounds_;
+  Expr guard_;
+};
+
+}  // namespace
+
+void free_reads(Program& program, const std::map<std::string, Layout>& layouts) {
+  for (Statement& statement : program.statements)
+    if (!is_scatter(statement))
+      statement.value = FreeReads(program, statement, layouts).mutate(statement.value);
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,19 @@
+// Reads that need no guard get rid of it.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compile.h"
+#include "ir/program.h"
+
+namespace tc::ir {
+
+/// Of a value that a condition on indices guards, O(i) += inside(i) ? X(2 * i) * Y(i - 1) : 0, the
+/// reads that stay inside their tensors in any case are taken out of it, and each of the others
+/// gets the guard for itself: a vector of X is then loads of neighbours, where under a guard it
+/// would be gathered. That is done where there is such a read, at a small distance from lane to
+/// lane. Runs on a specialised program.
+void free_reads(Program& program, const std::map<std::string, Layout>& layouts);
+
+}  // namespace tc::ir
