@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -133,3 +135,34 @@ def test_products_around_a_softmax(heads: tuple[int, int]) -> None:
     q, k, v = (floats(*heads, 20, 12) for _ in range(3))
     (result,), _ = run(text, q, k, v)
     check((result,), (F.softmax(q @ k.transpose(2, 3), -1) @ v,))
+
+
+def test_slices_are_private_whatever_leads_into_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads under guards, whose places seem to lie beyond the slice where they are not made."""
+    monkeypatch.setenv("TC_MACHINE", "vector_bits=512,cores=2,cache_bytes=200000")
+    pooling = tc.ops.source("max_pooling_padded")
+    numbers = {"kernel_h": 3, "kernel_w": 3, "stride_h": 2, "stride_w": 2}
+    numbers |= {"padding_h": 1, "padding_w": 1}
+    text = tc.grad_source(pooling, "max_pooling_padded", **numbers)
+    x = torch.randn(2, 16, 90, 110, requires_grad=True)
+    o = F.max_pool2d(x, 3, 2, 1)
+    d = torch.randn_like(o)
+    values = (x.detach(), *numbers.values(), o.detach(), d)
+    executor = tc.compile(text, "max_pooling_padded_grad", None, *values)
+    decisions = executor.explain()
+    assert "in the loop of the group before: n one by one (32)" in decisions
+    assert "workspace none" in decisions
+    assert re.search(r"private +d_input.residues, d_output_share, output_ties, pad", decisions)
+    check((executor(*values),), torch.autograd.grad(o, x, d))
+
+
+def test_what_reaches_into_the_next_slice_is_not_private() -> None:
+    text = """def smooth(float(N,H,W) X, float(W,W) V) -> (O) {
+        S(n,h,w) +=! X(n,h,v) * V(v,w)
+        O(n,h,w) +=! n - k >= 0 ? S(n - k, h, w) : 0 where n in 0:N, k in 0:2
+    }"""
+    x, v = floats(8, 40, 36), floats(36, 36)
+    results, decisions = run(text, x, v)
+    assert not re.search(r"private +S", decisions), decisions
+    s = x @ v
+    check(results, (s + F.pad(s, (0, 0, 0, 0, 1, 0))[:8],))

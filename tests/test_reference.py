@@ -192,7 +192,6 @@ SUMS = {
     "of three": ("O(n) +=! A(n, k) * b(k) * c(n)", [np.inf, 0.0]),
     # What two sums share may be summed by itself.
     "of one, twice": ("T(n) +=! A(n, k)  O(n) +=! A(n, k) * c(n)", [np.inf, 0.0]),
-    "of one, not multiplied": ("T(n) +=! A(n, k) * c(n)  O(n) +=! A(n, k) + c(n)", [0.0, 0.0]),
 }
 
 

@@ -81,7 +81,7 @@ ALONE = {
     "another index in the place": "x(n, (w + n) % W)",
     "a reduction": "+=! x(n, (w + r) % W) where r in 0:2",
     "a row": "x((n + 1) % N, w) where w in 0:W, n in 0:N",
-    "short rows": "x(n, (w + 1) % 50) where w in 0:50",
+    "short rows": "x(n, (w + 1) % 7) where w in 0:7",
 }
 
 

@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "base/error.h"
-#include "lang/deviations.h"
 #include "lang/expressions.h"
 #include "lang/invert_access.h"
 #include "lang/shared_factors.h"
 #include "lang/split_digits.h"
+#include "lang/zero_sums.h"
 
 namespace tc::lang {
 namespace {
@@ -17,14 +17,14 @@ namespace {
 class Summation {
  public:
   Summation(const std::string& target, Type type, const std::vector<Range>& shape,
-            const std::map<std::string, std::vector<Range>>& shapes, const Versions& versions,
-            const ir::Program& signature, FreshNames* names)
+            const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
+            ZeroSums* zeros, FreshNames* names)
       : target_(target),
         type_(type),
         shape_(shape),
         shapes_(shapes),
-        versions_(versions),
         signature_(signature),
+        zeros_(*zeros),
         names_(*names) {}
 
   std::vector<GradientStatement> run(const std::vector<Contribution>& contributions) {
@@ -47,10 +47,6 @@ class Summation {
       }
       (inverted.remaining.empty() ? single : summed).emplace_back(c, std::move(inverted));
     }
-    summed.erase(
-        std::remove_if(summed.begin(), summed.end(),
-                       [&](const auto& each) { return is_zero(*each.first, each.second); }),
-        summed.end());
     bool first = true;
     bool scatters = std::any_of(summed.begin(), summed.end(),
                                 [](const auto& each) { return is_scatter(each.second); });
@@ -70,6 +66,7 @@ class Summation {
       first = false;
     }
     for (auto& [given, inverted] : summed) {
+      const size_t before = statements_.size();
       Contribution terms = *given;
       SharedFactors shared = take_out_factors(inverted, &terms);
       const Contribution* contribution = &terms;
@@ -85,18 +82,24 @@ class Summation {
       }
       if (!is_scatter(inverted)) pad(*contribution, inverted, &weight, &all);
       ExpressionPtr value = guarded(*contribution, inverted, weight, all);
-      if (shared.empty()) {
-        add(target_, elements, places, ir::Reduction::Sum, first, value, contribution, &inverted);
-      } else {
-        ExpressionPtr sum = access(names_.fresh(target_ + "_sum"), elements);
+      ExpressionPtr sum;
+      if (!shared.empty()) {
+        sum = access(names_.fresh(target_ + "_sum"), elements);
         sum->binding = Binding::Tensor;
-        add(sum->name, elements, elements, ir::Reduction::Sum, true, value, contribution,
-            &inverted);
+      }
+      add(sum ? sum->name : target_, elements, places, ir::Reduction::Sum, sum || first, value,
+          contribution, &inverted);
+      if (zeros_.is_zero(statements_)) {
+        statements_.resize(before);
+        continue;
+      }
+      if (sum) {
         add(target_, elements, elements, first ? ir::Reduction::None : ir::Reduction::Sum, first,
             shared.apply(sum), nullptr, nullptr);
       }
       first = false;
     }
+    if (!statements_.empty() && zeros_.are_zero(statements_)) statements_.clear();
     return std::move(statements_);
   }
 
@@ -175,25 +178,6 @@ class Summation {
     for (auto* list : {&shared.factors, &shared.divisors})
       for (ExpressionPtr& factor : *list) factor = inverted.translate(factor);
     return shared;
-  }
-
-  /// Whether its terms add up to nothing, whatever the data: those of one index do, or of all.
-  bool is_zero(const Contribution& c, const InvertedAccess& inverted) const {
-    if (!c.guards.empty() || !conditions(inverted).empty() || !inverted.conditions.empty() ||
-        is_scatter(inverted))
-      return false;
-    std::vector<std::vector<std::string>> candidates{inverted.remaining};
-    for (const std::string& index : inverted.remaining) candidates.push_back({index});
-    return std::any_of(candidates.begin(), candidates.end(), [&](const auto& summed) {
-      auto moves = [&](const ExpressionPtr& e) {
-        return std::any_of(summed.begin(), summed.end(),
-                           [&](const std::string& index) { return mentions(*e, index); });
-      };
-      for (const SolvedIndex& solved : inverted.solved)
-        if (moves(solved.numerator) && mentions(*c.weight, solved.index)) return false;
-      return is_deviation(find_shared_factors(c.weight, moves).term, summed, c.ranges, versions_,
-                          signature_);
-    });
   }
 
   static bool reads(const Expression& e) {
@@ -437,8 +421,8 @@ class Summation {
   Type type_;
   const std::vector<Range>& shape_;
   const std::map<std::string, std::vector<Range>>& shapes_;
-  const Versions& versions_;
   const ir::Program& signature_;
+  ZeroSums& zeros_;
   FreshNames& names_;
   std::vector<GradientStatement> statements_;
 };
@@ -448,9 +432,9 @@ class Summation {
 std::vector<GradientStatement> sum_contributions(
     const std::string& target, Type type, const std::vector<Range>& shape,
     const std::vector<Contribution>& contributions,
-    const std::map<std::string, std::vector<Range>>& shapes, const Versions& versions,
-    const ir::Program& signature, FreshNames* names) {
-  return Summation(target, type, shape, shapes, versions, signature, names).run(contributions);
+    const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
+    ZeroSums* zeros, FreshNames* names) {
+  return Summation(target, type, shape, shapes, signature, zeros, names).run(contributions);
 }
 
 }  // namespace tc::lang

@@ -10,9 +10,10 @@
 #include "lang/fresh_names.h"
 #include "lang/ranges.h"
 #include "lang/tree.h"
-#include "lang/versions.h"
 
 namespace tc::lang {
+
+class ZeroSums;
 
 /// A statement of the derivative. Reads may name versions; subscripts are indices of the forward
 /// definition's coordinates.
@@ -42,7 +43,7 @@ struct Contribution {
 };
 
 /// Statements that make `target`, of elements of `type` in `shape`, the sum of the contributions.
-/// `shapes` holds the elements of other gradients, `versions` is the definition that is derived.
+/// `shapes` holds the elements of other gradients, `zeros` knows the statements so far.
 /// Contributions to single elements become one
 /// assignment, those that sum over indices a reduction each: a gather where the subscripts can be
 /// solved, else a scatter. What all terms of a sum share multiplies the sum, once.
@@ -50,7 +51,7 @@ struct Contribution {
 std::vector<GradientStatement> sum_contributions(
     const std::string& target, Type type, const std::vector<Range>& shape,
     const std::vector<Contribution>& contributions,
-    const std::map<std::string, std::vector<Range>>& shapes, const Versions& versions,
-    const ir::Program& signature, FreshNames* names);
+    const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
+    ZeroSums* zeros, FreshNames* names);
 
 }  // namespace tc::lang

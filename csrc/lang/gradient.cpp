@@ -13,6 +13,7 @@
 #include "lang/recompute.h"
 #include "lang/redundant_ranges.h"
 #include "lang/versions.h"
+#include "lang/zero_sums.h"
 
 namespace tc::lang {
 namespace {
@@ -374,8 +375,8 @@ class GradientBuilder {
   bool add_up(const std::string& target, Type type, const std::vector<Range>& shape,
               const std::vector<Contribution>& contributions) {
     shapes_[target] = shape;
-    std::vector<GradientStatement> sums = sum_contributions(
-        target, type, shape, contributions, shapes_, versions_, signature_, &names_);
+    std::vector<GradientStatement> sums = sum_contributions(target, type, shape, contributions,
+                                                            shapes_, signature_, &zeros_, &names_);
     for (GradientStatement& statement : sums) emit(std::move(statement));
     return !sums.empty();
   }
@@ -498,6 +499,7 @@ class GradientBuilder {
   std::map<std::string, std::vector<Range>> shapes_;         ///< of gradients
   std::map<std::string, std::vector<DimensionSize>> sizes_;  ///< of results as parameters
   std::vector<GradientStatement> statements_;
+  ZeroSums zeros_{versions_, signature_, statements_};
 };
 
 }  // namespace

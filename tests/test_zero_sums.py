@@ -1,4 +1,4 @@
-"""Derivatives of deviations from a mean: these add up to nothing, and so it is not computed."""
+"""Sums of derivatives that are zero whatever the data are not computed; all others are."""
 
 from __future__ import annotations
 
@@ -23,10 +23,17 @@ OWN_MEANS = {
     "of all": "{ S +=! X(n, d)  M = S / D / N  O +=! (X(n, d) - M) * (X(n, d) - M) }",
     "of all, by their number": "{ S +=! X(n, d)  M = S / (N * D)"
     "  O +=! (X(n, d) - M) * (X(n, d) - M) }",
+    "behind a name": "{ S(i) +=! X(i, j)  M(k) = S(k) / D  Z(i, j) = X(i, j) - M(i)"
+    "  O(n) +=! Z(n, d) * Z(n, d) }",
     "of products": "{ S(n) +=! X(n, d)  M(n) = S(n) / D"
     "  O(i, j) +=! (X(i, d) - M(i)) * (X(j, d) - M(j)) }",
 }
+# What none of the sums below must be taken for: sizes that are tried are small.
 OTHER_SUMS = {
+    "over another size": "{ S(n) +=! X(n, d)  M(n) = S(n) / N " + SQUARES + " }",
+    "by a number": "{ S(n) +=! X(n, d)  M(n) = S(n) / 4 " + SQUARES + " }",
+    "by half a size": "{ S(n) +=! X(n, d)  M(n) = S(n) / (D / 2) " + SQUARES + " }",
+    "from somewhere on": "{ S(n) +=! d >= 3 ? X(n, d) : 0  M(n) = S(n) / D " + SQUARES + " }",
     "one less": "{ S(n) +=! X(n, d)  M(n) = S(n) / (D - 1) " + SQUARES + " }",
     "of a part": "{ S(n) +=! X(n, d) where d in 0:D - 1  M(n) = S(n) / D " + SQUARES + " }",
     "weighted": "{ S(n) +=! X(n, d) * w(d)  M(n) = S(n) / D " + SQUARES + " }",
@@ -38,8 +45,6 @@ OTHER_SUMS = {
     "of a part of the deviations": "{ S(n) +=! X(n, d)  M(n) = S(n) / D"
     "  O(n) +=! (X(n, d) - M(n)) * (X(n, d) - M(n)) where d in 1:D }",
     "a sum that goes on": "{ S(n) = v(n)  S(n) += X(n, d)  M(n) = S(n) / D " + SQUARES + " }",
-    "behind a name": "{ S(i) +=! X(i, j)  M(k) = S(k) / D  Z(i, j) = X(i, j) - M(i)"
-    "  O(n) +=! Z(n, d) * Z(n, d) }",
     "products": "{ S(n) *=! X(n, d)  M(n) = S(n) / D " + SQUARES + " }",
 }
 
@@ -50,7 +55,7 @@ def check(text: str) -> str:
         torch.rand(*sizes, dtype=torch.double, requires_grad=True)
         for sizes in ((4, 5), (4, 5), (5,), (4,))
     ]
-    f = tc.make_autograd(tc.define(HEAD + text, namespace=f"tc_deviations_{next(_namespaces)}").f)
+    f = tc.make_autograd(tc.define(HEAD + text, namespace=f"tc_zero_sums_{next(_namespaces)}").f)
     assert torch.autograd.gradcheck(f, tuple(inputs))
     assert torch.autograd.gradgradcheck(f, tuple(inputs), fast_mode=True)
     return tc.grad_source(HEAD + text)
@@ -75,10 +80,49 @@ def test_an_input_that_nothing_depends_on() -> None:
         S(n) +=! X(n, d)
         O(n) +=! v(n) * (X(n, d) - S(n) / D)
     }"""
-    f = tc.make_autograd(tc.define(text, namespace=f"tc_deviations_{next(_namespaces)}").f)
+    f = tc.make_autograd(tc.define(text, namespace=f"tc_zero_sums_{next(_namespaces)}").f)
     x, v = (torch.rand(*s, dtype=torch.double, requires_grad=True) for s in ((4, 5), (4,)))
     assert torch.autograd.gradcheck(f, (x, v))
     assert "d_v(i0) = double(0.0)" in tc.grad_source(text)
+
+
+FAR = {
+    "conditions": "{ S(n) +=! d >= 40 ? X(n, d) : 0.0  O(n) = S(n) * v(n) }",
+    "conditions of two": "{ O(n, e) +=! d - e >= 40 ? X(n, d) : 0.0 where e in 0:D, d in 0:D }",
+    "quotients": "{ S(n) +=! X(n, d) - X(n, d / 30)  O(n) = S(n) * v(n) }",
+    "remainders": "{ S(n) +=! X(n, d) - X(n, d % 30)  O(n) = S(n) * v(n) }",
+    "extremes": "{ S(n) +=! X(n, d) - X(n, min(d, 30))  O(n) = S(n) * v(n) }",
+    "ranges": "{ S(n) +=! X(n, 30 * d) where d in 0:D / 30  O(n) = S(n) * v(n) }",
+    "positions": "{ S(n) +=! X(n, d) * (d - 1) * (d - 2) * (d - 3) * (d - 4) * (d - 0)"
+    "  O(n) = S(n) * v(n) }",
+}
+
+
+@pytest.mark.parametrize("statements", FAR.values(), ids=FAR)
+def test_what_differs_far_out_is_computed(statements: str) -> None:
+    text = HEAD + statements
+    torch.manual_seed(6)
+    inputs = [
+        torch.rand(*sizes, dtype=torch.double, requires_grad=True)
+        for sizes in ((3, 64), (3, 64), (64,), (3,))
+    ]
+    f = tc.make_autograd(tc.define(text, namespace=f"tc_zero_sums_{next(_namespaces)}").f)
+    assert torch.autograd.gradcheck(f, tuple(inputs))
+
+
+SOFTMAXES = [
+    *("softmax", "softmin", "log_softmax", "logsumexp", "softmax_columns", "masked_softmax"),
+    *("causal_softmax", "cross_entropy", "cross_entropy_weighted", "attention"),
+    *("causal_attention", "grouped_query_attention", "biased_attention"),
+]
+
+
+@pytest.mark.parametrize("name", SOFTMAXES)
+def test_the_largest_element_of_a_softmax_receives_nothing(name: str) -> None:
+    """A softmax is the same for rows that all differ by one number."""
+    text = tc.grad_source(tc.ops.source(name), name)
+    assert "d_largest" not in text
+    assert "ties" not in text
 
 
 SUMS = {
