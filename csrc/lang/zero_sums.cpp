@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "lang/expressions.h"
@@ -140,6 +141,7 @@ class ZeroSums::World {
 
   /// Whether the last statement, or all with its target, add up to zero; nothing if not known.
   std::optional<bool> is_zero(const std::vector<GradientStatement>& more, bool together) {
+    if (!has_all_ranges()) return std::nullopt;
     more_ = &more;
     pending_.clear();
     depth_ = 0;
@@ -173,6 +175,10 @@ class ZeroSums::World {
           for (const auto& place : places) at.push_back(indices.at(place.first));
           return zero = is_zero_at(at);
         });
+      // What no place here decides otherwise may be decided otherwise where there are more.
+      bool settled = std::all_of(outcomes_.begin(), outcomes_.end(),
+                                 [](const auto& each) { return each.second == 3; });
+      if (zero && !settled) return std::nullopt;
       return zero;
     } catch (const Unknown&) {
       return std::nullopt;
@@ -187,14 +193,36 @@ class ZeroSums::World {
     return *value;
   }
 
+  /// How many values an index has. What is zero for one term alone need not be for more, and what
+  /// has no place here may have one.
+  int64_t count(const Range& range) const {
+    const int64_t extent = bound(range.last) - bound(range.first) + 1;
+    bool is_fixed =
+        Halide::Internal::is_const(range.first) && Halide::Internal::is_const(range.last);
+    if (extent < (is_fixed ? 1 : 2)) throw Unknown();
+    return extent;
+  }
+
+  /// Whether the definition makes sense for these sizes, as a window is no larger than its image.
+  bool has_all_ranges() const {
+    try {
+      for (const Step& step : versions_.steps) {
+        for (const auto& [index, range] : step.ranges) count(range);
+        for (const Range& range : step.shape) count(range);
+      }
+      return true;
+    } catch (const Unknown&) {
+      return false;
+    }
+  }
+
   /// The first place, the last one, and others.
   Coordinates sampled(const Ranges& places, int sample) const {
     Coordinates at;
     for (const auto& [name, range] : places) {
-      const int64_t first = bound(range.first), last = bound(range.last);
-      if (first > last) throw Unknown();
-      const auto count = static_cast<uint64_t>(last - first + 1);
-      const uint64_t random = mix(mix(seed_, static_cast<uint64_t>(sample)), name) % count;
+      const int64_t first = bound(range.first), last = first + count(range) - 1;
+      const uint64_t random = mix(mix(seed_, static_cast<uint64_t>(sample)), name) %
+                              static_cast<uint64_t>(last - first + 1);
       at.push_back(sample == 0 ? first : sample == 1 ? last : first + static_cast<int64_t>(random));
     }
     return at;
@@ -208,11 +236,7 @@ class ZeroSums::World {
       return visit();
     }
     const auto& [name, range] = ranges[from];
-    const int64_t first = bound(range.first), last = bound(range.last);
-    // What is zero for one term alone need not be for more.
-    bool is_fixed =
-        Halide::Internal::is_const(range.first) && Halide::Internal::is_const(range.last);
-    if (first > last || (first == last && !is_fixed)) throw Unknown();
+    const int64_t first = bound(range.first), last = first + count(range) - 1;
     bool goes_on = true;
     for (int64_t i = first; i <= last && goes_on; ++i) {
       indices[name] = i;
@@ -275,6 +299,8 @@ class ZeroSums::World {
            std::optional<Value>& value) {
     Indices indices;
     Ranges rest = statement.ranges;
+    for (const auto& each : rest) count(each.second);
+    kept_.insert(statement.value);
     for (size_t d = 0; d < at.size(); ++d) {
       if (statement.places[d]->kind != ExpressionKind::Name) throw Unknown();
       const std::string& index = statement.places[d]->name;
@@ -358,7 +384,7 @@ class ZeroSums::World {
       case ExpressionKind::Binary: return combined(e, indices);
       case ExpressionKind::Ternary: {
         const Value condition = evaluate(*e.operands[0], indices);
-        decides_ = decides_ || (condition.kind == Value::Integer && condition.indexed);
+        decides_ = decides_ || condition.kind == Value::Integer;
         if (condition.kind == Value::Integer)
           return evaluate(*e.operands[condition.integer ? 1 : 2], indices);
         const Value yes = evaluate(*e.operands[1], indices);
@@ -414,8 +440,12 @@ class ZeroSums::World {
     const Value b = evaluate(*e.operands[1], indices);
     if (joins && a.kind == Value::Integer) return b;
     if (a.kind == Value::Integer && b.kind == Value::Integer && !e.type.is_float()) {
-      check_small(e);
-      return integer_value(of_integers(e.op, a.integer, b.integer), a.indexed || b.indexed);
+      const int64_t result = of_integers(e.op, a.integer, b.integer);
+      if (compares(e.op)) {
+        check_condition(e);
+        outcomes_[&e] |= result ? 1 : 2;
+      }
+      return integer_value(result, a.indexed || b.indexed);
     }
     const uint64_t x = a.in_field(), y = b.in_field();
     switch (e.op) {
@@ -430,19 +460,25 @@ class ZeroSums::World {
     }
   }
 
-  /// What is decided by numbers that sizes here do not reach, or rounded by them, says nothing of
-  /// other sizes.
-  static void check_small(const Expression& e) {
-    if (e.op == Operator::Add || e.op == Operator::Subtract || e.op == Operator::Multiply ||
-        e.op == Operator::And || e.op == Operator::Or)
-      return;
-    if (e.op == Operator::Divide || e.op == Operator::Remainder || e.op == Operator::Min ||
-        e.op == Operator::Max)
-      throw Unknown();
-    walk(e, [](const Expression& node) {
-      if (node.kind == ExpressionKind::Number &&
-          !(node.constant && !node.constant->is_float && node.constant->integer <= 1))
+  static bool compares(Operator op) {
+    switch (op) {
+      case Operator::Less:
+      case Operator::LessEqual:
+      case Operator::Greater:
+      case Operator::GreaterEqual:
+      case Operator::Equal:
+      case Operator::NotEqual: return true;
+      default: return false;
+    }
+  }
+
+  /// Of a comparison of integers: sizes, and numbers that sizes here do not reach, decide otherwise
+  /// elsewhere.
+  void check_condition(const Expression& e) const {
+    walk(e, [&](const Expression& node) {
+      if (node.kind == ExpressionKind::Number && constant_value(node).value_or(2) > 1)
         throw Unknown();
+      if (node.kind == ExpressionKind::Name && sizes_.count(node.name)) throw Unknown();
     });
   }
 
@@ -459,7 +495,7 @@ class ZeroSums::World {
       case Operator::NotEqual: return a != b;
       case Operator::And: return a && b;
       case Operator::Or: return a || b;
-      default: throw Unknown();
+      default: throw Unknown();  // what rounds, or is an extreme, says nothing of other sizes
     }
   }
 
@@ -473,7 +509,9 @@ class ZeroSums::World {
   const std::vector<GradientStatement>* more_ = nullptr;
   int64_t points_ = 0;
   int depth_ = 0;
-  bool decides_ = false;  ///< whether an index has decided a condition
+  bool decides_ = false;                       ///< whether an index has decided a condition
+  std::map<const Expression*, int> outcomes_;  ///< of comparisons of indices: 1 true, 2 false
+  std::set<ExpressionPtr> kept_;               ///< whose parts these are
 };
 
 ZeroSums::ZeroSums(const Versions& versions, const ir::Program& signature,
