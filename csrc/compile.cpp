@@ -33,6 +33,7 @@
 #include "ir/split_reductions.h"
 #include "ir/split_residues.h"
 #include "ir/start_at_zero.h"
+#include "ir/turn_indices.h"
 #include "ir/verify.h"
 #include "ir/widen_accumulators.h"
 #include "ir/work.h"
@@ -246,6 +247,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   if (automatic) {
     if (!target.cuda) {
       if (options.vectorize) ir::split_ranges(program, all);
+      ir::turn_indices(program, all);
       ir::make_offset_tables(program, all, machine);
       ir::gather_operands(program, all, machine);
       ir::pad_operands(program, all, machine);

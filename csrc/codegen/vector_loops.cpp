@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "codegen/near_gathers.h"
@@ -21,6 +22,9 @@ constexpr int kMaxLanes = 32;
 // Up to so many vectors of a row at a place that data says are unrolled, so that the loop over the
 // places sees all of what it will read (see prefetch_gathers).
 constexpr int kUnrolledVectors = 8;
+
+// Choices that a loop is there twice for.
+constexpr int kMostChoices = 2;
 
 /// Bits of the widest element that the lanes of a loop access. What says where, the same for all
 /// lanes, is none of it.
@@ -54,6 +58,42 @@ class WidestLane : public IRVisitor {
   bool stored_ = false;
 };
 
+/// The first choice between things to load that a loop does not decide.
+class FindChoice : public IRVisitor {
+ public:
+  explicit FindChoice(const std::string& loop) : loop_(loop) {}
+  Expr condition;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Select* op) override {
+    if (condition.defined()) return;
+    if (op->condition.type().is_scalar() && !expr_uses_var(op->condition, loop_) &&
+        !ir::has_load(op->condition) && is_pure(op->condition) && ir::has_load(op->true_value) &&
+        ir::has_load(op->false_value))
+      condition = op->condition;
+    else
+      IRVisitor::visit(op);
+  }
+  void visit(const Let* op) override {}  // its names are not known outside
+  const std::string& loop_;
+};
+
+/// Choices by a condition, decided.
+class Decide : public IRMutator {
+ public:
+  Decide(Expr condition, bool value) : condition_(std::move(condition)), value_(value) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Select* op) override {
+    if (!equal(op->condition, condition_)) return IRMutator::visit(op);
+    return mutate(value_ ? op->true_value : op->false_value);
+  }
+  const Expr condition_;
+  const bool value_;
+};
+
 class CutVectorLoops : public IRMutator {
  public:
   explicit CutVectorLoops(int vector_bits) : vector_bits_(vector_bits) {}
@@ -62,6 +102,11 @@ class CutVectorLoops : public IRMutator {
   using IRMutator::visit;
   Stmt visit(const For* op) override {
     if (op->for_type != ir::ForType::Vectorized) return IRMutator::visit(op);
+    if (choices_ < kMostChoices) {
+      FindChoice choice(op->name);
+      op->body.accept(&choice);
+      if (choice.condition.defined()) return decide(op, choice.condition);
+    }
     WidestLane widest(op->name);
     op->body.accept(&widest);
     int lanes = std::clamp(vector_bits_ / std::max(8, widest.bits), 1, kMaxLanes);
@@ -87,6 +132,18 @@ class CutVectorLoops : public IRMutator {
       result = result.defined() ? Block::make(result, tail) : tail;
     }
     return result.defined() ? result : Evaluate::make(0);
+  }
+
+  /// A loop for each side of a choice: what is not chosen need not be loaded.
+  Stmt decide(const For* op, const Expr& condition) {
+    ++choices_;
+    auto loop = [&](bool value) {
+      return mutate(ir::make_for(op->name, op->min, op->extent, op->for_type,
+                                 Decide(condition, value).mutate(op->body)));
+    };
+    Stmt yes = loop(true), no = loop(false);
+    --choices_;
+    return IfThenElse::make(condition, yes, no);
   }
 
   /// The first `count` of a vector of iterations.
@@ -140,6 +197,7 @@ class CutVectorLoops : public IRMutator {
   }
 
   const int vector_bits_;
+  int choices_ = 0;  ///< that are decided around the loop
 };
 
 }  // namespace

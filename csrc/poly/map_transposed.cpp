@@ -1,6 +1,7 @@
 #include "poly/map_transposed.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "ir/loops.h"
 #include "poly/notes.h"
@@ -48,11 +49,11 @@ std::vector<TransposedRead> find_reads(const Cluster& cluster, const std::vector
         }
         places.emplace_back(place, d);
       }
-      // The copy is contiguous along the vector only if that moves by one element.
+      // The copy is contiguous along the vector only if that moves by one element, if backwards.
       std::sort(places.begin(), places.end());
       size_t last = places.back().second;
-      if (!affine || ir::step_along(access.subscripts[last], iterator(members.size() - 1)) != 1)
-        continue;
+      auto step = ir::step_along(access.subscripts[last], iterator(members.size() - 1));
+      if (!affine || !step || std::abs(*step) != 1) continue;
       TransposedRead read{&statement, access, {}};
       for (const auto& [place, d] : places) read.order.push_back(d);
       found.push_back(std::move(read));
