@@ -11,7 +11,7 @@ import tensor_comprehensions as tc
 
 _namespaces = itertools.count()
 
-HEAD = "def f(double(N) x, double(M, K) A) -> (O) "
+HEAD = "def f(double(N) x, double(M, K) A, double(10) y) -> (O) "
 # Sizes: N = 12, M = 4, K = 3.
 GATHERS = {
     "quotient": "{ O(i) = x(i / 3) where i in 0:3 * N }",
@@ -19,6 +19,7 @@ GATHERS = {
     "remainder": "{ O(i) = x(i % 5) where i in 0:15 }",
     "part of a remainder": "{ O(i) = x(i % 5) where i in 0:13 }",
     "less than a remainder": "{ O(i) = x(i % 5) where i in 0:4 }",
+    "under a guard that reads": "{ O(i) = y(i) > 0.5 ? x(i / 3) : 2.0 where i in 0:10 }",
     "rows and columns": "{ O(i) = A(i / 3, i % 3) where i in 0:3 * M }",
     "three digits": "{ O(i) = x(i / 2 % 3 + 3 * (i % 2) + 6 * (i / 6)) where i in 0:12 }",
     "digit of a digit": "{ O(i) = A(i % 6 / 2, i % 2) * x(i / (2 * 3)) where i in 0:30 }",
@@ -41,7 +42,8 @@ SCATTERS = {
 def check(text: str) -> str:
     torch.manual_seed(3)
     inputs = [
-        torch.rand(*sizes, dtype=torch.double, requires_grad=True) for sizes in ((12,), (4, 3))
+        torch.rand(*sizes, dtype=torch.double, requires_grad=True)
+        for sizes in ((12,), (4, 3), (10,))
     ]
     f = tc.make_autograd(tc.define(HEAD + text, namespace=f"tc_digits_{next(_namespaces)}").f)
     assert torch.autograd.gradcheck(f, tuple(inputs))

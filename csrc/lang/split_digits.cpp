@@ -150,7 +150,9 @@ bool split_digits(Contribution* contribution, const ir::Program& signature,
       for (ExpressionPtr& e : *list) e = split(e);
     contribution->weight = split(contribution->weight);
     if (!always_equal((range.last + 1) / largest * largest, range.last + 1, signature))
-      contribution->guards.push_back(
+      // The others may read at the index.
+      contribution->guards.insert(
+          contribution->guards.begin(),
           binary(Operator::LessEqual, split.whole(), from_halide(range.last)));
     replace(&contribution->indices, index, split.names());
     replace(&contribution->left, index, split.names());
