@@ -400,11 +400,18 @@ def test_more_elements_than_32_bits_count() -> None:
     text = """
     def next(int8(M,N) A) -> (B) { B(i,j) = A(i,j) + 1 }
     def largest(int8(M,N) A) -> (m) { m(i) max=! A(i,j) }
+    def halves(int8(M,N) A) -> (B) { B(i,j) = max(A(i,2*j), A(i,j/2)) where j in 0:22000 }
     """
     t = tc.define(text, namespace="tc_sizes_large")
     b = t.next(a)
     for rows in range(0, 50_000, 5_000):
         assert torch.equal(b[rows : rows + 5_000], a[rows : rows + 5_000] + 1)
+    del b
+    b = t.halves(a)
+    for rows in range(0, 50_000, 10_000):
+        part = a[rows : rows + 10_000]
+        wanted = torch.maximum(part[:, ::2], part[:, :11_000].repeat_interleave(2, 1))
+        assert torch.equal(b[rows : rows + 10_000], wanted)
     del b
     assert torch.equal(t.largest(a), a.amax(1))
     assert torch.equal(t.largest(a.t()), a.amax(0))

@@ -99,7 +99,8 @@ class LoadNeighbours : public IRMutator {
       starts.push_back(start);
       // What lies between two places can be loaded.
       const int64_t count = std::min<int64_t>(lanes, places.back() - start + 1);
-      loads.push_back(load(op, pattern->first + static_cast<int>(start), count));
+      loads.push_back(
+          load(op, pattern->first + make_const(op->index.type().element_of(), start), count));
     }
     std::vector<int> indices;
     for (int64_t offset : pattern->offsets) {
@@ -121,8 +122,9 @@ class LoadNeighbours : public IRMutator {
     Expr predicate =
         count == lanes ? const_true(lanes)
                        : Ramp::make(0, 1, lanes) < Broadcast::make(static_cast<int>(count), lanes);
-    return Load::make(op->type, op->name, Ramp::make(simplify(start), 1, lanes), op->image,
-                      op->param, predicate, ModulusRemainder());
+    Expr index = Ramp::make(simplify(start), make_one(start.type()), lanes);
+    return Load::make(op->type, op->name, index, op->image, op->param, predicate,
+                      ModulusRemainder());
   }
 };
 
