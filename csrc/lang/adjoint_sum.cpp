@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "lang/exact_quotients.h"
 #include "lang/expressions.h"
 #include "lang/invert_access.h"
 #include "lang/shared_factors.h"
@@ -38,6 +39,11 @@ class Summation {
           c = &sums.emplace_back(std::move(*split));
           inverted = invert(*c);
         }
+      }
+      if (Contribution quotients = *c;
+          sum_over_quotients(&quotients, inverted.remaining, signature_, names_)) {
+        c = &sums.emplace_back(std::move(quotients));
+        inverted = invert(*c);
       }
       if (!inverted.conditions.empty() || is_scatter(inverted)) {
         if (auto sum = sum_where_read(*c, is_scatter(inverted))) {

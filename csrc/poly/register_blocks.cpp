@@ -41,8 +41,8 @@ constexpr double kScatteredReload = 16;
 constexpr double kMaskedLoad = 2, kConditionalLoad = 8;
 
 // Lanes up to so far apart are loads of all in between, and permutations, which take the place of
-// multiply-adds (measured: 3 channels of 224 x 224 in steps of two, filters of 7 x 7, take 1.5 times
-// as long so as with filters along the vector).
+// multiply-adds (measured: 3 channels of 224 x 224 in steps of two, filters of 7 x 7, take 1.5
+// times as long so as with filters along the vector).
 constexpr int64_t kNear = 4;
 constexpr double kNearLoad = 6;
 
@@ -353,7 +353,8 @@ class Chooser {
           } else if (apart) {
             const int64_t step = std::abs(stride(0).value_or(lanes));
             bool near = step <= kNear && !operand.access.conditional;
-            load.cost = near ? kNearLoad * static_cast<double>(step - 1) : 2 * lanes;
+            // Backwards, one load is permuted.
+            load.cost = near ? kNearLoad * std::max(0.5, static_cast<double>(step - 1)) : 2 * lanes;
           }
         }
         if (operand.access.conditional) load.cost *= load.moves[0] ? kMaskedLoad : kConditionalLoad;
