@@ -163,7 +163,6 @@ class ZeroSums::World {
           add(last, at, true, sum);
         return sum && sum->in_field() == 0;
       };
-      decides_ = false;
       for (int sample = 0; sample < kSamples; ++sample)
         if (!is_zero_at(sampled(places, sample))) return false;
       // Without conditions on indices all places are alike.
