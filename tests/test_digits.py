@@ -26,6 +26,10 @@ GATHERS = {
     "digits of two": "{ O(i, j) = A(2 * (i % 2) + j % 2, j / 2) where i in 0:2, j in 0:6 }",
     "whole and digit": "{ O(i) = x(i + i % 2) where i in 0:8 }",
     "moved": "{ O(i) = x(i / 2 + 3) where i in 0:12 }",
+    "rotated": "{ O(i) = x((i + 5) % N) where i in 0:N }",
+    "rotated backwards": "{ O(i) = x((2 * N - 3 - i) % N) where i in 0:N }",
+    "rotated by another index": "{ O(i, j) = x((i + 7) % N) * A(j, 0) where i in 0:N }",
+    "less than all, rotated": "{ O(i) = x((i + 2) % 5) where i in 0:5 }",
     "windows side by side": "{ O(i) max=! x(3 * i + k) * x(3 * i + k) where k in 0:3 }",
     "windows with gaps": "{ O(i) +=! x(4 * i + k) * x(4 * i + k) where k in 0:3 }",
     "windows of every other": "{ O(i, k) = x(6 * i + 2 * k + 1) where i in 0:2, k in 0:3 }",
@@ -35,6 +39,8 @@ GATHERS = {
 SCATTERS = {
     "no digits of one number": "{ O(i) = x(i / 2 + i % 3) where i in 0:12 }",
     "not from zero": "{ O(i) = x(i / 3) where i in 1:12 }",
+    "a part, rotated": "{ O(i) = x((i + 5) % N) where i in 0:N - 1 }",
+    "rotated by an index": "{ O(i, j) = x((i + j) % N) where i in 0:N, j in 0:3 }",
     "two indices": "{ O(i, j) = x((i + j) / 2) where i in 0:7, j in 0:7 }",
 }
 

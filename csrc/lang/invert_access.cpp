@@ -104,6 +104,42 @@ SolvedIndex solve_digit(const std::vector<Digit>& digits, size_t k, const Expres
   return solved;
 }
 
+/// Solves a subscript (i + rest) % M or (rest - i) % M for an index that takes each remainder once.
+std::optional<SolvedIndex> solve_rotation(const ExpressionPtr& subscript, size_t dimension,
+                                          const std::vector<std::string>& indices,
+                                          const std::map<std::string, Range>& ranges,
+                                          const Range& shape, const ir::Program& signature) {
+  if (subscript->kind != ExpressionKind::Binary || subscript->op != Operator::Remainder)
+    return std::nullopt;
+  const ExpressionPtr modulus = subscript->operands[1];
+  const Expr size = to_halide(*modulus);
+  if (!size.defined()) return std::nullopt;
+  for (const std::string& index : indices) {
+    if (!mentions(*subscript, index)) continue;
+    auto form = split_affine(subscript->operands[0], index);
+    const Range& range = ranges.at(index);
+    if (!form || std::abs(form->coefficient) != 1 || mentions(*modulus, index) ||
+        !always_equal(range.first, 0, signature) || !always_equal(range.last, size - 1, signature))
+      return std::nullopt;
+    for (const std::string& other : indices)
+      if (mentions(*form->rest, other)) return std::nullopt;
+    // Remainders of what is negative are negative.
+    ExpressionPtr e = name(element(dimension));
+    e = form->coefficient > 0 ? binary(Operator::Subtract, e, form->rest)
+                              : binary(Operator::Subtract, form->rest, e);
+    e = binary(Operator::Add, binary(Operator::Remainder, e, modulus), modulus);
+    SolvedIndex solved{index, dimension, binary(Operator::Remainder, e, modulus), 1, true, 0,
+                       {},    false};
+    if (!always_equal(shape, Range{0, size - 1}, signature))
+      solved.conditions = {
+          binary(Operator::GreaterEqual, name(element(dimension)), integer(0)),
+          binary(Operator::LessEqual, name(element(dimension)), from_halide(size - 1)),
+      };
+    return solved;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string element(size_t dimension) { return "@" + std::to_string(dimension); }
@@ -178,6 +214,10 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
         settle(solve_digit(digits, k, binary(Operator::Subtract, here, rest), d,
                            ranges.at(digits[k].index), signature));
       if (!digits.empty()) continue;
+      if (auto rotation = solve_rotation(e, d, free, ranges, shape[d], signature)) {
+        settle(*rotation);
+        continue;
+      }
     }
     const std::string* best = nullptr;
     AffineInIndex best_form;
