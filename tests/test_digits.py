@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
-import torch
+from derived import checked_gradient
 
 import tensor_comprehensions as tc
-
-_namespaces = itertools.count()
 
 HEAD = "def f(double(N) x, double(M, K) A, double(10) y) -> (O) "
 # Sizes: N = 12, M = 4, K = 3.
@@ -45,16 +41,8 @@ SCATTERS = {
 }
 
 
-def check(text: str) -> str:
-    torch.manual_seed(3)
-    inputs = [
-        torch.rand(*sizes, dtype=torch.double, requires_grad=True)
-        for sizes in ((12,), (4, 3), (10,))
-    ]
-    f = tc.make_autograd(tc.define(HEAD + text, namespace=f"tc_digits_{next(_namespaces)}").f)
-    assert torch.autograd.gradcheck(f, tuple(inputs))
-    assert torch.autograd.gradgradcheck(f, tuple(inputs), fast_mode=True)
-    return tc.grad_source(HEAD + text)
+def check(statements: str) -> str:
+    return checked_gradient(HEAD + statements, (12,), (4, 3), (10,))
 
 
 @pytest.mark.parametrize("name", GATHERS)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
-import torch
+from derived import checked_gradient
 
 import tensor_comprehensions as tc
-
-_namespaces = itertools.count()
 
 HEAD = "def f(double(H) X, double(K) W) -> (O) "
 # Of X has 5 and W 3 elements.
@@ -36,13 +32,8 @@ SPARSE = {
 }
 
 
-def check(text: str) -> str:
-    torch.manual_seed(4)
-    x, w = (torch.rand(size, dtype=torch.double, requires_grad=True) for size in (5, 3))
-    f = tc.make_autograd(tc.define(HEAD + text, namespace=f"tc_quotients_{next(_namespaces)}").f)
-    assert torch.autograd.gradcheck(f, (x, w))
-    assert torch.autograd.gradgradcheck(f, (x, w), fast_mode=True)
-    return tc.grad_source(HEAD + text)
+def check(statements: str) -> str:
+    return checked_gradient(HEAD + statements, (5,), (3,))
 
 
 def of_weight(text: str) -> str:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ir/inner_sums.h"
 #include "ir/reads.h"
 
 namespace tc::ir {
@@ -10,12 +11,6 @@ namespace {
 
 // A choice, no measurement: points of a reduction for which a pass of its own costs something.
 constexpr int64_t kPoints = 4096;
-
-double points_of(const Statement& statement) {
-  double points = 1;
-  for (const Iterator& it : statement.domain) points *= static_cast<double>(extent_of(it));
-  return points;
-}
 
 /// The subscripts of a read with the number of each index in the domain for its name.
 std::vector<Expr> places(const Halide::Internal::Call* read, const Statement& statement) {
@@ -64,7 +59,7 @@ void bring_together(Program& program, const poly::CpuMachine& machine) {
   const auto least = static_cast<double>(machine.least(kPoints));
   bool any = false;
   for (size_t s = 2; s < statements.size(); ++s) {
-    if (points_of(statements[s]) < least) continue;
+    if (points_of(statements[s].domain) < least) continue;
     for (size_t e = s; e-- > 0;) {
       if (share_a_pass(statements[e], statements[s])) {
         std::rotate(statements.begin() + static_cast<std::ptrdiff_t>(e) + 1,

@@ -58,6 +58,12 @@ double points_of(const std::vector<Iterator>& domain, const std::set<std::string
   return points;
 }
 
+double points_of(const std::vector<Iterator>& domain) {
+  double points = 1;
+  for (const Iterator& it : domain) points *= static_cast<double>(extent_of(it));
+  return points;
+}
+
 Statement take_out(const InnerSum& inner, Statement& statement, Program& program,
                    std::map<std::string, Layout>& layouts) {
   Statement sum = statement;

@@ -25,6 +25,7 @@ bool is_plain_sum(const Statement& statement, const Program& program);
 
 /// How many points of a domain differ in these indices.
 double points_of(const std::vector<Iterator>& domain, const std::set<std::string>& indices);
+double points_of(const std::vector<Iterator>& domain);
 
 /// Which reductions of a statement are summed first, over the product of which factors.
 struct InnerSum {

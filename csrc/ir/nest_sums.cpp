@@ -56,10 +56,7 @@ class NestSums {
                       [](const Factor& factor) { return has_data(factor.value); }) < kFactors)
       return std::nullopt;
 
-    Indices all;
-    for (const Iterator& it : statement.domain) all.insert(it.name);
-    const double points = points_of(statement.domain, all);
-    const double now = points * static_cast<double>(factors.size());
+    const double now = points_of(statement.domain) * static_cast<double>(factors.size());
     std::optional<Candidate> best;
     for (const Iterator& it : statement.domain) {
       if (!it.reduction) continue;

@@ -217,19 +217,6 @@ class Summation {
     return all;
   }
 
-  /// The guards one by one where `&&` joins them.
-  static std::vector<ExpressionPtr> terms_of(const std::vector<ExpressionPtr>& guards) {
-    std::vector<ExpressionPtr> terms;
-    for (const ExpressionPtr& guard : guards) {
-      if (guard->kind == ExpressionKind::Binary && guard->op == Operator::And) {
-        for (const ExpressionPtr& term : terms_of(guard->operands)) terms.push_back(term);
-      } else {
-        terms.push_back(guard);
-      }
-    }
-    return terms;
-  }
-
   /// Conditions of solved indices that reach the ends of their ranges, and no further; of digits,
   /// which nobody pads, also that of one end.
   void drop_certain_conditions(const Contribution& c, InvertedAccess* inverted) const {

@@ -75,18 +75,6 @@ Bound find_bound(const Expression& e, const std::string& q, const std::vector<st
   return bound;
 }
 
-std::vector<ExpressionPtr> terms_of(const std::vector<ExpressionPtr>& guards) {
-  std::vector<ExpressionPtr> terms;
-  for (const ExpressionPtr& guard : guards) {
-    if (guard->kind == ExpressionKind::Binary && guard->op == Operator::And) {
-      for (const ExpressionPtr& term : terms_of(guard->operands)) terms.push_back(term);
-    } else {
-      terms.push_back(guard);
-    }
-  }
-  return terms;
-}
-
 bool is_zero(const Expression& e) {
   return e.constant && (e.constant->is_float ? e.constant->real == 0 : e.constant->integer == 0);
 }

@@ -135,6 +135,18 @@ ExpressionPtr all_of(const std::vector<ExpressionPtr>& conditions) {
   return result;
 }
 
+std::vector<ExpressionPtr> terms_of(const std::vector<ExpressionPtr>& conditions) {
+  std::vector<ExpressionPtr> terms;
+  for (const ExpressionPtr& condition : conditions) {
+    if (condition->kind == ExpressionKind::Binary && condition->op == Operator::And) {
+      for (const ExpressionPtr& term : terms_of(condition->operands)) terms.push_back(term);
+    } else {
+      terms.push_back(condition);
+    }
+  }
+  return terms;
+}
+
 namespace {
 
 /// Whether it cannot be negative when no variable, a size each, is.

@@ -137,11 +137,12 @@ class ZeroSums::World {
       sizes_[signature.sizes[i]] = size;
       replacements_[signature.sizes[i]] = Expr(size);
     }
+    makes_sense_ = has_all_ranges();
   }
 
   /// Whether the last statement, or all with its target, add up to zero; nothing if not known.
   std::optional<bool> is_zero(const std::vector<GradientStatement>& more, bool together) {
-    if (!has_all_ranges()) return std::nullopt;
+    if (!makes_sense_) return std::nullopt;
     more_ = &more;
     pending_.clear();
     depth_ = 0;
@@ -506,6 +507,7 @@ class ZeroSums::World {
   std::map<std::string, Expr> replacements_;
   std::map<std::string, std::map<Coordinates, Value>> known_, pending_;
   const std::vector<GradientStatement>* more_ = nullptr;
+  bool makes_sense_ = false;
   int64_t points_ = 0;
   int depth_ = 0;
   bool decides_ = false;                       ///< whether an index has decided a condition
