@@ -82,9 +82,13 @@ class Summation {
       for (size_t d = 0; d < places.size(); ++d) {
         if (!inverted.scattered[d]) continue;
         places[d] = rename(inverted.scattered[d], elements);
-        // Where a guard fails nothing is added, but there has to be a place.
-        bool guards = !all.empty() || !contribution->guards.empty() || !inverted.conditions.empty();
-        if (guards) places[d] = clamp(places[d], shape_[d]);
+        // Where a guard fails nothing is added, but there has to be a place; one that is read
+        // may not be there to read.
+        ExpressionPtr guard = guard_of(*contribution, inverted, all);
+        if (!guard) continue;
+        places[d] = reads(*places[d])
+                        ? choose(rename(guard, elements), places[d], from_halide(shape_[d].first))
+                        : clamp(places[d], shape_[d]);
       }
       if (!is_scatter(inverted)) pad(*contribution, inverted, &weight, &all);
       ExpressionPtr value = guarded(*contribution, inverted, weight, all);
@@ -237,8 +241,9 @@ class Summation {
     }
   }
 
-  static ExpressionPtr guarded(const Contribution& contribution, const InvertedAccess& inverted,
-                               const ExpressionPtr& weight, std::vector<ExpressionPtr> all) {
+  /// All that has to hold where something is added; null where nothing has to.
+  static ExpressionPtr guard_of(const Contribution& contribution, const InvertedAccess& inverted,
+                                std::vector<ExpressionPtr> all) {
     for (const ExpressionPtr& guard : terms_of(contribution.guards)) {
       bool implied = std::any_of(inverted.implied.begin(), inverted.implied.end(),
                                  [&](const ExpressionPtr& other) { return equal(*guard, *other); });
@@ -246,7 +251,13 @@ class Summation {
     }
     // These may read what the guards guard.
     all.insert(all.end(), inverted.conditions.begin(), inverted.conditions.end());
-    return all.empty() ? weight : choose(all_of(all), weight, real(0));
+    return all.empty() ? nullptr : all_of(all);
+  }
+
+  static ExpressionPtr guarded(const Contribution& contribution, const InvertedAccess& inverted,
+                               const ExpressionPtr& weight, const std::vector<ExpressionPtr>& all) {
+    ExpressionPtr guard = guard_of(contribution, inverted, all);
+    return guard ? choose(guard, weight, real(0)) : weight;
   }
 
   /// What the element's dimensions are called: as the indices that are solved from them.

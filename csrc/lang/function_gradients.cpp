@@ -116,8 +116,9 @@ const std::vector<Rule>& rules() {
       {"*", {"g * y", "g * x"}},
       {"/", {"g / y", "-g * x / (y * y)"}},
       {"%", {"g", "-g * trunc(x / y)"}},
-      {"min", {"x == y ? g * 0.5 : x > y ? 0.0 : g", "x == y ? g * 0.5 : y > x ? 0.0 : g"}},
-      {"max", {"x == y ? g * 0.5 : x < y ? 0.0 : g", "x == y ? g * 0.5 : y < x ? 0.0 : g"}},
+      // g once: it doubled with every extreme inside of another.
+      {"min", {"x > y ? 0.0 : g * (x == y ? 0.5 : 1.0)", "y > x ? 0.0 : g * (x == y ? 0.5 : 1.0)"}},
+      {"max", {"x < y ? 0.0 : g * (x == y ? 0.5 : 1.0)", "y < x ? 0.0 : g * (x == y ? 0.5 : 1.0)"}},
       {"unary -", {"-g"}},
       {"max with literal", {"r > y ? g : 0.0"}},
       {"min with literal", {"r < y ? g : 0.0"}},

@@ -162,6 +162,11 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     bool known = std::find(indices.begin(), indices.end(), index) != indices.end();
     return known && !solution.count(index);
   };
+  auto has_free = [&](const Expression& e) {
+    return std::any_of(indices.begin(), indices.end(), [&](const std::string& index) {
+      return is_free(index) && mentions(e, index);
+    });
+  };
   auto settle = [&](const SolvedIndex& solved) {
     // What was solved before may have been left in terms of this index.
     std::map<std::string, ExpressionPtr> found{{solved.index, quotient(solved)}};
@@ -170,10 +175,8 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       earlier.numerator = substitute(earlier.numerator, found);
       for (ExpressionPtr& condition : earlier.conditions) condition = substitute(condition, found);
     }
-    for (auto* list : {&result.conditions, &result.scattered}) {
-      for (ExpressionPtr& e : *list) {
-        if (e) e = substitute(e, found);
-      }
+    for (ExpressionPtr& place : result.scattered) {
+      if (place) place = substitute(place, found);
     }
     solution[solved.index] = quotient(solved);
     result.solved.push_back(solved);
@@ -240,14 +243,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       }
     }
     if (!best) {
-      bool free = std::any_of(indices.begin(), indices.end(), [&](const std::string& index) {
-        return is_free(index) && mentions(*e, index);
-      });
-      if (free) {
-        result.scattered[d] = substitute(subscripts[d], solution);
-      } else {
-        result.conditions.push_back(binary(Operator::Equal, e, here));
-      }
+      result.scattered[d] = substitute(subscripts[d], solution);
       continue;
     }
     SolvedIndex solved{*best, d, nullptr, std::abs(best_form.coefficient), false, 0, {}, false};
@@ -271,6 +267,16 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
   }
   for (const std::string& index : indices) {
     if (!solution.count(index)) result.remaining.push_back(index);
+  }
+  // Where no index is left to scatter, the other dimensions decide the place of an element.
+  if (std::none_of(result.scattered.begin(), result.scattered.end(),
+                   [&](const ExpressionPtr& place) { return place && has_free(*place); })) {
+    for (size_t d = 0; d < subscripts.size(); ++d) {
+      ExpressionPtr& place = result.scattered[d];
+      if (!place) continue;
+      result.conditions.push_back(binary(Operator::Equal, place, name(element(d))));
+      place = nullptr;
+    }
   }
   // What is scattered has no element to stand for.
   for (size_t d = subscripts.size(); d-- > 0;) {

@@ -26,9 +26,10 @@ struct SolvedIndex {
 /// All points that read element (@0, @1, ...): `element(d)` names dimension d.
 struct InvertedAccess {
   std::vector<SolvedIndex> solved;
-  std::vector<ExpressionPtr> conditions;  ///< of dimensions whose place the others decide
-  /// One a dimension: the place that remaining indices decide, which no index could be solved for;
-  /// null for the others.
+  /// Of dimensions whose place the others decide; none if anything is scattered.
+  std::vector<ExpressionPtr> conditions;
+  /// One a dimension: null, or where remaining indices decide a place, of which no index could be
+  /// solved, that place and every other of which none was.
   std::vector<ExpressionPtr> scattered;
   std::vector<std::string> remaining;  ///< indices that the element leaves free, in order
   /// Subscripts and what they are for the element.

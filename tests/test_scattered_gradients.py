@@ -1,0 +1,50 @@
+"""Derivatives of reads at places that no index is solved from: tables, clamped indices, guards."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from derived import checked_gradient
+
+
+def indices(*values: int) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int32)
+
+
+@pytest.mark.parametrize("place", ["min(max(i, 1), 3)", "i * i / 4", "5 - min(i, 4)"])
+def test_a_place_that_a_later_dimension_decides(place: str) -> None:
+    """Only this place of a column receives, though its dimension comes first."""
+    text = checked_gradient(
+        f"def f(double(6, M) A, double(M) x) -> (O) {{ O(i) = A({place}, i + 2) * x(i) }}",
+        (6, 6),
+        (6,),
+    )
+    assert " == i0" in text
+    assert " +=" not in text.replace("+=!", "")
+
+
+def test_a_table_is_read_only_where_its_guard_holds() -> None:
+    text = """def f(double(P) x, int32(N) t, double(M) y) -> (O) {
+        O(i) = i < N ? x(t(i)) * y(i) : 0.0 where i in 0:M
+    }"""
+    source = checked_gradient(text, (4,), indices(3, 1, 3), (7,))
+    assert "d_x(i < N ? t(i) : 0) += i < N ? " in source
+
+
+def test_a_table_is_read_only_where_a_solved_index_exists() -> None:
+    text = """def f(double(5, 6, K) A, int32(N, K) t, double(K) y) -> (O) {
+        O(i, k) = A(t(i + 1, k), i + 2, 2) * y(k)
+    }"""
+    table = torch.tensor([[0, 1, 1], [4, 2, 0], [3, 3, 3]], dtype=torch.int32)
+    assert re.search(r" \+=\s", checked_gradient(text, (5, 6, 3), table, (3,)))
+
+
+def test_what_others_decide_is_no_loop_of_a_scatter() -> None:
+    text = """def f(double(N, N, P) A, int32(M) t) -> (O) {
+        O(i, j) = A(i + 1, i, t(j)) * A(i + 1, i, t(j))
+    }"""
+    source = checked_gradient(text, (4, 4, 3), indices(2, 0, 2, 1, 2))
+    (scatter,) = re.findall(r"d_A\((.*)\) \+=\s", source)
+    assert scatter == "min(max(i + 1, 0), N - 1), i, i <= N - 2 ? t(j) : 0", source
