@@ -118,3 +118,27 @@ def test_results_that_are_no_neighbours_are_stored_in_loops(
     executor = compiled(text, a, b)
     across = re.findall(r"\bT(?:\.wide)?\[ramp\([^\]]*, (?:51|68), \d+\)\]", executor.text("stmt"))
     assert not across
+
+
+def test_choices_in_choices() -> None:
+    """Of which every condition reads, with a choice of its own, what those before allow."""
+    lengths = []
+    for depth in (2, 4):
+        value, least = "X(i)", "(i > 2 && X(i - 3) > Z(i) ? X(i - 3) : Z(i))"
+        for d in range(depth):
+            value = f"{least} > Y({d}, i) ? 0.0 : {value} * ({least} == Y({d}, i) ? 0.5 : 2.0)"
+            least = f"min({least}, Y({d}, i))"
+        text = (
+            "def f(float(N) X, float(4, N) Y, float(N) Z) -> (O) {"
+            f" O(i) = {value} where i in 0:N }}"
+        )
+        x, y, z = inputs = torch.rand(32), torch.rand(4, 32), torch.rand(32) / 2
+        executor = compiled(text, *inputs)
+        lengths.append(len(executor.assembly))
+        before = torch.cat((torch.zeros(3), x[:-3]))
+        least, wanted = torch.where(before > z, before, z), x
+        for row in y[:depth]:
+            wanted = torch.where(least > row, 0, wanted * torch.where(least == row, 0.5, 2.0))
+            least = torch.minimum(least, row)
+        torch.testing.assert_close(executor(*inputs), wanted)
+    assert lengths[1] < 3 * lengths[0], lengths

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ir/loops.h"
+
 namespace tc::codegen {
 namespace {
 
@@ -65,24 +67,92 @@ class PredicateLoads : public IRMutator {
   const Expr condition_;
 };
 
+/// Conditions of choices inside of choices that read memory get names. Written out they would
+/// double with every level: each is in the predicate of every load of its branches, those of the
+/// next condition among them.
 class LowerChoices : public IRMutator {
+ public:
+  using IRMutator::mutate;
+  Stmt mutate(const Stmt& stmt) override {
+    Names outer = std::exchange(names_, {});
+    Stmt result = IRMutator::mutate(stmt);
+    for (auto name = names_.rbegin(); name != names_.rend(); ++name)
+      result = LetStmt::make(name->first, name->second, result);
+    names_ = std::move(outer);
+    return result;
+  }
+
  private:
   using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    if (!op->is_intrinsic(Call::if_then_else) || op->type.is_scalar() || op->args.size() != 3 ||
-        op->args[0].type().is_scalar())
-      return IRMutator::visit(op);
-    Expr yes = mutate(op->args[1]), no = mutate(op->args[2]);
-    Condition condition = split(mutate(op->args[0]));
-    Expr chosen = yes;
-    if (condition.varying.defined()) {
-      Expr on = condition.varying;
-      chosen = Select::make(on, PredicateLoads(on).mutate(yes), PredicateLoads(!on).mutate(no));
+  using Names = std::vector<std::pair<std::string, Expr>>;
+
+  /// With names of its own.
+  struct Branch {
+    Expr value;
+    Names names;
+
+    Expr whole() const {
+      Expr e = value;
+      for (auto name = names.rbegin(); name != names.rend(); ++name)
+        e = Let::make(name->first, name->second, e);
+      return e;
     }
-    if (!condition.uniform.defined()) return chosen;
-    return Call::make(op->type, Call::if_then_else, {condition.uniform, chosen, no},
-                      Call::PureIntrinsic);
+    Branch where(const Expr& on) const {
+      Branch result{PredicateLoads(on).mutate(value), names};
+      for (auto& [name, e] : result.names) e = PredicateLoads(on).mutate(e);
+      return result;
+    }
+  };
+
+  Branch branch(const Expr& e, bool inside) {
+    Branch result;
+    Names outer = std::exchange(names_, {});
+    const bool before = std::exchange(inside_, inside);
+    result.value = mutate(e);
+    inside_ = before;
+    result.names = std::exchange(names_, std::move(outer));
+    return result;
   }
+
+  Expr visit(const Let* op) override {
+    Expr value = mutate(op->value);
+    return Let::make(op->name, value, branch(op->body, inside_).whole());
+  }
+
+  Expr visit(const Call* op) override {
+    if (!op->is_intrinsic(Call::if_then_else) || op->args.size() != 3) return IRMutator::visit(op);
+    Expr whole = mutate(op->args[0]);
+    if (op->args[0].type().is_scalar()) {
+      return Call::make(
+          op->type, op->name,
+          {whole, branch(op->args[1], inside_).whole(), branch(op->args[2], inside_).whole()},
+          op->call_type);
+    }
+    Condition condition = split(whole);
+    Branch yes = branch(op->args[1], true), no = branch(op->args[2], true);
+    Branch chosen = yes;
+    if (Expr on = condition.varying; on.defined()) {
+      chosen.names.clear();
+      if (inside_ && ir::has_load(on)) {
+        chosen.names.emplace_back(unique_name("on"), on);
+        on = Variable::make(on.type(), chosen.names[0].first);
+      }
+      yes = yes.where(on);
+      Branch other = no.where(!on);
+      chosen.value = Select::make(on, yes.value, other.value);
+      for (const Names* names : {&yes.names, &other.names})
+        chosen.names.insert(chosen.names.end(), names->begin(), names->end());
+    }
+    if (condition.uniform.defined()) {
+      return Call::make(op->type, Call::if_then_else,
+                        {condition.uniform, chosen.whole(), no.whole()}, Call::PureIntrinsic);
+    }
+    names_.insert(names_.end(), chosen.names.begin(), chosen.names.end());
+    return chosen.value;
+  }
+
+  Names names_;
+  bool inside_ = false;
 };
 
 class FindVariables : public IRGraphVisitor {
