@@ -102,8 +102,9 @@ class SeparateLoads : public IRMutator {
 
 class MarkAccumulations : public IRMutator {
  public:
-  MarkAccumulations(const std::set<std::string>& locals, int64_t elements)
-      : locals_(locals), elements_(elements) {}
+  MarkAccumulations(const std::set<std::string>& locals, const std::set<std::string>& read,
+                    int64_t elements)
+      : locals_(locals), read_(read), elements_(elements) {}
 
  private:
   using IRMutator::visit;
@@ -128,7 +129,7 @@ class MarkAccumulations : public IRMutator {
     if (!before || !product || before->name != op->name || !equal(before->index, op->index) ||
         is_const(product->a) || is_const(product->b))
       return op;
-    marked_.emplace(op->name, op->value.type());
+    if (read_.count(op->name)) marked_.emplace(op->name, op->value.type());
     Expr a = product->a, b = product->b;
     if (SharedFactors(unrolled_).any(sum->b)) {
       SeparateLoads separate(unrolled_);
@@ -153,6 +154,7 @@ class MarkAccumulations : public IRMutator {
   }
 
   const std::set<std::string>& locals_;
+  const std::set<std::string>& read_;
   const int64_t elements_;
   std::map<std::string, ir::Type> marked_;
   std::vector<const For*> unrolled_;  ///< reductions around the visited statement
@@ -200,8 +202,9 @@ class FindAccumulations : public IRVisitor {
 
 }  // namespace
 
-Stmt mark_accumulations(const Stmt& stmt, const std::set<std::string>& locals, int64_t elements) {
-  return MarkAccumulations(locals, elements).mutate(stmt);
+Stmt mark_accumulations(const Stmt& stmt, const std::set<std::string>& locals,
+                        const std::set<std::string>& read, int64_t elements) {
+  return MarkAccumulations(locals, read, elements).mutate(stmt);
 }
 
 bool has_accumulations(const Stmt& stmt) {

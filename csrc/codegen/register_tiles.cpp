@@ -236,10 +236,36 @@ class FindTileBuffers : public IRVisitor {
   int tile_ = 0, count_ = 0;  ///< 0: none
 };
 
+/// Buffers that are read for more than to add something to what is read.
+class FindReadBuffers : public IRVisitor {
+ public:
+  std::set<std::string> found;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Store* op) override {
+    const auto* sum = op->value.as<Add>();
+    const auto* before = sum ? sum->a.as<Load>() : nullptr;
+    if (before && before->name == op->name && equal(before->index, op->index)) {
+      sum->b.accept(this);
+    } else {
+      IRVisitor::visit(op);
+    }
+  }
+  void visit(const Load* op) override {
+    found.insert(op->name);
+    IRVisitor::visit(op);
+  }
+};
+
 class ExpandTiles : public IRMutator {
  public:
-  ExpandTiles(int vector_bits, const std::set<std::string>& large, std::set<std::string> forgotten)
-      : vector_bits_(vector_bits), large_(large), forgotten_(std::move(forgotten)) {}
+  ExpandTiles(int vector_bits, const std::set<std::string>& large, std::set<std::string> forgotten,
+              std::set<std::string> read)
+      : vector_bits_(vector_bits),
+        large_(large),
+        forgotten_(std::move(forgotten)),
+        read_(std::move(read)) {}
 
  private:
   using IRMutator::visit;
@@ -287,7 +313,7 @@ class ExpandTiles : public IRMutator {
     FindAddressing addressing;
     body.accept(&addressing);
     std::map<std::string, std::string> locals;
-    std::set<std::string> names;
+    std::set<std::string> names, read;
     for (const auto& [name, a] : addressing.buffers) {
       if (!a.regular || a.steps.size() != looped) continue;
       // Elements that are no neighbours are moved in loops of their own: unrolled, they are
@@ -296,10 +322,11 @@ class ExpandTiles : public IRMutator {
       if (!a.accumulated && !apart) continue;
       locals[name] = concat(name, ".local", tiles_);
       names.insert(locals[name]);
+      if (read_.count(name)) read.insert(locals[name]);
     }
     ++tiles_;
     body = Redirect(locals, strides).mutate(body);
-    body = mark_accumulations(body, names, elements);
+    body = mark_accumulations(body, names, read, elements);
     std::vector<std::pair<std::string, ir::Type>> arrays;
     std::vector<Part> parts = list_parts(body);
     for (const auto& [name, local] : locals) {
@@ -488,6 +515,7 @@ class ExpandTiles : public IRMutator {
   const int vector_bits_;
   const std::set<std::string>& large_;
   const std::set<std::string> forgotten_;  ///< behind their tile
+  const std::set<std::string> read_;       ///< somewhere, other than to be added to
   int tiles_ = 0;
   int64_t largest_ = 0;  ///< of the arrays so far, in bytes
 };
@@ -517,7 +545,11 @@ std::vector<Stmt> join_register_tiles(const std::vector<Stmt>& parts) {
 
 Stmt expand_register_tiles(const Stmt& stmt, int vector_bits, const std::set<std::string>& large,
                            const std::set<std::string>& temporaries) {
-  return ExpandTiles(vector_bits, large, FindTileBuffers().find(stmt, temporaries)).mutate(stmt);
+  FindReadBuffers read;
+  stmt.accept(&read);
+  return ExpandTiles(vector_bits, large, FindTileBuffers().find(stmt, temporaries),
+                     std::move(read.found))
+      .mutate(stmt);
 }
 
 }  // namespace tc::codegen
