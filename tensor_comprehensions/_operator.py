@@ -15,6 +15,7 @@ from tensor_comprehensions import _sharding, _torch
 from tensor_comprehensions._errors import ShapeError, TCError
 from tensor_comprehensions._fake import make_fake
 
+_is_traced = torch.compiler.is_dynamo_compiling
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -36,6 +37,7 @@ class Operator:
         self._operator = operator
         self.overload: Any = None  #: torch.ops.<namespace>.<name>.default
         self._out_overload: Callable | None = None
+        self._direct: Callable = lambda *_: NotImplemented  #: the overload, for plain arguments
         self._infos = list(definition.inputs)
         self._output_infos = list(definition.outputs)
         self._output_names = _torch.Schema(definition, definition.name).outputs
@@ -58,6 +60,7 @@ class Operator:
         self.name = f"{namespace}::{name}"
         packet = self._register(namespace, name)
         self.overload, self._out_overload = packet.default, packet.out
+        self._direct = _torch.direct_call(self._operator, self.name)
 
     def register_alias(self, namespace: str, name: str) -> None:
         """Makes this operator torch.ops.<namespace>.<name> as well.
@@ -97,6 +100,11 @@ class Operator:
             if self._integers:
                 self._check_integers(inputs)
             try:
+                # Dynamo is shown the operator.
+                if not _is_traced():
+                    result = self._direct(*inputs)
+                    if result is not NotImplemented:
+                        return result
                 return self.overload(*inputs)
             except TCError:
                 raise

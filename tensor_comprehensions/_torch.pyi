@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['ArgumentInfo', 'Definition', 'Derivation', 'Einsum', 'Executor', 'Operator', 'Options', 'ParsedText', 'Schema', 'Store', 'StoredDefinition', 'StoredText', 'core_version', 'format', 'is_registered', 'mangle', 'name_of_contents', 'parse', 'set_exception_classes', 'set_owner']
+__all__: list[str] = ['ArgumentInfo', 'Definition', 'Derivation', 'Einsum', 'Executor', 'Operator', 'Options', 'ParsedText', 'Schema', 'Store', 'StoredDefinition', 'StoredText', 'core_version', 'direct_call', 'format', 'is_registered', 'mangle', 'name_of_contents', 'parse', 'set_exception_classes', 'set_owner']
 class ArgumentInfo:
     @property
     def accumulates(self) -> bool:
@@ -184,6 +184,8 @@ class Store:
     def texts(self) -> list[StoredText]:
         ...
 def core_version() -> str:
+    ...
+def direct_call(operator: Operator, name: str) -> collections.abc.Callable:
     ...
 def format(arg0: str) -> str:
     ...

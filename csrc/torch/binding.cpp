@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "torch/derivation.h"
+#include "torch/direct_call.h"
 #include "torch/einsum.h"
 #include "torch/libraries.h"
 #include "torch/operator.h"
@@ -477,6 +478,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("binary", &Executor::binary);
 
   bind_derivation(m);
+  bind_direct_call(m);
   bind_einsum(m);
   bind_store(m);
 }

@@ -1,18 +1,16 @@
 #include "torch/derivation.h"
 
-#include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/extension.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "torch/direct_call.h"
 #include "torch/operator.h"
 #include "torch/python_values.h"
 
@@ -34,40 +32,6 @@ struct Plan {
   std::vector<bool> read;        ///< of each input: whether its values are needed
   std::vector<int64_t> results;  ///< whose values are needed
 };
-
-/// Whether something looks at calls, or changes them, that this path would pass by.
-bool is_watched() {
-  using c10::DispatchKey;
-  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
-         c10::impl::tls_is_dispatch_key_included(DispatchKey::FuncTorchDynamicLayerFrontMode) ||
-         at::impl::torch_function_mode_enabled() || torch::jit::tracer::isTracing() ||
-         at::autocast::is_autocast_enabled(at::kCPU) ||
-         at::autocast::is_autocast_enabled(at::kCUDA);
-}
-
-/// The argument of an operator; nothing where PyTorch's own conversions have to see to it.
-std::optional<c10::IValue> to_ivalue(const ArgumentInfo& info, PyObject* value) {
-  if (!info.scalar) {
-    if (!THPVariable_CheckExact(value)) return std::nullopt;
-    const at::Tensor& tensor = THPVariable_Unpack(value);
-    if (tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python) ||
-        tensor._fw_grad(/*level=*/0).defined())
-      return std::nullopt;
-    return c10::IValue(tensor);
-  }
-  if (info.dtype == at::kBool) {
-    if (!PyBool_Check(value)) return std::nullopt;
-    return c10::IValue(value == Py_True);
-  }
-  if (PyFloat_CheckExact(value) && c10::isFloatingType(info.dtype))
-    return c10::IValue(PyFloat_AS_DOUBLE(value));
-  if (!PyLong_CheckExact(value)) return std::nullopt;
-  int overflow = 0;
-  int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
-  if (overflow) return std::nullopt;
-  if (c10::isFloatingType(info.dtype)) return c10::IValue(static_cast<double>(number));
-  return c10::IValue(number);
-}
 
 /// An operator with the Python object that knows its derivatives; lives as long as the process.
 class Derivation {
@@ -203,34 +167,19 @@ const Plan& Derivation::plan(const torch::jit::Stack& inputs) {
 }
 
 py::object Derivation::call(const py::args& arguments) {
-  auto not_implemented = py::reinterpret_borrow<py::object>(Py_NotImplemented);
-  if (arguments.size() != infos().size() || is_watched()) return not_implemented;
-  torch::jit::Stack stack;
-  variable_list tensors;
-  bool records = false;
-  for (size_t k = 0; k < infos().size(); ++k) {
-    std::optional<c10::IValue> value = to_ivalue(infos()[k], PyTuple_GET_ITEM(arguments.ptr(), k));
-    if (!value) return not_implemented;
-    if (value->isTensor()) {
-      tensors.push_back(value->toTensor());
-      records = records || tensors.back().requires_grad();
-    }
-    stack.push_back(std::move(*value));
-  }
+  std::optional<PlainArguments> plain = plain_arguments(infos(), arguments);
+  if (!plain) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+  const bool records = at::GradMode::is_enabled() &&
+                       std::any_of(plain->tensors.begin(), plain->tensors.end(),
+                                   [](const at::Tensor& tensor) { return tensor.requires_grad(); });
+  if (!records) return call_plain(handle_, *plain);
+  const Plan& needed = plan(plain->stack);
   variable_list results;
-  if (records && at::GradMode::is_enabled()) {
-    const Plan& needed = plan(stack);
+  {
     py::gil_scoped_release unlocked;
-    results = Recorded::apply(&needed, &stack, at::TensorList(tensors));
-  } else {
-    py::gil_scoped_release unlocked;
-    handle_.callBoxed(&stack);
-    for (const c10::IValue& value : stack) results.push_back(value.toTensor());
+    results = Recorded::apply(&needed, &plain->stack, at::TensorList(plain->tensors));
   }
-  if (results.size() == 1) return to_python(results[0]);
-  py::tuple several(results.size());
-  for (size_t k = 0; k < results.size(); ++k) several[k] = to_python(results[k]);
-  return several;
+  return to_python(results);
 }
 
 }  // namespace

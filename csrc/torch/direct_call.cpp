@@ -1,0 +1,103 @@
+#include "torch/direct_call.h"
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/extension.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "torch/python_values.h"
+
+namespace py = pybind11;
+
+namespace tc_torch {
+namespace {
+
+/// Whether something looks at calls, or changes them, that this path would pass by.
+bool is_watched() {
+  using c10::DispatchKey;
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         c10::impl::tls_is_dispatch_key_included(DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+         at::impl::torch_function_mode_enabled() || torch::jit::tracer::isTracing() ||
+         at::autocast::is_autocast_enabled(at::kCPU) ||
+         at::autocast::is_autocast_enabled(at::kCUDA);
+}
+
+/// The argument of an operator; nothing where PyTorch's own conversions have to see to it.
+std::optional<c10::IValue> to_ivalue(const ArgumentInfo& info, PyObject* value) {
+  if (!info.scalar) {
+    if (!THPVariable_CheckExact(value)) return std::nullopt;
+    const at::Tensor& tensor = THPVariable_Unpack(value);
+    if (tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python) ||
+        tensor._fw_grad(/*level=*/0).defined())
+      return std::nullopt;
+    return c10::IValue(tensor);
+  }
+  if (info.dtype == at::kBool) {
+    if (!PyBool_Check(value)) return std::nullopt;
+    return c10::IValue(value == Py_True);
+  }
+  if (PyFloat_CheckExact(value) && c10::isFloatingType(info.dtype))
+    return c10::IValue(PyFloat_AS_DOUBLE(value));
+  if (!PyLong_CheckExact(value)) return std::nullopt;
+  int overflow = 0;
+  int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow) return std::nullopt;
+  if (c10::isFloatingType(info.dtype)) return c10::IValue(static_cast<double>(number));
+  return c10::IValue(number);
+}
+
+}  // namespace
+
+std::optional<PlainArguments> plain_arguments(const std::vector<ArgumentInfo>& infos,
+                                              const py::args& arguments) {
+  if (arguments.size() != infos.size() || is_watched()) return std::nullopt;
+  PlainArguments plain;
+  plain.stack.reserve(infos.size());
+  plain.tensors.reserve(infos.size());
+  for (size_t k = 0; k < infos.size(); ++k) {
+    std::optional<c10::IValue> value = to_ivalue(infos[k], PyTuple_GET_ITEM(arguments.ptr(), k));
+    if (!value) return std::nullopt;
+    if (value->isTensor()) plain.tensors.push_back(value->toTensor());
+    plain.stack.push_back(std::move(*value));
+  }
+  return plain;
+}
+
+py::object call_plain(const c10::OperatorHandle& handle, PlainArguments& arguments) {
+  {
+    py::gil_scoped_release unlocked;
+    handle.callBoxed(&arguments.stack);
+  }
+  std::vector<at::Tensor> results;
+  for (const c10::IValue& value : arguments.stack) results.push_back(value.toTensor());
+  return to_python(results);
+}
+
+py::object to_python(const std::vector<at::Tensor>& results) {
+  if (results.size() == 1) return to_python(c10::IValue(results[0]));
+  py::tuple several(results.size());
+  for (size_t k = 0; k < results.size(); ++k) several[k] = to_python(c10::IValue(results[k]));
+  return several;
+}
+
+void bind_direct_call(py::module_& m) {
+  m.def(
+      "direct_call",
+      [](std::shared_ptr<Operator> op, const std::string& name) {
+        c10::OperatorHandle handle =
+            c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "");
+        return py::cpp_function([op, handle](const py::args& arguments) -> py::object {
+          std::optional<PlainArguments> plain = plain_arguments(op->definition().inputs, arguments);
+          if (!plain) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+          return call_plain(handle, *plain);
+        });
+      },
+      py::arg("operator"), py::arg("name"));
+}
+
+}  // namespace tc_torch

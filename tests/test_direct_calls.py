@@ -1,0 +1,106 @@
+"""Calls of T.f do not pass by what watches or changes calls of PyTorch's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import tensor_comprehensions as tc
+
+T = tc.define(
+    """
+def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }
+def moments(float(N, K) I) -> (mean, var) {
+  mean(n) +=! I(n, k) / K   var(n) +=! I(n, k) * I(n, k) / K }
+def scale(float a, int k, float(N) in) -> (out) { out(i) = a * in(i) + k }""",
+    namespace="tc_direct",
+)
+a, b = torch.rand(5), torch.rand(5)
+
+
+class Functions(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[object] = []
+
+    def __torch_function__(
+        self, function: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+    ) -> object:
+        self.seen.append(function)
+        return function(*args, **(kwargs or {}))
+
+
+class Dispatched(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[object] = []
+
+    def __torch_dispatch__(
+        self, function: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+    ) -> object:
+        self.seen.append(function)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("mode", [Functions, Dispatched])
+def test_modes(mode: type) -> None:
+    with mode() as watching:
+        assert torch.equal(T.add(a, b), a + b)
+    assert T.add.overload in watching.seen
+
+
+def test_subclasses() -> None:
+    seen = []
+
+    class Named(torch.Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, function: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+        ) -> object:
+            seen.append(function)
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    result = T.add(a.as_subclass(Named), b)
+    assert T.add.overload in seen
+    assert isinstance(result, Named)
+
+
+def test_parameters_and_several_results() -> None:
+    with torch.no_grad():
+        assert torch.equal(T.add(torch.nn.Parameter(a), b), a + b)
+        mean, var = T.moments(torch.stack((a, b)))
+    torch.testing.assert_close(mean, torch.stack((a.mean(), b.mean())))
+    torch.testing.assert_close(var, torch.stack((a.square().mean(), b.square().mean())))
+
+
+@pytest.mark.parametrize("scalars", [(2.5, 3), (2, 3), (torch.tensor(2.5), torch.tensor(3))])
+def test_scalars(scalars: tuple) -> None:
+    torch.testing.assert_close(T.scale(*scalars, a), float(scalars[0]) * a + 3)
+
+
+def test_under_autocast() -> None:
+    half = a.bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(T.add(half, b), half.float() + b)
+    with pytest.raises(tc.ShapeError, match="argument A: expected dtype float32 but got bfloat16"):
+        T.add(half, b)
+
+
+def test_missing_derivatives_are_missed() -> None:
+    result = T.add(a.clone().requires_grad_(), b)
+    with pytest.raises(tc.TCError, match="has no derivative"):
+        result.sum().backward()
+
+
+def test_inputs_are_let_go() -> None:
+    """A call keeps nothing of its arguments."""
+    x = torch.rand(5)
+    view = x.untyped_storage()
+    count = torch._C._storage_Use_Count(view._cdata)
+    for _ in range(3):
+        T.add(x, b)
+    assert torch._C._storage_Use_Count(view._cdata) == count
