@@ -227,6 +227,7 @@ class Derivable:
             if not self._looked and self.operator.options == str(MappingOptions()):
                 self._keeping = self._find_keeping(inputs)
             self._looked = True
+            self._record.asks = self._keeping is not None
         return self._keeping
 
     def _find_keeping(self, inputs: Sequence[Any]) -> Derivable | None:
@@ -238,7 +239,11 @@ class Derivable:
         return Derivable.of(self.operator.derive(text, "tc_keep")) if text else None
 
     def __call__(self, *inputs: Any) -> Any:
-        # Nothing of this on the way of a definition that was found to have nothing to keep.
+        # Nothing of what follows is on the way of a call that is not recorded, or of a definition
+        # that was found to have nothing to keep.
+        results = self._record(*inputs)
+        if results is not NotImplemented:
+            return results
         if (
             (self._keeping is not None or not self._looked)
             and self.operator.is_public
@@ -249,7 +254,7 @@ class Derivable:
             if keeping is not None:
                 results = keeping(*inputs)[: self._count]
                 return results[0] if self._count == 1 else results
-        results = self._record(*inputs)
+        results = self._record.record(*inputs)
         if results is not NotImplemented:
             return results
         if records(inputs):

@@ -41,9 +41,13 @@ class Derivation {
         handle_(c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "")),
         derivable_(std::move(derivable)) {}
 
-  /// Calls the operator and records it. NotImplemented where a call is watched, or arguments are
-  /// not what the operator takes as they are.
+  /// Calls the operator and records it, where gradients are wanted. NotImplemented where a call is
+  /// watched, or arguments are not what the operator takes as they are.
+  py::object record(const py::args& arguments);
+  /// The same for calls that are not recorded; of others it is asked how, while `asks`.
   py::object call(const py::args& arguments);
+
+  bool asks = true;
 
   variable_list forward(AutogradContext* context, const Plan& plan,
                         const torch::jit::Stack& inputs);
@@ -53,6 +57,7 @@ class Derivation {
  private:
   const std::vector<ArgumentInfo>& infos() const { return operator_->definition().inputs; }
   const Plan& plan(const torch::jit::Stack& inputs);
+  py::object run(const py::args& arguments, bool may_record);
 
   std::shared_ptr<Operator> operator_;
   c10::OperatorHandle handle_;
@@ -166,13 +171,19 @@ const Plan& Derivation::plan(const torch::jit::Stack& inputs) {
   return *plans_.back();
 }
 
-py::object Derivation::call(const py::args& arguments) {
+py::object Derivation::record(const py::args& arguments) { return run(arguments, true); }
+
+py::object Derivation::call(const py::args& arguments) { return run(arguments, !asks); }
+
+py::object Derivation::run(const py::args& arguments, bool may_record) {
+  auto not_implemented = py::reinterpret_borrow<py::object>(Py_NotImplemented);
   std::optional<PlainArguments> plain = plain_arguments(infos(), arguments);
-  if (!plain) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+  if (!plain) return not_implemented;
   const bool records = at::GradMode::is_enabled() &&
                        std::any_of(plain->tensors.begin(), plain->tensors.end(),
                                    [](const at::Tensor& tensor) { return tensor.requires_grad(); });
   if (!records) return call_plain(handle_, *plain);
+  if (!may_record) return not_implemented;
   const Plan& needed = plan(plain->stack);
   variable_list results;
   {
@@ -189,6 +200,8 @@ void bind_derivation(py::module_& m) {
   py::class_<Derivation, std::unique_ptr<Derivation, py::nodelete>>(m, "Derivation")
       .def(py::init<std::shared_ptr<Operator>, const std::string&, py::object>(),
            py::arg("operator"), py::arg("name"), py::arg("derivable"))
+      .def_readwrite("asks", &Derivation::asks)
+      .def("record", &Derivation::record)
       .def("__call__", &Derivation::call);
 }
 
