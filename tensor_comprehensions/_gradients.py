@@ -83,13 +83,15 @@ class Gradient:
         self.saved = [outputs.index(info.name) for info in infos[len(inputs) :][:count]]
         self.given = sum(given)  #: how many gradients it takes
         names = [info.name for info in definition.outputs]
-        self._results = _places(inputs, names)
+        #: Of the gradient of each input among the results, None where there is none.
+        self.places = _places(inputs, names)
+        self.name = self._function.operator.name
 
     def __call__(self, arguments: Sequence[object]) -> list[torch.Tensor | None]:
         """One gradient for each input, None where there is none."""
         results = self._function(*arguments)
         results = results if isinstance(results, tuple) else (results,)
-        return [None if k is None else results[k] for k in self._results]
+        return [None if k is None else results[k] for k in self.places]
 
     def transpose(
         self, arguments: Sequence[object], tangents: Sequence[torch.Tensor | None]
@@ -102,7 +104,7 @@ class Gradient:
         """
         count = self.given
         wanted = (False,) * (len(arguments) - count) + (True,) * count
-        moved = [tangents[k] for k, place in enumerate(self._results) if place is not None]
+        moved = [tangents[k] for k, place in enumerate(self.places) if place is not None]
         given = tuple(tangent is not None for tangent in moved)
         scalars = self._function.scalars(arguments)
         adjoint = self._function.gradient(wanted, given, scalars) if any(given) else None
@@ -205,16 +207,37 @@ class Derivable:
             gradient is not None and differentiable
             for gradient, differentiable in zip(gradients, self._differentiable, strict=True)
         )
-        scalars = self.scalars(inputs)
-        part = self.gradient(wanted, given, scalars) if any(given) else None
+        part, places = self._part(wanted, given, self.scalars(inputs))
         if part is None:
             return [None] * len(inputs)
-        # The whole derivative, whose results were saved, may read more of them.
-        whole = self.gradient(wanted, self._differentiable, scalars)
-        places = whole.saved if whole is not None else []
-        rest = [saved[places.index(k)] for k in part.saved]
+        rest = [saved[k] for k in places]
         rest += [dense(g) for g, use in zip(gradients, given, strict=True) if use and g is not None]
         return part([*inputs, *(v.reshape(1) if v.dim() == 0 else v for v in rest)])
+
+    def part(
+        self, wanted: Flags, given: Flags, inputs: Sequence[Any]
+    ) -> tuple[str, list[int], list[int]] | None:
+        """The operator that ``pull_back`` calls for these results; None where nothing is reached.
+
+        With it come the saved results that it reads, and for each input the place of its gradient
+        among the operator's results, -1 where there is none.
+        """
+        part, places = self._part(wanted, given, self.scalars(inputs))
+        if part is None:
+            return None
+        return part.name, places, [-1 if k is None else k for k in part.places]
+
+    def _part(
+        self, wanted: Flags, given: Flags, scalars: dict[str, int]
+    ) -> tuple[Gradient | None, list[int]]:
+        """The derivative of some results, and which of those that were saved it reads."""
+        part = self.gradient(wanted, given, scalars) if any(given) else None
+        if part is None:
+            return None, []
+        # The whole derivative, whose results were saved, may read more of them.
+        whole = self.gradient(wanted, self._differentiable, scalars)
+        saved = whole.saved if whole is not None else []
+        return part, [saved.index(k) for k in part.saved]
 
     def keeping(self, inputs: Sequence[Any]) -> Derivable | None:
         """The definition with more results, which its derivative would compute again otherwise.
@@ -307,6 +330,8 @@ def dense(gradient: torch.Tensor) -> torch.Tensor:
 
     ``sum().backward()`` sends gradients of stride 0: one more kernel would be compiled for them.
     """
+    if gradient.is_contiguous():
+        return gradient
     kept = suggest_memory_format(gradient) != torch.contiguous_format
     return gradient if kept else gradient.contiguous()
 

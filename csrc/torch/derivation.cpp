@@ -4,9 +4,11 @@
 #include <torch/extension.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,14 @@ using torch::autograd::variable_list;
 
 class Derivation;
 
+/// The derivative of some results, as an operator: its arguments are the inputs, results of the
+/// forward computation and gradients.
+struct Part {
+  c10::OperatorHandle handle;
+  std::vector<int64_t> saved;   ///< which of the plan's results it reads
+  std::vector<int64_t> places;  ///< of every input's gradient among its results; -1 where none is
+};
+
 /// What the derivative by certain inputs needs of a call.
 struct Plan {
   Derivation* derivation = nullptr;
@@ -31,6 +41,8 @@ struct Plan {
   std::vector<bool> wanted;      ///< of each input
   std::vector<bool> read;        ///< of each input: whether its values are needed
   std::vector<int64_t> results;  ///< whose values are needed
+  /// By which results have gradients; none where it is zero. Used under the interpreter lock.
+  mutable std::map<std::vector<bool>, std::optional<Part>> parts;
 };
 
 /// An operator with the Python object that knows its derivatives; lives as long as the process.
@@ -57,6 +69,12 @@ class Derivation {
  private:
   const std::vector<ArgumentInfo>& infos() const { return operator_->definition().inputs; }
   const Plan& plan(const torch::jit::Stack& inputs);
+  const std::optional<Part>& find_part(AutogradContext* context, const Plan& plan,
+                                       const std::vector<bool>& given);
+  /// Through Python: what is differentiated again, or watched.
+  variable_list pull_back(AutogradContext* context, const Plan& plan,
+                          const variable_list& gradients, const variable_list& saved,
+                          at::Device device);
   py::object run(const py::args& arguments, bool may_record);
 
   std::shared_ptr<Operator> operator_;
@@ -106,39 +124,114 @@ variable_list Derivation::forward(AutogradContext* context, const Plan& plan,
   return results;
 }
 
+at::Tensor with_sizes(const ArgumentInfo& info, at::IntArrayRef sizes, at::Device device) {
+  return at::empty({}, at::dtype(info.dtype).device(device)).expand(sizes);
+}
+
+at::Tensor with_dimensions(const at::Tensor& tensor) {
+  return tensor.dim() == 0 ? tensor.reshape(1) : tensor;
+}
+
+/// Contiguous, or channels last: sum().backward() sends gradients of stride 0, for which one more
+/// kernel would be compiled.
+at::Tensor dense(const at::Tensor& gradient) {
+  const bool kept =
+      gradient.is_contiguous() || gradient.suggest_memory_format() != at::MemoryFormat::Contiguous;
+  return kept ? gradient : gradient.contiguous();
+}
+
 variable_list Derivation::backward(AutogradContext* context, const Plan& plan,
                                    const variable_list& gradients) {
   variable_list saved = context->get_saved_variables();
   at::Device device = at::kCPU;
-  for (const at::Tensor& gradient : gradients)
+  std::vector<bool> given;
+  bool plain = !at::GradMode::is_enabled() && !is_watched();
+  for (size_t r = 0; r < gradients.size(); ++r) {
+    const at::Tensor& gradient = gradients[r];
     if (gradient.defined()) device = gradient.device();
-  variable_list found;
-  {
-    py::gil_scoped_acquire gil;
-    auto next = saved.begin();
-    py::list inputs, results, given;
-    for (size_t k = 0; k < infos().size(); ++k) {
-      const ArgumentInfo& info = infos()[k];
-      if (info.scalar)
-        inputs.append(to_python(context->saved_data.at(place_of(k))));
-      else if (plan.read[k])
-        inputs.append(to_python(*next++));
-      else
-        inputs.append(to_python(at::empty({}, at::dtype(info.dtype).device(device))
-                                    .expand(context->saved_data.at(place_of(k)).toIntVector())));
-    }
-    for (; next != saved.end(); ++next) results.append(to_python(*next));
-    for (const at::Tensor& gradient : gradients) given.append(to_python(gradient));
-    py::tuple wanted(plan.wanted.size());
-    for (size_t k = 0; k < plan.wanted.size(); ++k) wanted[k] = py::bool_(plan.wanted[k]);
-    py::sequence values = derivable_.attr("pull_back")(wanted, inputs, results, given);
-    // One for each argument of Recorded::forward; the plan and the inputs as a whole have none.
-    found.resize(2);
-    for (size_t k = 0; k < infos().size(); ++k) {
-      if (infos()[k].scalar) continue;
-      py::object value = values[k];
-      found.push_back(value.is_none() ? at::Tensor() : THPVariable_Unpack(value.ptr()));
-    }
+    given.push_back(gradient.defined() &&
+                    c10::isFloatingType(operator_->definition().outputs[r].dtype));
+    plain = plain && (!gradient.defined() || is_plain(gradient));
+  }
+  plain = plain && std::all_of(saved.begin(), saved.end(), is_plain);
+  if (!plain) return pull_back(context, plan, gradients, saved, device);
+  const std::optional<Part>& part = find_part(context, plan, given);
+  // One for each argument of Recorded::forward; the plan and the inputs as a whole have none.
+  variable_list found(2);
+  torch::jit::Stack stack;
+  auto next = saved.begin();
+  for (size_t k = 0; k < infos().size(); ++k) {
+    const ArgumentInfo& info = infos()[k];
+    if (info.scalar)
+      stack.push_back(context->saved_data.at(place_of(k)));
+    else if (plan.read[k])
+      stack.emplace_back(*next++);
+    else
+      stack.emplace_back(
+          with_sizes(info, context->saved_data.at(place_of(k)).toIntVector(), device));
+  }
+  if (part) {
+    for (int64_t place : part->saved) stack.emplace_back(with_dimensions(next[place]));
+    for (size_t r = 0; r < gradients.size(); ++r)
+      if (given[r]) stack.emplace_back(with_dimensions(dense(gradients[r])));
+    part->handle.callBoxed(&stack);
+  }
+  for (size_t k = 0; k < infos().size(); ++k) {
+    if (infos()[k].scalar) continue;
+    const int64_t place = part ? part->places[k] : -1;
+    found.push_back(place < 0 ? at::Tensor() : stack[static_cast<size_t>(place)].toTensor());
+  }
+  return found;
+}
+
+const std::optional<Part>& Derivation::find_part(AutogradContext* context, const Plan& plan,
+                                                 const std::vector<bool>& given) {
+  py::gil_scoped_acquire gil;
+  auto known = plan.parts.find(given);
+  if (known != plan.parts.end()) return known->second;
+  py::tuple wanted(plan.wanted.size()), flags(given.size());
+  for (size_t k = 0; k < plan.wanted.size(); ++k) wanted[k] = py::bool_(plan.wanted[k]);
+  for (size_t r = 0; r < given.size(); ++r) flags[r] = py::bool_(given[r]);
+  py::list values;
+  for (size_t k = 0; k < infos().size(); ++k)
+    values.append(infos()[k].scalar ? to_python(context->saved_data.at(place_of(k))) : py::none());
+  py::object found = derivable_.attr("part")(wanted, flags, values);
+  std::optional<Part> part;
+  if (!found.is_none()) {
+    auto [name, saved, places] =
+        found.cast<std::tuple<std::string, std::vector<int64_t>, std::vector<int64_t>>>();
+    part = Part{c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), ""), std::move(saved),
+                std::move(places)};
+  }
+  return plan.parts.emplace(given, std::move(part)).first->second;
+}
+
+variable_list Derivation::pull_back(AutogradContext* context, const Plan& plan,
+                                    const variable_list& gradients, const variable_list& saved,
+                                    at::Device device) {
+  py::gil_scoped_acquire gil;
+  auto next = saved.begin();
+  py::list inputs, results, given;
+  for (size_t k = 0; k < infos().size(); ++k) {
+    const ArgumentInfo& info = infos()[k];
+    if (info.scalar)
+      inputs.append(to_python(context->saved_data.at(place_of(k))));
+    else if (plan.read[k])
+      inputs.append(to_python(*next++));
+    else
+      inputs.append(
+          to_python(with_sizes(info, context->saved_data.at(place_of(k)).toIntVector(), device)));
+  }
+  for (; next != saved.end(); ++next) results.append(to_python(*next));
+  for (const at::Tensor& gradient : gradients) given.append(to_python(gradient));
+  py::tuple wanted(plan.wanted.size());
+  for (size_t k = 0; k < plan.wanted.size(); ++k) wanted[k] = py::bool_(plan.wanted[k]);
+  py::sequence values = derivable_.attr("pull_back")(wanted, inputs, results, given);
+  variable_list found(2);
+  for (size_t k = 0; k < infos().size(); ++k) {
+    if (infos()[k].scalar) continue;
+    py::object value = values[k];
+    found.push_back(value.is_none() ? at::Tensor() : THPVariable_Unpack(value.ptr()));
   }
   return found;
 }

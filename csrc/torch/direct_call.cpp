@@ -17,24 +17,12 @@ namespace py = pybind11;
 namespace tc_torch {
 namespace {
 
-/// Whether something looks at calls, or changes them, that this path would pass by.
-bool is_watched() {
-  using c10::DispatchKey;
-  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
-         c10::impl::tls_is_dispatch_key_included(DispatchKey::FuncTorchDynamicLayerFrontMode) ||
-         at::impl::torch_function_mode_enabled() || torch::jit::tracer::isTracing() ||
-         at::autocast::is_autocast_enabled(at::kCPU) ||
-         at::autocast::is_autocast_enabled(at::kCUDA);
-}
-
 /// The argument of an operator; nothing where PyTorch's own conversions have to see to it.
 std::optional<c10::IValue> to_ivalue(const ArgumentInfo& info, PyObject* value) {
   if (!info.scalar) {
     if (!THPVariable_CheckExact(value)) return std::nullopt;
     const at::Tensor& tensor = THPVariable_Unpack(value);
-    if (tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python) ||
-        tensor._fw_grad(/*level=*/0).defined())
-      return std::nullopt;
+    if (!is_plain(tensor)) return std::nullopt;
     return c10::IValue(tensor);
   }
   if (info.dtype == at::kBool) {
@@ -52,6 +40,20 @@ std::optional<c10::IValue> to_ivalue(const ArgumentInfo& info, PyObject* value) 
 }
 
 }  // namespace
+
+bool is_watched() {
+  using c10::DispatchKey;
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         c10::impl::tls_is_dispatch_key_included(DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+         at::impl::torch_function_mode_enabled() || torch::jit::tracer::isTracing() ||
+         at::autocast::is_autocast_enabled(at::kCPU) ||
+         at::autocast::is_autocast_enabled(at::kCUDA);
+}
+
+bool is_plain(const at::Tensor& tensor) {
+  return !tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python) &&
+         !tensor._fw_grad(/*level=*/0).defined();
+}
 
 std::optional<PlainArguments> plain_arguments(const std::vector<ArgumentInfo>& infos,
                                               const py::args& arguments) {

@@ -19,8 +19,13 @@ struct PlainArguments {
   std::vector<at::Tensor> tensors;
 };
 
-/// Nothing where something looks at calls or changes them that a direct one would pass by, or where
-/// arguments are not what the operator takes as they are.
+/// Whether something looks at calls, or changes them, that a direct one would pass by.
+bool is_watched();
+
+/// Whether nothing but the operator itself has to see to a tensor.
+bool is_plain(const at::Tensor& tensor);
+
+/// Nothing where calls are watched, or arguments are not what the operator takes as they are.
 std::optional<PlainArguments> plain_arguments(const std::vector<ArgumentInfo>& infos,
                                               const pybind11::args& arguments);
 
