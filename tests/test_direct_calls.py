@@ -104,3 +104,15 @@ def test_inputs_are_let_go() -> None:
     for _ in range(3):
         T.add(x, b)
     assert torch._C._storage_Use_Count(view._cdata) == count
+
+
+def test_modes_see_the_backward() -> None:
+    f = tc.make_autograd(T.moments)
+    x = torch.rand(4, 3, requires_grad=True)
+    wanted = torch.autograd.grad(f(x)[1].sum(), x)
+    results = f(x)
+    with Dispatched() as watching:
+        found = torch.autograd.grad(results[1].sum(), x)
+    assert any("moments_grad" in str(operator) for operator in watching.seen)
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(found[0], 2 * x / 3)
