@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import zlib
 
+import numpy as np
 import pytest
 import torch
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import reference
 
 INF, NAN = math.inf, math.nan
 TYPES = {"float": torch.float32, "double": torch.float64, "half": torch.float16}
@@ -324,3 +326,29 @@ def test_lanes_that_alternate_hold_their_own_values(name: str, size: int) -> Non
         wanted = a[:, 0].min().repeat(size)
         wanted[1::2] = b[0]
         assert torch.equal(tc.define(text, namespace="tc_alternate").f(a, b), wanted)
+
+
+UNARY = ["abs", "ceil", "exp", "fabs", "floor", "log", "rint", "round", "rsqrt", "sqrt", "trunc"]
+VALUES = [*(f"{name}(x(n))" for name in UNARY), "-x(n)", "(y(n) > 0 ? x(n) : y(n))"]
+VALUES += ["x(n) * y(n) + x(n)", "max(x(n), y(n))", "fmin(x(n), y(n))", "copysign(x(n), y(n))"]
+
+
+@pytest.mark.parametrize("name", ["float", "double"])
+def test_values_beside_a_sum_of_products(name: str) -> None:
+    """What the sum may assume of its terms holds for no other value of the kernel."""
+    kinds = "".join(
+        f"  K{k}(n) = isnan(z) ? 1 : isinf(z) ? 2 : z == z ? 3 : 4 where z = {value}"
+        f"  M{k}(n) = max(y(n), {value})"
+        for k, value in enumerate(VALUES)
+    )
+    results = ", ".join(f"K{k}, M{k}" for k in range(len(VALUES)))
+    head = f"def special({name}(N) x, {name}(N) y, {name}(M, K) A, {name}(K, L) B) -> "
+    values = torch.tensor([NAN, INF, -INF, 0.0, 1.5, -2.5, -0.0, 3.0] * 3, dtype=TYPES[name])
+    inputs = values, values.flip(0).roll(3), torch.rand(40, 20).to(TYPES[name])
+    inputs = *inputs, torch.rand(20, 40).to(TYPES[name])
+    text = f"{head}(C, {results}) {{ C(m, l) +=! A(m, k) * B(k, l){kinds} }}"
+    _, *found = run(text, *inputs)
+    wanted = reference.run(f"{head}({results}) {{ {kinds} }}", "special", *inputs)
+    for value, ours, theirs in zip(np.repeat(VALUES, 2), found, wanted, strict=True):
+        theirs = torch.as_tensor(theirs).to(ours.dtype)
+        torch.testing.assert_close(ours, theirs, equal_nan=True, msg=lambda m, v=value: f"{v}: {m}")

@@ -167,7 +167,14 @@ class LowerAccumulations : public IRMutator {
   Expr visit(const Call* op) override {
     if (op->name == kAccumulate)
       return Add::make(Mul::make(factor(op->args[1]), factor(op->args[2])), mutate(op->args[0]));
+    if (op->is_intrinsic(Call::abs) && op->type.is_float()) return clear_sign(mutate(op->args[0]));
     return op->name == kHidden ? hidden(mutate(op->args[0])) : IRMutator::visit(op);
+  }
+  /// The absolute value, about which LLVM concludes nothing.
+  static Expr clear_sign(const Expr& e) {
+    const ir::Type bits = e.type().with_code(halide_type_int);
+    const auto mask = static_cast<int64_t>(~uint64_t{0} >> (65 - bits.bits()));
+    return reinterpret(e.type(), reinterpret(bits, e) & make_const(bits, mask));
   }
   Expr visit(const Cast* op) override {
     Expr converted = IRMutator::visit(op);

@@ -24,8 +24,8 @@ bool has_accumulations(const ir::Stmt& stmt);
 
 /// Turns marked sums into plain arithmetic. The last pass, since Halide's rules do not see through
 /// the marks but would take plain floats for numbers too. Conversions between float types have no
-/// strict form, so all results but those that are factors of a sum are hidden. define_hidden_zero
-/// must run afterwards.
+/// strict form, so all results but those that are factors of a sum are hidden, nor have absolute
+/// values, which clear a bit. define_hidden_zero must run afterwards.
 ir::Stmt lower_accumulations(const ir::Stmt& stmt);
 
 }  // namespace tc::codegen
