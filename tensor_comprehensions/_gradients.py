@@ -85,7 +85,6 @@ class Gradient:
         names = [info.name for info in definition.outputs]
         #: Of the gradient of each input among the results, None where there is none.
         self.places = _places(inputs, names)
-        self.name = self._function.operator.name
 
     def __call__(self, arguments: Sequence[object]) -> list[torch.Tensor | None]:
         """One gradient for each input, None where there is none."""
@@ -225,7 +224,7 @@ class Derivable:
         part, places = self._part(wanted, given, self.scalars(inputs))
         if part is None:
             return None
-        return part.name, places, [-1 if k is None else k for k in part.places]
+        return part._function.operator.name, places, [-1 if k is None else k for k in part.places]
 
     def _part(
         self, wanted: Flags, given: Flags, scalars: dict[str, int]
@@ -262,13 +261,12 @@ class Derivable:
         return Derivable.of(self.operator.derive(text, "tc_keep")) if text else None
 
     def __call__(self, *inputs: Any) -> Any:
-        # Nothing of what follows is on the way of a call that is not recorded, or of a definition
-        # that was found to have nothing to keep.
+        # Calls that are not recorded, and definitions found to have nothing to keep, end here.
         results = self._record(*inputs)
         if results is not NotImplemented:
             return results
         if (
-            (self._keeping is not None or not self._looked)
+            self._record.asks
             and self.operator.is_public
             and not _may_carry_tangents()
             and _wants_gradients(inputs)
@@ -330,8 +328,6 @@ def dense(gradient: torch.Tensor) -> torch.Tensor:
 
     ``sum().backward()`` sends gradients of stride 0: one more kernel would be compiled for them.
     """
-    if gradient.is_contiguous():
-        return gradient
     kept = suggest_memory_format(gradient) != torch.contiguous_format
     return gradient if kept else gradient.contiguous()
 

@@ -37,7 +37,7 @@ class Operator:
         self._operator = operator
         self.overload: Any = None  #: torch.ops.<namespace>.<name>.default
         self._out_overload: Callable | None = None
-        self._direct: Callable = lambda *_: NotImplemented  #: the overload, for plain arguments
+        self._direct: Any = None  #: the overload, for plain arguments
         self._infos = list(definition.inputs)
         self._output_infos = list(definition.outputs)
         self._output_names = _torch.Schema(definition, definition.name).outputs

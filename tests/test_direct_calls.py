@@ -22,28 +22,26 @@ def scale(float a, int k, float(N) in) -> (out) { out(i) = a * in(i) + k }""",
 a, b = torch.rand(5), torch.rand(5)
 
 
-class Functions(TorchFunctionMode):
+class Watching:
+    """What a mode has seen."""
+
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[object] = []
 
-    def __torch_function__(
+    def watch(
         self, function: Callable, types: object, args: tuple = (), kwargs: dict | None = None
     ) -> object:
         self.seen.append(function)
         return function(*args, **(kwargs or {}))
 
 
-class Dispatched(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[object] = []
+class Functions(Watching, TorchFunctionMode):
+    __torch_function__ = Watching.watch
 
-    def __torch_dispatch__(
-        self, function: Callable, types: object, args: tuple = (), kwargs: dict | None = None
-    ) -> object:
-        self.seen.append(function)
-        return function(*args, **(kwargs or {}))
+
+class Dispatched(Watching, TorchDispatchMode):
+    __torch_dispatch__ = Watching.watch
 
 
 @pytest.mark.parametrize("mode", [Functions, Dispatched])

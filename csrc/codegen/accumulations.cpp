@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "codegen/hidden_zero.h"
 #include "codegen/point_vectors.h"
+#include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
@@ -124,10 +125,8 @@ class MarkAccumulations : public IRMutator {
     if (loops_ == 0 || !sum || !locals_.count(op->name) || !op->value.type().is_float() ||
         op->value.type().bits() < 32)
       return op;
-    const auto* before = sum->a.as<Load>();
     const auto* product = sum->b.as<Mul>();
-    if (!before || !product || before->name != op->name || !equal(before->index, op->index) ||
-        is_const(product->a) || is_const(product->b))
+    if (!product || !ir::loads_itself(sum->a, *op) || is_const(product->a) || is_const(product->b))
       return op;
     if (read_.count(op->name)) marked_.emplace(op->name, op->value.type());
     Expr a = product->a, b = product->b;

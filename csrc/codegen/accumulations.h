@@ -13,19 +13,20 @@ namespace tc::codegen {
 /// arrays of `elements`, and hides the values of those that are `read` behind the outermost of
 /// these loops. A marked sum may be computed with one rounding, in another order, and by LLVM under
 /// the assumption that its terms are numbers; hidden values come out of it with nothing known about
-/// them, so that a NaN stays one for everything that follows (24 of them cost 3 % of a block of 32
-/// terms: what is only stored is left alone). No terms of one sum have a factor in common that LLVM
-/// could see: elements that several unrolled iterations load are loaded by each of them. Halide 21
-/// has no vector form of a strict multiply-add.
+/// them, so that a NaN stays one for everything that follows. What is only stored needs none of
+/// this (measured: 128 x 32 x 256, an exclusive or for every vector of results of 32 terms, 1.13 of
+/// ATen's speed with it and 1.15 to 1.19 without). No terms of one sum have a factor in common that
+/// LLVM could see: elements that several unrolled iterations load are loaded by each of them.
+/// Halide 21 has no vector form of a strict multiply-add.
 ir::Stmt mark_accumulations(const ir::Stmt& stmt, const std::set<std::string>& locals,
                             const std::set<std::string>& read, int64_t elements);
 
 bool has_accumulations(const ir::Stmt& stmt);
 
 /// Turns marked sums into plain arithmetic. The last pass, since Halide's rules do not see through
-/// the marks but would take plain floats for numbers too. Conversions between float types have no
-/// strict form, so all results but those that are factors of a sum are hidden, nor have absolute
-/// values, which clear a bit. define_hidden_zero must run afterwards.
+/// the marks but would take plain floats for numbers too. What has no strict form would be taken
+/// for a number as well: results of conversions between float types are hidden, but for factors of
+/// a sum, and absolute values clear a bit. define_hidden_zero must run afterwards.
 ir::Stmt lower_accumulations(const ir::Stmt& stmt);
 
 }  // namespace tc::codegen

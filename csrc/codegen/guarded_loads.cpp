@@ -104,6 +104,19 @@ class LowerChoices : public IRMutator {
     }
   };
 
+  Branch select(Expr on, const Branch& yes, const Branch& no) const {
+    Branch chosen;
+    if (inside_ && ir::has_load(on)) {
+      chosen.names.emplace_back(unique_name("on"), on);
+      on = Variable::make(on.type(), chosen.names[0].first);
+    }
+    const Branch first = yes.where(on), other = no.where(!on);
+    chosen.value = Select::make(on, first.value, other.value);
+    for (const Branch* each : {&first, &other})
+      chosen.names.insert(chosen.names.end(), each->names.begin(), each->names.end());
+    return chosen;
+  }
+
   Branch branch(const Expr& e, bool inside) {
     Branch result;
     Names outer = std::exchange(names_, {});
@@ -130,19 +143,7 @@ class LowerChoices : public IRMutator {
     }
     Condition condition = split(whole);
     Branch yes = branch(op->args[1], true), no = branch(op->args[2], true);
-    Branch chosen = yes;
-    if (Expr on = condition.varying; on.defined()) {
-      chosen.names.clear();
-      if (inside_ && ir::has_load(on)) {
-        chosen.names.emplace_back(unique_name("on"), on);
-        on = Variable::make(on.type(), chosen.names[0].first);
-      }
-      yes = yes.where(on);
-      Branch other = no.where(!on);
-      chosen.value = Select::make(on, yes.value, other.value);
-      for (const Names* names : {&yes.names, &other.names})
-        chosen.names.insert(chosen.names.end(), names->begin(), names->end());
-    }
+    Branch chosen = condition.varying.defined() ? select(condition.varying, yes, no) : yes;
     if (condition.uniform.defined()) {
       return Call::make(op->type, Call::if_then_else,
                         {condition.uniform, chosen.whole(), no.whole()}, Call::PureIntrinsic);

@@ -245,8 +245,7 @@ class FindReadBuffers : public IRVisitor {
   using IRVisitor::visit;
   void visit(const Store* op) override {
     const auto* sum = op->value.as<Add>();
-    const auto* before = sum ? sum->a.as<Load>() : nullptr;
-    if (before && before->name == op->name && equal(before->index, op->index)) {
+    if (sum && ir::loads_itself(sum->a, *op)) {
       sum->b.accept(this);
     } else {
       IRVisitor::visit(op);

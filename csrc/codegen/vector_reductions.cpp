@@ -83,15 +83,10 @@ class CountLoads : public IRVisitor {
   const std::string loop_;
 };
 
-bool loads_itself(const Expr& e, const Store& store) {
-  const auto* load = e.as<Load>();
-  return load && load->name == store.name && equal(load->index, store.index);
-}
-
 template <class Node>
 bool match_operator(const Expr& e, const Store& store, Expr& term) {
   const auto* op = e.as<Node>();
-  if (!op || !loads_itself(op->a, store)) return false;
+  if (!op || !ir::loads_itself(op->a, store)) return false;
   term = op->b;
   return true;
 }
@@ -106,7 +101,7 @@ bool match_accumulation(GuardedStore& s) {
     if (!is_const_one(truth->true_value) || !is_const_zero(truth->false_value)) return false;
     if (!any && !all) return false;
     const auto* before = (any ? any->a : all->a).as<NE>();
-    if (!before || !loads_itself(before->a, store)) return false;
+    if (!before || !ir::loads_itself(before->a, store)) return false;
     s.is_truth = true;
     s.reduction = any ? ir::Reduction::Max : ir::Reduction::Min;
     s.accumulator = type;

@@ -156,6 +156,11 @@ bool has_load(const Expr& e) {
   return find.found;
 }
 
+bool loads_itself(const Expr& e, const Halide::Internal::Store& store) {
+  const auto* load = e.as<Halide::Internal::Load>();
+  return load && load->name == store.name && Halide::Internal::equal(load->index, store.index);
+}
+
 int widest_element(const Stmt& stmt) {
   WidestElement widest;
   stmt.accept(&widest);

@@ -39,6 +39,9 @@ std::set<std::string> stored_buffers(const Stmt& stmt);
 /// Whether an expression loads anything.
 bool has_load(const Expr& e);
 
+/// Whether an expression loads the element that a store writes.
+bool loads_itself(const Expr& e, const Halide::Internal::Store& store);
+
 /// The widest element in bits among what the statement loads and stores; 0 when it touches none.
 int widest_element(const Stmt& stmt);
 

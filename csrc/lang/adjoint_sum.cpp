@@ -79,13 +79,13 @@ class Summation {
       std::vector<ExpressionPtr> elements = element_names(inverted), places = elements;
       std::vector<ExpressionPtr> all = conditions(inverted);
       ExpressionPtr weight = inverted.translate(contribution->weight);
+      ExpressionPtr guard = is_scatter(inverted) ? guard_of(*contribution, inverted, all) : nullptr;
       for (size_t d = 0; d < places.size(); ++d) {
         if (!inverted.scattered[d]) continue;
         places[d] = rename(inverted.scattered[d], elements);
-        // Where a guard fails nothing is added, but there has to be a place; one that is read
-        // may not be there to read.
-        ExpressionPtr guard = guard_of(*contribution, inverted, all);
         if (!guard) continue;
+        // Where the guard fails nothing is added, but there has to be a place; one that is read
+        // may not be there to read.
         places[d] = reads(*places[d])
                         ? choose(rename(guard, elements), places[d], from_halide(shape_[d].first))
                         : clamp(places[d], shape_[d]);

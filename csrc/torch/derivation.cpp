@@ -69,12 +69,14 @@ class Derivation {
  private:
   const std::vector<ArgumentInfo>& infos() const { return operator_->definition().inputs; }
   const Plan& plan(const torch::jit::Stack& inputs);
-  const std::optional<Part>& find_part(AutogradContext* context, const Plan& plan,
-                                       const std::vector<bool>& given);
-  /// Through Python: what is differentiated again, or watched.
-  variable_list pull_back(AutogradContext* context, const Plan& plan,
-                          const variable_list& gradients, const variable_list& saved,
-                          at::Device device);
+  /// The inputs of a call; of those that are not read only the sizes.
+  torch::jit::Stack recall(AutogradContext* context, const Plan& plan, const variable_list& saved,
+                           at::Device device) const;
+  const std::optional<Part>& find_part(const Plan& plan, const std::vector<bool>& given,
+                                       const torch::jit::Stack& inputs);
+  /// Through Python: what is differentiated again, or watched. A gradient for every input.
+  variable_list pull_back(const Plan& plan, const torch::jit::Stack& inputs,
+                          const variable_list& results, const variable_list& gradients);
   py::object run(const py::args& arguments, bool may_record);
 
   std::shared_ptr<Operator> operator_;
@@ -124,8 +126,16 @@ variable_list Derivation::forward(AutogradContext* context, const Plan& plan,
   return results;
 }
 
-at::Tensor with_sizes(const ArgumentInfo& info, at::IntArrayRef sizes, at::Device device) {
-  return at::empty({}, at::dtype(info.dtype).device(device)).expand(sizes);
+py::tuple to_flags(const std::vector<bool>& values) {
+  py::tuple flags(values.size());
+  for (size_t k = 0; k < values.size(); ++k) flags[k] = py::bool_(values[k]);
+  return flags;
+}
+
+py::list to_list(const torch::jit::Stack& values) {
+  py::list list;
+  for (const c10::IValue& value : values) list.append(to_python(value));
+  return list;
 }
 
 at::Tensor with_dimensions(const at::Tensor& tensor) {
@@ -138,6 +148,23 @@ at::Tensor dense(const at::Tensor& gradient) {
   const bool kept =
       gradient.is_contiguous() || gradient.suggest_memory_format() != at::MemoryFormat::Contiguous;
   return kept ? gradient : gradient.contiguous();
+}
+
+torch::jit::Stack Derivation::recall(AutogradContext* context, const Plan& plan,
+                                     const variable_list& saved, at::Device device) const {
+  torch::jit::Stack inputs;
+  auto next = saved.begin();
+  for (size_t k = 0; k < infos().size(); ++k) {
+    if (infos()[k].scalar) {
+      inputs.push_back(context->saved_data.at(place_of(k)));
+    } else if (plan.read[k]) {
+      inputs.emplace_back(*next++);
+    } else {
+      inputs.emplace_back(at::empty({}, at::dtype(infos()[k].dtype).device(device))
+                              .expand(context->saved_data.at(place_of(k)).toIntVector()));
+    }
+  }
+  return inputs;
 }
 
 variable_list Derivation::backward(AutogradContext* context, const Plan& plan,
@@ -154,48 +181,36 @@ variable_list Derivation::backward(AutogradContext* context, const Plan& plan,
     plain = plain && (!gradient.defined() || is_plain(gradient));
   }
   plain = plain && std::all_of(saved.begin(), saved.end(), is_plain);
-  if (!plain) return pull_back(context, plan, gradients, saved, device);
-  const std::optional<Part>& part = find_part(context, plan, given);
-  // One for each argument of Recorded::forward; the plan and the inputs as a whole have none.
-  variable_list found(2);
-  torch::jit::Stack stack;
-  auto next = saved.begin();
-  for (size_t k = 0; k < infos().size(); ++k) {
-    const ArgumentInfo& info = infos()[k];
-    if (info.scalar)
-      stack.push_back(context->saved_data.at(place_of(k)));
-    else if (plan.read[k])
-      stack.emplace_back(*next++);
-    else
-      stack.emplace_back(
-          with_sizes(info, context->saved_data.at(place_of(k)).toIntVector(), device));
-  }
-  if (part) {
-    for (int64_t place : part->saved) stack.emplace_back(with_dimensions(next[place]));
+  torch::jit::Stack stack = recall(context, plan, saved, device);
+  const variable_list results(saved.end() - static_cast<std::ptrdiff_t>(plan.results.size()),
+                              saved.end());
+  variable_list values;
+  if (!plain) {
+    values = pull_back(plan, stack, results, gradients);
+  } else if (const std::optional<Part>& part = find_part(plan, given, stack)) {
+    for (int64_t k : part->saved) stack.emplace_back(with_dimensions(results[k]));
     for (size_t r = 0; r < gradients.size(); ++r)
       if (given[r]) stack.emplace_back(with_dimensions(dense(gradients[r])));
     part->handle.callBoxed(&stack);
+    for (int64_t place : part->places)
+      values.push_back(place < 0 ? at::Tensor() : stack[place].toTensor());
+  } else {
+    values.resize(infos().size());
   }
-  for (size_t k = 0; k < infos().size(); ++k) {
-    if (infos()[k].scalar) continue;
-    const int64_t place = part ? part->places[k] : -1;
-    found.push_back(place < 0 ? at::Tensor() : stack[static_cast<size_t>(place)].toTensor());
-  }
+  // One for each argument of Recorded::forward; the plan and the inputs as a whole have none.
+  variable_list found(2);
+  for (size_t k = 0; k < infos().size(); ++k)
+    if (!infos()[k].scalar) found.push_back(values[k]);
   return found;
 }
 
-const std::optional<Part>& Derivation::find_part(AutogradContext* context, const Plan& plan,
-                                                 const std::vector<bool>& given) {
+const std::optional<Part>& Derivation::find_part(const Plan& plan, const std::vector<bool>& given,
+                                                 const torch::jit::Stack& inputs) {
   py::gil_scoped_acquire gil;
   auto known = plan.parts.find(given);
   if (known != plan.parts.end()) return known->second;
-  py::tuple wanted(plan.wanted.size()), flags(given.size());
-  for (size_t k = 0; k < plan.wanted.size(); ++k) wanted[k] = py::bool_(plan.wanted[k]);
-  for (size_t r = 0; r < given.size(); ++r) flags[r] = py::bool_(given[r]);
-  py::list values;
-  for (size_t k = 0; k < infos().size(); ++k)
-    values.append(infos()[k].scalar ? to_python(context->saved_data.at(place_of(k))) : py::none());
-  py::object found = derivable_.attr("part")(wanted, flags, values);
+  py::object found =
+      derivable_.attr("part")(to_flags(plan.wanted), to_flags(given), to_list(inputs));
   std::optional<Part> part;
   if (!found.is_none()) {
     auto [name, saved, places] =
@@ -206,30 +221,17 @@ const std::optional<Part>& Derivation::find_part(AutogradContext* context, const
   return plan.parts.emplace(given, std::move(part)).first->second;
 }
 
-variable_list Derivation::pull_back(AutogradContext* context, const Plan& plan,
-                                    const variable_list& gradients, const variable_list& saved,
-                                    at::Device device) {
+variable_list Derivation::pull_back(const Plan& plan, const torch::jit::Stack& inputs,
+                                    const variable_list& results, const variable_list& gradients) {
   py::gil_scoped_acquire gil;
-  auto next = saved.begin();
-  py::list inputs, results, given;
+  auto to_stack = [](const variable_list& tensors) {
+    return torch::jit::Stack(tensors.begin(), tensors.end());
+  };
+  py::sequence values =
+      derivable_.attr("pull_back")(to_flags(plan.wanted), to_list(inputs),
+                                   to_list(to_stack(results)), to_list(to_stack(gradients)));
+  variable_list found;
   for (size_t k = 0; k < infos().size(); ++k) {
-    const ArgumentInfo& info = infos()[k];
-    if (info.scalar)
-      inputs.append(to_python(context->saved_data.at(place_of(k))));
-    else if (plan.read[k])
-      inputs.append(to_python(*next++));
-    else
-      inputs.append(
-          to_python(with_sizes(info, context->saved_data.at(place_of(k)).toIntVector(), device)));
-  }
-  for (; next != saved.end(); ++next) results.append(to_python(*next));
-  for (const at::Tensor& gradient : gradients) given.append(to_python(gradient));
-  py::tuple wanted(plan.wanted.size());
-  for (size_t k = 0; k < plan.wanted.size(); ++k) wanted[k] = py::bool_(plan.wanted[k]);
-  py::sequence values = derivable_.attr("pull_back")(wanted, inputs, results, given);
-  variable_list found(2);
-  for (size_t k = 0; k < infos().size(); ++k) {
-    if (infos()[k].scalar) continue;
     py::object value = values[k];
     found.push_back(value.is_none() ? at::Tensor() : THPVariable_Unpack(value.ptr()));
   }
@@ -250,13 +252,7 @@ const Plan& Derivation::plan(const torch::jit::Stack& inputs) {
   }
   for (const auto& known : plans_)
     if (known->key == key) return *known;
-  py::tuple flags(wanted.size());
-  py::list values;
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    flags[k] = py::bool_(wanted[k]);
-    values.append(to_python(inputs[k]));
-  }
-  auto needed = derivable_.attr("needs")(flags, values);
+  auto needed = derivable_.attr("needs")(to_flags(wanted), to_list(inputs));
   auto [read, results] = needed.cast<std::pair<std::vector<bool>, std::vector<int64_t>>>();
   auto added = std::make_unique<Plan>();
   *added = {this, std::move(key), std::move(wanted), std::move(read), std::move(results)};
