@@ -15,8 +15,9 @@ using ir::Stmt;
 
 // A choice: a pattern takes as many different vectors.
 constexpr int kMaxPeriod = 8;
-// More loads and the permutations of what they load cost what a gather does.
-constexpr size_t kMaxLoads = 4;
+// More loads and the permutations of what they load cost what a gather does, as do loads that serve
+// one lane each.
+constexpr size_t kMaxLoads = 4, kLanesOfLoad = 2;
 
 class FindPeriod : public IRVisitor {
  public:
@@ -95,7 +96,9 @@ class LoadNeighbours : public IRMutator {
     for (size_t p = 0; p < places.size();) {
       const int64_t start = places[p];
       while (p < places.size() && places[p] - start < lanes) ++p;
-      if (loads.size() == kMaxLoads) return IRMutator::visit(op);
+      const size_t loaded = loads.size() + 1;
+      if (loaded > kMaxLoads || loaded * kLanesOfLoad > static_cast<size_t>(lanes))
+        return IRMutator::visit(op);
       starts.push_back(start);
       // What lies between two places can be loaded.
       const int64_t count = std::min<int64_t>(lanes, places.back() - start + 1);
