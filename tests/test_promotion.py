@@ -452,7 +452,12 @@ def test_what_follows_a_sum_in_stretches() -> None:
 
 
 @pytest.mark.parametrize(("channels", "ahead"), [(256, True), (48, False)])
-def test_copies_from_page_to_page_look_ahead(channels: int, ahead: bool) -> None:
+def test_copies_from_page_to_page_look_ahead(
+    monkeypatch: pytest.MonkeyPatch, channels: int, ahead: bool
+) -> None:
+    monkeypatch.setenv(
+        "TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288"
+    )
     # A copy takes some channels of one filter after the other, which lie 36 bytes x all channels
     # apart. What is on another page, a processor does not expect by itself.
     text = """

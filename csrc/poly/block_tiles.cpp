@@ -13,11 +13,11 @@ constexpr int64_t kNearLines = 4;
 // What the last cache gives a core (measured there: 4 images of 1024 x 196 with 256 filters 1.3
 // times faster one by one, though copies are made anew for each).
 constexpr double kStreamBytes = 10;
-// The part of that time which copies for chunks may take, or else of the whole time: what comes in
-// order is fetched ahead (measured: 128 x 1024 x 1024 in chunks, which takes 0.46 and 0.13,
-// 1.02 times slower; 16 images of 1024 x 7 x 7 by twos with 2048 filters, 0.35 and 0.16, 1.3 times
-// faster).
-constexpr double kCopiesOfStream = 0.4, kCopiesOfAll = 0.1;
+// The part of that time which copies for chunks may take where operands are waited for, or else of
+// the whole time (measured: 16 images of 1024 x 7 x 7 by twos with 2048 filters, 0.35 and 0.16, 1.3
+// times faster; 128 and 1024 x 1024 x 1024 in chunks for a cache of 256 KiB, whose rows are fetched
+// ahead, 0.07 and 0.14 of the whole time, 1.1 and 1.2 times slower).
+constexpr double kCopiesOfStream = 0.4, kCopiesOfAll = 0.05;
 // Another order of tiles has to spare that much of the time (measured with a cache of 512 KiB: 28 x
 // 28 shifted places of 256 channels 1.1 to 1.2 times faster with the vector's tiles innermost).
 constexpr double kSpared = 0.03;
@@ -39,8 +39,10 @@ class Arranger {
     }
     for (const Update& update : operands.updates())
       for (const Operand& operand : update.operands)
-        if (!operand.access.write && !is_packed(operand))
+        if (!operand.access.write && !is_packed(operand)) {
           footprints_.push_back(operands.footprint(update, operand));
+          near_.push_back(operands.has_near_steps(update, operand, kNearLines));
+        }
   }
 
   void run() {
@@ -78,8 +80,7 @@ class Arranger {
   void choose_chunks() {
     std::vector<int64_t> points = extents_, sizes(positions_.size(), 0);
     double chunks = 1;
-    const double streamed = bytes_read_again(points, true) - bytes_read_again(points, false);
-    for (size_t m = 0; m < positions_.size() && bytes_read_again(points, false) > cache_; ++m) {
+    for (size_t m = 0; m < positions_.size() && bytes_read_again(points) > cache_; ++m) {
       const int position = positions_[m];
       if (std::any_of(block_.packed.begin(), block_.packed.end(), [&](const PackedRead& read) {
             return std::count(read.members.begin(), read.members.end(), position) > 0;
@@ -87,7 +88,7 @@ class Arranger {
         continue;
       auto bytes_of = [&](int64_t blocks) {
         points[position] = blocks * points_[position];
-        return bytes_read_again(points, false);
+        return bytes_read_again(points);
       };
       const int64_t extent = extents_[position];
       int64_t fits = 1, exceeds = (extent + points_[position] - 1) / points_[position];
@@ -101,25 +102,38 @@ class Arranger {
       chunks *= std::ceil(static_cast<double>(extent) / static_cast<double>(sizes[m]));
     }
     const double copies = (chunks - 1) * block_.copies;
-    if (chunks > 1 && bytes_read_again(points, false) <= cache_ &&
-        (copies <= kCopiesOfStream * streamed / kStreamBytes ||
+    if (chunks > 1 && bytes_read_again(points) <= cache_ &&
+        (copies <= kCopiesOfStream * bytes_waited_for() / kStreamBytes ||
          copies <= kCopiesOfAll * block_.cycles))
       block_.chunks = sizes;
   }
 
-  /// The most that is read of an operand where it lies by so many points, for several tiles; as
-  /// often as tiles of the members read it that it does not move along, or once.
-  double bytes_read_again(const std::vector<int64_t>& points, bool often) const {
+  /// The most that is read of an operand where it lies by so many points, for several tiles.
+  double bytes_read_again(const std::vector<int64_t>& points) const {
     double most = 0;
-    for (const Footprint& footprint : footprints_) {
-      double times = 1;
-      for (int position : positions_)
-        if (!footprint.moves(position))
-          times *= std::ceil(static_cast<double>(extents_[position]) /
-                             static_cast<double>(points_[position]));
-      if (times > 1) most = std::max(most, footprint.bytes(points) * (often ? times : 1));
-    }
+    for (const Footprint& footprint : footprints_)
+      if (times_read(footprint) > 1) most = std::max(most, footprint.bytes(points));
     return most;
+  }
+
+  /// The most that the last cache brings of an operand for all tiles but the first, and too late:
+  /// what the reduction walks along is fetched ahead.
+  double bytes_waited_for() const {
+    double most = 0;
+    for (size_t k = 0; k < footprints_.size(); ++k)
+      if (!near_[k])
+        most = std::max(most, footprints_[k].bytes(extents_) * (times_read(footprints_[k]) - 1));
+    return most;
+  }
+
+  /// Tiles of the members that an operand does not move along.
+  double times_read(const Footprint& footprint) const {
+    double times = 1;
+    for (int position : positions_)
+      if (!footprint.moves(position))
+        times *= std::ceil(static_cast<double>(extents_[position]) /
+                           static_cast<double>(points_[position]));
+    return times;
   }
 
   bool is_packed(const Operand& operand) const {
@@ -151,6 +165,7 @@ class Arranger {
   const std::vector<int> positions_;
   std::vector<int64_t> extents_, points_;
   std::vector<Footprint> footprints_;  ///< of what is read where it lies
+  std::vector<bool> near_;             ///< of these, what reductions walk along
 };
 
 /// Bytes that loops over tiles, by number of the member, outermost first, bring from the last

@@ -75,7 +75,7 @@ Mapped map_as_rows(const Cluster& cluster, std::vector<Member> members, const ir
   std::vector<int64_t> blocks;
   for (const Member& member : members) blocks.push_back(block[member.position]);
   std::vector<int64_t> sizes = row_tile_sizes(cluster, members, blocks, options, machine);
-  Mapped mapped = map_rows(cluster, members, sizes, blocks, program, layouts, parallel);
+  Mapped mapped = map_rows(cluster, members, sizes, blocks, program, layouts, machine, parallel);
   if (cluster.shared > 0)
     mapped.notes.push_back(describe_tasks(cluster, members, sizes, parallel,
                                           describe_sizes(options, row_task(blocks, machine))));
@@ -147,14 +147,15 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
                const std::map<std::string, Layout>& layouts, const MappingOptions& options,
                const CpuMachine& machine) {
   const ir::Program& program = *scop.program;
-  std::vector<Member> members = analyze_members(cluster, program, layouts);
+  std::vector<Member> members = analyze_members(cluster, program, layouts,
+                                                count_lanes(cluster, program, machine.vector_bits));
   int64_t accessed = count_accesses(cluster, program);
   // Outer loops of a chain are enough tasks.
   bool parallel = options.parallel && cluster.outer.empty() && accessed >= machine.least(kGrain);
   bool inner_loops = has_inner_loops(cluster);
   bool vector = options.vectorize && move_vector_last(members);
   constexpr double kNone = std::numeric_limits<double>::infinity();
-  double rows = options.vectorize ? row_cost(cluster, program, layouts) : kNone;
+  double rows = options.vectorize ? row_cost(cluster, program, layouts, machine) : kNone;
   double row_cycles = rows * kCyclesPerOperation, block_cycles = kNone;
   auto finish = [&](Notes notes, Mapped mapped, double cycles) {
     if (!options.parallel)

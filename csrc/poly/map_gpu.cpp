@@ -71,7 +71,7 @@ Mapped map_gpu(const Cluster& cluster, const ir::Program& program,
                const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
   if (cluster.shared == 0)
     return {cluster.schedule, {}, {{"form", "one thread: the statements share no parallel loop"}}};
-  std::vector<Member> members = analyze_members(cluster, program, layouts);
+  std::vector<Member> members = analyze_members(cluster, program, layouts, kWarp);
   move_vector_last(members);
   std::vector<int64_t> sizes = tile_sizes(members, options);
   auto band =

@@ -23,7 +23,7 @@ struct Nest {
 };
 
 Nest choose_nest(const Cluster& cluster, size_t s, const ir::Program& program,
-                 const Layouts& layouts) {
+                 const Layouts& layouts, int lanes) {
   const ScopStatement& statement = *cluster.statements[s];
   Nest nest;
   nest.iterators = rest(statement, cluster, s);
@@ -34,7 +34,7 @@ Nest choose_nest(const Cluster& cluster, size_t s, const ir::Program& program,
   for (auto it = nest.iterators.begin(); it != nest.iterators.end(); ++it) {
     const ir::Iterator& iterator = statement.source->domain[*it];
     if (Halide::Internal::is_const_one(iterator.extent)) continue;
-    double cost = vector_cost(statement, program, layouts, iterator);
+    double cost = vector_cost(statement, program, layouts, iterator, lanes);
     if (cost > nest.cost || (cost == nest.cost && best == nest.iterators.end())) continue;
     nest.cost = cost;
     best = it;
@@ -43,8 +43,9 @@ Nest choose_nest(const Cluster& cluster, size_t s, const ir::Program& program,
   if (nest.vector) std::rotate(best, best + 1, nest.iterators.end());
   nest.cost *= static_cast<double>(instances(statement));
   for (int d : nest.iterators)
-    nest.costs.push_back(vector_cost(statement, program, layouts, statement.source->domain[d]) *
-                         static_cast<double>(instances(statement)));
+    nest.costs.push_back(
+        vector_cost(statement, program, layouts, statement.source->domain[d], lanes) *
+        static_cast<double>(instances(statement)));
   return nest;
 }
 
@@ -135,10 +136,11 @@ class Grouper {
 };
 
 std::vector<Nest> choose_nests(const Cluster& cluster, const ir::Program& program,
-                               const Layouts& layouts) {
+                               const Layouts& layouts, const CpuMachine& machine) {
+  const int lanes = count_lanes(cluster, program, machine.vector_bits);
   std::vector<Nest> nests;
   for (size_t s = 0; s < cluster.statements.size(); ++s)
-    nests.push_back(choose_nest(cluster, s, program, layouts));
+    nests.push_back(choose_nest(cluster, s, program, layouts, lanes));
   return nests;
 }
 
@@ -194,10 +196,11 @@ std::vector<int64_t> ones(const std::vector<Member>& members) {
 
 }  // namespace
 
-double row_cost(const Cluster& cluster, const ir::Program& program, const Layouts& layouts) {
+double row_cost(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
+                const CpuMachine& machine) {
   double cost = 0;
   bool vector = false;
-  for (const Nest& nest : choose_nests(cluster, program, layouts)) {
+  for (const Nest& nest : choose_nests(cluster, program, layouts, machine)) {
     cost += nest.cost;
     vector = vector || nest.vector;
   }
@@ -207,7 +210,7 @@ double row_cost(const Cluster& cluster, const ir::Program& program, const Layout
 std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program& program,
                                       const Layouts& layouts, const CpuMachine& machine) {
   std::vector<int64_t> block(cluster.shared, 1);
-  std::vector<Nest> nests = choose_nests(cluster, program, layouts);
+  std::vector<Nest> nests = choose_nests(cluster, program, layouts, machine);
   size_t update = nests.size();
   for (size_t s = 0; s < nests.size(); ++s) {
     if (nests[s].iterators.empty()) continue;
@@ -246,8 +249,9 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
 
 Mapped map_rows(const Cluster& cluster, const std::vector<Member>& members,
                 const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
-                const ir::Program& program, const Layouts& layouts, bool parallel) {
-  std::vector<Nest> nests = choose_nests(cluster, program, layouts);
+                const ir::Program& program, const Layouts& layouts, const CpuMachine& machine,
+                bool parallel) {
+  std::vector<Nest> nests = choose_nests(cluster, program, layouts, machine);
   std::vector<Group> groups = Grouper(cluster, nests, program).group();
   Mapped mapped;
   std::vector<std::string> loops;

@@ -14,7 +14,7 @@ namespace tc::poly {
 /// does not share, a reduction if need be; infinite when none has such loops. To be compared with
 /// Member::cost.
 double row_cost(const Cluster& cluster, const ir::Program& program,
-                const std::map<std::string, Layout>& layouts);
+                const std::map<std::string, Layout>& layouts, const CpuMachine& machine);
 
 /// Rows that are computed at once, one number a member of the shared band in its order: more than 1
 /// where the cluster is one reduction whose operands are read again along a member (a
@@ -31,6 +31,6 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
 Mapped map_rows(const Cluster& cluster, const std::vector<Member>& members,
                 const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
                 const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                bool parallel);
+                const CpuMachine& machine, bool parallel);
 
 }  // namespace tc::poly

@@ -39,7 +39,8 @@ double scalar_cost(const ir::Statement& statement, const ir::Program& program,
 }
 
 Innermost choose_innermost(const ScopStatement& statement, const ir::Program& program,
-                           const std::map<std::string, Layout>& layouts, bool vectorize) {
+                           const std::map<std::string, Layout>& layouts, bool vectorize,
+                           int lanes) {
   const ir::Statement& source = *statement.source;
   const MemoryAccess write = accesses(program, source).back();
   Innermost best;
@@ -47,7 +48,7 @@ Innermost choose_innermost(const ScopStatement& statement, const ir::Program& pr
     const ir::Iterator& iterator = source.domain[d];
     if (extent_of(iterator) == 1) continue;
     bool vector = vectorize && stride_along(write, layouts.at(write.tensor), iterator.name) == 1;
-    double cost = vector ? vector_cost(statement, program, layouts, iterator)
+    double cost = vector ? vector_cost(statement, program, layouts, iterator, lanes)
                          : scalar_cost(source, program, layouts, iterator.name);
     if (best.iterator < 0 || cost <= best.cost) best = {static_cast<int>(d), vector, cost};
   }
@@ -70,7 +71,8 @@ Mapped map_scatter(const Cluster& cluster, const Scop& scop,
                     "a scatter shares its loops");
   const ScopStatement& statement = *cluster.statements[0];
   const std::vector<ir::Iterator>& domain = statement.source->domain;
-  Innermost innermost = choose_innermost(statement, program, layouts, options.vectorize);
+  Innermost innermost = choose_innermost(statement, program, layouts, options.vectorize,
+                                         count_lanes(cluster, program, machine.vector_bits));
 
   std::vector<Member> members;
   std::vector<int> serial;

@@ -25,8 +25,15 @@ int64_t instances(const ScopStatement& statement) {
   return count;
 }
 
+int count_lanes(const Cluster& cluster, const ir::Program& program, int vector_bits) {
+  int bits = 8;
+  for (const ScopStatement* statement : cluster.statements)
+    bits = std::max(bits, program.tensor(statement->source->tensor).type.bits());
+  return std::max(1, vector_bits / bits);
+}
+
 std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& program,
-                                    const std::map<std::string, Layout>& layouts) {
+                                    const std::map<std::string, Layout>& layouts, int lanes) {
   std::vector<Member> members(cluster.shared);
   for (int m = 0; m < static_cast<int>(cluster.shared); ++m) {
     members[m].position = m;
@@ -35,20 +42,20 @@ std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& p
       const ir::Iterator& iterator = iterator_of(cluster, m, s);
       members[m].extent = extent_of(iterator);
       double weight = static_cast<double>(instances(statement));
-      members[m].cost += vector_cost(statement, program, layouts, iterator) * weight;
+      members[m].cost += vector_cost(statement, program, layouts, iterator, lanes) * weight;
     }
   }
   return members;
 }
 
 double vector_cost(const ScopStatement& statement, const ir::Program& program,
-                   const std::map<std::string, Layout>& layouts, const ir::Iterator& iterator) {
-  constexpr double kLanes = 16;
+                   const std::map<std::string, Layout>& layouts, const ir::Iterator& iterator,
+                   int most_lanes) {
   // What adding up the lanes of the partial results costs.
   constexpr double kAcross = 8;
   // Storing a vector whose lanes go on from one another: four steps of two.
   constexpr double kScan = 9;
-  double lanes = std::min<double>(kLanes, static_cast<double>(extent_of(iterator)));
+  const auto lanes = static_cast<double>(std::min<int64_t>(most_lanes, extent_of(iterator)));
   double terms = 1;
   for (size_t d = 0; d < statement.dimensions; ++d)
     if (statement.source->domain[d].reduction)

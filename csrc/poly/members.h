@@ -17,9 +17,12 @@ struct Member {
   double cost = 0;  ///< memory operations of the cluster if this member is the vector
 };
 
-/// In order of the band.
+/// Lanes of a vector of the cluster's widest results.
+int count_lanes(const Cluster& cluster, const ir::Program& program, int vector_bits);
+
+/// In order of the band; costs are those of vectors of so many lanes.
 std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& program,
-                                    const std::map<std::string, Layout>& layouts);
+                                    const std::map<std::string, Layout>& layouts, int lanes);
 
 /// The iterator that a statement of the cluster, by its number, runs through in a member of the
 /// shared band.
@@ -35,11 +38,13 @@ std::string describe_tiles(const Cluster& cluster, const std::vector<Member>& me
 /// vector, among equals the innermost of the text. Returns whether it has more than one iteration.
 bool move_vector_last(std::vector<Member>& members);
 
-/// Memory operations for one instance of a statement when `iterator` is the vector: contiguous ones
-/// count one for all lanes, invariant reads next to nothing, the others one for each lane and more.
-/// The result of a reduction along the vector costs its share of adding up the lanes.
+/// Memory operations for one instance of a statement when `iterator` is the vector, of so many
+/// lanes at most: contiguous ones count one for all lanes, invariant reads next to nothing, the
+/// others one for each lane and more. The result of a reduction along the vector costs its share of
+/// adding up the lanes.
 double vector_cost(const ScopStatement& statement, const ir::Program& program,
-                   const std::map<std::string, Layout>& layouts, const ir::Iterator& iterator);
+                   const std::map<std::string, Layout>& layouts, const ir::Iterator& iterator,
+                   int most_lanes);
 
 /// Cycles of such an operation, on memory that streams through the caches.
 constexpr double kCyclesPerOperation = 0.5;

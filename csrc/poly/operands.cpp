@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "ir/loops.h"
 
@@ -57,9 +58,34 @@ double Footprint::bytes(const std::vector<int64_t>& points) const {
     // Lines along memory come whole, rows that are passed over do not come.
     const double span = dimension.span_of(points);
     result *= std::min(dimension.whole,
-                       dimension.lines ? span : std::min(span, dimension.places_of(points)));
+                       dimension.stride == 1 ? span : std::min(span, dimension.places_of(points)));
   }
   return result;
+}
+
+double Footprint::lines(const std::vector<int64_t>& points) const {
+  // Runs of elements that follow each other, from end to end, and what all their places are
+  // multiples of.
+  double run = 1, runs = 1;
+  int64_t alignment = kLineBytes;
+  const auto align = [&](double elements) {
+    alignment = std::gcd(alignment, static_cast<int64_t>(elements * element));
+  };
+  for (auto dimension = dimensions.rbegin(); dimension != dimensions.rend(); ++dimension) {
+    const double span = std::max(1.0, std::min(dimension->whole, dimension->span_of(points)));
+    const double places = std::min(span, dimension->places_of(points));
+    if (dimension->stride * element * span / places >= run * element + kLineBytes) {
+      runs *= places;
+      align(dimension->stride);
+      continue;
+    }
+    run += (span - 1) * dimension->stride;
+    for (size_t m = 0; m < points.size(); ++m)
+      if (dimension->steps[m] != 0)
+        align(dimension->stride * static_cast<double>(dimension->steps[m].value_or(1) * points[m]));
+  }
+  const auto unit = static_cast<double>(alignment);
+  return runs * (1 + (std::ceil(run * element / unit) - 1) * unit / kLineBytes);
 }
 
 double Footprint::box(const std::vector<int64_t>& points) const {
@@ -123,7 +149,7 @@ Footprint Operands::footprint(const Update& update, const Operand& operand) cons
   for (size_t d = 0; d < read.subscripts.size(); ++d) {
     Footprint::Dimension dimension;
     dimension.whole = static_cast<double>(layout.sizes[d]);
-    dimension.lines = layout.strides[d] == 1;
+    dimension.stride = static_cast<double>(std::abs(layout.strides[d]));
     bool moves = false;
     for (const ir::Iterator& iterator : update.statement->source->domain) {
       auto step = ir::step_along(read.subscripts[d], iterator.name);
@@ -139,6 +165,10 @@ Footprint Operands::footprint(const Update& update, const Operand& operand) cons
       dimension.steps.push_back(ir::step_along(read.subscripts[d], iterator->name));
     result.dimensions.push_back(std::move(dimension));
   }
+  std::stable_sort(result.dimensions.begin(), result.dimensions.end(),
+                   [](const Footprint::Dimension& a, const Footprint::Dimension& b) {
+                     return a.stride > b.stride;
+                   });
   return result;
 }
 

@@ -30,18 +30,20 @@ struct PackedRead {
 struct Footprint {
   struct Dimension {
     double whole = 1;
-    bool lines = false;           ///< lies along memory
+    double stride = 1;            ///< in elements
     double span = 1, places = 1;  ///< of the reductions: from end to end, and without gaps
     std::vector<std::optional<int64_t>> steps;  ///< by position of the member
 
     double span_of(const std::vector<int64_t>& points) const;
     double places_of(const std::vector<int64_t>& points) const;
   };
-  double element = 1;  ///< bytes
-  std::vector<Dimension> dimensions;
+  double element = 1;                 ///< bytes
+  std::vector<Dimension> dimensions;  ///< the largest stride first
 
   /// For so many points of every member, by position.
   double bytes(const std::vector<int64_t>& points) const;
+  /// Lines of memory that bring all of it.
+  double lines(const std::vector<int64_t>& points) const;
   /// Elements of the box around all of it, gaps and what lies outside of the tensor included.
   double box(const std::vector<int64_t>& points) const;
   bool moves(int position) const;
@@ -50,7 +52,9 @@ struct Footprint {
 /// The copies of an operand: one of everything that a block reads, for every block along the
 /// members that it moves along.
 struct CopyCost {
-  double element = 0;            ///< cycles
+  double element = 0;  ///< cycles
+  /// Not where the operand could be read where it lies, which costs as much.
+  bool counts = true;
   std::vector<int64_t> extents;  ///< of the members, by position; 1 where it does not move
   Footprint footprint;
 

@@ -29,7 +29,18 @@ constexpr double kRun = 4;
 constexpr int64_t kMostVectorsAlone = 12;
 // Cycles from a multiply-add to the next one that needs it.
 constexpr double kLatency = 4;
-constexpr double kStream = 48;
+// Of a vector, what comes each cycle from beyond the first cache (measured with vectors of 8: 1024
+// x 1024 x 1024 in blocks of 6 x 16, which need half of that, 1.28 times faster than in 3 x 24,
+// which need all; 4 images of 1024 x 196 with 256 filters, 4 times faster in 6 x 16 than in 2 x 4 x
+// 8).
+constexpr double kStream = 0.72;
+// Shorter runs that several steps share, each somewhere else than the one before, come at half that
+// rate: neither the processor nor a prefetch of ours asks for them (measured with vectors of 8: 64
+// filters of 64 x 56 x 56, 3 x 3, 1.15 times faster along the filters than along rows of two
+// images).
+constexpr double kShortBytes = 256, kUnasked = 2;
+// Bytes of a block that the first cache, of 32 KiB, keeps for the next one.
+constexpr double kFirstCache = 24 * 1024;
 // Of two blocks that take the same time by the model, where operands lie, the one with so much
 // fewer loads (measured: 12 x 81 x 64 x 81 with 9 x 48 instead of 6 x 64 1.1 times faster, 43 x 768
 // x 2304 with 9 x 48 instead of 5 x 64 1.05 times).
@@ -55,6 +66,17 @@ constexpr int64_t kMostOperations = 480;
 struct Load {
   double cost = 1;
   std::array<bool, 3> moves = {false, false, false};
+  bool packed = false;
+  bool scattered = false;    ///< read where it lies, a run for several steps
+  Footprint footprint = {};  ///< its members are the block's dimensions
+
+  /// In a step of a block of so many vectors and rows.
+  double count(const std::array<int64_t, 3>& block) const {
+    double result = cost;
+    for (size_t d = 0; d < block.size(); ++d)
+      if (moves[d]) result *= static_cast<double>(block[d]);
+    return result;
+  }
 };
 
 /// What blocks take: cycles, and loads, where one of a vector counts twice: it brings a line.
@@ -68,20 +90,38 @@ struct Step {
   double repeats = 1;  ///< steps for every result
   double vector_bytes = 64;
 
-  /// Of a block of so many vectors and rows, on a machine that starts two multiply-adds and two
-  /// loads a cycle, and gets kStream bytes a cycle of operands that do not fit in its first cache.
-  Effort effort(const std::array<int64_t, 3>& block) const {
-    double work = 1, loaded = 0, streamed = 0;
+  /// Of a block of so many vectors and rows, `points` of the results along each, on a machine that
+  /// starts two multiply-adds and two loads a cycle; so many blocks of rows follow each other.
+  Effort effort(const std::array<int64_t, 3>& block, const std::vector<int64_t>& points,
+                double row_blocks) const {
+    double work = 1, loaded = 0, vectors = 0;
     for (int64_t size : block) work *= static_cast<double>(size);
     for (const Load& load : loads) {
-      double count = load.cost;
-      for (size_t d = 0; d < block.size(); ++d)
-        if (load.moves[d]) count *= static_cast<double>(block[d]);
-      loaded += count;
-      if (load.moves[0]) streamed += count * vector_bytes;
+      loaded += load.count(block);
+      if (load.moves[0]) vectors += load.count(block);
     }
-    return {std::max({work / 2, loaded / 2, streamed / kStream, kLatency}) * repeats,
-            (loaded + streamed / vector_bytes) * repeats};
+    const double cycles = std::max({work / 2, loaded / 2, kLatency}) * repeats;
+    const double bytes = count_lines(block, points, row_blocks) * kLineBytes;
+    return {std::max(cycles, bytes / (kStream * vector_bytes)), (loaded + vectors) * repeats};
+  }
+
+ private:
+  /// That all steps bring to the first cache: of a block that fits there, those behind it find what
+  /// the rows do not move along.
+  double count_lines(const std::array<int64_t, 3>& block, const std::vector<int64_t>& points,
+                     double row_blocks) const {
+    double lines = 0, kept = 0;
+    for (const Load& load : loads) {
+      double own = load.packed ? load.count(block) * vector_bytes / kLineBytes * repeats
+                               : load.footprint.lines(points);
+      // What puts lanes together takes the place of arithmetic.
+      if (load.moves[0]) own *= load.cost;
+      const double run = static_cast<double>(block[0]) * vector_bytes;
+      if (load.scattered && run < kShortBytes) own *= kUnasked;
+      lines += own;
+      if (!load.moves[1]) kept += own;
+    }
+    return lines * kLineBytes <= kFirstCache ? lines - kept * (1 - 1 / row_blocks) : lines;
   }
 };
 
@@ -95,6 +135,7 @@ class Chooser {
         layouts_(layouts),
         machine_(machine),
         operands_(cluster, members, program, layouts, machine),
+        most_lanes_(count_lanes(cluster, program, machine.vector_bits)),
         staying_(find_staying()) {
     for (const Update& update : operands_.updates())
       if (update.statement->source->reduction != ir::Reduction::None)
@@ -130,7 +171,7 @@ class Chooser {
   void try_rows(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row) {
     std::array<const Member*, 3> dimensions = {&members_[v], row ? &members_[*row] : nullptr,
                                                outer_row ? &members_[*outer_row] : nullptr};
-    int lanes = count_lanes();
+    int lanes = most_lanes_;
     while (lanes > dimensions[0]->extent) lanes /= 2;
     std::vector<PackedRead> packed;
     std::vector<CopyCost> copies;
@@ -174,8 +215,12 @@ class Chooser {
           if (row) points[members_[*row].position] = rows;
           if (outer_row) points[members_[*outer_row].position] = outer;
           double copied = 0;
-          for (const CopyCost& copy : copies) copied += copy.cycles(points);
-          moved += copied + kRun * runs / static_cast<double>(rows);
+          for (const CopyCost& copy : copies) {
+            const double cycles = copy.cycles(points);
+            copied += cycles;
+            if (copy.counts) moved += cycles;
+          }
+          moved += kRun * runs / static_cast<double>(rows);
           Effort effort = tiles_effort(steps, extents, {width, rows, outer}, lanes);
           double cycles = rest * effort.cycles + moved;
           double& fewest = vectors_.emplace(members_[v].position, cycles).first->second;
@@ -214,7 +259,7 @@ class Chooser {
   }
   /// Rows of so many streamed vectors whose step takes as long as a multiply-add.
   int64_t count_rows_of_latency(int64_t vectors) const {
-    double row = static_cast<double>(vectors * machine_.vector_bits / 8) / kStream;
+    double row = static_cast<double>(vectors) / kStream;
     return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(kLatency / row)));
   }
 
@@ -248,18 +293,21 @@ class Chooser {
   static Effort tiles_effort(const std::vector<Step>& steps, const std::array<int64_t, 3>& extents,
                              const std::array<int64_t, 3>& tile, int lanes) {
     Effort total;
+    const auto row_blocks = static_cast<double>((extents[1] + tile[1] - 1) / tile[1]);
     for (int tails = 0; tails < 8; ++tails) {
       double count = 1;
       std::array<int64_t, 3> block;
+      std::vector<int64_t> points(3);
       for (size_t d = 0; d < 3; ++d) {
         bool tail = tails >> d & 1;
         int64_t size = tail ? extents[d] % tile[d] : tile[d];
         count *= static_cast<double>(tail ? size > 0 : extents[d] / tile[d]);
         block[d] = d == 0 ? (size + lanes - 1) / lanes : size;
+        points[d] = size;
       }
       if (count == 0) continue;
       for (const Step& step : steps) {
-        const Effort each = step.effort(block);
+        const Effort each = step.effort(block, points, row_blocks);
         total.cycles += count * each.cycles;
         total.loads += count * each.loads;
       }
@@ -300,7 +348,7 @@ class Chooser {
         const auto most = std::max<int64_t>(1, static_cast<int64_t>(room));
         const int64_t count = (size + most - 1) / most;
         // Whole vectors, which copies are transposed in.
-        const int64_t even = (size + count - 1) / count, lanes = count_lanes();
+        const int64_t even = (size + count - 1) / count, lanes = most_lanes_;
         const int64_t whole = (even + lanes - 1) / lanes * lanes;
         size = whole <= most ? whole : even;
       }
@@ -343,13 +391,20 @@ class Chooser {
         if (is_held(operand)) continue;
         Load load;
         for (size_t d = 0; d < 3; ++d) load.moves[d] = stride(d) != 0;
+        load.footprint = operands_.footprint(update, operand);
+        for (Footprint::Dimension& dimension : load.footprint.dimensions) {
+          std::vector<std::optional<int64_t>> steps(3, 0);
+          for (size_t d = 0; d < 3; ++d)
+            if (dimensions[d]) steps[d] = dimension.steps[dimensions[d]->position];
+          dimension.steps = steps;
+        }
         bool apart = stride(0) != 1;
         if (load.moves[0] && (apart || operands_.is_leaping(update, operand))) {
           if (auto read = operands_.pack(update, operand, *dimensions[0])) {
             packed.push_back(*read);
+            load.packed = true;
             copies.push_back(operands_.cost_of_copies(update, operand));
-            // What reading it where it lies costs is not counted either.
-            if (!apart) copies.back().element = 0;
+            copies.back().counts = apart;
           } else if (apart) {
             const int64_t step = std::abs(stride(0).value_or(lanes));
             bool near = step <= kNear && !operand.access.conditional;
@@ -357,6 +412,8 @@ class Chooser {
             load.cost = near ? kNearLoad * std::max(0.5, static_cast<double>(step - 1)) : 2 * lanes;
           }
         }
+        load.scattered =
+            load.moves[0] && !load.packed && operands_.has_near_steps(update, operand, 1);
         if (operand.access.conditional) load.cost *= load.moves[0] ? kMaskedLoad : kConditionalLoad;
         step.loads.push_back(load);
       }
@@ -414,20 +471,13 @@ class Chooser {
     add(v, tile[0]);
   }
 
-  /// Lanes of a vector of the widest result.
-  int count_lanes() const {
-    int bits = 8;
-    for (const ScopStatement* statement : cluster_.statements)
-      bits = std::max(bits, program_.tensor(statement->source->tensor).type.bits());
-    return std::max(1, machine_.vector_bits / bits);
-  }
-
   const Cluster& cluster_;
   const std::vector<Member>& members_;
   const ir::Program& program_;
   const std::map<std::string, Layout>& layouts_;
   const CpuMachine& machine_;
   const Operands operands_;
+  const int most_lanes_;
   const std::set<std::string> staying_;  ///< results that are not stored
   int64_t operations_ = 0;               ///< of all sums at one point
   RegisterBlock best_;
