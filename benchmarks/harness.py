@@ -164,6 +164,7 @@ def save(name: str, comparisons: list[Comparison], **extra: object) -> Path:
     report = {
         "machine": {
             "cpu": cpu_name(),
+            "capability": torch.backends.cpu.get_cpu_capability(),
             "cores": torch.get_num_threads(),
             "torch": torch.__version__,
             "python": platform.python_version(),

@@ -78,7 +78,9 @@ def draw(report: dict, path: Path) -> None:
     axes.set_xlabel("time of the best peer / ours, one thread (ticks: asked for)", fontsize=8)
     means = report.get("geometric_means", {})
     mean = f"; geometric mean of figures 5-7: {means['1']:.2f}" if "1" in means else ""
-    axes.set_title(f"{report['machine']['cpu']}{mean}", fontsize=9)
+    machine = report["machine"]
+    capability = f", {machine['capability']}" if "capability" in machine else ""
+    axes.set_title(f"{machine['cpu']}{capability}{mean}", fontsize=9)
     buffer = io.BytesIO()
     figure.savefig(buffer, dpi=90, bbox_inches="tight")
     # A palette is a third of the size, for files that are kept with the project.
