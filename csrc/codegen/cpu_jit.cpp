@@ -12,6 +12,7 @@
 #include "codegen/guarded_loads.h"
 #include "codegen/half_comparisons.h"
 #include "codegen/hidden_zero.h"
+#include "codegen/host_target.h"
 #include "codegen/invariant_divisors.h"
 #include "codegen/joined_lanes.h"
 #include "codegen/lift_lets.h"
@@ -41,11 +42,12 @@ using ir::Stmt;
 
 /// `strict`: LLVM may not take any float for a number.
 Halide::Target host_target(bool strict = true) {
-  static const Halide::Target target = Halide::get_host_target()
-                                           .with_feature(Halide::Target::JIT)
-                                           .with_feature(Halide::Target::NoAsserts)
-                                           .with_feature(Halide::Target::NoBoundsQuery)
-                                           .with_feature(Halide::Target::NoRuntime);
+  static const Halide::Target target =
+      restrict_target(Halide::get_host_target(), usable_instruction_sets())
+          .with_feature(Halide::Target::JIT)
+          .with_feature(Halide::Target::NoAsserts)
+          .with_feature(Halide::Target::NoBoundsQuery)
+          .with_feature(Halide::Target::NoRuntime);
   return strict ? target.with_feature(Halide::Target::StrictFloat) : target;
 }
 
