@@ -263,6 +263,18 @@ def test_lanes_go_on_from_those_before() -> None:
     assert "vectors along n" in columns
 
 
+@pytest.mark.parametrize("condition", ["k <= d", "k < d"])
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_vectors_of_few_lanes(monkeypatch: pytest.MonkeyPatch, bits: int, condition: str) -> None:
+    """One vector with a tail, of 2, 4 and 8 lanes."""
+    monkeypatch.setenv("TC_MACHINE", f"vector_bits={bits}")
+    text = f"def f(int64(D) X) -> (O) {{ O(d) +=! {condition} ? X(k) : 0 where d in 0:3 }}"
+    x = integers(8, dtype=torch.int64)
+    executor = compiled(text, x)
+    assert is_scan(executor)
+    assert torch.equal(executor(x), reference.run(text, "f", x))
+
+
 def test_derivatives_are_scans() -> None:
     operator = tc.define(tc.ops.source("cumulative_sum"), namespace="tc_scans").cumulative_sum
     x = integers(5, 37).requires_grad_()

@@ -42,13 +42,13 @@ class ShuffleLanes : public IRMutator {
     const int lanes = op->type.lanes();
     Expr value = vector(mutate(op->args[0]), lanes);
     const int by = static_cast<int>(*constant(op->args[op->args.size() - 2]));
-    std::vector<int> from;
-    for (int lane = 0; lane < lanes; ++lane) {
-      const int other = lane + by;
-      from.push_back(!moves ? by : other >= 0 && other < lanes ? other : lanes);
-    }
-    if (!moves) return Shuffle::make({value}, from);
-    return Shuffle::make({value, vector(mutate(op->args[1]), lanes)}, from);
+    if (!moves) return Shuffle::make({value}, std::vector<int>(lanes, by));
+    // A stretch of both, one behind the other. As any other shuffle, half of its four lanes could
+    // be taken for a slice that runs backwards, which Halide 21 loses.
+    Expr neutral = vector(mutate(op->args[1]), lanes);
+    if (by < 0)
+      return Shuffle::make_slice(Shuffle::make_concat({neutral, value}), lanes + by, 1, lanes);
+    return Shuffle::make_slice(Shuffle::make_concat({value, neutral}), by, 1, lanes);
   }
 
   static Expr vector(const Expr& e, int lanes) {

@@ -278,6 +278,7 @@ def failure(case: Case) -> tuple[str, str] | None:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
+        torch.set_num_threads(1)  # this process has none of its parent's
         said = b""
         signal.setitimer(signal.ITIMER_PROF, HANGS)
         try:
