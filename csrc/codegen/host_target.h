@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "Halide.h"
+#include "ir/halide.h"
 
 namespace tc::codegen {
 

@@ -5,6 +5,11 @@
 //  loops
 //    are only built through `make_for` below, and the static_assert stops a silent upgrade.
 //  - Halide's Div and Mod on integers round down. C's truncation is `ir::c_div` and `ir::c_mod`.
+//  - get_host_target() tells AMD's processors by family and model, whatever a hypervisor shows:
+//    `codegen/host_target` asks the processor.
+//  - simplify fails ("Concat of zero vectors") at a named slice of two vectors that runs backwards,
+//    and the lets that rewrite_interleavings makes take every second lane: of four shuffled lanes
+//    these are always a slice. Lanes are moved as a stretch of two vectors.
 //  - Halide throws Halide::Error; `compile.cpp` turns it into an InternalError, since no user text
 //    should reach one of Halide's own checks.
 #pragma once
