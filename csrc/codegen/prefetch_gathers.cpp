@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/memory.h"
+#include "base/numbers.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -14,16 +16,16 @@ using ir::Expr;
 using ir::ForType;
 using ir::Stmt;
 
-// Reads that are asked for ahead of their use: as many lines as a first-level cache can wait for,
-// and some more on their way (measured: two times 6400 rows of 256 bytes from tables of 256 MB in
-// 84.8 us without, 68.2 with 48 ahead, 67.5 with 64, 66.7 with 96, 68.2 with 192).
-constexpr int64_t kAhead = 96;
-// More reads than that in one iteration keep the memory busy by themselves.
-constexpr size_t kMostReads = 48;
-// Elements so near to each other mostly lie in one line, or in two with one asked for in each. Of a
-// row in vectors one line in so many bytes is enough (measured: rows of 256 bytes from tables of
-// 256 MB in 15.7 ns each with one line asked for, in 16.5 to 17 with two or four).
-constexpr int64_t kNearBytes = 32, kNearVectorBytes = 512;
+// Rows that are asked for ahead of their use, and the most lines, into the second cache: it waits
+// for more lines at once than the first one (measured with a Zen 4: 6400 rows of 256 bytes from a
+// table of 256 MB in 205 us as the first cache alone gets them, in 71 with all lines of a row asked
+// for 24 to 48 ahead; in 57 and 61 with 32 and 48 ahead where the same rows are read again).
+constexpr int64_t kAhead = 32, kAheadLines = 128;
+// More rows than that in one iteration keep the memory busy by themselves.
+constexpr size_t kMostRows = 48;
+// Elements so near to each other mostly lie in one line, or in two with one asked for in each.
+// Vectors so near to each other lie in one row, of which every line is asked for.
+constexpr int64_t kNearBytes = 32, kRowBytes = 512;
 
 /// Whether an index reads data at a place that depends on the loop; of which buffers, and whether
 /// always.
@@ -44,20 +46,22 @@ class FindData : public IRVisitor {
   const std::string& loop_;
 };
 
-/// A place in a buffer.
-struct Read {
+/// Neighbours in a buffer.
+struct Row {
   const Load* load;
-  Expr index;
+  Expr index;                  ///< of an element
+  int64_t first = 0, end = 1;  ///< elements from there on
+
+  int64_t lines() const { return divide_up((end - first) * load->type.bytes(), kLineBytes); }
 };
 
-/// The first elements of all reads of the buffers that every iteration makes at such places, each
-/// once. Reads under a condition are left out: the data that says where may lie outside of its
-/// buffer in other iterations.
-class FindReads : public IRVisitor {
+/// What every iteration reads of the buffers at such places, each row once. Reads under a condition
+/// are left out: the data that says where may lie outside of its buffer in other iterations.
+class FindRows : public IRVisitor {
  public:
-  FindReads(const std::string& loop, const std::set<std::string>& buffers)
+  FindRows(const std::string& loop, const std::set<std::string>& buffers)
       : loop_(loop), buffers_(buffers) {}
-  std::vector<Read> reads;
+  std::vector<Row> rows;
   bool innermost = true;
 
  private:
@@ -99,14 +103,18 @@ class FindReads : public IRVisitor {
     if (!data.found || !data.always) return;
     for (const std::string& name : data.buffers)
       if (inside_.count(name)) return;
-    for (const Read& read : reads) {
-      if (read.load->name != op->name) continue;
-      if (auto distance = as_const_int(simplify(index - read.index)))
-        if (std::abs(*distance) * op->type.bytes() <
-            (op->type.is_vector() ? kNearVectorBytes : kNearBytes))
-          return;
+    const int64_t lanes = op->type.lanes();
+    const int64_t near = (lanes > 1 ? kRowBytes : kNearBytes) / op->type.bytes();
+    for (Row& row : rows) {
+      if (row.load->name != op->name) continue;
+      auto distance = as_const_int(simplify(index - row.index));
+      if (!distance || std::max(*distance + lanes, row.end) - std::min(*distance, row.first) > near)
+        continue;
+      row.first = std::min(row.first, *distance);
+      row.end = std::max(row.end, *distance + lanes);
+      return;
     }
-    reads.push_back({op, index});
+    rows.push_back({op, index, 0, lanes});
   }
   const std::string& loop_;
   const std::set<std::string>& buffers_;
@@ -114,18 +122,22 @@ class FindReads : public IRVisitor {
   int lets_ = 0, conditions_ = 0;
 };
 
-/// A loop whose reads are asked for ahead of their use.
+/// A loop whose rows are asked for ahead of their use.
 struct Gathers {
   const For* loop = nullptr;
-  std::vector<Read> reads;
+  std::vector<Row> rows;
   int ahead = 0;  ///< iterations
 
   /// Asks for what an iteration reads.
   Stmt ask(const Expr& iteration) const {
     std::vector<Stmt> stmts;
-    for (const Read& read : reads) {
-      stmts.push_back(ir::make_prefetch(read.load->type, read.load->name,
-                                        substitute(loop->name, iteration, read.index)));
+    for (const Row& row : rows) {
+      const ir::Type type = row.load->type.element_of();
+      Expr first = substitute(loop->name, iteration, row.index) + static_cast<int>(row.first);
+      for (int64_t line = 0; line < row.lines(); ++line) {
+        Expr place = first + static_cast<int>(line * kLineBytes / type.bytes());
+        stmts.push_back(ir::make_prefetch(type, row.load->name, place, 2));
+      }
     }
     return Block::make(stmts);
   }
@@ -134,11 +146,14 @@ struct Gathers {
 /// Nothing where a loop has no such reads, or other loops inside.
 std::optional<Gathers> find_gathers(const For* loop, const std::set<std::string>& buffers) {
   if (loop->for_type != ForType::Serial) return std::nullopt;
-  FindReads find(loop->name, buffers);
+  FindRows find(loop->name, buffers);
   loop->body.accept(&find);
-  if (!find.innermost || find.reads.empty() || find.reads.size() > kMostReads) return std::nullopt;
-  int64_t reads = static_cast<int64_t>(find.reads.size());
-  return Gathers{loop, std::move(find.reads), static_cast<int>((kAhead + reads - 1) / reads)};
+  if (!find.innermost || find.rows.empty() || find.rows.size() > kMostRows) return std::nullopt;
+  const auto rows = static_cast<int64_t>(find.rows.size());
+  int64_t lines = 0;
+  for (const Row& row : find.rows) lines += row.lines();
+  const int64_t ahead = std::min(divide_up(kAhead, rows), divide_up(kAheadLines, lines));
+  return Gathers{loop, std::move(find.rows), static_cast<int>(ahead)};
 }
 
 /// A loop that runs next, if the guard holds.
@@ -168,7 +183,7 @@ std::vector<Next> find_first(const Stmt& stmt, const std::set<std::string>& buff
     std::vector<Next> first = find_first(allocate->body, buffers);
     // What a buffer that is not there yet says of places is not known.
     auto unknown = [&](const Next& next) {
-      return std::any_of(next.gathers.reads.begin(), next.gathers.reads.end(), [&](const Read& r) {
+      return std::any_of(next.gathers.rows.begin(), next.gathers.rows.end(), [&](const Row& r) {
         FindData data(next.gathers.loop->name);
         r.index.accept(&data);
         return r.load->name == allocate->name || data.buffers.count(allocate->name);
@@ -201,7 +216,7 @@ class PrefetchGathers : public IRMutator {
     for (Next& next : next_) {
       next.guard =
           simplify(now < op->min + op->extent - 1 && substitute(op->name, later, next.guard));
-      for (Read& read : next.gathers.reads) read.index = substitute(op->name, later, read.index);
+      for (Row& row : next.gathers.rows) row.index = substitute(op->name, later, row.index);
     }
     Stmt result = IRMutator::visit(op);
     next_ = std::move(behind);
