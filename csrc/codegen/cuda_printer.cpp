@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "codegen/cuda_expr.h"
 
 namespace tc::codegen {
@@ -31,8 +32,7 @@ int64_t allocation_elements(const Allocate* op) {
 }
 
 int64_t aligned_bytes(const Allocate* op) {
-  const int64_t bytes = allocation_elements(op) * op->type.bytes();
-  return (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+  return round_up(allocation_elements(op) * op->type.bytes(), kSharedAlignment);
 }
 
 class SharedBytes : public IRVisitor {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "codegen/changing_buffers.h"
 #include "codegen/strict_floats.h"
 #include "ir/loops.h"
@@ -56,7 +57,7 @@ Stmt distribute(const For* op, ForType type, const std::string& lane, int64_t la
                 Stmt body) {
   Expr index = ir::make_variable(lane);
   std::string round = op->name + ".round";
-  int64_t rounds = (extent + lanes - 1) / lanes;
+  const int64_t rounds = divide_up(extent, lanes);
   if (rounds > 1) index = ir::make_variable(round) * static_cast<int>(lanes) + index;
   body = LetStmt::make(op->name, simplify(op->min + index), body);
   auto exact = as_const_int(op->extent);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "poly/strides.h"
 
 namespace tc::ir {
@@ -69,7 +70,7 @@ Statement owned(const Statement& statement, size_t dimension, int64_t size, int 
   owner.where = statement.where;
   owner.meaning = concat("stretches of dimension ", dimension, " of ", statement.tensor);
   result.domain.insert(result.domain.begin(), owner);
-  int length = static_cast<int>((size + owners - 1) / owners);
+  int length = static_cast<int>(divide_up(size, owners));
   Expr mine = statement.subscripts[dimension] / length == make_variable(owner.name);
   result.guard = statement.guard.defined() ? statement.guard && mine : mine;
   return result;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "ir/reads.h"
 #include "poly/strides.h"
 
@@ -100,7 +101,7 @@ class SplitColumns {
       (*step == 0 ? split.still : split.moved).push_back(read);
     }
     auto idle = [&](const Iterator& it) {
-      const int64_t extent = extent_of(it), vectors = (extent + lanes - 1) / lanes;
+      const int64_t extent = extent_of(it), vectors = divide_up(extent, lanes);
       return static_cast<double>(vectors * lanes) / static_cast<double>(extent);
     };
     // Vectors along another index of the results may serve all columns.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "poly/strides.h"
 
 namespace tc::ir {
@@ -106,8 +107,7 @@ class Splitter {
       return {};
     Shape shape = shape_of(statement);
     int64_t tasks = shape.results;
-    if (walks_along_results(program_, statement, layouts_))
-      tasks = (tasks + kTogether - 1) / kTogether;
+    if (walks_along_results(program_, statement, layouts_)) tasks = divide_up(tasks, kTogether);
     int64_t wanted = std::min(kParts, shape.terms / machine_.least(kTerms));
     if (shape.results == 0 || tasks >= kTasks || wanted < 2) return {};
     return choose_cut(statement, wanted);

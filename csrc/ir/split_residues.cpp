@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "ir/choices.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
@@ -36,8 +37,6 @@ struct Stretch {
   int64_t results = 0, terms = 0;
   int64_t slope = 1, shift = 0;
 };
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class FindModuli : public IRVisitor {
  public:

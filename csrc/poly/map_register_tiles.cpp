@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/numbers.h"
 #include "poly/block_tiles.h"
 #include "poly/notes.h"
 
@@ -26,8 +27,6 @@ constexpr double kBalance = 0.9;
 bool is_chunked(const RegisterBlock& block, size_t m) {
   return !block.chunks.empty() && block.chunks[m] > 0;
 }
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Tiles of one size, as many or, where they may grow, slightly larger ones. `size` is a multiple
 /// of `points`, or all.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "poly/members.h"
 #include "poly/notes.h"
 #include "poly/strides.h"
@@ -53,10 +54,6 @@ Innermost choose_innermost(const ScopStatement& statement, const ir::Program& pr
     if (best.iterator < 0 || cost <= best.cost) best = {static_cast<int>(d), vector, cost};
   }
   return best;
-}
-
-int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "poly/promote.h"
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "poly/members.h"
 
 namespace tc::poly {
@@ -39,7 +40,7 @@ Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
   for (size_t k = rank; k-- > 0;) {
     int64_t size = promotion.sizes[order[k]];
     promotion.strides[order[k]] = promotion.elements;
-    if (k == rank - 1) size = (size + padding - 1) / padding * padding;
+    if (k == rank - 1) size = round_up(size, padding);
     promotion.elements *= size;
     if (promotion.elements > most_elements)
       return Reason{concat("a copy of what a tile reads of ", read.tensor, " needs more than ",

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "base/numbers.h"
 #include "poly/block_tiles.h"
 #include "poly/body_size.h"
 
@@ -302,7 +303,7 @@ class Chooser {
         bool tail = tails >> d & 1;
         int64_t size = tail ? extents[d] % tile[d] : tile[d];
         count *= static_cast<double>(tail ? size > 0 : extents[d] / tile[d]);
-        block[d] = d == 0 ? (size + lanes - 1) / lanes : size;
+        block[d] = d == 0 ? divide_up(size, lanes) : size;
         points[d] = size;
       }
       if (count == 0) continue;
@@ -346,10 +347,9 @@ class Chooser {
       int64_t size = extent_of(domain[i]);
       if (moves && room < static_cast<double>(size)) {
         const auto most = std::max<int64_t>(1, static_cast<int64_t>(room));
-        const int64_t count = (size + most - 1) / most;
+        const int64_t count = divide_up(size, most);
         // Whole vectors, which copies are transposed in.
-        const int64_t even = (size + count - 1) / count, lanes = most_lanes_;
-        const int64_t whole = (even + lanes - 1) / lanes * lanes;
+        const int64_t even = divide_up(size, count), whole = round_up(even, most_lanes_);
         size = whole <= most ? whole : even;
       }
       if (moves) room /= static_cast<double>(size);
