@@ -1,7 +1,6 @@
 #include "codegen/host_target.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 namespace tc::codegen {
@@ -11,8 +10,8 @@ using Halide::Target;
 
 struct Requirement {
   Target::Feature feature;
-  std::vector<const char*> sets;  ///< beyond those of the features it builds on
-  std::vector<Target::Feature> builds_on = {};
+  std::vector<const char*> sets;                   ///< beyond those of the features it builds on
+  Target::Feature builds_on = Target::FeatureEnd;  ///< FeatureEnd: none
 };
 
 // What LLVM may use of the processor that Halide names to it for a feature; features stand behind
@@ -20,23 +19,22 @@ struct Requirement {
 const std::vector<Requirement>& requirements() {
   static const std::vector<Requirement> known = {
       {Target::SSE41, {"sse4.1"}},
-      {Target::AVX, {"avx"}, {Target::SSE41}},
-      {Target::F16C, {"f16c"}, {Target::AVX}},
-      {Target::FMA, {"fma"}, {Target::AVX}},
-      {Target::FMA4, {"fma4"}, {Target::AVX}},
-      {Target::AVX2, {"avx2"}, {Target::AVX}},
-      {Target::AVXVNNI, {"avxvnni"}, {Target::AVX2}},
-      {Target::AVX512, {"avx512f", "avx512cd"}, {Target::AVX2}},
-      {Target::AVX512_KNL, {"avx512er", "avx512pf"}, {Target::AVX512}},
-      {Target::AVX512_Skylake, {"avx512vl", "avx512bw", "avx512dq"}, {Target::AVX512}},
-      {Target::AVX512_Cannonlake, {"avx512ifma", "avx512vbmi"}, {Target::AVX512_Skylake}},
+      {Target::AVX, {"avx"}, Target::SSE41},
+      {Target::F16C, {"f16c"}, Target::AVX},
+      {Target::FMA, {"fma"}, Target::AVX},
+      {Target::FMA4, {"fma4"}, Target::AVX},
+      {Target::AVX2, {"avx2"}, Target::AVX},
+      {Target::AVXVNNI, {"avxvnni"}, Target::AVX2},
+      {Target::AVX512, {"avx512f", "avx512cd"}, Target::AVX2},
+      {Target::AVX512_KNL, {"avx512er", "avx512pf"}, Target::AVX512},
+      {Target::AVX512_Skylake, {"avx512vl", "avx512bw", "avx512dq"}, Target::AVX512},
+      {Target::AVX512_Cannonlake, {"avx512ifma", "avx512vbmi"}, Target::AVX512_Skylake},
       {Target::AVX512_Zen4,
        {"avx512bf16", "avx512vnni", "avx512bitalg", "avx512vbmi2", "avx512vpopcntdq", "gfni"},
-       {Target::AVX512_Cannonlake}},
-      {Target::AVX512_Zen5, {"avxvnni", "avx512vp2intersect"}, {Target::AVX512_Zen4}},
-      {Target::AVX512_SapphireRapids, {"avxvnni", "avx512fp16"}, {Target::AVX512_Zen4}},
-      {Target::AVX10_1, {}, {Target::AVX512_SapphireRapids}},
-      // Nothing tells whether its registers are kept.
+       Target::AVX512_Cannonlake},
+      {Target::AVX512_Zen5, {"avxvnni", "avx512vp2intersect"}, Target::AVX512_Zen4},
+      {Target::AVX512_SapphireRapids, {"avxvnni", "avx512fp16"}, Target::AVX512_Zen4},
+      {Target::AVX10_1, {}, Target::AVX512_SapphireRapids},
       {Target::X86APX, {"apxf"}},
   };
   return known;
@@ -48,7 +46,8 @@ InstructionSets usable_instruction_sets() {
   InstructionSets usable;
 #if defined(__x86_64__) && defined(__GNUC__)
   __builtin_cpu_init();
-  // The compiler takes literals only. It asks for the operating system's part too.
+  // The compiler takes literals only; its code asks for the operating system's part too. What it
+  // may not know (Knights Landing, APX) is not asked for, and so never used.
 #define TC_ASK(name) \
   if (__builtin_cpu_supports(name)) usable.insert(name)
   TC_ASK("sse4.1");
@@ -80,20 +79,17 @@ InstructionSets usable_instruction_sets() {
 
 Target restrict_target(Target target, const InstructionSets& usable) {
   if (target.arch != Target::X86 || usable.empty()) return target;
-  std::vector<Target::Feature> missing;
-  auto is_missing = [&](Target::Feature feature) {
-    return std::count(missing.begin(), missing.end(), feature) > 0;
-  };
+  std::set<Target::Feature> missing;
   for (const Requirement& needs : requirements()) {
-    const bool whole = std::all_of(needs.sets.begin(), needs.sets.end(),
-                                   [&](const char* name) { return usable.count(name) > 0; }) &&
-                       std::none_of(needs.builds_on.begin(), needs.builds_on.end(), is_missing);
+    const bool whole = missing.count(needs.builds_on) == 0 &&
+                       std::all_of(needs.sets.begin(), needs.sets.end(),
+                                   [&](const char* name) { return usable.count(name) > 0; });
     if (whole) continue;
-    missing.push_back(needs.feature);
+    missing.insert(needs.feature);
     target.set_feature(needs.feature, false);
   }
   // A width belongs to AVX10 alone.
-  if (is_missing(Target::AVX10_1)) target.vector_bits = 0;
+  if (missing.count(Target::AVX10_1)) target.vector_bits = 0;
   return target;
 }
 

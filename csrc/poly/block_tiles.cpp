@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/numbers.h"
+
 namespace tc::poly {
 namespace {
 
@@ -24,6 +26,12 @@ constexpr double kSpared = 0.03;
 // Loops whose orders are compared.
 constexpr size_t kMostLoops = 5;
 
+/// What is read where it lies.
+struct InPlace {
+  Footprint footprint;
+  bool near = false;  ///< a reduction walks along it
+};
+
 class Arranger {
  public:
   Arranger(const Operands& operands, const CpuMachine& machine, RegisterBlock& block)
@@ -39,17 +47,16 @@ class Arranger {
     }
     for (const Update& update : operands.updates())
       for (const Operand& operand : update.operands)
-        if (!operand.access.write && !is_packed(operand)) {
-          footprints_.push_back(operands.footprint(update, operand));
-          near_.push_back(operands.has_near_steps(update, operand, kNearLines));
-        }
+        if (!operand.access.write && !is_packed(operand))
+          in_place_.push_back({operands.footprint(update, operand),
+                               operands.has_near_steps(update, operand, kNearLines)});
   }
 
   void run() {
     std::vector<int> order = order_by_results();
     if (!block_.packed.empty() && block_.stretch.empty()) choose_chunks();
     if (block_.members.size() > 1) block_.near_rows = count_near_rows();
-    block_.footprints = footprints_;
+    for (const InPlace& read : in_place_) block_.footprints.push_back(read.footprint);
     // Numbers of the block's members instead of positions in the band.
     for (int position : order)
       block_.tile_order.push_back(static_cast<int>(
@@ -91,7 +98,7 @@ class Arranger {
         return bytes_read_again(points);
       };
       const int64_t extent = extents_[position];
-      int64_t fits = 1, exceeds = (extent + points_[position] - 1) / points_[position];
+      int64_t fits = 1, exceeds = divide_up(extent, points_[position]);
       while (exceeds - fits > 1) {
         const int64_t middle = fits + (exceeds - fits) / 2;
         (bytes_of(middle) <= cache_ ? fits : exceeds) = middle;
@@ -111,8 +118,8 @@ class Arranger {
   /// The most that is read of an operand where it lies by so many points, for several tiles.
   double bytes_read_again(const std::vector<int64_t>& points) const {
     double most = 0;
-    for (const Footprint& footprint : footprints_)
-      if (times_read(footprint) > 1) most = std::max(most, footprint.bytes(points));
+    for (const InPlace& read : in_place_)
+      if (times_read(read.footprint) > 1) most = std::max(most, read.footprint.bytes(points));
     return most;
   }
 
@@ -120,9 +127,8 @@ class Arranger {
   /// what the reduction walks along is fetched ahead.
   double bytes_waited_for() const {
     double most = 0;
-    for (size_t k = 0; k < footprints_.size(); ++k)
-      if (!near_[k])
-        most = std::max(most, footprints_[k].bytes(extents_) * (times_read(footprints_[k]) - 1));
+    for (const auto& [footprint, near] : in_place_)
+      if (!near) most = std::max(most, footprint.bytes(extents_) * (times_read(footprint) - 1));
     return most;
   }
 
@@ -164,8 +170,7 @@ class Arranger {
   // By position of the member, but for positions_ themselves.
   const std::vector<int> positions_;
   std::vector<int64_t> extents_, points_;
-  std::vector<Footprint> footprints_;  ///< of what is read where it lies
-  std::vector<bool> near_;             ///< of these, what reductions walk along
+  std::vector<InPlace> in_place_;
 };
 
 /// Bytes that loops over tiles, by number of the member, outermost first, bring from the last

@@ -294,7 +294,7 @@ class Chooser {
   static Effort tiles_effort(const std::vector<Step>& steps, const std::array<int64_t, 3>& extents,
                              const std::array<int64_t, 3>& tile, int lanes) {
     Effort total;
-    const auto row_blocks = static_cast<double>((extents[1] + tile[1] - 1) / tile[1]);
+    const auto row_blocks = static_cast<double>(divide_up(extents[1], tile[1]));
     for (int tails = 0; tails < 8; ++tails) {
       double count = 1;
       std::array<int64_t, 3> block;
