@@ -66,8 +66,10 @@ def test_every_line_of_a_row_is_asked_for(width: int) -> None:
     """Into the second cache, which waits for more lines at once than the first."""
     table, index = integers(4000, width), indices(4000, 37, 50)
     executor = tc.compile(LOOKUP, "lookup", None, table, index)
-    places = [re.search(rf"\*{width}\)?(?: \+ (\d+))?\)", p) for p in asked_for(executor, 2)]
-    assert {int(place[1] or 0) for place in places if place} == set(range(0, width, 16))
+    bytes_ = [
+        re.search(r"\(int64\)4\)?(?: \+ \(int64\)(\d+))?\)", p) for p in asked_for(executor, 2)
+    ]
+    assert {int(place[1] or 0) for place in places if place} == set(range(0, 4 * width, 64))
 
 
 def test_rows_of_a_small_table_are_not() -> None:

@@ -133,9 +133,11 @@ struct Gathers {
     std::vector<Stmt> stmts;
     for (const Row& row : rows) {
       const ir::Type type = row.load->type.element_of();
-      Expr first = substitute(loop->name, iteration, row.index) + static_cast<int>(row.first);
+      // Of one address, other lines are displacements of an instruction.
+      Expr first = Halide::cast(Halide::Int(64), substitute(loop->name, iteration, row.index));
       for (int64_t line = 0; line < row.lines(); ++line) {
-        Expr place = first + static_cast<int>(line * kLineBytes / type.bytes());
+        Expr place =
+            first + make_const(Halide::Int(64), row.first + line * kLineBytes / type.bytes());
         stmts.push_back(ir::make_prefetch(type, row.load->name, place, 2));
       }
     }
