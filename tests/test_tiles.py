@@ -80,6 +80,24 @@ def test_blocks_of_the_same_time_with_fewer_loads() -> None:
     assert "9 of i x 48 of j" in note["form"][0]
 
 
+@pytest.mark.parametrize(
+    ("depth", "most"),
+    [(1024, 8), (3072, 8), (512, 14), (1040, 14), (1000, 14)],
+    ids=["a page", "three pages", "half a page", "a page and a line", "no lines"],
+)
+def test_rows_that_share_sets_of_the_first_cache_have_room_there(depth: int, most: int) -> None:
+    """Sixteen steps read from each line. The rows of B that a block reads together need a place in
+    the cache from the first step to the last; of a set's eight places, rows a page apart share
+    one set."""
+    text = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+    executor = tc.compile(text, "tmm", None, floats(128, depth), floats(1024, depth))
+    form = notes(executor.explain(), "group 1")["form"]
+    rows = int(re.search(r"registers: (\d+) of n x", form[0]).group(1))
+    assert rows <= most
+    # No narrower than it has to be.
+    assert rows > 8 or most == 8
+
+
 def test_steps_of_one_iteration_hide_no_leaps() -> None:
     """The columns of K lie 8 KiB apart, whatever the loops over its one pixel."""
     text = """def f(float(N,F,H,W) dO, float(F,C,KH,KW) K) -> (dI) {

@@ -34,6 +34,14 @@ std::optional<size_t> packed_dimension(const MemoryAccess& read, const ir::Itera
   return found;
 }
 
+/// Nothing where nothing is summed; of one iteration, as over a filter of one pixel, is no loop.
+const ir::Iterator* innermost_reduction(const Update& update) {
+  const std::vector<ir::Iterator>& domain = update.statement->source->domain;
+  auto found = std::find_if(domain.rbegin(), domain.rend(),
+                            [](const ir::Iterator& i) { return i.reduction && extent_of(i) > 1; });
+  return found == domain.rend() ? nullptr : &*found;
+}
+
 }  // namespace
 
 double Footprint::Dimension::span_of(const std::vector<int64_t>& points) const {
@@ -183,6 +191,17 @@ bool Operands::has_near_steps(const Update& update, const Operand& operand, int6
   });
 }
 
+double Operands::steps_of_a_line(const Update& update, const Operand& operand) const {
+  const ir::Iterator* innermost = innermost_reduction(update);
+  if (!innermost) return 1;
+  const MemoryAccess& read = operand.access;
+  const auto stride = stride_along(read, layouts_.at(read.tensor), innermost->name);
+  // Of one element for all of them nothing is known here: it may be in a register.
+  if (!stride || *stride == 0) return 1;
+  const int64_t step = std::abs(*stride) * program_.tensor(read.tensor).type.bytes();
+  return static_cast<double>(std::clamp<int64_t>(kLineBytes / step, 1, extent_of(*innermost)));
+}
+
 double Operands::most_elements(const MemoryAccess& access) const {
   return static_cast<double>(machine_.cache_bytes / program_.tensor(access.tensor).type.bytes());
 }
@@ -243,13 +262,9 @@ CopyCost Operands::cost_of_copies(const Update& update, const Operand& operand) 
 }
 
 bool Operands::is_leaping(const Update& update, const Operand& operand) const {
-  const std::vector<ir::Iterator>& domain = update.statement->source->domain;
   const Layout& layout = layouts_.at(operand.access.tensor);
-  // Of one iteration, as over a filter of one pixel, is no loop.
-  auto innermost = std::find_if(domain.rbegin(), domain.rend(), [](const ir::Iterator& i) {
-    return i.reduction && extent_of(i) > 1;
-  });
-  if (innermost == domain.rend()) return false;
+  const ir::Iterator* innermost = innermost_reduction(update);
+  if (!innermost) return false;
   auto moves = [&](const ir::Iterator& i) {
     return stride_along(operand.access, layout, i.name) != 0;
   };

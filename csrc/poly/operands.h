@@ -98,6 +98,8 @@ class Operands {
   Footprint footprint(const Update& update, const Operand& operand) const;
   /// Whether a step of some reduction goes so few lines further.
   bool has_near_steps(const Update& update, const Operand& operand, int64_t lines) const;
+  /// Of the reduction's innermost loop, how many that follow each other read from one line.
+  double steps_of_a_line(const Update& update, const Operand& operand) const;
   /// Elements of a copy that fit in the cache.
   double most_elements(const MemoryAccess& access) const;
 

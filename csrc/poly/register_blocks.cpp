@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/numbers.h"
+#include "poly/block_effort.h"
 #include "poly/block_tiles.h"
 #include "poly/body_size.h"
 
@@ -28,20 +29,6 @@ constexpr int64_t kShortRun = 4;
 constexpr double kRun = 4;
 // Vectors of a block of one row, which reads longer stretches of memory at a time than others.
 constexpr int64_t kMostVectorsAlone = 12;
-// Cycles from a multiply-add to the next one that needs it.
-constexpr double kLatency = 4;
-// Of a vector, what comes each cycle from beyond the first cache (measured with vectors of 8: 1024
-// x 1024 x 1024 in blocks of 6 x 16, which need half of that, 1.28 times faster than in 3 x 24,
-// which need all; 4 images of 1024 x 196 with 256 filters, 4 times faster in 6 x 16 than in 2 x 4 x
-// 8).
-constexpr double kStream = 0.72;
-// Shorter runs that several steps share, each somewhere else than the one before, come at half that
-// rate: neither the processor nor a prefetch of ours asks for them (measured with vectors of 8: 64
-// filters of 64 x 56 x 56, 3 x 3, 1.15 times faster along the filters than along rows of two
-// images).
-constexpr double kShortBytes = 256, kUnasked = 2;
-// Bytes of a block that the first cache, of 32 KiB, keeps for the next one.
-constexpr double kFirstCache = 24 * 1024;
 // Of two blocks that take the same time by the model, where operands lie, the one with so much
 // fewer loads (measured: 12 x 81 x 64 x 81 with 9 x 48 instead of 6 x 64 1.1 times faster, 43 x 768
 // x 2304 with 9 x 48 instead of 5 x 64 1.05 times).
@@ -61,70 +48,6 @@ constexpr double kNearLoad = 6;
 // Operations of a block's step, which is unrolled (measured: a position among halfs took LLVM 2.6 s
 // with 27 results in a block, 0.6 s within this limit).
 constexpr int64_t kMostOperations = 480;
-
-/// What a read costs in one step of a block: loads, and which dimensions of the block multiply
-/// them. Dimension 0 is the vector, 1 and 2 are rows.
-struct Load {
-  double cost = 1;
-  std::array<bool, 3> moves = {false, false, false};
-  bool packed = false;
-  bool scattered = false;    ///< read where it lies, a run for several steps
-  Footprint footprint = {};  ///< its members are the block's dimensions
-
-  /// In a step of a block of so many vectors and rows.
-  double count(const std::array<int64_t, 3>& block) const {
-    double result = cost;
-    for (size_t d = 0; d < block.size(); ++d)
-      if (moves[d]) result *= static_cast<double>(block[d]);
-    return result;
-  }
-};
-
-/// What blocks take: cycles, and loads, where one of a vector counts twice: it brings a line.
-struct Effort {
-  double cycles = 0, loads = 0;
-};
-
-/// One statement's step.
-struct Step {
-  std::vector<Load> loads;
-  double repeats = 1;  ///< steps for every result
-  double vector_bytes = 64;
-
-  /// Of a block of so many vectors and rows, `points` of the results along each, on a machine that
-  /// starts two multiply-adds and two loads a cycle; so many blocks of rows follow each other.
-  Effort effort(const std::array<int64_t, 3>& block, const std::vector<int64_t>& points,
-                double row_blocks) const {
-    double work = 1, loaded = 0, vectors = 0;
-    for (int64_t size : block) work *= static_cast<double>(size);
-    for (const Load& load : loads) {
-      loaded += load.count(block);
-      if (load.moves[0]) vectors += load.count(block);
-    }
-    const double cycles = std::max({work / 2, loaded / 2, kLatency}) * repeats;
-    const double bytes = count_lines(block, points, row_blocks) * kLineBytes;
-    return {std::max(cycles, bytes / (kStream * vector_bytes)), (loaded + vectors) * repeats};
-  }
-
- private:
-  /// That all steps bring to the first cache: of a block that fits there, those behind it find what
-  /// the rows do not move along.
-  double count_lines(const std::array<int64_t, 3>& block, const std::vector<int64_t>& points,
-                     double row_blocks) const {
-    double lines = 0, kept = 0;
-    for (const Load& load : loads) {
-      double own = load.packed ? load.count(block) * vector_bytes / kLineBytes * repeats
-                               : load.footprint.lines(points);
-      // What puts lanes together takes the place of arithmetic.
-      if (load.moves[0]) own *= load.cost;
-      const double run = static_cast<double>(block[0]) * vector_bytes;
-      if (load.scattered && run < kShortBytes) own *= kUnasked;
-      lines += own;
-      if (!load.moves[1]) kept += own;
-    }
-    return lines * kLineBytes <= kFirstCache ? lines - kept * (1 - 1 / row_blocks) : lines;
-  }
-};
 
 class Chooser {
  public:
@@ -197,7 +120,7 @@ class Chooser {
           // Loads serve several rows from registers. One register broadcasts, one is left to the
           // compiler.
           bool alone = rows * outer == 1;
-          std::array<int64_t, 3> block = {vectors, rows, outer};
+          BlockShape block = {vectors, rows, outer};
           int64_t registers = rows * outer * vectors + (alone ? 0 : count_held(steps, block)) + 2;
           if (registers > machine_.vector_registers || (!alone && vectors > kMostVectors)) continue;
           bool smallest = alone && vectors == 1;
@@ -277,7 +200,7 @@ class Chooser {
 
   /// Registers for vectors of operands: those that serve several rows wait for all of them, and
   /// LLVM orders a step's multiply-adds as it likes.
-  static int64_t count_held(const std::vector<Step>& steps, const std::array<int64_t, 3>& block) {
+  static int64_t count_held(const std::vector<Step>& steps, const BlockShape& block) {
     int64_t most = block[0];
     for (const Step& step : steps) {
       for (const Load& load : step.loads) {
@@ -292,12 +215,12 @@ class Chooser {
 
   /// Over all tiles of the three dimensions, the smaller ones at the ends included.
   static Effort tiles_effort(const std::vector<Step>& steps, const std::array<int64_t, 3>& extents,
-                             const std::array<int64_t, 3>& tile, int lanes) {
+                             const BlockShape& tile, int lanes) {
     Effort total;
     const auto row_blocks = static_cast<double>(divide_up(extents[1], tile[1]));
     for (int tails = 0; tails < 8; ++tails) {
       double count = 1;
-      std::array<int64_t, 3> block;
+      BlockShape block;
       std::vector<int64_t> points(3);
       for (size_t d = 0; d < 3; ++d) {
         bool tail = tails >> d & 1;
@@ -414,6 +337,9 @@ class Chooser {
         }
         load.scattered =
             load.moves[0] && !load.packed && operands_.has_near_steps(update, operand, 1);
+        const int64_t element = program_.tensor(operand.access.tensor).type.bytes();
+        for (size_t d = 1; d < 3; ++d) load.bytes[d] = std::abs(stride(d).value_or(0)) * element;
+        load.steps_of_a_line = operands_.steps_of_a_line(update, operand);
         if (operand.access.conditional) load.cost *= load.moves[0] ? kMaskedLoad : kConditionalLoad;
         step.loads.push_back(load);
       }
@@ -451,8 +377,7 @@ class Chooser {
   }
 
   void take(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row,
-            const std::array<int64_t, 3>& tile, const std::vector<PackedRead>& packed,
-            double cycles) {
+            const BlockShape& tile, const std::vector<PackedRead>& packed, double cycles) {
     best_ = RegisterBlock{};
     best_.cycles = cycles;
     best_.packed = packed;
