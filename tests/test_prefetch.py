@@ -66,7 +66,7 @@ def test_every_line_of_a_row_is_asked_for(width: int) -> None:
     """Into the second cache, which waits for more lines at once than the first."""
     table, index = integers(4000, width), indices(4000, 37, 50)
     executor = tc.compile(LOOKUP, "lookup", None, table, index)
-    bytes_ = [
+    places = [
         re.search(r"\(int64\)4\)?(?: \+ \(int64\)(\d+))?\)", p) for p in asked_for(executor, 2)
     ]
     assert {int(place[1] or 0) for place in places if place} == set(range(0, 4 * width, 64))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 import torch
@@ -31,6 +32,10 @@ PLACES = {
     "replicated": ("min(max(w - 3, 0), W - 1)", 3),
     "reflected": ("W - 1 - abs(W - 1 - abs(w - 3))", 3),
     "turned around": ("(2 * W - 1 - w) % W", 2),
+    # As the derivative of a circular read is written; where the first remainder is 0, nothing is
+    # added to it.
+    "circular in two steps": ("((w - (W - 3)) % W + W) % W", 2),
+    "all but one": ("w == W - 3 ? 2 : w % W", 4),
     "a step": ("w < 8 ? 0 : w - 8", 2),
     "conditions": ("w > 4 && !(w > W - 1) ? w - 4 : 5", 3),
     "either": ("w < 4 || w >= W ? 2 : w - 1", 3),
@@ -58,6 +63,15 @@ def test_padding(mode: str, border: tuple[int, ...]) -> None:
     columns = 1 + (border[0] > 0) + (border[1] > 0)
     # Without a border at that side the condition decides nothing; a remainder may.
     assert pieces(executor) == columns
+
+
+@pytest.mark.parametrize("place", ["((w - W) % W + W) % W", "(w == 0 ? W : w) % W"])
+def test_one_piece(place: str) -> None:
+    """What is affine on the whole row reads neighbours like what is written so."""
+    text = f"def f(float(N, W) x) -> (O) {{ O(n, w) = x(n, {place}) where w in 0:W }}"
+    executor = compiled(text, integers(5, 100))
+    assert pieces(executor) == 1
+    assert not re.search(r"select|%", executor.explain().split("whole")[0])
 
 
 def test_several_reads() -> None:
@@ -114,7 +128,7 @@ def expression(r: random.Random, depth: int) -> str:
             f"min({a}, {b})",
             f"max({a}, {b})",
             f"abs({a})",
-            f"({a} {r.choice(['<', '<=', '>', '>='])} {b} ? {a} : {b})",
+            f"({a} {r.choice(['<', '<=', '>', '>=', '==', '!='])} {b} ? {a} : {b})",
             f"({a} < {b} && w > {r.randint(0, 90)} ? {b} : w)",
         ]
     )

@@ -48,16 +48,26 @@ class Piecewise {
       // Integers of 32 bits wrap around on the way, and do not in the end.
       for (int64_t index : {piece.first, piece.end - 1})
         if (std::abs(piece.at(index)) > std::numeric_limits<int32_t>::max()) return std::nullopt;
-      if (!joined.empty() && joined.back().factor == piece.factor &&
-          joined.back().offset == piece.offset)
-        joined.back().end = piece.end;
-      else
-        joined.push_back(piece);
+      if (joined.empty() || !join(joined.back(), piece)) joined.push_back(piece);
     }
     return joined;
   }
 
  private:
+  /// Makes one piece of two neighbours, if it says what both say.
+  static bool join(Piece& before, const Piece& piece) {
+    const auto holds = [](const Piece& a, const Piece& b) {
+      return a.at(b.first) == b.at(b.first) && a.at(b.end - 1) == b.at(b.end - 1);
+    };
+    if (!holds(before, piece)) {
+      if (!holds(piece, before)) return false;
+      before.factor = piece.factor;
+      before.offset = piece.offset;
+    }
+    before.end = piece.end;
+    return true;
+  }
+
   using Combine = std::function<void(const Piece&, const Piece&, Pieces&)>;
 
   static bool is_integer(const Halide::Type& type) {
@@ -110,6 +120,10 @@ class Piecewise {
     if (const auto* op = e.as<LE>()) return compare(op, std::less_equal<int64_t>());
     if (const auto* op = e.as<GT>()) return compare(op, std::greater<int64_t>());
     if (const auto* op = e.as<GE>()) return compare(op, std::greater_equal<int64_t>());
+    if (const auto* op = e.as<NE>())
+      return pieces_of(Or::make(LT::make(op->a, op->b), LT::make(op->b, op->a)));
+    if (const auto* op = e.as<EQ>())
+      return pieces_of(And::make(LE::make(op->a, op->b), LE::make(op->b, op->a)));
     if (e.type() != Halide::Int(32)) return std::nullopt;
     if (const auto* op = e.as<Min>()) return extreme(op->a, op->b, std::less_equal<int64_t>());
     if (const auto* op = e.as<Max>()) return extreme(op->a, op->b, std::greater_equal<int64_t>());
@@ -300,7 +314,7 @@ class SplitRanges {
     std::set<int64_t> ends = {extent_of(it)};
     for (size_t a = 0; a + 1 < accesses.size(); ++a)
       if (!add_subscripts(statement, accesses[a], it, cut, ends)) return std::nullopt;
-    if (ends.size() < 2 || ends.size() > kSegments) return std::nullopt;
+    if (cut.subscripts.empty() || ends.size() > kSegments) return std::nullopt;
     cut.ends.assign(ends.begin(), ends.end());
     return reads_neighbours(accesses, it, cut) ? std::optional<Cut>(cut) : std::nullopt;
   }

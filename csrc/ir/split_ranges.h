@@ -13,9 +13,9 @@ namespace tc::ir {
 /// neighbours: of the left border, the middle and the right border (index-set splitting; Griebl,
 /// Feautrier and Lengauer, 2000). A statement without reduction is taken apart along the index of
 /// its contiguous dimension where remainders, quotients, extremes and conditions of that index
-/// alone say where it reads, in a few pieces on each of which they are affine, and the longest
-/// piece then reads neighbours. Runs on a specialised program whose indices count from 0, before
-/// collapse_dimensions.
+/// alone say where it reads, in a few pieces on each of which they are affine, or in one, and the
+/// longest piece then reads neighbours. Runs on a specialised program whose indices count from 0,
+/// before collapse_dimensions.
 void split_ranges(Program& program, const std::map<std::string, Layout>& layouts);
 
 }  // namespace tc::ir
