@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch._prims_common import suggest_memory_format
 from torch.autograd import forward_ad
 
 from tensor_comprehensions import _torch
@@ -324,11 +323,12 @@ def cast_for_autocast(operator: Operator, inputs: tuple) -> tuple:
 
 
 def dense(gradient: torch.Tensor) -> torch.Tensor:
-    """Contiguous, or channels last.
+    """With every element in a place of its own and none in between, in any order of the dimensions.
 
-    ``sum().backward()`` sends gradients of stride 0: one more kernel would be compiled for them.
+    ``sum().backward()`` sends gradients of stride 0, parts of a tensor send what lies apart: one
+    more kernel would be compiled for each.
     """
-    kept = suggest_memory_format(gradient) != torch.contiguous_format
+    kept = torch.ops.aten.is_non_overlapping_and_dense(gradient)
     return gradient if kept else gradient.contiguous()
 
 

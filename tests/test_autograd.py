@@ -60,6 +60,22 @@ def test_gradients_of_stride_0() -> None:
     assert strides == [(5, 1)]
 
 
+def test_gradients_of_transposed_results_are_read_where_they_lie() -> None:
+    """Those of parts of a tensor are copied."""
+    function = tc.make_autograd(T.matmul)
+    a, b, weight = r(3, 4), r(4, 5), r(5, 3).detach()
+    part = torch.randn(3, 7, dtype=torch.double)[:, :5].copy_(weight.t())
+
+    def copies(gradient: torch.Tensor) -> int:
+        result = function(a, b)
+        with torch.profiler.profile() as profile:
+            (found,) = torch.autograd.grad(result, a, gradient)
+        torch.testing.assert_close(found, weight.t() @ b.detach().t())
+        return sum(event.name == "aten::copy_" for event in profile.events())
+
+    assert [copies(gradient) for gradient in (weight.t(), part)] == [0, 1]
+
+
 def test_some_inputs_need_no_gradient() -> None:
     a, b = r(3, 4), r(4, 5).detach()
     matmul(a, b).sum().backward()

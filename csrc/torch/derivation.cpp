@@ -142,12 +142,11 @@ at::Tensor with_dimensions(const at::Tensor& tensor) {
   return tensor.dim() == 0 ? tensor.reshape(1) : tensor;
 }
 
-/// Contiguous, or channels last: sum().backward() sends gradients of stride 0, for which one more
-/// kernel would be compiled.
+/// With every element in a place of its own and none in between, in any order of the dimensions, as
+/// the gradient of what was transposed afterwards: sum().backward() sends gradients of stride 0,
+/// and parts of a tensor send what lies apart, for each of which one more kernel would be compiled.
 at::Tensor dense(const at::Tensor& gradient) {
-  const bool kept =
-      gradient.is_contiguous() || gradient.suggest_memory_format() != at::MemoryFormat::Contiguous;
-  return kept ? gradient : gradient.contiguous();
+  return gradient.is_non_overlapping_and_dense() ? gradient : gradient.contiguous();
 }
 
 torch::jit::Stack Derivation::recall(AutogradContext* context, const Plan& plan,
