@@ -310,7 +310,7 @@ def test_what_all_terms_share_multiplies_their_sum() -> None:
     }"""
     check(text, r(3, 4), r(3), r(4))
     source = tc.grad_source(text)
-    assert re.search(r"(\w+)\(n\) \+=! d_O\(n, m\) \* A\(n, m\) \* t\(m\)\n", source), source
+    assert re.search(r"(\w+)\(n\) \+=! d_O\(n, m\) \* O\(n, m\)\n", source), source
     # No quotient is taken for every term of a sum over m, and one is for those of one over n.
     assert not re.search(r"d_s\w*\(n\) \+=!.*/", source), source
     assert re.search(r"d_t\w*\(m\) \+=!.*/", source), source
@@ -327,6 +327,78 @@ def test_what_all_terms_share_multiplies_their_sum() -> None:
     # Sums of narrow floats may overflow where those of smaller terms do not.
     text = "def f(half(N, M) A, half(N) s) -> (O) { O(n, m) = A(n, m) / s(n) }"
     assert "_sum" not in tc.grad_source(text)
+
+
+def test_quotients_are_differentiated_through_their_result() -> None:
+    text = "def f(double(N, M) A, double(M) b) -> (O) { O(n, m) = A(n, m) / b(m) }"
+    check(text, r(3, 4), 1 + r(4).detach().abs().requires_grad_())
+    assert "double(N, M) A" in tc.grad_source(text)  # its size
+    assert "* A(n, m)" not in tc.grad_source(text)
+    # b * b would be infinite.
+    a, b = torch.tensor([1e20]), torch.tensor([1e25], requires_grad=True)
+    tc.make_autograd(tc.define("def f(float(N) a, float(N) b) -> (O) { O(i) = a(i) / b(i) }").f)(
+        a, b
+    ).backward(torch.ones(1) * 1e10)
+    torch.testing.assert_close(b.grad, torch.tensor([-1e-20]))
+    # A result that others change afterwards is none.
+    text = "def f(double(N) x, double(N) y) -> (O) { O(n) = x(n) / y(n)  O(n) = O(n) * O(n) }"
+    check(text, r(4), 1 + r(4).detach().abs().requires_grad_())
+
+
+SOFTMAX = "{{ E(n, m) = {exponential}  S({total}) +=! E(n, m)  O({place}) = E(n, m) / S({total}) }}"
+
+
+@pytest.mark.parametrize(
+    ("exponential", "total", "place"),
+    [
+        ("exp(A(n, m))", "n", "n, m"),
+        ("exp2(A(n, m) * A(n, m))", "m", "n, m"),
+        ("exp10(0.2 * A(n, m) - x(n))", "n", "m, n"),
+        ("m <= n ? exp(A(n, m)) : 0.0", "n", "n, m"),
+        ("m < 2 ? exp(A(n, m)) : m < 3 ? exp2(x(n)) : 1.0", "n", "n, m"),
+    ],
+)
+def test_softmax_is_differentiated_by_its_result(exponential: str, total: str, place: str) -> None:
+    """(d_O - sum of d_O * O) * O, without exponentials and quotients."""
+    text = "def f(double(N, M) A, double(N) x) -> (O) " + SOFTMAX.format(
+        exponential=exponential, total=total, place=place
+    )
+    check(text, r(4, 3), r(4))
+    source = tc.grad_source(text)
+    assert "exp" not in source and "/" not in source, source
+    assert len(source.split("{")[1].splitlines()) <= (8 if "x(n)" in exponential else 6), source
+
+
+def test_softmax_over_everything() -> None:
+    text = "def f(double(N) x) -> (O) { e(i) = exp(x(i))  s +=! e(j)  O(k) = e(k) / s }"
+    check(text, r(6))
+    assert "exp" not in tc.grad_source(text)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # The exponential serves something else, too.
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S(n)  P(n) +=! E(n, m)",
+        # The sums are used beside the quotient.
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S(n)  P(n) = log(S(n))",
+        # Another divisor.
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / (1 + S(n))",
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S((n + 1) % 4)",
+        # Some elements only, or each for several.
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S(n) where m in 0:2",
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m, k) = E(n, m) / S(n) where k in 0:2",
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n) = E(n, 1) / S(n)",
+        # No exponential, or one that something is added to.
+        "E(n, m) = A(n, m) * A(n, m)  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S(n)",
+        "E(n, m) = 1 + exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S(n)",
+        # The quotient is no result.
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  Q(n, m) = E(n, m) / S(n)  O(n) +=! Q(n, m) * m",
+    ],
+)
+def test_other_quotients_of_exponentials(body: str) -> None:
+    results = "O, P" if " P(" in body else "O"
+    check(f"def f(double(N, M) A) -> ({results}) {{ {body} }}", r(4, 3))
 
 
 def test_branches_of_one_condition_and_equal_reads_are_one_term() -> None:

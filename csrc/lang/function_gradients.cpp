@@ -122,6 +122,7 @@ const std::vector<Rule>& rules() {
       {"unary -", {"-g"}},
       {"max with literal", {"r > y ? g : 0.0"}},
       {"min with literal", {"r < y ? g : 0.0"}},
+      {"/ with result", {"g / y", "-g * r / y"}},
   };
   return *table;
 }
@@ -200,7 +201,8 @@ ExpressionPtr operand_gradient(const Expression& e, size_t operand, const Expres
         parse_rule(find_rule(largest ? "max with literal" : "min with literal")->operands[0]),
         names);
   }
-  const Rule* rule = find_rule(rule_name(e));
+  const bool quotient = e.kind == ExpressionKind::Binary && e.op == Operator::Divide;
+  const Rule* rule = find_rule(quotient && is_access(*result) ? "/ with result" : rule_name(e));
   if (!rule) {
     throw LanguageError(e.where, concat(rule_name(e),
                                         " has no derivative; give the definition a backward "

@@ -20,7 +20,8 @@ namespace tc::lang {
 ExpressionPtr operand_gradient(const Expression& e, size_t operand, const ExpressionPtr& gradient,
                                const ExpressionPtr& result);
 
-/// Whether `operand_gradient` may look at the result in place of the operands.
+/// Whether `operand_gradient` looks at the result in place of the operands, be it read or computed.
+/// A quotient's looks at it where it is read.
 bool prefers_result(const Expression& e);
 
 }  // namespace tc::lang

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "lang/adjoint_sum.h"
+#include "lang/divided_exponentials.h"
 #include "lang/expressions.h"
 #include "lang/function_gradients.h"
 #include "lang/printer.h"
@@ -50,11 +54,12 @@ class GradientBuilder {
 
   std::string run() {
     std::vector<std::string> results = build();
+    drop_unread(results);
     return results.empty() ? "" : assemble(results);
   }
 
   std::set<std::string> recomputed() {
-    build();
+    drop_unread(build());
     return recompute(versions_, statements_, saved(), signature_, &names_).versions;
   }
 
@@ -150,11 +155,16 @@ class GradientBuilder {
     auto found = contributions_.find(step.target);
     if (found == contributions_.end()) return;
     refuse_kept_scatter(step);
+    ExpressionPtr result;
+    if (const auto divided = find_divided(step, found->second)) {
+      found->second = divided->contributions;
+      result = divided->result;
+    }
     std::string gradient;
     if (found->second.size() == 1 && found->second[0].copies) {
       gradient = found->second[0].source;
     } else {
-      gradient = names_.fresh("d_" + names_.plain(step.target));
+      gradient = names_.fresh("d_" + names_.plain(step.target) + (result ? "_scaled" : ""));
       if (!add_up(gradient, step.type, step.shape, found->second)) return;
     }
     ExpressionPtr seed = read(gradient, step.places, step.type);
@@ -163,9 +173,11 @@ class GradientBuilder {
       switch (step.reduction) {
         case ir::Reduction::None:
         case ir::Reduction::Sum: {
-          bool whole = step.reduction == ir::Reduction::None && step.covers &&
-                       step.value->type == step.type && prefers_result(*step.value);
-          ExpressionPtr result = whole ? read(step.target, step.places, step.type) : nullptr;
+          bool whole =
+              step.reduction == ir::Reduction::None && step.covers && step.value->type == step.type;
+          if (!result && whole &&
+              (prefers_result(*step.value) || (is_result(step) && is_quotient(step))))
+            result = read(step.target, step.places, step.type);
           reach(step, step.value, seed, result, gradient);
           break;
         }
@@ -176,6 +188,24 @@ class GradientBuilder {
       }
     }
     if (is_active_version(step.previous)) pass_on(step, gradient);
+  }
+
+  /// Whether the caller has what the step makes.
+  bool is_result(const Step& step) const {
+    return std::any_of(signature_.outputs.begin(), signature_.outputs.end(),
+                       [&](const std::string& output) {
+                         return step.target == version_name(output, versions_.last.at(output));
+                       });
+  }
+
+  std::optional<DividedExponential> find_divided(
+      const Step& step, const std::vector<Contribution>& contributions) const {
+    for (const Step& other : versions_.steps) {
+      if (!is_result(other)) continue;
+      if (auto divided = divided_exponential(step, other, contributions, statements_, signature_))
+        return divided;
+    }
+    return std::nullopt;
   }
 
   /// What a scatter keeps of the version before is known for sums only.
@@ -379,6 +409,22 @@ class GradientBuilder {
                                                             shapes_, signature_, &zeros_, &names_);
     for (GradientStatement& statement : sums) emit(std::move(statement));
     return !sums.empty();
+  }
+
+  /// Leaves out what no result is made of: others may have looked through it.
+  void drop_unread(const std::vector<std::string>& results) {
+    std::set<std::string> needed(results.begin(), results.end());
+    std::vector<GradientStatement> kept;
+    for (auto statement = statements_.rbegin(); statement != statements_.rend(); ++statement) {
+      if (!needed.count(statement->target)) continue;
+      const auto note = [&](const Expression& node) {
+        if (is_access(node)) needed.insert(node.name);
+      };
+      walk(*statement->value, note);
+      for (const ExpressionPtr& place : statement->places) walk(*place, note);
+      kept.push_back(std::move(*statement));
+    }
+    statements_.assign(kept.rbegin(), kept.rend());
   }
 
   // ---- the text

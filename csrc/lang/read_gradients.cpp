@@ -17,16 +17,16 @@ class Propagation {
     if (is_access(*e)) {
       gradients_.push_back({e, guards_, gradient});
     } else if (e->kind == ExpressionKind::Ternary) {
-      run_branch(*e, 1, e->operands[0], gradient);
-      run_branch(*e, 2, logical_not(e->operands[0]), gradient);
+      run_branch(*e, 1, e->operands[0], gradient, result);
+      run_branch(*e, 2, logical_not(e->operands[0]), gradient, result);
     } else if (e->kind == ExpressionKind::Cast) {
-      run_operand(*e, 0, gradient);
+      run_operand(*e, 0, gradient, nullptr);
     } else {
       ExpressionPtr value = result ? result : e;
       for (size_t k = 0; k < e->operands.size(); ++k) {
         if (!is_active(*e->operands[k], active_)) continue;
         ExpressionPtr part = operand_gradient(*e, k, gradient, value);
-        if (part) run_operand(*e, k, part);
+        if (part) run_operand(*e, k, part, nullptr);
       }
     }
   }
@@ -35,15 +35,17 @@ class Propagation {
 
  private:
   void run_branch(const Expression& e, size_t k, const ExpressionPtr& guard,
-                  const ExpressionPtr& gradient) {
+                  const ExpressionPtr& gradient, const ExpressionPtr& result) {
     guards_.push_back(guard);
-    run_operand(e, k, gradient);
+    // Where the branch is taken, its value is that of the whole.
+    run_operand(e, k, gradient, e.operands[k]->type == e.type ? result : nullptr);
     guards_.pop_back();
   }
 
-  void run_operand(const Expression& e, size_t k, const ExpressionPtr& gradient) {
+  void run_operand(const Expression& e, size_t k, const ExpressionPtr& gradient,
+                   const ExpressionPtr& result) {
     const ExpressionPtr& operand = e.operands[k];
-    run(operand, operand->type == e.type ? gradient : cast(operand->type, gradient), nullptr);
+    run(operand, operand->type == e.type ? gradient : cast(operand->type, gradient), result);
   }
 
   const Active& active_;
