@@ -157,10 +157,11 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def save(name: str, comparisons: list[Comparison], **extra: object) -> Path:
-    """Keeps the figures as benchmarks/results/<date>-<name>-<maker of the processor>.json."""
+    """Keeps the figures as benchmarks/results/<date>-<name>-<maker and vectors of the CPU>.json."""
     RESULTS.mkdir(exist_ok=True)
-    maker = re.match(r"\w*", cpu_name())[0].lower()
-    path = RESULTS / f"{datetime.date.today().isoformat()}-{name}-{maker}.json"
+    maker = re.match(r"\w*", cpu_name())[0]
+    machine = f"{maker}-{torch.backends.cpu.get_cpu_capability()}".lower().replace(" ", "")
+    path = RESULTS / f"{datetime.date.today().isoformat()}-{name}-{machine}.json"
     report = {
         "machine": {
             "cpu": cpu_name(),

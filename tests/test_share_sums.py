@@ -1,4 +1,4 @@
-"""What several sums have in common is summed once, and passes over one tensor become one.
+"""What several sums have in common is summed once.
 
 Values are small integers, so that sums are exact in every order.
 """
@@ -112,33 +112,6 @@ def test_three_sums_of_one() -> None:
     assert torch.equal(o, torch.einsum("ngh,g->n", x, w))
     assert torch.equal(p, torch.einsum("ngh,n->g", x, v))
     assert torch.equal(q, torch.einsum("ngh,n,g->", x, v, w))
-
-
-def test_passes_become_neighbours() -> None:
-    """The second sum over X waits for nothing: both share the loops of the first."""
-    text = """def f(float(N, H) X, float(N, H) Y) -> (O, P, Q) {
-        O(n) +=! X(n, h) * Y(n, h)
-        Q(h) +=! Y(n, h)
-        P(n) +=! X(n, h)
-    }"""
-    x, y = integers(80, 100), integers(80, 100)
-    executor = tc.compile(text, "f", OWN, x, y)
-    order = re.findall(r"S\d +([OPQ])\(", executor.explain())
-    assert order == ["O", "P", "Q"]
-    for result, wanted in zip(executor(x, y), ((x * y).sum(1), x.sum(1), y.sum(0))):
-        assert torch.equal(result, wanted)
-
-
-def test_passes_stay_behind_what_they_need() -> None:
-    text = """def f(float(N, H) X) -> (O, Q, P) {
-        O(n) +=! X(n, h)
-        Q(n) = O(n) * 2
-        P(n) +=! X(n, h) * Q(n)
-    }"""
-    x = integers(80, 100)
-    executor = tc.compile(text, "f", OWN, x)
-    _, q, p = executor(x)
-    assert torch.equal(p, x.sum(1) * q)
 
 
 @pytest.mark.parametrize("order", ["forward", "shuffled"])

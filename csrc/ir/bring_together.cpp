@@ -52,26 +52,54 @@ bool may_swap(const Statement& a, const Statement& b) {
   return a.tensor != b.tensor && !reads(a, b.tensor) && !reads(b, a.tensor);
 }
 
-}  // namespace
+/// Moves the statement at `from` in front of that at `to`.
+void move_up(std::vector<Statement>& statements, size_t from, size_t to) {
+  std::rotate(statements.begin() + static_cast<std::ptrdiff_t>(to),
+              statements.begin() + static_cast<std::ptrdiff_t>(from),
+              statements.begin() + static_cast<std::ptrdiff_t>(from) + 1);
+}
 
-void bring_together(Program& program, const poly::CpuMachine& machine) {
-  std::vector<Statement>& statements = program.statements;
-  const auto least = static_cast<double>(machine.least(kPoints));
+bool has_one_point(const Statement& statement) { return points_of(statement.domain) == 1; }
+
+/// Numbers that can be known before everything else.
+bool lead_with_numbers(std::vector<Statement>& statements) {
+  bool any = false;
+  size_t end = 0;  // of those in front
+  for (size_t s = 0; s < statements.size(); ++s) {
+    if (!has_one_point(statements[s]) || is_scatter(statements[s])) continue;
+    if (!std::all_of(statements.begin() + static_cast<std::ptrdiff_t>(end),
+                     statements.begin() + static_cast<std::ptrdiff_t>(s),
+                     [&](const Statement& other) { return may_swap(other, statements[s]); }))
+      continue;
+    any = any || s != end;
+    move_up(statements, s, end++);
+  }
+  return any;
+}
+
+/// Sums over the same data.
+bool join_passes(std::vector<Statement>& statements, double least) {
   bool any = false;
   for (size_t s = 2; s < statements.size(); ++s) {
     if (points_of(statements[s].domain) < least) continue;
     for (size_t e = s; e-- > 0;) {
       if (share_a_pass(statements[e], statements[s])) {
-        std::rotate(statements.begin() + static_cast<std::ptrdiff_t>(e) + 1,
-                    statements.begin() + static_cast<std::ptrdiff_t>(s),
-                    statements.begin() + static_cast<std::ptrdiff_t>(s) + 1);
+        move_up(statements, s, e + 1);
         any = any || e + 1 != s;
         break;
       }
       if (!may_swap(statements[e], statements[s])) break;
     }
   }
-  if (any) number_statements(program);
+  return any;
+}
+
+}  // namespace
+
+void bring_together(Program& program, const poly::CpuMachine& machine) {
+  const bool led = lead_with_numbers(program.statements);
+  const bool joined = join_passes(program.statements, static_cast<double>(machine.least(kPoints)));
+  if (led || joined) number_statements(program);
 }
 
 }  // namespace tc::ir

@@ -1,4 +1,4 @@
-// Sums over the same data become neighbours.
+// Statements that may share their loops become neighbours.
 #pragma once
 
 #include "ir/program.h"
