@@ -329,6 +329,33 @@ def test_what_all_terms_share_multiplies_their_sum() -> None:
     assert "_sum" not in tc.grad_source(text)
 
 
+def test_what_all_terms_are_divided_by_divides_their_sum() -> None:
+    text = """def f(double(N) x, double(N) y) -> (O) {
+        e(n) = exp(x(n))
+        O(n) = (y(n) > 0 ? 1 : e(n) * y(n)) / (1 + e(n))
+    }"""
+    check(text, r(8), r(8))
+    (d_e,) = re.findall(r"d_e\(n\) =([^=]*)\n", tc.grad_source(text))
+    assert d_e.count("/") == 1 and d_e.endswith("/ (1 + e_again(n))"), d_e
+    # Both divisors, one after the other: their product may overflow.
+    text = """def f(double(N) x, double(N) s, double(N) t) -> (O, P) {
+        e(n) = x(n) * x(n)
+        O(n) = e(n) / (s(n) * t(n))
+        P(n) = e(n) * x(n) / t(n) / s(n)
+    }"""
+    check(text, r(5), *(1 + r(5).detach().abs() for _ in range(2)))
+    assert re.search(r"d_e\(n\) = \(.*\) / s\(n\) / t\(n\)\n", tc.grad_source(text))
+    # Where every term has a condition, the divisor may be out of reach.
+    text = """def f(double(N) x, double(M) t, bool(N) c) -> (O) {
+        e(n) = x(n) * x(n)
+        O(n) = (n < M ? e(n) / t(n) : 0.0) + (n < M && c(n) ? -e(n) / t(n) : 0.5)
+    }"""
+    check(text, r(6), 1 + r(4).detach().abs(), torch.rand(6) > 0.5)
+    # Sums of narrow floats may overflow where those of quotients do not.
+    text = "def f(half(N) x, half(N) t) -> (O, P) { O(n) = x(n) / t(n)  P(n) = 2 * x(n) / t(n) }"
+    assert re.search(r"d_x\(n\) = .*/ t\(n\).*/ t\(n\).*\n", tc.grad_source(text))
+
+
 def test_quotients_are_differentiated_through_their_result() -> None:
     text = "def f(double(N, M) A, double(M) b) -> (O) { O(n, m) = A(n, m) / b(m) }"
     check(text, r(3, 4), 1 + r(4).detach().abs().requires_grad_())

@@ -60,13 +60,22 @@ class Summation {
     if (!single.empty() || scatters) {
       std::vector<ExpressionPtr> places =
           single.empty() ? names_for_elements({}, {}) : element_names(single[0].second);
+      std::vector<ExpressionPtr> weights;
+      for (auto& [contribution, inverted] : single)
+        weights.push_back(inverted.translate(contribution->weight));
+      // What guards keep from being evaluated stays behind them.
+      const bool everywhere = std::any_of(single.begin(), single.end(), [](const auto& each) {
+        return !guard_of(*each.first, each.second, conditions(each.second));
+      });
+      std::vector<ExpressionPtr> divisors;
+      if (type_.bits() >= 32 && everywhere) divisors = take_out_divisors(&weights);
       ExpressionPtr sum;
-      for (auto& [contribution, inverted] : single) {
-        ExpressionPtr part =
-            guarded(*contribution, inverted, inverted.translate(contribution->weight),
-                    conditions(inverted));
+      for (size_t k = 0; k < single.size(); ++k) {
+        auto& [contribution, inverted] = single[k];
+        ExpressionPtr part = guarded(*contribution, inverted, weights[k], conditions(inverted));
         sum = sum ? binary(Operator::Add, sum, part) : part;
       }
+      for (const ExpressionPtr& divisor : divisors) sum = binary(Operator::Divide, sum, divisor);
       add(target_, places, places, ir::Reduction::None, true, sum ? sum : real(0), nullptr,
           nullptr);
       first = false;

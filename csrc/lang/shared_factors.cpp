@@ -1,5 +1,6 @@
 #include "lang/shared_factors.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "lang/expressions.h"
@@ -13,12 +14,16 @@ bool is_binary(const Expression& e, Operator op) {
   return e.kind == ExpressionKind::Binary && e.op == op;
 }
 
+bool is_negation(const Expression& e) {
+  return e.kind == ExpressionKind::Unary && e.op == Operator::Negate;
+}
+
 /// Integers divide otherwise, and what derivatives are made of has no type and is a float.
 bool is_integer(const Expression& e) { return e.type.bits() != 0 && !e.type.is_float(); }
 
 class Factorization {
  public:
-  explicit Factorization(const Changes& changes) : changes_(changes) {}
+  explicit Factorization(Changes changes) : changes_(std::move(changes)) {}
 
   /// Multiplies what there is by `e`, or divides it.
   void take(const ExpressionPtr& e, bool divides) {
@@ -26,7 +31,7 @@ class Factorization {
     if (looks_through && (is_binary(*e, Operator::Multiply) || is_binary(*e, Operator::Divide))) {
       take(e->operands[0], divides);
       take(e->operands[1], divides != is_binary(*e, Operator::Divide));
-    } else if (looks_through && e->kind == ExpressionKind::Unary && e->op == Operator::Negate) {
+    } else if (looks_through && is_negation(*e)) {
       shared.negative = !shared.negative;
       take(e->operands[0], divides);
     } else if (!changes_(e)) {
@@ -41,7 +46,7 @@ class Factorization {
   SharedFactors shared;
 
  private:
-  const Changes& changes_;
+  const Changes changes_;
 };
 
 }  // namespace
@@ -57,6 +62,31 @@ SharedFactors find_shared_factors(const ExpressionPtr& term, const Changes& chan
   factorization.take(term, false);
   if (!factorization.shared.term) return {term, false, {}, {}};
   return std::move(factorization.shared);
+}
+
+std::vector<ExpressionPtr> take_out_divisors(std::vector<ExpressionPtr>* terms) {
+  std::vector<SharedFactors> parts;
+  for (const ExpressionPtr& term : *terms) {
+    Factorization factorization([](const ExpressionPtr&) { return false; });
+    factorization.take(term, false);
+    parts.push_back(std::move(factorization.shared));
+  }
+  if (parts.size() < 2) return {};
+  std::vector<ExpressionPtr> shared;
+  for (const ExpressionPtr& divisor : std::vector<ExpressionPtr>(parts[0].divisors)) {
+    const auto find = [&](SharedFactors& part) {
+      return std::find_if(part.divisors.begin(), part.divisors.end(),
+                          [&](const ExpressionPtr& other) { return equal(*other, *divisor); });
+    };
+    if (std::any_of(parts.begin(), parts.end(),
+                    [&](SharedFactors& part) { return find(part) == part.divisors.end(); }))
+      continue;
+    for (SharedFactors& part : parts) part.divisors.erase(find(part));
+    shared.push_back(divisor);
+  }
+  for (size_t k = 0; k < parts.size() && !shared.empty(); ++k)
+    (*terms)[k] = parts[k].apply(integer(1));
+  return shared;
 }
 
 }  // namespace tc::lang

@@ -24,4 +24,7 @@ struct SharedFactors {
 SharedFactors find_shared_factors(const ExpressionPtr& term,
                                   const std::function<bool(const ExpressionPtr&)>& changes);
 
+/// Leaves away what all terms of a sum, two at least, are divided by, and returns it.
+std::vector<ExpressionPtr> take_out_divisors(std::vector<ExpressionPtr>* terms);
+
 }  // namespace tc::lang
