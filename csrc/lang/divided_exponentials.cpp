@@ -35,12 +35,12 @@ std::optional<Names> match(const std::vector<ExpressionPtr>& places,
 
 /// e * divisor, if e is a quotient of it, perhaps with a sign.
 ExpressionPtr times(const ExpressionPtr& e, const Expression& divisor) {
-  if (e->kind == ExpressionKind::Unary && e->op == Operator::Negate) {
+  if (is_negation(*e)) {
     ExpressionPtr inside = times(e->operands[0], divisor);
     return inside ? negate(inside) : nullptr;
   }
-  const bool divides = e->kind == ExpressionKind::Binary && e->op == Operator::Divide;
-  return divides && equal(*e->operands[1], divisor) ? e->operands[0] : nullptr;
+  const bool divides = is_binary(*e, Operator::Divide) && equal(*e->operands[1], divisor);
+  return divides ? e->operands[0] : nullptr;
 }
 
 /// The same for a read of what the derivative computed as such a quotient.
@@ -61,8 +61,8 @@ ExpressionPtr times(const ExpressionPtr& e, const Expression& divisor,
 }  // namespace
 
 bool is_quotient(const Step& step) {
-  return step.value->kind == ExpressionKind::Binary && step.value->op == Operator::Divide &&
-         step.type.is_float() && step.value->type == step.type;
+  return is_binary(*step.value, Operator::Divide) && step.type.is_float() &&
+         step.value->type == step.type;
 }
 
 std::optional<DividedExponential> divided_exponential(

@@ -30,8 +30,7 @@ std::optional<Exact> find_exact(const Expression& guard) {
 ExpressionPtr replace(const ExpressionPtr& e, const Exact& exact, const std::string& name_of_index,
                       const ExpressionPtr& quotient, const ExpressionPtr& index) {
   return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
-    if (node.kind == ExpressionKind::Binary && node.op == Operator::Divide &&
-        constant_value(*node.operands[1]) == exact.divisor &&
+    if (is_binary(node, Operator::Divide) && constant_value(*node.operands[1]) == exact.divisor &&
         equal(*node.operands[0], *exact.dividend))
       return quotient;
     if (node.kind == ExpressionKind::Name && node.name == name_of_index) return index;

@@ -39,10 +39,6 @@ std::optional<int64_t> fold(Operator op, int64_t a, int64_t b) {
   }
 }
 
-bool is_negation(const Expression& e) {
-  return e.kind == ExpressionKind::Unary && e.op == Operator::Negate;
-}
-
 }  // namespace
 
 ExpressionPtr integer(int64_t value) {
@@ -248,6 +244,14 @@ std::optional<int64_t> constant_value(const Expression& e) {
 }
 
 bool is_constant(const Expression& e, int64_t value) { return constant_value(e) == value; }
+
+bool is_binary(const Expression& e, Operator op) {
+  return e.kind == ExpressionKind::Binary && e.op == op;
+}
+
+bool is_negation(const Expression& e) {
+  return e.kind == ExpressionKind::Unary && e.op == Operator::Negate;
+}
 
 bool is_access(const Expression& e) {
   return e.binding == Binding::Tensor && e.kind != ExpressionKind::Dimension;

@@ -37,6 +37,8 @@ ir::Expr to_halide(const Expression& e);
 /// The integer that a literal, or a literal with a sign, stands for.
 std::optional<int64_t> constant_value(const Expression& e);
 bool is_constant(const Expression& e, int64_t value);
+bool is_binary(const Expression& e, Operator op);
+bool is_negation(const Expression& e);
 /// Whether it reads an element of a tensor, as T(i) and T do, but not T.1. Names must be resolved.
 bool is_access(const Expression& e);
 /// Whether both are written the same way.

@@ -201,8 +201,8 @@ ExpressionPtr operand_gradient(const Expression& e, size_t operand, const Expres
         parse_rule(find_rule(largest ? "max with literal" : "min with literal")->operands[0]),
         names);
   }
-  const bool quotient = e.kind == ExpressionKind::Binary && e.op == Operator::Divide;
-  const Rule* rule = find_rule(quotient && is_access(*result) ? "/ with result" : rule_name(e));
+  const bool quotient_is_read = is_binary(e, Operator::Divide) && is_access(*result);
+  const Rule* rule = find_rule(quotient_is_read ? "/ with result" : rule_name(e));
   if (!rule) {
     throw LanguageError(e.where, concat(rule_name(e),
                                         " has no derivative; give the definition a backward "

@@ -10,14 +10,6 @@ namespace {
 
 using Changes = std::function<bool(const ExpressionPtr&)>;
 
-bool is_binary(const Expression& e, Operator op) {
-  return e.kind == ExpressionKind::Binary && e.op == op;
-}
-
-bool is_negation(const Expression& e) {
-  return e.kind == ExpressionKind::Unary && e.op == Operator::Negate;
-}
-
 /// Integers divide otherwise, and what derivatives are made of has no type and is a float.
 bool is_integer(const Expression& e) { return e.type.bits() != 0 && !e.type.is_float(); }
 

@@ -27,7 +27,7 @@ void list_factors(const Expression& e, const Lets& lets, std::vector<const Expre
   if (e.kind == ExpressionKind::Name && e.binding == Binding::Let) {
     return list_factors(*lets.at(e.name), lets, factors);
   }
-  if (e.kind == ExpressionKind::Binary && e.op == Operator::Multiply) {
+  if (is_binary(e, Operator::Multiply)) {
     for (const ExpressionPtr& operand : e.operands) list_factors(*operand, lets, factors);
   } else {
     factors->push_back(&e);
