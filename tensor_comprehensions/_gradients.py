@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.autograd import forward_ad
 
 from tensor_comprehensions import _torch
@@ -328,7 +329,7 @@ def dense(gradient: torch.Tensor) -> torch.Tensor:
     ``sum().backward()`` sends gradients of stride 0, parts of a tensor send what lies apart: one
     more kernel would be compiled for each.
     """
-    kept = torch.ops.aten.is_non_overlapping_and_dense(gradient)
+    kept = is_non_overlapping_and_dense_or_false(gradient)
     return gradient if kept else gradient.contiguous()
 
 

@@ -657,6 +657,25 @@ def test_compiled() -> None:
         torch.testing.assert_close(ours, expected)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_compiled_where_data_says_how_many(transposed: bool) -> None:
+    """Whether a gradient is dense must not be asked of sizes that nobody knows yet."""
+    f = derived("def f(float(N, M) A, float(M) b) -> (O) { O(n, m) = A(n, m) * b(m) * b(m) }")
+
+    def model(a: torch.Tensor, b: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        result = f(a[chosen], b)
+        return (result.t() * 2).sum() if transposed else result.sum()
+
+    a, b = torch.rand(8, 4, requires_grad=True), torch.rand(4, requires_grad=True)
+    chosen = torch.arange(8) % 3 == 0
+    wanted = torch.autograd.grad(model(a, b, chosen), (a, b))
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True, dynamic=True)
+        found = torch.autograd.grad(compiled(a, b, chosen), (a, b))
+    for ours, expected in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
 REFUSED = [
     (
         "def f(double(N) x) -> (O) { O(n) = nextafter(x(n), 1.0) }",
