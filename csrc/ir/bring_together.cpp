@@ -59,14 +59,12 @@ void move_up(std::vector<Statement>& statements, size_t from, size_t to) {
               statements.begin() + static_cast<std::ptrdiff_t>(from) + 1);
 }
 
-bool has_one_point(const Statement& statement) { return points_of(statement.domain) == 1; }
-
 /// Numbers that can be known before everything else.
 bool lead_with_numbers(std::vector<Statement>& statements) {
   bool any = false;
   size_t end = 0;  // of those in front
   for (size_t s = 0; s < statements.size(); ++s) {
-    if (!has_one_point(statements[s]) || is_scatter(statements[s])) continue;
+    if (points_of(statements[s].domain) != 1 || is_scatter(statements[s])) continue;
     if (!std::all_of(statements.begin() + static_cast<std::ptrdiff_t>(end),
                      statements.begin() + static_cast<std::ptrdiff_t>(s),
                      [&](const Statement& other) { return may_swap(other, statements[s]); }))

@@ -103,8 +103,7 @@ class Summation {
       ExpressionPtr value = guarded(*contribution, inverted, weight, all);
       ExpressionPtr sum;
       if (!shared.empty()) {
-        sum = access(names_.fresh(target_ + "_sum"), elements);
-        sum->binding = Binding::Tensor;
+        sum = read(names_.fresh(target_ + "_sum"), elements);
       }
       add(sum ? sum->name : target_, elements, places, ir::Reduction::Sum, sum || first, value,
           contribution, &inverted);
@@ -171,8 +170,7 @@ class Summation {
     for (const std::string& index : sum.indices) statement.places.push_back(name(index));
     for (const std::string& index : c.indices)
       statement.ranges.emplace_back(index, c.ranges.at(index));
-    sum.weight = access(statement.target, statement.places);
-    sum.weight->binding = Binding::Tensor;
+    sum.weight = read(statement.target, statement.places);
     sum.source = statement.target;
     sum.source_places = statement.places;
     statements_.push_back(std::move(statement));
@@ -369,17 +367,14 @@ class Summation {
       coordinates.push_back(binary(Operator::Divide, padded[d]->numerator, integer(divisor)));
     }
     copy.target = names_.fresh(c.source + "_padded");
-    ExpressionPtr source = access(c.source, at_source);
-    source->binding = Binding::Tensor;
-    copy.value = choose(all_of(inside), source, real(0));
+    copy.value = choose(all_of(inside), read(c.source, at_source), real(0));
     statements_.push_back(copy);
 
-    ExpressionPtr read = access(copy.target, coordinates);
-    read->binding = Binding::Tensor;
     ExpressionPtr replaced = rewrite(c.weight, [&](const Expression& node) -> ExpressionPtr {
       return node.binding == Binding::Tensor && node.name == c.source ? name("@gradient") : nullptr;
     });
-    *weight = substitute(inverted.translate(replaced), {{"@gradient", read}});
+    *weight =
+        substitute(inverted.translate(replaced), {{"@gradient", read(copy.target, coordinates)}});
     // The copy answers for their conditions, but for those of strides, without which it would have
     // zeros in between.
     *all = divisible;

@@ -95,9 +95,7 @@ std::optional<DividedExponential> divided_exponential(
     places.push_back(name->second);
   }
   DividedExponential found;
-  found.result = access(quotient.target, places);
-  found.result->binding = Binding::Tensor;
-  found.result->type = quotient.type;
+  found.result = read(quotient.target, places, quotient.type);
   for (Contribution contribution : contributions) {
     const std::optional<Names> there = match(exponential->operands, contribution.subscripts);
     if (!there) return std::nullopt;

@@ -79,6 +79,13 @@ ExpressionPtr access(const std::string& name, std::vector<ExpressionPtr> operand
   return node;
 }
 
+ExpressionPtr read(const std::string& tensor, std::vector<ExpressionPtr> places, Type type) {
+  ExpressionPtr node = access(tensor, std::move(places));
+  node->binding = Binding::Tensor;
+  node->type = type;
+  return node;
+}
+
 ExpressionPtr cast(Type type, const ExpressionPtr& operand) {
   ExpressionPtr node = make(ExpressionKind::Cast, {operand});
   node->name = type_name(type);

@@ -18,6 +18,8 @@ ExpressionPtr real(double value);
 ExpressionPtr name(const std::string& name);
 /// T(i, j), or T where there are no operands.
 ExpressionPtr access(const std::string& name, std::vector<ExpressionPtr> operands);
+/// The same of a tensor that the text does not declare, as checking would leave it.
+ExpressionPtr read(const std::string& tensor, std::vector<ExpressionPtr> places, Type type = {});
 ExpressionPtr cast(Type type, const ExpressionPtr& operand);
 /// Sums and products without zeros and ones, of constants a constant.
 ExpressionPtr binary(Operator op, const ExpressionPtr& a, const ExpressionPtr& b);

@@ -28,14 +28,6 @@ std::vector<ExpressionPtr> names_of(const std::vector<std::string>& indices) {
   return expressions;
 }
 
-/// A read of a tensor that the derivative introduces.
-ExpressionPtr read(const std::string& tensor, const std::vector<ExpressionPtr>& places, Type type) {
-  ExpressionPtr node = access(tensor, places);
-  node->binding = Binding::Tensor;
-  node->type = type;
-  return node;
-}
-
 /// Whether a value is one of some reads and literals, of that type, as conditions say.
 bool is_chosen(const Expression& e, Type type) {
   if (e.kind == ExpressionKind::Ternary)
@@ -54,12 +46,11 @@ class GradientBuilder {
 
   std::string run() {
     std::vector<std::string> results = build();
-    drop_unread(results);
     return results.empty() ? "" : assemble(results);
   }
 
   std::set<std::string> recomputed() {
-    drop_unread(build());
+    build();
     return recompute(versions_, statements_, saved(), signature_, &names_).versions;
   }
 
@@ -98,6 +89,7 @@ class GradientBuilder {
       }
       emit(std::move(zero));
     }
+    drop_unread(results);
     return results;
   }
 
@@ -191,12 +183,7 @@ class GradientBuilder {
   }
 
   /// Whether the caller has what the step makes.
-  bool is_result(const Step& step) const {
-    return std::any_of(signature_.outputs.begin(), signature_.outputs.end(),
-                       [&](const std::string& output) {
-                         return step.target == version_name(output, versions_.last.at(output));
-                       });
-  }
+  bool is_result(const Step& step) const { return saved().count(step.target) != 0; }
 
   std::optional<DividedExponential> find_divided(
       const Step& step, const std::vector<Contribution>& contributions) const {

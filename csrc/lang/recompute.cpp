@@ -86,8 +86,7 @@ class Planning {
 
   void add_copy(const Step& step, const std::string& target) {
     GradientStatement copy = all_zeros(target, step);
-    copy.value = access(step.previous, copy.places);
-    copy.value->binding = Binding::Tensor;
+    copy.value = read(step.previous, copy.places);
     result_.statements.push_back(copy);
   }
 

@@ -32,7 +32,7 @@ double Load::count(const BlockShape& block) const {
 double Load::lines(const BlockShape& block, const std::vector<int64_t>& points,
                    double vector_bytes) const {
   double result = footprint.lines(points);
-  if (collides(block, vector_bytes)) result *= steps_of_a_line;
+  if (steps_of_a_line > 1 && collides(block, vector_bytes)) result *= steps_of_a_line;
   // What puts lanes together takes the place of arithmetic.
   if (moves[0]) result *= cost;
   const double run = static_cast<double>(block[0]) * vector_bytes;

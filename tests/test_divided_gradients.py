@@ -1,0 +1,115 @@
+"""How derivatives of quotients are written, a softmax's among them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from derived import checked_gradient
+
+import tensor_comprehensions as tc
+
+
+def signed(*sizes: int) -> torch.Tensor:
+    return (torch.rand(*sizes, dtype=torch.double) * 2 - 1).requires_grad_()
+
+
+def positive(*sizes: int) -> torch.Tensor:
+    return (torch.rand(*sizes, dtype=torch.double) + 1).requires_grad_()
+
+
+def test_what_all_terms_are_divided_by_divides_their_sum() -> None:
+    text = """def f(double(N) x, double(N) y) -> (O) {
+        e(n) = exp(x(n))
+        O(n) = (y(n) > 0 ? 1 : e(n) * y(n)) / (1 + e(n))
+    }"""
+    source = checked_gradient(text, (8,), signed(8))
+    (d_e,) = re.findall(r"d_e\(n\) =([^=]*)\n", source)
+    assert d_e.count("/") == 1 and d_e.endswith("/ (1 + e_again(n))"), d_e
+    # Both divisors, one after the other: their product may overflow.
+    text = """def f(double(N) x, double(N) s, double(N) t) -> (O, P) {
+        e(n) = x(n) * x(n)
+        O(n) = e(n) / (s(n) * t(n))
+        P(n) = e(n) * x(n) / t(n) / s(n)
+    }"""
+    source = checked_gradient(text, signed(5), positive(5), positive(5))
+    assert re.search(r"d_e\(n\) = \(.*\) / s\(n\) / t\(n\)\n", source), source
+    # Where every term has a condition, the divisor may be out of reach.
+    text = """def f(double(N) x, double(M) t, bool(N) c) -> (O) {
+        e(n) = x(n) * x(n)
+        O(n) = (n < M ? e(n) / t(n) : 0.0) + (n < M && c(n) ? -e(n) / t(n) : 0.5)
+    }"""
+    checked_gradient(text, signed(6), positive(4), torch.rand(6) > 0.5)
+    # Sums of narrow floats may overflow where those of quotients do not.
+    text = "def f(half(N) x, half(N) t) -> (O, P) { O(n) = x(n) / t(n)  P(n) = 2 * x(n) / t(n) }"
+    assert re.search(r"d_x\(n\) = .*/ t\(n\).*/ t\(n\).*\n", tc.grad_source(text))
+
+
+def test_quotients_are_differentiated_through_their_result() -> None:
+    text = "def f(double(N, M) A, double(M) b) -> (O) { O(n, m) = A(n, m) / b(m) }"
+    source = checked_gradient(text, signed(3, 4), positive(4))
+    assert "double(N, M) A" in source  # its size
+    assert "* A(n, m)" not in source
+    # b * b would be infinite.
+    a, b = torch.tensor([1e20]), torch.tensor([1e25], requires_grad=True)
+    single = tc.define("def f(float(N) a, float(N) b) -> (O) { O(i) = a(i) / b(i) }")
+    tc.make_autograd(single.f)(a, b).backward(torch.tensor([1e10]))
+    torch.testing.assert_close(b.grad, torch.tensor([-1e-20]))
+    # A result that others change afterwards is none.
+    text = "def f(double(N) x, double(N) y) -> (O) { O(n) = x(n) / y(n)  O(n) = O(n) * O(n) }"
+    checked_gradient(text, signed(4), positive(4))
+
+
+SOFTMAX = "{{ E(n, m) = {exponential}  S({total}) +=! E(n, m)  O({place}) = E(n, m) / S({total}) }}"
+
+
+@pytest.mark.parametrize(
+    ("exponential", "total", "place"),
+    [
+        ("exp(A(n, m))", "n", "n, m"),
+        ("exp2(A(n, m) * A(n, m))", "m", "n, m"),
+        ("exp10(0.2 * A(n, m) - x(n))", "n", "m, n"),
+        ("m <= n ? exp(A(n, m)) : 0.0", "n", "n, m"),
+        ("m < 2 ? exp(A(n, m)) : m < 3 ? exp2(x(n)) : 1.0", "n", "n, m"),
+    ],
+)
+def test_softmax_is_differentiated_by_its_result(exponential: str, total: str, place: str) -> None:
+    """(d_O - sum of d_O * O) * O, without exponentials and quotients."""
+    text = "def f(double(N, M) A, double(N) x) -> (O) " + SOFTMAX.format(
+        exponential=exponential, total=total, place=place
+    )
+    source = checked_gradient(text, signed(4, 3), signed(4))
+    assert "exp" not in source and "/" not in source, source
+    assert len(source.split("{")[1].splitlines()) <= (8 if "x(n)" in exponential else 6), source
+
+
+def test_softmax_over_everything() -> None:
+    text = "def f(double(N) x) -> (O) { e(i) = exp(x(i))  s +=! e(j)  O(k) = e(k) / s }"
+    assert "exp" not in checked_gradient(text, signed(6))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # The exponential serves something else, too.
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S(n)  P(n) +=! E(n, m)",
+        # The sums are used beside the quotient.
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S(n)  P(n) = log(S(n))",
+        # Another divisor.
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / (1 + S(n))",
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S((n + 1) % 4)",
+        # Some elements only, or each for several.
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S(n) where m in 0:2",
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n, m, k) = E(n, m) / S(n) where k in 0:2",
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  O(n) = E(n, 1) / S(n)",
+        # No exponential, or one that something is added to.
+        "E(n, m) = A(n, m) * A(n, m)  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S(n)",
+        "E(n, m) = 1 + exp(A(n, m))  S(n) +=! E(n, m)  O(n, m) = E(n, m) / S(n)",
+        # The quotient is no result.
+        "E(n, m) = exp(A(n, m))  S(n) +=! E(n, m)  Q(n, m) = E(n, m) / S(n)  O(n) +=! Q(n, m) * m",
+    ],
+)
+def test_other_quotients_of_exponentials(body: str) -> None:
+    results = "O, P" if " P(" in body else "O"
+    checked_gradient(f"def f(double(N, M) A) -> ({results}) {{ {body} }}", signed(4, 3))
