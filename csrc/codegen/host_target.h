@@ -20,4 +20,8 @@ InstructionSets usable_instruction_sets();
 /// without AVX-512 ends the process at its first instruction.
 Halide::Target restrict_target(Halide::Target target, const InstructionSets& usable);
 
+/// How many neighbouring lines of memory this processor's own prefetchers bring when the first is
+/// asked for; 1: that one alone.
+int lines_of_a_request();
+
 }  // namespace tc::codegen

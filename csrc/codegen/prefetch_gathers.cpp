@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/numbers.h"
+#include "codegen/host_target.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -16,15 +17,16 @@ using ir::Expr;
 using ir::ForType;
 using ir::Stmt;
 
-// Rows that are asked for ahead of their use, and the most lines, into the second cache: it waits
-// for more lines at once than the first one (measured with a Zen 4: 6400 rows of 256 bytes from a
-// table of 256 MB in 205 us as the first cache alone gets them, in 71 with all lines of a row asked
-// for 24 to 48 ahead; in 57 and 61 with 32 and 48 ahead where the same rows are read again).
-constexpr int64_t kAhead = 32, kAheadLines = 128;
+// Rows that are asked for ahead of their use, and the most requests, into the second cache: it
+// waits for more lines at once than the first one (measured with a Zen 4: 6400 rows of 256 bytes
+// from a table of 256 MB in 205 us as the first cache alone gets them, in 71 with all lines of a
+// row asked for 24 to 48 ahead; in 57 and 61 with 32 and 48 ahead where the same rows are read
+// again). Of lines that the processor brings together (host_target) the first is asked for.
+constexpr int64_t kAhead = 32, kAheadRequests = 128;
 // More rows than that in one iteration keep the memory busy by themselves.
 constexpr size_t kMostRows = 48;
 // Elements so near to each other mostly lie in one line, or in two with one asked for in each.
-// Vectors so near to each other lie in one row, of which every line is asked for.
+// Vectors so near to each other lie in one row, of which all lines are asked for.
 constexpr int64_t kNearBytes = 32, kRowBytes = 512;
 
 /// Whether an index reads data at a place that depends on the loop; of which buffers, and whether
@@ -53,6 +55,7 @@ struct Row {
   int64_t first = 0, end = 1;  ///< elements from there on
 
   int64_t lines() const { return divide_up((end - first) * load->type.bytes(), kLineBytes); }
+  int64_t requests() const { return divide_up(lines(), lines_of_a_request()); }
 };
 
 /// What every iteration reads of the buffers at such places, each row once. Reads under a condition
@@ -135,9 +138,9 @@ struct Gathers {
       const ir::Type type = row.load->type.element_of();
       // Of one address, other lines are displacements of an instruction.
       Expr first = Halide::cast(Halide::Int(64), substitute(loop->name, iteration, row.index));
-      for (int64_t line = 0; line < row.lines(); ++line) {
-        Expr place =
-            first + make_const(Halide::Int(64), row.first + line * kLineBytes / type.bytes());
+      const int64_t elements = lines_of_a_request() * kLineBytes / type.bytes();
+      for (int64_t k = 0; k < row.requests(); ++k) {
+        Expr place = first + make_const(Halide::Int(64), row.first + k * elements);
         stmts.push_back(ir::make_prefetch(type, row.load->name, place, 2));
       }
     }
@@ -152,9 +155,9 @@ std::optional<Gathers> find_gathers(const For* loop, const std::set<std::string>
   loop->body.accept(&find);
   if (!find.innermost || find.rows.empty() || find.rows.size() > kMostRows) return std::nullopt;
   const auto rows = static_cast<int64_t>(find.rows.size());
-  int64_t lines = 0;
-  for (const Row& row : find.rows) lines += row.lines();
-  const int64_t ahead = std::min(divide_up(kAhead, rows), divide_up(kAheadLines, lines));
+  int64_t requests = 0;
+  for (const Row& row : find.rows) requests += row.requests();
+  const int64_t ahead = std::min(divide_up(kAhead, rows), divide_up(kAheadRequests, requests));
   return Gathers{loop, std::move(find.rows), static_cast<int>(ahead)};
 }
 
