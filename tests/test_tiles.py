@@ -98,6 +98,19 @@ def test_rows_that_share_sets_of_the_first_cache_have_room_there(depth: int, mos
     assert rows > 8 or most == 8
 
 
+@pytest.mark.parametrize(("images", "pixels", "cut"), [(4, 196, True), (1, 784, False)])
+def test_short_walks_are_made_in_chunks_that_the_cache_keeps(
+    images: int, pixels: int, cut: bool
+) -> None:
+    """Both read 3 MiB of I again for every tile of f; long walks through it are fetched ahead."""
+    text = "def f(float(N,F,H) dO, float(N,C,H) I) -> (dK) { dK(f,c) +=! dO(n,f,h) * I(n,c,h) }"
+    executor = tc.compile(
+        text, "f", None, floats(images, 256, pixels), floats(images, 1024, pixels)
+    )
+    (tasks,) = notes(executor.explain(), "group 1")["tasks"]
+    assert ("c in " in tasks, "c whole (1024)" in tasks) == (cut, not cut)
+
+
 def test_steps_of_one_iteration_hide_no_leaps() -> None:
     """The columns of K lie 8 KiB apart, whatever the loops over its one pixel."""
     text = """def f(float(N,F,H,W) dO, float(F,C,KH,KW) K) -> (dI) {

@@ -180,15 +180,17 @@ Footprint Operands::footprint(const Update& update, const Operand& operand) cons
   return result;
 }
 
-bool Operands::has_near_steps(const Update& update, const Operand& operand, int64_t lines) const {
+int64_t Operands::near_bytes(const Update& update, const Operand& operand, int64_t lines) const {
   const MemoryAccess& read = operand.access;
-  const int64_t near = lines * kLineBytes / program_.tensor(read.tensor).type.bytes();
-  const std::vector<ir::Iterator>& domain = update.statement->source->domain;
-  return std::any_of(domain.begin(), domain.end(), [&](const ir::Iterator& iterator) {
-    if (!iterator.reduction || extent_of(iterator) == 1) return false;
-    auto step = stride_along(read, layouts_.at(read.tensor), iterator.name);
-    return step && *step != 0 && std::abs(*step) <= near;
-  });
+  const int64_t element = program_.tensor(read.tensor).type.bytes();
+  int64_t longest = 0;
+  for (const ir::Iterator& iterator : update.statement->source->domain) {
+    if (!iterator.reduction || extent_of(iterator) == 1) continue;
+    const auto step = stride_along(read, layouts_.at(read.tensor), iterator.name);
+    if (!step || std::abs(*step) * element > lines * kLineBytes) continue;
+    longest = std::max(longest, std::abs(*step) * element * extent_of(iterator));
+  }
+  return longest;
 }
 
 double Operands::steps_of_a_line(const Update& update, const Operand& operand) const {

@@ -97,7 +97,11 @@ class Operands {
   /// Where data says where, dimensions in which nothing else moves count as a whole.
   Footprint footprint(const Update& update, const Operand& operand) const;
   /// Whether a step of some reduction goes so few lines further.
-  bool has_near_steps(const Update& update, const Operand& operand, int64_t lines) const;
+  bool has_near_steps(const Update& update, const Operand& operand, int64_t lines) const {
+    return near_bytes(update, operand, lines) > 0;
+  }
+  /// From end to end of the longest walk of a reduction in such steps; 0: there is none.
+  int64_t near_bytes(const Update& update, const Operand& operand, int64_t lines) const;
   /// Of the reduction's innermost loop, how many that follow each other read from one line.
   double steps_of_a_line(const Update& update, const Operand& operand) const;
   /// Elements of a copy that fit in the cache.
