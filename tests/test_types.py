@@ -521,3 +521,16 @@ def test_truncated_floats_wrap_in_arithmetic(name: str) -> None:
     s = torch.tensor([2, -1, 7], dtype=torch.int32)
     text = f"def f(int32(N) s, {name}(N) A) -> (O) {{ O(i) = s(i) - int32(A(i)) }}"
     assert torch.equal(run(text, s, x)[0], s - x.to(torch.int32))
+
+
+@pytest.mark.parametrize("operator", ["=", "+=!"])
+def test_conditions_do_not_decide_the_type_of_literals(operator: str) -> None:
+    """Not while the types of tensors are being found, either."""
+    x = torch.tensor([-1.0, 0.5, 2.0])
+    text = f"""def f(float(N) X) -> (O) {{
+        R(i) {operator} X(i) > 0 ? 1 : 0
+        O(i) {operator} R(i) == 1 ? 1.0 : 0.0
+    }}"""
+    (result,) = run(text, x)
+    assert result.dtype == torch.float
+    assert torch.equal(result, (x > 0).float())

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/choices.h"
 #include "ir/loops.h"
 #include "ir/program.h"
 
@@ -64,6 +65,7 @@ class ShuffleLanes : public IRMutator {
 struct Scan {
   ir::Reduction reduction = ir::Reduction::None;
   Expr start, value;
+  Expr goes_on;  ///< from the neighbour, but for the first; undefined: always
   int step = 1;  ///< of the element along the loop: 1 or -1
 };
 
@@ -118,14 +120,21 @@ std::optional<Scan> match_scan(const Store& store, const std::string& loop) {
     scan.reduction = ir::Reduction::Max;
   else
     return std::nullopt;
-  const auto* choice = before.as<Call>();
+  auto choice = ir::find_choice(before);
   auto step = ir::step_along(store.index, loop);
-  if (!choice || !choice->is_intrinsic(Call::if_then_else) || choice->args.size() != 3 || !step ||
-      (*step != 1 && *step != -1) || !loads_before(choice->args[1], store, loop) ||
-      !is_const_one(simplify(choice->args[0] == (ir::make_variable(loop) > 0))))
+  if (!choice || !step || (*step != 1 && *step != -1) ||
+      !is_const_one(simplify(choice->condition == (ir::make_variable(loop) > 0))))
     return std::nullopt;
-  scan.start = choice->args[2];
+  scan.start = choice->no;
   scan.step = static_cast<int>(*step);
+  if (auto inner = ir::find_choice(choice->yes)) {
+    scan.goes_on = inner->condition;
+    const Expr nothing = ir::identity(scan.reduction, store.value.type());
+    if (!equal(inner->no, scan.start) || !equal(simplify(scan.start), simplify(nothing)))
+      return std::nullopt;
+    choice->yes = inner->yes;
+  }
+  if (!loads_before(choice->yes, store, loop)) return std::nullopt;
   return scan;
 }
 
@@ -224,22 +233,38 @@ class Vectors {
     auto name_it = [&](const Expr& e) {
       steps.emplace_back(concat(parts_[p].store->name, ".scan", number_, "_", p, "_", steps.size()),
                          e);
-      return Variable::make(type, steps.back().first);
+      return Variable::make(e.type(), steps.back().first);
     };
+    // What lies before, and e, as far as everything in between goes on.
+    Expr goes_on;
+    auto join = [&](const Expr& before, const Expr& e, const Expr& all_go_on) {
+      const Expr both = ir::combine(scan.reduction, before, e);
+      return all_go_on.defined() ? Select::make(all_go_on, both, e) : both;
+    };
+    if (scan.goes_on.defined()) {
+      Expr asked = iteration > 0;
+      if (runs.defined()) asked = asked && runs;
+      goes_on = name_it(
+          ir::choose_lazily(asked, substitute(loop_.name, iteration, scan.goes_on), const_true()));
+    }
     Expr sum = name_it(value);
     for (int distance = 1; distance < lanes_; distance *= 2) {
-      Expr before = move_lanes(sum, identity(scan, type), down ? distance : -distance, lane);
-      sum = name_it(ir::combine(scan.reduction, before, sum));
+      const int by = down ? distance : -distance;
+      sum = name_it(join(move_lanes(sum, identity(scan, type), by, lane), sum, goes_on));
+      if (goes_on.defined())
+        goes_on = name_it(goes_on && move_lanes(goes_on, const_true(), by, lane));
     }
     const Expr carried = ir::make_load(type, carry(p), lane);
     const Store& store = *parts_[p].store;
-    Stmt result = Store::make(store.name, ir::combine(scan.reduction, carried, sum),
+    Stmt result = Store::make(store.name, join(carried, sum, goes_on),
                               substitute(loop_.name, iteration, store.index), store.param,
                               const_true(), ModulusRemainder());
     if (runs.defined()) result = IfThenElse::make(runs, result);
-    Expr last = spread_lane(sum, down ? 0 : lanes_ - 1, lane);
+    auto of_last = [&](const Expr& e) {
+      return e.defined() ? spread_lane(e, down ? 0 : lanes_ - 1, lane) : e;
+    };
     Stmt body = Block::make(
-        result, ir::make_store(carry(p), lane, ir::combine(scan.reduction, carried, last)));
+        result, ir::make_store(carry(p), lane, join(carried, of_last(sum), of_last(goes_on))));
     for (size_t s = steps.size(); s-- > 0;)
       body = LetStmt::make(steps[s].first, steps[s].second, body);
     return lane_loop(body);

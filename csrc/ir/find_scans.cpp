@@ -1,7 +1,10 @@
 #include "ir/find_scans.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -43,7 +46,27 @@ struct Prefix {
   int64_t offset = 0;
   Expr value;      ///< of every term
   Expr elsewhere;  ///< undefined where it is the identity
+  /// Which results have terms at all; undefined: all that the comparison leaves some.
+  Expr outside;
+  /// A read at the term. Only terms count for which it is what it is for the result; undefined:
+  /// all.
+  Expr segment;
 };
+
+/// The condition's opposite, without `||`, of which the second part may be evaluated lazily.
+Expr negate(const Expr& condition) {
+  if (const auto* either = condition.as<Halide::Internal::Or>())
+    return negate(either->a) && negate(either->b);
+  if (auto lazy = find_choice(condition); lazy && Halide::Internal::is_const_one(lazy->yes))
+    return negate(lazy->condition) && negate(lazy->no);
+  return Halide::Internal::Not::make(condition);
+}
+
+/// Whether an integer cannot be negative.
+bool is_natural(const Expr& e) {
+  if (auto choice = find_choice(e)) return is_natural(choice->yes) && is_natural(choice->no);
+  return e.type().is_int_or_uint() && Halide::Internal::can_prove(e >= 0);
+}
 
 class Find {
  public:
@@ -74,7 +97,11 @@ class Find {
         is_scatter(statement) || reads(statement, statement.tensor))
       return std::nullopt;
     std::vector<Expr> terms;
-    list_conditions(choice->condition, terms);
+    // The simplifier joins a choice inside of another one with it: !(k <= d) || c ? 0 : 1.
+    const bool turned =
+        equal(simplify(choice->yes), simplify(identity(statement.reduction, choice->yes.type())));
+    if (turned) std::swap(choice->yes, choice->no);
+    list_conditions(turned ? negate(choice->condition) : choice->condition, terms);
     for (size_t t = 0; t < terms.size(); ++t) {
       std::vector<Expr> others = terms;
       others.erase(others.begin() + static_cast<long>(t));
@@ -95,9 +122,9 @@ class Find {
             make_variable(statement.domain[r].name) - make_variable(statement.domain[t].name);
         // term <= result + offset, or result - offset <= term.
         if (auto offset = as_const_int(simplify(*e - distance)))
-          return Prefix{r, t, true, *offset, {}, {}};
+          return Prefix{r, t, true, *offset, {}, {}, {}, {}};
         if (auto offset = as_const_int(simplify(*e + distance)))
-          return Prefix{r, t, false, -*offset, {}, {}};
+          return Prefix{r, t, false, -*offset, {}, {}, {}, {}};
       }
     return std::nullopt;
   }
@@ -110,19 +137,19 @@ class Find {
     // Neighbours differ by one term, and the first result has no more than one.
     if (prefix.up_to ? prefix.offset > 0 : terms > results + prefix.offset) return false;
     if (prefix.up_to && results + prefix.offset <= 0) return false;
-    const bool plain = std::any_of(statement.subscripts.begin(), statement.subscripts.end(),
-                                   [&](const Expr& subscript) {
-                                     const auto* index = subscript.as<Halide::Internal::Variable>();
-                                     return index && index->name == result.name;
-                                   });
-    if (!plain) return false;
+    if (!dimension_of(statement, result.name)) return false;
     const Expr same = identity(statement.reduction, choice.yes.type());
-    prefix.value = choice.yes;
-    if (!others.empty()) {
-      Expr all = others[0];
-      for (size_t t = 1; t < others.size(); ++t) all = all && others[t];
-      prefix.value = choose_lazily(all, choice.yes, choice.no);
+    Expr inside;
+    auto join = [](Expr& all, const Expr& e) { all = all.defined() ? all && e : e; };
+    for (const Expr& other : others) {
+      if (expr_uses_var(other, result.name) && !uses_reduction(statement, other))
+        join(prefix.outside, other);
+      else if (Expr read = find_segment(statement, other, prefix); read.defined())
+        prefix.segment = read;
+      else
+        join(inside, other);
     }
+    prefix.value = inside.defined() ? choose_lazily(inside, choice.yes, choice.no) : choice.yes;
     if (!equal(simplify(choice.no), simplify(same))) {
       const bool extreme =
           statement.reduction == Reduction::Min || statement.reduction == Reduction::Max;
@@ -133,6 +160,64 @@ class Find {
       prefix.elsewhere = choice.no;
     }
     return !expr_uses_var(prefix.value, result.name);
+  }
+
+  static bool uses_reduction(const Statement& statement, const Expr& e) {
+    return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+      return it.reduction && expr_uses_var(e, it.name);
+    });
+  }
+
+  /// The dimension of the tensor written whose subscript is the index alone.
+  static std::optional<size_t> dimension_of(const Statement& statement, const std::string& index) {
+    for (size_t d = 0; d < statement.subscripts.size(); ++d) {
+      const auto* variable = statement.subscripts[d].as<Halide::Internal::Variable>();
+      if (variable && variable->name == index) return d;
+    }
+    return std::nullopt;
+  }
+
+  /// M(n, k) of M(n, k) == M(n, d), if M only grows, or only falls, along this dimension: then
+  /// places of one value follow each other. Every result has its own term. Undefined for anything
+  /// else.
+  Expr find_segment(const Statement& statement, const Expr& condition, const Prefix& prefix) const {
+    const auto* equals = condition.as<Halide::Internal::EQ>();
+    const Iterator &result = statement.domain[prefix.result], &term = statement.domain[prefix.term];
+    if (!equals || prefix.segment.defined() || prefix.offset != 0 ||
+        extent_of(result) != extent_of(term))
+      return Expr();
+    for (const auto& [at, other] : {std::pair(equals->a, equals->b), {equals->b, equals->a}}) {
+      const auto* read = at.as<Halide::Internal::Call>();
+      auto found = read ? monotone_.find(read_name(read)) : monotone_.end();
+      if (found == monotone_.end()) continue;
+      const auto* index = read->args[found->second].as<Halide::Internal::Variable>();
+      if (!index || index->name != term.name ||
+          !equal(Halide::Internal::substitute(term.name, make_variable(result.name), at), other))
+        continue;
+      bool alone = true;
+      for (const Iterator& it : statement.domain)
+        alone = alone && (!it.reduction || it.name == term.name || !expr_uses_var(at, it.name));
+      for (size_t d = 0; d < read->args.size(); ++d)
+        alone = alone && (d == found->second || !expr_uses_var(read->args[d], term.name));
+      if (alone) return at;
+    }
+    return Expr();
+  }
+
+  /// Notes where a scan's results only grow or only fall.
+  void note_monotone(const Statement& statement, const Prefix& prefix) {
+    const bool extreme =
+        statement.reduction == Reduction::Min || statement.reduction == Reduction::Max;
+    const bool once = std::count_if(result_.statements.begin(), result_.statements.end(),
+                                    [&](const Statement& other) {
+                                      return other.tensor == statement.tensor;
+                                    }) == 1;
+    // What is compared with NaN is not equal to itself.
+    if (!once || !result_.tensor(statement.tensor).type.is_int_or_uint() ||
+        prefix.segment.defined() ||
+        !(extreme || (statement.reduction == Reduction::Sum && is_natural(prefix.value))))
+      return;
+    monotone_[statement.tensor] = *dimension_of(statement, statement.domain[prefix.result].name);
   }
 
   void scan(const Statement& statement, Prefix prefix, std::vector<Statement>& statements) {
@@ -158,8 +243,12 @@ class Find {
     const Expr at = prefix.up_to ? index : (results - 1) - index;
     for (Expr& subscript : scan.subscripts)
       if (expr_uses_var(subscript, result.name)) subscript = at;
-    const bool apart = prefix.elsewhere.defined() || !statement.initializes;
-    if (apart) scan.tensor = add_results(statement);
+    const bool apart =
+        prefix.elsewhere.defined() || prefix.outside.defined() || !statement.initializes;
+    if (apart)
+      scan.tensor = add_results(statement);
+    else
+      note_monotone(statement, prefix);
 
     std::vector<Expr> before = scan.subscripts;
     for (Expr& subscript : before)
@@ -172,9 +261,15 @@ class Find {
     if (results - 1 + offset >= terms)
       exists = exists.defined() ? exists && next < terms : next < terms;
     if (exists.defined()) value = choose_lazily(exists, value, same);
-    scan.value =
-        combine(statement.reduction,
-                choose_lazily(index > 0, read(result_.tensor(scan.tensor), before), same), value);
+    Expr neighbour = read(result_.tensor(scan.tensor), before);
+    if (prefix.segment.defined()) {
+      auto segment = [&](const Expr& place) {
+        return Halide::Internal::substitute(term.name, simplify(place), prefix.segment);
+      };
+      const Expr one_back = prefix.up_to ? at - 1 : at + 1;
+      neighbour = choose_lazily(segment(at) == segment(one_back), neighbour, same);
+    }
+    scan.value = combine(statement.reduction, choose_lazily(index > 0, neighbour, same), value);
     scan.reduction = Reduction::None;
     scan.initializes = false;
     scan.scans = true;
@@ -186,6 +281,7 @@ class Find {
     for (const Iterator& it : statement.domain)
       if (!it.reduction) last.domain.push_back(it);
     last.value = read(result_.tensor(scan.tensor), statement.subscripts);
+    if (prefix.outside.defined()) last.value = choose_lazily(prefix.outside, last.value, same);
     if (prefix.elsewhere.defined()) {
       const Expr d = make_variable(result.name);
       const Expr others = prefix.up_to ? d + offset < terms - 1 : d + offset > 0;
@@ -248,6 +344,8 @@ class Find {
   }
 
   Program result_;
+  /// Tensors of integers that grow, or fall, along a dimension, and nowhere else are written.
+  std::map<std::string, size_t> monotone_;
 };
 
 }  // namespace

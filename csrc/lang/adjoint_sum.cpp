@@ -184,8 +184,8 @@ class Summation {
     bool guards =
         !c->guards.empty() || !conditions(inverted).empty() || !inverted.conditions.empty();
     SharedFactors shared = find_shared_factors(c->weight, [&](const ExpressionPtr& factor) {
-      // Guards may be what keeps a read inside its tensor.
-      if (guards && reads(*factor)) return true;
+      // Guards may be what keeps a read inside its tensor, but for the element that receives.
+      if (guards && reads_others(*factor, *c)) return true;
       ExpressionPtr e = inverted.translate(factor);
       return std::any_of(inverted.remaining.begin(), inverted.remaining.end(),
                          [&](const std::string& index) { return mentions(*e, index); });
@@ -201,6 +201,17 @@ class Summation {
     bool any = false;
     walk(e, [&](const Expression& node) { any = any || is_access(node); });
     return any;
+  }
+
+  /// Whether anything is read but the element that receives the contribution.
+  static bool reads_others(const Expression& e, const Contribution& c) {
+    if (!is_access(e))
+      return std::any_of(e.operands.begin(), e.operands.end(),
+                         [&](const ExpressionPtr& operand) { return reads_others(*operand, c); });
+    return e.name != c.to || !std::equal(e.operands.begin(), e.operands.end(), c.subscripts.begin(),
+                                         c.subscripts.end(), [](const auto& a, const auto& b) {
+                                           return equal(*a, *b);
+                                         });
   }
 
   static ExpressionPtr extreme(Operator op, const ExpressionPtr& a, const ExpressionPtr& b) {

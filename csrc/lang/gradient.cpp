@@ -16,6 +16,7 @@
 #include "lang/read_gradients.h"
 #include "lang/recompute.h"
 #include "lang/redundant_ranges.h"
+#include "lang/running_extremes.h"
 #include "lang/versions.h"
 #include "lang/zero_sums.h"
 
@@ -34,6 +35,8 @@ bool is_chosen(const Expression& e, Type type) {
     return is_chosen(*e.operands[1], type) && is_chosen(*e.operands[2], type);
   return e.constant || (e.binding == Binding::Tensor && e.type == type);
 }
+
+bool is_one(const Expression& e) { return e.constant && e.constant->as_double() == 1; }
 
 class GradientBuilder {
  public:
@@ -228,9 +231,10 @@ class GradientBuilder {
     contributions_[step.previous].push_back(contribution);
   }
 
-  /// What the reads of `value` receive when it receives `gradient`.
+  /// What the reads of `value` receive when it receives `gradient`, where the conditions hold.
   void reach(const Step& step, const ExpressionPtr& value, const ExpressionPtr& gradient,
-             const ExpressionPtr& result, const std::string& source) {
+             const ExpressionPtr& result, const std::string& source,
+             const std::vector<ExpressionPtr>& conditions = {}) {
     ExpressionPtr seed = gradient;
     if (value->type != step.type) seed = cast(value->type, seed);
     std::vector<Contribution> made;
@@ -247,6 +251,7 @@ class GradientBuilder {
       contribution.ranges = step.ranges;
       contribution.subscripts = part.read->operands;
       contribution.guards = part.guards;
+      contribution.guards.insert(contribution.guards.end(), conditions.begin(), conditions.end());
       contribution.weight = part.weight;
       contribution.source = source;
       contribution.source_places = step.places;
@@ -339,26 +344,42 @@ class GradientBuilder {
   /// alone receives something, with two none does.
   void differentiate_product(const Step& step, const ExpressionPtr& seed,
                              const std::string& gradient) {
-    ExpressionPtr factor = as_read(step);
+    ExpressionPtr factor = as_read(step), counts;
+    if (factor->kind == ExpressionKind::Ternary && is_one(*factor->operands[2])) {
+      counts = factor->operands[0];
+      factor = factor->operands[1];
+    }
+    auto where_it_counts = [&](const ExpressionPtr& e, const ExpressionPtr& elsewhere) {
+      return counts ? choose(counts, e, elsewhere) : e;
+    };
     ExpressionPtr is_zero = binary(Operator::Equal, factor, integer(0));
     std::string zeros = names_.fresh(names_.plain(step.target) + "_zeros");
     std::string rest = names_.fresh(names_.plain(step.target) + "_rest");
-    reduce(zeros, step, ir::Reduction::Sum, choose(is_zero, real(1), real(0)));
-    reduce(rest, step, ir::Reduction::Product, choose(is_zero, real(1), factor));
+    reduce(zeros, step, ir::Reduction::Sum,
+           where_it_counts(choose(is_zero, real(1), real(0)), real(0)));
+    reduce(rest, step, ir::Reduction::Product,
+           where_it_counts(choose(is_zero, real(1), factor), real(1)));
     ExpressionPtr count = read(zeros, step.places, Halide::Float(32));
     ExpressionPtr others =
         binary(Operator::Multiply, seed, read(rest, step.places, step.value->type));
-    ExpressionPtr alone =
-        binary(Operator::And, binary(Operator::Equal, count, integer(1)), is_zero);
-    ExpressionPtr part =
-        choose(binary(Operator::Equal, count, integer(0)), binary(Operator::Divide, others, factor),
-               choose(alone, others, real(0)));
-    reach(step, step.value, part, nullptr, gradient);
+    // Two sums, in which all that depends on the factor stands in front of what depends on the
+    // result: a scan has to add up the latter alone.
+    const ExpressionPtr divisor = choose(is_zero, real(1), factor);
+    reach(step, step.value, binary(Operator::Divide, others, divisor), nullptr, gradient,
+          {binary(Operator::Equal, count, integer(0))});
+    reach(step, step.value, others, nullptr, gradient,
+          {binary(Operator::Equal, count, integer(1)), is_zero});
   }
 
   /// The values that are the extreme share the gradient evenly, as those of torch.amax.
   void differentiate_extreme(const Step& step, const ExpressionPtr& seed,
                              const std::string& gradient) {
+    if (auto running = running_extreme(step, gradient, signature_, &names_)) {
+      for (GradientStatement& each : running->statements) emit(std::move(each));
+      shapes_[running->source] = step.shape;
+      reach(running->terms, running->terms.value, running->weight, nullptr, running->source);
+      return;
+    }
     ExpressionPtr value = as_read(step);
     ExpressionPtr extreme = read(step.target, step.places, step.type);
     if (value != step.value) {

@@ -68,6 +68,8 @@ class Resolver {
       e->type = Halide::Bool();
       if (truth) return;
       for (const ExpressionPtr& operand : e->operands) {
+        const bool condition = e->kind == ExpressionKind::Ternary && operand == e->operands[0];
+        if (condition) continue;
         bool replaces = e->adaptable && !operand->adaptable;
         if (replaces || operand->adaptable == e->adaptable) {
           e->type = replaces ? operand->type : promote(e->type, operand->type);

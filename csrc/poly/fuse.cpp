@@ -202,13 +202,16 @@ bool writes_beside_block(const std::vector<const ScopStatement*>& statements,
   });
 }
 
-/// Whether a statement walks through consecutive elements in one of these iterators.
+/// Whether a statement walks through consecutive elements in one of these iterators; scans do so
+/// backwards, too.
 bool walks(const ScopStatement& statement, const std::vector<int>& iterators,
            const ir::Program& program, const std::map<std::string, Layout>& layouts) {
   for (const MemoryAccess& access : accesses(program, *statement.source))
-    for (int d : iterators)
-      if (stride_along(access, layouts.at(access.tensor), statement.source->domain[d].name) == 1)
-        return true;
+    for (int d : iterators) {
+      const auto stride =
+          stride_along(access, layouts.at(access.tensor), statement.source->domain[d].name);
+      if (stride == 1 || (stride == -1 && statement.source->scans)) return true;
+    }
   return false;
 }
 

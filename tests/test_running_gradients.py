@@ -1,0 +1,151 @@
+"""Derivatives of extremes and products of all values up to each take a step for every element."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from derived import checked_gradient
+from exact import integers
+
+import tensor_comprehensions as tc
+
+OWN = tc.MappingOptions().matchLibraryCalls(False)
+_namespaces = itertools.count()
+
+RUNNING = {
+    "max": ("max=! k <= d ? X(n, k) : X(n, 0)", lambda x: x.cummax(1).values),
+    "min": ("min=! k <= d ? X(n, k) : X(n, 0)", lambda x: x.cummin(1).values),
+    "max of an infinity": ("max=! d >= k ? X(n, k) : -1.0 / 0.0", lambda x: x.cummax(1).values),
+    "max, strictly": ("max=! k < d + 1 ? X(n, k) : X(n, 0)", lambda x: x.cummax(1).values),
+    "max from the end": (
+        "max=! k >= d ? X(n, k) : X(n, D - 1)",
+        lambda x: x.flip(1).cummax(1).values.flip(1),
+    ),
+    "product": ("*=! k <= d ? X(n, k) : 1", lambda x: x.cumprod(1)),
+    "product from the end": ("*=! k >= d ? X(n, k) : 1.0", lambda x: x.flip(1).cumprod(1).flip(1)),
+}
+
+
+def definition(reduction: str) -> str:
+    return f"def f(float(N, D) X) -> (O) {{ O(n, d) {reduction} where d in 0:D }}"
+
+
+def gradients(text: str, *values: torch.Tensor, received: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    operator = tc.define(text, namespace=f"tc_running_{next(_namespaces)}").f
+    return torch.autograd.grad(tc.make_autograd(operator)(*values), values, received)
+
+
+@pytest.mark.parametrize("size", [(3, 8), (5, 16), (4, 17), (2, 100), (1, 333), (20, 9)])
+@pytest.mark.parametrize(("reduction", "peer"), RUNNING.values(), ids=RUNNING)
+def test_gradients(size: tuple[int, int], reduction: str, peer: object) -> None:
+    x, received = torch.randn(size, requires_grad=True), torch.randn(size)
+    (ours,) = gradients(definition(reduction), x, received=received)
+    (wanted,) = torch.autograd.grad(peer(x), x, received)
+    torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("reduction", "peer"), RUNNING.values(), ids=RUNNING)
+def test_all_sums_are_scans(reduction: str, peer: object) -> None:
+    source = tc.grad_source(definition(reduction))
+    parameters = source.split("(", 1)[1].split("->")[0].count("float(")
+    explained = tc.compile(source, "f_grad", OWN, *[torch.ones(20, 40)] * parameters).explain()
+    assert "in order of" in explained
+    assert "reduction over" not in explained
+
+
+@pytest.mark.parametrize(("reduction", "peer"), RUNNING.values(), ids=RUNNING)
+def test_gradients_have_gradients(reduction: str, peer: object) -> None:
+    checked_gradient(definition(reduction).replace("float", "double"), (3, 11))
+
+
+def test_largest_values_share_what_their_results_receive() -> None:
+    """As all extremes do: the sum of what the results receive while they are the largest, in equal
+    parts up to each result."""
+    x = torch.tensor([[1.0, 3, 3, 2, 3, 5, 5, 4]], requires_grad=True)
+    received = torch.tensor([[1.0, 2, 4, 8, 6, 16, 32, 64]])
+    (ours,) = gradients(definition(RUNNING["max"][0]), x, received=received)
+    third = 2 + 4 / 2 + 8 / 2 + 6 / 3
+    wanted = [[1, third, 4 / 2 + 8 / 2 + 6 / 3, 0, 6 / 3, 16 + 32 / 2 + 64 / 2, 32 / 2 + 64 / 2, 0]]
+    torch.testing.assert_close(ours, torch.tensor(wanted))
+
+
+@pytest.mark.parametrize("zeros", [[], [0], [5], [36], [3, 20], [0, 1, 36]])
+def test_products_with_zeros(zeros: list[int]) -> None:
+    x = torch.rand(4, 37) + 0.5
+    x[1:, zeros] = 0
+    x.requires_grad_()
+    received = torch.randn(4, 37)
+    (ours,) = gradients(definition(RUNNING["product"][0]), x, received=received)
+    (wanted,) = torch.autograd.grad(x.cumprod(1), x, received)
+    torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+def test_whole_products_with_zeros(zeros: int) -> None:
+    x = torch.rand(3, 7) + 0.5
+    x[:, :zeros] = 0
+    x.requires_grad_()
+    received = torch.randn(3)
+    text = "def f(float(N, D) X) -> (O) { O(n) *=! X(n, k) }"
+    (ours,) = gradients(text, x, received=received)
+    (wanted,) = torch.autograd.grad(x.prod(1), x, received)
+    torch.testing.assert_close(ours, wanted)
+
+
+OTHERS = {
+    # Held to differences, whether they are found to be running extremes or not.
+    "further terms": (
+        "def f(double(N, D, E) X) -> (O) {"
+        " O(n, d) max=! k <= d ? X(n, k, e) : X(n, 0, e) where d in 0:D }",
+        ((2, 6, 3),),
+    ),
+    "computed terms": (
+        "def f(double(N, D) X, double(D) y) -> (O) {"
+        " O(n, d) max=! k <= d ? X(n, k) * y(k) : -1.0 / 0.0 where d in 0:D }",
+        ((2, 6), (6,)),
+    ),
+    "another range": (
+        "def f(double(N, D) X) -> (O) {"
+        " O(n, d) max=! k <= d ? X(n, k) : X(n, 0) where d in 2:D, k in 0:D }",
+        ((2, 6),),
+    ),
+    "a distance": (
+        "def f(double(N, D) X) -> (O) {"
+        " O(n, d) max=! k + 2 <= d ? X(n, k) : X(n, 0) where d in 0:D }",
+        ((2, 6),),
+    ),
+    "a bound": (
+        "def f(double(N, D) X) -> (O) { O(n, d) max=! k <= d ? X(n, k) : 0.25 where d in 0:D }",
+        ((2, 6),),
+    ),
+    "another element": (
+        "def f(double(N, D) X) -> (O) { O(n, d) max=! k <= d ? X(n, k) : X(n, 3) where d in 0:D }",
+        ((2, 6),),
+    ),
+    "columns": (
+        "def f(double(D, N) X) -> (O) { O(d, n) max=! k <= d ? X(k, n) : X(0, n) where d in 0:D }",
+        ((6, 2),),
+    ),
+    "used again": (
+        "def f(double(N, D) X) -> (P) {"
+        " O(n, d) max=! k <= d ? X(n, k) : X(n, 0) where d in 0:D"
+        " P(n, d) = O(n, d) * X(n, d) }",
+        ((2, 6),),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "sizes"), OTHERS.values(), ids=OTHERS)
+def test_other_texts(text: str, sizes: tuple[tuple[int, ...], ...]) -> None:
+    checked_gradient(text, *sizes)
+
+
+def test_halves() -> None:
+    x = (integers(3, 40) / 4).half().requires_grad_()
+    received = torch.ones(3, 40).half()
+    (ours,) = gradients(
+        definition(RUNNING["max"][0]).replace("float", "half"), x, received=received
+    )
+    torch.testing.assert_close(ours.float().sum(1), received.float().sum(1), rtol=1e-3, atol=0)

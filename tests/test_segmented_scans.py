@@ -1,0 +1,161 @@
+"""Scans that begin anew: sums over the terms for which what only grows, or only falls, is what it
+is for the result.
+
+Values are small integers, so that sums are exact in every order.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from exact import integers
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+OWN = tc.MappingOptions().matchLibraryCalls(False)
+SIZES = [(3, 8), (5, 16), (4, 17), (7, 31), (2, 100), (1, 333), (20, 9)]
+
+# Numbers the stretches of equal keys, from the first element on or from the last.
+RUNS = {
+    "k <= d": "R(n, d) +=! k <= d ? (k > 0 && Y(n, k) != Y(n, k - 1) ? 1 : 0) : 0",
+    "k >= d": "R(n, d) +=! k >= d ? (k < D - 1 && Y(n, k) != Y(n, k + 1) ? 1 : 0) : 0",
+}
+REDUCTIONS = {"+=!": "0", "*=!": "1", "max=!": "-1.0 / 0.0", "min=!": "1.0 / 0.0"}
+
+
+def scans_of(executor: tc.Executor) -> int:
+    return executor.explain().count("; in order of ")
+
+
+def check(text: str, scans: int, *values: torch.Tensor) -> None:
+    """Held to the interpreter; so many statements have to be scans."""
+    executor = tc.compile(text, "f", OWN, *values)
+    assert scans_of(executor) == scans
+    ours, wanted = executor(*values), reference.run(text, "f", *values)
+    for a, b in zip(*((x,) if isinstance(x, torch.Tensor) else x for x in (ours, wanted))):
+        torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
+
+
+def rows_with_runs(size: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Factors of 1, -1 and 2, whose products are exact, and keys that often stay."""
+    x = integers(*size) % 3
+    return torch.where(x == 0, -1.0, x), torch.randint(0, 2, size, dtype=torch.int32)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("condition", RUNS)
+@pytest.mark.parametrize("dtype", ["float", "double", "int32", "half"])
+def test_reductions(size: tuple[int, int], reduction: str, condition: str, dtype: str) -> None:
+    if dtype == "int32" and reduction in ("max=!", "min=!"):
+        pytest.skip("no infinity")
+    x, keys = rows_with_runs(size)
+    types = {"float": torch.float, "double": torch.double, "int32": torch.int32}
+    text = f"""def f({dtype}(N, D) X, int32(N, D) Y) -> (R, O) {{
+        {RUNS[condition]} where d in 0:D, k in 0:D
+        O(n, d) {reduction} {condition} && R(n, k) == R(n, d) ? X(n, k) : {REDUCTIONS[reduction]}
+    }}"""
+    if reduction == "*=!":
+        x = torch.where(x == 2, 1.0, x)
+    check(text, 2, x.to(types.get(dtype, torch.half)), keys)
+
+
+TEXTS = {
+    # The text, and how many of its statements are scans.
+    "the other way round": (
+        """R(n, d) +=! k <= d ? (k > 0 && Y(n, k) != Y(n, k - 1) ? 1 : 0) : 0
+        where k in 0:D, d in 0:D
+        O(n, d) +=! k >= d && R(n, d) == R(n, k) ? X(n, k) : 0""",
+        2,
+    ),
+    "the largest number so far": (
+        """R(n, d) max=! k <= d ? Y(n, k) : -2147483648 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "the smallest number from there on": (
+        """R(n, d) min=! k >= d ? Y(n, k) : 2147483647 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "further conditions": (
+        """R(n, d) +=! k <= d ? Y(n, k) * Y(n, k) > 0 ? 1 : 0 : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) && X(n, k) > 0 ? X(n, k) : 0""",
+        2,
+    ),
+    "terms that are sums": (
+        """R(n, d) +=! k <= d ? Y(n, k) * Y(n, k) > 0 ? 1 : 0 : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) * e : 0 where e in 0:3""",
+        2,
+    ),
+    "conditions of the result": (
+        "O(n, d) +=! k <= d && X(n, d) > 0 ? X(n, k) : 0",
+        1,
+    ),
+    "conditions of the result, and choices joined": (
+        "O(n, d) +=! k > d || X(n, d) > 0 ? 0 : X(n, k)",
+        1,
+    ),
+    "results that start from others": (
+        """O(n, d) = X(n, d)
+        R(n, d) +=! k <= d ? Y(n, k) * Y(n, k) > 0 ? 1 : 0 : 0 where d in 0:D
+        O(n, d) += k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    # No scans, and right all the same: equal numbers do not follow each other.
+    "sums that may fall": (
+        """R(n, d) +=! k <= d ? Y(n, k) : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        1,
+    ),
+    "an argument": ("O(n, d) +=! k <= d && Y(n, k) == Y(n, d) ? X(n, k) : 0", 0),
+    "a scan that is written again": (
+        """R(n, d) max=! k <= d ? Y(n, k) : -2147483648 where d in 0:D
+        R(n, d) += Y(n, d)
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        1,
+    ),
+    "another row": (
+        """R(n, d) max=! k <= d ? Y(n, k) : -2147483648 where d in 0:D
+        O(n, d) +=! k <= d && R(N - 1 - n, k) == R(n, d) ? X(n, k) : 0""",
+        1,
+    ),
+    "terms behind the result": (
+        """R(n, d) max=! k <= d ? Y(n, k) : -2147483648 where d in 0:D
+        O(n, d) +=! k < d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        1,
+    ),
+    "numbers that NaN may be among": (
+        """R(n, d) max=! k <= d ? X(n, k) / X(n, k) : -1.0 / 0.0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("statements", "scans"), TEXTS.values(), ids=TEXTS)
+def test_texts(statements: str, scans: int) -> None:
+    text = f"def f(float(N, D) X, int32(N, D) Y) -> (O) {{ {statements} where d in 0:D, k in 0:D }}"
+    if statements.count("where") == 2 or "e in" in statements:
+        text = text.replace(" where d in 0:D, k in 0:D }", " }")
+    check(text, scans, integers(4, 37), torch.randint(-1, 2, (4, 37), dtype=torch.int32))
+
+
+def test_special_values_end_with_their_segment() -> None:
+    """What lies in front of a change reaches nothing behind it."""
+    text = f"""def f(float(N, D) X, int32(N, D) Y) -> (O) {{
+        {RUNS["k <= d"]} where d in 0:D, k in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0 }}"""
+    x, keys = torch.ones(2, 40), torch.zeros(2, 40, dtype=torch.int32)
+    x[0, 5], x[1, 17] = float("nan"), float("inf")
+    keys[:, 20:] = 1
+    check(text, 2, x, keys)
+
+
+def test_joined_conditions_tell_nan_apart() -> None:
+    """That NaN is not larger does not make it smaller."""
+    x = integers(3, 40)
+    x[0, 7] = float("nan")
+    text = "def f(float(N, D) X) -> (O) { O(n, d) +=! k > d || X(n, d) > 0 ? 0 : X(n, k) }"
+    check(text.replace(" }", " where d in 0:D }"), 1, x)
