@@ -66,6 +66,7 @@ struct Scan {
   ir::Reduction reduction = ir::Reduction::None;
   Expr start, value;
   Expr goes_on;  ///< from the neighbour, but for the first; undefined: always
+  Expr scale;    ///< of the neighbour in a sum that goes on; undefined: 1
   int step = 1;  ///< of the element along the loop: 1 or -1
 };
 
@@ -133,6 +134,11 @@ std::optional<Scan> match_scan(const Store& store, const std::string& loop) {
     if (!equal(inner->no, scan.start) || !equal(simplify(scan.start), simplify(nothing)))
       return std::nullopt;
     choice->yes = inner->yes;
+  }
+  const auto* product = choice->yes.as<Mul>();
+  if (product && scan.reduction == ir::Reduction::Sum) {
+    scan.scale = product->b;
+    choice->yes = product->a;
   }
   if (!loads_before(choice->yes, store, loop)) return std::nullopt;
   return scan;
@@ -236,27 +242,29 @@ class Vectors {
       return Variable::make(e.type(), steps.back().first);
     };
     // What lies before, and e, as far as everything in between goes on.
-    Expr goes_on;
-    auto join = [&](const Expr& before, const Expr& e, const Expr& all_go_on) {
-      const Expr both = ir::combine(scan.reduction, before, e);
+    Expr goes_on, scale;
+    auto join = [&](const Expr& before, const Expr& e, const Expr& all_go_on, const Expr& scale) {
+      const Expr both = ir::combine(scan.reduction, scale.defined() ? before * scale : before, e);
       return all_go_on.defined() ? Select::make(all_go_on, both, e) : both;
     };
-    if (scan.goes_on.defined()) {
+    auto where_asked = [&](const Expr& e, const Expr& elsewhere) {
       Expr asked = iteration > 0;
       if (runs.defined()) asked = asked && runs;
-      goes_on = name_it(
-          ir::choose_lazily(asked, substitute(loop_.name, iteration, scan.goes_on), const_true()));
-    }
+      return name_it(ir::choose_lazily(asked, substitute(loop_.name, iteration, e), elsewhere));
+    };
+    if (scan.goes_on.defined()) goes_on = where_asked(scan.goes_on, const_true());
+    if (scan.scale.defined()) scale = where_asked(scan.scale, make_one(type));
     Expr sum = name_it(value);
     for (int distance = 1; distance < lanes_; distance *= 2) {
       const int by = down ? distance : -distance;
-      sum = name_it(join(move_lanes(sum, identity(scan, type), by, lane), sum, goes_on));
+      sum = name_it(join(move_lanes(sum, identity(scan, type), by, lane), sum, goes_on, scale));
       if (goes_on.defined())
         goes_on = name_it(goes_on && move_lanes(goes_on, const_true(), by, lane));
+      if (scale.defined()) scale = name_it(scale * move_lanes(scale, make_one(type), by, lane));
     }
     const Expr carried = ir::make_load(type, carry(p), lane);
     const Store& store = *parts_[p].store;
-    Stmt result = Store::make(store.name, join(carried, sum, goes_on),
+    Stmt result = Store::make(store.name, join(carried, sum, goes_on, scale),
                               substitute(loop_.name, iteration, store.index), store.param,
                               const_true(), ModulusRemainder());
     if (runs.defined()) result = IfThenElse::make(runs, result);
@@ -264,7 +272,8 @@ class Vectors {
       return e.defined() ? spread_lane(e, down ? 0 : lanes_ - 1, lane) : e;
     };
     Stmt body = Block::make(
-        result, ir::make_store(carry(p), lane, join(carried, of_last(sum), of_last(goes_on))));
+        result, ir::make_store(carry(p), lane,
+                               join(carried, of_last(sum), of_last(goes_on), of_last(scale))));
     for (size_t s = steps.size(); s-- > 0;)
       body = LetStmt::make(steps[s].first, steps[s].second, body);
     return lane_loop(body);

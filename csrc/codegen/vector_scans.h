@@ -10,8 +10,8 @@ namespace tc::codegen {
 /// are combined with those 1, 2, 4, ... before them (Hillis and Steele, Data parallel algorithms,
 /// 1986), and with what the vectors before came to. Where a condition says which elements go on and
 /// which start anew, (not the first ? (c ? X[i - 1] : e) : e) op value with an e that changes
-/// nothing, lanes are combined as far as it holds for all between them. Other stores of the loop
-/// follow, a vector each.
+/// nothing, lanes are combined as far as it holds for all between them; a sum's neighbour may
+/// be scaled, X[i - 1] * s. Other stores of the loop follow, a vector each.
 /// Loops in which an element needs its neighbour in another way become Serial. Runs before
 /// vectorize_reductions.
 ir::Stmt vectorize_scans(const ir::Stmt& stmt, int vector_bits);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "ir/choices.h"
 #include "ir/reads.h"
+#include "ir/rescaled_sums.h"
 
 namespace tc::ir {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 using Halide::Internal::as_const_int;
 using Halide::Internal::expr_uses_var;
 using Halide::Internal::simplify;
+using Halide::Internal::substitute;
 
 // Fewer terms are added one by one (a choice, no measurement).
 constexpr int64_t kTerms = 8;
@@ -51,6 +53,13 @@ struct Prefix {
   /// A read at the term. Only terms count for which it is what it is for the result; undefined:
   /// all.
   Expr segment;
+  std::optional<RescaledTerm> rescaled;  ///< of which `value` is then the value
+};
+
+/// What is maximal up to an index, or from it on.
+struct Rising {
+  size_t dimension = 0;
+  bool up_to = true;
 };
 
 /// The condition's opposite, without `||`, of which the second part may be evaluated lazily.
@@ -122,9 +131,9 @@ class Find {
             make_variable(statement.domain[r].name) - make_variable(statement.domain[t].name);
         // term <= result + offset, or result - offset <= term.
         if (auto offset = as_const_int(simplify(*e - distance)))
-          return Prefix{r, t, true, *offset, {}, {}, {}, {}};
+          return Prefix{r, t, true, *offset, {}, {}, {}, {}, {}};
         if (auto offset = as_const_int(simplify(*e + distance)))
-          return Prefix{r, t, false, -*offset, {}, {}, {}, {}};
+          return Prefix{r, t, false, -*offset, {}, {}, {}, {}, {}};
       }
     return std::nullopt;
   }
@@ -151,15 +160,58 @@ class Find {
     }
     prefix.value = inside.defined() ? choose_lazily(inside, choice.yes, choice.no) : choice.yes;
     if (!equal(simplify(choice.no), simplify(same))) {
-      const bool extreme =
-          statement.reduction == Reduction::Min || statement.reduction == Reduction::Max;
-      if (!extreme || !others.empty()) return false;
+      if (!is_extreme(statement.reduction) || !others.empty()) return false;
+      // The first term once more says nothing new.
+      const bool has_first = prefix.up_to || terms >= results + prefix.offset;
+      const Expr first = prefix.up_to ? 0 : static_cast<int>(terms - 1);
+      if (prefix.offset == 0 && has_first &&
+          equal(simplify(substitute(term.name, first, prefix.value)), simplify(choice.no)))
+        return !expr_uses_var(prefix.value, result.name);
       for (const Iterator& it : statement.domain)
         if ((it.reduction || it.name == result.name) && expr_uses_var(choice.no, it.name))
           return false;
       prefix.elsewhere = choice.no;
     }
-    return !expr_uses_var(prefix.value, result.name);
+    if (!expr_uses_var(prefix.value, result.name)) return true;
+    if (statement.reduction != Reduction::Sum || prefix.offset != 0 || terms != results ||
+        prefix.segment.defined())
+      return false;
+    prefix.rescaled =
+        find_rescaled(prefix.value, result.name, term.name,
+                      [&](const Expr& read, const std::string& index, bool falls) {
+                        return is_level(statement, read, index, prefix.up_to != falls);
+                      });
+    if (!prefix.rescaled) return false;
+    prefix.value = prefix.rescaled->value;
+    return true;
+  }
+
+  /// Whether it reads, at this index and at no other of the two, what is maximal up to there or
+  /// from there on.
+  bool is_level(const Statement& statement, const Expr& e, const std::string& index,
+                bool up_to) const {
+    const auto* read = e.as<Halide::Internal::Call>();
+    auto found = read ? rising_.find(read_name(read)) : rising_.end();
+    return found != rising_.end() && found->second.up_to == up_to &&
+           e.type() == result_.tensor(statement.tensor).type &&
+           is_read_at(statement, *read, found->second.dimension, index);
+  }
+
+  /// Whether it is read at the index in this dimension, and what else says where is no reduction's
+  /// index, nor this one.
+  static bool is_read_at(const Statement& statement, const Halide::Internal::Call& read,
+                         size_t dimension, const std::string& index) {
+    const auto* variable = read.args[dimension].as<Halide::Internal::Variable>();
+    if (!variable || variable->name != index) return false;
+    for (size_t d = 0; d < read.args.size(); ++d)
+      if (d != dimension &&
+          (expr_uses_var(read.args[d], index) || uses_reduction(statement, read.args[d])))
+        return false;
+    return true;
+  }
+
+  static bool is_extreme(Reduction reduction) {
+    return reduction == Reduction::Min || reduction == Reduction::Max;
   }
 
   static bool uses_reduction(const Statement& statement, const Expr& e) {
@@ -190,34 +242,29 @@ class Find {
       const auto* read = at.as<Halide::Internal::Call>();
       auto found = read ? monotone_.find(read_name(read)) : monotone_.end();
       if (found == monotone_.end()) continue;
-      const auto* index = read->args[found->second].as<Halide::Internal::Variable>();
-      if (!index || index->name != term.name ||
-          !equal(Halide::Internal::substitute(term.name, make_variable(result.name), at), other))
-        continue;
-      bool alone = true;
-      for (const Iterator& it : statement.domain)
-        alone = alone && (!it.reduction || it.name == term.name || !expr_uses_var(at, it.name));
-      for (size_t d = 0; d < read->args.size(); ++d)
-        alone = alone && (d == found->second || !expr_uses_var(read->args[d], term.name));
-      if (alone) return at;
+      if (is_read_at(statement, *read, found->second, term.name) &&
+          equal(substitute(term.name, make_variable(result.name), at), other))
+        return at;
     }
     return Expr();
   }
 
   /// Notes where a scan's results only grow or only fall.
   void note_monotone(const Statement& statement, const Prefix& prefix) {
-    const bool extreme =
-        statement.reduction == Reduction::Min || statement.reduction == Reduction::Max;
-    const bool once = std::count_if(result_.statements.begin(), result_.statements.end(),
-                                    [&](const Statement& other) {
-                                      return other.tensor == statement.tensor;
-                                    }) == 1;
-    // What is compared with NaN is not equal to itself.
-    if (!once || !result_.tensor(statement.tensor).type.is_int_or_uint() ||
-        prefix.segment.defined() ||
-        !(extreme || (statement.reduction == Reduction::Sum && is_natural(prefix.value))))
+    const auto writes = [&](const Statement& other) { return other.tensor == statement.tensor; };
+    const auto& all = result_.statements;
+    if (prefix.segment.defined() || prefix.rescaled ||
+        std::count_if(all.begin(), all.end(), writes) != 1)
       return;
-    monotone_[statement.tensor] = *dimension_of(statement, statement.domain[prefix.result].name);
+    const size_t dimension = *dimension_of(statement, statement.domain[prefix.result].name);
+    const Type type = result_.tensor(statement.tensor).type;
+    // What is compared with NaN is not equal to itself.
+    if (type.is_int_or_uint() &&
+        (is_extreme(statement.reduction) ||
+         (statement.reduction == Reduction::Sum && is_natural(prefix.value))))
+      monotone_[statement.tensor] = dimension;
+    if (type.is_float() && statement.reduction == Reduction::Max)
+      rising_[statement.tensor] = {dimension, prefix.up_to};
   }
 
   void scan(const Statement& statement, Prefix prefix, std::vector<Statement>& statements) {
@@ -243,8 +290,9 @@ class Find {
     const Expr at = prefix.up_to ? index : (results - 1) - index;
     for (Expr& subscript : scan.subscripts)
       if (expr_uses_var(subscript, result.name)) subscript = at;
-    const bool apart =
-        prefix.elsewhere.defined() || prefix.outside.defined() || !statement.initializes;
+    const bool apart = prefix.elsewhere.defined() || prefix.outside.defined() ||
+                       (prefix.rescaled && prefix.rescaled->outside.defined()) ||
+                       !statement.initializes;
     if (apart)
       scan.tensor = add_results(statement);
     else
@@ -253,21 +301,34 @@ class Find {
     std::vector<Expr> before = scan.subscripts;
     for (Expr& subscript : before)
       if (expr_uses_var(subscript, step.name))
-        subscript = simplify(Halide::Internal::substitute(step.name, index - 1, subscript));
+        subscript = simplify(substitute(step.name, index - 1, subscript));
     const Expr next = simplify(at + offset);
-    Expr value = Halide::Internal::substitute(term.name, next, prefix.value);
+    Expr value = substitute(term.name, next, prefix.value);
     Expr exists;
     if (offset < 0) exists = next >= 0;
     if (results - 1 + offset >= terms)
       exists = exists.defined() ? exists && next < terms : next < terms;
     if (exists.defined()) value = choose_lazily(exists, value, same);
     Expr neighbour = read(result_.tensor(scan.tensor), before);
+    const Expr one_back = prefix.up_to ? at - 1 : at + 1;
     if (prefix.segment.defined()) {
       auto segment = [&](const Expr& place) {
-        return Halide::Internal::substitute(term.name, simplify(place), prefix.segment);
+        return substitute(term.name, simplify(place), prefix.segment);
       };
-      const Expr one_back = prefix.up_to ? at - 1 : at + 1;
       neighbour = choose_lazily(segment(at) == segment(one_back), neighbour, same);
+    }
+    if (prefix.rescaled) {
+      auto level = [&](const Expr& place) {
+        return substitute(result.name, simplify(place), prefix.rescaled->level);
+      };
+      const Expr low = level(prefix.rescaled->falls ? at : one_back);
+      const Expr high = level(prefix.rescaled->falls ? one_back : at);
+      neighbour = neighbour * Halide::select(low == high, Halide::Internal::make_one(low.type()),
+                                             math("exp", low.type(), {low - high}));
+      // Terms at a level of -infinity are NaN, and nothing at any other level.
+      const Expr lowest = -identity(Reduction::Min, low.type());
+      if (!prefix.rescaled->falls)
+        neighbour = choose_lazily(low > lowest || low == high, neighbour, same);
     }
     scan.value = combine(statement.reduction, choose_lazily(index > 0, neighbour, same), value);
     scan.reduction = Reduction::None;
@@ -281,6 +342,8 @@ class Find {
     for (const Iterator& it : statement.domain)
       if (!it.reduction) last.domain.push_back(it);
     last.value = read(result_.tensor(scan.tensor), statement.subscripts);
+    if (prefix.rescaled && prefix.rescaled->outside.defined())
+      last.value = last.value * prefix.rescaled->outside;
     if (prefix.outside.defined()) last.value = choose_lazily(prefix.outside, last.value, same);
     if (prefix.elsewhere.defined()) {
       const Expr d = make_variable(result.name);
@@ -346,6 +409,7 @@ class Find {
   Program result_;
   /// Tensors of integers that grow, or fall, along a dimension, and nowhere else are written.
   std::map<std::string, size_t> monotone_;
+  std::map<std::string, Rising> rising_;  ///< of floats
 };
 
 }  // namespace
