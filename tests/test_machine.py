@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -21,6 +23,46 @@ def test_another_machine_decides_otherwise(monkeypatch: pytest.MonkeyPatch) -> N
     assert "256-bit vectors, 16 registers" in narrow
 
 
+def test_narrow_units_take_wide_vectors_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight filters by 26 columns: two vectors of 16 columns have lanes to spare, as a vector of 8
+    filters has not. Units of 512 bits do both halves of the former at once."""
+    text = """def grouped(float(N,G,C,H,W) I, float(G,F,C,KH,KW) K) -> (O) {
+        O(n,g,f,h,w) +=! I(n,g,c,h+kh,w+kw) * K(g,f,c,kh,kw)
+    }"""
+    values = torch.randint(-2, 3, (4, 6, 8, 28, 28)), torch.randint(-2, 3, (6, 8, 8, 3, 3))
+    values = tuple(value.float() for value in values)
+    wide = "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288,library_rate=1"
+    wanted = torch.nn.functional.conv2d(
+        values[0].flatten(1, 2), values[1].flatten(0, 1), groups=6
+    ).view(4, 6, 8, 26, 26)
+    explained = []
+    for machine in (wide, wide + ",unit_bits=256"):
+        monkeypatch.setenv("TC_MACHINE", machine)
+        executor = tc.compile(text, "grouped", None, *values)
+        assert torch.equal(executor(*values), wanted)
+        explained.append(executor.explain())
+    assert "8 of f x 26 of w (2 vectors of 16)" in explained[0]
+    assert "of the peak of 64\n" in explained[0]
+    assert "26 of w x 8 of f (1 vector of 8)" in explained[1]
+    assert "of the peak of 32\n" in explained[1]
+
+
+def test_results_that_stay_in_registers_are_stored_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bias and an activation behind the sum move no more results than the sum alone."""
+    monkeypatch.setenv(
+        "TC_MACHINE",
+        "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288,library_rate=1",
+    )
+    sum_alone = "O(m,n) +=! A(m,k) * B(k,n)"
+    values = torch.zeros(96, 8), torch.zeros(8, 128)
+    moved = []
+    for more in ("", "O(m,n) = O(m,n) + A(m,0)  O(m,n) = fmax(O(m,n), 0)"):
+        text = f"def f(float(M,K) A, float(K,N) B) -> (O) {{ {sum_alone} {more} }}"
+        explained = tc.compile(text, "f", None, *values).explain()
+        moved.append(re.search(r"; (.+) of them for copies and results", explained)[1])
+    assert moved[0] == moved[1]
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -28,6 +70,7 @@ def test_another_machine_decides_otherwise(monkeypatch: pytest.MonkeyPatch) -> N
         ("cores=-1", "TC_MACHINE: 'cores=-1' is no name and number"),
         ("caches=3", "TC_MACHINE: 'caches=3' is not understood; it takes vector_bits"),
         ("vector_bits=100", "'vector_bits=100' is not understood; .*a multiple of 128"),
+        ("unit_bits=100", "'unit_bits=100' is not understood; .*a multiple of 128"),
         ("library_rate=fast", "TC_MACHINE: 'library_rate=fast' is no name and number"),
         ("vector_registers=1", "'vector_registers=1' is not understood; .*at least 8"),
     ],

@@ -283,8 +283,10 @@ BATCH = """def batch(float(B,N,M) X, float(B,K,M) Y) -> (Z) {
         (40, 26, 26, 72, {"X", "Y"}),
         (41, 13, 26, 72, {"X", "Y"}),
         (300, 7, 16, 65, {"X", "Y"}),
+        (20, 70, 70, 100, {"X", "Y"}),
         # Only blocks of rows of X are small.
-        (20, 70, 70, 100, {"X"}),
+        (3, 64, 64, 1500, {"X"}),
+        (4, 16, 16, 5000, set()),
         (4, 26, 26, 72, set()),  # in a cache
     ],
 )
@@ -296,6 +298,24 @@ def test_the_next_product_of_a_batch_is_asked_for(
     executor = tc.compile(BATCH, "batch", None, x, y)
     assert tensors_asked_for(executor) & {"X", "Y"} == asked
     assert torch.equal(executor(x, y), torch.einsum("bnm,bkm->bnk", x, y))
+
+
+def test_a_part_that_lies_elsewhere_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Image after image of one group, whose filters are copied once: the next one lies behind those
+    of all other groups. All steps of an image together ask for each of its lines."""
+    monkeypatch.setenv("TC_MACHINE", ROOMY + ",unit_bits=256")
+    text = """def grouped(float(N,G,C,H,W) I, float(G,F,C,KH,KW) K) -> (O) {
+        O(n,g,f,h,w) +=! I(n,g,c,h+kh,w+kw) * K(g,f,c,kh,kw)
+    }"""
+    image, filters = integers(5, 6, 8, 28, 28), integers(6, 8, 8, 3, 3)
+    executor = tc.compile(text, "grouped", None, image, filters)
+    assert "I: one element for all lanes" in executor.explain()
+    (place,) = (line for line in asked_for(executor, 2) if "*)I)" in line)
+    assert f"{image[0].numel()}" in place
+    expected = torch.nn.functional.conv2d(
+        image.flatten(1, 2), filters.flatten(0, 1), groups=6
+    ).view(5, 6, 8, 26, 26)
+    assert torch.equal(executor(image, filters), expected)
 
 
 def test_lines_of_the_next_product_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

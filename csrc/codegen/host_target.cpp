@@ -1,6 +1,7 @@
 #include "codegen/host_target.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace tc::codegen {
@@ -91,6 +92,15 @@ Target restrict_target(Target target, const InstructionSets& usable) {
   // A width belongs to AVX10 alone.
   if (missing.count(Target::AVX10_1)) target.vector_bits = 0;
   return target;
+}
+
+int widest_unit_bits() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+  // Zen 4 has AVX-512 on the units of Zen 3.
+  if (__builtin_cpu_is("amdfam19h")) return 256;
+#endif
+  return std::numeric_limits<int>::max();
 }
 
 int lines_of_a_request() {

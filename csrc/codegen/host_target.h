@@ -20,6 +20,10 @@ InstructionSets usable_instruction_sets();
 /// without AVX-512 ends the process at its first instruction.
 Halide::Target restrict_target(Halide::Target target, const InstructionSets& usable);
 
+/// Of vectors that a unit of this processor's cores works on in one cycle: wider ones take two. No
+/// limit where none is known.
+int widest_unit_bits();
+
 /// How many neighbouring lines of memory this processor's own prefetchers bring when the first is
 /// asked for; 1: that one alone.
 int lines_of_a_request();

@@ -23,7 +23,8 @@ struct RescaledTerm {
 /// alone, so that one is the other times exp of a difference, and a term more: the recurrence of
 /// the online softmax (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018,
 /// section 3). Levels may be infinite or NaN; of a weight that is no number only the terms at a
-/// level of -infinity know nothing later. `is_level` says which reads at an index are levels; nothing where none is found.
+/// level of -infinity know nothing later. `is_level` says which reads at an index are levels;
+/// nothing where none is found.
 std::optional<RescaledTerm> find_rescaled(
     const Expr& value, const std::string& result, const std::string& term,
     const std::function<bool(const Expr& read, const std::string& index, bool falls)>& is_level);

@@ -51,15 +51,15 @@ bool Load::collides(const BlockShape& block, double vector_bytes) const {
 
 Effort Step::effort(const BlockShape& block, const std::vector<int64_t>& points,
                     double row_blocks) const {
-  double work = 1, loaded = 0, vectors = 0;
+  double work = parts, loaded = 0, vectors = 0;
   for (int64_t size : block) work *= static_cast<double>(size);
   for (const Load& load : loads) {
-    loaded += load.count(block);
-    if (load.moves[0]) vectors += load.count(block);
+    (load.moves[0] ? vectors : loaded) += load.count(block);
   }
+  loaded += vectors * parts;
   const double cycles = std::max({work / 2, loaded / 2, kLatency}) * repeats;
   const double bytes = count_lines(block, points, row_blocks) * kLineBytes;
-  return {std::max(cycles, bytes / (kStream * vector_bytes)), (loaded + vectors) * repeats};
+  return {std::max(cycles, bytes / (kStream * unit_bytes)), (loaded + vectors) * repeats};
 }
 
 double Step::count_lines(const BlockShape& block, const std::vector<int64_t>& points,

@@ -11,10 +11,10 @@ namespace tc::poly {
 
 /// Cycles from a multiply-add to the next one that needs it.
 constexpr double kLatency = 4;
-/// Of a vector, what comes each cycle from beyond the first cache (measured with vectors of 8: 1024
-/// x 1024 x 1024 in blocks of 6 x 16, which need half of that, 1.28 times faster than in 3 x 24,
-/// which need all; 4 images of 1024 x 196 with 256 filters, 4 times faster in 6 x 16 than in 2 x 4
-/// x 8).
+/// Of what a unit takes at a time, what comes each cycle from beyond the first cache (measured with
+/// vectors of 8: 1024 x 1024 x 1024 in blocks of 6 x 16, which need half of that, 1.28 times faster
+/// than in 3 x 24, which need all; 4 images of 1024 x 196 with 256 filters, 4 times faster in 6 x
+/// 16 than in 2 x 4 x 8).
 constexpr double kStream = 0.72;
 
 /// Of a block: vectors, and rows of two dimensions.
@@ -53,6 +53,8 @@ struct Step {
   std::vector<Load> loads;
   double repeats = 1;  ///< steps for every result
   double vector_bytes = 64;
+  double unit_bytes = 64;  ///< of a vector, what a unit of a core takes at a time
+  double parts = 1;        ///< of a vector with so many lanes, that it takes one after the other
 
   /// Of a block with `points` of the results along each dimension, on a machine that starts two
   /// multiply-adds and two loads a cycle; so many blocks of rows follow each other.

@@ -176,7 +176,7 @@ class Chainer {
 
   double block_cycles(const Cluster& cluster) const {
     std::vector<Member> members = analyze_members(
-        cluster, program_, layouts_, count_lanes(cluster, program_, machine_.vector_bits));
+        cluster, program_, layouts_, count_lanes(cluster, program_, machine_.step_bits()));
     move_vector_last(members);
     return choose_block(cluster, members, program_, layouts_, machine_).cycles;
   }

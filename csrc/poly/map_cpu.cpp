@@ -148,7 +148,7 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
                const CpuMachine& machine) {
   const ir::Program& program = *scop.program;
   std::vector<Member> members = analyze_members(cluster, program, layouts,
-                                                count_lanes(cluster, program, machine.vector_bits));
+                                                count_lanes(cluster, program, machine.step_bits()));
   int64_t accessed = count_accesses(cluster, program);
   // Outer loops of a chain are enough tasks.
   bool parallel = options.parallel && cluster.outer.empty() && accessed >= machine.least(kGrain);

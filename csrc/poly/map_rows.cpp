@@ -137,7 +137,7 @@ class Grouper {
 
 std::vector<Nest> choose_nests(const Cluster& cluster, const ir::Program& program,
                                const Layouts& layouts, const CpuMachine& machine) {
-  const int lanes = count_lanes(cluster, program, machine.vector_bits);
+  const int lanes = count_lanes(cluster, program, machine.step_bits());
   std::vector<Nest> nests;
   for (size_t s = 0; s < cluster.statements.size(); ++s)
     nests.push_back(choose_nest(cluster, s, program, layouts, lanes));

@@ -69,7 +69,7 @@ Mapped map_scatter(const Cluster& cluster, const Scop& scop,
   const ScopStatement& statement = *cluster.statements[0];
   const std::vector<ir::Iterator>& domain = statement.source->domain;
   Innermost innermost = choose_innermost(statement, program, layouts, options.vectorize,
-                                         count_lanes(cluster, program, machine.vector_bits));
+                                         count_lanes(cluster, program, machine.step_bits()));
 
   std::vector<Member> members;
   std::vector<int> serial;

@@ -49,6 +49,10 @@ constexpr double kNearLoad = 6;
 // with 27 results in a block, 0.6 s within this limit).
 constexpr int64_t kMostOperations = 480;
 
+// Rows of a block; where a vector holds all columns and has lanes to spare, as many as there are
+// registers (measured: 32 x 32 images of 8 x 26 x 26 results, 26 columns by 8 filters).
+constexpr int64_t kMostRows = 14, kMostNarrowRows = 28;
+
 class Chooser {
  public:
   Chooser(const Cluster& cluster, const std::vector<Member>& members, const ir::Program& program,
@@ -110,10 +114,11 @@ class Chooser {
       if (m != v && (!row || m != *row) && (!outer_row || m != *outer_row))
         rest *= static_cast<double>(members_[m].extent);
     int64_t all_vectors = (extents[0] + lanes - 1) / lanes;
+    const int64_t most_rows = lanes < most_lanes_ ? kMostNarrowRows : kMostRows;
     const bool waits = row && waits_for_data(members_[v], members_[*row]);
     for (int64_t vectors = std::min(kMostVectorsAlone, all_vectors); vectors >= 1; --vectors) {
       int64_t width = std::min(extents[0], vectors * lanes);
-      int64_t most = std::min(extents[1], waits ? count_rows_of_latency(vectors) : 14);
+      int64_t most = std::min(extents[1], waits ? count_rows_of_latency(vectors) : most_rows);
       for (int64_t rows = most; rows >= 1; --rows) {
         for (int64_t outer = std::min<int64_t>(extents[2], 7); outer >= (outer_row ? 2 : 1);
              --outer) {
@@ -192,8 +197,9 @@ class Chooser {
     double results = 0;
     for (const Update& update : operands_.updates())
       for (const Operand& operand : update.operands)
-        if (operand.access.write && operand.strides[vector.position] != 1 &&
-            operand.strides[row.position] == 1 && row.extent >= kShortRun)
+        if (operand.access.write && !is_stored_later(update, operand) &&
+            operand.strides[vector.position] != 1 && operand.strides[row.position] == 1 &&
+            row.extent >= kShortRun)
           results += volume(*update.statement, [](const ir::Iterator& i) { return !i.reduction; });
     return results;
   }
@@ -291,13 +297,15 @@ class Chooser {
       const ScopStatement& statement = *update.statement;
       Step step;
       step.vector_bytes = machine_.vector_bits / 8;
+      step.unit_bytes = machine_.step_bits() / 8;
+      step.parts = std::max(1.0, step.vector_bytes * lanes / most_lanes_ / step.unit_bytes);
       step.repeats = volume(statement, [](const ir::Iterator& i) { return i.reduction; });
       for (const Operand& operand : update.operands) {
         auto stride = [&](size_t d) -> std::optional<int64_t> {
           return dimensions[d] ? operand.strides[dimensions[d]->position] : 0;
         };
         if (operand.access.write) {
-          if (staying_.count(operand.access.tensor)) continue;
+          if (staying_.count(operand.access.tensor) || is_stored_later(update, operand)) continue;
           double results = volume(statement, [](const ir::Iterator& i) { return !i.reduction; });
           bool run = stride(1) == 1 && dimensions[1]->extent >= kShortRun;
           int bytes = program_.tensor(operand.access.tensor).type.bytes();
@@ -355,6 +363,18 @@ class Chooser {
         if (written.access.write && written.access.tensor == read.access.tensor &&
             written.strides == read.strides)
           return true;
+    return false;
+  }
+
+  /// Whether a result stays in registers for a later statement of the cluster that writes it.
+  bool is_stored_later(const Update& update, const Operand& written) const {
+    bool later = false;
+    for (const Update& other : operands_.updates()) {
+      if (later && other.operands.back().access.tensor == written.access.tensor &&
+          other.operands.back().strides == written.strides)
+        return true;
+      later = later || &other == &update;
+    }
     return false;
   }
 
