@@ -123,6 +123,9 @@ Notes describe_memory(const std::vector<runtime::Workspace>& workspaces,
   if (task > 0) scratch.push_back(size_text(task) + " for every task");
   if (caller > 0) scratch.push_back(size_text(caller) + " for the caller");
   notes.push_back({"scratch", scratch.empty() ? "none" : join(scratch)});
+  if (!kernel.streamed.empty())
+    notes.push_back(
+        {"streamed", join(kernel.streamed) + ": past the caches, in memory that was used before"});
   return notes;
 }
 

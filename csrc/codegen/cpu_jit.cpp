@@ -24,6 +24,7 @@
 #include "codegen/prefetch_rows.h"
 #include "codegen/register_tiles.h"
 #include "codegen/rename_buffers.h"
+#include "codegen/stream_rows.h"
 #include "codegen/strict_floats.h"
 #include "codegen/vector_loops.h"
 #include "codegen/vector_reductions.h"
@@ -64,6 +65,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = vectorize_copies(stmt, cpu_vector_bits());
   stmt = vectorize_scans(stmt, cpu_vector_bits());
   stmt = vectorize_reductions(stmt, cpu_vector_bits());
+  stmt = stream_rows(stmt, buffers.streamed, buffers.least_streamed_row);
   stmt = cut_vector_loops(stmt, cpu_vector_bits());
   stmt = prefetch_passes(stmt, buffers.large);
   stmt = forget_parameters(stmt);
@@ -104,10 +106,13 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
                                              std::vector<runtime::Workspace>& workspaces,
                                              const BufferFacts& facts, StageClock& clock) {
   BufferFacts renamed;
+  renamed.least_streamed_row = facts.least_streamed_row;
   for (const std::string& tensor : facts.large) renamed.large.insert(buffer_name(tensor));
   for (const std::string& tensor : facts.empty) renamed.empty.insert(buffer_name(tensor));
   for (const std::string& tensor : facts.temporaries)
     renamed.temporaries.insert(buffer_name(tensor));
+  for (const auto& [tensor, bytes] : facts.streamed)
+    renamed.streamed.emplace(buffer_name(tensor), bytes);
   Stmt body = lower(rename_buffers(stmt), renamed);
   const std::set<std::string> stored = ir::stored_buffers(body);
   auto unused = [&](const runtime::Workspace& workspace) {
@@ -138,8 +143,12 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
   module.set_any_strict_float(true);
   for (LoweredFunc& closure : closures) module.append(closure);
   module.append(function);
-  auto kernel = make_cpu_kernel(module, function, body, arguments.size(), workspaces);
+  const std::set<std::string> streamed = streamed_buffers(body);
+  auto kernel =
+      make_cpu_kernel(module, function, body, arguments.size(), workspaces, !streamed.empty());
   kernel->texts["stmt"] = text.str();
+  for (const auto& [tensor, bytes] : facts.streamed)
+    if (streamed.count(buffer_name(tensor))) kernel->streamed.push_back(tensor);
   clock.done("llvm");
   return kernel;
 }

@@ -1,6 +1,8 @@
 // From statements to machine code, through Halide's passes and LLVM.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -21,6 +23,9 @@ struct BufferFacts {
   std::set<std::string> large;  ///< do not fit in the caches of a core
   std::set<std::string> empty;  ///< have no element
   std::set<std::string> temporaries;
+  /// Results that leave the caches before somebody reads them, with their sizes in bytes.
+  std::map<std::string, int64_t> streamed;
+  int64_t least_streamed_row = 0;  ///< bytes
 };
 
 /// Compiles a statement over flat buffers (see poly/to_stmt) for this machine. `arguments` names

@@ -18,6 +18,8 @@
 
 #include "base/error.h"
 #include "codegen/special_functions.h"
+#include "codegen/stream_rows.h"
+#include "runtime/nontemporal.h"
 #include "runtime/workspaces.h"
 
 namespace tc::codegen {
@@ -80,6 +82,7 @@ struct LaunchContext : Halide::JITUserContext {
   const tc_host* host = nullptr;
   int64_t task_scratch_bytes = 0;
   Scratch* scratch = nullptr;
+  bool streams = false;
   std::atomic<bool>* out_of_memory = nullptr;
 };
 
@@ -105,6 +108,7 @@ int parallel_for(Halide::JITUserContext* context,
         LaunchContext own = *t.launch;
         own.scratch = &scratch;
         for (int64_t i = begin; i < end; ++i) t.body(&own, t.min + static_cast<int>(i), t.closure);
+        if (own.streams) runtime::finish_nontemporal();
       },
       &task);
   return 0;
@@ -151,6 +155,12 @@ class MeasureScratch : public IRVisitor {
   int parallel_ = 0;
 };
 
+int32_t is_resident(void* memory, int64_t bytes) { return runtime::is_resident(memory, bytes); }
+int32_t copy_nontemporal(void* to, void* from, int64_t bytes) {
+  runtime::copy_nontemporal(to, from, bytes);
+  return 0;
+}
+
 /// Halide's runtime, and the functions that neither it nor the C library has.
 std::vector<JITModule> dependencies(const Halide::Target& target) {
   static const JITModule* const own = [] {
@@ -160,6 +170,13 @@ std::vector<JITModule> dependencies(const Halide::Target& target) {
           special_function_symbol(each.name),
           Halide::ExternCFunction(reinterpret_cast<void*>(each.function),
                                   Halide::ExternSignature(each.function)));
+    auto add = [&](const char* name, auto* function) {
+      functions->add_extern_for_export(name,
+                                       Halide::ExternCFunction(reinterpret_cast<void*>(function),
+                                                               Halide::ExternSignature(function)));
+    };
+    add(kIsResident, is_resident);
+    add(kCopyNontemporal, copy_nontemporal);
     return functions;
   }();
   std::vector<JITModule> modules = JITSharedRuntime::get(nullptr, target, true);
@@ -170,14 +187,15 @@ std::vector<JITModule> dependencies(const Halide::Target& target) {
 class CpuKernel : public runtime::Kernel {
  public:
   CpuKernel(Module module, const LoweredFunc& function, size_t arguments,
-            std::vector<runtime::Workspace> workspaces, const MeasureScratch& scratch)
+            std::vector<runtime::Workspace> workspaces, const MeasureScratch& scratch, bool streams)
       : module_(std::move(module)),
         jit_(module_, function, dependencies(module_.target())),
         run_(jit_.argv_function()),
         arguments_(arguments),
         workspaces_(std::move(workspaces)),
         scratch_(scratch.serial),
-        task_scratch_(scratch.task) {}
+        task_scratch_(scratch.task),
+        streams_(streams) {}
 
   void launch(const tc_host& host, void* const* pointers) const override {
     LaunchContext context;
@@ -191,6 +209,7 @@ class CpuKernel : public runtime::Kernel {
     context.task_scratch_bytes = task_scratch_;
     context.scratch = &scratch;
     context.out_of_memory = &out_of_memory;
+    context.streams = streams_;
     if (!out_of_memory) run(context, pointers, workspaces.pointers);
     if (out_of_memory)
       throw Error(TC_USAGE_ERROR, concat("out of memory: the copies of operands need ",
@@ -223,6 +242,7 @@ class CpuKernel : public runtime::Kernel {
     for (size_t i = 0; i < arguments_; ++i) slots[1 + i] = &pointers[i];
     for (size_t i = 0; i < workspaces.size(); ++i) slots[1 + arguments_ + i] = &workspaces[i];
     run_(slots);
+    if (streams_) runtime::finish_nontemporal();
   }
 
   /// Halide writes assembly to files only.
@@ -248,18 +268,21 @@ class CpuKernel : public runtime::Kernel {
   size_t arguments_;
   std::vector<runtime::Workspace> workspaces_;
   int64_t scratch_, task_scratch_;  ///< bytes of copies, outside of parallel loops and of one task
+  bool streams_;                    ///< some results go past the caches
   mutable std::mutex assembly_mutex_;
   mutable std::string assembly_;
 };
 
 }  // namespace
 
-std::shared_ptr<runtime::Kernel> make_cpu_kernel(
-    const Module& module, const LoweredFunc& function, const Stmt& body, size_t arguments,
-    const std::vector<runtime::Workspace>& workspaces) {
+std::shared_ptr<runtime::Kernel> make_cpu_kernel(const Module& module, const LoweredFunc& function,
+                                                 const Stmt& body, size_t arguments,
+                                                 const std::vector<runtime::Workspace>& workspaces,
+                                                 bool streams) {
   MeasureScratch scratch;
   body.accept(&scratch);
-  auto kernel = std::make_shared<CpuKernel>(module, function, arguments, workspaces, scratch);
+  auto kernel =
+      std::make_shared<CpuKernel>(module, function, arguments, workspaces, scratch, streams);
   kernel->numbers["scratch_bytes"] = scratch.serial;
   kernel->numbers["task_scratch_bytes"] = scratch.task;
   return kernel;

@@ -10,10 +10,12 @@ namespace tc::codegen {
 
 /// Links the module. `body` is the function's statement before it became tasks: what it allocates
 /// is got from the host before a run or a task begins, since generated code does not check.
-/// `function` takes the user context, `arguments` pointers, and one for every workspace.
+/// `function` takes the user context, `arguments` pointers, and one for every workspace. `streams`:
+/// some result goes past the caches (codegen/stream_rows).
 std::shared_ptr<runtime::Kernel> make_cpu_kernel(const Halide::Module& module,
                                                  const Halide::Internal::LoweredFunc& function,
                                                  const ir::Stmt& body, size_t arguments,
-                                                 const std::vector<runtime::Workspace>& workspaces);
+                                                 const std::vector<runtime::Workspace>& workspaces,
+                                                 bool streams);
 
 }  // namespace tc::codegen

@@ -88,6 +88,9 @@ void collect_loops(const Stmt& stmt, std::vector<const For*>& loops) {
     collect_loops(let->body, loops);
   } else if (const auto* allocate = stmt.as<Allocate>()) {
     collect_loops(allocate->body, loops);
+  } else if (const auto* choice = stmt.as<IfThenElse>();
+             choice && choice->condition.as<Variable>()) {
+    collect_loops(choice->then_case, loops);  // of the two forms of a row (codegen/stream_rows)
   } else if (const auto* loop = stmt.as<For>(); loop && loop->for_type == ForType::Serial) {
     loops.push_back(loop);
   }

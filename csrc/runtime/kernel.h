@@ -27,6 +27,7 @@ class Kernel {
   /// Texts and numbers that the stages leave behind.
   std::map<std::string, std::string> texts;
   std::map<std::string, int64_t> numbers;
+  std::vector<std::string> streamed;  ///< results that may go past the caches
 };
 
 }  // namespace tc::runtime
