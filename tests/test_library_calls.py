@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import zlib
 
 import pytest
@@ -357,6 +358,17 @@ def test_measured_without_a_description(monkeypatch: pytest.MonkeyPatch) -> None
     )
     # Whichever is faster here: the other one is named with its time.
     assert "library call" in text and "for a kernel of ours" in text
+
+
+@pytest.mark.parametrize("rows", [8, 4096])
+def test_calls_that_are_too_large_to_measure_have_to_be_expected_far_faster(
+    monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.delenv("TC_MACHINE")
+    operands = torch.empty(rows, 4096), torch.empty(4096, 1 << 13)  # 128 MiB, never touched
+    text = compiled(PRODUCT.format(t="float"), *operands)
+    theirs, own = map(float, re.search(r"expected (\S+) M cycles, (\S+) for a", text).groups())
+    assert ("library call: " in text) == (theirs < own / 1.5)
 
 
 def test_deterministic_mode_makes_no_calls() -> None:
