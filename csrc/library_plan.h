@@ -35,8 +35,9 @@ struct OwnKernels {
 /// Estimates sort most of them out: the library's rate on a sample, the call itself and the passes
 /// over memory that it keeps from being fused, against the model's cycles for these statements. So
 /// small calls are never made. Where the library comes near, both are run on memory of zeros, and
-/// the library has to be clearly faster; what is too large for that is called where it is expected to
-/// be faster by more than estimates err. `machine.library_rate` is believed without a measurement.
+/// the library has to be clearly faster; what is too large for that is called where it is expected
+/// to be faster by more than estimates err. `machine.library_rate` is believed without a
+/// measurement.
 std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
                                                 const std::map<std::string, Layout>& layouts,
                                                 const poly::CpuMachine& machine,

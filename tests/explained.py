@@ -8,7 +8,10 @@ from workloads import WORKLOADS
 
 import tensor_comprehensions as tc
 
-MACHINE = "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288,library_rate=24"
+MACHINE = (
+    "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288,last_cache_bytes=33554432,"
+    "library_rate=24"
+)
 TEXTS = {w.name: w for w in WORKLOADS}
 LOOKUP = "def lookup(float(E,D) T, int32(B,L) I) -> (O) { O(b,d) +=! T(I(b,l),d) }"
 EMBEDDING_GRAD = """def embedding_grad(float(N,D) G, int64(N) I, float(V,D) T) -> (float(V,D) dT) {

@@ -75,6 +75,23 @@ def test_all_of_a_row_is_asked_for(width: int) -> None:
     assert {int(place[1] or 0) for place in places if place} == set(range(0, 4 * width, step))
 
 
+@pytest.mark.parametrize(("width", "again"), [(16, True), (64, True), (128, False)])
+def test_short_rows_are_asked_for_again(width: int, again: bool) -> None:
+    """Into the first cache, when they are used soon: 8 rows ahead instead of 32, and those of the
+    next bag behind the last ones of this."""
+    table, index = integers(4000, width), indices(4000, 37, 50)
+    executor = tc.compile(LOOKUP, "lookup", None, table, index)
+    intel = "GenuineIntel" in Path("/proc/cpuinfo").read_text()
+    assert bool(asked_for(executor, 3)) == (again and not intel)
+    if again and not intel:
+        assert len(asked_for(executor, 3)) == len(asked_for(executor, 2))
+    if width == 64 and not intel:
+        last = re.findall(r"if \(c\d+\w* < (\d+)\)", executor.text("stmt"))
+        assert {int(iteration) for iteration in last} == {50 - 32, 50 - 8}
+    result = executor(table, index)
+    torch.testing.assert_close(result, table[index.long()].sum(1), rtol=0, atol=0)
+
+
 def test_rows_of_a_small_table_are_not() -> None:
     assert not run(LOOKUP, integers(31, 64), indices(31, 37, 50))[1]
 

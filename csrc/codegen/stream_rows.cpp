@@ -45,22 +45,38 @@ class FindStreamed : public IRVisitor {
   }
 };
 
-/// Whether a loop of vectors waits for arithmetic rather than for memory: for functions of its
-/// lanes, or lanes that do not lie side by side.
-class FindArithmetic : public IRVisitor {
+/// Whether a nest of loops waits for arithmetic rather than for memory: for functions of lanes, in
+/// any of its loops of vectors.
+class FindFunctions : public IRVisitor {
  public:
-  explicit FindArithmetic(const std::string& loop) : loop_(loop) {}
   bool found = false;
 
  private:
   using IRVisitor::visit;
+  void visit(const For* op) override {
+    const bool vector = op->for_type == ForType::Vectorized;
+    if (vector) lanes_.push(op->name);
+    IRVisitor::visit(op);
+    if (vector) lanes_.pop(op->name);
+  }
   void visit(const Call* op) override {
     static const std::set<std::string> light = {"abs",  "fabs",  "fmax", "fmin", "floor",
                                                 "ceil", "trunc", "rint", "fma",  "copysign"};
     const std::string name = ir::math_name(op);
-    if (!name.empty() && light.count(name) == 0 && expr_uses_var(op, loop_)) found = true;
+    if (!name.empty() && light.count(name) == 0 && expr_uses_vars(op, lanes_)) found = true;
     IRVisitor::visit(op);
   }
+  Scope<> lanes_;
+};
+
+/// Whether lanes of a loop of vectors read what does not lie side by side: that takes instructions.
+class FindLanesApart : public IRVisitor {
+ public:
+  explicit FindLanesApart(const std::string& loop) : loop_(loop) {}
+  bool found = false;
+
+ private:
+  using IRVisitor::visit;
   void visit(const Load* op) override {
     auto step = ir::step_along(op->index, loop_);
     if (!step || (*step != 0 && *step != 1)) found = true;
@@ -83,7 +99,7 @@ class StreamRows : public IRMutator {
  private:
   using IRMutator::visit;
   Stmt visit(const For* op) override {
-    if (op->for_type != ForType::Vectorized) return IRMutator::visit(op);
+    if (op->for_type != ForType::Vectorized) return visit_nest(op);
     std::vector<const Store*> stores;
     if (!collect_stores(op->body, stores)) return op;
     auto extent = as_const_int(op->extent);
@@ -104,6 +120,17 @@ class StreamRows : public IRMutator {
     return IfThenElse::make(simplify(streams), row, op);
   }
 
+  Stmt visit_nest(const For* op) {
+    if (in_nest_) return IRMutator::visit(op);
+    FindFunctions functions;
+    op->accept(&functions);
+    if (functions.found) return op;
+    in_nest_ = true;
+    Stmt result = IRMutator::visit(op);
+    in_nest_ = false;
+    return result;
+  }
+
   /// False where a body does anything else.
   static bool collect_stores(const Stmt& body, std::vector<const Store*>& stores) {
     if (const auto* block = body.as<Block>())
@@ -115,9 +142,9 @@ class StreamRows : public IRMutator {
   bool suits(const Store& store, const For& loop) const {
     if (results_.count(store.name) == 0 || !is_const_one(store.predicate)) return false;
     if (ir::step_along(store.index, loop.name) != 1) return false;
-    FindArithmetic arithmetic(loop.name);
-    store.value.accept(&arithmetic);
-    return !arithmetic.found;
+    FindLanesApart lanes(loop.name);
+    store.value.accept(&lanes);
+    return !lanes.found;
   }
 
   /// Rows that are longer than the arrays.
@@ -170,6 +197,7 @@ class StreamRows : public IRMutator {
   const std::map<std::string, int64_t>& results_;
   const int64_t least_bytes_;  ///< of a row
   int count_ = 0;
+  bool in_nest_ = false;
 };
 
 }  // namespace

@@ -17,8 +17,8 @@ constexpr char kIsResident[] = "tc_is_resident", kCopyNontemporal[] = "tc_copy_n
 /// rows, wherever a loop of vectors writes them side by side, through a short array in the first
 /// cache and non-temporal stores, where their memory was used before. No caches keep them until
 /// somebody reads them, and an ordinary store would read every line from memory first. Halide 21
-/// has no such stores of its own. Loops that wait for arithmetic and rows shorter than
-/// `least_bytes` stay as they are. Runs before cut_vector_loops.
+/// has no such stores of its own. Nests of loops that wait for arithmetic, and rows shorter than
+/// `least_bytes`, stay as they are. Runs before cut_vector_loops.
 ir::Stmt stream_rows(const ir::Stmt& stmt, const std::map<std::string, int64_t>& results,
                      int64_t least_bytes);
 

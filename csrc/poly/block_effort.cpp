@@ -29,12 +29,12 @@ double Load::count(const BlockShape& block) const {
   return result;
 }
 
-double Load::lines(const BlockShape& block, const std::vector<int64_t>& points,
-                   double vector_bytes) const {
+double Load::lines(const BlockShape& block, const std::vector<int64_t>& points, double vector_bytes,
+                   double unit_bytes) const {
   double result = footprint.lines(points);
   if (steps_of_a_line > 1 && collides(block, vector_bytes)) result *= steps_of_a_line;
-  // What puts lanes together takes the place of arithmetic.
-  if (moves[0]) result *= cost;
+  // What puts lanes together takes the place of arithmetic, however slowly lines come.
+  if (moves[0]) result *= std::max(1.0, cost * unit_bytes / vector_bytes);
   const double run = static_cast<double>(block[0]) * vector_bytes;
   return scattered && run < kShortBytes ? result * kUnasked : result;
 }
@@ -67,7 +67,7 @@ double Step::count_lines(const BlockShape& block, const std::vector<int64_t>& po
   double lines = 0, kept = 0;
   for (const Load& load : loads) {
     const double own = load.packed ? load.count(block) * vector_bytes / kLineBytes * repeats
-                                   : load.lines(block, points, vector_bytes);
+                                   : load.lines(block, points, vector_bytes, unit_bytes);
     lines += own;
     if (!load.moves[1]) kept += own;
   }

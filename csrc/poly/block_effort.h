@@ -33,9 +33,9 @@ struct Load {
 
   /// In a step of such a block.
   double count(const BlockShape& block) const;
-  /// Lines that all steps bring to the first cache.
-  double lines(const BlockShape& block, const std::vector<int64_t>& points,
-               double vector_bytes) const;
+  /// Lines that all steps bring to the first cache, where a line takes as long as `unit_bytes` say.
+  double lines(const BlockShape& block, const std::vector<int64_t>& points, double vector_bytes,
+               double unit_bytes) const;
 
  private:
   /// Whether the lines that a step reads have too few places in the first cache to be there still
