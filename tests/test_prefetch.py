@@ -86,10 +86,28 @@ def test_short_rows_are_asked_for_again(width: int, again: bool) -> None:
     if again and not intel:
         assert len(asked_for(executor, 3)) == len(asked_for(executor, 2))
     if width == 64 and not intel:
-        last = re.findall(r"if \(c\d+\w* < (\d+)\)", executor.text("stmt"))
-        assert {int(iteration) for iteration in last} == {50 - 32, 50 - 8}
+        ahead = re.findall(r"\) \+ (\d+)\]\*64", "\n".join(asked_for(executor, 2)))
+        shortly = re.findall(r"\) \+ (\d+)\]\*64", "\n".join(asked_for(executor, 3)))
+        assert {int(n) % 50 for n in ahead} == {32}
+        assert {int(n) % 50 for n in shortly} == {8}
     result = executor(table, index)
     torch.testing.assert_close(result, table[index.long()].sum(1), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "condition", ["", "i % 2 == 0 ? ", "i > 3 ? "], ids=["always", "alternately", "later"]
+)
+def test_bags_that_follow_each_other(condition: str) -> None:
+    """What says where is read as far as the last bag's, and only where the text reads it."""
+    chosen = f"{condition}T(I(i,k), j){' : 0' if condition else ''}"
+    text = f"def bags(float(E,D) T, int32(B,L) I) -> (O) {{ O(i,j) +=! {chosen} }}"
+    table, index = integers(4000, 64), fenced(indices(4000, 37, 9))
+    executor = tc.compile(text, "bags", None, table, index)
+    keep = torch.tensor(
+        [not condition or (i % 2 == 0 if "%" in condition else i > 3) for i in range(37)]
+    )
+    wanted = table[index.long()].sum(1) * keep[:, None]
+    torch.testing.assert_close(executor(table, index), wanted, rtol=0, atol=0)
 
 
 def test_rows_of_a_small_table_are_not() -> None:

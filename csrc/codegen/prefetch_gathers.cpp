@@ -177,6 +177,9 @@ std::optional<Gathers> find_gathers(const For* loop, const std::set<std::string>
 struct Next {
   Gathers gathers;
   Expr guard = const_true();
+  /// Where it is the first of the next iteration of a loop around it, whatever that is: so many
+  /// follow.
+  Expr repeats;
 };
 
 /// The first of a statement's loops whose reads can be asked for in front of the statement, for
@@ -231,6 +234,7 @@ class PrefetchGathers : public IRMutator {
     if (op->for_type == ForType::Serial) next_ = find_first(op->body, buffers_);
     Expr now = ir::make_variable(op->name), later = now + 1;
     for (Next& next : next_) {
+      if (is_const_one(next.guard)) next.repeats = op->min + op->extent - 1 - now;
       next.guard =
           simplify(now < op->min + op->extent - 1 && substitute(op->name, later, next.guard));
       for (Row& row : next.gathers.rows) row.index = substitute(op->name, later, row.index);
@@ -274,10 +278,27 @@ class PrefetchGathers : public IRMutator {
     return ir::prepend(gathers.loop, asked);
   }
 
+  /// Whether the loop itself runs next, and what says where it reads lies behind what says it now:
+  /// no branch is needed then, which the processor would guess wrong at the end of every bag.
+  bool goes_on(const Gathers& gathers) const {
+    if (next_.size() != 1 || next_[0].gathers.loop != gathers.loop || !next_[0].repeats.defined())
+      return false;
+    const For* op = gathers.loop;
+    const std::vector<Row>& behind = next_[0].gathers.rows;
+    for (size_t r = 0; r < gathers.rows.size(); ++r) {
+      Expr beyond =
+          substitute(op->name, ir::make_variable(op->name) + op->extent, gathers.rows[r].index);
+      if (!equal(simplify(beyond), simplify(behind[r].index))) return false;
+    }
+    return true;
+  }
+
   Stmt ask_ahead(const Gathers& gathers, int ahead, int Gathers::*of_next, int cache) const {
     const For* op = gathers.loop;
     Expr now = ir::make_variable(op->name), end = op->min + op->extent, later = now + ahead;
     if (next_.empty()) return gathers.ask(min(later, end - 1), cache);
+    if (goes_on(gathers))
+      return gathers.ask(min(later, end - 1 + next_[0].repeats * op->extent), cache);
     Stmt beyond;
     for (auto next = next_.rbegin(); next != next_.rend(); ++next) {
       const Gathers& behind = next->gathers;
