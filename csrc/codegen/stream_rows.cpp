@@ -19,6 +19,7 @@ using ir::Stmt;
 
 // Of the array that a row passes through, a part after the other where it is longer.
 constexpr int64_t kPartBytes = 4096;
+
 /// Buffers that the statement reads.
 class FindLoads : public IRVisitor {
  public:
