@@ -337,7 +337,7 @@ def test_the_next_product_of_a_batch_is_asked_for(
 
 def test_a_part_that_lies_elsewhere_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Image after image of one group, whose filters are copied once: the next one lies behind those
-    of all other groups. All steps of an image together ask for each of its lines."""
+    of all other groups."""
     monkeypatch.setenv("TC_MACHINE", ROOMY + ",unit_bits=256")
     text = """def grouped(float(N,G,C,H,W) I, float(G,F,C,KH,KW) K) -> (O) {
         O(n,g,f,h,w) +=! I(n,g,c,h+kh,w+kw) * K(g,f,c,kh,kw)

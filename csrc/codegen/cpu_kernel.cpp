@@ -165,16 +165,13 @@ int32_t copy_nontemporal(void* to, void* from, int64_t bytes) {
 std::vector<JITModule> dependencies(const Halide::Target& target) {
   static const JITModule* const own = [] {
     auto* functions = new JITModule;  // never destroyed, as kernels are not
-    for (const SpecialFunction& each : kSpecialFunctions)
-      functions->add_extern_for_export(
-          special_function_symbol(each.name),
-          Halide::ExternCFunction(reinterpret_cast<void*>(each.function),
-                                  Halide::ExternSignature(each.function)));
-    auto add = [&](const char* name, auto* function) {
+    auto add = [&](const std::string& name, auto* function) {
       functions->add_extern_for_export(name,
                                        Halide::ExternCFunction(reinterpret_cast<void*>(function),
                                                                Halide::ExternSignature(function)));
     };
+    for (const SpecialFunction& each : kSpecialFunctions)
+      add(special_function_symbol(each.name), each.function);
     add(kIsResident, is_resident);
     add(kCopyNontemporal, copy_nontemporal);
     return functions;

@@ -272,9 +272,8 @@ class PrefetchGathers : public IRMutator {
   /// Iterations ask for what those some places behind them read, the last ones for what the next
   /// loop reads first: else the memory would have nothing to do at every change of loops.
   Stmt prefetch(const Gathers& gathers) const {
-    std::vector<Stmt> asked = {ask_ahead(gathers, gathers.ahead, &Gathers::ahead, 2)};
-    if (gathers.shortly > 0)
-      asked.push_back(ask_ahead(gathers, gathers.shortly, &Gathers::shortly, 1));
+    std::vector<Stmt> asked = {ask_ahead(gathers, &Gathers::ahead, 2)};
+    if (gathers.shortly > 0) asked.push_back(ask_ahead(gathers, &Gathers::shortly, 1));
     return ir::prepend(gathers.loop, asked);
   }
 
@@ -293,8 +292,9 @@ class PrefetchGathers : public IRMutator {
     return true;
   }
 
-  Stmt ask_ahead(const Gathers& gathers, int ahead, int Gathers::*of_next, int cache) const {
+  Stmt ask_ahead(const Gathers& gathers, int Gathers::*ahead_of, int cache) const {
     const For* op = gathers.loop;
+    const int ahead = gathers.*ahead_of;
     Expr now = ir::make_variable(op->name), end = op->min + op->extent, later = now + ahead;
     if (next_.empty()) return gathers.ask(min(later, end - 1), cache);
     if (goes_on(gathers))
@@ -302,8 +302,8 @@ class PrefetchGathers : public IRMutator {
     Stmt beyond;
     for (auto next = next_.rbegin(); next != next_.rend(); ++next) {
       const Gathers& behind = next->gathers;
-      if (behind.*of_next == 0) continue;
-      Expr distance = min(std::min(ahead, behind.*of_next), op->extent);
+      if (behind.*ahead_of == 0) continue;
+      Expr distance = min(std::min(ahead, behind.*ahead_of), op->extent);
       Expr iteration = clamp(now + distance - end, 0, behind.loop->extent - 1);
       beyond =
           IfThenElse::make(next->guard, behind.ask(behind.loop->min + iteration, cache), beyond);

@@ -20,19 +20,6 @@ using ir::Stmt;
 // Of the array that a row passes through, a part after the other where it is longer.
 constexpr int64_t kPartBytes = 4096;
 
-/// Buffers that the statement reads.
-class FindLoads : public IRVisitor {
- public:
-  std::set<std::string> names;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Load* op) override {
-    names.insert(op->name);
-    IRVisitor::visit(op);
-  }
-};
-
 /// Buffers that the statement asks about.
 class FindStreamed : public IRVisitor {
  public:
@@ -93,9 +80,8 @@ class StreamRows : public IRMutator {
 
   std::set<std::string> streamed;
 
-  static Expr flag(const std::string& buffer) {
-    return ir::make_variable(buffer + ".streams", Halide::Bool());
-  }
+  /// The name of what the system says of a result's memory.
+  static std::string flag(const std::string& buffer) { return buffer + ".streams"; }
 
  private:
   using IRMutator::visit;
@@ -112,7 +98,7 @@ class StreamRows : public IRMutator {
       const int64_t bytes = store->value.type().bytes();
       if (extent && *extent * bytes < least_bytes_) return op;
       most = std::min(most, kPartBytes / bytes);
-      streams = streams && flag(store->name);
+      streams = streams && ir::make_variable(flag(store->name), Halide::Bool());
     }
     streamed.insert(names.begin(), names.end());
     const bool parts = !extent || *extent > most;
@@ -186,11 +172,8 @@ class StreamRows : public IRMutator {
   /// From an array to a result's elements from `index` on.
   static Stmt copy(const Store& store, const Expr& index, const std::string& array,
                    const Expr& bytes) {
-    Expr base =
-        Halide::reinterpret(Halide::UInt(64), ir::make_variable(store.name, Halide::Handle()));
-    Expr place = Halide::cast<uint64_t>(Halide::cast<int64_t>(index) * store.value.type().bytes());
     return Evaluate::make(Call::make(Halide::Int(32), kCopyNontemporal,
-                                     {Halide::reinterpret(Halide::Handle(), base + place),
+                                     {ir::make_address(store.value.type(), store.name, index),
                                       ir::make_variable(array, Halide::Handle()), bytes},
                                      Call::Extern));
   }
@@ -205,11 +188,11 @@ class StreamRows : public IRMutator {
 
 Stmt stream_rows(const Stmt& stmt, const std::map<std::string, int64_t>& results,
                  int64_t least_bytes) {
-  FindLoads loads;
-  stmt.accept(&loads);
+  if (results.empty()) return stmt;
+  const std::set<std::string> loaded = ir::loaded_buffers(stmt);
   std::map<std::string, int64_t> unread;
   for (const auto& result : results)
-    if (loads.names.count(result.first) == 0) unread.insert(result);
+    if (loaded.count(result.first) == 0) unread.insert(result);
   if (unread.empty()) return stmt;
   StreamRows pass(unread, least_bytes);
   Stmt streaming = pass.mutate(stmt);
@@ -218,7 +201,7 @@ Stmt stream_rows(const Stmt& stmt, const std::map<std::string, int64_t>& results
         Halide::Int(32), kIsResident,
         {ir::make_variable(name, Halide::Handle()), make_const(Halide::Int(64), unread.at(name))},
         Call::Extern);
-    streaming = LetStmt::make(StreamRows::flag(name).as<Variable>()->name, asked != 0, streaming);
+    streaming = LetStmt::make(StreamRows::flag(name), asked != 0, streaming);
   }
   return streaming;
 }

@@ -123,17 +123,27 @@ std::optional<int64_t> step_along(const Expr& index, const std::string& loop) {
   return as_const_int(simplify(substitute(loop, make_variable(loop) + 1, index) - index));
 }
 
+Expr make_address(Type type, const std::string& buffer, const Expr& index) {
+  Expr base = Halide::reinterpret(Halide::UInt(64), make_variable(buffer, Halide::Handle()));
+  Expr offset = Halide::cast<uint64_t>(Halide::cast<int64_t>(index) * type.bytes());
+  return Halide::reinterpret(Halide::Handle(), base + offset);
+}
+
 Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index, int cache) {
   using namespace Halide::Internal;
   // Halide's own intrinsic asks without temporal locality: the line is gone from an Intel core's
   // caches before it is read (measured: sums of rows of a table 1.2 to 1.4 times slower). This one
   // is declared in every module of Halide's, with its name; the arguments are: to read it, how many
   // caches keep it, data.
-  Expr base = Halide::reinterpret(Halide::UInt(64), Variable::make(Halide::Handle(), buffer));
-  Expr offset = Halide::cast<uint64_t>(Halide::cast<int64_t>(index) * type.bytes());
-  return Evaluate::make(Call::make(
-      Halide::Int(32), "llvm.prefetch.p0",
-      {Halide::reinterpret(Halide::Handle(), base + offset), 0, 4 - cache, 1}, Call::Extern));
+  return Evaluate::make(Call::make(Halide::Int(32), "llvm.prefetch.p0",
+                                   {make_address(type, buffer, index), 0, 4 - cache, 1},
+                                   Call::Extern));
+}
+
+std::set<std::string> loaded_buffers(const Stmt& stmt) {
+  Touched touched;
+  stmt.accept(&touched);
+  return touched.loads;
 }
 
 std::set<std::string> stored_buffers(const Stmt& stmt) {
