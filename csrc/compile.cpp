@@ -13,6 +13,7 @@
 #include "explain.h"
 #include "ir/bring_together.h"
 #include "ir/collapse_dimensions.h"
+#include "ir/compute_operands.h"
 #include "ir/expand_positions.h"
 #include "ir/find_scans.h"
 #include "ir/forward_copies.h"
@@ -24,7 +25,6 @@
 #include "ir/nest_sums.h"
 #include "ir/offset_tables.h"
 #include "ir/order_reductions.h"
-#include "ir/pad_operands.h"
 #include "ir/share_scatters.h"
 #include "ir/share_sums.h"
 #include "ir/simplify.h"
@@ -40,6 +40,7 @@
 #include "library_plan.h"
 #include "machine.h"
 #include "poly/chain.h"
+#include "poly/computed_copies.h"
 #include "poly/dependences.h"
 #include "poly/fuse.h"
 #include "poly/map_cpu.h"
@@ -89,18 +90,39 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
     clusters = poly::chain(clusters, scop, dependences, layouts, options, machine);
     slices = poly::find_slices(clusters, scop, layouts);
   }
-  for (const poly::Cluster& cluster : clusters) {
-    mapped.push_back(target.cuda ? poly::map_gpu(cluster, program, layouts, options)
-                                 : poly::map_cpu(cluster, scop, layouts, options, machine));
+  const auto map = [&](const poly::Cluster& cluster) {
+    return target.cuda ? poly::map_gpu(cluster, program, layouts, options)
+                       : poly::map_cpu(cluster, scop, layouts, options, machine);
+  };
+  for (const poly::Cluster& cluster : clusters) mapped.push_back(map(cluster));
+  if (options.automatic && !target.cuda) {
+    const auto computed = poly::compute_in_copies(clusters, mapped, scop, layouts, machine);
+    for (size_t c = clusters.size(); c-- > 0 && !computed.empty();) {
+      auto here = [&](const poly::ScopStatement* statement) {
+        return std::count(computed.begin(), computed.end(), statement) > 0;
+      };
+      const auto& statements = clusters[c].statements;
+      if (std::none_of(statements.begin(), statements.end(), here)) continue;
+      if (std::all_of(statements.begin(), statements.end(), here)) {
+        clusters.erase(clusters.begin() + static_cast<long>(c));
+        mapped.erase(mapped.begin() + static_cast<long>(c));
+      } else {
+        clusters[c] = poly::leave_out(clusters[c], computed, dependences);
+        mapped[c] = map(clusters[c]);
+      }
+    }
+  }
+  for (size_t c = 0; c < clusters.size(); ++c) {
+    const poly::Cluster& cluster = clusters[c];
     Notes statements = poly::describe_statements(cluster.statements);
     if (!cluster.apart.empty()) statements.push_back({"apart", cluster.apart});
     if (!cluster.outer.empty())
       statements.push_back({"chain", concat(cluster.joined ? "in the loop of the group before: "
                                                            : "in one loop with the next group: ",
                                             poly::describe_outer_loops(cluster))});
-    Notes& notes = mapped.back().notes;
+    Notes& notes = mapped[c].notes;
     notes.insert(notes.begin(), statements.begin(), statements.end());
-    if (cluster.joined) mapped.back().joined = cluster.outer[0].size();
+    if (cluster.joined) mapped[c].joined = cluster.outer[0].size();
   }
   clock.done("schedule");
   return mapped;
@@ -162,6 +184,10 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
     if (tensor.role == ir::TensorRole::Temporary) temporaries.insert(name);
   std::set<std::string> all = temporaries;
   body = codegen::make_temporaries_private(body, temporaries, slices);
+  // Copies may compute all that is read of one.
+  const std::set<std::string> written = ir::stored_buffers(body);
+  for (auto name = temporaries.begin(); name != temporaries.end();)
+    name = written.count(*name) ? std::next(name) : temporaries.erase(name);
   std::vector<runtime::Workspace> workspaces;
   std::set<std::string> buffers(arguments.begin(), arguments.end());
   for (const std::string& name : temporaries) {
@@ -280,7 +306,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
       ir::turn_indices(program, all);
       ir::make_offset_tables(program, all, machine);
       ir::gather_operands(program, all, machine);
-      ir::pad_operands(program, all, machine);
+      ir::compute_operands(program, all, machine);
       ir::order_reductions(program, all);
     }
     ir::collapse_dimensions(program, all);

@@ -155,3 +155,17 @@ def f(double(I, J) A, double(N) B) -> (O) {{
     expected[0, 0] = expected[1, 1] = 2 if both == "&&" else 1
     function = tc.define(text, namespace="tc_guarded").f
     torch.testing.assert_close(function(a, b), expected, rtol=0, atol=0)
+
+
+def test_a_choice_that_is_one_number_for_a_vector() -> None:
+    """Halide's rewrite of every other lane made a vector of its branch."""
+    text = """
+    def guarded(uint64(N) A, uint64(M) B, int32(L) t) -> (P) {
+      P(r) = (r % 2 == 1 ? A(t(0)) % 2 % B(r) : 0)
+    }
+    """
+    a, b, t = torch.tensor([4, 5]), torch.tensor([7, 2, 9]), torch.tensor([1])
+    actual = tc.define(text, namespace="tc_guarded_number").guarded(
+        a.to(torch.uint64), b.to(torch.uint64), t.to(torch.int32)
+    )
+    assert actual.tolist() == [0, 1, 0]

@@ -90,7 +90,7 @@ PADDED = {
     ),
     "two tensors, one used twice": Case(
         "def f(float(N) A, float(N) C, float(M, K) B) -> (O) { O(m, i) +=! "
-        "(i + k < N ? A(i + k) : C(i + k - N)) * (i + k < N ? A(i + k) : C(i + k - N)) * B(m, k) "
+        "(i + k < N ? A(i + k) : C(i + k - N)) * B(m, k) + (i + k < N ? A(i + k) : C(i + k - N)) "
         "where i in 0:N, k in 0:K }",
         ((50,), (50,), (140, 5)),
     ),

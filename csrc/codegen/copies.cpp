@@ -1,6 +1,8 @@
 #include "codegen/copies.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +25,24 @@ constexpr char kMarker[] = "tc.copy";
 // needs for its results.
 constexpr int64_t kUnrolledBlocks = 4;
 
+/// The steps of everything that a computed element reads when a loop goes on.
+class FindSteps : public IRVisitor {
+ public:
+  explicit FindSteps(const std::string& loop) : loop_(loop) {}
+  /// 1 where all that moves is contiguous, 0 where nothing moves; the largest of other steps, and a
+  /// long one of what is in no order.
+  int64_t step = 0;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Load* op) override {
+    const int64_t own = ir::step_along(op->index, loop_).value_or(kPageBytes);
+    if (std::abs(own) > std::abs(step)) step = own;
+    IRVisitor::visit(op);
+  }
+  const std::string& loop_;
+};
+
 /// Nothing when the statement has another form.
 std::optional<Copy> match(Stmt stmt) {
   Copy nest;
@@ -34,12 +54,19 @@ std::optional<Copy> match(Stmt stmt) {
     stmt = loop->body;
   }
   nest.store = stmt.as<Store>();
-  nest.load = nest.store ? nest.store->value.as<Load>() : nullptr;
-  if (!nest.load || nest.loops.empty()) return std::nullopt;
-  nest.from = nest.load->index;
+  if (!nest.store || nest.loops.empty()) return std::nullopt;
+  nest.load = nest.store->value.as<Load>();
+  nest.from = nest.load ? nest.load->index : Expr(0);
   nest.to = nest.store->index;
   for (CopyLoop& loop : nest.loops) {
-    auto from = ir::step_along(nest.load->index, loop.name);
+    std::optional<int64_t> from;
+    if (nest.load) {
+      from = ir::step_along(nest.load->index, loop.name);
+    } else {
+      FindSteps find(loop.name);
+      nest.store->value.accept(&find);
+      from = find.step;
+    }
     auto to = ir::step_along(nest.store->index, loop.name);
     if (!from || !to) return std::nullopt;
     loop.from = *from;
@@ -90,7 +117,8 @@ class VectorizeCopies : public IRMutator {
 
   Stmt vectorize(Copy nest) {
     auto unit = [](const CopyLoop& loop) { return loop.from == 1 && loop.to == 1; };
-    merge(nest.loops);
+    // Steps of what is computed are those of one of its reads.
+    if (nest.load) merge(nest.loops);
     auto find = [&](auto condition) {
       return std::find_if(nest.loops.begin(), nest.loops.end(), condition);
     };
@@ -107,18 +135,28 @@ class VectorizeCopies : public IRMutator {
   /// The loops in this order, the last of this type, around the copy of one element.
   static Stmt emit(const Copy& nest, const std::vector<CopyLoop>& loops, ForType last) {
     Expr from = nest.from, to = nest.to;
+    std::map<std::string, Expr> places;
     for (const CopyLoop& loop : loops) {
       from = from + position(ir::make_variable(loop.name), loop.from, from.type());
       to = to + position(ir::make_variable(loop.name), loop.to, to.type());
+      places[loop.name] = ir::make_variable(loop.name);
     }
-    Stmt stmt = Store::make(nest.store->name,
-                            Load::make(nest.load->type, nest.load->name, from, Halide::Buffer<>(),
-                                       nest.load->param, const_true(), ModulusRemainder()),
-                            to, nest.store->param, const_true(), ModulusRemainder());
+    Expr value = nest.load ? Load::make(nest.load->type, nest.load->name, from, Halide::Buffer<>(),
+                                        nest.load->param, const_true(), ModulusRemainder())
+                           : compute(nest, places);
+    Stmt stmt = Store::make(nest.store->name, value, to, nest.store->param, const_true(),
+                            ModulusRemainder());
     for (size_t l = loops.size(); l-- > 0;)
       stmt = ir::make_for(loops[l].name, 0, loops[l].extent,
                           l + 1 == loops.size() ? last : ForType::Serial, stmt);
     return stmt;
+  }
+
+  /// The element at these iterations, counted from 0, of the loops.
+  static Expr compute(const Copy& nest, std::map<std::string, Expr> places) {
+    for (const CopyLoop& loop : nest.loops)
+      places[loop.name] = simplify(places.at(loop.name) + loop.min);
+    return substitute(places, nest.store->value);
   }
 
   static Expr position(const Expr& value, int64_t step, ir::Type type) {
@@ -139,7 +177,8 @@ class VectorizeCopies : public IRMutator {
 
   /// Square blocks of rows, contiguous in `from`, that are stored as columns, contiguous in `to`.
   Stmt transpose(const Copy& nest, const CopyLoop& row, const CopyLoop& column) {
-    int lanes = vector_bits_ / std::max(8, nest.load->type.bits());
+    const ir::Type element = nest.store->value.type();
+    int lanes = vector_bits_ / std::max(8, element.bits());
     Side along_row = side_of(row, lanes), along_column = side_of(column, lanes);
     const int side = std::min(along_row.lanes, along_column.lanes);
     std::vector<CopyLoop> outer;
@@ -162,18 +201,21 @@ class VectorizeCopies : public IRMutator {
            position(column_start, column.from, from.type());
     to = to + position(row_start, row.to, to.type()) + position(column_start, column.to, to.type());
 
-    ir::Type type = nest.load->type.with_lanes(side);
+    const ir::Type type = element.with_lanes(side);
     std::vector<std::pair<std::string, Expr>> lets;
     auto bind = [&](const Expr& value) {
       std::string name = concat(row.name, ".x", lets.size());
       lets.emplace_back(name, value);
       return ir::make_variable(name, type);
     };
+    const std::string block = row.name + ".block";  // of what is computed
     std::vector<Expr> vectors;
     for (int r = 0; r < side; ++r)
-      vectors.push_back(bind(Load::make(type, nest.load->name, ramp(from, r * column.from, side),
-                                        Halide::Buffer<>(), nest.load->param, const_true(side),
-                                        ModulusRemainder())));
+      vectors.push_back(
+          bind(nest.load ? Load::make(type, nest.load->name, ramp(from, r * column.from, side),
+                                      Halide::Buffer<>(), nest.load->param, const_true(side),
+                                      ModulusRemainder())
+                         : ir::make_load(type, block, ramp(0, r * side, side))));
     // Exchanges one bit of the vectors' number with the same bit of the lanes' number at a time,
     // the lanes that are farthest apart first.
     for (int distance = side / 2; distance > 0; distance /= 2) {
@@ -195,13 +237,26 @@ class VectorizeCopies : public IRMutator {
     for (int c = 0; c < side; ++c)
       stores.push_back(Store::make(nest.store->name, vectors[c], ramp(to, c * row.to, side),
                                    nest.store->param, const_true(side), ModulusRemainder()));
-    if (const CopyLoop* next = next_region(nest, outer, row, column))
+    if (const CopyLoop* next = nest.load ? next_region(nest, outer, row, column) : nullptr)
       for (int r = 0; r < side; ++r)
         stores.push_back(
             prefetch(nest, from + make_const(from.type(), next->from + r * column.from)));
     Stmt body = Block::make(stores);
     for (size_t l = lets.size(); l-- > 0;)
       body = LetStmt::make(lets[l].first, lets[l].second, body);
+    if (!nest.load) {
+      const std::string each = column.name + ".r", lane = row.name + ".l";
+      std::map<std::string, Expr> places;
+      for (const CopyLoop& loop : outer) places[loop.name] = ir::make_variable(loop.name);
+      places[row.name] = row_start + ir::make_variable(lane);
+      places[column.name] = column_start + ir::make_variable(each);
+      Stmt computed = ir::make_store(
+          block, ir::make_variable(each) * side + ir::make_variable(lane), compute(nest, places));
+      computed = ir::make_for(lane, 0, side, ForType::Vectorized, computed);
+      computed = ir::make_for(each, 0, side, ForType::Serial, computed);
+      body = Allocate::make(block, element, Halide::MemoryType::Stack, {side * side}, const_true(),
+                            Block::make(computed, body));
+    }
     Expr row_blocks = count_blocks(row, side);
     auto count = as_const_int(row_blocks);
     bool short_copy = outer.empty() && count && *count <= kUnrolledBlocks;
@@ -252,7 +307,8 @@ class VectorizeCopies : public IRMutator {
 Stmt make_copy(const Stmt& nest) { return ProducerConsumer::make(kMarker, true, nest); }
 
 std::optional<Copy> find_copy(const ProducerConsumer* marked) {
-  return marked->name == kMarker ? match(marked->body) : std::nullopt;
+  std::optional<Copy> copy = marked->name == kMarker ? match(marked->body) : std::nullopt;
+  return copy && copy->load ? copy : std::nullopt;
 }
 
 Stmt vectorize_copies(const Stmt& stmt, int vector_bits) {

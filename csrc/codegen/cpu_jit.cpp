@@ -82,7 +82,11 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = forward_values(stmt, buffers.temporaries);
   stmt = prefetch_gathers(stmt, buffers.large);
   stmt = prefetch_rows(stmt, buffers.large);
-  stmt = join_lanes_as_bits(rewrite_interleavings(stmt));
+  // Halide 21 makes a vector of a branch whose choice is one number for all lanes.
+  stmt = around_choices(
+      stmt, [](const Stmt& s) { return rewrite_interleavings(s); },
+      [](const Expr& e) { return e; });
+  stmt = join_lanes_as_bits(stmt);
   // All three of Halide's passes name common subexpressions.
   ExprPass name_common = [](const Expr& e) { return common_subexpression_elimination(e); };
   ExprPass find = [](const Expr& e) { return find_intrinsics(e); };

@@ -53,18 +53,6 @@ class ReplaceRead : public Halide::Internal::IRMutator {
   const Statement& definition_;
 };
 
-/// Whether the statement writes every element of its tensor at its plain indices.
-bool is_plain_definition(const Statement& statement) {
-  if (statement.reduction != Reduction::None || statement.guard.defined() ||
-      statement.domain.size() != statement.subscripts.size())
-    return false;
-  for (size_t d = 0; d < statement.subscripts.size(); ++d) {
-    const auto* variable = statement.subscripts[d].as<Variable>();
-    if (!variable || variable->name != statement.domain[d].name) return false;
-  }
-  return true;
-}
-
 bool try_inline(Program& program, const std::string& name) {
   size_t definition = 0;
   int writers = 0;
@@ -76,7 +64,7 @@ bool try_inline(Program& program, const std::string& name) {
   const std::vector<Use> uses = find_uses(program, name);
   if (writers != 1 || uses.empty() || uses.front().statement <= definition) return false;
   const Statement source = program.statements[definition];
-  if (!is_plain_definition(source)) return false;
+  if (!is_definition(source)) return false;
   const bool once =
       uses.size() == 1 && visits_once(program.statements[uses[0].statement], uses[0].read);
   if (!once && !find_copied(source)) return false;

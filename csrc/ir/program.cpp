@@ -389,6 +389,17 @@ bool is_scatter(const Statement& statement) {
          statement.scattered.end();
 }
 
+bool is_definition(const Statement& statement) {
+  if (statement.reduction != Reduction::None || statement.scans || statement.guard.defined() ||
+      statement.domain.size() != statement.subscripts.size())
+    return false;
+  for (size_t d = 0; d < statement.subscripts.size(); ++d) {
+    const auto* variable = statement.subscripts[d].as<Halide::Internal::Variable>();
+    if (!variable || variable->name != statement.domain[d].name) return false;
+  }
+  return true;
+}
+
 std::string plain_text(const Expr& e) { return plain(e); }
 
 std::string assignment_text(const Statement& statement) {

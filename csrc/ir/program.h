@@ -104,6 +104,9 @@ struct Statement {
 /// Whether some dimension of the left-hand side is scattered.
 bool is_scatter(const Statement& statement);
 
+/// Whether it gives every element that it writes a value at once: its subscripts are its indices.
+bool is_definition(const Statement& statement);
+
 /// A size that the return list gives and that only a call's sizes can show to be the inferred one.
 struct DeclaredSize {
   std::string tensor;

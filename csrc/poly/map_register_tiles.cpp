@@ -141,20 +141,43 @@ isl::schedule_node tile_registers(isl::schedule_node node, const RegisterBlock& 
   return isl::manage(isl_schedule_node_ancestor(node.release(), above));
 }
 
-/// Copies in front of the node what the block wants packed, of all statements or of one.
+/// How many tiles of these sizes a cluster has, with all iterations of the loops around it.
+double count_all_tiles(const Cluster& cluster, const RegisterBlock& block,
+                       const std::vector<int64_t>& sizes) {
+  auto tiles = static_cast<double>(count_tiles(block.members, sizes));
+  if (cluster.outer.empty()) return tiles;
+  for (int d : cluster.outer[0])
+    tiles *= static_cast<double>(extent_of(cluster.statements[0]->source->domain[d]));
+  return tiles;
+}
+
+/// How many stretches of its reduction a statement passes through.
+double count_stretches(const ScopStatement& statement, const std::vector<int64_t>& stretch) {
+  double count = 1;
+  size_t k = 0;
+  for (const ir::Iterator& iterator : statement.source->domain)
+    if (iterator.reduction && k < stretch.size())
+      count *= static_cast<double>(divide_up(extent_of(iterator), stretch[k++]));
+  return count;
+}
+
+/// Copies in front of the node, which is reached so many times, what the block wants packed, of all
+/// statements or of one.
 isl::schedule_node promote_operands(isl::schedule_node node, const RegisterBlock& block,
                                     const Scop& scop, const CpuMachine& machine,
-                                    const ScopStatement* of, Mapped& mapped) {
+                                    const ScopStatement* of, double times, Mapped& mapped) {
   for (const PackedRead& read : block.packed) {
     if (of && read.statement != of) continue;
     // Windows of several rows overlap, which the choice of stretches does not count.
     int64_t most = 2 * machine.cache_bytes / scop.program->tensor(read.read.tensor).type.bytes();
     Result<Promotion> promotion = promote(node, scop, *read.statement, read.read, read.order, 1,
                                           most, concat("P", mapped.promotions.size()));
-    if (promotion)
+    if (promotion) {
       mapped.promotions.push_back(promotion.value());
-    else
+      mapped.promotions.back().times = times;
+    } else {
       mapped.notes.push_back({"no copy", promotion.reason()});
+    }
   }
   return node;
 }
@@ -195,9 +218,10 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
     ordered_sizes.push_back(sizes[m]);
   }
   mapped.notes = {describe_tasks(cluster, ordered, ordered_sizes, parallel, why)};
+  const double tiles = count_all_tiles(cluster, block, sizes);
   if (block.stretch.empty()) {
     node = tile_registers(node, block);
-    node = promote_operands(node, block, scop, machine, nullptr, mapped);
+    node = promote_operands(node, block, scop, machine, nullptr, tiles, mapped);
   } else {
     // Every statement gets tiles of its own, those that add terms below stretches of the reduction.
     isl::multi_union_pw_aff band = node.as<isl::schedule_node_band>().partial_schedule();
@@ -209,7 +233,11 @@ Mapped map_register_tiles(const Cluster& cluster, const RegisterBlock& block, co
       if (reduces) own = tile(own.as<isl::schedule_node_band>(), block.stretch).child(0);
       own = insert_permutable_band(own, band);
       own = tile_registers(own, block);
-      if (reduces) own = promote_operands(own, block, scop, machine, cluster.statements[s], mapped);
+      if (reduces) {
+        const ScopStatement* statement = cluster.statements[s];
+        const double times = tiles * count_stretches(*statement, block.stretch);
+        own = promote_operands(own, block, scop, machine, statement, times, mapped);
+      }
       int above = isl_schedule_node_get_tree_depth(own.get()) -
                   isl_schedule_node_get_tree_depth(node.get());
       node = isl::manage(isl_schedule_node_ancestor(own.release(), above));

@@ -115,6 +115,9 @@ class Operands {
   /// contiguous along the vector: the steps of the reduction's innermost loop are far apart, so
   /// that neither prefetches nor the ways of a cache serve them, and enough results use the copy.
   bool is_leaping(const Update& update, const Operand& operand) const;
+  /// Cycles to write and read again a temporary that exceeds the second-level cache and that copies
+  /// could compute instead, since nothing else reads it; 0 for all other operands.
+  double pass_saved_by_copies(const Operand& operand) const;
 
  private:
   const Cluster& cluster_;

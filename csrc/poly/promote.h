@@ -22,6 +22,9 @@ struct Promotion {
   std::vector<int64_t> sizes;  ///< of the box, one a dimension of the tensor
   std::vector<int64_t> strides;  ///< of the buffer
   int64_t elements = 0;          ///< of the buffer
+  double times = 0;  ///< that the copy is made, by iterations of the loops around; 0: not counted
+  /// The statement whose value it holds, which does not run by itself (see computed_copies).
+  const ScopStatement* computed = nullptr;
 };
 
 /// A mapped schedule and the copies that its extension nodes make.

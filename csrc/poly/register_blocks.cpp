@@ -332,7 +332,8 @@ class Chooser {
           dimension.steps = steps;
         }
         bool apart = stride(0) != 1;
-        if (load.moves[0] && (apart || operands_.is_leaping(update, operand))) {
+        const double pass = operands_.pass_saved_by_copies(operand);
+        if (load.moves[0] && (apart || pass > 0 || operands_.is_leaping(update, operand))) {
           if (auto read = operands_.pack(update, operand, *dimensions[0])) {
             packed.push_back(*read);
             load.packed = true;
@@ -345,6 +346,7 @@ class Chooser {
             load.cost = near ? kNearLoad * std::max(0.5, static_cast<double>(step - 1)) : 2 * lanes;
           }
         }
+        if (!load.packed) moves += pass;
         load.scattered =
             load.moves[0] && !load.packed && operands_.has_near_steps(update, operand, 1);
         const int64_t element = program_.tensor(operand.access.tensor).type.bytes();

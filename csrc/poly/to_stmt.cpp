@@ -210,10 +210,20 @@ class Generator {
     std::vector<Expr> element(arguments.begin() + static_cast<int>(rank), arguments.end());
     // Its loops may come in pieces.
     if (copies_.empty() || copies_.back().promotion != &promotion) copies_.push_back(copy);
-    const std::string& tensor = promotion.read.tensor;
-    Halide::Type type = memory_type(scop_.program->tensor(tensor).type);
     return ir::make_store(promotion.buffer, offset_in_copy(copy, element),
-                          load_memory(tensor, type, offset(buffers_.at(tensor), element)));
+                          copied_value(promotion, element));
+  }
+
+  Expr copied_value(const Promotion& promotion, const std::vector<Expr>& element) const {
+    const std::string& tensor = promotion.read.tensor;
+    if (!promotion.computed) {
+      Halide::Type type = memory_type(scop_.program->tensor(tensor).type);
+      return load_memory(tensor, type, offset(buffers_.at(tensor), element));
+    }
+    const ir::Statement& source = *promotion.computed->source;
+    std::map<std::string, Expr> values;
+    for (size_t d = 0; d < element.size(); ++d) values[source.domain[d].name] = element[d];
+    return to_memory(lower_reads(Halide::Internal::substitute(values, source.value)));
   }
 
   Stmt allocate(const Copy& copy, const Stmt& body) const {

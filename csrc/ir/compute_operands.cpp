@@ -1,0 +1,379 @@
+#include "ir/compute_operands.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/choices.h"
+#include "ir/inner_sums.h"
+#include "ir/loops.h"
+#include "ir/reads.h"
+#include "ir/simplify.h"
+#include "poly/strides.h"
+
+namespace tc::ir {
+namespace {
+
+using namespace Halide::Internal;
+
+// Operations on every use of an element from which on a statement of its own pays: it costs
+// some 1.7 cycles an element, a use of a choice by indices 1/27 to 1/11.
+constexpr int64_t kSaved = 640;
+// The fewest uses: of what lies along the reduction, which would be computed as it lies, and of
+// what lies along results, which a block of them computes once for all its rows (measured: products
+// with exp(B) of 512 x 512 and 2048 x 2048, B(n, k) for 4 results of m 5 times faster, for 8 to 256
+// results 3.5 to 7 times; B(k, n) for 8 results 0.81 to 1.05, for 16 1.8, for 32 to 256 2.1 to 3.7
+// times).
+constexpr int64_t kUses = 4, kRowUses = 16;
+// Operations that others stand for, in vectors: exp and its like, a root or a division, a choice by
+// indices, a conversion of half (one of bfloat16 is a shift, which is hidden).
+constexpr int64_t kFunction = 160, kRoot = 40, kChoice = 10, kHalf = 2;
+// By how much a temporary may exceed the largest tensor that its statement uses.
+constexpr int64_t kGrowth = 2;
+
+/// A sum of multiples of indices that a subscript takes, apart from what it adds: all values from
+/// `first` on, `count` of them, each for some indices.
+struct Sum {
+  std::vector<std::pair<Iterator, int64_t>> terms;  ///< smallest multiple first
+  int64_t first = 0, count = 1;
+
+  Expr value() const {
+    Expr sum = 0;
+    for (const auto& [it, step] : terms)
+      sum = sum + make_variable(it.name) * static_cast<int>(step);
+    return simplify(sum);
+  }
+  bool moved_by(const Iterator& it) const {
+    return std::any_of(terms.begin(), terms.end(),
+                       [&](const auto& term) { return term.first.name == it.name; });
+  }
+};
+
+/// The sum in a subscript; nothing where a value is left out or the subscript is no such sum.
+std::optional<Sum> match_sum(const Expr& subscript, const std::vector<Iterator>& domain) {
+  Sum sum;
+  for (const Iterator& it : domain) {
+    std::optional<int64_t> step = step_along(subscript, it.name);
+    if (!step) return std::nullopt;
+    if (*step != 0 && extent_of(it) > 1) sum.terms.emplace_back(it, *step);
+  }
+  // Multiples of one index are its own values.
+  if (sum.terms.size() == 1) sum.terms[0].second = 1;
+  std::sort(sum.terms.begin(), sum.terms.end(),
+            [](const auto& a, const auto& b) { return std::abs(a.second) < std::abs(b.second); });
+  for (const auto& [it, step] : sum.terms) {
+    if (std::abs(step) > sum.count) return std::nullopt;
+    auto min = as_const_int(simplify(it.min));
+    if (!min) return std::nullopt;
+    const int64_t reach = (extent_of(it) - 1) * std::abs(step);
+    sum.first += *min * step - (step < 0 ? reach : 0);
+    sum.count += reach;
+  }
+  return sum;
+}
+
+/// The sums of all subscripts without reads inside, each once.
+class FindSums : public IRVisitor {
+ public:
+  explicit FindSums(const std::vector<Iterator>& domain) : domain_(domain) {}
+  std::vector<Sum> sums;
+  std::set<std::string> tensors;
+  std::string first;  ///< that has subscripts
+  bool known = true;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Call* op) override {
+    IRVisitor::visit(op);
+    if (read_name(op).empty()) return;
+    tensors.insert(read_name(op));
+    if (first.empty() && !op->args.empty()) first = read_name(op);
+    for (const Expr& subscript : op->args) {
+      if (subscript.type() != Halide::Int(32) || has_data(subscript)) continue;
+      std::optional<Sum> sum = match_sum(subscript, domain_);
+      known = known && sum;
+      if (!sum || sum->terms.empty()) continue;
+      Expr value = sum->value();
+      if (std::none_of(sums.begin(), sums.end(),
+                       [&](const Sum& other) { return equal(other.value(), value); }))
+        sums.push_back(*sum);
+    }
+  }
+  const std::vector<Iterator>& domain_;
+};
+
+class FindNames : public IRVisitor {
+ public:
+  std::set<std::string> found;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Variable* op) override { found.insert(op->name); }
+};
+
+bool is_choice_by_indices(const Expr& e) {
+  const std::optional<Choice> choice = find_choice(e);
+  return choice && !has_data(choice->condition);
+}
+
+/// Operations of a value beyond the one read that would stand for it; those of subscripts are not
+/// counted.
+class CountOperations : public IRVisitor {
+ public:
+  int64_t operations = -1;
+
+ private:
+  using IRVisitor::visit;
+  template <class Operation>
+  void count(const Operation* op, int64_t each = 1) {
+    operations += each;
+    IRVisitor::visit(op);
+  }
+  void visit(const Add* op) override { count(op); }
+  void visit(const Sub* op) override { count(op); }
+  void visit(const Mul* op) override { count(op); }
+  void visit(const Div* op) override { count(op, kRoot); }
+  void visit(const Mod* op) override { count(op, kRoot); }
+  void visit(const Min* op) override { count(op); }
+  void visit(const Max* op) override { count(op); }
+  void visit(const LT* op) override { count(op); }
+  void visit(const LE* op) override { count(op); }
+  void visit(const GT* op) override { count(op); }
+  void visit(const GE* op) override { count(op); }
+  void visit(const EQ* op) override { count(op); }
+  void visit(const NE* op) override { count(op); }
+  void visit(const Select* op) override { choose(op); }
+  void visit(const Cast* op) override {
+    const Type from = op->value.type(), to = op->type;
+    const bool brain = from.is_bfloat() || to.is_bfloat();
+    const bool half = !brain && (from == Halide::Float(16) || to == Halide::Float(16));
+    count(op, brain ? 0 : half ? kHalf : 1);
+  }
+  void visit(const Call* op) override {
+    if (find_choice(op)) return choose(op);
+    const std::string function = math_name(op);
+    if (!read_name(op).empty())
+      operations += 1;
+    else if (function == "fabs" || function == "fmin" || function == "fmax" || function.empty())
+      count(op);
+    else
+      count(op, function == "sqrt" ? kRoot : kFunction);
+  }
+  /// What conditions of indices cost is in kChoice.
+  template <class Node>
+  void choose(const Node* op) {
+    const Choice choice = *find_choice(op);
+    const bool by_data = has_data(choice.condition);
+    operations += by_data ? 1 : kChoice;
+    if (by_data) choice.condition.accept(this);
+    choice.yes.accept(this);
+    choice.no.accept(this);
+  }
+};
+
+class ComputeOperands {
+ public:
+  ComputeOperands(Program& program, std::map<std::string, Layout>& layouts,
+                  const poly::CpuMachine& machine)
+      : program_(program), layouts_(layouts), machine_(machine) {}
+
+  void run() {
+    put_in_front(program_, [&](Statement& statement) { return rewrite(statement); });
+  }
+
+ private:
+  std::vector<Statement> rewrite(Statement& statement) {
+    if (statement.reduction == Reduction::None || is_scatter(statement) || statement.scans ||
+        statement.guard.defined())
+      return {};
+    bring_factors_together(statement);
+    Rewrite rewrite(*this, statement);
+    statement.value = rewrite.mutate(statement.value);
+    return rewrite.statements;
+  }
+
+  /// Replaces operands that every point of the statement has, the largest first.
+  class Rewrite : public IRMutator {
+   public:
+    Rewrite(ComputeOperands& pass, const Statement& statement)
+        : pass_(pass), statement_(statement) {}
+    std::vector<Statement> statements;
+
+    Expr mutate(const Expr& e) override {
+      if (e.type().is_bool()) return e;  // what && and || guard
+      for (const auto& [before, after] : done_)
+        if (equal(before, e)) return after;
+      if (std::optional<Operand> operand = pass_.find(statement_, e)) {
+        done_.emplace_back(e, pass_.write_out(statement_, e, *operand, statements));
+        return done_.back().second;
+      }
+      // Sides of a choice, like what subscripts read, are for some points only.
+      if (find_choice(e)) return e;
+      const auto* call = e.as<Call>();
+      return call && !read_name(call).empty() ? e : IRMutator::mutate(e);
+    }
+
+   private:
+    ComputeOperands& pass_;
+    const Statement& statement_;
+    std::vector<std::pair<Expr, Expr>> done_;
+  };
+
+  /// The temporary of an operand: an index for every sum, of which it is a function.
+  struct Operand {
+    std::string first;  ///< tensor that it reads
+    std::vector<Sum> sums;
+    std::vector<Iterator> domain;
+    Expr value;
+  };
+
+  /// Nothing where a temporary is not possible or does not pay.
+  std::optional<Operand> find(const Statement& statement, const Expr& e) const {
+    const bool choice = is_choice_by_indices(e);
+    if (!choice && !e.type().is_float()) return std::nullopt;
+    CountOperations count;
+    e.accept(&count);
+    if (count.operations <= 0) return std::nullopt;
+    FindSums find(statement.domain);
+    e.accept(&find);
+    if (!find.known || find.sums.empty() || find.tensors.count(statement.tensor))
+      return std::nullopt;
+    int64_t points = 1, elements = 1;
+    for (const Sum& sum : find.sums) elements *= sum.count;
+    for (const Iterator& it : statement.domain) {
+      points *= extent_of(it);
+      if (std::count_if(find.sums.begin(), find.sums.end(),
+                        [&](const Sum& sum) { return sum.moved_by(it); }) > 1)
+        return std::nullopt;
+    }
+    const int64_t uses = lies_along_results(statement, find.tensors) ? kRowUses : kUses;
+    if (elements == 0 || points / elements < machine_.least(uses) ||
+        points / elements * count.operations < machine_.least(kSaved) ||
+        elements * e.type().bytes() > most_bytes(statement))
+      return std::nullopt;
+    Operand operand{find.first, find.sums, {}, e};
+    make_value(statement, operand);
+    // What is left are indices of conditions and values that no subscript has.
+    FindNames names;
+    operand.value.accept(&names);
+    for (const Iterator& it : operand.domain) names.found.erase(it.name);
+    if (!names.found.empty()) return std::nullopt;
+    return operand;
+  }
+
+  bool lies_along_results(const Statement& statement, const std::set<std::string>& tensors) const {
+    for (const poly::MemoryAccess& access : poly::accesses(program_, statement))
+      for (const Iterator& it : statement.domain)
+        if (!access.write && !it.reduction && extent_of(it) > 1 && tensors.count(access.tensor) &&
+            poly::stride_along(access, layouts_.at(access.tensor), it.name) == 1)
+          return true;
+    return false;
+  }
+
+  int64_t most_bytes(const Statement& statement) const {
+    int64_t largest = 0;
+    for (const poly::MemoryAccess& access : poly::accesses(program_, statement)) {
+      const Tensor& tensor = program_.tensor(access.tensor);
+      largest = std::max(largest, dense_bytes(tensor, layouts_.at(tensor.name)));
+    }
+    return std::max(kGrowth * largest, 2 * machine_.cache_bytes);
+  }
+
+  /// The indices of the temporary, and the value over them.
+  static void make_value(const Statement& statement, Operand& operand) {
+    for (const Sum& sum : operand.sums) {
+      // The index of the smallest multiple is what the others leave of the sum.
+      const auto& [pivot, sign] = sum.terms[0];
+      Iterator it = pivot;
+      for (size_t i = 1; i < sum.terms.size(); ++i) it.name += "_" + sum.terms[i].first.name;
+      it.min = 0;
+      it.extent = static_cast<int>(sum.count);
+      it.reduction = false;
+      if (sum.terms.size() > 1) it.meaning = plain_text(sum.value());
+      Expr rest = make_variable(it.name) + static_cast<int>(sum.first) -
+                  (sum.value() - make_variable(pivot.name) * static_cast<int>(sign));
+      operand.value =
+          substitute(pivot.name, simplify(rest * static_cast<int>(sign)), operand.value);
+      operand.domain.push_back(it);
+    }
+    for (const Iterator& it : statement.domain)
+      if (extent_of(it) == 1) operand.value = substitute(it.name, it.min, operand.value);
+    operand.value = simplify_integers(operand.value, {});
+  }
+
+  /// Adds the statement that writes an operand, and returns what reads it.
+  Expr write_out(const Statement& statement, const Expr& e, const Operand& operand,
+                 std::vector<Statement>& statements) {
+    const bool choice = is_choice_by_indices(e);
+    Statement made;
+    made.where = statement.where;
+    if (choice) made.meaning = concat(operand.first, " with what its conditions say");
+    made.value = operand.value;
+    made.domain = operand.domain;
+    std::vector<Expr> sizes, subscripts;
+    for (size_t d = 0; d < operand.sums.size(); ++d) {
+      const Sum& sum = operand.sums[d];
+      subscripts.push_back(simplify(sum.value() - static_cast<int>(sum.first)));
+      made.subscripts.push_back(make_variable(made.domain[d].name));
+      sizes.push_back(made.domain[d].extent);
+    }
+    const Tensor& written =
+        add_temporary(program_, operand.first + (choice ? ".padded" : ".computed"), e.type(), sizes,
+                      statement.where);
+    layouts_[written.name] = row_major(written);
+    made.tensor = written.name;
+    statements.push_back(std::move(made));
+    return read(written, subscripts);
+  }
+
+  /// Multiplies a factor with one that has all its indices and more, where the product is an
+  /// operand to be written out.
+  void bring_factors_together(Statement& statement) const {
+    if (!is_plain_sum(statement, program_)) return;
+    std::vector<Factor> factors = factors_of(statement);
+    bool changed = false;
+    for (size_t f = 0; factors.size() > 2 && f < factors.size();) {
+      auto best = factors.end();
+      for (auto other = factors.begin(); other != factors.end(); ++other) {
+        const Factor& factor = factors[f];
+        if (&*other == &factor ||
+            !std::includes(other->indices.begin(), other->indices.end(), factor.indices.begin(),
+                           factor.indices.end()) ||
+            !find(statement, other->value * factor.value))
+          continue;
+        if (best == factors.end() || points_of(statement.domain, other->indices) <
+                                         points_of(statement.domain, best->indices))
+          best = other;
+      }
+      if (best == factors.end()) {
+        ++f;
+        continue;
+      }
+      best->value = best->value * factors[f].value;
+      factors.erase(factors.begin() + static_cast<long>(f));
+      changed = true;
+      f = 0;
+    }
+    if (!changed) return;
+    statement.value = factors[0].value;
+    for (size_t f = 1; f < factors.size(); ++f)
+      statement.value = statement.value * factors[f].value;
+  }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+  const poly::CpuMachine& machine_;
+};
+
+}  // namespace
+
+void compute_operands(Program& program, std::map<std::string, Layout>& layouts,
+                      const poly::CpuMachine& machine) {
+  ComputeOperands(program, layouts, machine).run();
+}
+
+}  // namespace tc::ir

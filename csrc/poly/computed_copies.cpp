@@ -1,0 +1,146 @@
+#include "poly/computed_copies.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "ir/choices.h"
+#include "ir/reads.h"
+
+namespace tc::poly {
+namespace {
+
+// How often copies may compute an element: of a temporary that the cache keeps, where a pass over
+// it costs little, and of a larger one.
+constexpr double kMostTimes = 1.25, kMostTimesOfLarge = 2.25;
+
+class FindChoices : public Halide::Internal::IRVisitor {
+ public:
+  bool by_indices = false;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Halide::Internal::Select* op) override { look(op); }
+  void visit(const Halide::Internal::Call* op) override { look(op); }
+  template <class Node>
+  void look(const Node* op) {
+    const std::optional<ir::Choice> choice = ir::find_choice(op);
+    by_indices = by_indices || (choice && !ir::has_data(choice->condition));
+    IRVisitor::visit(op);
+  }
+};
+
+class ComputeInCopies {
+ public:
+  ComputeInCopies(const std::vector<Cluster>& clusters, std::vector<Mapped>& mapped,
+                  const Scop& scop, const std::map<std::string, Layout>& layouts,
+                  const CpuMachine& machine)
+      : clusters_(clusters), mapped_(mapped), scop_(scop), layouts_(layouts), machine_(machine) {}
+
+  std::vector<const ScopStatement*> run() {
+    std::vector<const ScopStatement*> computed;
+    for (const Cluster& cluster : clusters_) {
+      if (!cluster.outer.empty()) continue;
+      for (const ScopStatement* statement : cluster.statements)
+        if (is_only_copied(*statement)) computed.push_back(statement);
+    }
+    for (Mapped& each : mapped_) {
+      for (Promotion& promotion : each.promotions) {
+        auto found = std::find_if(computed.begin(), computed.end(), [&](const auto* statement) {
+          return statement->source->tensor == promotion.read.tensor;
+        });
+        if (found == computed.end()) continue;
+        promotion.computed = *found;
+        each.notes.push_back(
+            {"prologue", concat("copies compute ", ir::assignment_text(*(*found)->source))});
+      }
+    }
+    return computed;
+  }
+
+ private:
+  const Promotion* find_copy(const ScopStatement& reader, const MemoryAccess& read) const {
+    for (const Mapped& each : mapped_)
+      for (const Promotion& promotion : each.promotions)
+        if (promotion.statement == &reader && promotion.read.tensor == read.tensor &&
+            std::equal(
+                read.subscripts.begin(), read.subscripts.end(), promotion.read.subscripts.begin(),
+                [](const ir::Expr& a, const ir::Expr& b) { return Halide::Internal::equal(a, b); }))
+          return &promotion;
+    return nullptr;
+  }
+
+  /// Whether copies stand for all reads of a temporary, and may be made where they are of what this
+  /// statement reads.
+  bool is_only_copied(const ScopStatement& writer) const {
+    const ir::Program& program = *scop_.program;
+    const std::string& tensor = writer.source->tensor;
+    if (program.tensor(tensor).role != ir::TensorRole::Temporary || !suits_copies(*writer.source))
+      return false;
+    std::set<std::string> overwritten, needed;
+    for (const auto* read : ir::reads_of(*writer.source)) needed.insert(ir::read_name(read));
+    double copied = 0;
+    bool before = true;
+    for (const ScopStatement& statement : scop_.statements) {
+      if (&statement == &writer) {
+        before = false;
+        continue;
+      }
+      if (statement.source->tensor == tensor) return false;
+      if (!before) overwritten.insert(statement.source->tensor);
+      if (statement.initialization) continue;
+      for (const MemoryAccess& access : accesses(program, *statement.source)) {
+        if (access.tensor != tensor) continue;
+        const Promotion* copy = find_copy(statement, access);
+        if (before || !copy || copy->times == 0) return false;
+        copied += copy->times * static_cast<double>(copy->elements);
+        if (std::any_of(needed.begin(), needed.end(),
+                        [&](const std::string& name) { return overwritten.count(name) != 0; }))
+          return false;
+      }
+    }
+    double elements = 1;
+    for (int64_t size : layouts_.at(tensor).sizes) elements *= static_cast<double>(size);
+    const double bytes = elements * program.tensor(tensor).type.bytes();
+    const bool large = bytes > 2 * static_cast<double>(machine_.cache_bytes);
+    return copied > 0 && copied <= elements * (large ? kMostTimesOfLarge : kMostTimes);
+  }
+
+  const std::vector<Cluster>& clusters_;
+  std::vector<Mapped>& mapped_;
+  const Scop& scop_;
+  const std::map<std::string, Layout>& layouts_;
+  const CpuMachine& machine_;
+};
+
+}  // namespace
+
+std::vector<const ScopStatement*> compute_in_copies(const std::vector<Cluster>& clusters,
+                                                    std::vector<Mapped>& mapped, const Scop& scop,
+                                                    const std::map<std::string, Layout>& layouts,
+                                                    const CpuMachine& machine) {
+  return ComputeInCopies(clusters, mapped, scop, layouts, machine).run();
+}
+
+bool suits_copies(const ir::Statement& source) {
+  FindChoices find;
+  source.value.accept(&find);
+  return ir::is_definition(source) && !find.by_indices && !ir::reads(source, source.tensor);
+}
+
+Cluster leave_out(const Cluster& cluster, const std::vector<const ScopStatement*>& statements,
+                  const Dependences& dependences) {
+  std::vector<const ScopStatement*> left;
+  Alignment alignment;
+  for (size_t s = 0; s < cluster.statements.size(); ++s) {
+    if (std::count(statements.begin(), statements.end(), cluster.statements[s])) continue;
+    left.push_back(cluster.statements[s]);
+    alignment.push_back(cluster.alignment[s]);
+  }
+  Cluster result = make_cluster(left, alignment, dependences);
+  result.apart = cluster.apart;
+  return result;
+}
+
+}  // namespace tc::poly

@@ -1,0 +1,246 @@
+"""Operands that are computed: once for every element where they are used often, in their copies.
+
+Each case is compared with the interpreter, within the bounds of its roundings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+import torch.nn.functional as F
+from exact import integers
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
+
+MACHINE = "vector_bits=512,unit_bits=512,vector_registers=32,cores=2,library_rate=1,cache_bytes={}"
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TC_MACHINE", MACHINE.format(65536))
+
+
+@dataclass(frozen=True)
+class Case:
+    text: str
+    sizes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[torch.dtype, ...] = ()
+
+    def inputs(self) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(0)
+        dtypes = self.dtypes or (torch.float32,) * len(self.sizes)
+        return [
+            (torch.rand(sizes, generator=generator) * 2 - 1).to(dtype)
+            for sizes, dtype in zip(self.sizes, dtypes, strict=True)
+        ]
+
+
+def product(value: str, *more: str, types: tuple[str, str] = ("float", "float")) -> str:
+    a, b = types
+    parameters = ", ".join([f"{a}(M, K) A", f"{b}(N, K) B", *more])
+    return f"def f({parameters}) -> (C) {{ C(m, n) +=! {value} }}"
+
+
+SIZES = ((70, 45), (83, 45))
+WRITTEN = {
+    "a function of what the vector walks": Case(product("A(m, k) * exp(B(n, k))"), SIZES),
+    "a function of what rows share": Case(product("tanh(A(m, k)) * B(n, k)"), SIZES),
+    "both": Case(product("exp(A(m, k)) * sin(B(n, k))"), SIZES),
+    "contiguous along a result": Case(
+        "def f(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * exp(B(k, n)) }",
+        ((70, 45), (45, 83)),
+    ),
+    "of several tensors": Case(
+        product("A(m, k) * sqrt(abs(B(n, k) * s(k) + t(n)))", "float(K) s", "float(N) t"),
+        (*SIZES, (45,), (83,)),
+    ),
+    "of one index": Case(product("A(m, k) * B(n, k) * exp(s(k))", "float(K) s"), (*SIZES, (45,))),
+    "a few results": Case(product("A(m, k) * exp(B(n, k))"), ((4, 45), (83, 45))),
+    "light, for many": Case(product("max(A(m, k), 0) * B(n, k)"), ((33, 20), (700, 20))),
+    "a choice by data": Case(
+        product("(A(m, k) > 0 ? A(m, k) : 0.1 * A(m, k)) * B(n, k)"), ((33, 20), (400, 20))
+    ),
+    "scaled": Case(
+        product("A(m, k) * (B(n, k) * s(k))", "float(K) s"), ((330, 20), (37, 20), (20,))
+    ),
+    "double": Case(
+        product("A(m, k) * exp(B(n, k))", types=("double", "double")),
+        SIZES,
+        (torch.float64, torch.float64),
+    ),
+    "half in float": Case(
+        product("float(A(m, k)) * float(B(n, k))", types=("half", "half")),
+        ((330, 20), (340, 20)),
+        (torch.float16, torch.float16),
+    ),
+    "another reduction": Case(product("A(m, k) - exp(B(n, k))").replace("+=!", "max=!"), SIZES),
+    "a window": Case(
+        "def f(float(N) A, float(M, K) B) -> (O) "
+        "{ O(m, i) +=! exp(A(i + k)) * B(m, k) where i in 0:40, k in 0:K }",
+        ((50,), (70, 5)),
+    ),
+    "where a table says": Case(
+        "def f(float(N) A, int32(K) t, float(M, K) B) -> (O) "
+        "{ O(m, i) +=! exp(A(i) * float(t(k))) * B(m, k) }",
+        ((50,), (5,), (70, 5)),
+        (torch.float32, torch.int32, torch.float32),
+    ),
+}
+LEFT = {
+    "few uses": Case(product("A(m, k) * exp(B(n, k))"), ((3, 45), (83, 45))),
+    "few uses of rows of results": Case(
+        "def f(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * exp(B(k, n)) }",
+        ((12, 45), (45, 83)),
+    ),
+    "of all indices": Case(product("exp(A(m, k) + B(n, k))"), SIZES),
+    "light": Case(product("max(A(m, k), 0) * B(n, k)"), SIZES),
+    "bfloat16, whose conversion is a shift": Case(
+        product("float(A(m, k)) * float(B(n, k))", types=("bfloat16", "bfloat16")),
+        ((330, 20), (340, 20)),
+        (torch.bfloat16, torch.bfloat16),
+    ),
+    "larger than everything": Case(
+        "def f(float(I, K) A, float(J, K) B, float(L) s) -> (C) "
+        "{ C(l) +=! exp(A(i, k) * B(j, k)) * s(l) }",
+        ((300, 40), (300, 40), (5,)),
+    ),
+    "not in the order of the text": Case(
+        product("A(m, k) * B(n, k) * s(k)", "float(K) s").replace("+=!", "max=!"),
+        ((330, 20), (37, 20), (20,)),
+    ),
+}
+
+
+def check(case: Case) -> str:
+    inputs = case.inputs()
+    wanted, (bound,) = reference.error_bounds(case.text, "f", *inputs)
+    actual = tc.define(case.text, namespace=f"tc_computed_{abs(hash(case.text))}").f(*inputs)
+    assert ((actual.double() - torch.as_tensor(wanted).double()).abs().numpy() <= 2 * bound).all()
+    return tc.compile(case.text, "f", None, *inputs).explain()
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_once_for_every_element(name: str) -> None:
+    assert ".computed" in check(WRITTEN[name])
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_left_alone(name: str) -> None:
+    assert ".computed" not in check(LEFT[name])
+
+
+def test_a_layer_in_front_of_a_convolution() -> None:
+    """Normalised, rectified and padded with zeros: one temporary holds all of it."""
+    text = """def f(float(N, C, H, W) I, float(C) g, float(C) b, float(M, C, 3, 3) K) -> (O) {
+      O(n, m, h, w) +=! (y >= 1 && y < H + 1 && x >= 1 && x < W + 1
+                         ? max(I(n, c, y - 1, x - 1) * g(c) + b(c), 0) : 0) * K(m, c, kh, kw)
+        where y = h + kh, x = w + kw, h in 0:H, w in 0:W, kh in 0:3, kw in 0:3 }"""
+    i, k = integers(2, 5, 11, 13), integers(96, 5, 3, 3)
+    g, b = integers(5), integers(5)
+    explained = tc.compile(text, "f", None, i, g, b, k).explain()
+    assert "I.padded" in explained and ".computed" not in explained
+    wanted = F.conv2d(F.relu(i * g[:, None, None] + b[:, None, None]), k, padding=1)
+    assert torch.equal(tc.define(text, namespace="tc_computed_layer").f(i, g, b, k), wanted)
+
+
+# In copies: sizes that are whole vectors, have tails, are smaller than a vector; a cache that keeps
+# the copies of the whole reduction, and one that does not.
+SHAPES = ((64, 64, 64), (70, 83, 45), (21, 150, 3), (40, 5, 70), (130, 33, 257))
+
+
+@pytest.mark.parametrize("cache", [4096, 65536])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("order", ["n, k", "k, n"])
+@pytest.mark.parametrize("dtype", ["float", "double"])
+def test_in_copies(
+    dtype: str, order: str, shape: tuple[int, int, int], cache: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TC_MACHINE", MACHINE.format(cache))
+    m, n, k = shape
+    sizes = {"n, k": (n, k), "k, n": (k, n)}[order]
+    text = f"""def f({dtype}(M, K) A, {dtype}({order.upper()}) B, {dtype}(K) s) -> (C) {{
+      T({order}) = exp(B({order})) + s(k)
+      C(m, n) +=! A(m, k) * T({order}) }}"""
+    case = Case(text, ((m, k), sizes, (k,)), (getattr(torch, dtype, torch.float32),) * 3)
+    explained = check(case)
+    assert "prologue" in explained or (shape, cache) != ((64, 64, 64), 4096)
+
+
+def prologues(text: str, *inputs: torch.Tensor) -> list[str]:
+    options = tc.MappingOptions().matchLibraryCalls(False)
+    explained = tc.compile(text, "f", options, *inputs).explain()
+    return [line.strip() for line in explained.splitlines() if line.startswith("  prologue")]
+
+
+def large(case: str, *sizes: tuple[int, ...]) -> tuple[list[str], torch.Tensor, list[torch.Tensor]]:
+    inputs = Case(case, sizes).inputs()
+    actual = tc.define(case, namespace=f"tc_computed_{abs(hash(case))}").f(*inputs)
+    return prologues(case, *inputs), actual, inputs
+
+
+def test_no_temporary_where_every_read_is_a_copy() -> None:
+    text = "def f(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * exp(B(k, n)) }"
+    found, actual, (a, b) = large(text, (64, 512), (512, 2048))
+    assert found == ["prologue  copies compute B.computed(k, n) = exp(B(k, n))"]
+    explained = tc.compile(text, "f", None, a, b).explain()
+    assert "workspace none" in explained and "B.computed: never whole" in explained
+    torch.testing.assert_close(actual, a @ b.exp(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_temporary_of_the_text_as_well() -> None:
+    text = """def f(float(M, K) A, float(N, K) B, float(K) s) -> (C) {
+      T(n, k) = tanh(B(n, k)) * s(k)
+      C(m, n) +=! A(m, k) * T(n, k) }"""
+    found, actual, (a, b, s) = large(text, (96, 512), (1024, 512), (512,))
+    assert found == ["prologue  copies compute T(n, k) = tanh(B(n, k))*s(k)"]
+    torch.testing.assert_close(actual, a @ (b.tanh() * s).T, rtol=1e-4, atol=1e-4)
+
+
+KEPT = {
+    "another reader": (
+        "T(n, k) = exp(B(n, k)) C(m, n) +=! A(m, k) * T(n, k) D(n) +=! T(n, k)",
+        "C, D",
+    ),
+    "overwritten on the way": (
+        "X(n, k) = B(n, k) * 2 T(n, k) = exp(X(n, k)) X(n, k) = sin(T(n, k)) "
+        "C(m, n) +=! A(m, k) * T(n, k)",
+        "C, X",
+    ),
+    "a result": ("T(n, k) = exp(B(n, k)) C(m, n) +=! A(m, k) * T(n, k)", "C, T"),
+    "a sum": (
+        "T(n, k) +=! B(n, k) * float(q) where q in 0:3 C(m, n) +=! A(m, k) * T(n, k)",
+        "C",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_temporaries_that_are_needed(name: str) -> None:
+    body, results = KEPT[name]
+    text = f"def f(float(M, K) A, float(N, K) B) -> ({results}) {{ {body} }}"
+    case = Case(text, ((96, 256), (512, 256)))
+    a, b = case.inputs()
+    assert not [line for line in prologues(text, a, b) if " T(n, k)" in line]
+    actual = tc.define(text, namespace=f"tc_computed_kept_{abs(hash(name))}").f(a, b)
+    c = actual if isinstance(actual, torch.Tensor) else actual[0]
+    t = {"a sum": b * 3, "overwritten on the way": (2 * b).exp()}.get(name, b.exp())
+    torch.testing.assert_close(c, a @ t.T, rtol=1e-4, atol=1e-4)
+    if name == "another reader":
+        torch.testing.assert_close(actual[1], t.sum(1), rtol=1e-4, atol=1e-4)
+    if name == "overwritten on the way":
+        torch.testing.assert_close(actual[1], t.sin(), rtol=1e-4, atol=1e-4)
+
+
+def test_infinities_keep_their_meaning() -> None:
+    text = product("A(m, k) * exp(B(n, k))")
+    a, b = integers(70, 45), integers(83, 45)
+    a[3] = 0
+    b[5, 7] = float("inf")
+    b[6, 7] = float("-inf")
+    actual = tc.define(text, namespace="tc_computed_infinities").f(a, b)
+    wanted = a @ b.exp().T
+    assert torch.equal(actual[3].isnan(), wanted[3].isnan()) and actual[3, 5].isnan()
+    torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-3, equal_nan=True)
