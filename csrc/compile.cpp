@@ -95,23 +95,8 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
                        : poly::map_cpu(cluster, scop, layouts, options, machine);
   };
   for (const poly::Cluster& cluster : clusters) mapped.push_back(map(cluster));
-  if (options.automatic && !target.cuda) {
-    const auto computed = poly::compute_in_copies(clusters, mapped, scop, layouts, machine);
-    for (size_t c = clusters.size(); c-- > 0 && !computed.empty();) {
-      auto here = [&](const poly::ScopStatement* statement) {
-        return std::count(computed.begin(), computed.end(), statement) > 0;
-      };
-      const auto& statements = clusters[c].statements;
-      if (std::none_of(statements.begin(), statements.end(), here)) continue;
-      if (std::all_of(statements.begin(), statements.end(), here)) {
-        clusters.erase(clusters.begin() + static_cast<long>(c));
-        mapped.erase(mapped.begin() + static_cast<long>(c));
-      } else {
-        clusters[c] = poly::leave_out(clusters[c], computed, dependences);
-        mapped[c] = map(clusters[c]);
-      }
-    }
-  }
+  if (options.automatic && !target.cuda)
+    poly::compute_in_copies(clusters, mapped, scop, dependences, layouts, machine, map);
   for (size_t c = 0; c < clusters.size(); ++c) {
     const poly::Cluster& cluster = clusters[c];
     Notes statements = poly::describe_statements(cluster.statements);

@@ -27,6 +27,9 @@ struct MappingOptions {
   std::vector<int64_t> threads = {32, 8};    ///< x, y, z
   std::vector<int64_t> blocks = {256, 256};  ///< x, y, z
   // CPU
+  /// Of statements in one tile: Min, each passes over its points by itself; Max, they share the
+  /// loops over them.
+  FusionStrategy intra_tile_fusion = FusionStrategy::Preserve3Coincident;
   bool vectorize = true;
   bool parallel = true;
   /// Whether a library may compute statements that it knows. Left open: with automatic options.
@@ -34,7 +37,6 @@ struct MappingOptions {
 
   // Kept and printed; no mapping acts upon these yet. What does must take its field out of here
   // and the remark out of its Python docstring.
-  FusionStrategy intra_tile_fusion = FusionStrategy::Preserve3Coincident;
   int64_t unroll = 1;  ///< upper bound on unrolled copies of the innermost body
   bool tile_imperfectly_nested = false;
   bool use_shared_memory = false;

@@ -140,9 +140,11 @@ class MappingOptions:
         return self._set_word("outerScheduleFusionStrategy", strategy)
 
     def intraTileScheduleFusionStrategy(self, strategy: str) -> MappingOptions:
-        """Which statements share loops within a tile, by the same names.
+        """CPU: whether statements share the loops over the points of a tile that ``tile`` gives.
 
-        Kept and printed; no mapping acts upon it yet.
+        ``Max``: they do, but for the vector where some have loops of their own below; ``Min``: each
+        passes over the tile by itself, before the next one does; ``Preserve3Coincident``: they do
+        where none has loops of its own, as it does without a tile.
         """
         return self._set_word("intraTileScheduleFusionStrategy", strategy)
 

@@ -1,7 +1,6 @@
 #include "ir/compute_operands.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <utility>
@@ -10,9 +9,9 @@
 #include "base/error.h"
 #include "ir/choices.h"
 #include "ir/inner_sums.h"
-#include "ir/loops.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
+#include "ir/subscript_sums.h"
 #include "poly/strides.h"
 
 namespace tc::ir {
@@ -35,77 +34,6 @@ constexpr int64_t kFunction = 160, kRoot = 40, kChoice = 10, kHalf = 2;
 // By how much a temporary may exceed the largest tensor that its statement uses.
 constexpr int64_t kGrowth = 2;
 
-/// A sum of multiples of indices that a subscript takes, apart from what it adds: all values from
-/// `first` on, `count` of them, each for some indices.
-struct Sum {
-  std::vector<std::pair<Iterator, int64_t>> terms;  ///< smallest multiple first
-  int64_t first = 0, count = 1;
-
-  Expr value() const {
-    Expr sum = 0;
-    for (const auto& [it, step] : terms)
-      sum = sum + make_variable(it.name) * static_cast<int>(step);
-    return simplify(sum);
-  }
-  bool moved_by(const Iterator& it) const {
-    return std::any_of(terms.begin(), terms.end(),
-                       [&](const auto& term) { return term.first.name == it.name; });
-  }
-};
-
-/// The sum in a subscript; nothing where a value is left out or the subscript is no such sum.
-std::optional<Sum> match_sum(const Expr& subscript, const std::vector<Iterator>& domain) {
-  Sum sum;
-  for (const Iterator& it : domain) {
-    std::optional<int64_t> step = step_along(subscript, it.name);
-    if (!step) return std::nullopt;
-    if (*step != 0 && extent_of(it) > 1) sum.terms.emplace_back(it, *step);
-  }
-  // Multiples of one index are its own values.
-  if (sum.terms.size() == 1) sum.terms[0].second = 1;
-  std::sort(sum.terms.begin(), sum.terms.end(),
-            [](const auto& a, const auto& b) { return std::abs(a.second) < std::abs(b.second); });
-  for (const auto& [it, step] : sum.terms) {
-    if (std::abs(step) > sum.count) return std::nullopt;
-    auto min = as_const_int(simplify(it.min));
-    if (!min) return std::nullopt;
-    const int64_t reach = (extent_of(it) - 1) * std::abs(step);
-    sum.first += *min * step - (step < 0 ? reach : 0);
-    sum.count += reach;
-  }
-  return sum;
-}
-
-/// The sums of all subscripts without reads inside, each once.
-class FindSums : public IRVisitor {
- public:
-  explicit FindSums(const std::vector<Iterator>& domain) : domain_(domain) {}
-  std::vector<Sum> sums;
-  std::set<std::string> tensors;
-  std::string first;  ///< that has subscripts
-  bool known = true;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Call* op) override {
-    IRVisitor::visit(op);
-    if (read_name(op).empty()) return;
-    tensors.insert(read_name(op));
-    if (first.empty() && !op->args.empty()) first = read_name(op);
-    for (const Expr& subscript : op->args) {
-      if (subscript.type() != Halide::Int(32) || has_data(subscript)) continue;
-      std::optional<Sum> sum = match_sum(subscript, domain_);
-      known = known && sum;
-      if (!sum || sum->terms.empty()) continue;
-      Expr value = sum->value();
-      if (std::none_of(sums.begin(), sums.end(),
-                       [&](const Sum& other) { return equal(other.value(), value); }))
-        sums.push_back(*sum);
-    }
-  }
-  const std::vector<Iterator>& domain_;
-};
-
 class FindNames : public IRVisitor {
  public:
   std::set<std::string> found;
@@ -122,16 +50,16 @@ bool is_choice_by_indices(const Expr& e) {
 
 /// Operations of a value beyond the one read that would stand for it; those of subscripts are not
 /// counted.
-class CountOperations : public IRVisitor {
+class CountOperations : public IRGraphVisitor {
  public:
   int64_t operations = -1;
 
  private:
-  using IRVisitor::visit;
+  using IRGraphVisitor::visit;
   template <class Operation>
   void count(const Operation* op, int64_t each = 1) {
     operations += each;
-    IRVisitor::visit(op);
+    IRGraphVisitor::visit(op);
   }
   void visit(const Add* op) override { count(op); }
   void visit(const Sub* op) override { count(op); }
@@ -169,9 +97,9 @@ class CountOperations : public IRVisitor {
     const Choice choice = *find_choice(op);
     const bool by_data = has_data(choice.condition);
     operations += by_data ? 1 : kChoice;
-    if (by_data) choice.condition.accept(this);
-    choice.yes.accept(this);
-    choice.no.accept(this);
+    if (by_data) include(choice.condition);
+    include(choice.yes);
+    include(choice.no);
   }
 };
 
@@ -197,7 +125,7 @@ class ComputeOperands {
   }
 
   /// Replaces operands that every point of the statement has, the largest first.
-  class Rewrite : public IRMutator {
+  class Rewrite : public IRGraphMutator {
    public:
     Rewrite(ComputeOperands& pass, const Statement& statement)
         : pass_(pass), statement_(statement) {}
@@ -207,20 +135,25 @@ class ComputeOperands {
       if (e.type().is_bool()) return e;  // what && and || guard
       for (const auto& [before, after] : done_)
         if (equal(before, e)) return after;
-      if (std::optional<Operand> operand = pass_.find(statement_, e)) {
-        done_.emplace_back(e, pass_.write_out(statement_, e, *operand, statements));
-        return done_.back().second;
+      // Parts that several have in common come again.
+      if (!refused_.count(e.get())) {
+        if (std::optional<Operand> operand = pass_.find(statement_, e)) {
+          done_.emplace_back(e, pass_.write_out(statement_, e, *operand, statements));
+          return done_.back().second;
+        }
+        refused_.insert(e.get());
       }
       // Sides of a choice, like what subscripts read, are for some points only.
       if (find_choice(e)) return e;
       const auto* call = e.as<Call>();
-      return call && !read_name(call).empty() ? e : IRMutator::mutate(e);
+      return call && !read_name(call).empty() ? e : IRGraphMutator::mutate(e);
     }
 
    private:
     ComputeOperands& pass_;
     const Statement& statement_;
     std::vector<std::pair<Expr, Expr>> done_;
+    std::set<const IRNode*> refused_;
   };
 
   /// The temporary of an operand: an index for every sum, of which it is a function.
@@ -238,24 +171,23 @@ class ComputeOperands {
     CountOperations count;
     e.accept(&count);
     if (count.operations <= 0) return std::nullopt;
-    FindSums find(statement.domain);
-    e.accept(&find);
-    if (!find.known || find.sums.empty() || find.tensors.count(statement.tensor))
+    const SubscriptSums found = find_sums(e, statement.domain);
+    if (!found.known || found.sums.empty() || found.tensors.count(statement.tensor))
       return std::nullopt;
     int64_t points = 1, elements = 1;
-    for (const Sum& sum : find.sums) elements *= sum.count;
+    for (const Sum& sum : found.sums) elements *= sum.count;
     for (const Iterator& it : statement.domain) {
       points *= extent_of(it);
-      if (std::count_if(find.sums.begin(), find.sums.end(),
+      if (std::count_if(found.sums.begin(), found.sums.end(),
                         [&](const Sum& sum) { return sum.moved_by(it); }) > 1)
         return std::nullopt;
     }
-    const int64_t uses = lies_along_results(statement, find.tensors) ? kRowUses : kUses;
+    const int64_t uses = lies_along_results(statement, found.tensors) ? kRowUses : kUses;
     if (elements == 0 || points / elements < machine_.least(uses) ||
         points / elements * count.operations < machine_.least(kSaved) ||
         elements * e.type().bytes() > most_bytes(statement))
       return std::nullopt;
-    Operand operand{find.first, find.sums, {}, e};
+    Operand operand{found.first, found.sums, {}, e};
     make_value(statement, operand);
     // What is left are indices of conditions and values that no subscript has.
     FindNames names;

@@ -40,9 +40,10 @@ class ComputeInCopies {
 
   std::vector<const ScopStatement*> run() {
     std::vector<const ScopStatement*> computed;
-    for (const Cluster& cluster : clusters_) {
-      if (!cluster.outer.empty()) continue;
-      for (const ScopStatement* statement : cluster.statements)
+    for (size_t c = 0; c < clusters_.size(); ++c) {
+      // A cluster that is mapped again must not have copies that compute something themselves.
+      if (!clusters_[c].outer.empty() || !mapped_[c].promotions.empty()) continue;
+      for (const ScopStatement* statement : clusters_[c].statements)
         if (is_only_copied(*statement)) computed.push_back(statement);
     }
     for (Mapped& each : mapped_) {
@@ -114,14 +115,26 @@ class ComputeInCopies {
   const CpuMachine& machine_;
 };
 
-}  // namespace
-
-std::vector<const ScopStatement*> compute_in_copies(const std::vector<Cluster>& clusters,
-                                                    std::vector<Mapped>& mapped, const Scop& scop,
-                                                    const std::map<std::string, Layout>& layouts,
-                                                    const CpuMachine& machine) {
-  return ComputeInCopies(clusters, mapped, scop, layouts, machine).run();
+bool contains(const std::vector<const ScopStatement*>& statements, const ScopStatement* one) {
+  return std::find(statements.begin(), statements.end(), one) != statements.end();
 }
+
+/// The cluster without these statements, of which it has at least one more.
+Cluster leave_out(const Cluster& cluster, const std::vector<const ScopStatement*>& statements,
+                  const Dependences& dependences) {
+  std::vector<const ScopStatement*> left;
+  Alignment alignment;
+  for (size_t s = 0; s < cluster.statements.size(); ++s) {
+    if (contains(statements, cluster.statements[s])) continue;
+    left.push_back(cluster.statements[s]);
+    alignment.push_back(cluster.alignment[s]);
+  }
+  Cluster result = make_cluster(left, alignment, dependences);
+  result.apart = cluster.apart;
+  return result;
+}
+
+}  // namespace
 
 bool suits_copies(const ir::Statement& source) {
   FindChoices find;
@@ -129,18 +142,24 @@ bool suits_copies(const ir::Statement& source) {
   return ir::is_definition(source) && !find.by_indices && !ir::reads(source, source.tensor);
 }
 
-Cluster leave_out(const Cluster& cluster, const std::vector<const ScopStatement*>& statements,
-                  const Dependences& dependences) {
-  std::vector<const ScopStatement*> left;
-  Alignment alignment;
-  for (size_t s = 0; s < cluster.statements.size(); ++s) {
-    if (std::count(statements.begin(), statements.end(), cluster.statements[s])) continue;
-    left.push_back(cluster.statements[s]);
-    alignment.push_back(cluster.alignment[s]);
+void compute_in_copies(std::vector<Cluster>& clusters, std::vector<Mapped>& mapped,
+                       const Scop& scop, const Dependences& dependences,
+                       const std::map<std::string, Layout>& layouts, const CpuMachine& machine,
+                       const std::function<Mapped(const Cluster&)>& map) {
+  const auto computed = ComputeInCopies(clusters, mapped, scop, layouts, machine).run();
+  for (size_t c = clusters.size(); c-- > 0 && !computed.empty();) {
+    const auto& statements = clusters[c].statements;
+    const auto out = std::count_if(statements.begin(), statements.end(),
+                                   [&](const auto* one) { return contains(computed, one); });
+    if (out == 0) continue;
+    if (static_cast<size_t>(out) == statements.size()) {
+      clusters.erase(clusters.begin() + static_cast<long>(c));
+      mapped.erase(mapped.begin() + static_cast<long>(c));
+    } else {
+      clusters[c] = leave_out(clusters[c], computed, dependences);
+      mapped[c] = map(clusters[c]);
+    }
   }
-  Cluster result = make_cluster(left, alignment, dependences);
-  result.apart = cluster.apart;
-  return result;
 }
 
 }  // namespace tc::poly

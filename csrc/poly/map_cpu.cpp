@@ -60,6 +60,39 @@ std::vector<int64_t> row_tile_sizes(const Cluster& cluster, const std::vector<Me
   return sizes;
 }
 
+/// How the statements of a cluster share the loops over the points of a tile that the options give:
+/// as a form does by itself, or as they say.
+FusionStrategy fusion_in_tiles(const Cluster& cluster, const MappingOptions& options) {
+  const bool tiled = !options.automatic && !options.tile.empty() && cluster.shared > 0;
+  return tiled && cluster.statements.size() > 1 ? options.intra_tile_fusion
+                                                : FusionStrategy::Preserve3Coincident;
+}
+
+/// The points of a tile, with statements that share them or each with points of its own, which lie
+/// below its own loops so that the vector is innermost; marks the vector.
+isl::schedule_node place_points(isl::schedule_node node, bool inner_loops, bool vector,
+                                FusionStrategy fusion) {
+  auto band = node.as<isl::schedule_node_band>();
+  const int members = static_cast<int>(band.n_member());
+  const bool apart = inner_loops ? fusion != FusionStrategy::Max || (vector && members == 1)
+                                 : fusion == FusionStrategy::Min;
+  if (apart) {
+    node = sink(band);
+  } else if (inner_loops && vector) {
+    node = sink(band.split(members - 1).child(0).as<isl::schedule_node_band>()).parent();
+  }
+  if (!vector) return node;
+  return inner_loops || apart ? mark_leaves(node, "")
+                              : mark_points(node.as<isl::schedule_node_band>(), "");
+}
+
+void describe_fusion(FusionStrategy fusion, Notes& notes) {
+  if (fusion == FusionStrategy::Min)
+    notes.push_back({"points", "each statement passes over a tile by itself, as the options say"});
+  if (fusion == FusionStrategy::Max)
+    notes.push_back({"points", "statements share the loops over a tile, as the options say"});
+}
+
 /// The tree of a cluster as rows, in blocks where that shares loads.
 Mapped map_as_rows(const Cluster& cluster, std::vector<Member> members, const ir::Program& program,
                    const std::map<std::string, Layout>& layouts, const MappingOptions& options,
@@ -75,7 +108,10 @@ Mapped map_as_rows(const Cluster& cluster, std::vector<Member> members, const ir
   std::vector<int64_t> blocks;
   for (const Member& member : members) blocks.push_back(block[member.position]);
   std::vector<int64_t> sizes = row_tile_sizes(cluster, members, blocks, options, machine);
-  Mapped mapped = map_rows(cluster, members, sizes, blocks, program, layouts, machine, parallel);
+  const FusionStrategy fusion = fusion_in_tiles(cluster, options);
+  Mapped mapped = map_rows(cluster, members, sizes, blocks, program, layouts, machine, parallel,
+                           fusion == FusionStrategy::Min);
+  describe_fusion(fusion, mapped.notes);
   if (cluster.shared > 0)
     mapped.notes.push_back(describe_tasks(cluster, members, sizes, parallel,
                                           describe_sizes(options, row_task(blocks, machine))));
@@ -220,11 +256,8 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
     isl::schedule_node_band tiled = tile(band, sizes);
     node = parallel ? insert_mark(tiled, "parallel").child(0).child(0) : tiled.child(0);
   }
-  // Below inner loops the points come last, so that the vector stays innermost.
-  if (inner_loops) node = sink(node.as<isl::schedule_node_band>());
-  if (vector)
-    node =
-        inner_loops ? mark_leaves(node, "") : mark_points(node.as<isl::schedule_node_band>(), "");
+  const FusionStrategy fusion = fusion_in_tiles(cluster, options);
+  node = place_points(node, inner_loops, vector, fusion);
   int64_t task =
       inner_loops ? kReductionTileVector * kReductionTileOther : machine.least(kElementwiseTile);
   std::string what = inner_loops ? "tiles of results in memory" : "element by element";
@@ -237,6 +270,7 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
     notes.push_back(describe_cycles(choices));
   }
   notes.insert(notes.end(), refused.begin(), refused.end());
+  describe_fusion(fusion, notes);
   return finish(
       notes,
       {node.root().schedule(),

@@ -250,7 +250,7 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
 Mapped map_rows(const Cluster& cluster, const std::vector<Member>& members,
                 const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
                 const ir::Program& program, const Layouts& layouts, const CpuMachine& machine,
-                bool parallel) {
+                bool parallel, bool apart) {
   std::vector<Nest> nests = choose_nests(cluster, program, layouts, machine);
   std::vector<Group> groups = Grouper(cluster, nests, program).group();
   Mapped mapped;
@@ -264,6 +264,7 @@ Mapped map_rows(const Cluster& cluster, const std::vector<Member>& members,
   }
   isl::schedule_node node = below.root().child(0);
   bool blocked = count_tiles(members, blocks) < count_tiles(members, ones(members));
+  apart = apart && groups.size() > 1 && cluster.shared > 0 && !blocked;
   if (cluster.shared > 0) {
     Alignment ordered(cluster.statements.size());
     for (size_t s = 0; s < ordered.size(); ++s)
@@ -280,7 +281,16 @@ Mapped map_rows(const Cluster& cluster, const std::vector<Member>& members,
       node = tile(node.as<isl::schedule_node_band>(), blocks);
       node = sink(node.child(0).as<isl::schedule_node_band>()).parent();
     }
-    node = node.child(0);
+    if (apart) {
+      isl::multi_union_pw_aff points = node.as<isl::schedule_node_band>().partial_schedule();
+      node = isl::manage(isl_schedule_node_delete(node.release()));
+      for (size_t g = 0; g < groups.size(); ++g) {
+        isl::schedule_node own = node.child(static_cast<int>(g)).child(0);
+        node = insert_permutable_band(own, points).parent().parent();
+      }
+    } else {
+      node = node.child(0);
+    }
   }
   auto mark = [&](const isl::schedule_node& nest, const Group& group) {
     if (!nests[group.statements[0]].vector) return nest;
@@ -292,8 +302,11 @@ Mapped map_rows(const Cluster& cluster, const std::vector<Member>& members,
   if (groups.size() == 1)
     node = mark(node, groups[0]);
   else
-    for (size_t g = 0; g < groups.size(); ++g)
-      node = mark(node.child(static_cast<int>(g)).child(0), groups[g]).parent().parent();
+    for (size_t g = 0; g < groups.size(); ++g) {
+      isl::schedule_node nest = node.child(static_cast<int>(g)).child(0);
+      nest = apart ? mark(nest.child(0), groups[g]).parent() : mark(nest, groups[g]);
+      node = nest.parent().parent();
+    }
   mapped.schedule = node.root().schedule();
   mapped.notes.push_back({"loops", join(loops, "\n")});
   if (blocked)

@@ -27,10 +27,11 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
 /// sizes, one a member (parallel if asked), and below its points the statements' own loops, the
 /// vector innermost. Statements that use the same data share one nest where the loops agree and
 /// dependences allow; initialisations move in front. Works without a shared band. With blocks, one
-/// size a member, the points of a block are unrolled innermost.
+/// size a member, the points of a block are unrolled innermost; otherwise every nest may have
+/// points of its own (`apart`), so that it passes over a tile by itself.
 Mapped map_rows(const Cluster& cluster, const std::vector<Member>& members,
                 const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
                 const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                const CpuMachine& machine, bool parallel);
+                const CpuMachine& machine, bool parallel, bool apart);
 
 }  // namespace tc::poly

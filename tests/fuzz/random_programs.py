@@ -60,10 +60,12 @@ class Generator(ExpressionGenerator):
         if self.seed % 12 == 1:
             tiles = ", ".join(str(self.r.choice([1, 2, 3, 4, 5, 8, 16])) for _ in range(3))
             fusion = self.r.choice(["Max", "Min", "Preserve3Coincident"])
+            inside = self.r.choice(["Max", "Min", "Preserve3Coincident"])
             unroll = self.r.choice([1, 2, 4])
             options.append(
                 f"MappingOptions('naive').tile({tiles}).unroll({unroll})"
                 f".outerScheduleFusionStrategy('{fusion}')"
+                f".intraTileScheduleFusionStrategy('{inside}')"
             )
         return tuple(options)
 
