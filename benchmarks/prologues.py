@@ -37,20 +37,24 @@ def case(name: str, size: tuple[int, int, int], order: str) -> tuple:
       def plain(float(M, K) A, float({order.upper()}) B) -> (C) {{
         C(m, n) +=! A(m, k) * B({order})
       }}"""
-    namespace = f"tc_prologues_{abs(hash((name, size, order)))}"
-    t = tc.define(text, OURS, namespace=namespace)
-    ours = b if order == "n, k" else b.T.contiguous()
+    t = tc.define(text, OURS, namespace=f"tc_prologues_{abs(hash((name, size, order)))}")
+    across = order == "k, n"
+    given = b.T.contiguous() if across else b
+
+    def operands() -> tuple[torch.Tensor, torch.Tensor]:
+        return compute(a, given.T if across else given, s)
 
     def reference() -> torch.Tensor:
-        x, y = compute(a, b if order == "n, k" else ours.T, s)
+        x, y = operands()
         return x @ y.T
 
-    title = f"{name} of B({order}) {m}x{n}x{k}"
+    x, y = operands()
+    y = y.T.contiguous() if across else y
     return (
-        title,
-        lambda: t.computed(a, ours, s),
+        f"{name} of B({order}) {m}x{n}x{k}",
+        lambda: t.computed(a, given, s),
         reference,
-        {"already computed": lambda: t.plain(a, ours)},
+        {"already computed": lambda: t.plain(x, y)},
     )
 
 

@@ -82,11 +82,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = forward_values(stmt, buffers.temporaries);
   stmt = prefetch_gathers(stmt, buffers.large);
   stmt = prefetch_rows(stmt, buffers.large);
-  // Halide 21 makes a vector of a branch whose choice is one number for all lanes.
-  stmt = around_choices(
-      stmt, [](const Stmt& s) { return rewrite_interleavings(s); },
-      [](const Expr& e) { return e; });
-  stmt = join_lanes_as_bits(stmt);
+  stmt = join_lanes_as_bits(separate_lanes(stmt));
   // All three of Halide's passes name common subexpressions.
   ExprPass name_common = [](const Expr& e) { return common_subexpression_elimination(e); };
   ExprPass find = [](const Expr& e) { return find_intrinsics(e); };

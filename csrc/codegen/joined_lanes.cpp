@@ -1,7 +1,11 @@
 #include "codegen/joined_lanes.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <vector>
+
+#include "base/error.h"
 
 namespace tc::codegen {
 namespace {
@@ -30,7 +34,55 @@ class JoinLanesAsBits : public IRMutator {
   }
 };
 
+/// Puts names in the place of numbers that are chosen lazily and broadcast.
+class HideChosenNumbers : public IRGraphMutator {
+ public:
+  std::map<std::string, Expr> hidden;
+
+ private:
+  class FindChoice : public IRGraphVisitor {
+   public:
+    bool found = false;
+
+   private:
+    using IRGraphVisitor::visit;
+    void visit(const Call* op) override {
+      found = found || op->is_intrinsic(Call::if_then_else);
+      IRGraphVisitor::visit(op);
+    }
+  };
+
+  using IRGraphMutator::visit;
+  Expr visit(const Broadcast* op) override {
+    FindChoice choice;
+    if (op->value.type().is_scalar()) op->value.accept(&choice);
+    if (!choice.found) return IRGraphMutator::visit(op);
+    const std::string name = concat("tc.number.", hidden.size());
+    hidden[name] = op->value;
+    return Broadcast::make(ir::make_variable(name, op->value.type()), op->lanes);
+  }
+};
+
+class ShowNumbers : public IRGraphMutator {
+ public:
+  explicit ShowNumbers(const std::map<std::string, Expr>& hidden) : hidden_(hidden) {}
+
+ private:
+  using IRGraphMutator::visit;
+  Expr visit(const Variable* op) override {
+    const auto found = hidden_.find(op->name);
+    return found == hidden_.end() ? Expr(op) : found->second;
+  }
+  const std::map<std::string, Expr>& hidden_;
+};
+
 }  // namespace
+
+Stmt separate_lanes(const Stmt& stmt) {
+  HideChosenNumbers hide;
+  const Stmt rewritten = rewrite_interleavings(hide.mutate(stmt));
+  return hide.hidden.empty() ? rewritten : ShowNumbers(hide.hidden).mutate(rewritten);
+}
 
 Stmt join_lanes_as_bits(const Stmt& stmt) { return JoinLanesAsBits().mutate(stmt); }
 

@@ -10,4 +10,9 @@ namespace tc::codegen {
 /// after passes that make such vectors, and before simplification.
 ir::Stmt join_lanes_as_bits(const ir::Stmt& stmt);
 
+/// Halide's rewrite_interleavings, for vectors whose every other lane is computed by itself. It
+/// makes a vector of what is chosen where a lazy choice is one number for all lanes, so that these
+/// numbers are kept from it.
+ir::Stmt separate_lanes(const ir::Stmt& stmt);
+
 }  // namespace tc::codegen

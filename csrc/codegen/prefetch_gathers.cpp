@@ -179,7 +179,7 @@ struct Next {
   Expr guard = const_true();
   /// Where it is the first of the next iteration of a loop around it, whatever that is: so many
   /// follow.
-  Expr repeats;
+  Expr repeats = Expr();
 };
 
 /// The first of a statement's loops whose reads can be asked for in front of the statement, for
