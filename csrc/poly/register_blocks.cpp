@@ -48,6 +48,9 @@ constexpr double kNearLoad = 6;
 // Operations of a block's step, which is unrolled (measured: a position among halfs took LLVM 2.6 s
 // with 27 results in a block, 0.6 s within this limit).
 constexpr int64_t kMostOperations = 480;
+// The same for what follows a sum, once for every point of a block (measured: 24 points with three
+// powers and two divisions compile for 7 s).
+constexpr int64_t kMostLater = 1600;
 
 // Rows of a block; where a vector holds all columns and has lanes to spare, as many as there are
 // registers (measured with a Zen 4: 32 x 32 images of 8 x 26 x 26 results take 8.1 ms with 26
@@ -68,8 +71,8 @@ class Chooser {
         most_lanes_(count_lanes(cluster, program, machine.vector_bits)),
         staying_(find_staying()) {
     for (const Update& update : operands_.updates())
-      if (update.statement->source->reduction != ir::Reduction::None)
-        operations_ += count_operations(update.statement->source->value);
+      (update.statement->source->reduction == ir::Reduction::None ? later_ : operations_) +=
+          count_operations(update.statement->source->value);
   }
 
   RegisterBlock choose() {
@@ -131,7 +134,10 @@ class Chooser {
           int64_t registers = rows * outer * vectors + (alone ? 0 : count_held(steps, block)) + 2;
           if (registers > machine_.vector_registers || (!alone && vectors > kMostVectors)) continue;
           bool smallest = alone && vectors == 1;
-          if (!smallest && rows * outer * vectors * operations_ > kMostOperations) continue;
+          const int64_t vectors_of_block = rows * outer * vectors;
+          if (!smallest && (vectors_of_block * operations_ > kMostOperations ||
+                            vectors_of_block * later_ > kMostLater))
+            continue;
           for (PackedRead& read : packed) {
             auto moves = [&](std::optional<size_t> m) {
               return m && std::count(read.members.begin(), read.members.end(),
@@ -429,6 +435,7 @@ class Chooser {
   const int most_lanes_;
   const std::set<std::string> staying_;  ///< results that are not stored
   int64_t operations_ = 0;               ///< of all sums at one point
+  int64_t later_ = 0;                    ///< of what is computed of them, at one point
   RegisterBlock best_;
   double loads_ = 0;  ///< of the best block, see Effort
   std::map<int, double> vectors_;
