@@ -199,6 +199,17 @@ def test_a_temporary_of_the_text_as_well() -> None:
     torch.testing.assert_close(actual, a @ (b.tanh() * s).T, rtol=1e-4, atol=1e-4)
 
 
+def test_the_rest_of_a_group_stays() -> None:
+    text = """def f(float(M, K) A, float(K, N) B) -> (C, X) {
+      T(k, n) = exp(B(k, n))
+      X(k, n) = B(k, n) * 2
+      C(m, n) +=! A(m, k) * T(k, n) }"""
+    found, (c, x), (a, b) = large(text, (64, 512), (512, 2048))
+    assert found == ["prologue  copies compute T(k, n) = exp(B(k, n))"]
+    torch.testing.assert_close(c, a @ b.exp(), rtol=1e-4, atol=1e-4)
+    assert torch.equal(x, b * 2)
+
+
 KEPT = {
     "another reader": (
         "T(n, k) = exp(B(n, k)) C(m, n) +=! A(m, k) * T(n, k) D(n) +=! T(n, k)",
