@@ -199,6 +199,17 @@ def test_a_temporary_of_the_text_as_well() -> None:
     torch.testing.assert_close(actual, a @ (b.tanh() * s).T, rtol=1e-4, atol=1e-4)
 
 
+def test_what_a_table_picks_is_put_in_order_first() -> None:
+    text = """def f(float(K, M) A, float(K, N) B, int32(N) t) -> (C) {
+      C(m, n) +=! A(k, m) * B(k, t(n)) }"""
+    a, b = Case(text, ((256, 140), (256, 600))).inputs()
+    t = torch.randperm(600, generator=torch.Generator().manual_seed(0)).int()
+    assert "B.gathered" in tc.compile(text, "f", None, a, b, t).explain()
+    assert not prologues(text, a, b, t)
+    actual = tc.define(text, namespace="tc_computed_table").f(a, b, t)
+    torch.testing.assert_close(actual, a.T @ b[:, t.long()], rtol=1e-4, atol=1e-4)
+
+
 def test_the_rest_of_a_group_stays() -> None:
     text = """def f(float(M, K) A, float(K, N) B) -> (C, X) {
       T(k, n) = exp(B(k, n))

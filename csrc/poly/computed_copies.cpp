@@ -137,6 +137,8 @@ Cluster leave_out(const Cluster& cluster, const std::vector<const ScopStatement*
 }  // namespace
 
 bool suits_copies(const ir::Statement& source) {
+  for (const auto* read : ir::reads_of(source))
+    if (std::any_of(read->args.begin(), read->args.end(), ir::has_data)) return false;
   FindChoices find;
   source.value.accept(&find);
   return ir::is_definition(source) && !find.by_indices && !ir::reads(source, source.tensor);

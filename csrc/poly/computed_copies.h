@@ -17,8 +17,9 @@ namespace tc::poly {
 /// T(n, k) = exp(B(n, k)), where everything that reads T reads copies of it (see promote). The
 /// copies are told so (Promotion::computed); a cluster that has other statements as well is mapped
 /// again, by `map`. Left alone are temporaries that a chain's iterations hand on, values under
-/// conditions of indices, and what copies would compute more often than a pass over the temporary
-/// is worth. `mapped` are the clusters, one by one.
+/// conditions of indices, what tables pick, which is walked through row by row (measured: columns
+/// of 16 MiB picked in copies 1.8 times slower), and what copies would compute more often than a
+/// pass over the temporary is worth. `mapped` are the clusters, one by one.
 void compute_in_copies(std::vector<Cluster>& clusters, std::vector<Mapped>& mapped,
                        const Scop& scop, const Dependences& dependences,
                        const std::map<std::string, Layout>& layouts, const CpuMachine& machine,
