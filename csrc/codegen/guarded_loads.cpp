@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/choices.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -165,18 +166,6 @@ class FindVariables : public IRGraphVisitor {
   void visit(const Variable* op) override { found.emplace(op->name, op); }
 };
 
-class FindChoices : public IRGraphVisitor {
- public:
-  bool found = false;
-
- private:
-  using IRGraphVisitor::visit;
-  void visit(const Call* op) override {
-    found = found || op->is_intrinsic(Call::if_then_else);
-    IRGraphVisitor::visit(op);
-  }
-};
-
 /// Puts calls of unknown functions of its variables in the place of every lazy choice, of which the
 /// pass gets the condition and the branches each for itself.
 class HideChoices : public IRGraphMutator {
@@ -314,9 +303,7 @@ Stmt hide_negative_offsets(const Stmt& stmt) {
 }
 
 Stmt around_choices(const Stmt& stmt, const StmtPass& pass, const ExprPass& part_pass) {
-  FindChoices find;
-  stmt.accept(&find);
-  if (!find.found) return pass(stmt);
+  if (!ir::has_lazy_choice(stmt)) return pass(stmt);
   HideChoices hide(part_pass);
   Stmt hidden = pass(hide.mutate(stmt));
   return ShowChoices(hide).mutate(hidden);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/choices.h"
 
 namespace tc::codegen {
 namespace {
@@ -40,23 +41,10 @@ class HideChosenNumbers : public IRGraphMutator {
   std::map<std::string, Expr> hidden;
 
  private:
-  class FindChoice : public IRGraphVisitor {
-   public:
-    bool found = false;
-
-   private:
-    using IRGraphVisitor::visit;
-    void visit(const Call* op) override {
-      found = found || op->is_intrinsic(Call::if_then_else);
-      IRGraphVisitor::visit(op);
-    }
-  };
-
   using IRGraphMutator::visit;
   Expr visit(const Broadcast* op) override {
-    FindChoice choice;
-    if (op->value.type().is_scalar()) op->value.accept(&choice);
-    if (!choice.found) return IRGraphMutator::visit(op);
+    if (!op->value.type().is_scalar() || !ir::has_lazy_choice(op->value))
+      return IRGraphMutator::visit(op);
     const std::string name = concat("tc.number.", hidden.size());
     hidden[name] = op->value;
     return Broadcast::make(ir::make_variable(name, op->value.type()), op->lanes);

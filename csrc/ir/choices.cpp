@@ -4,6 +4,34 @@ namespace tc::ir {
 
 using namespace Halide::Internal;
 
+namespace {
+
+class FindLazyChoice : public IRGraphVisitor {
+ public:
+  bool found = false;
+
+ private:
+  using IRGraphVisitor::visit;
+  void visit(const Call* op) override {
+    found = found || op->is_intrinsic(Call::if_then_else);
+    IRGraphVisitor::visit(op);
+  }
+};
+
+}  // namespace
+
+bool has_lazy_choice(const Expr& e) {
+  FindLazyChoice find;
+  e.accept(&find);
+  return find.found;
+}
+
+bool has_lazy_choice(const Stmt& stmt) {
+  FindLazyChoice find;
+  stmt.accept(&find);
+  return find.found;
+}
+
 std::optional<Choice> find_choice(const Expr& e) {
   if (const auto* select = e.as<Select>())
     return Choice{select->condition, select->true_value, select->false_value};

@@ -16,6 +16,10 @@ struct Choice {
 /// Nothing where the expression is no choice.
 std::optional<Choice> find_choice(const Expr& e);
 
+/// Whether there is a choice in it that evaluates one side alone.
+bool has_lazy_choice(const Expr& e);
+bool has_lazy_choice(const Stmt& stmt);
+
 /// A choice that evaluates one side alone, since the condition may be what keeps its reads inside.
 Expr choose_lazily(const Expr& condition, const Expr& yes, const Expr& no);
 

@@ -29,9 +29,11 @@ constexpr int64_t kSaved = 640;
 // times).
 constexpr int64_t kUses = 4, kRowUses = 16;
 // Operations that others stand for, in vectors: exp and its like, a root or a division, a choice by
-// indices, a conversion of half (one of bfloat16 is a shift, which is hidden).
+// indices, a conversion of half (one of bfloat16 is a shift, which is hidden). Measured like the
+// uses: 1 / B and its root for 16 results 1.2 to 3.2 times faster, with 8 left alone.
 constexpr int64_t kFunction = 160, kRoot = 40, kChoice = 10, kHalf = 2;
-// By how much a temporary may exceed the largest tensor that its statement uses.
+// A choice, no measurement: by how much a temporary may exceed the largest tensor that its
+// statement uses.
 constexpr int64_t kGrowth = 2;
 
 class FindNames : public IRVisitor {
@@ -290,10 +292,7 @@ class ComputeOperands {
       changed = true;
       f = 0;
     }
-    if (!changed) return;
-    statement.value = factors[0].value;
-    for (size_t f = 1; f < factors.size(); ++f)
-      statement.value = statement.value * factors[f].value;
+    if (changed) statement.value = product_of(factors);
   }
 
   Program& program_;

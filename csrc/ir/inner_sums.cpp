@@ -21,12 +21,6 @@ void add_factors(const Expr& e, const Statement& statement, std::vector<Factor>&
   factors.push_back(std::move(factor));
 }
 
-Expr product_of(const std::vector<Factor>& factors) {
-  Expr product = factors.front().value;
-  for (size_t f = 1; f < factors.size(); ++f) product = product * factors[f].value;
-  return product;
-}
-
 /// How many of the statement's reads have neighbours along that index.
 int rows_along(const std::string& index, const Statement& statement, const Program& program,
                const std::map<std::string, Layout>& layouts) {
@@ -42,6 +36,12 @@ std::vector<Factor> factors_of(const Statement& statement) {
   std::vector<Factor> factors;
   add_factors(statement.value, statement, factors);
   return factors;
+}
+
+Expr product_of(const std::vector<Factor>& factors) {
+  Expr product = factors.front().value;
+  for (size_t f = 1; f < factors.size(); ++f) product = product * factors[f].value;
+  return product;
 }
 
 bool is_plain_sum(const Statement& statement, const Program& program) {

@@ -18,6 +18,7 @@ struct Factor {
 };
 
 std::vector<Factor> factors_of(const Statement& statement);
+Expr product_of(const std::vector<Factor>& factors);
 
 /// Whether it sums floats that are no narrower than what they are summed in, at all points of its
 /// domain and from zero or from its tensor's earlier values, into plain elements.

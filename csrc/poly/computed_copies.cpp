@@ -11,8 +11,8 @@
 namespace tc::poly {
 namespace {
 
-// How often copies may compute an element: of a temporary that the cache keeps, where a pass over
-// it costs little, and of a larger one.
+// Choices, no measurements: how often copies may compute an element: of a temporary that the cache
+// keeps, where a pass over it costs little, and of a larger one.
 constexpr double kMostTimes = 1.25, kMostTimesOfLarge = 2.25;
 
 class FindChoices : public Halide::Internal::IRVisitor {
@@ -101,11 +101,10 @@ class ComputeInCopies {
           return false;
       }
     }
-    double elements = 1;
-    for (int64_t size : layouts_.at(tensor).sizes) elements *= static_cast<double>(size);
-    const double bytes = elements * program.tensor(tensor).type.bytes();
-    const bool large = bytes > 2 * static_cast<double>(machine_.cache_bytes);
-    return copied > 0 && copied <= elements * (large ? kMostTimesOfLarge : kMostTimes);
+    const ir::Tensor& temporary = program.tensor(tensor);
+    const int64_t bytes = dense_bytes(temporary, layouts_.at(tensor));
+    const double most = bytes > 2 * machine_.cache_bytes ? kMostTimesOfLarge : kMostTimes;
+    return copied > 0 && copied * temporary.type.bytes() <= most * static_cast<double>(bytes);
   }
 
   const std::vector<Cluster>& clusters_;
