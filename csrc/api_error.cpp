@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "base/task.h"
 #include "ir/halide.h"
 
 namespace tc::api {
@@ -46,6 +47,8 @@ const char* tc_error_message(void) { return last_error.message.c_str(); }
 int tc_error_line(void) { return last_error.line; }
 int tc_error_column(void) { return last_error.column; }
 const char* tc_version(void) { return "0.1.0"; }
+void tc_set_interrupt(int (*interrupt)(void)) { tc::set_interrupt_check(interrupt); }
+void tc_shutdown(void) { tc::end_tasks(); }
 void tc_set_log_sink(void (*sink)(const char* topic, const char* message)) {
   tc::set_log_sink(sink);
 }

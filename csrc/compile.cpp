@@ -11,6 +11,7 @@
 #include "codegen/gpu_loops.h"
 #include "codegen/private_temporaries.h"
 #include "explain.h"
+#include "index_plan.h"
 #include "ir/bring_together.h"
 #include "ir/collapse_dimensions.h"
 #include "ir/compute_operands.h"
@@ -58,7 +59,16 @@
 namespace tc {
 namespace {
 
+using codegen::Texts;
 using ir::Stmt;
+
+/// What programs are compiled for, and what is wanted beside the code.
+struct Job {
+  MappingOptions options;
+  Target target;
+  poly::CpuMachine machine;
+  Texts texts = Texts::Short;
+};
 
 // Tasks of a scatter without atomic updates: each looks at all points, so that more of them than
 // keep memory busy only take longer.
@@ -161,7 +171,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
                                              const std::map<std::string, Layout>& layouts,
                                              const std::vector<std::string>& arguments,
                                              const std::map<std::string, poly::Slices>& slices,
-                                             StageClock& clock, Notes& memory) {
+                                             const Job& job, StageClock& clock, Notes& memory) {
   Stmt body =
       parts.empty() ? Halide::Internal::Evaluate::make(0) : Halide::Internal::Block::make(parts);
   std::set<std::string> temporaries;
@@ -181,8 +191,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   }
   ir::verify(body, buffers);
   // Copies take half the second-level cache.
-  const poly::CpuMachine machine = this_machine();
-  const int64_t cache = 2 * machine.cache_bytes;
+  const int64_t cache = 2 * job.machine.cache_bytes;
   codegen::BufferFacts facts;
   std::map<std::string, int64_t> results;
   int64_t read = 0;
@@ -197,10 +206,11 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
     if (program.tensor(name).role == ir::TensorRole::Input) read += bytes;
   }
   if (runtime::has_nontemporal_stores())
-    facts.streamed = find_streamed(results, read, machine.last_cache_bytes);
-  facts.least_streamed_row = machine.least(kStreamedRow);
-  auto kernel = codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, clock);
-  kernel->texts["loop_nest"] = print(body);
+    facts.streamed = find_streamed(results, read, job.machine.last_cache_bytes);
+  facts.least_streamed_row = job.machine.least(kStreamedRow);
+  auto kernel =
+      codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock);
+  if (job.texts == Texts::All) kernel->texts["loop_nest"] = print(body);
   memory = describe_memory(workspaces, all, *kernel);
   return kernel;
 }
@@ -210,8 +220,9 @@ std::shared_ptr<runtime::Kernel> compile_cuda(const std::vector<Stmt>& parts,
                                               const ir::Program& program,
                                               const std::map<std::string, Layout>& layouts,
                                               const std::vector<std::string>& arguments,
-                                              const MappingOptions& options, const Target& target,
-                                              StageClock& clock, Explanation& explanation) {
+                                              const Job& job, StageClock& clock,
+                                              Explanation& explanation) {
+  const Target& target = job.target;
   codegen::GpuProgram gpu;
   std::set<std::string> buffers(arguments.begin(), arguments.end());
   for (const auto& [name, tensor] : program.tensors) {
@@ -229,7 +240,7 @@ std::shared_ptr<runtime::Kernel> compile_cuda(const std::vector<Stmt>& parts,
     ir::verify(part, buffers);
     nest += print(part);
     std::string name = concat(program.name, "_", gpu.launches.size());
-    gpu.launches.push_back(codegen::make_launch(name, part, program, layouts, options));
+    gpu.launches.push_back(codegen::make_launch(name, part, program, layouts, job.options));
   }
   clock.done("gpu loops");
   runtime::CudaTarget where{target.arch, target.device, target.offline};
@@ -262,10 +273,10 @@ void decide_conditions(ir::Program& program) {
 
 std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const std::map<std::string, Layout>& layouts,
-                                                 const MappingOptions& options,
-                                                 const Target& target,
-                                                 const poly::CpuMachine& machine,
-                                                 StageClock& clock) {
+                                                 const Job& job, StageClock& clock) {
+  const MappingOptions& options = job.options;
+  const Target& target = job.target;
+  const poly::CpuMachine& machine = job.machine;
   ir::Program program =
       ir::lower_scatters(ir::expand_positions(given), target.cuda && !runtime::deterministic());
   program = ir::start_at_zero(program);
@@ -312,13 +323,14 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   return result;
 }
 
-std::shared_ptr<runtime::Kernel> generate(const Scheduled& scheduled, const MappingOptions& options,
-                                          const Target& target, StageClock& clock,
-                                          Explanation& explanation) {
+std::shared_ptr<runtime::Kernel> generate(const Scheduled& scheduled, const Job& job,
+                                          StageClock& clock, Explanation& explanation) {
   const ir::Program& program = scheduled.program;
   std::vector<std::string> arguments;
   for (const ir::Parameter& parameter : program.parameters) arguments.push_back(parameter.name);
   for (const std::string& output : program.outputs) arguments.push_back(output);
+  // On a GPU the compiler of the code takes longer by far.
+  const bool texts = job.target.cuda || job.texts == Texts::All;
   std::vector<Stmt> parts;
   std::string tree;
   for (const poly::Mapped& part : scheduled.groups) {
@@ -327,15 +339,15 @@ std::shared_ptr<runtime::Kernel> generate(const Scheduled& scheduled, const Mapp
       parts.back() = ir::join_loops(parts.back(), stmt, part.joined);
     else
       parts.push_back(stmt);
-    tree += poly::to_string(part.schedule);
+    if (texts) tree += poly::to_string(part.schedule);
   }
   clock.done("ast");
   std::shared_ptr<runtime::Kernel> kernel =
-      target.cuda ? compile_cuda(parts, program, scheduled.layouts, arguments, options, target,
-                                 clock, explanation)
-                  : compile_cpu(parts, program, scheduled.layouts, arguments, scheduled.slices,
-                                clock, explanation.memory);
-  kernel->texts["schedule_tree"] = tree;
+      job.target.cuda
+          ? compile_cuda(parts, program, scheduled.layouts, arguments, job, clock, explanation)
+          : compile_cpu(parts, program, scheduled.layouts, arguments, scheduled.slices, job, clock,
+                        explanation.memory);
+  if (texts) kernel->texts["schedule_tree"] = tree;
   return kernel;
 }
 
@@ -346,18 +358,17 @@ struct Compiled {
 };
 
 Compiled compile_own(const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                     const MappingOptions& options, const Target& target,
-                     const poly::CpuMachine& machine, StageClock& clock) {
-  auto scheduled = simplify_and_schedule(program, layouts, options, target, machine, clock);
+                     const Job& job, StageClock& clock) {
+  auto scheduled = simplify_and_schedule(program, layouts, job, clock);
   Compiled compiled;
   Explanation& explanation = compiled.explanation;
   explanation.program = describe_changes(program, scheduled->program);
-  if (!target.cuda) explanation.machine = machine;
+  if (!job.target.cuda) explanation.machine = job.machine;
   explanation.floating_point =
       ir::count_work(scheduled->program, scheduled->layouts).floating_point;
   for (const poly::Mapped& group : scheduled->groups)
     explanation.groups.push_back({group.notes, group.cycles});
-  compiled.kernel = generate(*scheduled, options, target, clock, explanation);
+  compiled.kernel = generate(*scheduled, job, clock, explanation);
   return compiled;
 }
 
@@ -401,56 +412,111 @@ Layout row_major(const ir::Tensor& tensor) {
   return row_major(sizes);
 }
 
+namespace {
+
+/// Calls of the library that could be made, and which are faster than kernels of ours. Where all of
+/// the program was compiled to be measured, `compiled` is that.
+std::vector<LibraryChoice> choose_calls(const ir::Program& given,
+                                        const std::map<std::string, Layout>& all, const Job& job,
+                                        const tc_libraries& library, StageClock& clock,
+                                        Compiled& compiled) {
+  OwnKernels own;
+  own.cycles = [&](const ir::Program& part) {
+    StageClock apart;
+    auto scheduled = simplify_and_schedule(part, all, job, apart);
+    double cycles = 0;
+    for (const poly::Mapped& group : scheduled->groups) cycles += group.cycles;
+    return cycles;
+  };
+  own.kernel = [&](const ir::Program& part) {
+    Compiled mine = compile_own(part, all, job, clock);
+    // Nothing else is to be compiled where these are all statements.
+    if (part.statements.size() == given.statements.size()) compiled = mine;
+    return mine.kernel;
+  };
+  auto choices = choose_library_calls(given, all, job.machine, library, own);
+  if (!choices.empty()) clock.done("library calls");
+  return choices;
+}
+
+bool may_call_libraries(const Job& job) {
+  return job.options.match_library_calls.value_or(job.options.automatic) && !job.options.identity &&
+         !job.target.cuda && runtime::libraries();
+}
+
+/// With the calls that were chosen.
+Compiled compile_with_calls(const ir::Program& given, const std::map<std::string, Layout>& all,
+                            const std::vector<LibraryChoice>& choices, const Job& job,
+                            StageClock& clock) {
+  const auto taken = std::find_if(choices.begin(), choices.end(),
+                                  [](const LibraryChoice& choice) { return choice.taken; });
+  if (taken == choices.end()) return compile_own(given, all, job, clock);
+  Compiled compiled;
+  compiled.explanation.machine = job.machine;
+  compiled.kernel = compile_around_calls(
+      given, all, choices, *taken->library,
+      [&](const ir::Program& part) {
+        Compiled own = compile_own(part, all, job, clock);
+        append(own.explanation, compiled.explanation);
+        return own.kernel;
+      },
+      [&](const LibraryChoice& choice) {
+        compiled.explanation.groups.push_back({describe(given, choice), 0});
+      });
+  return compiled;
+}
+
+// Texts that the kernel's author alone looks at.
+constexpr const char* kLongTexts[] = {"schedule_tree", "loop_nest", "stmt"};
+
+bool logs_long_texts() {
+  return std::any_of(std::begin(kLongTexts), std::end(kLongTexts),
+                     [](const char* topic) { return log_enabled(topic); });
+}
+
+}  // namespace
+
 std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
                                                const std::map<std::string, Layout>& layouts,
-                                               const MappingOptions& options,
-                                               const Target& target) {
+                                               const MappingOptions& options, const Target& target,
+                                               const poly::CpuMachine& machine) {
   StageClock clock;
-  const poly::CpuMachine machine = this_machine();
+  Job job{options, target, machine, logs_long_texts() ? Texts::All : Texts::Short};
   const std::map<std::string, Layout> all = with_temporaries(given, layouts);
-  const tc_libraries* library = runtime::libraries();
+  IndexPlan indices;
+  if (options.check_indices) indices = plan_index_checks(given, target.cuda);
+  const ir::Program program =
+      ir::check_in_loops(given, indices.checks, indices.in_loops, /*positions=*/target.cuda);
   std::vector<LibraryChoice> choices;
   Compiled compiled;
-  if (options.match_library_calls.value_or(options.automatic) && !options.identity &&
-      !target.cuda && library) {
-    OwnKernels own;
-    own.cycles = [&](const ir::Program& part) {
-      StageClock apart;
-      auto scheduled = simplify_and_schedule(part, all, options, target, machine, apart);
-      double cycles = 0;
-      for (const poly::Mapped& group : scheduled->groups) cycles += group.cycles;
-      return cycles;
-    };
-    own.kernel = [&](const ir::Program& part) {
-      Compiled mine = compile_own(part, all, options, target, machine, clock);
-      // Nothing else is to be compiled where these are all statements.
-      if (part.statements.size() == given.statements.size()) compiled = mine;
-      return mine.kernel;
-    };
-    choices = choose_library_calls(given, all, machine, *library, own);
-    if (!choices.empty()) clock.done("library calls");
-  }
-  if (std::any_of(choices.begin(), choices.end(),
-                  [](const auto& choice) { return choice.taken; })) {
-    compiled = Compiled();
-    compiled.explanation.machine = machine;
-    compiled.kernel = compile_around_calls(
-        given, all, choices, *library,
-        [&](const ir::Program& part) {
-          Compiled own = compile_own(part, all, options, target, machine, clock);
-          append(own.explanation, compiled.explanation);
-          return own.kernel;
-        },
-        [&](const LibraryChoice& choice) {
-          compiled.explanation.groups.push_back({describe(given, choice), 0});
-        });
-  } else if (!compiled.kernel) {
-    compiled = compile_own(given, layouts, options, target, machine, clock);
-  }
-  for (const LibraryChoice& choice : choices)
-    if (!choice.taken)
-      compiled.explanation.program.push_back({"library", "call left alone: " + to_string(choice)});
+  if (may_call_libraries(job))
+    choices = choose_calls(program, all, job, *runtime::libraries(), clock, compiled);
+  const bool calls = std::any_of(choices.begin(), choices.end(),
+                                 [](const LibraryChoice& choice) { return choice.taken; });
+  if (calls || !compiled.kernel) compiled = compile_with_calls(program, all, choices, job, clock);
   std::shared_ptr<runtime::Kernel> kernel = compiled.kernel;
+  Notes& notes = compiled.explanation.program;
+  const Notes looked_at = describe(indices);
+  notes.insert(notes.begin(), looked_at.begin(), looked_at.end());
+  for (const LibraryChoice& choice : choices)
+    if (!choice.taken) notes.push_back({"library", "call left alone: " + to_string(choice)});
+  std::shared_ptr<runtime::Kernel> checked;
+  if (!indices.checks.empty() && target.cuda) {
+    kernel->bad_index_text = [name = given.name, checks = indices.checks](
+                                 int check, int64_t position, int64_t index) {
+      return runtime::describe_bad_index(name, checks.at(static_cast<size_t>(check)), true,
+                                         position, index, "The outputs hold no particular values");
+    };
+  } else if (!indices.checks.empty()) {
+    auto own = [machine](const ir::Program& part, const std::map<std::string, Layout>& known) {
+      StageClock apart;
+      const Job helper{make_options("default"), Target(), machine};
+      return std::shared_ptr<const runtime::Kernel>(
+          compile_own(part, with_temporaries(part, known), helper, apart).kernel);
+    };
+    checked = with_index_checks(kernel, given, all, indices, own);
+    clock.done("index checks");
+  }
   kernel->texts["explain"] = explain(compiled.explanation, given, all, clock);
   kernel->texts["program"] = ir::to_string(given);
   kernel->texts["options"] = to_string(options);
@@ -458,9 +524,20 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   double total = 0;
   for (const StageClock::Entry& entry : clock.entries()) total += entry.milliseconds;
   kernel->numbers["compile_microseconds"] = static_cast<int64_t>(total * 1000);
+  if (!target.cuda) {
+    job.texts = Texts::All;
+    kernel->make_texts = [program, all, choices, job] {
+      StageClock apart;
+      auto again = compile_with_calls(program, all, choices, job, apart).kernel;
+      std::map<std::string, std::string> texts = again->texts;
+      for (const char* text : kLongTexts) texts[text] = again->text(text);
+      texts["assembly"] = again->text("assembly");
+      return texts;
+    };
+  }
   for (const char* topic : {"program", "explain", "schedule_tree", "loop_nest", "stmt", "stages"})
     if (log_enabled(topic)) log(topic, given.name + ": " + kernel->text(topic));
-  return kernel;
+  return checked ? checked : kernel;
 }
 
 }  // namespace tc

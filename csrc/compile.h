@@ -9,6 +9,7 @@
 
 #include "ir/program.h"
 #include "options.h"
+#include "poly/cpu_machine.h"
 #include "runtime/kernel.h"
 
 namespace tc {
@@ -36,10 +37,12 @@ Layout row_major(const ir::Tensor& tensor);
 /// What a tensor of these sizes takes when nothing lies between its elements; bool is a byte.
 int64_t dense_bytes(const ir::Tensor& tensor, const Layout& layout);
 
-/// Compiles a specialised program (see ir::specialize). `layouts` names every input and output;
-/// temporaries are row-major. Throws CompilationError with a reason when the options are illegal.
+/// Compiles a specialised program (see ir::specialize) for a machine: this_machine(), as the thread
+/// sees it that will run the kernel. `layouts` names every input and output; temporaries are
+/// row-major. Throws CompilationError with a reason when the options are illegal.
 std::shared_ptr<const runtime::Kernel> compile(const ir::Program& program,
                                                const std::map<std::string, Layout>& layouts,
-                                               const MappingOptions& options, const Target& target);
+                                               const MappingOptions& options, const Target& target,
+                                               const poly::CpuMachine& machine);
 
 }  // namespace tc

@@ -125,6 +125,7 @@ const std::vector<Field>& fields() {
     f.push_back(flag_field("useReadOnlyCache", &O::use_readonly_cache));
     f.push_back(choice_field("matchLibraryCalls", &O::match_library_calls));
     f.push_back(flag_field("fixParametersBeforeScheduling", &O::fix_parameters_before_scheduling));
+    f.push_back(flag_field("checkIndices", &O::check_indices));
     f.push_back(flag_field("vectorize", &O::vectorize));
     f.push_back(flag_field("parallel", &O::parallel));
     return f;

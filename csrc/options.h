@@ -35,6 +35,9 @@ struct MappingOptions {
   /// Whether a library may compute statements that it knows. Left open: with automatic options.
   std::optional<bool> match_library_calls;
 
+  /// Subscripts that are data are looked at, and a bad one is an error of the call.
+  bool check_indices = true;
+
   // Kept and printed; no mapping acts upon these yet. What does must take its field out of here
   // and the remark out of its Python docstring.
   int64_t unroll = 1;  ///< upper bound on unrolled copies of the innermost body

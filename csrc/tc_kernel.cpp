@@ -7,10 +7,10 @@
 
 #include "api_error.h"
 #include "api_handles.h"
+#include "base/task.h"
 #include "compile.h"
-#include "ir/check_gathers.h"
+#include "machine.h"
 #include "runtime/arguments.h"
-#include "runtime/checked_kernel.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/libraries.h"
 
@@ -33,30 +33,15 @@ tc::Target choose_target(const char* text, DLDevice device) {
   return target;
 }
 
-/// Whether TC_CHECK asks for kernels that look at every index that is data.
-bool checks_gathers() {
+/// Whether the environment leaves out the checks of all kernels that are compiled from now on.
+bool leaves_out_checks() {
   const char* given = std::getenv("TC_CHECK");
   std::string value = given ? given : "";
-  if (value.empty() || value == "0") return false;
-  if (value == "1") return true;
+  if (value.empty() || value == "1") return false;
+  if (value == "0") return true;
   throw tc::UsageError(tc::concat("TC_CHECK: '", value,
-                                  "' is neither 1, to look at every index that is data, nor 0"));
-}
-
-std::shared_ptr<const tc::runtime::Kernel> compile_checked(const tc_kernel& handle,
-                                                           const tc::MappingOptions& options,
-                                                           const tc::Target& target) {
-  tc::ir::CheckedProgram checked = tc::ir::check_gathers(handle.program);
-  if (checked.checks.empty()) return tc::compile(handle.program, handle.layouts, options, target);
-  if (target.cuda)
-    throw tc::CompilationError(tc::concat(
-        handle.program.name, ": TC_CHECK=1 looks at the indices of ", checked.checks[0].access,
-        " on the CPU only; unset it, or call the definition with tensors on the CPU"));
-  auto layouts = handle.layouts;
-  size_t arguments = handle.program.parameters.size() + handle.program.outputs.size();
-  for (const std::string& output : checked.program.outputs) layouts.emplace(output, tc::Layout{});
-  return tc::runtime::make_checked(tc::compile(checked.program, layouts, options, target),
-                                   handle.program.name, arguments, std::move(checked.checks));
+                                  "' is neither 1, to look at every index that is data, as without "
+                                  "the variable, nor 0, to look at none"));
 }
 
 /// Everything that decides the code. Names are part of it, since texts about the kernel show them.
@@ -67,8 +52,7 @@ std::string cache_key(const tc::lang::Definition& definition,
                     tc::concat("\n", target.cuda, target.arch, ":", target.device, target.offline);
   // A described machine decides otherwise, and so does one with a library.
   const char* machine = std::getenv("TC_MACHINE");
-  key += tc::concat("\n", machine ? machine : "", "\n", tc::runtime::libraries() != nullptr,
-                    checks_gathers());
+  key += tc::concat("\n", machine ? machine : "", "\n", tc::runtime::libraries() != nullptr);
   // Scatters are split for the threads there are.
   if (definition.scatters()) key += tc::concat("\n", tc::runtime::host_threads());
   for (const auto& [name, value] : arguments.values()) key += tc::concat("\n", name, "=", value);
@@ -78,6 +62,17 @@ std::string cache_key(const tc::lang::Definition& definition,
       key += tc::concat(" ", layout.sizes[d], "@", layout.strides[d]);
   }
   return key;
+}
+
+/// What is being done, for those who wait: "compiling f for M = 3, N = 4".
+std::string compiling(const tc::lang::Definition& definition,
+                      const std::map<std::string, int64_t>& values) {
+  std::string text = "compiling " + definition.name, separator = " for ";
+  for (const auto& [name, value] : values) {
+    text += tc::concat(separator, name, " = ", value);
+    separator = ", ";
+  }
+  return text;
 }
 
 bool equals(const DLTensor& tensor, const tc::Layout& layout) {
@@ -119,8 +114,9 @@ tc_status tc_compile(const tc_definition* definition, const tc_options* options,
     tc::runtime::Arguments arguments = tc::runtime::check_inputs(*shared, inputs, input_count);
     tc::Target chosen = choose_target(target, arguments.device);
     tc::MappingOptions mapping = options ? options->options : tc::make_options("default");
+    if (leaves_out_checks()) mapping.check_indices = false;
     auto handle = std::make_unique<tc_kernel>();
-    handle->program = tc::runtime::specialize(*shared, arguments);
+    tc::run_short([&] { handle->program = tc::runtime::specialize(*shared, arguments); });
     if (outputs) {
       tc::runtime::check_outputs(handle->program, inputs, input_count, outputs, output_count,
                                  /*addresses=*/!chosen.offline, arguments);
@@ -136,10 +132,11 @@ tc_status tc_compile(const tc_definition* definition, const tc_options* options,
     handle->layouts = arguments.layouts;
     handle->values = arguments.values();
     handle->device = arguments.device;
-    handle->kernel =
-        tc::runtime::find_or_compile(cache_key(*shared, arguments, mapping, chosen), [&] {
-          return checks_gathers() ? compile_checked(*handle, mapping, chosen)
-                                  : tc::compile(handle->program, handle->layouts, mapping, chosen);
+    handle->kernel = tc::runtime::find_or_compile(
+        cache_key(*shared, arguments, mapping, chosen), compiling(*shared, handle->values),
+        [program = handle->program, layouts = handle->layouts, mapping, chosen,
+         machine = tc::this_machine()] {
+          return tc::compile(program, layouts, mapping, chosen, machine);
         });
     *kernel = handle.release();
   });
@@ -170,6 +167,12 @@ tc_status tc_kernel_launch(const tc_kernel* kernel, const tc_host* host, void* c
   return guarded([&] { kernel->kernel->launch(host ? *host : *tc_default_host(), pointers); });
 }
 
+tc_status tc_kernel_launch_unchecked(const tc_kernel* kernel, const tc_host* host,
+                                     void* const* pointers) {
+  return guarded(
+      [&] { kernel->kernel->launch_unchecked(host ? *host : *tc_default_host(), pointers); });
+}
+
 tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char** text) {
   return guarded([&] {
     const tc_kernel& k = required(kernel, "kernel");
@@ -184,7 +187,9 @@ tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char**
 
 tc_status tc_kernel_number(const tc_kernel* kernel, const char* what, int64_t* value) {
   return guarded([&] {
-    required(value, "value") = required(kernel, "kernel").kernel->number(&required(what, "what"));
+    const std::string name = &required(what, "what");
+    const tc::runtime::Kernel& k = *required(kernel, "kernel").kernel;
+    required(value, "value") = name == "bytes" ? k.bytes() : k.number(name);
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "api_error.h"
 #include "api_handles.h"
+#include "base/task.h"
 #include "lang/batch.h"
 #include "lang/definition.h"
 #include "lang/formatter.h"
@@ -26,6 +27,16 @@ using tc::api::required;
 void check_index(int32_t index, size_t count, const char* what) {
   if (index < 0 || static_cast<size_t>(index) >= count)
     throw tc::UsageError(tc::concat(what, " ", index, " does not exist: there are ", count));
+}
+
+tc::ir::Program infer_ranges(const tc::lang::Definition& definition, const DLTensor* const* inputs,
+                             int32_t input_count) {
+  tc::ir::Program program;
+  tc::run_short([&] {
+    program = tc::lang::infer_ranges(definition,
+                                     tc::runtime::scalar_values(definition, inputs, input_count));
+  });
+  return program;
 }
 
 int32_t flag(bool value) { return value ? 1 : 0; }
@@ -54,7 +65,8 @@ tc_status tc_module_parse(const char* text, tc_module** module) {
     required(text, "text");
     required(module, "module") = nullptr;
     auto handle = std::make_unique<tc_module>();
-    tc::lang::Module parsed = tc::lang::parse(text);
+    tc::lang::Module parsed =
+        tc::run_apart("parsing", [source = std::string(text)] { return tc::lang::parse(source); });
     handle->warnings = parsed.warnings;
     for (const auto& definition : parsed.definitions) {
       auto entry = std::make_unique<tc_definition>();
@@ -181,8 +193,10 @@ tc_status tc_infer_sizes(const tc_definition* definition, const DLTensor* const*
                          int32_t input_count, int64_t* sizes, int32_t size_count) {
   return guarded([&] {
     const tc::lang::Definition& d = *required(definition, "definition").definition;
-    tc::ir::Program program =
-        tc::runtime::specialize(d, tc::runtime::check_inputs(d, inputs, input_count));
+    tc::ir::Program program;
+    tc::run_short([&] {
+      program = tc::runtime::specialize(d, tc::runtime::check_inputs(d, inputs, input_count));
+    });
     int32_t written = 0;
     for (const std::string& name : program.outputs)
       for (const tc::ir::Expr& size : program.tensor(name).sizes) {
@@ -199,8 +213,7 @@ tc_status tc_output_size_expression(const tc_definition* definition, const DLTen
                                     const char** text) {
   return guarded([&] {
     const tc::lang::Definition& d = *required(definition, "definition").definition;
-    tc::ir::Program program =
-        tc::lang::infer_ranges(d, tc::runtime::scalar_values(d, inputs, input_count));
+    tc::ir::Program program = infer_ranges(d, inputs, input_count);
     check_index(output, program.outputs.size(), "output");
     const tc::ir::Tensor& tensor = program.tensor(program.outputs[output]);
     check_index(dimension, tensor.sizes.size(), "dimension");
@@ -215,8 +228,7 @@ tc_status tc_size_condition(const tc_definition* definition, const DLTensor* con
                             const char** wanted, const char** message) {
   return guarded([&] {
     const tc::lang::Definition& d = *required(definition, "definition").definition;
-    tc::ir::Program program =
-        tc::lang::infer_ranges(d, tc::runtime::scalar_values(d, inputs, input_count));
+    tc::ir::Program program = infer_ranges(d, inputs, input_count);
     required(found, "found") = required(wanted, "wanted") = required(message, "message") = nullptr;
     if (index < 0 || index >= static_cast<int32_t>(program.declared_sizes.size())) return;
     const tc::ir::DeclaredSize& declared = program.declared_sizes[index];
@@ -246,7 +258,9 @@ tc_status tc_definition_gradient(const tc_definition* definition, const DLTensor
       if (given[k]) request.outputs.insert(d.signature.outputs[k]);
     }
     thread_local std::string kept;
-    kept = tc::lang::gradient_text(d, request);
+    kept = tc::run_apart("deriving " + d.name, [shared = definition->definition, request] {
+      return tc::lang::gradient_text(*shared, request);
+    });
     required(text, "text") = kept.c_str();
   });
 }
@@ -261,7 +275,9 @@ tc_status tc_definition_keeping(const tc_definition* definition, const DLTensor*
       request.inputs.insert(parameter.name);
     request.outputs.insert(d.signature.outputs.begin(), d.signature.outputs.end());
     thread_local std::string kept;
-    kept = tc::lang::keeping_text(d, request);
+    kept = tc::run_apart("deriving " + d.name, [shared = definition->definition, request] {
+      return tc::lang::keeping_text(*shared, request);
+    });
     required(text, "text") = kept.c_str();
   });
 }
@@ -275,7 +291,9 @@ tc_status tc_definition_batch(const tc_definition* definition, const int32_t* ba
     for (size_t k = 0; k < d.signature.parameters.size(); ++k)
       if (batched[k]) inputs.insert(d.signature.parameters[k].name);
     thread_local std::string kept;
-    kept = tc::lang::batch_text(d, inputs);
+    kept = tc::run_apart("batching " + d.name, [shared = definition->definition, inputs] {
+      return tc::lang::batch_text(*shared, inputs);
+    });
     required(text, "text") = kept.c_str();
   });
 }
@@ -319,7 +337,8 @@ tc_status tc_format(const char* text, const char** formatted) {
   return guarded([&] {
     required(text, "text");
     thread_local std::string kept;
-    kept = tc::lang::format(text);
+    kept = tc::run_apart("formatting",
+                         [source = std::string(text)] { return tc::lang::format(source); });
     required(formatted, "formatted") = kept.c_str();
   });
 }

@@ -9,6 +9,7 @@ from tensor_comprehensions import _libraries  # noqa: F401  before anything that
 # isort: split
 from tensor_comprehensions import nn, ops
 from tensor_comprehensions._autograd import make_autograd
+from tensor_comprehensions._cache import CacheInfo, cache_info, cache_limit, clear_cache
 from tensor_comprehensions._define import TC, define, make_naive_options_factory
 from tensor_comprehensions._errors import (
     CacheError,
@@ -51,6 +52,7 @@ __all__ = [
     "SILENT",
     "TC",
     "CacheError",
+    "CacheInfo",
     "CompilationError",
     "Executor",
     "LanguageError",
@@ -58,6 +60,9 @@ __all__ = [
     "ShapeError",
     "TCError",
     "assert_almost_equal",
+    "cache_info",
+    "cache_limit",
+    "clear_cache",
     "compile",
     "define",
     "einsum",

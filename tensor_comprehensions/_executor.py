@@ -9,7 +9,7 @@ import torch
 from tensor_comprehensions import _torch
 from tensor_comprehensions._define import find_definition
 from tensor_comprehensions._errors import ShapeError, TCError
-from tensor_comprehensions._operator import Operator
+from tensor_comprehensions._operator import Operator, unchecked_indices
 from tensor_comprehensions._options import MappingOptions, to_options
 
 
@@ -55,16 +55,22 @@ class Executor:
     def __call__(self, *inputs: object, outputs: object = None, unchecked: bool = False) -> object:
         """Runs on these inputs; ``outputs`` are written when given, made otherwise.
 
-        ``unchecked`` leaves out the comparison with the inputs it was compiled for, and the checks
-        of overlap. ShapeError where the inputs are not like those.
+        ``unchecked`` leaves out the comparison with the inputs it was compiled for, the checks of
+        overlap and the look at indices that are data. ShapeError where the inputs are not like
+        those, or an index leaves its tensor.
         """
         if self._target.startswith("cuda:"):
             raise TCError(
                 f"this executor was compiled for {self._target} and cannot run; compile without "
                 f"target= for CUDA tensors"
             )
-        if not unchecked:
-            self._check(inputs)
+        if unchecked:
+            with unchecked_indices():
+                return self._run(inputs, outputs, unchecked)
+        self._check(inputs)
+        return self._run(inputs, outputs, unchecked)
+
+    def _run(self, inputs: tuple, outputs: object, unchecked: bool) -> object:
         if outputs is not None:
             with torch.no_grad():
                 return self._outputs.run(inputs, outputs, unchecked)

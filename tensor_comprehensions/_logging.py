@@ -6,6 +6,8 @@ import logging
 import os
 import sys
 
+import tensor_comprehensions
+
 logger = logging.getLogger("tensor_comprehensions")
 
 if os.environ.get("TC_LOGS") and not logger.handlers:
@@ -18,4 +20,9 @@ if os.environ.get("TC_LOGS") and not logger.handlers:
 
 def emit(topic: str, message: str) -> None:
     """Called by the core for every line of an enabled topic."""
+    if topic == "progress":
+        # Somebody waits, and may not know what for.
+        if not tensor_comprehensions.SILENT:
+            logger.warning("%s", message)
+        return
     logger.info("%s: %s", topic, message)

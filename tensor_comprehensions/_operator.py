@@ -6,7 +6,8 @@ import itertools
 import re
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import torch
@@ -21,6 +22,16 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def is_identifier(name: str) -> bool:
     return _IDENTIFIER.fullmatch(name) is not None
+
+
+@contextmanager
+def unchecked_indices() -> Iterator[None]:
+    """Kernels that this thread launches meanwhile do not look at indices that are data."""
+    before = _torch.set_checks_indices(False)
+    try:
+        yield
+    finally:
+        _torch.set_checks_indices(before)
 
 
 def _type_name(value: object) -> str:
@@ -92,10 +103,14 @@ class Operator:
         """Runs on tensors, and numbers or 0-d tensors for scalars.
 
         One result is returned as a tensor, several as a tuple. ``outputs``, a tensor or a sequence
-        of them, are written when given; ``unchecked`` then leaves out the checks of their sizes
-        and overlap for layouts that were seen before. ShapeError names the argument that does not
-        fit, what was expected and what came.
+        of them, are written when given. ``unchecked`` leaves out the look at indices that are data,
+        and of ``outputs`` the checks of sizes and overlap for layouts that were seen before.
+        ShapeError names the argument that does not fit, or the index that leaves its tensor, what
+        was expected and what came.
         """
+        if unchecked and not _is_traced():
+            with unchecked_indices():
+                return self(*inputs) if outputs is None else self.run(inputs, outputs, True)
         if outputs is None and self._simple:
             if self._integers:
                 self._check_integers(inputs)

@@ -113,6 +113,14 @@ class MappingOptions:
         """
         return self._set("matchLibraryCalls", [match])
 
+    def checkIndices(self, check: bool = True) -> MappingOptions:
+        """Whether subscripts that are data are looked at; on unless this turns it off.
+
+        One that leaves its tensor makes the call a ShapeError. Without the check it reads or writes
+        whatever lies there, or ends the process.
+        """
+        return self._set("checkIndices", [check])
+
     def fixParametersBeforeScheduling(self, fix: bool = True) -> MappingOptions:
         """Sizes are constants in the schedule, not symbols.
 

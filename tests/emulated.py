@@ -10,14 +10,22 @@ import torch
 
 import tensor_comprehensions as tc
 
+#: struct tc::bad_index of the texts.
+REPORT = np.dtype(
+    [("state", "u4"), ("check", "i4"), ("position", "i8"), ("index", "i8"), ("kernel", "u8")]
+)
+
 
 def run(
     executor: tc.Executor,
     inputs: tuple,
     outputs: tuple[torch.Tensor, ...],
     order: str = "forward",
-) -> None:
-    """Runs all launches of a kernel; `outputs` are written in place. Temporaries start as NaN."""
+) -> np.void | None:
+    """Runs all launches of a kernel; `outputs` are written in place. Temporaries start as NaN.
+
+    The bad index that was reported first, if there was one.
+    """
     plan = json.loads(executor.text("launches"))
     memory: dict[str, object] = {}
     for name, value, dtype in zip(executor.input_names, inputs, executor.input_dtypes, strict=True):
@@ -30,8 +38,10 @@ def run(
         memory[temporary["name"]] = np.full(
             temporary["elements"] * temporary["bytes"], 0xFF, np.uint8
         )
+    report = np.zeros(1, REPORT)
+    memory[".report"], memory[".kernel"] = report.view(np.uint8), np.uint64(7)
     if not plan["launches"]:  # nothing to do
-        return
+        return None
     module = emulator.Module(executor.cuda_source)
     for launch in plan["launches"]:
         module.launch(
@@ -41,3 +51,4 @@ def run(
             [memory[name] for name in launch["arguments"]],
             order=order,
         )
+    return report[0] if report["state"][0] else None

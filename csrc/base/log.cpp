@@ -6,6 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include "base/task.h"
+
 namespace tc {
 namespace {
 
@@ -36,6 +38,7 @@ void log(const char* topic, const std::string& message) {
 }
 
 void set_log_sink(LogSink target) { sink.store(target); }
+bool log_has_sink() { return sink.load() != nullptr; }
 
 StageClock::StageClock() : last_(std::chrono::steady_clock::now()) {}
 
@@ -43,6 +46,8 @@ void StageClock::done(const char* stage) {
   auto now = std::chrono::steady_clock::now();
   entries_.push_back({stage, std::chrono::duration<double, std::milli>(now - last_).count()});
   last_ = now;
+  Task::set_step(stage);
+  Task::leave_if_cancelled();
 }
 
 std::string StageClock::summary() const {

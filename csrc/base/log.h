@@ -17,12 +17,14 @@ void log(const char* topic, const std::string& message);
 /// Replaces the sink; null restores stderr. Bindings route it to the host's logging.
 using LogSink = void (*)(const char* topic, const char* message);
 void set_log_sink(LogSink sink);
+bool log_has_sink();
 
 /// Wall time of consecutive stages of one compilation.
 class StageClock {
  public:
   StageClock();
-  /// Closes the stage that ran since the last call under this name.
+  /// Closes the stage that ran since the last call under this name. A task that is cancelled ends
+  /// here.
   void done(const char* stage);
   struct Entry {
     const char* stage;

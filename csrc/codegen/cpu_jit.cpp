@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/task.h"
 #include "codegen/accumulations.h"
 #include "codegen/changing_buffers.h"
+#include "codegen/checked_indices.h"
 #include "codegen/copies.h"
 #include "codegen/cpu_kernel.h"
 #include "codegen/cpu_math.h"
@@ -58,6 +60,9 @@ bool fuses_multiply_add() {
 }
 
 Stmt lower(Stmt stmt, const BufferFacts& buffers) {
+  // Tasks have stacks that are large enough (see base/task).
+  static const bool once = (Halide::set_compiler_stack_size(0), true);
+  (void)once;
   stmt = ir::collapse_loops(stmt, ForType::Parallel);
   stmt = expand_register_tiles(stmt, cpu_vector_bits(), buffers.large, buffers.temporaries);
   stmt = prefetch_panels(stmt, buffers.large);
@@ -69,12 +74,14 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = cut_vector_loops(stmt, cpu_vector_bits());
   stmt = prefetch_passes(stmt, buffers.large);
   stmt = forget_parameters(stmt);
+  Task::leave_if_cancelled();
   // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
   stmt = vectorize_trigonometry(lower_math(stmt));
   if (fuses_multiply_add()) stmt = multiply_by_reciprocals(stmt);
   stmt = make_floats_strict(stmt);
   if (fuses_multiply_add()) stmt = contract_floats(stmt);
   stmt = simplify(stmt);
+  Task::leave_if_cancelled();
   stmt = shuffle_lanes(remove_likelies(vectorize_loops(stmt, {})));
   stmt = predicate_guarded_loads(join_lanes_as_bits(stmt));
   stmt = unroll_loops(stmt);
@@ -82,7 +89,9 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = forward_values(stmt, buffers.temporaries);
   stmt = prefetch_gathers(stmt, buffers.large);
   stmt = prefetch_rows(stmt, buffers.large);
+  stmt = expand_checked_indices(stmt);
   stmt = join_lanes_as_bits(separate_lanes(stmt));
+  Task::leave_if_cancelled();
   // All three of Halide's passes name common subexpressions.
   ExprPass name_common = [](const Expr& e) { return common_subexpression_elimination(e); };
   ExprPass find = [](const Expr& e) { return find_intrinsics(e); };
@@ -104,7 +113,8 @@ int cpu_vector_bits() { return host_target().natural_vector_size(Halide::UInt(8)
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt& stmt,
                                              const std::vector<std::string>& arguments,
                                              std::vector<runtime::Workspace>& workspaces,
-                                             const BufferFacts& facts, StageClock& clock) {
+                                             const BufferFacts& facts, Texts texts,
+                                             StageClock& clock) {
   BufferFacts renamed;
   renamed.least_streamed_row = facts.least_streamed_row;
   for (const std::string& tensor : facts.large) renamed.large.insert(buffer_name(tensor));
@@ -133,8 +143,6 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
   for (const runtime::Workspace& workspace : workspaces)
     add(buffer_name(workspace.name), Halide::Handle());
 
-  std::ostringstream text;
-  text << body;
   std::vector<LoweredFunc> closures;
   Stmt tasks = lower_parallel_tasks(body, closures, name, target);
   LoweredFunc function(name, parameters, tasks, Halide::LinkageType::ExternalPlusArgv,
@@ -146,7 +154,12 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
   const std::set<std::string> streamed = streamed_buffers(body);
   auto kernel =
       make_cpu_kernel(module, function, body, arguments.size(), workspaces, !streamed.empty());
-  kernel->texts["stmt"] = text.str();
+  if (texts == Texts::All) {
+    std::ostringstream text;
+    text << body;
+    kernel->texts["stmt"] = text.str();
+    kernel->texts["assembly"] = assembly(module);
+  }
   for (const auto& [tensor, bytes] : facts.streamed)
     if (streamed.count(buffer_name(tensor))) kernel->streamed.push_back(tensor);
   clock.done("llvm");

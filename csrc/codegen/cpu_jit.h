@@ -28,12 +28,18 @@ struct BufferFacts {
   int64_t least_streamed_row = 0;  ///< bytes
 };
 
+/// Whether a kernel comes with the texts that only readers need: they take longer to write, and
+/// more memory, than the code.
+enum class Texts { Short, All };
+
 /// Compiles a statement over flat buffers (see poly/to_stmt) for this machine. `arguments` names
 /// the buffers in the order of Kernel::launch. Of the workspaces, those stay that are still used
-/// where blocks of results have their temporaries in registers. Stages are logged to `clock`.
+/// where blocks of results have their temporaries in registers. Stages are logged to `clock`. All
+/// texts are "stmt" and "assembly".
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const ir::Stmt& stmt,
                                              const std::vector<std::string>& arguments,
                                              std::vector<runtime::Workspace>& workspaces,
-                                             const BufferFacts& facts, StageClock& clock);
+                                             const BufferFacts& facts, Texts texts,
+                                             StageClock& clock);
 
 }  // namespace tc::codegen

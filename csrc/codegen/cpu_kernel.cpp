@@ -1,5 +1,6 @@
 #include "codegen/cpu_kernel.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,13 +13,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
-#include <mutex>
 #include <system_error>
 
 #include "base/error.h"
+#include "codegen/checked_indices.h"
 #include "codegen/special_functions.h"
 #include "codegen/stream_rows.h"
+#include "runtime/machine_code.h"
 #include "runtime/nontemporal.h"
 #include "runtime/workspaces.h"
 
@@ -77,21 +80,23 @@ class Scratch {
   alignas(kAlignment) uint8_t own_[kLittle];
 };
 
-/// What generated code hands back to us as its user context: Halide finds the handlers in front.
-struct LaunchContext : Halide::JITUserContext {
+/// What generated code hands back to us as its user context.
+struct LaunchContext {
   const tc_host* host = nullptr;
   int64_t task_scratch_bytes = 0;
   Scratch* scratch = nullptr;
   bool streams = false;
   std::atomic<bool>* out_of_memory = nullptr;
+  std::atomic<int>* bad_index = nullptr;  ///< a check that failed, -1 while none did
 };
 
-int parallel_for(Halide::JITUserContext* context,
-                 int (*body)(Halide::JITUserContext*, int, uint8_t*), int min, int extent,
+// ---- what generated code calls, in the place of Halide's runtime
+
+int parallel_for(void* context, int (*body)(void*, int, uint8_t*), int min, int extent,
                  uint8_t* closure) {
   struct Task {
     const LaunchContext* launch;
-    int (*body)(Halide::JITUserContext*, int, uint8_t*);
+    int (*body)(void*, int, uint8_t*);
     int min;
     uint8_t* closure;
   } task{static_cast<LaunchContext*>(context), body, min, closure};
@@ -114,12 +119,49 @@ int parallel_for(Halide::JITUserContext* context,
   return 0;
 }
 
-void* allocate(Halide::JITUserContext* context, size_t bytes) {
+void* allocate(void* context, size_t bytes) {
   return static_cast<LaunchContext*>(context)->scratch->allocate(bytes);
 }
 
-void release(Halide::JITUserContext* context, void* pointer) {
+void release(void* context, void* pointer) {
   static_cast<LaunchContext*>(context)->scratch->release(pointer);
+}
+
+int32_t note_bad_index(void* context, int32_t check) {
+  *static_cast<LaunchContext*>(context)->bad_index = check;
+  return 0;
+}
+
+int32_t is_resident(void* memory, int64_t bytes) { return runtime::is_resident(memory, bytes); }
+
+int32_t copy_nontemporal(void* to, void* from, int64_t bytes) {
+  runtime::copy_nontemporal(to, from, bytes);
+  return 0;
+}
+
+/// The address of a function that generated code calls; null when there is none.
+void* find_function(const std::string& name) {
+  static const std::map<std::string, void*> own = [] {
+    std::map<std::string, void*> map;
+    auto add = [&](const std::string& symbol, auto* function) {
+      map[symbol] = reinterpret_cast<void*>(function);
+    };
+    add("halide_do_par_for", parallel_for);
+    add("halide_malloc", allocate);
+    add("halide_free", release);
+    add(kBadIndex, note_bad_index);
+    add(kIsResident, is_resident);
+    add(kCopyNontemporal, copy_nontemporal);
+    for (const SpecialFunction& each : kSpecialFunctions)
+      add(special_function_symbol(each.name), each.function);
+    return map;
+  }();
+  auto found = own.find(name);
+  if (found != own.end()) return found->second;
+  // The C library's functions, whatever other libraries have put in their place.
+  static void* const mathematics = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+  void* function = mathematics ? dlsym(mathematics, name.c_str()) : nullptr;
+  return function ? function : dlsym(RTLD_DEFAULT, name.c_str());
 }
 
 /// The most bytes that are allocated at a time, outside of parallel loops and by one task of them.
@@ -155,39 +197,18 @@ class MeasureScratch : public IRVisitor {
   int parallel_ = 0;
 };
 
-int32_t is_resident(void* memory, int64_t bytes) { return runtime::is_resident(memory, bytes); }
-int32_t copy_nontemporal(void* to, void* from, int64_t bytes) {
-  runtime::copy_nontemporal(to, from, bytes);
-  return 0;
-}
-
-/// Halide's runtime, and the functions that neither it nor the C library has.
-std::vector<JITModule> dependencies(const Halide::Target& target) {
-  static const JITModule* const own = [] {
-    auto* functions = new JITModule;  // never destroyed, as kernels are not
-    auto add = [&](const std::string& name, auto* function) {
-      functions->add_extern_for_export(name,
-                                       Halide::ExternCFunction(reinterpret_cast<void*>(function),
-                                                               Halide::ExternSignature(function)));
-    };
-    for (const SpecialFunction& each : kSpecialFunctions)
-      add(special_function_symbol(each.name), each.function);
-    add(kIsResident, is_resident);
-    add(kCopyNontemporal, copy_nontemporal);
-    return functions;
-  }();
-  std::vector<JITModule> modules = JITSharedRuntime::get(nullptr, target, true);
-  modules.push_back(*own);
-  return modules;
+std::string compile_object(const Module& module) {
+  Halide::Buffer<uint8_t> object = module.compile_to_buffer();
+  return {reinterpret_cast<const char*>(object.data()), object.size_in_bytes()};
 }
 
 class CpuKernel : public runtime::Kernel {
  public:
-  CpuKernel(Module module, const LoweredFunc& function, size_t arguments,
+  CpuKernel(const Module& module, const LoweredFunc& function, size_t arguments,
             std::vector<runtime::Workspace> workspaces, const MeasureScratch& scratch, bool streams)
-      : module_(std::move(module)),
-        jit_(module_, function, dependencies(module_.target())),
-        run_(jit_.argv_function()),
+      : code_(compile_object(module), find_function),
+        run_(
+            reinterpret_cast<int (*)(const void* const*)>(code_.function(function.name + "_argv"))),
         arguments_(arguments),
         workspaces_(std::move(workspaces)),
         scratch_(scratch.serial),
@@ -196,30 +217,25 @@ class CpuKernel : public runtime::Kernel {
 
   void launch(const tc_host& host, void* const* pointers) const override {
     LaunchContext context;
-    context.handlers.custom_do_par_for = parallel_for;
-    context.handlers.custom_malloc = allocate;
-    context.handlers.custom_free = release;
     context.host = &host;
     runtime::Workspaces workspaces(host, workspaces_);
     Scratch scratch(host, scratch_);
     std::atomic<bool> out_of_memory{!scratch.ok()};
+    std::atomic<int> bad_index{-1};
     context.task_scratch_bytes = task_scratch_;
     context.scratch = &scratch;
     context.out_of_memory = &out_of_memory;
+    context.bad_index = &bad_index;
     context.streams = streams_;
     if (!out_of_memory) run(context, pointers, workspaces.pointers);
     if (out_of_memory)
       throw Error(TC_USAGE_ERROR, concat("out of memory: the copies of operands need ",
                                          std::max(scratch_, task_scratch_),
                                          " bytes for every thread; the outputs are incomplete"));
+    if (bad_index >= 0) throw runtime::BadIndex{bad_index};
   }
 
-  std::string text(const std::string& what) const override {
-    if (what != "assembly") return Kernel::text(what);
-    std::lock_guard<std::mutex> lock(assembly_mutex_);
-    if (assembly_.empty()) assembly_ = assemble();
-    return assembly_;
-  }
+  size_t code_bytes() const { return code_.bytes(); }
 
  private:
   void run(LaunchContext& context, void* const* pointers,
@@ -234,7 +250,7 @@ class CpuKernel : public runtime::Kernel {
       heap_slots.resize(count);
       slots = heap_slots.data();
     }
-    Halide::JITUserContext* user_context = &context;
+    void* user_context = &context;
     slots[0] = &user_context;
     for (size_t i = 0; i < arguments_; ++i) slots[1 + i] = &pointers[i];
     for (size_t i = 0; i < workspaces.size(); ++i) slots[1 + arguments_ + i] = &workspaces[i];
@@ -242,35 +258,32 @@ class CpuKernel : public runtime::Kernel {
     if (streams_) runtime::finish_nontemporal();
   }
 
-  /// Halide writes assembly to files only.
-  std::string assemble() const {
-    std::error_code error;
-    std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-    std::string path = (folder / "tc_assembly_XXXXXX").string();
-    int file = error ? -1 : mkstemp(path.data());
-    if (file < 0)
-      throw CompilationError(concat("cannot write the assembly to a temporary file: ",
-                                    error ? error.message() : std::strerror(errno),
-                                    "; set TMPDIR to a directory that can be written"));
-    close(file);
-    std::unique_ptr<const char, int (*)(const char*)> remover(path.c_str(), std::remove);
-    module_.compile({{Halide::OutputFileType::assembly, path}});
-    std::ifstream stream(path);
-    return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  }
-
-  Module module_;
-  JITModule jit_;
-  JITModule::argv_wrapper run_;
+  const runtime::MachineCode code_;
+  int (*const run_)(const void* const* arguments);
   size_t arguments_;
   std::vector<runtime::Workspace> workspaces_;
   int64_t scratch_, task_scratch_;  ///< bytes of copies, outside of parallel loops and of one task
   bool streams_;                    ///< some results go past the caches
-  mutable std::mutex assembly_mutex_;
-  mutable std::string assembly_;
 };
 
 }  // namespace
+
+std::string assembly(const Module& module) {
+  // Halide writes it to files only.
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  std::string path = (folder / "tc_assembly_XXXXXX").string();
+  int file = error ? -1 : mkstemp(path.data());
+  if (file < 0)
+    throw CompilationError(concat("cannot write the assembly to a temporary file: ",
+                                  error ? error.message() : std::strerror(errno),
+                                  "; set TMPDIR to a directory that can be written"));
+  close(file);
+  std::unique_ptr<const char, int (*)(const char*)> remover(path.c_str(), std::remove);
+  module.compile({{Halide::OutputFileType::assembly, path}});
+  std::ifstream stream(path);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
 
 std::shared_ptr<runtime::Kernel> make_cpu_kernel(const Module& module, const LoweredFunc& function,
                                                  const Stmt& body, size_t arguments,
@@ -282,6 +295,7 @@ std::shared_ptr<runtime::Kernel> make_cpu_kernel(const Module& module, const Low
       std::make_shared<CpuKernel>(module, function, arguments, workspaces, scratch, streams);
   kernel->numbers["scratch_bytes"] = scratch.serial;
   kernel->numbers["task_scratch_bytes"] = scratch.task;
+  kernel->numbers["code_bytes"] = static_cast<int64_t>(kernel->code_bytes());
   return kernel;
 }
 

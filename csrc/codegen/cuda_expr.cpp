@@ -420,10 +420,19 @@ CudaExprPrinter::Text CudaExprPrinter::dispatch(const Expr& e) {
 
 CudaExprPrinter::Text CudaExprPrinter::call(const Call* op) {
   std::string name = ir::math_name(op);
-  if (name.empty() && !op->is_intrinsic()) name = without_type_suffix(op->name);
+  if (name.empty() && !op->is_intrinsic() && !ir::find_checked_index(op))
+    name = without_type_suffix(op->name);
   if (!name.empty()) return math(name, op);
   if (op->name == "tc_shuffle_xor") {
     return {"__shfl_xor_sync(0xffffffffu, " + print(op->args[0]) + ", " + print(op->args[1]) + ")",
+            kPrimary};
+  }
+  if (auto checked = ir::find_checked_index(op)) {
+    std::string args;
+    for (const Expr& e : {checked->index, checked->size, checked->check, checked->position})
+      args += print(e) + ", ";
+    return {"tc::checked_index<" + value_type(checked->index.type()) + ">(" + args + report_ +
+                ", " + report_kernel_ + ")",
             kPrimary};
   }
   TC_INTERNAL_CHECK(op->is_intrinsic(), "call in a GPU kernel: ", Expr(op));

@@ -71,6 +71,7 @@ class CudaExprPrinter {
   Halide::Internal::Scope<Halide::Internal::Interval> ranges_;
   std::set<std::string> used_names_;
   CudaPrelude prelude_;
+  std::string report_, report_kernel_;  ///< the arguments that ir::checked_index needs
   std::string out_;
   int indent_ = 0;
 

@@ -150,6 +150,31 @@ __device__ __forceinline__ void atomic_max(T* place, T value) {
 }
 )";
 
+// The first bad index stays, until the host has read it. Threads of other blocks may be in the
+// middle of writing it, so that only `state` 2 is a whole one.
+const char kCheckedIndex[] = R"(
+struct bad_index {
+  unsigned state;
+  int check;
+  long long position, index;
+  unsigned long long kernel;
+};
+template <class Index>
+__device__ __forceinline__ int checked_index(Index index, int size, int check, long long position,
+                                             bad_index* report, unsigned long long kernel) {
+  if (index >= 0 && index < (Index)size) return (int)index;
+  if (atomicCAS(&report->state, 0u, 1u) == 0u) {
+    report->check = check;
+    report->position = position;
+    report->index = (long long)index;
+    report->kernel = kernel;
+    __threadfence_system();
+    atomicExch(&report->state, 2u);
+  }
+  return 0;
+}
+)";
+
 const char kHalf[] = R"(
 struct half {
   unsigned short bits;
@@ -229,6 +254,7 @@ std::string CudaPrelude::text() const {
   if (abs) body += kAbs;
   if (classify) body += kClassify;
   if (atomic) body += kAtomic;
+  if (checked_index) body += kCheckedIndex;
   if (half) body += kHalf;
   if (bfloat16) body += kBfloat16;
   std::string result;

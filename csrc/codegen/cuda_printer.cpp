@@ -112,6 +112,13 @@ class CudaPrinter : public CudaExprPrinter {
           {is_16_bit_float(scalar.type) ? "tc::to_float(" + name + ")" : name});
       note_storage(scalar.type);
     }
+    if (launch.checks_indices) {
+      prelude_.checked_index = true;
+      report_ = unique_name("report");
+      report_kernel_ = unique_name("kernel");
+      arguments += concat(arguments.empty() ? "" : ", ", "tc::bad_index* ", report_,
+                          ", const unsigned long long ", report_kernel_);
+    }
     for (int i = 0; i < 6; ++i) {
       index_names_[i] = unique_name(std::string(i < 3 ? "b" : "t") + "xyz"[i % 3]);
       index_used_[i] = false;

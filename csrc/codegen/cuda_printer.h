@@ -51,6 +51,10 @@ struct GpuLaunch {
   /// In the order of the arguments: everything the body loads or stores and does not allocate.
   std::vector<GpuBuffer> buffers;
   std::vector<GpuScalar> scalars;  ///< arguments after the buffers
+  /// Whether the body has calls of ir::checked_index. Two arguments follow the scalars: where the
+  /// first bad index is reported (struct tc::bad_index of the text), and a number that tells the
+  /// host which kernel it was.
+  bool checks_indices = false;
   int64_t grid[3] = {1, 1, 1};
   int64_t block[3] = {1, 1, 1};
 };

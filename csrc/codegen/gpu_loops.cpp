@@ -137,6 +137,10 @@ class FindArguments : public IRMutator {
     if (place) buffer(place->name, place->type).written = true;
     return IRMutator::visit(op);
   }
+  Expr visit(const Call* op) override {
+    launch_.checks_indices = launch_.checks_indices || ir::find_checked_index(op);
+    return IRMutator::visit(op);
+  }
   GpuBuffer& buffer(const std::string& name, ir::Type type) {
     for (GpuBuffer& known : launch_.buffers)
       if (known.name == name) return known;
@@ -185,6 +189,7 @@ std::string describe_launches(const GpuProgram& program) {
     };
     for (const GpuBuffer& buffer : launch.buffers) add(buffer.name);
     for (const GpuScalar& scalar : launch.scalars) add(scalar.name);
+    if (launch.checks_indices) add(".report"), add(".kernel");
     text += "]}";
   }
   text += "], \"temporaries\": [";

@@ -21,6 +21,7 @@ using Halide::Internal::Scope;
 constexpr char kRead[] = "tc.read.";
 constexpr char kScalar[] = "tc.scalar.";
 constexpr char kMath[] = "tc.math.";
+constexpr char kCheckedIndex[] = "tc.checked_index";
 
 bool starts_with(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
@@ -99,6 +100,7 @@ class PlainCalls : public IRMutator {
     return a.defined() && b.defined() ? Node::make(a, b) : Expr();
   }
   Expr visit(const Call* op) override {
+    if (auto checked = find_checked_index(op)) return mutate(checked->index);
     std::string name = read_name(op);
     bool builtin = name.empty();
     if (builtin) name = math_name(op);
@@ -178,6 +180,16 @@ Expr math(const std::string& name, Type type, const std::vector<Expr>& arguments
   }
   Type result = name == "isnan" || name == "isinf" ? Halide::Bool() : type;
   return Call::make(result, kMath + name, arguments, Call::PureExtern);
+}
+
+Expr checked_index(const Expr& index, const Expr& size, int check, const Expr& position) {
+  return Call::make(Halide::Int(32), kCheckedIndex, {index, size, check, position},
+                    Call::PureExtern);
+}
+
+std::optional<CheckedIndex> find_checked_index(const Call* call) {
+  if (call->name != kCheckedIndex) return std::nullopt;
+  return CheckedIndex{call->args[0], call->args[1], call->args[2], call->args[3]};
 }
 
 std::string read_name(const Call* call) {

@@ -117,6 +117,15 @@ struct DeclaredSize {
   std::string called = {};
 };
 
+/// One dimension of an access that neither intervals nor polyhedra show to stay inside its tensor:
+/// its subscript holds data, or a condition does that keeps it inside.
+struct OpenAccess {
+  size_t statement = 0;  ///< by its place in the program
+  Expr read;             ///< undefined for the left-hand side
+  size_t dimension = 0;
+  std::vector<Expr> conditions;  ///< under which the access happens
+};
+
 struct Program {
   std::string name;
   std::vector<std::string> sizes;  ///< size names in order of appearance in the signature
@@ -126,6 +135,9 @@ struct Program {
   std::map<std::string, Scalar> scalars;
   std::vector<Statement> statements;
   std::vector<DeclaredSize> declared_sizes;
+  /// Of a specialised program as it was checked, inner reads before those whose subscripts hold
+  /// them; what compiles it takes them out.
+  std::vector<OpenAccess> open_accesses;
 
   const Tensor& tensor(const std::string& name) const { return tensors.at(name); }
 };
@@ -149,6 +161,17 @@ Expr read_scalar(const Scalar& scalar);
 /// A builtin by its C name without type suffix ("exp", "fmax", "rsqrt"); all arguments have `type`,
 /// but for the order of jn and yn, an int32.
 Expr math(const std::string& name, Type type, const std::vector<Expr>& arguments);
+
+/// `index` of a dimension of this size as an Int(32), of which kernels find out while they run that
+/// it stays inside: `check` says which access it is, `position` at which point of the statement.
+/// One that leaves the dimension is reported, and the value is some place inside, or 0 where there
+/// is none.
+Expr checked_index(const Expr& index, const Expr& size, int check, const Expr& position);
+struct CheckedIndex {
+  Expr index, size, check, position;
+};
+/// Nothing when the call is no such index.
+std::optional<CheckedIndex> find_checked_index(const Halide::Internal::Call* call);
 
 /// The tensor or scalar that a call reads; empty when the call is no read.
 std::string read_name(const Halide::Internal::Call* call);

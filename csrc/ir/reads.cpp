@@ -41,6 +41,14 @@ int count_reads(const Expr& e) {
   return static_cast<int>(collect.reads.size());
 }
 
+std::set<std::string> names_read(const Expr& e) {
+  CollectReads collect;
+  e.accept(&collect);
+  std::set<std::string> names;
+  for (const Call* read : collect.reads) names.insert(read_name(read));
+  return names;
+}
+
 std::vector<const Call*> reads_of(const Statement& statement) {
   CollectReads collect;
   statement.value.accept(&collect);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ bool has_data(const Expr& e);
 
 /// How many reads of tensors and scalars there are, those inside subscripts included.
 int count_reads(const Expr& e);
+
+/// The names of tensors and scalars that an expression reads.
+std::set<std::string> names_read(const Expr& e);
 
 /// The reads of tensors and scalars in a statement: in its value, subscripts and guard.
 std::vector<const Halide::Internal::Call*> reads_of(const Statement& statement);

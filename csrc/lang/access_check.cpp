@@ -1,4 +1,4 @@
-// `find_access_outside` of definition.h: interval arithmetic proves most accesses right at once;
+// `check_accesses` of definition.h: interval arithmetic proves most accesses right at once;
 // isl finds the smallest offending point of the others.
 #include <isl/point.h>
 #include <isl/set.h>
@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "ir/choices.h"
 #include "ir/simplify.h"
 #include "lang/definition.h"
 #include "poly/affine.h"
@@ -117,11 +118,65 @@ bool is_too_long_a_product(const Expr& subscript) {
   return counter.products > 4;
 }
 
+/// The values of tensors that hold nothing but places of extremes, all of one statement: between
+/// the ranges of several there may be elements that none of them writes.
+std::map<std::string, ConstantInterval> position_limits(const ir::Program& program) {
+  std::map<std::string, ConstantInterval> limits;
+  std::set<std::string> others;
+  for (const auto& [name, tensor] : program.tensors)
+    if (tensor.role == ir::TensorRole::Input || tensor.role == ir::TensorRole::InOut)
+      others.insert(name);
+  for (const ir::Statement& statement : program.statements) {
+    std::vector<const ir::Iterator*> reduced;
+    int64_t count = 1;
+    for (const ir::Iterator& iterator : statement.domain) {
+      if (!iterator.reduction) continue;
+      reduced.push_back(&iterator);
+      count *= std::max<int64_t>(1, constant(iterator.extent));
+    }
+    if (!ir::is_position(statement.reduction) || statement.domain.empty()) {
+      others.insert(statement.tensor);
+      continue;
+    }
+    // One index gives its own values, several the place in row-major order.
+    const int64_t first = reduced.size() == 1 ? constant(reduced[0]->min) : 0;
+    const ConstantInterval places(first, first + count - 1);
+    if (!limits.emplace(statement.tensor, places).second) others.insert(statement.tensor);
+  }
+  for (const std::string& name : others) limits.erase(name);
+  return limits;
+}
+
+/// Names for the reads of tensors of which limits are known.
+class NameReads : public Halide::Internal::IRMutator {
+ public:
+  NameReads(const std::map<std::string, ConstantInterval>& known,
+            Halide::Internal::Scope<ConstantInterval>& limits)
+      : known_(known), limits_(limits) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    auto found = known_.find(ir::read_name(op));
+    if (found == known_.end()) return IRMutator::visit(op);
+    const std::string name = "position of " + found->first;
+    if (!limits_.contains(name)) limits_.push(name, found->second);
+    return ir::make_variable(name, op->type);
+  }
+  const std::map<std::string, ConstantInterval>& known_;
+  Halide::Internal::Scope<ConstantInterval>& limits_;
+};
+
 /// All accesses of one statement, with the conditions they stand under.
 class StatementCheck : public IRVisitor {
  public:
-  StatementCheck(const ir::Program& program, const ir::Statement& statement)
-      : program_(program), statement_(statement) {
+  StatementCheck(const ir::Program& program, size_t place,
+                 const std::map<std::string, ConstantInterval>& positions)
+      : program_(program),
+        place_(place),
+        statement_(program.statements[place]),
+        positions_(positions) {
+    const ir::Statement& statement = statement_;
     for (size_t i = 0; i < statement.domain.size(); ++i) {
       const ir::Iterator& iterator = statement.domain[i];
       int64_t first = constant(iterator.min), last = first + constant(iterator.extent) - 1;
@@ -141,10 +196,12 @@ class StatementCheck : public IRVisitor {
     }
     if (statement_.guard.defined()) guards_.push_back(statement_.guard);
     for (const Expr& subscript : statement_.subscripts) subscript.accept(this);
-    check("writes", program_.tensor(statement_.tensor), statement_.subscripts);
+    check("writes", program_.tensor(statement_.tensor), statement_.subscripts, Expr());
     statement_.value.accept(this);
     return message_;
   }
+
+  std::vector<ir::OpenAccess> open;
 
  private:
   using IRVisitor::visit;
@@ -156,7 +213,7 @@ class StatementCheck : public IRVisitor {
     }
     IRVisitor::visit(op);
     auto tensor = program_.tensors.find(ir::read_name(op));
-    if (tensor != program_.tensors.end()) check("reads", tensor->second, op->args);
+    if (tensor != program_.tensors.end()) check("reads", tensor->second, op->args, op);
   }
 
   void visit(const Halide::Internal::Select* op) override {
@@ -209,75 +266,147 @@ class StatementCheck : public IRVisitor {
     return concat(" (line ", statement_.where.line(), ")");
   }
 
-  void check(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts) {
+  void check(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
+             const Expr& read) {
     for (size_t d = 0; d < subscripts.size() && message_.empty(); ++d) {
-      if (!holds_data(subscripts[d])) check_dimension(verb, tensor, subscripts, d);
+      const bool decided = holds_data(subscripts[d])
+                               ? is_limited(NameReads(positions_, limits_).mutate(subscripts[d]),
+                                            constant(tensor.sizes[d]))
+                               : check_dimension(verb, tensor, subscripts, d);
+      if (!decided) note_open(read, d);
     }
   }
 
-  void check_dimension(const char* verb, const ir::Tensor& tensor,
+  /// What is open under weaker conditions already is not listed again: divisions, for instance,
+  /// mention their operands several times, under conditions on their signs.
+  void note_open(const Expr& read, size_t d) {
+    auto covers = [&](size_t known) {
+      const ir::OpenAccess& access = open[known];
+      return access.dimension == d && access.conditions.size() <= guards_.size() &&
+             std::equal(access.conditions.begin(), access.conditions.end(), guards_.begin(),
+                        [](const Expr& a, const Expr& b) { return Halide::Internal::equal(a, b); });
+    };
+    std::vector<size_t>& known = known_open_[read.defined() ? read : Expr(0)];
+    if (std::any_of(known.begin(), known.end(), covers)) return;
+    known.push_back(open.size());
+    open.push_back({place_, read, d, guards_});
+  }
+
+  /// Whether the types of what it holds, and what the text does with them, keep a subscript inside.
+  bool is_limited(const Expr& subscript, int64_t size) const {
+    ConstantInterval interval = Halide::Internal::constant_integer_bounds(subscript, limits_);
+    return interval.is_bounded() && interval.min >= 0 && interval.max < size;
+  }
+
+  /// Whether sizes say that it stays inside, or leaves, which is kept as the message.
+  bool check_dimension(const char* verb, const ir::Tensor& tensor,
                        const std::vector<Expr>& subscripts, size_t d) {
     const Expr& subscript = subscripts[d];
-    if (is_too_long_a_product(subscript)) {
-      return check_limits(verb, tensor, subscripts, d);
-    }
+    if (is_limited(subscript, constant(tensor.sizes[d]))) return true;
+    if (is_too_long_a_product(subscript)) return check_limits(verb, tensor, subscripts, d);
     Expr inside = Halide::Internal::and_condition_over_domain(
         subscript >= 0 && subscript < tensor.sizes[d], bounds_);
-    if (Halide::Internal::is_const_one(Halide::Internal::simplify(inside))) return;
-    std::optional<std::string> guard = condition_text(guards_);
-    if (!guard) return;  // a condition over data: the user's promise
+    if (Halide::Internal::is_const_one(Halide::Internal::simplify(inside))) return true;
+    Known guard{"true", true};
+    for (const Expr& condition : guards_) guard = both(guard, known(condition, true));
     std::vector<Piece> parts = pieces(subscript);
     bool affine = !parts.empty();
     for (const Piece& piece : parts) {
       std::optional<std::string> value = poly::affine_text(piece.value, names_, statement_.domain);
-      std::optional<std::string> conditions = condition_text(piece.conditions);
-      affine = affine && value && conditions;
+      Known all = guard;
+      for (const Expr& condition : piece.conditions) all = both(all, known(condition, true));
+      affine = affine && value;
       if (!affine) break;
-      report_offence(verb, tensor, subscripts, d, *guard + " and " + *conditions, *value);
-      if (!message_.empty()) return;
+      if (stays_inside(all.text, *value, constant(tensor.sizes[d]))) continue;
+      // Only data knows whether what leaves the tensor is reached.
+      if (!all.exact) return false;
+      report_offence(verb, tensor, subscripts, d, all.text, *value);
+      return true;
     }
-    if (!affine && guards_.empty()) report_bounds(verb, tensor, subscripts, d);
+    if (affine) return true;
+    if (guards_.empty()) report_bounds(verb, tensor, subscripts, d);
+    return !message_.empty();
   }
 
   /// By the smallest and largest numbers that the operations may come to.
-  void check_limits(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
+  bool check_limits(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
                     size_t d) {
     ConstantInterval interval = Halide::Internal::constant_integer_bounds(subscripts[d], limits_);
-    if (!guards_.empty() || !interval.is_bounded()) return;
-    if (interval.min >= 0 && interval.max < constant(tensor.sizes[d])) return;
+    if (!guards_.empty() || !interval.is_bounded()) return false;
     int64_t reached = interval.min < 0 ? interval.min : interval.max;
     report(verb, tensor, subscripts, d, {}, std::to_string(reached));
+    return true;
   }
 
-  std::optional<std::string> condition_text(const std::vector<Expr>& conditions) const {
-    std::string text = "true";
-    for (const Expr& condition : conditions) {
-      std::optional<std::string> part =
-          poly::affine_condition(condition, names_, statement_.domain);
-      if (!part) return std::nullopt;
-      text += " and (" + *part + ")";
-    }
-    return text;
+  /// What polyhedra know of a condition: it follows from it, and is the same where it is exact.
+  struct Known {
+    std::string text;
+    bool exact = true;
+  };
+  static Known both(const Known& a, const Known& b) {
+    return {a.text == "true"   ? b.text
+            : b.text == "true" ? a.text
+                               : a.text + " and (" + b.text + ")",
+            a.exact && b.exact};
+  }
+  static Known either(const Known& a, const Known& b) {
+    if (a.text == "true" || b.text == "true") return {"true", a.exact && b.exact};
+    return {"((" + a.text + ") or (" + b.text + "))", a.exact && b.exact};
   }
 
-  void report_offence(const char* verb, const ir::Tensor& tensor,
-                      const std::vector<Expr>& subscripts, size_t d, const std::string& condition,
-                      const std::string& value) {
+  /// Of the condition, or of its opposite.
+  Known known(const Expr& e, bool holds) const {
+    const std::optional<ir::Choice> choice = ir::find_choice(e);
+    const bool joined = choice && e.type().is_bool();
+    if (const auto* op = e.as<Halide::Internal::Not>()) return known(op->a, !holds);
+    if (const auto* op = e.as<Halide::Internal::And>())
+      return holds ? both(known(op->a, true), known(op->b, true))
+                   : either(known(op->a, false), known(op->b, false));
+    if (const auto* op = e.as<Halide::Internal::Or>())
+      return holds ? either(known(op->a, true), known(op->b, true))
+                   : both(known(op->a, false), known(op->b, false));
+    // `&&` and `||` whose second operand reads.
+    if (joined && Halide::Internal::is_const_zero(choice->no))
+      return holds ? both(known(choice->condition, true), known(choice->yes, true))
+                   : either(known(choice->condition, false), known(choice->yes, false));
+    if (joined && Halide::Internal::is_const_one(choice->yes))
+      return holds ? either(known(choice->condition, true), known(choice->no, true))
+                   : both(known(choice->condition, false), known(choice->no, false));
+    std::optional<std::string> text = poly::affine_condition(e, names_, statement_.domain);
+    if (!text) return {"true", false};
+    return {holds ? *text : "(not " + *text + ")", true};
+  }
+
+  bool stays_inside(const std::string& condition, const std::string& value, int64_t size) {
+    const std::string text = offending_text(condition, value, size);
+    auto [entry, added] = inside_.emplace(text, false);
+    if (added) entry->second = isl::set(context_.get(), text).is_empty();
+    return entry->second;
+  }
+
+  /// The points that lead outside.
+  std::string offending_text(const std::string& condition, const std::string& value,
+                             int64_t size) const {
     std::ostringstream text;
     text << "{ [";
     for (size_t i = 0; i < statement_.domain.size(); ++i) {
       text << (i ? ", " : "") << poly::iterator_name(i);
     }
-    text << "] : " << condition << " and ((" << value << ") < 0 or (" << value
-         << ") >= " << constant(tensor.sizes[d]) << ")";
+    text << "] : " << condition << " and ((" << value << ") < 0 or (" << value << ") >= " << size
+         << ")";
     for (size_t i = 0; i < statement_.domain.size(); ++i) {
       int64_t min = constant(statement_.domain[i].min);
       text << " and " << min << " <= " << poly::iterator_name(i) << " < "
            << min + constant(statement_.domain[i].extent);
     }
     text << " }";
-    isl::set offending(context_.get(), text.str());
-    if (offending.is_empty()) return;
+    return text.str();
+  }
+
+  void report_offence(const char* verb, const ir::Tensor& tensor,
+                      const std::vector<Expr>& subscripts, size_t d, const std::string& condition,
+                      const std::string& value) {
+    isl::set offending(context_.get(), offending_text(condition, value, constant(tensor.sizes[d])));
     isl_point* point = isl_set_sample_point(isl_set_lexmin(offending.release()));
     std::map<std::string, Expr> values;
     for (size_t i = 0; i < statement_.domain.size(); ++i) {
@@ -354,23 +483,31 @@ class StatementCheck : public IRVisitor {
   }
 
   const ir::Program& program_;
+  const size_t place_;
   const ir::Statement& statement_;
+  const std::map<std::string, ConstantInterval>& positions_;
   poly::Context context_;
   std::map<std::string, std::string> names_;
   ir::Bounds bounds_;
   Halide::Internal::Scope<ConstantInterval> limits_;
   std::vector<Expr> guards_;
+  std::map<std::string, bool> inside_;  ///< what isl was asked, by its text
+  std::map<Expr, std::vector<size_t>, Halide::Internal::IRDeepCompare> known_open_;
   std::string message_;
 };
 
 }  // namespace
 
-std::string find_access_outside(const ir::Program& program) {
-  for (const ir::Statement& statement : program.statements) {
-    std::string message = StatementCheck(program, statement).run();
-    if (!message.empty()) return message;
+AccessCheck check_accesses(const ir::Program& program) {
+  AccessCheck result;
+  const std::map<std::string, ConstantInterval> positions = position_limits(program);
+  for (size_t s = 0; s < program.statements.size(); ++s) {
+    StatementCheck check(program, s, positions);
+    result.outside = check.run();
+    result.open.insert(result.open.end(), check.open.begin(), check.open.end());
+    if (!result.outside.empty()) break;
   }
-  return "";
+  return result;
 }
 
 }  // namespace tc::lang

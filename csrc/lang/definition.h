@@ -41,9 +41,14 @@ Module parse(const std::string& text);
 ir::Program infer_ranges(const Definition& definition,
                          const std::map<std::string, int64_t>& scalars);
 
-/// The first unguarded affine read or write that leaves its tensor, as a sentence naming the
-/// access, the values of its indices, the offending index and the size; empty when all stay inside.
-/// The program must be specialised. Reads whose subscripts hold data are not looked at.
-std::string find_access_outside(const ir::Program& program);
+/// What sizes alone say of a specialised program's accesses.
+struct AccessCheck {
+  /// The first read or write that leaves its tensor, as a sentence naming the access, the values of
+  /// its indices, the offending index and the size; empty where none does.
+  std::string outside;
+  /// What only data can decide, in the order of evaluation.
+  std::vector<ir::OpenAccess> open;
+};
+AccessCheck check_accesses(const ir::Program& program);
 
 }  // namespace tc::lang

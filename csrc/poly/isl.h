@@ -23,10 +23,13 @@
 #include <string>
 #include <vector>
 
+#include "base/task.h"
+
 namespace tc::poly {
 
 /// An isl context of its own. isl objects are not safe to share between threads, so every
-/// compilation has one; it must outlive every object made in it.
+/// compilation has one; it must outlive every object made in it. Cancelling the task that it
+/// belongs to ends what isl is at, with one of isl's exceptions.
 class Context {
  public:
   Context() : raw_(isl_ctx_alloc()) {
@@ -36,8 +39,12 @@ class Context {
     isl_options_set_ast_build_detect_min_max(raw_, 1);
     isl_options_set_ast_build_prefer_pdiv(raw_, 1);
     isl_options_set_on_error(raw_, ISL_ON_ERROR_CONTINUE);
+    Task::add_stop(raw_, [raw = raw_] { isl_ctx_abort(raw); });
   }
-  ~Context() { isl_ctx_free(raw_); }
+  ~Context() {
+    Task::remove_stop(raw_);
+    isl_ctx_free(raw_);
+  }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 

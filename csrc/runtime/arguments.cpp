@@ -284,8 +284,9 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
     if (wanted && *wanted == *as_const_int(size)) continue;
     throw ShapeError(mismatch(program, declared));
   }
-  std::string outside = lang::find_access_outside(program);
-  if (!outside.empty()) throw ShapeError(concat(definition.name, ": ", outside));
+  lang::AccessCheck accesses = lang::check_accesses(program);
+  if (!accesses.outside.empty()) throw ShapeError(concat(definition.name, ": ", accesses.outside));
+  program.open_accesses = std::move(accesses.open);
   for (const ir::Statement& statement : program.statements)
     if (ir::is_position(statement.reduction)) expect_candidates(definition, statement, arguments);
   return program;

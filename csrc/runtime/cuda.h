@@ -28,6 +28,7 @@ enum CUdevice_attribute {
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
 };
+enum : unsigned { CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2 };
 enum CUfunction_attribute { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
 
 /// The functions of libcuda that are used, as (member, symbol, parameters).
@@ -55,7 +56,11 @@ enum CUfunction_attribute { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 
      unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,                  \
      void** parameters, void** extra))                                                            \
   F(cuMemAlloc, "cuMemAlloc_v2", (CUdeviceptr * pointer, size_t bytes))                           \
-  F(cuMemFree, "cuMemFree_v2", (CUdeviceptr pointer))
+  F(cuMemFree, "cuMemFree_v2", (CUdeviceptr pointer))                                             \
+  F(cuMemHostAlloc, "cuMemHostAlloc", (void** pointer, size_t bytes, unsigned flags))             \
+  F(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2",                                    \
+    (CUdeviceptr * pointer, void* host, unsigned flags))                                          \
+  F(cuStreamSynchronize, "cuStreamSynchronize", (CUstream stream))
 
 // ---- NVRTC, libnvrtc.so
 using nvrtcResult = int;

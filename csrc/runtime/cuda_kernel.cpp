@@ -1,6 +1,8 @@
 #include "runtime/cuda_kernel.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -41,6 +43,15 @@ class Temporaries {
   std::vector<void*> pointers_;
 };
 
+/// CUDA's own variable for those who look for the launch that failed.
+bool launch_blocking() {
+  static const bool blocking = [] {
+    const char* value = std::getenv("CUDA_LAUNCH_BLOCKING");
+    return value && std::string(value) == "1";
+  }();
+  return blocking;
+}
+
 template <class List>
 size_t find_name(const List& list, const std::string& name) {
   return std::find_if(list.begin(), list.end(),
@@ -73,6 +84,7 @@ CudaKernel::CudaKernel(const codegen::GpuProgram& program,
     Launch made;
     made.symbol = codegen::kernel_symbol(launch.name);
     made.dynamic_shared_bytes = codegen::dynamic_shared_bytes(launch);
+    made.checks_indices = launch.checks_indices;
     shared_bytes = std::max(shared_bytes, made.dynamic_shared_bytes);
     for (const codegen::GpuBuffer& buffer : launch.buffers) {
       const size_t temporary = find_name(program.temporaries, buffer.name);
@@ -107,6 +119,12 @@ CudaKernel::CudaKernel(const codegen::GpuProgram& program,
   module_ = std::make_unique<DeviceModule>(Device::get(target_.device), binary_.cubin);
   for (Launch& launch : launches_) {
     launch.function = module_->function(launch.symbol, launch.dynamic_shared_bytes);
+    if (launch.checks_indices && !reporter_)
+      reporter_ = std::make_unique<IndexReporter>(
+          module_->device(), [this](int check, int64_t position, int64_t index) {
+            return bad_index_text ? bad_index_text(check, position, index)
+                                  : concat("an index, ", index, ", is outside of its tensor");
+          });
   }
 }
 
@@ -118,7 +136,10 @@ void CudaKernel::launch(const tc_host& host, void* const* pointers) const {
   const Driver& driver = Driver::get();
   const DLDevice device = {kDLCUDA, target_.device};
   CurrentContext current(module_->device());
+  check_reports(module_->device(), /*now=*/false);
   const auto stream = static_cast<CUstream>(host.stream(host.context, device));
+  CUdeviceptr report = reporter_ ? reporter_->report() : 0;
+  uint64_t number = reporter_ ? reporter_->number() : 0;
   Temporaries temporaries(host, device, temporary_bytes_);
   std::vector<void*> parameters;
   for (const Launch& launch : launches_) {
@@ -133,11 +154,19 @@ void CudaKernel::launch(const tc_host& host, void* const* pointers) const {
         case Slot::Value: parameters.push_back(pointers[slot.index]); break;
       }
     }
+    if (launch.checks_indices) {
+      parameters.push_back(&report);
+      parameters.push_back(&number);
+    }
     driver.check(driver.cuLaunchKernel(launch.function, launch.grid[0], launch.grid[1],
                                        launch.grid[2], launch.block[0], launch.block[1],
                                        launch.block[2], unsigned(launch.dynamic_shared_bytes),
                                        stream, parameters.data(), nullptr),
                  "cuLaunchKernel");
+  }
+  if (reporter_ && launch_blocking()) {
+    driver.check(driver.cuStreamSynchronize(stream), "cuStreamSynchronize");
+    check_reports(module_->device(), /*now=*/true);
   }
 }
 

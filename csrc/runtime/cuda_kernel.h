@@ -7,6 +7,7 @@
 
 #include "codegen/cuda_printer.h"
 #include "runtime/driver.h"
+#include "runtime/index_reports.h"
 #include "runtime/kernel.h"
 #include "runtime/nvrtc.h"
 
@@ -30,20 +31,23 @@ class CudaKernel : public Kernel {
   CudaKernel(const codegen::GpuProgram& program, const std::vector<std::string>& arguments,
              const CudaTarget& target, std::string source, CudaBinary binary);
 
+  /// A bad index that some kernel has met on the device before is an error of this call, since
+  /// launches are not waited for; with CUDA_LAUNCH_BLOCKING=1 they are.
   void launch(const tc_host& host, void* const* pointers) const override;
   const std::vector<char>& binary() const override { return binary_.cubin; }
 
  private:
   /// What one parameter of a launch is made from.
   struct Slot {
-    enum Kind { Pointer, Temporary, Value } kind;
-    size_t index;  ///< among the arguments, or the temporaries
+    enum Kind { Pointer, Temporary, Value } kind;  // then the two of checks_indices
+    size_t index;                                  ///< among the arguments, or the temporaries
   };
   struct Launch {
     std::string symbol;
     std::vector<Slot> slots;
     unsigned grid[3], block[3];
     int64_t dynamic_shared_bytes;
+    bool checks_indices = false;
     CUfunction function = nullptr;
   };
 
@@ -52,6 +56,7 @@ class CudaKernel : public Kernel {
   std::vector<Launch> launches_;
   std::vector<size_t> temporary_bytes_;
   std::unique_ptr<DeviceModule> module_;
+  std::unique_ptr<IndexReporter> reporter_;  ///< where some launch checks indices
 };
 
 }  // namespace tc::runtime

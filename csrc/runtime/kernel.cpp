@@ -1,6 +1,7 @@
 #include "runtime/kernel.h"
 
 #include "base/error.h"
+#include "base/task.h"
 
 namespace tc::runtime {
 namespace {
@@ -16,9 +17,22 @@ std::string names(const Map& map) {
 
 std::string Kernel::text(const std::string& what) const {
   auto found = texts.find(what);
-  if (found == texts.end())
-    throw UsageError(concat("this kernel has no text '", what, "'; it has: ", names(texts)));
-  return found->second;
+  if (found != texts.end()) return found->second;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (made_texts_.empty() && make_texts) made_texts_ = run_apart("compiling again", make_texts);
+  found = made_texts_.find(what);
+  if (found != made_texts_.end()) return found->second;
+  throw UsageError(concat("this kernel has no text '", what,
+                          "'; it has: ", names(made_texts_.empty() ? texts : made_texts_)));
+}
+
+int64_t Kernel::bytes() const {
+  // What is kept to compile it again, for readers, and its names.
+  constexpr int64_t kAround = 16 * 1024;
+  int64_t total = kAround;
+  for (const auto& [name, text] : texts) total += static_cast<int64_t>(text.size());
+  auto code = numbers.find("code_bytes");
+  return code == numbers.end() ? total : total + code->second;
 }
 
 int64_t Kernel::number(const std::string& what) const {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -10,24 +12,45 @@
 
 namespace tc::runtime {
 
+/// What a kernel for the CPU throws after a run in which one of its checked_index calls (see
+/// ir/program.h) saw a bad index: one of the checks that failed.
+struct BadIndex {
+  int check;
+};
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
   /// Pointers of the parameters in order of the signature (scalars point to one element), then of
   /// the outputs in order of the return list. Unchecked; may be called from many threads.
   virtual void launch(const tc_host& host, void* const* pointers) const = 0;
+  /// The same without looking at indices that are data: where one is bad, anything may happen.
+  virtual void launch_unchecked(const tc_host& host, void* const* pointers) const {
+    launch(host, pointers);
+  }
 
   /// "program", "explain", "schedule_tree", "loop_nest", "stmt", "assembly", "cuda_source",
-  /// "build_log", "launches", "stages", "options". Some are made when first asked for. UsageError
-  /// for an unknown name, and for one that this target does not have.
+  /// "build_log", "launches", "stages", "options". Long ones are made when first asked for.
+  /// UsageError for an unknown name, and for one that this target does not have.
   virtual std::string text(const std::string& what) const;
   virtual int64_t number(const std::string& what) const;
   virtual const std::vector<char>& binary() const;
 
+  /// What the kernel takes in memory: its code, and a guess at the rest.
+  virtual int64_t bytes() const;
+
   /// Texts and numbers that the stages leave behind.
   std::map<std::string, std::string> texts;
+  /// Compiles the same once more and gives all texts.
+  std::function<std::map<std::string, std::string>()> make_texts;
   std::map<std::string, int64_t> numbers;
   std::vector<std::string> streamed;  ///< results that may go past the caches
+  /// What to say of a check that failed on a GPU, with the position and the index that it reports.
+  std::function<std::string(int check, int64_t position, int64_t index)> bad_index_text;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::string> made_texts_;
 };
 
 }  // namespace tc::runtime

@@ -1,52 +1,97 @@
 #include "runtime/kernel_cache.h"
 
-#include <future>
+#include <pthread.h>
+
 #include <mutex>
+#include <new>
 #include <unordered_map>
+#include <utility>
+
+#include "base/task.h"
 
 namespace tc::runtime {
 namespace {
 
-using Pending = std::shared_future<std::shared_ptr<const Kernel>>;
+/// A kernel on its way.
+struct Pending {
+  std::shared_ptr<Task> task;
+  std::shared_ptr<const Kernel> kernel;
+};
+
+struct Entry {
+  std::weak_ptr<const Kernel> kernel;
+  std::shared_ptr<Pending> pending;
+};
 
 struct Cache {
   std::mutex mutex;
-  std::unordered_map<std::string, Pending> kernels;
+  std::unordered_map<std::string, Entry> entries;
+  size_t sweep_at = 64;
+
+  /// Forgets kernels that nobody holds, now and then.
+  void sweep() {
+    if (entries.size() < sweep_at) return;
+    for (auto entry = entries.begin(); entry != entries.end();) {
+      const bool gone = !entry->second.pending && entry->second.kernel.expired();
+      entry = gone ? entries.erase(entry) : std::next(entry);
+    }
+    sweep_at = 64 + 2 * entries.size();
+  }
 };
 
 /// Never destroyed: kernels may still run while the process exits.
 Cache& cache() {
-  static Cache* instance = new Cache;
+  static Cache* instance = [] {
+    auto* made = new Cache;
+    // In a child the threads that made kernels are not there.
+    pthread_atfork([] { cache().mutex.lock(); }, [] { cache().mutex.unlock(); },
+                   [] {
+                     for (auto& [key, entry] : cache().entries) entry.pending = nullptr;
+                     new (&cache().mutex) std::mutex;
+                   });
+    return made;
+  }();
   return *instance;
 }
 
 }  // namespace
 
-std::shared_ptr<const Kernel> find_or_compile(
-    const std::string& key, const std::function<std::shared_ptr<const Kernel>()>& make) {
-  std::promise<std::shared_ptr<const Kernel>> promise;
+std::shared_ptr<const Kernel> find_or_compile(const std::string& key, std::string what,
+                                              std::function<std::shared_ptr<const Kernel>()> make) {
+  std::shared_ptr<Pending> pending;
+  bool mine = false;
   {
-    std::unique_lock<std::mutex> lock(cache().mutex);
-    auto [entry, added] = cache().kernels.emplace(key, Pending());
-    if (!added) {
-      Pending pending = entry->second;
-      lock.unlock();
-      return pending.get();
+    std::lock_guard<std::mutex> lock(cache().mutex);
+    cache().sweep();
+    Entry& entry = cache().entries[key];
+    if (auto kernel = entry.kernel.lock()) return kernel;
+    if (entry.pending && !entry.pending->task->is_cancelled()) {
+      pending = entry.pending;
+    } else {
+      mine = true;
+      pending = entry.pending = std::make_shared<Pending>();
+      std::weak_ptr<Pending> weak = pending;
+      pending->task = std::make_shared<Task>(std::move(what), [key, weak, make = std::move(make)] {
+        auto forget = [&](const std::shared_ptr<const Kernel>& kernel) {
+          std::lock_guard<std::mutex> lock(cache().mutex);
+          const std::shared_ptr<Pending> own = weak.lock();
+          auto found = cache().entries.find(key);
+          if (own) own->kernel = kernel;
+          if (!own || found == cache().entries.end() || found->second.pending != own) return;
+          found->second = Entry{kernel, nullptr};
+        };
+        try {
+          forget(make());
+        } catch (...) {
+          forget(nullptr);
+          throw;
+        }
+      });
     }
-    entry->second = promise.get_future().share();
   }
-  try {
-    std::shared_ptr<const Kernel> kernel = make();
-    promise.set_value(kernel);
-    return kernel;
-  } catch (...) {
-    {
-      std::lock_guard<std::mutex> lock(cache().mutex);
-      cache().kernels.erase(key);
-    }
-    promise.set_exception(std::current_exception());
-    throw;
-  }
+  if (mine) Task::start(pending->task);
+  pending->task->wait();
+  return pending->kernel;
 }
 
 }  // namespace tc::runtime

@@ -39,6 +39,7 @@ void options_to_message(const MappingOptions& options, pb::MappingOptions& messa
   message.set_vectorize(options.vectorize);
   message.set_parallel(options.parallel);
   if (options.match_library_calls) message.set_match_library_calls(*options.match_library_calls);
+  message.set_check_indices(options.check_indices);
   message.set_intra_tile_fusion(to_message(options.intra_tile_fusion));
   message.set_unroll(options.unroll);
   message.set_tile_imperfectly_nested(options.tile_imperfectly_nested);
@@ -63,6 +64,7 @@ MappingOptions options_from_message(const pb::MappingOptions& message) {
   if (message.has_parallel()) options.parallel = message.parallel();
   if (message.has_match_library_calls())
     options.match_library_calls = message.match_library_calls();
+  if (message.has_check_indices()) options.check_indices = message.check_indices();
   options.intra_tile_fusion = from_message(message.intra_tile_fusion());
   if (message.has_unroll()) options.unroll = message.unroll();
   if (message.has_tile_imperfectly_nested())

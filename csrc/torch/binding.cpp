@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,8 +13,10 @@
 #include "torch/derivation.h"
 #include "torch/direct_call.h"
 #include "torch/einsum.h"
+#include "torch/kernel_limit.h"
 #include "torch/libraries.h"
 #include "torch/operator.h"
+#include "torch/python_lock.h"
 #include "torch/python_values.h"
 #include "torch/registration.h"
 #include "torch/schema.h"
@@ -33,10 +36,20 @@ py::object& exception_classes() {
   return *classes;
 }
 
+/// Whether the interpreter has begun to end: what waits for a compilation gets no result any more.
+std::atomic<bool> ending{false};
+
 /// Raises a core error as Python's, from any thread, with or without the interpreter lock. The
 /// exception then travels through PyTorch's dispatcher as it is.
 void raise_in_python(const CoreError& error) {
+  // Threads that Python would end without a word, if they ran Python now.
+  if (interpreter_ends() || (ending && error.status == TC_INTERRUPTED)) wait_for_the_end();
   py::gil_scoped_acquire gil;
+  if (error.status == TC_INTERRUPTED) {
+    // What the signal's handler raised is there already, where this thread has asked.
+    if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+    throw py::error_already_set();
+  }
   py::object type = exception_classes()[py::int_(static_cast<int>(error.status))];
   py::object value = error.status == TC_LANGUAGE_ERROR
                          ? type(error.what(), error.line, error.column)
@@ -93,6 +106,17 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const py::sequ
   return result;
 }
 
+/// What takes time, on threads of the library that may want the interpreter lock.
+template <class Call>
+void check_unlocked(const Call& call) {
+  tc_status status;
+  {
+    Unlocked unlocked;
+    status = call();
+  }
+  check(status);
+}
+
 struct Options {
   OptionsPtr options;
 };
@@ -107,6 +131,7 @@ OptionsFactory python_factory(const py::object& callable) {
   // Destroyed with the operator, which lives as long as the process.
   auto* kept = new py::object(callable);
   return [kept](at::ArrayRef<c10::IValue> inputs) {
+    if (interpreter_ends()) wait_for_the_end();
     py::gil_scoped_acquire gil;
     py::tuple arguments(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) arguments[i] = to_python(inputs[i]);
@@ -128,7 +153,7 @@ class Executor {
            const std::string& target, const py::sequence& inputs)
       : definition_(std::move(definition)) {
     std::vector<c10::IValue> values = to_ivalues(*definition_, inputs);
-    py::gil_scoped_release unlocked;
+    Unlocked unlocked;
     CallArguments arguments(*definition_, values);
     tc_kernel* kernel = nullptr;
     check(tc_compile(definition_->get(), options ? options->options.get() : nullptr, c_text(target),
@@ -186,7 +211,7 @@ void check_no_nul(const std::string& text) {
 ParsedText parse(const std::string& text) {
   check_no_nul(text);
   tc_module* raw = nullptr;
-  check(tc_module_parse(text.c_str(), &raw));
+  check_unlocked([&] { return tc_module_parse(text.c_str(), &raw); });
   ModulePtr module(raw, ModuleDeleter());
   ParsedText result;
   for (int32_t i = 0; i < tc_module_size(raw); ++i)
@@ -234,7 +259,7 @@ class InputsWithoutData {
 std::string format(const std::string& text) {
   check_no_nul(text);
   const char* formatted = nullptr;
-  check(tc_format(text.c_str(), &formatted));
+  check_unlocked([&] { return tc_format(text.c_str(), &formatted); });
   return formatted;
 }
 
@@ -243,8 +268,10 @@ std::string size_expression(const Definition& definition, const py::sequence& in
                             int dimension) {
   InputsWithoutData scalars(definition, inputs);
   const char* text = nullptr;
-  check(tc_output_size_expression(definition.get(), scalars.tensors(), scalars.count(), output,
-                                  dimension, &text));
+  check_unlocked([&] {
+    return tc_output_size_expression(definition.get(), scalars.tensors(), scalars.count(), output,
+                                     dimension, &text);
+  });
   return text;
 }
 
@@ -255,8 +282,10 @@ std::vector<std::array<std::string, 3>> size_conditions(const Definition& defini
   std::vector<std::array<std::string, 3>> conditions;
   for (int32_t k = 0;; ++k) {
     const char *found = nullptr, *wanted = nullptr, *message = nullptr;
-    check(tc_size_condition(definition.get(), scalars.tensors(), scalars.count(), k, &found,
-                            &wanted, &message));
+    check_unlocked([&] {
+      return tc_size_condition(definition.get(), scalars.tensors(), scalars.count(), k, &found,
+                               &wanted, &message);
+    });
     if (!found) return conditions;
     conditions.push_back({found, wanted, message});
   }
@@ -270,8 +299,10 @@ std::vector<int64_t> infer_sizes(const Definition& definition, const py::sequenc
   size_t rank = 0;
   for (const ArgumentInfo& output : definition.outputs) rank += output.rank;
   std::vector<int64_t> result(rank);
-  check(tc_infer_sizes(definition.get(), known.tensors(), known.count(), result.data(),
-                       static_cast<int32_t>(rank)));
+  check_unlocked([&] {
+    return tc_infer_sizes(definition.get(), known.tensors(), known.count(), result.data(),
+                          static_cast<int32_t>(rank));
+  });
   return result;
 }
 
@@ -280,8 +311,10 @@ std::string gradient_text(const Definition& definition, const py::sequence& inpu
                           const std::vector<int32_t>& wanted, const std::vector<int32_t>& given) {
   InputsWithoutData scalars(definition, inputs);
   const char* text = nullptr;
-  check(tc_definition_gradient(definition.get(), scalars.tensors(), scalars.count(), wanted.data(),
-                               given.data(), &text));
+  check_unlocked([&] {
+    return tc_definition_gradient(definition.get(), scalars.tensors(), scalars.count(),
+                                  wanted.data(), given.data(), &text);
+  });
   return text;
 }
 
@@ -289,14 +322,16 @@ std::string gradient_text(const Definition& definition, const py::sequence& inpu
 std::string keeping_text(const Definition& definition, const py::sequence& inputs) {
   InputsWithoutData scalars(definition, inputs);
   const char* text = nullptr;
-  check(tc_definition_keeping(definition.get(), scalars.tensors(), scalars.count(), &text));
+  check_unlocked([&] {
+    return tc_definition_keeping(definition.get(), scalars.tensors(), scalars.count(), &text);
+  });
   return text;
 }
 
 /// The text for a batch; one flag for each input.
 std::string batch_text(const Definition& definition, const std::vector<int32_t>& batched) {
   const char* text = nullptr;
-  check(tc_definition_batch(definition.get(), batched.data(), &text));
+  check_unlocked([&] { return tc_definition_batch(definition.get(), batched.data(), &text); });
   return text;
 }
 
@@ -345,9 +380,17 @@ py::object dtype_object(const ArgumentInfo& info) {
       reinterpret_cast<PyObject*>(torch::getTHPDtype(info.dtype)));
 }
 
+/// Runs the handlers of signals that have arrived, in the main thread, where one of them may raise,
+/// as that of Ctrl-C does.
+bool signals_raise() {
+  if (interpreter_ends()) return true;
+  py::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
 /// Log lines of the core become records of the logger "tensor_comprehensions".
 void log_to_python(const char* topic, const char* message) {
-  if (!Py_IsInitialized()) return;
+  if (interpreter_ends()) return;
   py::gil_scoped_acquire gil;
   try {
     py::module_::import("tensor_comprehensions._logging").attr("emit")(topic, message);
@@ -361,8 +404,16 @@ void log_to_python(const char* topic, const char* message) {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.doc() = "The binding of libtensor_comprehensions to PyTorch.";
   raise_error = raise_in_python;
+  interrupted = signals_raise;
+  tc_set_interrupt([] { return signals_raise() ? 1 : 0; });
   tc_set_log_sink(log_to_python);
   tc_set_libraries(&aten_libraries());
+
+  py::module_::import("atexit").attr("register")(py::cpp_function([] {
+    Unlocked unlocked;
+    ending = true;
+    tc_shutdown();
+  }));
 
   m.def("core_version", [] { return std::string(tc_version()); });
   m.def("set_exception_classes", [](py::dict classes) { exception_classes() = classes; });
@@ -433,6 +484,21 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         return tc_options_equal(a.options.get(), b.options.get()) != 0;
       });
 
+  m.def(
+      "set_checks_indices", [](bool checks) { return std::exchange(checks_indices(), checks); },
+      py::arg("checks"));
+  py::class_<KernelLimit::Info>(m, "KernelInfo")
+      .def_readonly("kernels", &KernelLimit::Info::kernels)
+      .def_readonly("bytes", &KernelLimit::Info::bytes)
+      .def_readonly("kernel_limit", &KernelLimit::Info::most_kernels)
+      .def_readonly("byte_limit", &KernelLimit::Info::most_bytes)
+      .def_readonly("compiled", &KernelLimit::Info::compiled)
+      .def_readonly("dropped", &KernelLimit::Info::dropped);
+  m.def("kernel_info", [] { return kernel_limit().info(); });
+  m.def(
+      "limit_kernels", [](int64_t kernels, int64_t bytes) { kernel_limit().set(kernels, bytes); },
+      py::arg("kernels"), py::arg("bytes"));
+  m.def("clear_kernels", [] { kernel_limit().clear(); });
   m.def("mangle", mangle, py::arg("name"), py::arg("taken"), py::arg("prefix"));
   m.def("name_of_contents", name_of_contents, py::arg("definition"), py::arg("scheduling"),
         py::arg("count"));
@@ -455,13 +521,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("call",
            [](Operator& op, const py::sequence& inputs) {
              std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
-             py::gil_scoped_release unlocked;
+             Unlocked unlocked;
              return op.call(values);
            })
       .def("call_out", [](Operator& op, const py::sequence& inputs,
                           const std::vector<at::Tensor>& outputs, bool unchecked) {
         std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
-        py::gil_scoped_release unlocked;
+        Unlocked unlocked;
         op.call_out(values, outputs, unchecked);
         // Tells autograd that they changed, so that a saved one is not used unnoticed.
         for (const at::Tensor& output : outputs)
@@ -473,8 +539,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
                        const std::string& target, const py::sequence& inputs) {
         return std::make_unique<Executor>(definition, options, target, inputs);
       }))
-      .def("text", &Executor::text, py::call_guard<py::gil_scoped_release>())
-      .def("number", &Executor::number, py::call_guard<py::gil_scoped_release>())
+      .def("text", &Executor::text, py::call_guard<Unlocked>())
+      .def("number", &Executor::number, py::call_guard<Unlocked>())
       .def("binary", &Executor::binary);
 
   bind_derivation(m);

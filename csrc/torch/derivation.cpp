@@ -14,6 +14,7 @@
 
 #include "torch/direct_call.h"
 #include "torch/operator.h"
+#include "torch/python_lock.h"
 #include "torch/python_values.h"
 
 namespace py = pybind11;
@@ -275,7 +276,7 @@ py::object Derivation::run(const py::args& arguments, bool may_record) {
   const Plan& needed = plan(plain->stack);
   variable_list results;
   {
-    py::gil_scoped_release unlocked;
+    Unlocked unlocked;
     results = Recorded::apply(&needed, &plain->stack, at::TensorList(plain->tensors));
   }
   return to_python(results);

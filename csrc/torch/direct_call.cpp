@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "torch/python_lock.h"
 #include "torch/python_values.h"
 
 namespace py = pybind11;
@@ -72,7 +73,7 @@ std::optional<PlainArguments> plain_arguments(const std::vector<ArgumentInfo>& i
 
 py::object call_plain(const c10::OperatorHandle& handle, PlainArguments& arguments) {
   {
-    py::gil_scoped_release unlocked;
+    Unlocked unlocked;
     handle.callBoxed(&arguments.stack);
   }
   std::vector<at::Tensor> results;

@@ -19,6 +19,8 @@ struct CoreError : std::runtime_error {
 /// Throws the calling thread's last error of the core unless the status is TC_OK. Inside Python
 /// processes the error is raised as an exception of tensor_comprehensions (see binding.cpp).
 void check(tc_status status);
+/// Whether the host wants the calling thread to stop waiting; set once by the Python binding.
+extern bool (*interrupted)();
 /// How errors leave; set once by the Python binding.
 extern void (*raise_error)(const CoreError& error);
 [[noreturn]] void raise(tc_status status, const std::string& message);

@@ -6,9 +6,13 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/core/impl/alloc_cpu.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <new>
 
 #include "torch/huge_pages.h"
+#include "torch/kernel_limit.h"
 
 namespace tc_torch {
 namespace {
@@ -187,6 +191,8 @@ bool may_overlap(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outp
 
 void (*raise_error)(const CoreError& error) = [](const CoreError& error) { throw error; };
 
+bool (*interrupted)() = [] { return false; };
+
 void raise(tc_status status, const std::string& message) {
   raise_error(CoreError(status, message, 0, 0));
   throw std::logic_error("raise_error returned");
@@ -195,6 +201,11 @@ void raise(tc_status status, const std::string& message) {
 void check(tc_status status) {
   if (status == TC_OK) return;
   raise_error(CoreError(status, tc_error_message(), tc_error_line(), tc_error_column()));
+}
+
+bool& checks_indices() {
+  static thread_local bool checks = true;
+  return checks;
 }
 
 const tc_host& torch_host() {
@@ -300,7 +311,50 @@ CallArguments::CallArguments(const Definition& definition, at::ArrayRef<c10::IVa
 }
 
 Operator::Operator(std::shared_ptr<const Definition> definition, OptionsFactory factory)
-    : definition_(std::move(definition)), factory_(std::move(factory)) {}
+    : definition_(std::move(definition)), factory_(std::move(factory)) {
+  kernel_limit().add(*this);
+}
+
+Operator::~Operator() { kernel_limit().remove(*this); }
+
+void Operator::list_kept(std::vector<Kept>& all) {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  for (const auto& each : specializations_)
+    if (each->device.is_cpu()) all.push_back({this, each.get(), each->last_use, each->bytes});
+}
+
+void Operator::drop(const std::vector<const Specialization*>& specializations) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  for (const Specialization* each : specializations) {
+    auto& bucket = by_hash_[hash(each->key)];
+    bucket.erase(std::remove(bucket.begin(), bucket.end(), each), bucket.end());
+    if (bucket.empty()) by_hash_.erase(hash(each->key));
+    auto owned = std::find_if(specializations_.begin(), specializations_.end(),
+                              [&](const auto& own) { return own.get() == each; });
+    if (last_ == each) last_ = nullptr;
+    dropped_.push_back(std::move(*owned));
+    specializations_.erase(owned);
+  }
+  has_dropped_ = true;
+  lock.unlock();
+  if (running_ == 0) free_dropped();
+}
+
+void Operator::free_dropped() {
+  std::vector<std::unique_ptr<Specialization>> gone;
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  // A call that began after they were dropped has not found them.
+  if (running_ > 0) return;
+  has_dropped_ = false;
+  gone.swap(dropped_);
+}
+
+void Operator::reset_in_child() {
+  new (&mutex_) std::shared_mutex;
+  new (&pending_changed_) std::condition_variable_any;
+  pending_.clear();
+  running_ = 0;
+}
 
 const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
                                      at::ArrayRef<at::Tensor> outputs) {
@@ -318,8 +372,12 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
       if (!matcher.take(output)) return false;
     return matcher.done();
   };
-  const Specialization* last = last_.load(std::memory_order_acquire);
-  if (last && matches(last)) return *last;
+  const Specialization* last = last_.load();
+  if (last && matches(last)) {
+    const_cast<Specialization*>(last)->last_use.store(kernel_limit().now(),
+                                                      std::memory_order_relaxed);
+    return *last;
+  }
 
   std::vector<int64_t> key;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -333,10 +391,15 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
   {
     std::shared_lock<std::shared_mutex> lock(mutex_);
     known = lookup(key);
+    if (known) remember(*known);
   }
-  const Specialization& found = known ? *known : add(inputs, outputs, std::move(key));
-  last_.store(&found, std::memory_order_release);
-  return found;
+  return known ? *known : add(inputs, outputs, std::move(key));
+}
+
+void Operator::remember(const Specialization& found) {
+  const_cast<Specialization&>(found).last_use.store(kernel_limit().now(),
+                                                    std::memory_order_relaxed);
+  last_ = &found;
 }
 
 const Specialization* Operator::lookup(const std::vector<int64_t>& key) const {
@@ -352,7 +415,10 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
   {
     std::unique_lock<std::shared_mutex> lock(mutex_);
     while (true) {
-      if (const Specialization* known = lookup(key)) return *known;
+      if (const Specialization* known = lookup(key)) {
+        remember(*known);
+        return *known;
+      }
       auto [entry, mine] = pending_.emplace(key, std::this_thread::get_id());
       if (mine) break;
       if (entry->second == std::this_thread::get_id()) {
@@ -362,7 +428,10 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
                                   " on the inputs that it chooses options "
                                   "for; use tc.compile with options there");
       }
-      pending_changed_.wait(lock);
+      pending_changed_.wait_for(lock, std::chrono::milliseconds(50));
+      lock.unlock();
+      if (interrupted()) raise(TC_INTERRUPTED, "interrupted");
+      lock.lock();
     }
   }
   std::unique_ptr<Specialization> added;
@@ -382,7 +451,12 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
   added->key = std::move(key);
   by_hash_[hash(added->key)].push_back(added.get());
   specializations_.push_back(std::move(added));
-  return *specializations_.back();
+  const Specialization& result = *specializations_.back();
+  kernel_limit().tick();
+  remember(result);
+  lock.unlock();
+  kernel_limit().trim();
+  return result;
 }
 
 at::MemoryFormat Operator::output_format(size_t output, at::ArrayRef<c10::IValue> inputs) const {
@@ -433,6 +507,7 @@ std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inpu
                    pointers.empty() ? nullptr : pointers.data(),
                    static_cast<int32_t>(pointers.size()), &kernel));
   added->kernel.reset(kernel);
+  check(tc_kernel_number(kernel, "bytes", &added->bytes));
   return added;
 }
 
@@ -453,11 +528,13 @@ void Operator::launch(const Specialization& specialization, at::ArrayRef<c10::IV
     }
   }
   for (const at::Tensor& output : outputs) pointers.push_back(output.mutable_data_ptr());
-  check(tc_kernel_launch(specialization.kernel.get(), &torch_host(), pointers.data()));
+  const auto run = checks_indices() ? tc_kernel_launch : tc_kernel_launch_unchecked;
+  check(run(specialization.kernel.get(), &torch_host(), pointers.data()));
 }
 
 std::vector<at::Tensor> Operator::call(at::ArrayRef<c10::IValue> arguments) {
   auto inputs = arguments.slice(0, definition_->inputs.size());
+  Running running(*this);
   const Specialization& specialization = find(inputs, {});
   std::vector<at::Tensor> outputs;
   outputs.reserve(definition_->outputs.size());
@@ -493,6 +570,7 @@ void Operator::call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tenso
                               std::to_string(inputs.size()));
   for (size_t o = 0; o < outputs.size() && o < definition_->outputs.size(); ++o)
     check_tensor("output", definition_->outputs[o], outputs[o]);
+  Running running(*this);
   const Specialization& specialization = find(inputs, outputs);
   // The key holds everything but the addresses. Where memory is far apart nothing is left to check;
   // where it is not, the core tells views that interleave from views that overlap.

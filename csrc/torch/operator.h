@@ -83,26 +83,64 @@ using OptionsFactory = std::function<OptionsPtr(at::ArrayRef<c10::IValue> inputs
 struct Specialization {
   std::vector<int64_t> key;
   KernelPtr kernel;
+  int64_t bytes = 0;                  ///< of the kernel
+  std::atomic<uint64_t> last_use{0};  ///< the more, the later (see kernel_limit.h)
   std::vector<std::vector<int64_t>> output_sizes;
   std::vector<at::MemoryFormat> output_formats;
   c10::Device device = c10::kCPU;
 };
+
+/// Whether kernels that this thread launches look at indices that are data.
+bool& checks_indices();
 
 /// What stands behind torch.ops.<namespace>.<name>: kernels by sizes, strides, devices and values
 /// of specialised scalars. Calls may come from many threads.
 class Operator {
  public:
   Operator(std::shared_ptr<const Definition> definition, OptionsFactory factory);
+  ~Operator();
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
 
   /// Inputs in order of the signature, then the initial contents of outputs that accumulate.
   std::vector<at::Tensor> call(at::ArrayRef<c10::IValue> arguments);
-  /// Writes into given outputs. `unchecked` skips the checks of sizes and overlap for kernels that
-  /// were compiled before for these very layouts.
+  /// Writes into given outputs. `unchecked` skips the checks of sizes, overlap and indices for
+  /// kernels that were compiled before for these very layouts.
   void call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs, bool unchecked);
   const Definition& definition() const { return *definition_; }
 
+  /// Kernels that may be forgotten, and compiled again when they are asked for: those for the CPU.
+  /// (A CUDA graph may hold one for a GPU.)
+  struct Kept {
+    Operator* owner;
+    const Specialization* specialization;
+    uint64_t last_use;
+    int64_t bytes;
+  };
+  void list_kept(std::vector<Kept>& all);
+  /// Forgets these; what a call uses now is freed when no call runs any more.
+  void drop(const std::vector<const Specialization*>& specializations);
+  /// Around fork: a child has none of the threads that compile or call.
+  void lock_for_fork() { mutex_.lock(); }
+  void unlock_after_fork() { mutex_.unlock(); }
+  void reset_in_child();
+
  private:
+  /// A call that runs: what it found is not freed below it.
+  class Running {
+   public:
+    explicit Running(Operator& op) : operator_(op) { ++operator_.running_; }
+    ~Running() {
+      if (--operator_.running_ == 0 && operator_.has_dropped_) operator_.free_dropped();
+    }
+
+   private:
+    Operator& operator_;
+  };
+  void free_dropped();
   const Specialization& find(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs);
+  /// Notes that a specialization is used now; the mutex must be held.
+  void remember(const Specialization& found);
   /// Null where there is none; the mutex must be held.
   const Specialization* lookup(const std::vector<int64_t>& key) const;
   /// Compiles once however many threads ask: the factory may take minutes, and is asked once.
@@ -118,8 +156,10 @@ class Operator {
   std::shared_ptr<const Definition> definition_;
   OptionsFactory factory_;
   std::atomic<const Specialization*> last_{nullptr};
+  std::atomic<int> running_{0};
+  std::atomic<bool> has_dropped_{false};
   std::shared_mutex mutex_;
-  std::vector<std::unique_ptr<Specialization>> specializations_;
+  std::vector<std::unique_ptr<Specialization>> specializations_, dropped_;
   std::unordered_map<size_t, std::vector<const Specialization*>> by_hash_;
   std::map<std::vector<int64_t>, std::thread::id> pending_;  ///< who compiles what now
   std::condition_variable_any pending_changed_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "torch/errors.h"
+#include "torch/python_lock.h"
 
 namespace py = pybind11;
 
@@ -57,7 +58,12 @@ class Store {
   /// Whether this version takes the text, said by an exception where it does not.
   void check_text(int32_t index) const {
     tc_module* module = nullptr;
-    check(tc_store_parse(store_, index, &module));
+    tc_status status;
+    {
+      Unlocked unlocked;
+      status = tc_store_parse(store_, index, &module);
+    }
+    check(status);
     tc_module_free(module);
   }
 
@@ -124,12 +130,12 @@ void bind_store(py::module_& m) {
           [](const std::string& path, bool may_be_missing) {
             return std::make_unique<Store>(path, may_be_missing);
           },
-          py::arg("path"), py::arg("may_be_missing"), py::call_guard<py::gil_scoped_release>())
+          py::arg("path"), py::arg("may_be_missing"), py::call_guard<Unlocked>())
       .def("texts", &Store::texts)
       .def("check_text", &Store::check_text, py::arg("index"))
       .def("add", &Store::add, py::arg("text"))
       .def("find_options", &Store::find_options, py::arg("key"))
-      .def("save", &Store::save, py::arg("path"), py::call_guard<py::gil_scoped_release>());
+      .def("save", &Store::save, py::arg("path"), py::call_guard<Unlocked>());
 }
 
 }  // namespace tc_torch

@@ -90,7 +90,7 @@ void test_ranges() {
 // ---- specialisation and reads outside
 
 std::string outside(const std::string& text, const Values& sizes) {
-  return tc::lang::find_access_outside(tc::ir::specialize(infer(text), sizes));
+  return tc::lang::check_accesses(tc::ir::specialize(infer(text), sizes)).outside;
 }
 
 std::string parse_error(const std::string& text) {
@@ -143,7 +143,7 @@ void test_outside() {
 
   Program pool = tc::ir::specialize(infer(kAccepted[11]), {{"B", 2}, {"C", 3}, {"H", 9}, {"W", 8}});
   CHECK_EQ(shape(pool, "out"), "[2, 3, 4, 4]");
-  CHECK_EQ(tc::lang::find_access_outside(pool), "");
+  CHECK_EQ(tc::lang::check_accesses(pool).outside, "");
 }
 
 }  // namespace

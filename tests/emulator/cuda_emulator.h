@@ -187,6 +187,7 @@ inline T atomicCAS(T* p, T expected, T v) {
 }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
+inline void __threadfence_system() {}
 
 // ---- bits
 inline int __popc(unsigned a) { return __builtin_popcount(a); }

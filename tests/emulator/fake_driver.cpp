@@ -115,4 +115,13 @@ Result cuMemFree_v2(unsigned long long pointer) {
   free(reinterpret_cast<void*>(pointer));
   return current() ? kSuccess : kInvalidContext;
 }
+Result cuMemHostAlloc(void** pointer, size_t bytes, unsigned flags) {
+  *pointer = malloc(bytes);
+  return !current() ? kInvalidContext : flags == 3 ? kSuccess : kInvalidValue;
+}
+Result cuMemHostGetDevicePointer_v2(unsigned long long* pointer, void* host, unsigned) {
+  *pointer = reinterpret_cast<unsigned long long>(host);
+  return current() ? kSuccess : kInvalidContext;
+}
+Result cuStreamSynchronize(void*) { return current() ? kSuccess : kInvalidContext; }
 }

@@ -7,7 +7,9 @@ likely; the interpreter is asked after every statement, and one that it refuses 
 
 from __future__ import annotations
 
+import random
 import re
+from dataclasses import replace
 
 from cases import MACHINES, Case, Tensor
 from random_expressions import NARROW, Drawn, ExpressionGenerator, Known
@@ -427,4 +429,17 @@ class Generator(ExpressionGenerator):
 
 
 def make_case(seed: int) -> Case:
-    return Generator(seed).make()
+    return spoil(Generator(seed).make())
+
+
+def spoil(case: Case) -> Case:
+    """Some programs with indices that are data get a bad one."""
+    # Drawn apart, so that the programs of a seed stay the same.
+    draw = random.Random(f"spoil {case.seed}")
+    indices = [k for k, t in enumerate(case.inputs) if t.kind == "index"]
+    if not indices or draw.random() > 0.3:
+        return case
+    inputs = list(case.inputs)
+    place = draw.choice(indices)
+    inputs[place] = replace(inputs[place], bad=True)
+    return replace(case, inputs=tuple(inputs))

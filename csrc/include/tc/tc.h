@@ -56,7 +56,8 @@ typedef enum {
   TC_COMPILATION_ERROR = 3, /* a correct text that cannot be compiled as asked */
   TC_CACHE_ERROR = 4,       /* a file of options or kernels */
   TC_USAGE_ERROR = 5,       /* this interface used wrongly */
-  TC_INTERNAL_ERROR = 6     /* a bug of the library */
+  TC_INTERNAL_ERROR = 6,    /* a bug of the library */
+  TC_INTERRUPTED = 7        /* the host asked to stop (tc_set_interrupt) */
 } tc_status;
 
 /* The last failure of the calling thread. Line and column are 1-based, 0 when unknown. */
@@ -65,6 +66,13 @@ TC_API int tc_error_line(void);
 TC_API int tc_error_column(void);
 
 TC_API const char* tc_version(void);
+/* What takes time (parsing, compiling, deriving) is done on threads of the library. The function is
+ * called every 50 ms by the thread that waits; where it does not return 0, the call ends with
+ * TC_INTERRUPTED at once, and the work as soon as it can. NULL: never. */
+TC_API void tc_set_interrupt(int (*interrupt)(void));
+/* Ends what the library's threads do, and starts nothing more: compiling is an error from now on.
+ * Happens at exit; a host that ends in an order of its own calls it first. */
+TC_API void tc_shutdown(void);
 /* Receives log lines instead of stderr; topics are chosen by the environment variable TC_LOGS. */
 TC_API void tc_set_log_sink(void (*sink)(const char* topic, const char* message));
 
@@ -339,8 +347,10 @@ typedef struct tc_kernel tc_kernel;
 
 /* `target`: "cpu", "cuda" (the device of the inputs), or "cuda:sm_90" for a GPU that need not be
  * there. `outputs` may be NULL for dense row-major outputs; with "cuda:sm_90" the inputs may be
- * CPU tensors, of which only the metadata counts. Kernels are kept per process and shared: each
- * success adds a reference, to be given back by tc_kernel_free. `options` NULL: defaults. */
+ * CPU tensors, of which only the metadata counts. Kernels are shared: each success adds a
+ * reference, to be given back by tc_kernel_free, and code is freed with the last one. `options`
+ * NULL: defaults.
+ */
 TC_API tc_status tc_compile(const tc_definition* definition, const tc_options* options,
                             const char* target, const DLTensor* const* inputs, int32_t input_count,
                             const DLTensor* const* outputs, int32_t output_count,
@@ -350,16 +360,22 @@ TC_API void tc_kernel_free(tc_kernel* kernel);
 TC_API tc_status tc_kernel_run(const tc_kernel* kernel, const tc_host* host,
                                const DLTensor* const* inputs, int32_t input_count,
                                const DLTensor* const* outputs, int32_t output_count);
-/* The same without checks, for callers that matched the arguments to the kernel before: pointers
- * of the inputs in order (scalars too), then of the outputs; the offsets are already added. */
+/* The same without checks of the arguments, for callers that matched them to the kernel before:
+ * pointers of the inputs in order (scalars too), then of the outputs; the offsets are already
+ * added. An index that is data and leaves its tensor is a TC_SHAPE_ERROR, of a kernel for a GPU
+ * perhaps of a later launch. */
 TC_API tc_status tc_kernel_launch(const tc_kernel* kernel, const tc_host* host,
                                   void* const* pointers);
+/* The same without a look at indices either: a bad one reads or writes whatever lies there. */
+TC_API tc_status tc_kernel_launch_unchecked(const tc_kernel* kernel, const tc_host* host,
+                                            void* const* pointers);
 /* A text about the kernel: "program", "explain", "schedule_tree", "loop_nest", "stmt", "assembly",
  * "cuda_source", "build_log", "launches", "stages", "options". The string lives as long as the
  * kernel. */
 TC_API tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char** text);
-/* A number about the kernel: "compile_microseconds"; "scratch_bytes", "task_scratch_bytes" on the
- * CPU; "registers", "spill_bytes", "shared_bytes", "launches" on a GPU. */
+/* A number about the kernel: "compile_microseconds"; "bytes", what it takes in memory;
+ * "scratch_bytes", "task_scratch_bytes" on the CPU; "registers", "spill_bytes", "shared_bytes",
+ * "launches" on a GPU. */
 TC_API tc_status tc_kernel_number(const tc_kernel* kernel, const char* what, int64_t* value);
 /* The device binary of a CUDA kernel. */
 TC_API tc_status tc_kernel_binary(const tc_kernel* kernel, const void** data, size_t* size);

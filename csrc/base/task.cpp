@@ -1,0 +1,227 @@
+#include "base/task.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <set>
+#include <utility>
+
+#include "base/log.h"
+
+namespace tc {
+namespace {
+
+// Reserved, not used: a text with as many levels as the language allows takes some 20 MiB.
+constexpr size_t kStackBytes = size_t{64} << 20;
+// What the deepest of the short functions take.
+constexpr size_t kShortBytes = size_t{512} << 10;
+// Half of what Ctrl-C may take to have an effect, and some for its own way.
+constexpr auto kPoll = std::chrono::milliseconds(50);
+constexpr auto kLong = std::chrono::seconds(1);
+
+std::atomic<InterruptCheck> interrupt_check{nullptr};
+thread_local Task* current = nullptr;
+
+/// Tasks that run, so that the process does not end below them. Never destroyed.
+struct Running {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::set<Task*> tasks;
+  bool ending = false;
+};
+Running& running() {
+  static auto* instance = new Running;
+  return *instance;
+}
+
+}  // namespace
+
+void set_interrupt_check(InterruptCheck check) { interrupt_check = check; }
+
+size_t stack_left() {
+  // The lowest address of this thread's stack; the main thread's grows with its limit.
+  thread_local const uintptr_t lowest = [] {
+    pthread_attr_t attributes;
+    void* address = nullptr;
+    size_t bytes = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return uintptr_t{0};
+    pthread_attr_getstack(&attributes, &address, &bytes);
+    pthread_attr_destroy(&attributes);
+    return reinterpret_cast<uintptr_t>(address);
+  }();
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  if (lowest == 0 || here < lowest) return std::numeric_limits<size_t>::max();
+  return here - lowest;
+}
+
+void install_handlers() {
+  // A child of fork has none of its parent's threads: who waited for one would wait for ever.
+  static const int at_fork =
+      pthread_atfork([] { running().mutex.lock(); }, [] { running().mutex.unlock(); },
+                     [] {
+                       // What waits in the condition is gone, and cannot be woken.
+                       new (&running().mutex) std::mutex;
+                       new (&running().changed) std::condition_variable;
+                       running().tasks.clear();
+                       current = nullptr;
+                     });
+  static const int at_exit = std::atexit(end_tasks);
+  (void)at_fork, (void)at_exit;
+}
+
+void end_tasks() {
+  std::unique_lock<std::mutex> lock(running().mutex);
+  running().ending = true;
+  for (Task* task : running().tasks) task->cancel();
+  running().changed.wait(lock, [] { return running().tasks.empty(); });
+}
+
+Task::Task(std::string what, std::function<void()> work)
+    : what_(std::move(what)), work_(std::move(work)) {}
+
+void Task::start(const std::shared_ptr<Task>& task) {
+  if (current) return task->work_and_tell();
+  install_handlers();
+  {
+    std::lock_guard<std::mutex> lock(running().mutex);
+    if (running().ending)
+      return task->end(std::make_exception_ptr(
+          Interrupted()));
+    running().tasks.insert(task.get());
+  }
+  // Signals are for threads that the host knows.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  pthread_t thread;
+  auto* kept = new std::shared_ptr<Task>(task);
+  const int failed = pthread_create(&thread, &attributes, run_thread, kept);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (!failed) return;
+  delete kept;
+  std::lock_guard<std::mutex> lock(running().mutex);
+  running().tasks.erase(task.get());
+  task->end(std::make_exception_ptr(
+      Error(TC_USAGE_ERROR, "out of memory or of threads: none could be started to compile in")));
+}
+
+void* Task::run_thread(void* given) {
+  auto* kept = static_cast<std::shared_ptr<Task>*>(given);
+  pthread_setname_np(pthread_self(), "tc-compile");
+  current = kept->get();
+  (*kept)->work_and_tell();
+  current = nullptr;
+  // What runs at exit is in reverse order of its announcement: before the static objects that the
+  // first task has made.
+  static const int at_exit = std::atexit(end_tasks);
+  (void)at_exit;
+  Task* const task = kept->get();
+  delete kept;
+  std::lock_guard<std::mutex> lock(running().mutex);
+  running().tasks.erase(task);
+  running().changed.notify_all();
+  return nullptr;
+}
+
+void Task::work_and_tell() {
+  std::exception_ptr failure;
+  try {
+    work_();
+  } catch (const Cancelled&) {
+    failure = std::make_exception_ptr(Interrupted());
+  } catch (...) {
+    failure = std::current_exception();
+    if (cancelled_) failure = std::make_exception_ptr(Interrupted());
+  }
+  end(failure);
+}
+
+void Task::end(std::exception_ptr failure) {
+  // What the work owns goes before those who wait do.
+  work_ = nullptr;
+  std::lock_guard<std::mutex> lock(mutex_);
+  failure_ = std::move(failure);
+  done_ = true;
+  changed_.notify_all();
+}
+
+void Task::wait() {
+  const auto start = std::chrono::steady_clock::now();
+  bool told = false;
+  std::unique_lock<std::mutex> lock(mutex_);
+  ++waiting_;
+  while (!done_) {
+    if (changed_.wait_for(lock, kPoll, [&] { return done_; })) break;
+    lock.unlock();
+    const InterruptCheck check = interrupt_check.load();
+    const bool leave = check && check() != 0;
+    if (!leave && !told && std::chrono::steady_clock::now() - start > kLong) {
+      told = true;
+      const char* step = step_.load();
+      if (log_has_sink() || log_enabled("progress"))
+        log("progress", concat(what_, " takes longer than a second", *step ? " (after: " : "", step,
+                               *step ? ")" : ""));
+    }
+    lock.lock();
+    if (leave && !done_) {
+      if (--waiting_ == 0) {
+        lock.unlock();
+        cancel();
+      }
+      throw Interrupted();
+    }
+    if (leave) break;
+  }
+  --waiting_;
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void run_short(const std::function<void()>& work) {
+  if (current || stack_left() > kShortBytes) return work();
+  auto task = std::make_shared<Task>("", work);
+  Task::start(task);
+  // Nobody leaves what takes no time: it refers to what its caller has.
+  std::unique_lock<std::mutex> lock(task->mutex_);
+  task->changed_.wait(lock, [&] { return task->done_; });
+  if (task->failure_) std::rethrow_exception(task->failure_);
+}
+
+void Task::cancel() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  cancelled_ = true;
+  for (const auto& [key, stop] : stops_) stop();
+}
+
+void Task::leave_if_cancelled() {
+  if (current && current->cancelled_) throw Cancelled();
+}
+
+void Task::set_step(const char* step) {
+  if (current) current->step_ = step;
+}
+
+void Task::add_stop(void* key, std::function<void()> stop) {
+  if (!current) return;
+  std::lock_guard<std::mutex> lock(current->mutex_);
+  if (current->cancelled_) stop();
+  current->stops_.emplace(key, std::move(stop));
+}
+
+void Task::remove_stop(void* key) {
+  if (!current) return;
+  std::lock_guard<std::mutex> lock(current->mutex_);
+  current->stops_.erase(key);
+}
+
+}  // namespace tc

@@ -1,0 +1,128 @@
+#include "index_plan.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ir/simplify.h"
+
+namespace tc {
+namespace {
+
+// A statement that does so many points' work for one index hides a pass over the indices before it
+// (rows of 8 floats and more); fewer indices than this take no time either way.
+constexpr int64_t kWorkAnIndex = 8, kFewIndices = 1024;
+
+int64_t points(const std::vector<ir::Iterator>& domain) {
+  int64_t count = 1;
+  for (const ir::Iterator& it : domain) count *= std::max<int64_t>(1, ir::extent_of(it));
+  return count;
+}
+
+bool is_cheap(const ir::Program& program, const ir::IndexCheck& check) {
+  const int64_t indices = points(check.domain);
+  return indices <= kFewIndices ||
+         indices * kWorkAnIndex <= points(program.statements[check.access.statement].domain);
+}
+
+/// The same part of the tensor, in memory.
+runtime::ElementRange in_memory(const ir::ElementRange& range, const ir::Tensor& tensor,
+                                const Layout& layout) {
+  runtime::ElementRange result;
+  result.bits = tensor.type.bits();
+  result.is_unsigned = tensor.type.is_uint();
+  for (size_t d = 0; d < range.first.size(); ++d)
+    result.offset += range.first[d] * layout.strides[d];
+  result.sizes = range.count;
+  result.strides = layout.strides;
+  result.least = range.least;
+  result.most = range.most;
+  return result;
+}
+
+std::vector<std::string> argument_names(const ir::Program& program) {
+  std::vector<std::string> names;
+  for (const ir::Parameter& parameter : program.parameters) names.push_back(parameter.name);
+  names.insert(names.end(), program.outputs.begin(), program.outputs.end());
+  return names;
+}
+
+/// A kernel for a program whose parameters are arguments of the whole, and whose results are new.
+runtime::PartialKernel make_partial(
+    const ir::Program& part, const std::vector<std::string>& arguments,
+    std::map<std::string, Layout> layouts,
+    const std::function<std::shared_ptr<const runtime::Kernel>(
+        const ir::Program&, const std::map<std::string, Layout>&)>& own) {
+  runtime::PartialKernel result;
+  for (const ir::Parameter& parameter : part.parameters)
+    result.arguments.push_back(static_cast<size_t>(
+        std::find(arguments.begin(), arguments.end(), parameter.name) - arguments.begin()));
+  result.results = part.outputs.size();
+  for (const std::string& output : part.outputs) layouts[output] = Layout{};
+  result.kernel = own(part, layouts);
+  return result;
+}
+
+}  // namespace
+
+IndexPlan plan_index_checks(const ir::Program& program, bool cuda) {
+  IndexPlan plan;
+  plan.checks = ir::list_index_checks(program);
+  for (size_t c = 0; c < plan.checks.size(); ++c) {
+    std::optional<ir::EntryCheck> entry;
+    // Where there is no element at all, there is none to read in place of a bad one.
+    if (!cuda && (plan.checks[c].size == 0 || is_cheap(program, plan.checks[c])))
+      entry = ir::check_at_entry(program, plan.checks, c);
+    if (!entry)
+      plan.in_loops.insert(c);
+    else if (entry->range)
+      plan.ranges.push_back(*entry);
+    else
+      plan.compiled.push_back(*entry);
+  }
+  return plan;
+}
+
+std::shared_ptr<runtime::Kernel> with_index_checks(
+    std::shared_ptr<const runtime::Kernel> kernel, const ir::Program& program,
+    const std::map<std::string, Layout>& layouts, IndexPlan plan,
+    const std::function<std::shared_ptr<const runtime::Kernel>(
+        const ir::Program&, const std::map<std::string, Layout>&)>& own) {
+  const std::vector<std::string> arguments = argument_names(program);
+  runtime::IndexGuards guards;
+  guards.name = program.name;
+  for (const ir::EntryCheck& entry : plan.ranges) {
+    const std::string& tensor = entry.range->tensor;
+    const size_t argument = static_cast<size_t>(
+        std::find(arguments.begin(), arguments.end(), tensor) - arguments.begin());
+    guards.ranges.push_back({entry.check, argument,
+                             in_memory(*entry.range, program.tensor(tensor), layouts.at(tensor))});
+  }
+  for (const ir::EntryCheck& entry : plan.compiled) guards.detected.push_back(entry.check);
+  if (!plan.compiled.empty())
+    guards.detect = make_partial(ir::detect_bad_indices(program, plan.checks, plan.compiled),
+                                 arguments, layouts, own);
+  ir::LocateProgram locate = ir::locate_bad_indices(program, plan.checks);
+  guards.located = std::move(locate.checks);
+  guards.make_locate = [program = std::move(locate.program), arguments, layouts, own] {
+    return make_partial(program, arguments, layouts, own);
+  };
+  guards.checks = std::move(plan.checks);
+  return runtime::make_checked(std::move(kernel), std::move(guards));
+}
+
+Notes describe(const IndexPlan& plan) {
+  std::vector<std::string> before, inside;
+  auto add = [&](std::vector<std::string>& list, size_t check) {
+    const std::string& text = plan.checks[check].text;
+    if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
+  };
+  for (const ir::EntryCheck& entry : plan.ranges) add(before, entry.check);
+  for (const ir::EntryCheck& entry : plan.compiled) add(before, entry.check);
+  for (size_t check : plan.in_loops) add(inside, check);
+  Notes notes;
+  if (!before.empty()) notes.push_back({"indices", "looked at before the run: " + join(before)});
+  if (!inside.empty()) notes.push_back({"indices", "looked at by the loops: " + join(inside)});
+  return notes;
+}
+
+}  // namespace tc

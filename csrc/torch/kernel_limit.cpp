@@ -1,0 +1,102 @@
+#include "torch/kernel_limit.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <map>
+#include <new>
+#include <vector>
+
+#include "torch/operator.h"
+
+namespace tc_torch {
+namespace {
+
+int64_t bytes_of(const std::vector<Operator::Kept>& kernels) {
+  int64_t bytes = 0;
+  for (const Operator::Kept& kept : kernels) bytes += kept.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+KernelLimit& kernel_limit() {
+  // Never destroyed: operators may outlive static objects.
+  static auto* limit = [] {
+    auto* made = new KernelLimit;
+    // Threads that compile or call are not there in a child.
+    pthread_atfork(
+        [] {
+          kernel_limit().mutex_.lock();
+          for (Operator* op : kernel_limit().operators_) op->lock_for_fork();
+        },
+        [] {
+          for (Operator* op : kernel_limit().operators_) op->unlock_after_fork();
+          kernel_limit().mutex_.unlock();
+        },
+        [] {
+          for (Operator* op : kernel_limit().operators_) op->reset_in_child();
+          new (&kernel_limit().mutex_) std::mutex;
+        });
+    return made;
+  }();
+  return *limit;
+}
+
+void KernelLimit::add(Operator& op) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  operators_.insert(&op);
+}
+
+void KernelLimit::remove(Operator& op) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  operators_.erase(&op);
+}
+
+void KernelLimit::set(int64_t kernels, int64_t bytes) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (kernels >= 0) most_kernels_ = kernels;
+    if (bytes >= 0) most_bytes_ = bytes;
+  }
+  trim();
+}
+
+KernelLimit::Info KernelLimit::info() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<Operator::Kept> kept;
+  for (Operator* op : operators_) op->list_kept(kept);
+  return {static_cast<int64_t>(kept.size()),   bytes_of(kept), most_kernels_, most_bytes_,
+          static_cast<int64_t>(clock_.load()), dropped_};
+}
+
+void KernelLimit::trim() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  drop_until(most_kernels_, most_bytes_);
+}
+
+void KernelLimit::clear() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  drop_until(0, 0);
+}
+
+void KernelLimit::drop_until(int64_t kernels, int64_t bytes) {
+  std::vector<Operator::Kept> kept;
+  for (Operator* op : operators_) op->list_kept(kept);
+  auto count = static_cast<int64_t>(kept.size());
+  int64_t total = bytes_of(kept);
+  if (count <= kernels && total <= bytes) return;
+  std::sort(kept.begin(), kept.end(),
+            [](const auto& a, const auto& b) { return a.last_use < b.last_use; });
+  std::map<Operator*, std::vector<const Specialization*>> gone;
+  for (const Operator::Kept& each : kept) {
+    if (count <= kernels && total <= bytes) break;
+    gone[each.owner].push_back(each.specialization);
+    --count;
+    total -= each.bytes;
+    ++dropped_;
+  }
+  for (const auto& [op, specializations] : gone) op->drop(specializations);
+}
+
+}  // namespace tc_torch
