@@ -1,8 +1,8 @@
 #include "codegen/cpu_jit.h"
 
 #include <algorithm>
-#include <sstream>
 
+#include "base/text_stream.h"
 #include "codegen/accumulations.h"
 #include "codegen/changing_buffers.h"
 #include "codegen/copies.h"
@@ -133,7 +133,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
   for (const runtime::Workspace& workspace : workspaces)
     add(buffer_name(workspace.name), Halide::Handle());
 
-  std::ostringstream text;
+  TextStream text;
   text << body;
   std::vector<LoweredFunc> closures;
   Stmt tasks = lower_parallel_tasks(body, closures, name, target);

@@ -57,12 +57,7 @@ class Binder {
 
  private:
   void check_operands() {
-    size_t wanted = equation_.operands.size();
-    if (wanted != shapes_.size()) {
-      throw ShapeError(concat("einsum: the equation has ", wanted,
-                              wanted == 1 ? " operand" : " operands", " but ", shapes_.size(),
-                              shapes_.size() == 1 ? " was" : " were", " passed"));
-    }
+    check_count(equation_, shapes_.size());
     for (size_t k = 0; k < shapes_.size(); ++k) {
       if (shapes_[k].type != shapes_[0].type) {
         throw ShapeError(concat("einsum: operand ", k, " is ", runtime::dtype_name(shapes_[k].type),
@@ -502,6 +497,14 @@ class Binder {
 };
 
 }  // namespace
+
+void check_count(const Equation& equation, size_t operands) {
+  size_t wanted = equation.operands.size();
+  if (operands == wanted) return;
+  throw ShapeError(concat("einsum: the equation has ", wanted,
+                          wanted == 1 ? " operand" : " operands", " but ", operands,
+                          operands == 1 ? " was" : " were", " passed"));
+}
 
 Binding bind(const Equation& equation, const std::vector<Shape>& operands,
              const std::vector<Table>& tables) {

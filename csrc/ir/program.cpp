@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
 
 #include "base/error.h"
+#include "base/text_stream.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
 
@@ -114,7 +114,7 @@ class PlainCalls : public IRMutator {
 
 std::string plain(const Expr& e) {
   if (!e.defined()) return "?";
-  std::ostringstream out;
+  TextStream out;
   out << PlainCalls().mutate(e);
   std::string text = out.str();
   // Halide writes the type of everything that is no int in front of it, in parentheses.
@@ -403,7 +403,7 @@ bool is_definition(const Statement& statement) {
 std::string plain_text(const Expr& e) { return plain(e); }
 
 std::string assignment_text(const Statement& statement) {
-  std::ostringstream out;
+  TextStream out;
   out << statement.tensor;
   print_list(out, statement.subscripts);
   out << " " << spelling(statement.reduction) << (statement.initializes ? "!" : "") << " "
@@ -413,7 +413,7 @@ std::string assignment_text(const Statement& statement) {
 }
 
 std::string to_string(const Program& program) {
-  std::ostringstream out;
+  TextStream out;
   out << program.name << "(";
   for (size_t i = 0; i < program.parameters.size(); ++i) {
     const Parameter& parameter = program.parameters[i];

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "base/error.h"
+#include "base/text_stream.h"
 #include "ir/simplify.h"
 #include "lang/definition.h"
 #include "poly/affine.h"
@@ -263,7 +263,7 @@ class StatementCheck : public IRVisitor {
   void report_offence(const char* verb, const ir::Tensor& tensor,
                       const std::vector<Expr>& subscripts, size_t d, const std::string& condition,
                       const std::string& value) {
-    std::ostringstream text;
+    TextStream text;
     text << "{ [";
     for (size_t i = 0; i < statement_.domain.size(); ++i) {
       text << (i ? ", " : "") << poly::iterator_name(i);
@@ -310,7 +310,7 @@ class StatementCheck : public IRVisitor {
       void visit(const Halide::Internal::Variable* op) override { names.insert(op->name); }
     } used;
     subscripts[d].accept(&used);
-    std::ostringstream where, ranges;
+    TextStream where, ranges;
     for (const ir::Iterator& iterator : statement_.domain) {
       if (!used.names.count(iterator.name)) continue;
       auto value = values.find(iterator.name);
@@ -336,10 +336,10 @@ class StatementCheck : public IRVisitor {
   }
 
   static std::string access_text(const ir::Tensor& tensor, const std::vector<Expr>& subscripts) {
-    std::ostringstream text;
+    TextStream text;
     text << tensor.name << "(";
     for (size_t i = 0; i < subscripts.size(); ++i) {
-      std::ostringstream one;
+      TextStream one;
       one << (holds_data(subscripts[i]) ? ir::make_variable("...") : subscripts[i]);
       // Halide puts parentheses around every operation.
       std::string subscript = one.str();

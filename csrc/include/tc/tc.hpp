@@ -78,6 +78,17 @@ inline void check(tc_status status) {
 
 inline std::string version() { return tc_version(); }
 
+namespace detail {
+
+/// What a function of the C interface returned as a pointer, which is NULL where it failed.
+template <class T>
+T* checked(T* pointer) {
+  if (!pointer) check(TC_USAGE_ERROR);
+  return pointer;
+}
+
+}  // namespace detail
+
 // ---- tensors
 
 /// The element type that a C++ type stands for.
@@ -195,7 +206,8 @@ class Options {
     check(tc_options_parse(text.c_str(), &options));
     return Options(options);
   }
-  Options(const Options& other) : options_(tc_options_copy(other.options_.get())) {}
+  Options(const Options& other)
+      : options_(detail::checked(tc_options_copy(other.options_.get()))) {}
   Options(Options&&) noexcept = default;
   Options& operator=(Options other) noexcept {
     options_ = std::move(other.options_);
@@ -212,7 +224,7 @@ class Options {
     check(tc_options_set_word(options_.get(), name.c_str(), word));
     return *this;
   }
-  std::string text() const { return tc_options_text(options_.get()); }
+  std::string text() const { return detail::checked(tc_options_text(options_.get())); }
   const tc_options* get() const { return options_.get(); }
 
   friend bool operator==(const Options& a, const Options& b) {
@@ -234,9 +246,9 @@ class Options {
 /// One `def` of a module, which it keeps alive.
 class Definition {
  public:
-  std::string name() const { return tc_definition_name(definition_); }
-  std::string text() const { return tc_definition_text(definition_); }
-  std::string key() const { return tc_definition_key(definition_); }
+  std::string name() const { return detail::checked(tc_definition_name(definition_)); }
+  std::string text() const { return detail::checked(tc_definition_text(definition_)); }
+  std::string key() const { return detail::checked(tc_definition_key(definition_)); }
   int32_t input_count() const { return tc_definition_input_count(definition_); }
   int32_t output_count() const { return tc_definition_output_count(definition_); }
   tc_argument input(int32_t index) const {
@@ -293,11 +305,7 @@ class Module {
   }
   int32_t size() const { return tc_module_size(module_.get()); }
   Definition definition(int32_t index) const {
-    if (index < 0 || index >= size()) {
-      throw UsageError(TC_USAGE_ERROR, "there is no definition " + std::to_string(index) +
-                                           ": the module has " + std::to_string(size()));
-    }
-    return Definition(module_, tc_module_definition(module_.get(), index));
+    return Definition(module_, detail::checked(tc_module_definition(module_.get(), index)));
   }
   Definition operator[](const std::string& name) const {
     const tc_definition* definition = nullptr;
