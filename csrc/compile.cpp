@@ -35,6 +35,7 @@
 #include "ir/start_at_zero.h"
 #include "ir/turn_indices.h"
 #include "ir/verify.h"
+#include "ir/wide_integers.h"
 #include "ir/widen_accumulators.h"
 #include "ir/work.h"
 #include "library_plan.h"
@@ -267,6 +268,19 @@ void decide_conditions(ir::Program& program) {
     statement.value = ir::decide_repeated_conditions(statement.value);
 }
 
+/// Before code is to be generated for it (see ir/wrap_integers).
+void refuse_overflows(const ir::Program& program) {
+  for (const ir::Statement& statement : program.statements) {
+    bool found = ir::overflows(statement.value) || ir::overflows(statement.guard);
+    for (const ir::Expr& subscript : statement.subscripts)
+      found = found || ir::overflows(subscript);
+    if (found)
+      throw CompilationError(concat(program.name, ": 32 bits do not hold a number of ",
+                                    ir::assignment_text(statement),
+                                    "; use smaller constants, ranges or sizes"));
+  }
+}
+
 std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const std::map<std::string, Layout>& layouts,
                                                  const MappingOptions& options,
@@ -312,6 +326,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
     ir::give_owners(program, kGpuOwners);
   decide_conditions(program);
   if (automatic && !target.cuda && options.vectorize) ir::free_reads(program, all);
+  refuse_overflows(program);
   clock.done("simplify program");
   auto result = std::make_unique<Scheduled>(std::move(program), std::move(all), clock);
   result->groups = schedule(result->scop, result->program, result->layouts, options, target,

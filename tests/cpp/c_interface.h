@@ -180,7 +180,7 @@ struct Entry {
   std::string name;
   Function call;
   std::vector<Argument> arguments;
-  std::function<void()> after;  ///< gives back what the call made
+  std::function<void(Bits result)> after;  ///< gives back what the call made
   bool tried_without_memory = true;
   tc_status good_status = TC_OK;
 
@@ -215,7 +215,7 @@ struct Entry {
 
 template <class R, class... A>
 Entry entry(const std::string& name, R (*function)(A...), std::vector<Argument> arguments,
-            std::function<void()> after = nullptr) {
+            std::function<void(Bits)> after = nullptr) {
   Entry made;
   made.name = name;
   made.call = callable(function, std::index_sequence_for<A...>());
