@@ -51,13 +51,25 @@ struct Facts {
   /// It depends on what tensors hold. Arithmetic on that is without signs already (lang/lowering),
   /// but where it cannot overflow.
   bool data = false;
+  /// Nothing in it can be moved to the other side of a comparison.
+  bool whole = true;
 };
+
+/// What is known of no more than its type.
+Facts of_type(const Type& type, bool data) {
+  Facts facts;
+  facts.range = all_of(type);
+  facts.magnitude = data ? 1 : facts.range.high;
+  facts.data = data;
+  return facts;
+}
 
 Facts of_both(const Facts& a, const Facts& b) {
   Facts facts;
   facts.magnitude = limited(times(a.magnitude, b.divisors) + times(b.magnitude, a.divisors));
   facts.divisors = times(a.divisors, b.divisors);
   facts.data = a.data || b.data;
+  facts.whole = false;
   return facts;
 }
 
@@ -121,11 +133,7 @@ class Arithmetic : public IRMutator {
   Expr mutate(const Expr& e) override {
     known_ = false;
     Expr result = IRMutator::mutate(e);
-    if (!known_) {
-      facts_ = Facts();
-      facts_.range = all_of(e.type());
-      facts_.data = true;
-    }
+    if (!known_) facts_ = of_type(e.type(), /*data=*/true);
     known_ = false;
     return result;
   }
@@ -160,6 +168,18 @@ class Arithmetic : public IRMutator {
     return far && mode_ == Mode::Wrap;
   }
 
+  /// Whether what is moved from one side of a comparison to the other may overflow there: i + 5 < x
+  /// becomes i < x - 5.
+  bool is_apart(const Type& type, const Facts& a, const Facts& b) {
+    if (a.whole && b.whole) return false;
+    auto reaching = [](Facts facts) {
+      facts.magnitude = std::max({facts.magnitude, facts.range.high, -facts.range.low});
+      return facts;
+    };
+    Facts both = of_both(reaching(a), reaching(b));
+    return is_far(type, both, {0, 0});
+  }
+
   Expr visit(const IntImm* op) override { return constant(op, op->value); }
   Expr visit(const UIntImm* op) override { return constant(op, op->value); }
   template <class Node>
@@ -175,19 +195,16 @@ class Arithmetic : public IRMutator {
     auto found = indices_.find(op->name);
     facts.range = found == indices_.end() ? all_of(op->type) : found->second;
     facts.magnitude = std::max({Wide{1}, -facts.range.low, facts.range.high});
+    facts.whole = facts.range.low == 0;  // else it will be a sum (ir/start_at_zero)
     return know(op, facts);
   }
 
   Expr visit(const Cast* op) override {
-    Facts of_value, facts;
+    Facts of_value;
     Expr value = mutate(op->value, &of_value);
     const bool exact = !op->value.type().is_float() && holds(op->type, of_value.range);
-    facts.range = exact && !of_value.data ? of_value.range : all_of(op->type);
-    facts.data = of_value.data || op->value.type().is_float();
-    if (exact) {
-      facts.magnitude = of_value.magnitude;
-      facts.divisors = of_value.divisors;
-    }
+    Facts facts =
+        exact ? of_value : of_type(op->type, of_value.data || op->value.type().is_float());
     // A subscript is computed in 64 bits as a whole, without casts from and to 32 bits.
     if (mode_ == Mode::Measure && is_strict(op->type) && is_strict(op->value.type())) {
       is_far(op->type, of_value, of_value.range);
@@ -199,13 +216,12 @@ class Arithmetic : public IRMutator {
   template <class Node>
   Expr arithmetic(const Node* op, const Expr& a, const Expr& b, Facts facts, const Range& exact) {
     const bool wraps = is_far(op->type, facts, exact);
-    facts.range =
-        !facts.data && (holds(op->type, exact) || (mode_ == Mode::Measure && is_strict(op->type)))
-            ? exact
-            : all_of(op->type);
+    const bool exactly =
+        holds(op->type, exact) || (mode_ == Mode::Measure && is_strict(op->type) && !facts.data);
+    facts.range = exactly ? exact : all_of(op->type);
     if (!wraps) return know(again(op, a, b), facts);
-    facts.magnitude = facts.divisors = 1;
-    return know(Halide::cast(op->type, Node::make(bits_of(a), bits_of(b))), facts);
+    return know(Halide::cast(op->type, Node::make(bits_of(a), bits_of(b))),
+                of_type(op->type, facts.data));
   }
   Expr visit(const Add* op) override {
     Facts x, y;
@@ -237,7 +253,6 @@ class Arithmetic : public IRMutator {
     Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
     Facts facts = of_division(x, y, remainder);
     const Type type = op->type;
-    if (facts.data) facts.range = all_of(type);
     const bool traps = is_strict(type) && !facts.data && x.range.low <= all_of(type).low &&
                        y.range.low <= -1 && y.range.high >= -1;
     if (!traps || !is_far(type, facts, {all_of(type).low, all_of(type).high + 1}))
@@ -259,7 +274,7 @@ class Arithmetic : public IRMutator {
     Facts facts = of_both(x, y);
     auto pick = [&](Wide p, Wide q) { return least ? std::min(p, q) : std::max(p, q); };
     facts.range = {pick(x.range.low, y.range.low), pick(x.range.high, y.range.high)};
-    if (!is_far(op->type, facts, facts.range)) return know(again(op, a, b), facts);
+    if (!is_apart(op->type, x, y)) return know(again(op, a, b), facts);
     return know(Halide::select(least ? far_less(a, b) : far_less(b, a), a, b), facts);
   }
   Expr visit(const Min* op) override { return extreme(op, true); }
@@ -272,8 +287,8 @@ class Arithmetic : public IRMutator {
     Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
     Facts facts;
     facts.data = x.data || y.data || op->a.type().is_float();
-    facts.range = facts.data ? Range{0, 1} : truth(x.range, y.range);
-    if (is_far(op->a.type(), of_both(x, y), x.range)) return know(far(a, b), facts);
+    facts.range = op->a.type().is_float() ? Range{0, 1} : truth(x.range, y.range);
+    if (is_apart(op->a.type(), x, y)) return know(far(a, b), facts);
     return know(again(op, a, b), facts);
   }
   static Range less(const Range& a, const Range& b) { return {a.high < b.low, a.low < b.high}; }
@@ -342,13 +357,11 @@ class Arithmetic : public IRMutator {
 
   Expr visit(const Call* op) override {
     if (!read_name(op).empty()) {
-      Facts facts;
-      facts.range = all_of(op->type);
-      facts.data = true;
       std::vector<Expr> subscripts;
       for (const Expr& subscript : op->args)
         subscripts.push_back(exact_subscript(subscript, program_, statement_));
-      return know(Call::make(op->type, op->name, subscripts, op->call_type), facts);
+      return know(Call::make(op->type, op->name, subscripts, op->call_type),
+                  of_type(op->type, /*data=*/true));
     }
     if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3) {
       Facts condition, yes, no;

@@ -197,6 +197,12 @@ void check(tc_status status) {
   raise_error(CoreError(status, tc_error_message(), tc_error_line(), tc_error_column()));
 }
 
+OptionsPtr copy_options(const tc_options* options) {
+  OptionsPtr copy(tc_options_copy(options));
+  if (!copy) check(TC_USAGE_ERROR);
+  return copy;
+}
+
 const tc_host& torch_host() {
   static const tc_host host = {nullptr,  parallel_for, thread_count,
                                allocate, release,      current_stream};

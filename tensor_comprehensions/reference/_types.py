@@ -388,7 +388,7 @@ class Typing:
         if is_literal(a) and is_literal(b):
             if not compares:
                 return fold(e.operator, a, b)
-            a = self.settle(a)
+            a = self.adapt(a, promote(literal_type(a), literal_type(b)), e.token)
         a, b = self.meet(a, b, e.token, arithmetic=e.operator in ("+", "-", "*", "/", "%"))
         return Operation("bool" if compares else a.type, e.operator, (a, b))
 

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "check.h"
+#include "tc/tc.hpp"
 
 using namespace c_interface;
 
@@ -803,6 +804,34 @@ void test_failures_change_nothing() {
   tc_options_free(options);
 }
 
+/// What the C interface refuses by NULL or 0 is an exception of tc.hpp.
+template <class Error, class Body>
+void expect_error(const std::string& words, Body body) {
+  std::string message = "nothing was thrown";
+  try {
+    body();
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  CHECK_HAS(message, words);
+}
+
+void test_wrapper() {
+  namespace tcc = tensor_comprehensions;
+  tcc::Options options("naive"), other = std::move(options);
+  expect_error<tcc::UsageError>("options must not be NULL", [&] { options.text(); });
+  expect_error<tcc::UsageError>("options must not be NULL", [&] { tcc::Options copy(options); });
+  CHECK_HAS(other.text(), "naive");
+  tcc::Module module("def f(float(N) A) -> (B) { B(i) = A(i) }");
+  expect_error<tcc::UsageError>("definition 1 does not exist", [&] { module.definition(1); });
+  expect_error<tcc::UsageError>("definition -1 does not exist", [&] { module.definition(-1); });
+  std::vector<float> data(4);
+  expect_error<tcc::ShapeError>("number of elements that is none", [&] {
+    tcc::Tensor(data, {INT64_MAX, 4});
+  });
+  expect_error<tcc::ShapeError>("a size of -4", [&] { tcc::Tensor(data, {-4}); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -818,5 +847,6 @@ int main(int argc, char** argv) {
   test_threads();
   test_messages_of_threads();
   test_failures_change_nothing();
+  test_wrapper();
   return check::finish();
 }

@@ -158,6 +158,26 @@ def statement(name: str, kind: str, r: random.Random) -> str:
     return r.choice(ways)
 
 
+def make_differentiable_text(seed: int) -> str:
+    """Of degree 2 at most in A, so that differences of its values are its derivative."""
+    r = random.Random(seed)
+    d = Drawing(r)
+    d.data = False
+    low, high = d.range()
+    read = f"A({inside(d, low, high)})"
+    factor, condition = f"double({d.number('int32', 2)})", d.condition("int32", 1)
+    body = r.choice(
+        [
+            f"B(i) = {read} * {factor}",
+            f"B(i) = {condition} ? {read} : 0",
+            f"B(i) = {read} * {read}",
+            f"B +=! {read} * {factor}",
+            f"B(i) = {factor} * {read} + ({condition} ? 1.5 * {read} : 2.5)",
+        ]
+    )
+    return f"def f(double(N) A) -> (B) {{ {body} where i in {literal(low)}:{literal(high)} }}"
+
+
 def make_integer_case(seed: int) -> Case:
     r = random.Random(seed)
     statements, results = [], []

@@ -136,7 +136,13 @@ class Tensor {
   const std::vector<int64_t>& sizes() const { return sizes_; }
   int64_t count() const {
     int64_t count = 1;
-    for (int64_t size : sizes_) count *= size;
+    for (int64_t size : sizes_) {
+      if (size < 0 || (size > 0 && count > INT64_MAX / size)) {
+        throw ShapeError(TC_SHAPE_ERROR, "a size of " + std::to_string(size) +
+                                             " gives a Tensor a number of elements that is none");
+      }
+      count *= size;
+    }
     return count;
   }
   /// Points into this Tensor; valid as long as it lives and does not move.
