@@ -11,17 +11,27 @@ namespace {
 
 struct LastError {
   std::string message;
+  const char* fixed = nullptr;  ///< takes the message's place where there was no memory for one
   int line = 0, column = 0;
 };
 thread_local LastError last_error;
 
-}  // namespace
+tc_status keep(tc_status code, std::string message, int line = 0, int column = 0) {
+  last_error.message = std::move(message);
+  last_error.fixed = nullptr;
+  last_error.line = line;
+  last_error.column = column;
+  return code;
+}
 
-tc_status record_current_exception() {
-  auto keep = [](tc_status code, const std::string& message, int line = 0, int column = 0) {
-    last_error = {message, line, column};
-    return code;
-  };
+tc_status keep_fixed(tc_status code, const char* message) {
+  last_error.fixed = message;
+  last_error.line = last_error.column = 0;
+  return code;
+}
+
+/// May run out of memory for the message.
+tc_status describe_current_exception() {
   try {
     throw;
   } catch (const LanguageError& e) {
@@ -31,11 +41,21 @@ tc_status record_current_exception() {
   } catch (const Halide::Error& e) {
     return keep(TC_INTERNAL_ERROR, concat("internal error in code generation: ", e.what()));
   } catch (const std::bad_alloc&) {
-    return keep(TC_USAGE_ERROR, "out of memory");
+    return keep_fixed(TC_USAGE_ERROR, "out of memory");
   } catch (const std::exception& e) {
     return keep(TC_INTERNAL_ERROR, concat("internal error: ", e.what()));
   } catch (...) {
-    return keep(TC_INTERNAL_ERROR, "internal error: an exception of an unknown type");
+    return keep_fixed(TC_INTERNAL_ERROR, "internal error: an exception of an unknown type");
+  }
+}
+
+}  // namespace
+
+tc_status record_current_exception() noexcept {
+  try {
+    return describe_current_exception();
+  } catch (...) {
+    return keep_fixed(TC_USAGE_ERROR, "out of memory");
   }
 }
 
@@ -43,7 +63,9 @@ tc_status record_current_exception() {
 
 using tc::api::last_error;
 
-const char* tc_error_message(void) { return last_error.message.c_str(); }
+const char* tc_error_message(void) {
+  return last_error.fixed ? last_error.fixed : last_error.message.c_str();
+}
 int tc_error_line(void) { return last_error.line; }
 int tc_error_column(void) { return last_error.column; }
 const char* tc_version(void) { return "0.1.0"; }

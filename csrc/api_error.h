@@ -9,11 +9,11 @@ namespace tc::api {
 
 /// Keeps the exception in flight as the calling thread's last error and returns its code. Must be
 /// called inside a catch block; knows our errors, Halide's, isl's and the standard library's.
-tc_status record_current_exception();
+tc_status record_current_exception() noexcept;
 
 /// Runs a body that may throw.
 template <class Body>
-tc_status guarded(Body&& body) {
+tc_status guarded(Body&& body) noexcept {
   try {
     std::forward<Body>(body)();
     return TC_OK;
@@ -22,11 +22,15 @@ tc_status guarded(Body&& body) {
   }
 }
 
-/// A required pointer of the interface; UsageError that names it when null.
-template <class T>
-T& required(T* pointer, const char* name) {
-  if (!pointer) throw UsageError(concat(name, " must not be NULL"));
-  return *pointer;
+/// What a body gives; where it throws 0 or NULL, and the error is kept.
+template <class Body>
+auto value_or_zero(Body&& body) noexcept -> decltype(body()) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (...) {
+    record_current_exception();
+    return {};
+  }
 }
 
 }  // namespace tc::api

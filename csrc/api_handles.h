@@ -24,8 +24,10 @@ struct tc_module {
 };
 
 struct tc_options {
+  explicit tc_options(tc::MappingOptions given)
+      : options(std::move(given)), text(tc::to_string(options)) {}
   tc::MappingOptions options;
-  mutable std::string text;  ///< kept for tc_options_text
+  std::string text;
 };
 
 struct tc_kernel {
@@ -35,6 +37,7 @@ struct tc_kernel {
   std::map<std::string, tc::Layout> layouts;
   std::map<std::string, int64_t> values;  ///< of sizes and specialised scalars
   DLDevice device = {kDLCPU, 0};
+  std::vector<size_t> needed;  ///< places of arguments that a launch reads or writes
   mutable std::mutex mutex;
   mutable std::map<std::string, std::string> texts;  ///< kept for tc_kernel_text
 };

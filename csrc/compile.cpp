@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <memory>
 #include <set>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text_stream.h"
 #include "codegen/cpu_jit.h"
 #include "codegen/gpu_loops.h"
 #include "codegen/private_temporaries.h"
@@ -36,6 +36,7 @@
 #include "ir/start_at_zero.h"
 #include "ir/turn_indices.h"
 #include "ir/verify.h"
+#include "ir/wide_integers.h"
 #include "ir/widen_accumulators.h"
 #include "ir/work.h"
 #include "library_plan.h"
@@ -51,6 +52,7 @@
 #include "poly/scop.h"
 #include "poly/slices.h"
 #include "poly/to_stmt.h"
+#include "runtime/check_tensor.h"
 #include "runtime/cuda_kernel.h"
 #include "runtime/driver.h"
 #include "runtime/libraries.h"
@@ -125,6 +127,12 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
 
 ir::Type memory_type(ir::Type type) { return type.is_bool() ? Halide::UInt(8) : type; }
 
+std::string size_list(const std::vector<int64_t>& sizes) {
+  std::string text;
+  for (int64_t size : sizes) text += concat(text.empty() ? "(" : ", ", size);
+  return text + ")";
+}
+
 int64_t count_elements(const Layout& layout) {
   int64_t elements = 1;
   for (int64_t size : layout.sizes) elements *= size;
@@ -140,7 +148,7 @@ std::map<std::string, Layout> with_temporaries(const ir::Program& program,
 }
 
 std::string print(const Stmt& stmt) {
-  std::ostringstream text;
+  TextStream text;
   text << stmt;
   return text.str();
 }
@@ -271,6 +279,19 @@ void decide_conditions(ir::Program& program) {
     statement.value = ir::decide_repeated_conditions(statement.value);
 }
 
+/// Before code is to be generated for it (see ir/wrap_integers).
+void refuse_overflows(const ir::Program& program) {
+  for (const ir::Statement& statement : program.statements) {
+    bool found = ir::overflows(statement.value) || ir::overflows(statement.guard);
+    for (const ir::Expr& subscript : statement.subscripts)
+      found = found || ir::overflows(subscript);
+    if (found)
+      throw CompilationError(concat(program.name, ": 32 bits do not hold a number of ",
+                                    ir::assignment_text(statement),
+                                    "; use smaller constants, ranges or sizes"));
+  }
+}
+
 std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const std::map<std::string, Layout>& layouts,
                                                  const Job& job, StageClock& clock) {
@@ -316,6 +337,7 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
     ir::give_owners(program, kGpuOwners);
   decide_conditions(program);
   if (automatic && !target.cuda && options.vectorize) ir::free_reads(program, all);
+  refuse_overflows(program);
   clock.done("simplify program");
   auto result = std::make_unique<Scheduled>(std::move(program), std::move(all), clock);
   result->groups = schedule(result->scop, result->program, result->layouts, options, target,
@@ -380,7 +402,9 @@ Target parse_target(const std::string& text) {
   target.cuda = true;
   if (text == "cuda") return target;
   const std::string prefix = "cuda:sm_";
+  constexpr size_t kMostDigits = 4;
   if (text.rfind(prefix, 0) == 0 && text.size() > prefix.size() &&
+      text.size() <= prefix.size() + kMostDigits &&
       text.find_first_not_of("0123456789", prefix.size()) == std::string::npos) {
     target.arch = text.substr(5);
     target.offline = true;
@@ -409,6 +433,12 @@ Layout row_major(const std::vector<int64_t>& sizes) {
 Layout row_major(const ir::Tensor& tensor) {
   std::vector<int64_t> sizes;
   for (const ir::Expr& size : tensor.sizes) sizes.push_back(*Halide::Internal::as_const_int(size));
+  int64_t bytes = memory_type(tensor.type).bytes();
+  const bool empty = std::count(sizes.begin(), sizes.end(), 0) > 0;
+  for (int64_t size : sizes)
+    if (!empty && (__builtin_mul_overflow(bytes, size, &bytes) || bytes > runtime::kAddressSpace))
+      throw ShapeError(concat(tensor.name, " has sizes ", size_list(sizes),
+                              " for these inputs, more than memory has room for"));
   return row_major(sizes);
 }
 

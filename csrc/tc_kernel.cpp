@@ -5,15 +5,21 @@
 #include <string>
 #include <vector>
 
+#include "api_arguments.h"
 #include "api_error.h"
 #include "api_handles.h"
 #include "base/task.h"
 #include "compile.h"
+#include "lang/roles.h"
 #include "machine.h"
 #include "runtime/arguments.h"
+#include "runtime/check_tensor.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/libraries.h"
 
+using tc::api::check_array;
+using tc::api::check_host;
+using tc::api::clear;
 using tc::api::guarded;
 using tc::api::required;
 
@@ -90,6 +96,13 @@ void check_match(const tc_kernel& kernel, const tc::runtime::Arguments& argument
                                       " but these inputs have ", name, " = ", given->second,
                                       "; compile again, or call the definition itself"));
   }
+  DLDevice device = arguments.device;
+  if (device.device_type != kernel.device.device_type ||
+      device.device_id != kernel.device.device_id)
+    throw tc::ShapeError(tc::concat(kernel.program.name, " was compiled for tensors on ",
+                                    tc::runtime::device_name(kernel.device), " but these are on ",
+                                    tc::runtime::device_name(device),
+                                    "; compile again, or move them"));
   auto check = [&](const std::string& name, const DLTensor& tensor) {
     if (!equals(tensor, kernel.layouts.at(name)))
       throw tc::ShapeError(tc::concat("argument ", name, " has other strides than ",
@@ -103,14 +116,56 @@ void check_match(const tc_kernel& kernel, const tc::runtime::Arguments& argument
     check(kernel.program.outputs[o], *outputs[o]);
 }
 
+/// The places of arguments that a launch reads or writes, so that they must have memory.
+std::vector<size_t> find_needed(const tc_kernel& kernel) {
+  const tc::ir::Program& program = kernel.program;
+  std::vector<size_t> places;
+  auto add = [&](const std::string& name, size_t place) {
+    const std::vector<int64_t>& sizes = kernel.layouts.at(name).sizes;
+    if (std::count(sizes.begin(), sizes.end(), 0) == 0) places.push_back(place);
+  };
+  for (size_t i = 0; i < program.parameters.size(); ++i) {
+    const tc::ir::Parameter& parameter = program.parameters[i];
+    if (parameter.scalar) {
+      if (!program.scalars.at(parameter.name).specialized) places.push_back(i);
+    } else if (tc::lang::elements_read(*kernel.definition->tree, parameter.name)) {
+      add(parameter.name, i);
+    }
+  }
+  for (size_t o = 0; o < program.outputs.size(); ++o)
+    add(program.outputs[o], program.parameters.size() + o);
+  return places;
+}
+
+[[noreturn]] void refuse_null(const tc_kernel& kernel, size_t place) {
+  const tc::ir::Program& program = kernel.program;
+  bool input = place < program.parameters.size();
+  throw tc::UsageError(tc::concat(
+      "pointers[", place, "] must not be NULL: ", program.name, input ? " reads " : " writes ",
+      input ? program.parameters[place].name : program.outputs[place - program.parameters.size()]));
+}
+
+void launch(const tc_kernel* kernel, const tc_host* host, void* const* pointers,
+            void (tc::runtime::Kernel::*method)(const tc_host&, void* const*) const) {
+  required(kernel, "kernel");
+  required(pointers, "pointers");
+  const tc_host& chosen = host ? *host : *tc_default_host();
+  check_host(chosen, kernel->device.device_type == kDLCUDA);
+  for (size_t place : kernel->needed)
+    if (!pointers[place]) refuse_null(*kernel, place);
+  (*kernel->kernel.*method)(chosen, pointers);
+}
+
 }  // namespace
 
 tc_status tc_compile(const tc_definition* definition, const tc_options* options, const char* target,
                      Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
                      tc_kernel** kernel) {
+  clear(kernel);
   return guarded([&] {
-    required(kernel, "kernel") = nullptr;
+    required(kernel, "kernel");
     const auto& shared = required(definition, "definition").definition;
+    check_array(outputs, "outputs", output_count, "output_count");
     tc::runtime::Arguments arguments = tc::runtime::check_inputs(*shared, inputs, input_count);
     tc::Target chosen = choose_target(target, arguments.device);
     tc::MappingOptions mapping = options ? options->options : tc::make_options("default");
@@ -121,17 +176,14 @@ tc_status tc_compile(const tc_definition* definition, const tc_options* options,
       tc::runtime::check_outputs(handle->program, inputs, input_count, outputs, output_count,
                                  /*addresses=*/!chosen.offline, arguments);
     } else {
-      for (const std::string& name : handle->program.outputs) {
-        std::vector<int64_t> sizes;
-        for (const tc::ir::Expr& size : handle->program.tensor(name).sizes)
-          sizes.push_back(*Halide::Internal::as_const_int(size));
-        arguments.layouts[name] = tc::row_major(sizes);
-      }
+      for (const std::string& name : handle->program.outputs)
+        arguments.layouts[name] = tc::row_major(handle->program.tensor(name));
     }
     handle->definition = shared;
     handle->layouts = arguments.layouts;
     handle->values = arguments.values();
     handle->device = arguments.device;
+    handle->needed = find_needed(*handle);
     handle->kernel = tc::runtime::find_or_compile(
         cache_key(*shared, arguments, mapping, chosen), compiling(*shared, handle->values),
         [program = handle->program, layouts = handle->layouts, mapping, chosen,
@@ -150,34 +202,40 @@ tc_status tc_kernel_run(const tc_kernel* kernel, const tc_host* host, Tensors in
     const tc_kernel& k = required(kernel, "kernel");
     tc::runtime::Arguments arguments =
         tc::runtime::check_inputs(*k.definition, inputs, input_count);
-    required(outputs, "outputs");
     tc::runtime::check_outputs(k.program, inputs, input_count, outputs, output_count, true,
                                arguments);
     check_match(k, arguments, inputs, outputs);
+    for (size_t place : k.needed) {
+      size_t output = place - k.program.parameters.size();
+      if (place < k.program.parameters.size())
+        tc::runtime::check_data(*inputs[place], "argument " + k.program.parameters[place].name);
+      else
+        tc::runtime::check_data(*outputs[output], "output " + k.program.outputs[output]);
+    }
     std::vector<void*> pointers;
     for (int32_t i = 0; i < input_count; ++i)
       pointers.push_back(tc::runtime::data_pointer(*inputs[i]));
     for (int32_t o = 0; o < output_count; ++o)
       pointers.push_back(tc::runtime::data_pointer(*outputs[o]));
-    k.kernel->launch(host ? *host : *tc_default_host(), pointers.data());
+    launch(kernel, host, pointers.data(), &tc::runtime::Kernel::launch);
   });
 }
 
 tc_status tc_kernel_launch(const tc_kernel* kernel, const tc_host* host, void* const* pointers) {
-  return guarded([&] { kernel->kernel->launch(host ? *host : *tc_default_host(), pointers); });
+  return guarded([&] { launch(kernel, host, pointers, &tc::runtime::Kernel::launch); });
 }
 
 tc_status tc_kernel_launch_unchecked(const tc_kernel* kernel, const tc_host* host,
                                      void* const* pointers) {
-  return guarded(
-      [&] { kernel->kernel->launch_unchecked(host ? *host : *tc_default_host(), pointers); });
+  return guarded([&] { launch(kernel, host, pointers, &tc::runtime::Kernel::launch_unchecked); });
 }
 
 tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char** text) {
+  clear(text);
   return guarded([&] {
     const tc_kernel& k = required(kernel, "kernel");
     std::string name = &required(what, "what");
-    required(text, "text") = nullptr;
+    required(text, "text");
     std::lock_guard<std::mutex> lock(k.mutex);
     auto found = k.texts.find(name);
     if (found == k.texts.end()) found = k.texts.emplace(name, k.kernel->text(name)).first;
@@ -186,17 +244,22 @@ tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char**
 }
 
 tc_status tc_kernel_number(const tc_kernel* kernel, const char* what, int64_t* value) {
+  clear(value);
   return guarded([&] {
+    required(value, "value");
     const std::string name = &required(what, "what");
     const tc::runtime::Kernel& k = *required(kernel, "kernel").kernel;
-    required(value, "value") = name == "bytes" ? k.bytes() : k.number(name);
+    *value = name == "bytes" ? k.bytes() : k.number(name);
   });
 }
 
 tc_status tc_kernel_binary(const tc_kernel* kernel, const void** data, size_t* size) {
+  clear(data, size);
   return guarded([&] {
+    required(data, "data");
+    required(size, "size");
     const std::vector<char>& binary = required(kernel, "kernel").kernel->binary();
-    required(data, "data") = binary.data();
-    required(size, "size") = binary.size();
+    *data = binary.data();
+    *size = binary.size();
   });
 }

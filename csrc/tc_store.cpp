@@ -3,13 +3,18 @@
 #include <string>
 #include <vector>
 
+#include "api_arguments.h"
 #include "api_error.h"
 #include "api_handles.h"
 #include "store/file.h"
 #include "store/store.h"
 
+using tc::api::check_array;
+using tc::api::check_index;
+using tc::api::clear;
 using tc::api::guarded;
 using tc::api::required;
+using tc::api::value_or_zero;
 
 struct tc_store {
   std::string path;  ///< that it was read from; empty for one made here
@@ -21,8 +26,7 @@ namespace {
 
 template <class T>
 T& at(std::vector<T>& list, int32_t index, const char* what) {
-  if (index < 0 || static_cast<size_t>(index) >= list.size())
-    throw tc::UsageError(tc::concat(what, " ", index, " does not exist: there are ", list.size()));
+  check_index(index, list.size(), what);
   return list[index];
 }
 
@@ -35,20 +39,33 @@ void add(tc_store& store, tc::store::StoredText text) {
   std::vector<std::string> options;
   for (const auto& definition : text.definitions)
     options.push_back(tc::to_string(definition.options));
+  store.texts.reserve(store.texts.size() + 1);
   store.options.push_back(std::move(options));
   store.texts.push_back(std::move(text));
+}
+
+/// An empty one would be a file without a name in the working directory.
+const char* check_path(const char* path) {
+  required(path, "path");
+  if (!*path) throw tc::UsageError("path is empty; pass the name of a file");
+  return path;
 }
 
 }  // namespace
 
 tc_status tc_store_create(tc_store** store) {
-  return guarded([&] { required(store, "store") = new tc_store; });
+  clear(store);
+  return guarded([&] {
+    required(store, "store");
+    *store = new tc_store;
+  });
 }
 
 tc_status tc_store_read(const char* path, int32_t may_be_missing, tc_store** store) {
+  clear(store);
   return guarded([&] {
-    required(path, "path");
-    required(store, "store") = nullptr;
+    check_path(path);
+    required(store, "store");
     using tc::store::Missing;
     std::string bytes =
         tc::store::read_file(path, may_be_missing ? Missing::Empty : Missing::Error);
@@ -66,10 +83,11 @@ tc_status tc_store_read(const char* path, int32_t may_be_missing, tc_store** sto
 void tc_store_free(tc_store* store) { delete store; }
 
 int32_t tc_store_size(const tc_store* store) {
-  return store ? static_cast<int32_t>(store->texts.size()) : 0;
+  return value_or_zero([&] { return static_cast<int32_t>(required(store, "store").texts.size()); });
 }
 
 tc_status tc_store_text(const tc_store* store, int32_t index, tc_stored_text* text) {
+  clear(text);
   return guarded([&] {
     const auto& found = at(required(store, "store").texts, index, "text");
     required(text, "text") = {found.ns.c_str(), found.source.c_str(), found.by_user ? 1 : 0,
@@ -79,6 +97,7 @@ tc_status tc_store_text(const tc_store* store, int32_t index, tc_stored_text* te
 
 tc_status tc_store_definition(const tc_store* store, int32_t text, int32_t index,
                               tc_stored_definition* definition) {
+  clear(definition);
   return guarded([&] {
     const auto& found =
         at(at(required(store, "store").texts, text, "text").definitions, index, "definition");
@@ -91,8 +110,9 @@ tc_status tc_store_definition(const tc_store* store, int32_t text, int32_t index
 }
 
 tc_status tc_store_parse(const tc_store* store, int32_t index, tc_module** module) {
+  clear(module);
   return guarded([&] {
-    required(module, "module") = nullptr;
+    required(module, "module");
     const auto& text = at(required(store, "store").texts, index, "text");
     std::string names, found;
     for (const auto& definition : text.definitions)
@@ -118,45 +138,53 @@ tc_status tc_store_add(tc_store* store, const char* ns, const char* source, int3
                        int32_t count) {
   return guarded([&] {
     required(store, "store");
-    if (count < 0) throw tc::UsageError(tc::concat("a count of ", count, " definitions"));
-    if (count > 0) required(options, "options"), required(operator_names, "operator_names");
+    std::string space = &required(ns, "ns"), text = &required(source, "source");
+    check_array(options, "options", count, "count");
+    check_array(operator_names, "operator_names", count, "count");
+    // Before the arrays are read.
+    size_t definitions = tc::lang::parse(text).definitions.size();
+    if (static_cast<size_t>(count) != definitions)
+      throw tc::UsageError(
+          tc::concat("count is ", count, ", but the text has ", definitions,
+                     " definitions: each has options and the name of an operator"));
     std::vector<tc::MappingOptions> chosen;
     std::vector<std::string> names;
     for (int32_t k = 0; k < count; ++k) {
-      chosen.push_back(required(options[k], "options of a definition").options);
-      names.emplace_back(&required(operator_names[k], "the name of an operator"));
+      chosen.push_back(required(options[k], tc::concat("options[", k, "]").c_str()).options);
+      names.emplace_back(
+          &required(operator_names[k], tc::concat("operator_names[", k, "]").c_str()));
     }
-    add(*store, tc::store::make_text(&required(ns, "namespace"), &required(source, "source"),
-                                     by_user != 0, chosen, names));
+    add(*store, tc::store::make_text(space, text, by_user != 0, chosen, names));
   });
 }
 
 tc_status tc_store_set_derivative(tc_store* store, int32_t text, int32_t index,
                                   const char* backward) {
   return guarded([&] {
+    if (backward && !*backward)
+      throw tc::UsageError("backward is empty; pass NULL for what the compiler derives");
+    std::string name = backward ? backward : "";
     auto& found =
         at(at(required(store, "store").texts, text, "text").definitions, index, "definition");
     found.derived = !backward;
-    found.backward = backward ? backward : "";
+    found.backward = std::move(name);
   });
 }
 
 tc_status tc_store_find_options(const tc_store* store, const char* key, tc_options** options) {
+  clear(options);
   return guarded([&] {
-    required(options, "options") = nullptr;
+    required(options, "options");
     const tc::MappingOptions* found =
         tc::store::find_options(required(store, "store").texts, &required(key, "key"));
-    if (found) {
-      *options = new tc_options;
-      (*options)->options = *found;
-    }
+    if (found) *options = new tc_options(*found);
   });
 }
 
 tc_status tc_store_save(const tc_store* store, const char* path) {
   return guarded([&] {
     const auto& texts = required(store, "store").texts;
-    tc::store::update_file(&required(path, "path"), [&](const std::string& before) {
+    tc::store::update_file(check_path(path), [&](const std::string& before) {
       return tc::store::add(before, texts, path);
     });
   });

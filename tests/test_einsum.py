@@ -438,6 +438,16 @@ WRONG = [
         None,
     ),
     (
+        *("i(2147483647*t[i]+2147483647*t[i]+j)", (A,), {"t": [2**31 - 1] * 3}, tc.ShapeError),
+        "an index takes values beyond 2^61",
+        None,
+    ),
+    (
+        "i(2147483647*x-2147483647*y-2147483647*z+j),x,y,z->ij",
+        (A, *[torch.ones(1).expand(2**31 - 1)] * 3),
+        *({}, tc.ShapeError, "an index takes values beyond 2^61", None),
+    ),
+    (
         *("i(j+r),r->ij", (A, torch.ones(6)), {}, tc.ShapeError),
         "label j has no value: dimension 1 of operand 0 has size 4, and the rest of the index runs "
         "from 0 to 5 (r = 5)",

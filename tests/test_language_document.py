@@ -337,6 +337,40 @@ def test_rules(sentence: str, body: str, message: str | None) -> None:
         parse(text)
 
 
+def test_subscripts_do_not_wrap_around() -> None:
+    assert "They do not wrap around" in SENTENCES
+    head = "def f(float(N) A) -> (O) "
+    a = torch.arange(3.0)
+    exact = define(head + "{ O(i) = A(i * 65536 * 65536 / 65536 / 65536) where i in 0:N }")
+    assert torch.equal(exact.f(a), a)
+    assert "numbers that no data takes part in may have 64 bits" in SENTENCES
+    far = define(head + "{ O(i) = A(i * 65536 * 65536) where i in 0:2 }")
+    with pytest.raises(tc.ShapeError, match="i = 1 gives index 4294967296"):
+        far.f(a)
+    body = "{ O(i) = A(i * 2147483647 * 2147483647 * 2147483647 % 3) where i in 0:N }"
+    with pytest.raises(tc.ShapeError, match=r"that 64 bits do not hold.* \(line 1\)"):
+        define(head + body).f(a)
+    assert "A bound of a range is one where a constant in it has no room in 32" in SENTENCES
+    with pytest.raises(LanguageError, match="the range of index i does not fit 32 bits"):
+        parse(head + "{ O(i) = A(2147483647 - i) }")
+
+
+def test_values_wrap_around() -> None:
+    assert "Integers wrap around, and the smallest divided by -1 is itself" in SENTENCES
+    assert "dividing by 0 gives 0" in SENTENCES
+    body = """{ P(i) = i + 2147483647 where i in 0:2
+        Q(i) = -2147483648 / (i - 1) where i in 0:3
+        R(i) = -2147483648 % (i - 1) where i in 0:3
+        S(i) = i + 2147483647 > i ? 1.0 : 0.0 where i in 0:2 }"""
+    results = define("def f(float(N) A) -> (P, Q, R, S) " + body).f(torch.zeros(1))
+    assert [r.tolist() for r in results] == [
+        [2**31 - 1, -(2**31)],
+        [-(2**31), 0, -(2**31)],
+        [0, 0, 0],
+        [1.0, 0.0],
+    ]
+
+
 def test_literals_divide_as_in_c() -> None:
     assert "`1 / 2` is 0, as in C" in SENTENCES
     text = "def f(float(N) A) -> (O) { O(i) = A(i) + 1 / 2 + 7 / 2 + -7 / 2 + 1. / 2 }"

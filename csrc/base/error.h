@@ -2,11 +2,11 @@
 // out; an internal error is another type, is never compiled out, and names file and line.
 #pragma once
 
-#include <sstream>
 #include <stdexcept>
 #include <string>
 
 #include "base/source.h"
+#include "base/text_stream.h"
 #include "tc/tc.h"
 
 namespace tc {
@@ -65,7 +65,7 @@ class InternalError : public Error {
 /// Joins its arguments as operator<< prints them.
 template <class... Ts>
 std::string concat(const Ts&... parts) {
-  std::ostringstream stream;
+  TextStream stream;
   (stream << ... << parts);
   return stream.str();
 }

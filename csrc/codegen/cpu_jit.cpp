@@ -1,9 +1,9 @@
 #include "codegen/cpu_jit.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "base/task.h"
+#include "base/text_stream.h"
 #include "codegen/accumulations.h"
 #include "codegen/changing_buffers.h"
 #include "codegen/checked_indices.h"
@@ -155,7 +155,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
   auto kernel =
       make_cpu_kernel(module, function, body, arguments.size(), workspaces, !streamed.empty());
   if (texts == Texts::All) {
-    std::ostringstream text;
+    TextStream text;
     text << body;
     kernel->texts["stmt"] = text.str();
     kernel->texts["assembly"] = assembly(module);

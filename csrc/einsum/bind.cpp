@@ -18,6 +18,16 @@ constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
                                  : concat("einsum: ", message));
 }
 
+/// Adds factor * value to a part of an index. What bounds are made of it stays within 64 bits.
+void accumulate(int64_t factor, int64_t value, int64_t* to) {
+  constexpr int64_t kMost = int64_t{1} << 61;
+  int64_t product;
+  if (__builtin_mul_overflow(factor, value, &product) || __builtin_add_overflow(*to, product, to) ||
+      *to > kMost || *to < -kMost)
+    throw ShapeError(
+        "einsum: an index takes values beyond 2^61; its factors, sizes or tables are too large");
+}
+
 std::string place(size_t operand, size_t dimension) {
   return concat("dimension ", dimension, " of operand ", operand);
 }
@@ -57,12 +67,7 @@ class Binder {
 
  private:
   void check_operands() {
-    size_t wanted = equation_.operands.size();
-    if (wanted != shapes_.size()) {
-      throw ShapeError(concat("einsum: the equation has ", wanted,
-                              wanted == 1 ? " operand" : " operands", " but ", shapes_.size(),
-                              shapes_.size() == 1 ? " was" : " were", " passed"));
-    }
+    check_count(equation_, shapes_.size());
     for (size_t k = 0; k < shapes_.size(); ++k) {
       if (shapes_[k].type != shapes_[0].type) {
         throw ShapeError(concat("einsum: operand ", k, " is ", runtime::dtype_name(shapes_[k].type),
@@ -287,7 +292,7 @@ class Binder {
   }
 
   static void add(Label label, int64_t factor, int64_t value, Extreme* to) {
-    to->value += factor * value;
+    accumulate(factor, value, &to->value);
     to->at.push_back(concat(label_text(label), " = ", value));
   }
 
@@ -327,8 +332,8 @@ class Binder {
     Extremes best;
     while (true) {
       int64_t value = 0;
-      for (const Term* term : group) value += term->factor * element(*term);
-      for (size_t i = 0; i < labels.size(); ++i) value += alone[i] * at[i];
+      for (const Term* term : group) accumulate(term->factor, element(*term), &value);
+      for (size_t i = 0; i < labels.size(); ++i) accumulate(alone[i], at[i], &value);
       if (!least || value < *least) {
         least = value;
         best.least.at.clear();
@@ -346,8 +351,8 @@ class Binder {
       }
       if (i == 0) break;
     }
-    result->least.value += *least;
-    result->largest.value += *largest;
+    accumulate(1, *least, &result->least.value);
+    accumulate(1, *largest, &result->largest.value);
     auto append = [](Extreme* to, const Extreme& from) {
       to->at.insert(to->at.end(), from.at.begin(), from.at.end());
     };
@@ -502,6 +507,14 @@ class Binder {
 };
 
 }  // namespace
+
+void check_count(const Equation& equation, size_t operands) {
+  size_t wanted = equation.operands.size();
+  if (operands == wanted) return;
+  throw ShapeError(concat("einsum: the equation has ", wanted,
+                          wanted == 1 ? " operand" : " operands", " but ", operands,
+                          operands == 1 ? " was" : " were", " passed"));
+}
 
 Binding bind(const Equation& equation, const std::vector<Shape>& operands,
              const std::vector<Table>& tables) {

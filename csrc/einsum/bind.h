@@ -48,6 +48,9 @@ struct Binding {
   std::vector<const Table*> tables;  ///< in the order of their first use
 };
 
+/// ShapeError where an equation has another number of operands.
+void check_count(const Equation& equation, size_t operands);
+
 /// Ranges are found in rounds as docs/language.md says, with tables for data that is known. Sizes
 /// of a label that stands alone must agree, or be 1 and broadcast, as in torch.einsum. ShapeError
 /// where operands or tables do not fit, with both values and the place in the equation;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <optional>
-#include <sstream>
 
+#include "base/text_stream.h"
 #include "ir/loops.h"
 #include "ir/padding.h"
 #include "poly/strides.h"
@@ -409,7 +409,7 @@ std::optional<LibraryCall> match_convolution(const Program& program, size_t at,
 }
 
 std::string join(const std::vector<int64_t>& sizes, size_t from = 0) {
-  std::ostringstream text;
+  TextStream text;
   for (size_t d = from; d < sizes.size(); ++d) text << (d > from ? "x" : "") << sizes[d];
   return text.str();
 }
@@ -443,7 +443,7 @@ std::vector<LibraryCall> match_library_calls(const Program& program,
 }
 
 std::string to_string(const LibraryCall& call) {
-  std::ostringstream text;
+  TextStream text;
   if (call.kind == LibraryCall::Kind::Product) {
     int64_t batch = call.result.sizes[0];
     text << (batch > 1 ? "products of " + std::to_string(batch) + " pairs of matrices "

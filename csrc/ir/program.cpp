@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
 
 #include "base/error.h"
+#include "base/text_stream.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
+#include "ir/wide_integers.h"
+#include "ir/wrap_integers.h"
 
 namespace tc::ir {
 namespace {
@@ -33,20 +35,6 @@ Expr size_constant(const std::string& name, int64_t value) {
       value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max(),
       name, " = ", value, " does not fit a 32-bit index");
   return Halide::Internal::make_const(Halide::Int(32), value);
-}
-
-/// Whether Halide marked a part of the expression as beyond 32 bits.
-bool overflows(const Expr& e) {
-  struct Find : Halide::Internal::IRVisitor {
-    bool found = false;
-    using IRVisitor::visit;
-    void visit(const Call* op) override {
-      found = found || op->is_intrinsic(Call::signed_integer_overflow);
-      IRVisitor::visit(op);
-    }
-  } find;
-  if (e.defined()) e.accept(&find);
-  return find.found;
 }
 
 std::string type_name(Type type) {
@@ -116,7 +104,7 @@ class PlainCalls : public IRMutator {
 
 std::string plain(const Expr& e) {
   if (!e.defined()) return "?";
-  std::ostringstream out;
+  TextStream out;
   out << PlainCalls().mutate(e);
   std::string text = out.str();
   // Halide writes the type of everything that is no int in front of it, in parentheses.
@@ -205,7 +193,8 @@ std::string math_name(const Call* call) {
 namespace {
 
 Expr magnitude(const Expr& b) {
-  if (auto constant = Halide::Internal::as_const_int(b))
+  // The type does not hold that of the smallest number: see ir/wrap_integers.
+  if (auto constant = Halide::Internal::as_const_int(b); constant && !equal(b, b.type().min()))
     return Halide::Internal::make_const(b.type(), *constant < 0 ? -*constant : *constant);
   return Halide::select(b < Halide::Internal::make_zero(b.type()),
                         Halide::Internal::make_zero(b.type()) - b, b);
@@ -255,7 +244,9 @@ Expr c_mod(const Expr& a, const Expr& b) {
   if (constant && *constant == 0) return zero;
   if ((!constant || *constant < 0) && (has_data(a) || has_data(b)))
     return with_sign(a < zero, unsigned_magnitude(a) % unsigned_magnitude(b), type);
-  Expr remainder = a % b;
+  // A divisor's sign does not count.
+  const Expr divisor = constant ? magnitude(b) : b;
+  Expr remainder = a % divisor;
   return Halide::select(a < zero && remainder != zero, remainder - magnitude(b), remainder);
 }
 
@@ -340,7 +331,7 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
   }
   auto fixed = [&](const Expr& e) {
     if (!e.defined()) return e;
-    return Halide::Internal::simplify(Halide::Internal::substitute(constants, e));
+    return simplify_wide(Halide::Internal::substitute(constants, e), {});
   };
 
   auto too_large = [&](const std::string& what) {
@@ -368,6 +359,10 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
       iterator.extent = fixed(iterator.extent);
       if (overflows(iterator.min) || overflows(iterator.extent))
         too_large("the range of index " + iterator.name);
+      if (auto first = Halide::Internal::as_const_int(iterator.min),
+          count = Halide::Internal::as_const_int(iterator.extent);
+          first && count && *first + *count - 1 > std::numeric_limits<int32_t>::max())
+        too_large("the range of index " + iterator.name);
       TC_INTERNAL_CHECK(
           Halide::Internal::is_const(iterator.min) && Halide::Internal::is_const(iterator.extent),
           "the range of ", iterator.name, " in ", statement.name, " stays symbolic");
@@ -377,14 +372,16 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
             Interval(iterator.min, Halide::Internal::simplify(iterator.min + iterator.extent - 1)));
       }
     }
-    auto simplified = [&](const Expr& e) {
+    auto simplified = [&](const Expr& e, auto exact) {
       if (!e.defined()) return e;
-      Expr fixed_sizes = Halide::Internal::substitute(constants, e);
-      return evaluate_eagerly(simplify_integers(fixed_sizes, bounds), result, bounds);
+      Expr sized = exact(Halide::Internal::substitute(constants, e), result, statement);
+      Expr simple = evaluate_eagerly(simplify_integers(sized, bounds), result, bounds);
+      if (overflows(simple)) too_large("a number in " + assignment_text(statement));
+      return simple;
     };
-    for (Expr& subscript : statement.subscripts) subscript = simplified(subscript);
-    statement.value = simplified(statement.value);
-    statement.guard = simplified(statement.guard);
+    for (Expr& subscript : statement.subscripts) subscript = simplified(subscript, exact_subscript);
+    statement.value = simplified(statement.value, wrap_around);
+    statement.guard = simplified(statement.guard, wrap_around);
     if (statement.guard.defined() && Halide::Internal::is_const_one(statement.guard)) {
       statement.guard = Expr();
     }
@@ -415,7 +412,7 @@ bool is_definition(const Statement& statement) {
 std::string plain_text(const Expr& e) { return plain(e); }
 
 std::string assignment_text(const Statement& statement) {
-  std::ostringstream out;
+  TextStream out;
   out << statement.tensor;
   print_list(out, statement.subscripts);
   out << " " << spelling(statement.reduction) << (statement.initializes ? "!" : "") << " "
@@ -425,7 +422,7 @@ std::string assignment_text(const Statement& statement) {
 }
 
 std::string to_string(const Program& program) {
-  std::ostringstream out;
+  TextStream out;
   out << program.name << "(";
   for (size_t i = 0; i < program.parameters.size(); ++i) {
     const Parameter& parameter = program.parameters[i];

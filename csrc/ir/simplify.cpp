@@ -144,13 +144,19 @@ struct Sum {
   std::map<std::string, int64_t> multiples;
   int64_t constant = 0;
   Expr rest;
+  bool exact = true;  ///< nothing overflowed
+
+  void accumulate(int64_t* to, int64_t value, int64_t factor) {
+    exact = exact && !__builtin_mul_overflow(value, factor, &value) &&
+            !__builtin_add_overflow(*to, value, to);
+  }
 
   void add(const Expr& e, int64_t factor) {
     using namespace Halide::Internal;
     if (auto value = as_const_int(e)) {
-      constant += factor * *value;
+      accumulate(&constant, *value, factor);
     } else if (const auto* variable = e.as<Variable>()) {
-      multiples[variable->name] += factor;
+      accumulate(&multiples[variable->name], 1, factor);
     } else if (const auto* sum = e.as<Add>()) {
       add(sum->a, factor);
       add(sum->b, factor);
@@ -159,8 +165,9 @@ struct Sum {
       add(difference->b, -factor);
     } else if (const auto* product = e.as<Mul>()) {
       auto a = as_const_int(product->a), b = as_const_int(product->b);
-      if (a) return add(product->b, factor * *a);
-      if (b) return add(product->a, factor * *b);
+      int64_t scaled = 0;
+      if (a || b) accumulate(&scaled, a ? *a : *b, factor);
+      if (a || b) return add(a ? product->b : product->a, scaled);
       join(e, factor);
     } else {
       join(e, factor);
@@ -191,7 +198,7 @@ Expr collect_terms(const Expr& e) {
   auto fits = [](int64_t value) { return static_cast<int32_t>(value) == value; };
   for (const auto& [name, factor] : sum.multiples)
     if (!fits(factor)) return e;
-  if (!fits(sum.constant)) return e;
+  if (!sum.exact || !fits(sum.constant)) return e;
   for (const auto& [name, factor] : sum.multiples)
     if (factor != 0) sum.join(make_variable(name, e.type()), factor);
   Expr constant = Halide::Internal::make_const(e.type(), sum.constant);

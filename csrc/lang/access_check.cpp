@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "base/error.h"
+#include "base/text_stream.h"
 #include "ir/choices.h"
 #include "ir/simplify.h"
+#include "ir/wide_integers.h"
 #include "lang/definition.h"
 #include "poly/affine.h"
 #include "poly/isl.h"
@@ -36,12 +37,14 @@ struct Piece {
   Expr value;
 };
 
-/// Finds one Min, Max or Select inside an expression.
+/// Finds one Min, Max or Select inside an expression that has none inside, so that it may be affine
+/// which side is taken: abs(abs(i) - 5).
 struct FindChoice : IRVisitor {
   Expr found;
   using IRVisitor::visit;
   template <class Node>
   void note(const Node* op) {
+    IRVisitor::visit(op);
     if (!found.defined()) found = Expr(op);
   }
   void visit(const Halide::Internal::Min* op) override { note(op); }
@@ -301,11 +304,13 @@ class StatementCheck : public IRVisitor {
   /// Whether sizes say that it stays inside, or leaves, which is kept as the message.
   bool check_dimension(const char* verb, const ir::Tensor& tensor,
                        const std::vector<Expr>& subscripts, size_t d) {
-    const Expr& subscript = subscripts[d];
+    const Expr subscript = exact(subscripts[d]);
+    const Expr size = Halide::cast(subscript.type(), tensor.sizes[d]);
+    // Of quotients by what varies this knows more than what follows.
     if (is_limited(subscript, constant(tensor.sizes[d]))) return true;
     if (is_too_long_a_product(subscript)) return check_limits(verb, tensor, subscripts, d);
     Expr inside = Halide::Internal::and_condition_over_domain(
-        subscript >= 0 && subscript < tensor.sizes[d], bounds_);
+        subscript >= Halide::Internal::make_zero(subscript.type()) && subscript < size, bounds_);
     if (Halide::Internal::is_const_one(Halide::Internal::simplify(inside))) return true;
     Known guard{"true", true};
     for (const Expr& condition : guards_) guard = both(guard, known(condition, true));
@@ -328,13 +333,21 @@ class StatementCheck : public IRVisitor {
     return !message_.empty();
   }
 
+  /// Without the cast around one that is computed in 64 bits (ir/wrap_integers): its number counts,
+  /// not what of it fits 32 bits.
+  static Expr exact(const Expr& subscript) {
+    const auto* cast = subscript.as<Halide::Internal::Cast>();
+    return cast && cast->value.type() == Halide::Int(64) ? cast->value : subscript;
+  }
+
   /// By the smallest and largest numbers that the operations may come to.
   bool check_limits(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
                     size_t d) {
-    ConstantInterval interval = Halide::Internal::constant_integer_bounds(subscripts[d], limits_);
+    ConstantInterval interval =
+        Halide::Internal::constant_integer_bounds(exact(subscripts[d]), limits_);
     if (!guards_.empty() || !interval.is_bounded()) return false;
     int64_t reached = interval.min < 0 ? interval.min : interval.max;
-    report(verb, tensor, subscripts, d, {}, std::to_string(reached));
+    report(verb, tensor, subscripts, d, {}, Halide::Internal::make_const(Halide::Int(64), reached));
     return true;
   }
 
@@ -387,7 +400,7 @@ class StatementCheck : public IRVisitor {
   /// The points that lead outside.
   std::string offending_text(const std::string& condition, const std::string& value,
                              int64_t size) const {
-    std::ostringstream text;
+    TextStream text;
     text << "{ [";
     for (size_t i = 0; i < statement_.domain.size(); ++i) {
       text << (i ? ", " : "") << poly::iterator_name(i);
@@ -417,29 +430,31 @@ class StatementCheck : public IRVisitor {
     }
     isl_point_free(point);
     report(verb, tensor, subscripts, d, values,
-           concat(Halide::Internal::simplify(Halide::Internal::substitute(values, subscripts[d]))));
+           Halide::Internal::simplify(Halide::Internal::substitute(values, exact(subscripts[d]))));
   }
 
   /// For a subscript no polyhedron describes, such as i * j: its extreme values.
   void report_bounds(const char* verb, const ir::Tensor& tensor,
                      const std::vector<Expr>& subscripts, size_t d) {
-    Interval interval = Halide::Internal::bounds_of_expr_in_scope(subscripts[d], bounds_);
+    Interval interval = Halide::Internal::bounds_of_expr_in_scope(exact(subscripts[d]), bounds_);
     if (!interval.is_bounded()) return;
     Expr low = Halide::Internal::simplify(interval.min);
     Expr high = Halide::Internal::simplify(interval.max);
     if (!Halide::Internal::is_const(low) || !Halide::Internal::is_const(high)) return;
-    report(verb, tensor, subscripts, d, {}, concat(constant(low) < 0 ? low : high));
+    report(verb, tensor, subscripts, d, {}, constant(low) < 0 ? low : high);
   }
 
   void report(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
-              size_t d, const std::map<std::string, Expr>& values, const std::string& index) {
+              size_t d, const std::map<std::string, Expr>& values, const Expr& reached) {
+    const std::string index =
+        Halide::Internal::is_const(reached) ? concat(constant(reached)) : concat(reached);
     struct FindVariables : IRVisitor {
       std::set<std::string> names;
       using IRVisitor::visit;
       void visit(const Halide::Internal::Variable* op) override { names.insert(op->name); }
     } used;
     subscripts[d].accept(&used);
-    std::ostringstream where, ranges;
+    TextStream where, ranges;
     for (const ir::Iterator& iterator : statement_.domain) {
       if (!used.names.count(iterator.name)) continue;
       auto value = values.find(iterator.name);
@@ -464,12 +479,18 @@ class StatementCheck : public IRVisitor {
         at_line());
   }
 
+  /// What is computed in 64 bits as if in 32.
+  static Expr shown(const Expr& subscript) {
+    const Expr wide = exact(subscript);
+    return wide.type() == Halide::Int(64) ? ir::narrow(wide).value_or(subscript) : subscript;
+  }
+
   static std::string access_text(const ir::Tensor& tensor, const std::vector<Expr>& subscripts) {
-    std::ostringstream text;
+    TextStream text;
     text << tensor.name << "(";
     for (size_t i = 0; i < subscripts.size(); ++i) {
-      std::ostringstream one;
-      one << (holds_data(subscripts[i]) ? ir::make_variable("...") : subscripts[i]);
+      TextStream one;
+      one << (holds_data(subscripts[i]) ? ir::make_variable("...") : shown(subscripts[i]));
       // Halide puts parentheses around every operation.
       std::string subscript = one.str();
       for (size_t at; (at = subscript.find(" + -")) != std::string::npos;) {

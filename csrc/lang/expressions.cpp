@@ -26,17 +26,27 @@ ExpressionPtr make_operator(ExpressionKind kind, Operator op, std::vector<Expres
   return node;
 }
 
+bool is_int32(int64_t value) { return static_cast<int32_t>(value) == value; }
+
+/// Nothing where an int32 would be none any more: a literal beyond it fits no index.
 std::optional<int64_t> fold(Operator op, int64_t a, int64_t b) {
   int64_t result = 0;
+  bool overflows = true;
   switch (op) {
-    case Operator::Add:
-      return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    case Operator::Subtract:
-      return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    case Operator::Multiply:
-      return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    default: return std::nullopt;
+    case Operator::Add: overflows = __builtin_add_overflow(a, b, &result); break;
+    case Operator::Subtract: overflows = __builtin_sub_overflow(a, b, &result); break;
+    case Operator::Multiply: overflows = __builtin_mul_overflow(a, b, &result); break;
+    default: break;
   }
+  if (overflows || (is_int32(a) && is_int32(b) && !is_int32(result))) return std::nullopt;
+  return result;
+}
+
+/// -e, as long as e by itself is a literal that fits where its negation does.
+bool can_lose_its_sign(const Expression& e) {
+  if (!is_negation(e)) return false;
+  std::optional<int64_t> value = constant_value(*e.operands[0]);
+  return !value || is_int32(*value) || !is_int32(-*value);
 }
 
 }  // namespace
@@ -101,12 +111,12 @@ ExpressionPtr binary(Operator op, const ExpressionPtr& a, const ExpressionPtr& b
   if (op == Operator::Add) {
     if (x == 0) return b;
     if (y == 0) return a;
-    if (is_negation(*b)) return binary(Operator::Subtract, a, b->operands[0]);
+    if (can_lose_its_sign(*b)) return binary(Operator::Subtract, a, b->operands[0]);
   }
   if (op == Operator::Subtract) {
     if (y == 0) return a;
     if (x == 0) return negate(b);
-    if (is_negation(*b)) return binary(Operator::Add, a, b->operands[0]);
+    if (can_lose_its_sign(*b)) return binary(Operator::Add, a, b->operands[0]);
   }
   if (op == Operator::Multiply) {
     if (x == 1) return b;
@@ -117,7 +127,7 @@ ExpressionPtr binary(Operator op, const ExpressionPtr& a, const ExpressionPtr& b
 }
 
 ExpressionPtr negate(const ExpressionPtr& operand) {
-  if (is_negation(*operand)) return operand->operands[0];
+  if (can_lose_its_sign(*operand)) return operand->operands[0];
   return make_operator(ExpressionKind::Unary, Operator::Negate, {operand});
 }
 

@@ -4,10 +4,10 @@
 #include <cctype>
 #include <iomanip>
 #include <iterator>
-#include <sstream>
 #include <utility>
 
 #include "base/error.h"
+#include "base/text_stream.h"
 
 namespace tc::lang {
 namespace {
@@ -94,7 +94,7 @@ class Lexer {
 
   std::string printable(const Character& character) const {
     std::string bytes = text_->substr(at_, character.length);
-    std::ostringstream name;
+    TextStream name;
     name << std::hex << std::setfill('0');
     if (!character.valid || character.code < 0x20 || character.code == 0x7f) {
       name << "'\\x" << std::setw(2) << static_cast<unsigned>(character.code) << "'";

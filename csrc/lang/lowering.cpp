@@ -91,8 +91,11 @@ class Lowering {
     return access;
   }
 
-  static Expr convert(const Expr& e, Type type) {
+  Expr convert(const Expr& e, Type type) const {
     if (e.type() == type) return e;
+    // Not folded: subscripts do not wrap around, whatever type is asked for on the way.
+    if (in_subscript_ && type == Halide::Int(32) && e.type() == Halide::Int(64))
+      return Halide::Internal::Cast::make(type, e);
     if (type.is_bool()) return e != make_zero(e.type());
     if (e.type().is_float() && !type.is_float()) return truncate(e, type);
     return Halide::cast(type, e);
@@ -181,8 +184,9 @@ class Lowering {
     if (e.name == "abs") {
       if (e.operand_type.is_float()) return ir::math("fabs", e.operand_type, arguments);
       if (e.operand_type.is_uint()) return arguments[0];
-      return Halide::select(arguments[0] < make_zero(e.operand_type),
-                            ir::wrapping_negative(arguments[0]), arguments[0]);
+      Expr zero = make_zero(e.operand_type);
+      Expr negative = in_subscript_ ? zero - arguments[0] : ir::wrapping_negative(arguments[0]);
+      return Halide::select(arguments[0] < zero, negative, arguments[0]);
     }
     if (!find_builtin(e.name)->composed) return ir::math(e.name, e.operand_type, arguments);
     // Of narrow floats in 32 bits, rounded once.
@@ -262,7 +266,10 @@ class Lowering {
       case Operator::Multiply: return wrapping(e.op, a, b);
       case Operator::Divide:
         if (type.is_float()) return a / b;
-        return rounds_down_ ? a / b : ir::c_div(a, b);
+        if (!rounds_down_) return ir::c_div(a, b);
+        if (Halide::Internal::is_positive_const(b)) return a / b;
+        // Bounds nothing, whatever it could be simplified to.
+        return Call::make(type, Call::div_round_to_zero, {a, b}, Call::PureIntrinsic);
       case Operator::Remainder:
         if (type.is_float()) return ir::math("fmod", type, {a, b});
         return rounds_down_ ? a % b : ir::c_mod(a, b);

@@ -1,8 +1,8 @@
 #include "lang/printer.h"
 
 #include <map>
-#include <sstream>
 
+#include "base/text_stream.h"
 #include "lang/parser.h"
 #include "lang/types.h"
 
@@ -203,7 +203,7 @@ class Printer {
   }
 
   bool anonymous_;
-  std::ostringstream out_;
+  TextStream out_;
   std::map<std::string, std::string> sizes_, tensors_, locals_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/simplify.h"
+#include "ir/wide_integers.h"
 #include "lang/scope.h"
 #include "lang/suggest.h"
 #include "lang/types.h"
@@ -147,7 +148,9 @@ class Inference {
       if (!range) return std::nullopt;
       sizes[name] = range->last - range->first + 1;
     }
-    return simplify_size(Halide::Internal::substitute(sizes, e), signature_);
+    Expr sized = Halide::Internal::substitute(sizes, e);
+    Expr simple = simplify_size(sized, signature_);
+    return ir::overflows(simple) ? sized : simple;  // i - -2147483648
   }
 
   struct Constraint {
@@ -203,7 +206,8 @@ class Inference {
              std::map<std::string, Range>* solved) const {
     std::vector<std::string> names = indices_of(i);
     ir::Bounds domain;
-    for (const auto& [name, range] : *solved) domain.push(name, Interval(range.first, range.last));
+    for (const auto& [name, range] : *solved)
+      domain.push(name, Interval(wide(range.first), wide(range.last)));
     std::map<std::string, Interval> found;
     for (const Constraint& constraint : constraints) {
       std::vector<std::string> unsolved;
@@ -220,8 +224,7 @@ class Inference {
     bool progress = false;
     for (const auto& [name, interval] : found) {
       if (!interval.is_bounded()) continue;
-      (*solved)[name] = {simplify_size(interval.min, signature_),
-                         simplify_size(interval.max, signature_)};
+      (*solved)[name] = {narrow(interval.min, i, name), narrow(interval.max, i, name)};
       progress = true;
     }
     return progress;
@@ -231,10 +234,11 @@ class Inference {
   /// are; unbounded on a side that says nothing.
   Interval solve_constraint(const Constraint& constraint, const std::string& name,
                             const ir::Bounds& domain) const {
+    // In 64 bits, where no bound overflows on the way: i + 2147483647 <= N - 1 would be false.
     Interval result = Interval::everything();
-    Expr subscript = ir::collect_terms(constraint.subscript);
+    Expr subscript = ir::collect_terms(wide(constraint.subscript));
     for (const Expr& side :
-         {subscript >= constraint.range.first, subscript <= constraint.range.last}) {
+         {subscript >= wide(constraint.range.first), subscript <= wide(constraint.range.last)}) {
       Expr condition =
           Halide::Internal::and_condition_over_domain(Halide::Internal::simplify(side), domain);
       Interval interval = Halide::Internal::solve_for_inner_interval(condition, name);
@@ -243,6 +247,19 @@ class Inference {
       result = Interval::make_intersection(result, interval);
     }
     return result;
+  }
+
+  static Expr wide(const Expr& e) { return ir::widen(e, /*retyped=*/true); }
+
+  /// A bound of a range in 32 bits again.
+  Expr narrow(const Expr& bound, size_t i, const std::string& index) const {
+    Expr simple = simplify_size(bound, signature_);
+    if (ir::overflows(simple))
+      throw LanguageError(
+          function_.statements[i].where,
+          concat("the range of index ", index, " does not fit 32 bits: its subscripts bound it by ",
+                 ir::plain_text(Halide::Internal::simplify(bound))));
+    return simple;
   }
 
   /// An index on the left that nothing else bounds runs over the whole dimension it writes.
@@ -448,9 +465,9 @@ InferredRanges infer(const Function& function, const ir::Program& signature,
 Expr simplify_size(const Expr& e, const ir::Program& signature) {
   ir::Bounds bounds;
   for (const std::string& size : signature.sizes) {
-    bounds.push(size, Interval(Expr(0), Interval::pos_inf()));
+    bounds.push(size, Interval(Expr(int64_t{0}), Interval::pos_inf()));
   }
-  Expr simple = Halide::Internal::simplify(e, true, bounds);
+  Expr simple = ir::simplify_wide(e, bounds);
   // (N - 1) / 2 + 1 reads better as (N + 1) / 2, where the sum goes.
   const auto* sum = simple.as<Halide::Internal::Add>();
   const auto* quotient = sum ? sum->a.as<Halide::Internal::Div>() : nullptr;
@@ -458,8 +475,7 @@ Expr simplify_size(const Expr& e, const ir::Program& signature) {
       Halide::Internal::is_positive_const(quotient->b)) {
     const auto* dividend = quotient->a.as<Halide::Internal::Add>();
     if (dividend && Halide::Internal::is_const(dividend->b)) {
-      return Halide::Internal::simplify((dividend->a + (dividend->b + quotient->b)) / quotient->b,
-                                        true, bounds);
+      return ir::simplify_wide((dividend->a + (dividend->b + quotient->b)) / quotient->b, bounds);
     }
   }
   return simple;

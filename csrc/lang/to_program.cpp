@@ -1,7 +1,7 @@
 #include "lang/to_program.h"
 
 #include "base/error.h"
-#include "ir/simplify.h"
+#include "ir/wide_integers.h"
 #include "lang/call_conditions.h"
 #include "lang/lowering.h"
 #include "lang/ranges.h"
@@ -11,6 +11,11 @@ namespace {
 
 using Halide::Internal::Call;
 using Halide::Internal::Interval;
+
+/// How far a place lies behind the first.
+Expr from_first(const Expr& place, const Range& range) {
+  return Halide::Internal::is_const_zero(range.first) ? place : place - range.first;
+}
 
 /// From index coordinates to storage: element 0 belongs to the lower bound of its index.
 class ShiftReads : public Halide::Internal::IRMutator {
@@ -25,7 +30,7 @@ class ShiftReads : public Halide::Internal::IRMutator {
     if (shape == ranges_.shapes.end() || op->args.empty()) return IRMutator::visit(op);
     std::vector<Expr> subscripts;
     for (size_t d = 0; d < op->args.size(); ++d) {
-      subscripts.push_back(mutate(op->args[d]) - shape->second[d].first);
+      subscripts.push_back(from_first(mutate(op->args[d]), shape->second[d]));
     }
     return ir::read(signature_.tensor(shape->first), subscripts);
   }
@@ -106,26 +111,27 @@ class ProgramBuilder {
     for (size_t d = 0; d < tree.indices.size(); ++d) {
       if (tree.scatters()) statement.scattered.push_back(tree.scattered(d) != nullptr);
       if (tree.scattered(d)) {
-        Expr place = stored(lowered_[i].subscripts[d], bounds) - (*shape)[d].first;
-        statement.subscripts.push_back(ir::simplify_integers(place, bounds));
+        statement.subscripts.push_back(from_first(stored(lowered_[i].subscripts[d]), (*shape)[d]));
         continue;
       }
       Expr subscript = ir::make_variable(tree.indices[d].name) - (*shape)[d].first;
-      statement.subscripts.push_back(Halide::Internal::simplify(subscript, true, bounds));
+      Expr simple = Halide::Internal::simplify(subscript, true, bounds);
+      statement.subscripts.push_back(ir::overflows(simple) ? subscript : simple);
     }
     // A reduction that starts afresh and has nothing to reduce over is an assignment.
     if (!tree.initializes || !tree.reduction_indices.empty() || tree.scatters()) {
       statement.reduction = tree.reduction;
       statement.initializes = tree.initializes;
     }
-    statement.value = stored(lowered_[i].value, bounds);
+    statement.value = stored(lowered_[i].value);
     return statement;
   }
 
-  /// An expression over sizes, with reads at their places in storage.
-  Expr stored(const Expr& e, const ir::Bounds& bounds) const {
+  /// An expression over sizes, with reads at their places in storage. Not simplified: whether its
+  /// integers wrap around is only known when sizes are.
+  Expr stored(const Expr& e) const {
     Expr sized = Halide::Internal::substitute(dimensions_, e);
-    return ir::simplify_integers(ShiftReads(signature_, ranges_).mutate(sized), bounds);
+    return ShiftReads(signature_, ranges_).mutate(sized);
   }
 
   const Function& function_;

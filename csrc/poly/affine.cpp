@@ -15,6 +15,23 @@ struct Range {
   int64_t low, high;
 };
 
+/// Nothing where a bound does not fit 64 bits.
+std::optional<int64_t> add(int64_t a, int64_t b) {
+  int64_t result;
+  if (__builtin_add_overflow(a, b, &result)) return std::nullopt;
+  return result;
+}
+std::optional<int64_t> subtract(int64_t a, int64_t b) {
+  int64_t result;
+  if (__builtin_sub_overflow(a, b, &result)) return std::nullopt;
+  return result;
+}
+std::optional<int64_t> multiply(int64_t a, int64_t b) {
+  int64_t result;
+  if (__builtin_mul_overflow(a, b, &result)) return std::nullopt;
+  return result;
+}
+
 /// Affine expressions with the interval of their values, which decides whether C's truncating
 /// division agrees with isl's floor.
 struct Affine {
@@ -37,11 +54,13 @@ class ToText {
     if (const auto* op = e.as<Halide::Internal::Div>()) return quotient(op->a, op->b, true, false);
     if (const auto* op = e.as<Halide::Internal::Mod>()) return quotient(op->a, op->b, true, true);
     if (const auto* op = e.as<Halide::Internal::Cast>()) {
-      // Widening an index is exact; anything else may wrap.
-      if (op->type.is_int() && op->value.type().is_int() &&
-          op->type.bits() >= op->value.type().bits())
-        return convert(op->value);
-      return std::nullopt;
+      // Widening an index is exact, and so is a cast back; anything else may wrap.
+      if (!op->type.is_int() || !op->value.type().is_int()) return std::nullopt;
+      auto value = convert(op->value);
+      const bool fits = op->type.bits() >= op->value.type().bits() ||
+                        (value && op->type.can_represent(value->range.low) &&
+                         op->type.can_represent(value->range.high));
+      return fits ? value : std::nullopt;
     }
     if (const auto* op = e.as<Call>()) {
       if (op->is_intrinsic(Call::div_round_to_zero))
@@ -73,21 +92,25 @@ class ToText {
   std::optional<Affine> sum(const Expr& a, const Expr& b, int64_t sign) const {
     auto x = convert(a), y = convert(b);
     if (!x || !y) return std::nullopt;
-    if (x->constant && y->constant) return literal(*x->constant + sign * *y->constant);
-    Range range = sign > 0 ? Range{x->range.low + y->range.low, x->range.high + y->range.high}
-                           : Range{x->range.low - y->range.high, x->range.high - y->range.low};
-    return Affine{"(" + x->text + (sign > 0 ? " + " : " - ") + y->text + ")", range, std::nullopt};
+    auto low = sign > 0 ? add(x->range.low, y->range.low) : subtract(x->range.low, y->range.high);
+    auto high =
+        sign > 0 ? add(x->range.high, y->range.high) : subtract(x->range.high, y->range.low);
+    if (!low || !high) return std::nullopt;
+    if (x->constant && y->constant) return literal(*low);
+    return Affine{
+        "(" + x->text + (sign > 0 ? " + " : " - ") + y->text + ")", {*low, *high}, std::nullopt};
   }
 
   std::optional<Affine> product(const Expr& a, const Expr& b) const {
     auto x = convert(a), y = convert(b);
     if (!x || !y) return std::nullopt;
-    if (x->constant && y->constant) return literal(*x->constant * *y->constant);
     if (y->constant) std::swap(x, y);
     if (!x->constant) return std::nullopt;
-    int64_t factor = *x->constant;
-    auto [low, high] = std::minmax({factor * y->range.low, factor * y->range.high});
-    return Affine{"(" + x->text + " * " + y->text + ")", {low, high}, std::nullopt};
+    auto low = multiply(*x->constant, y->range.low), high = multiply(*x->constant, y->range.high);
+    if (!low || !high) return std::nullopt;
+    if (y->constant) return literal(*low);
+    if (*low > *high) std::swap(low, high);
+    return Affine{"(" + x->text + " * " + y->text + ")", {*low, *high}, std::nullopt};
   }
 
   std::optional<Affine> quotient(const Expr& a, const Expr& b, bool floors, bool remainder) const {

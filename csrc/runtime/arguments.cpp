@@ -4,7 +4,9 @@
 #include <cstring>
 #include <limits>
 
+#include "api_arguments.h"
 #include "base/error.h"
+#include "runtime/check_tensor.h"
 #include "runtime/overlap.h"
 
 namespace tc::runtime {
@@ -20,12 +22,6 @@ std::string print(const std::vector<int64_t>& sizes) {
 
 std::vector<int64_t> sizes_of(const DLTensor& tensor) {
   return {tensor.shape, tensor.shape + tensor.ndim};
-}
-
-std::string device_name(DLDevice device) {
-  if (device.device_type == kDLCPU) return "cpu";
-  if (device.device_type == kDLCUDA) return concat("cuda:", device.device_id);
-  return concat("device type ", device.device_type);
 }
 
 bool same(DLDataType a, DLDataType b) {
@@ -44,8 +40,7 @@ std::string declared(const ir::Tensor& tensor) {
 }
 
 const DLTensor& not_null(const DLTensor* tensor, const std::string& name) {
-  if (!tensor) throw UsageError(concat("argument ", name, " is NULL"));
-  return *tensor;
+  return api::required(tensor, name.c_str());
 }
 
 void check_dtype(const std::string& name, Halide::Type expected, DLDataType came) {
@@ -54,10 +49,22 @@ void check_dtype(const std::string& name, Halide::Type expected, DLDataType came
                           dtype_name(came), "; convert it, or change its type in the text"));
 }
 
+void check_scalar(const ir::Scalar& scalar, const DLTensor& given) {
+  check_dtype(scalar.name, scalar.type, given.dtype);
+  if (given.ndim != 0)
+    throw ShapeError(
+        concat("argument ", scalar.name, ": expected a scalar but got ", shape_text(given)));
+  check_tensor(given, "argument " + scalar.name);
+  if (given.device.device_type != kDLCPU)
+    throw ShapeError(concat("argument ", scalar.name, ": expected a scalar on the CPU but got ",
+                            device_name(given.device)));
+}
+
 int64_t scalar_value(const DLTensor& tensor, const std::string& name) {
   const void* data = data_pointer(tensor);
   if (!data)
-    throw UsageError(concat("the value of scalar ", name, " is needed but its data is NULL"));
+    throw UsageError(
+        concat("argument ", name, ": data must not be NULL, since the value decides sizes"));
   auto read = [&](auto type) {
     decltype(type) value;
     std::memcpy(&value, data, sizeof value);
@@ -112,8 +119,9 @@ class SizeBinder {
   void bind(const ir::Tensor& tensor, const DLTensor& given) {
     if (given.ndim != static_cast<int32_t>(tensor.sizes.size()))
       throw ShapeError(concat("argument ", tensor.name, ": expected ", tensor.sizes.size(),
-                              " dimensions ", declared(tensor), " but got ", given.ndim, ", sizes ",
-                              print(sizes_of(given))));
+                              " dimensions ", declared(tensor), " but got ", given.ndim, ", ",
+                              shape_text(given)));
+    check_tensor(given, "argument " + tensor.name, given.ndim);
     for (int32_t d = 0; d < given.ndim; ++d) {
       int64_t size = given.shape[d];
       const ir::Expr& expected = tensor.sizes[d];
@@ -161,8 +169,10 @@ std::string dtype_name(DLDataType dtype) {
                      : dtype.code == 5         ? "complex"  // kDLComplex of newer headers
                                                : nullptr;
   if (!kind) return concat("a type with DLPack code ", static_cast<int>(dtype.code));
-  if (dtype.code == kDLBool) return kind;
-  return concat(kind, static_cast<int>(dtype.bits));
+  std::string name = kind;
+  if (dtype.code != kDLBool || dtype.bits != 8) name += std::to_string(dtype.bits);
+  if (dtype.lanes != 1) name += concat(" in vectors of ", dtype.lanes);
+  return name;
 }
 
 std::string dtype_name(Halide::Type type) { return dtype_name(to_dlpack(type)); }
@@ -193,12 +203,16 @@ void* data_pointer(const DLTensor& tensor) {
 Layout layout_of(const DLTensor& tensor) {
   std::vector<int64_t> sizes = sizes_of(tensor);
   if (!tensor.strides) return row_major(sizes);
-  return {sizes, {tensor.strides, tensor.strides + tensor.ndim}};
+  Layout layout{sizes, {tensor.strides, tensor.strides + tensor.ndim}};
+  for (int32_t d = 0; d < tensor.ndim; ++d)
+    if (is_unused_stride(tensor, d)) layout.strides[d] = 0;
+  return layout;
 }
 
 Arguments check_inputs(const lang::Definition& definition, const DLTensor* const* inputs,
                        int32_t count) {
   const ir::Program& signature = definition.signature;
+  api::check_array(inputs, "inputs", count, "input_count");
   int32_t expected = static_cast<int32_t>(signature.parameters.size());
   if (count != expected)
     throw ShapeError(concat(definition.name, " expected ", expected, " inputs but found ", count));
@@ -207,16 +221,10 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
   const std::string* on_device = nullptr;
   for (int32_t i = 0; i < count; ++i) {
     const ir::Parameter& parameter = signature.parameters[i];
-    const DLTensor& given = not_null(inputs[i], parameter.name);
+    const DLTensor& given = not_null(inputs[i], "argument " + parameter.name);
     if (parameter.scalar) {
       const ir::Scalar& scalar = signature.scalars.at(parameter.name);
-      check_dtype(scalar.name, scalar.type, given.dtype);
-      if (given.ndim != 0)
-        throw ShapeError(concat("argument ", scalar.name, ": expected a scalar but got sizes ",
-                                print(sizes_of(given))));
-      if (given.device.device_type != kDLCPU)
-        throw ShapeError(concat("argument ", scalar.name, ": expected a scalar on the CPU but got ",
-                                device_name(given.device)));
+      check_scalar(scalar, given);
       if (scalar.specialized) arguments.scalars[scalar.name] = scalar_value(given, scalar.name);
       continue;
     }
@@ -241,13 +249,19 @@ std::map<std::string, int64_t> scalar_values(const lang::Definition& definition,
                                              const DLTensor* const* inputs, int32_t count) {
   std::map<std::string, int64_t> values;
   const ir::Program& signature = definition.signature;
+  api::check_array(inputs, "inputs", count, "input_count");
+  if (static_cast<size_t>(count) > signature.parameters.size())
+    throw UsageError(concat("input_count is ", count, ", but ", definition.name, " has ",
+                            signature.parameters.size(), " inputs"));
   for (size_t i = 0; i < signature.parameters.size(); ++i) {
     const ir::Parameter& parameter = signature.parameters[i];
     if (!parameter.scalar || !signature.scalars.at(parameter.name).specialized) continue;
     if (!inputs || static_cast<int32_t>(i) >= count)
       throw UsageError(concat("the sizes of ", definition.name, " depend on the value of scalar ",
                               parameter.name, ", which was not given"));
-    values[parameter.name] = scalar_value(not_null(inputs[i], parameter.name), parameter.name);
+    const DLTensor& given = not_null(inputs[i], "argument " + parameter.name);
+    check_scalar(signature.scalars.at(parameter.name), given);
+    values[parameter.name] = scalar_value(given, parameter.name);
   }
   return values;
 }
@@ -295,22 +309,28 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
 void check_outputs(const ir::Program& program, const DLTensor* const* inputs, int32_t input_count,
                    const DLTensor* const* outputs, int32_t output_count, bool addresses,
                    Arguments& arguments) {
+  api::check_array(outputs, "outputs", output_count, "output_count");
   int32_t expected = static_cast<int32_t>(program.outputs.size());
   if (output_count != expected)
     throw ShapeError(
         concat(program.name, " expected ", expected, " outputs but found ", output_count));
   for (int32_t o = 0; o < output_count; ++o) {
     const ir::Tensor& tensor = program.tensor(program.outputs[o]);
-    const DLTensor& given = not_null(outputs[o], tensor.name);
     std::string what = concat("output ", tensor.name);
+    const DLTensor& given = not_null(outputs[o], what);
     if (!same(to_dlpack(tensor.type), given.dtype))
       throw ShapeError(concat(what, ": expected dtype ", dtype_name(tensor.type), " but got ",
                               dtype_name(given.dtype)));
     std::vector<int64_t> sizes;
     for (const ir::Expr& size : tensor.sizes) sizes.push_back(*as_const_int(size));
-    if (sizes != sizes_of(given))
-      throw ShapeError(
-          concat(what, ": expected sizes ", print(sizes), " but got ", print(sizes_of(given))));
+    auto refuse_sizes = [&] {
+      bool shown = given.ndim >= 0 && given.ndim <= kMostDimensions && (!given.ndim || given.shape);
+      throw ShapeError(concat(what, ": expected sizes ", print(sizes), " but got ",
+                              shown ? print(sizes_of(given)) : shape_text(given)));
+    };
+    if (given.ndim != static_cast<int32_t>(sizes.size())) refuse_sizes();
+    check_tensor(given, what, given.ndim);
+    if (sizes != sizes_of(given)) refuse_sizes();
     if (given.device.device_type != arguments.device.device_type ||
         given.device.device_id != arguments.device.device_id)
       throw ShapeError(concat(what, ": expected device ", device_name(arguments.device),

@@ -23,11 +23,13 @@ struct Arguments {
 };
 
 /// ShapeError that names the argument, what was expected and what came: count, dtype, rank, sizes
-/// that share a name or are constant, devices, scalars.
+/// that share a name or are constant, devices, scalars, and what check_tensor refuses. UsageError
+/// for what is NULL. Data may be, but that of specialised scalars.
 Arguments check_inputs(const lang::Definition& definition, const DLTensor* const* inputs,
                        int32_t count);
 
-/// The values of specialised scalars alone; nothing else of the inputs is looked at.
+/// The values of specialised scalars alone, checked as above; nothing else of the inputs is looked
+/// at, and those behind the last of them may be left out.
 std::map<std::string, int64_t> scalar_values(const lang::Definition& definition,
                                              const DLTensor* const* inputs, int32_t count);
 

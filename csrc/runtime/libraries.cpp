@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "api_arguments.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -179,4 +180,16 @@ void run(const tc_libraries& library, const ir::LibraryCall& call, void* a, void
 
 }  // namespace tc::runtime
 
-void tc_set_libraries(const tc_libraries* libraries) { tc::runtime::registered = libraries; }
+tc_status tc_set_libraries(const tc_libraries* libraries) {
+  return tc::api::guarded([&] {
+    if (libraries) {
+      using tc::api::required;
+      required(libraries->name, "libraries: name");
+      required(libraries->multiply, "libraries: multiply");
+      required(libraries->convolve, "libraries: convolve");
+      required(libraries->deterministic, "libraries: deterministic");
+      tc::api::check_host(required(libraries->host, "libraries: host"), /*gpu=*/false);
+    }
+    tc::runtime::registered = libraries;
+  });
+}

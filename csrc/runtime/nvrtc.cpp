@@ -227,7 +227,8 @@ CudaBinary compile_cuda(const std::string& source, const std::string& arch) {
   // "sm_90a" is sm_90 with what only that one generation has.
   std::smatch match;
   const bool well_formed = std::regex_match(arch, match, std::regex("sm_(\\d+)[a-z]?"));
-  const int number = well_formed ? std::stoi(match[1]) : 0;
+  // No architecture has more digits, and more are no int.
+  const int number = well_formed && match[1].length() <= 4 ? std::stoi(match[1]) : 0;
   if (std::find(nvrtc.archs.begin(), nvrtc.archs.end(), number) == nvrtc.archs.end()) {
     std::string known;
     for (int a : nvrtc.archs) known += concat(known.empty() ? "sm_" : ", sm_", a);

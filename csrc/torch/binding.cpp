@@ -121,9 +121,7 @@ struct Options {
   OptionsPtr options;
 };
 
-OptionsPtr copy(const Options& options) {
-  return OptionsPtr(tc_options_copy(options.options.get()));
-}
+OptionsPtr copy(const Options& options) { return copy_options(options.options.get()); }
 
 /// A factory that asks Python: factory(*inputs) -> Options.
 OptionsFactory python_factory(const py::object& callable) {

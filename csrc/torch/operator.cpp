@@ -208,6 +208,12 @@ bool& checks_indices() {
   return checks;
 }
 
+OptionsPtr copy_options(const tc_options* options) {
+  OptionsPtr copy(tc_options_copy(options));
+  if (!copy) check(TC_USAGE_ERROR);
+  return copy;
+}
+
 const tc_host& torch_host() {
   static const tc_host host = {nullptr,  parallel_for, thread_count,
                                allocate, release,      current_stream};

@@ -33,6 +33,8 @@ using ModulePtr = std::shared_ptr<tc_module>;
 using OptionsPtr = std::unique_ptr<tc_options, OptionsDeleter>;
 using KernelPtr = std::unique_ptr<tc_kernel, KernelDeleter>;
 
+OptionsPtr copy_options(const tc_options* options);
+
 /// PyTorch's threads, memory and current stream.
 const tc_host& torch_host();
 

@@ -45,7 +45,7 @@ class Registration {
         ns_(std::move(ns)),
         contents_(name_of_contents(*definition_, tc_options_text(options.get()))),
         operator_(std::make_shared<Operator>(definition_, [options](at::ArrayRef<c10::IValue>) {
-          return OptionsPtr(tc_options_copy(options.get()));
+          return copy_options(options.get());
         })) {}
 
   const std::string& contents() const { return contents_; }

@@ -420,10 +420,10 @@ class _Grid:
             return Value(e.type, tensor.array, tensor.error)
         places, uncertain = [], None
         for d, subscript in enumerate(e.subscripts):
-            index = self.evaluate(subscript, where)
+            index = self.subscript(subscript, where)
             if index.error is not None:
                 uncertain = index.error if uncertain is None else uncertain + index.error
-            place = index.array.astype(np.int64) - tensor.lower[d]
+            place = index.array - tensor.lower[d]
             outside = (place < 0) | (place >= tensor.array.shape[d])
             if outside.any():
                 counted = np.broadcast_arrays(_and(where, outside), index.array)
@@ -435,7 +435,7 @@ class _Grid:
                         f"{tensor.lower[d]}:{tensor.lower[d] + tensor.array.shape[d]}{condition}"
                     )
                 place = np.where(outside, 0, place)
-            places.append(place)
+            places.append(place.astype(np.int64))
         if 0 in tensor.array.shape:  # read nowhere that counts
             shape = np.broadcast_shapes(*(p.shape for p in places))
             return Value(e.type, np.zeros(shape, NUMPY[e.type]))
@@ -444,6 +444,64 @@ class _Grid:
         if uncertain is not None:
             error = np.where(uncertain > 0, np.inf, 0 if error is None else error)
         return Value(e.type, array, error)
+
+    def subscript(self, e: Typed, where: np.ndarray | None) -> Value:
+        """What indices, sizes and scalars give does not wrap around."""
+        if self.is_data(e):
+            index = self.evaluate(e, where)
+            return Value(index.type, index.array.astype(np.int64), index.error)
+        array = self.exact(e, where)[0]
+        return Value(e.type, array)
+
+    def is_data(self, e: Typed) -> bool:
+        if isinstance(e, Element):
+            return e.tensor not in self.run.ranges.scalars
+        return any(self.is_data(operand) for operand in _operands(e))
+
+    def exact(self, e: Typed, where: np.ndarray | None) -> tuple[np.ndarray, int]:
+        """Integers as they are, in as many bits as they take, and a bound of their magnitude."""
+        if e.type not in ("int32", "int64"):
+            # Narrow and unsigned types are asked for by casts, which wrap around.
+            array = self.evaluate(e, where).array.astype(np.int64)
+            return array, int(np.abs(array).max(initial=0))
+        if isinstance(e, Convert) and e.operand.type in ("int32", "int64"):
+            return self.exact(e.operand, where)
+        if isinstance(e, Choice):
+            condition = self.holds(e.condition, where)
+            yes = self.exact(e.yes, _and(where, condition))
+            no = self.exact(e.no, _and(where, ~condition))
+            return np.where(condition, yes[0], no[0]), max(yes[1], no[1])
+        if isinstance(e, Result):
+            array, bound = self.exact(e.operands[0], where)
+            return np.abs(array), bound
+        if not isinstance(e, Operation):
+            array = self.evaluate(e, where).array.astype(np.int64)
+            return array, int(np.abs(array).max(initial=0))
+        operands = [self.exact(operand, where) for operand in e.operands]
+        a, b = (
+            [np.zeros((), np.int64), operands[0][0]]
+            if len(operands) == 1
+            else [array for array, _ in operands]
+        )
+        bounds = [bound for _, bound in operands]
+        bound = math.prod(max(1, x) for x in bounds) if e.operator == "*" else sum(bounds)
+        if bound >= 2**62:
+            a, b = a.astype(object), b.astype(object)
+        array = np.asarray(_EXACT[e.operator](a, b))
+        return array, bound
+
+    def holds(self, e: Typed, where: np.ndarray | None) -> np.ndarray:
+        """A condition inside a subscript."""
+        if isinstance(e, Operation) and e.operator in COMPARISONS:
+            if all(operand.type in ("int32", "int64") for operand in e.operands):
+                a, b = (self.exact(operand, where)[0] for operand in e.operands)
+                return np.asarray(COMPARISONS[e.operator](a, b), np.bool_)
+        elif isinstance(e, Operation) and e.operator in ("&&", "||", "!"):
+            sides = [self.holds(operand, where) for operand in e.operands]
+            if e.operator == "!":
+                return ~sides[0]
+            return sides[0] & sides[1] if e.operator == "&&" else sides[0] | sides[1]
+        return self.evaluate(e, where).array
 
     def take_initial(self, e: Element) -> None:
         """A result that is read before it is assigned."""
@@ -456,6 +514,32 @@ class _Grid:
         lower = tuple(low for low, _ in run.ranges.dimensions[e.tensor])
         given = run.initial[e.tensor]
         run.tensors[e.tensor] = Tensor(given.type, given.array, lower)
+
+
+def _operands(e: Typed) -> tuple[Typed, ...]:
+    if isinstance(e, Choice):
+        return (e.condition, e.yes, e.no)
+    if isinstance(e, Convert):
+        return (e.operand,)
+    return e.operands if isinstance(e, (Operation, Result)) else ()
+
+
+def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Towards zero; 0 by zero."""
+    safe = np.where(b == 0, 1, b)
+    magnitude = np.abs(a) // np.abs(safe)
+    return np.where(b == 0, 0, np.where((a < 0) == (safe < 0), magnitude, -magnitude))
+
+
+_EXACT = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _quotient,
+    "%": lambda a, b: np.where(b == 0, 0, a - _quotient(a, b) * b),
+    "min": np.minimum,
+    "max": np.maximum,
+}
 
 
 def _and(where: np.ndarray | None, condition: np.ndarray) -> np.ndarray:

@@ -246,10 +246,19 @@ class Ranges:
         return tuple(high - low for low, high in self.dimensions[tensor])
 
     def check(self) -> None:
-        """What must hold between sizes."""
+        """What must hold between sizes, and that int32 holds all of them."""
+        for s, ranges in zip(self.program.statements, self.statements):
+            for name, (low, high) in ranges.items():
+                if low < -(2**31) or high > 2**31:
+                    raise ShapeError(
+                        f"the range {low}:{high} of {name} in the statement of {s.target} "
+                        f"(line {s.token.line}) does not fit 32 bits"
+                    )
         for name in self.dimensions:
             if None in self.dimensions[name]:
                 raise LanguageError(f"the size of {name} is not known")
+            if max(self.shape(name), default=0) >= 2**31:
+                raise ShapeError(f"{name} has sizes {self.shape(name)}, which do not fit 32 bits")
         for name, parameter in self.program.declared.items():
             for d, size in enumerate(parameter.sizes or []):
                 actual = self.shape(name)[d]

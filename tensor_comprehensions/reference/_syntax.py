@@ -467,11 +467,17 @@ class Parser:
         return closes and self.peek(ahead + 2).text == "="
 
 
+def fitting(value: int, token: Token) -> int:
+    if value >= 2**63:
+        raise fail(f"{value} does not fit 64 bits", token)
+    return value
+
+
 def number(token: Token) -> Number:
     if token.text[:2] in ("0x", "0X"):
-        return Number(int(token.text, 16))
+        return Number(fitting(int(token.text, 16), token))
     if token.text.isdigit():
-        return Number(int(token.text))
+        return Number(fitting(int(token.text), token))
     return Number(float(token.text.rstrip("fF")))
 
 

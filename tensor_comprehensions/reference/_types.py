@@ -173,6 +173,13 @@ def fold(operator: str, a: Literal, b: Literal) -> Literal:
     if isinstance(b, LiteralChoice):
         return LiteralChoice(b.condition, fold(operator, a, b.yes), fold(operator, a, b.no))
     integers = isinstance(a, int) and isinstance(b, int)
+    result = fold_numbers(operator, a, b, integers)
+    if integers and not -(2**63) <= result < 2**63:
+        raise LanguageError(f"the constant {result} does not fit 64 bits")
+    return result
+
+
+def fold_numbers(operator: str, a: int | float, b: int | float, integers: bool) -> int | float:
     if operator in ("min", "max"):
         chosen = min(a, b) if operator == "min" else max(a, b)
         return chosen if integers else float(chosen)
@@ -381,7 +388,7 @@ class Typing:
         if is_literal(a) and is_literal(b):
             if not compares:
                 return fold(e.operator, a, b)
-            a = self.settle(a)
+            a = self.adapt(a, promote(literal_type(a), literal_type(b)), e.token)
         a, b = self.meet(a, b, e.token, arithmetic=e.operator in ("+", "-", "*", "/", "%"))
         return Operation("bool" if compares else a.type, e.operator, (a, b))
 

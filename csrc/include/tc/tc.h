@@ -4,8 +4,28 @@
  * streams come from the host through `tc_host`. Every function that can fail returns a tc_status;
  * the message, and for language errors the line and column, are kept for the calling thread until
  * its next failing call. Handles are opaque and reference counted where noted; strings returned as
- * `const char *` live as long as the handle they came from. All functions may be called from many
- * threads at once.
+ * `const char *` live as long as the handle they came from, unless it says otherwise beside them.
+ *
+ * Bad arguments: NULL, indices, counts, tensors, hosts and texts are looked at before they are
+ * used, and a message names the argument, what came and what may come.
+ *  - A tc_status is TC_USAGE_ERROR where this interface is used wrongly, and TC_SHAPE_ERROR where a
+ *    tensor, or how many there are, does not fit the definition or the kernel.
+ *  - What returns a value itself returns 0, or NULL for a pointer, and leaves its message for
+ *    tc_error_message as well.
+ *  - What a pointer in the arguments receives (`**module`, `*text`, `*count`, `*argument`) is NULL
+ *    or 0 after a failure; of an array some elements may have been written.
+ *  - Freeing NULL does nothing. Other arguments may be NULL where it says so beside them, and
+ *    arrays where their count is 0.
+ *
+ * Nobody can look at handles that were freed, at memory that ends before its size says, or at
+ * counts beyond their arrays.
+ *
+ * No C++ exception leaves the library: without memory the status is TC_USAGE_ERROR, "out of
+ * memory". Only Halide and LLVM, which work on expressions and generate code, may end the process
+ * then.
+ *
+ * Threads: all functions may be called from many threads at once, with the same handles too where
+ * these are const in the declaration. What changes a handle wants it alone.
  */
 #ifndef TC_TC_H_
 #define TC_TC_H_
@@ -73,7 +93,8 @@ TC_API void tc_set_interrupt(int (*interrupt)(void));
 /* Ends what the library's threads do, and starts nothing more: compiling is an error from now on.
  * Happens at exit; a host that ends in an order of its own calls it first. */
 TC_API void tc_shutdown(void);
-/* Receives log lines instead of stderr; topics are chosen by the environment variable TC_LOGS. */
+/* Receives log lines instead of stderr, NULL: stderr again. Topics are chosen by the environment
+ * variable TC_LOGS. */
 TC_API void tc_set_log_sink(void (*sink)(const char* topic, const char* message));
 
 /* ---- text: a parsed and checked source of one or more definitions */
@@ -94,6 +115,7 @@ typedef struct {
 TC_API tc_status tc_module_parse(const char* text, tc_module** module);
 TC_API void tc_module_free(tc_module* module);
 TC_API int32_t tc_module_size(const tc_module* module);
+/* NULL where there is none. */
 TC_API const tc_definition* tc_module_definition(const tc_module* module, int32_t index);
 /* By name; a UsageError that lists the definitions when there is none. */
 TC_API tc_status tc_module_find(const tc_module* module, const char* name,
@@ -113,24 +135,26 @@ TC_API tc_status tc_definition_input(const tc_definition* definition, int32_t in
                                      tc_argument* argument);
 TC_API tc_status tc_definition_output(const tc_definition* definition, int32_t index,
                                       tc_argument* argument);
-/* The size name or constant that an input declares for a dimension: "M", "16". */
+/* The size name or constant that an input declares for a dimension: "M", "16". The string lives
+ * until the thread's next call of this function. */
 TC_API tc_status tc_definition_input_dimension(const tc_definition* definition, int32_t index,
                                                int32_t dimension, const char** text);
-/* Checks inputs (count, rank, dtype, sizes, device) and writes the sizes of every output: ndim of
- * output 0, then of output 1, ... `data` is only read for scalars. Reads that would leave their
- * tensor for these sizes are a TC_SHAPE_ERROR. */
+/* Checks inputs (count, rank, dtype, sizes, strides, device) and writes the sizes of every output:
+ * ndim of output 0, then of output 1, ... `data` is only read for scalars. Reads that would leave
+ * their tensor for these sizes are a TC_SHAPE_ERROR. */
 TC_API tc_status tc_infer_sizes(const tc_definition* definition, const DLTensor* const* inputs,
                                 int32_t input_count, int64_t* sizes, int32_t size_count);
 /* The size of one output dimension as an expression in Python's syntax over the size names: uses
- * + - * // % min max and integers. `inputs` gives the values of specialised scalars and may be
- * NULL where there are none. The string lives until the thread's next call of this function. */
+ * + - * // % min max and integers. `inputs` gives the values of specialised scalars: nothing else
+ * of it is looked at, so that others may be NULL or left out behind the last of them. The string
+ * lives until the thread's next call of this function. */
 TC_API tc_status tc_output_size_expression(const tc_definition* definition,
                                            const DLTensor* const* inputs, int32_t input_count,
                                            int32_t output, int32_t dimension, const char** text);
 /* What must hold of sizes that only a call can compare, as that a result has the size it is
  * declared with: two expressions as above, and what to say where they differ. `index` counts
- * conditions from 0; past the last all three are NULL. The strings live until the thread's next
- * call of this function. */
+ * conditions from 0; past the last all three are NULL. `inputs` as above. The strings live until
+ * the thread's next call of this function. */
 TC_API tc_status tc_size_condition(const tc_definition* definition, const DLTensor* const* inputs,
                                    int32_t input_count, int32_t index, const char** found,
                                    const char** wanted, const char** message);
@@ -139,9 +163,8 @@ TC_API tc_status tc_size_condition(const tc_definition* definition, const DLTens
  * the outputs whose values it is made of, under their names, then d_OUTPUT for each output k with
  * given[k]; it returns d_INPUT for each floating-point tensor k with wanted[k] that these depend
  * on. What has no dimensions is passed as a tensor of one element. An empty text where no input is
- * reached. `inputs` gives the values of specialised scalars and may be NULL where there are none. A
- * TC_LANGUAGE_ERROR names what has no derivative. The string lives until the thread's next call of
- * this function. */
+ * reached. `inputs` as in tc_output_size_expression. A TC_LANGUAGE_ERROR names what has no
+ * derivative. The string lives until the thread's next call of this function. */
 TC_API tc_status tc_definition_gradient(const tc_definition* definition,
                                         const DLTensor* const* inputs, int32_t input_count,
                                         const int32_t* wanted, const int32_t* given,
@@ -206,7 +229,8 @@ TC_API tc_status tc_einsum_create(const char* equation, const DLTensor* const* o
                                   const DLTensor* const* tables, int32_t table_count,
                                   tc_einsum** einsum);
 TC_API void tc_einsum_free(tc_einsum* einsum);
-/* Labels are numbered from 0; dimensions of ellipses are labels too. */
+/* Labels are numbered from 0; dimensions of ellipses are labels too. Numbers that are none, here
+ * and below, give 0. */
 TC_API int32_t tc_einsum_label_count(const tc_einsum* einsum);
 /* How many values a label takes. */
 TC_API int64_t tc_einsum_extent(const tc_einsum* einsum, int32_t label);
@@ -219,7 +243,7 @@ TC_API int32_t tc_einsum_has_label(const tc_einsum* einsum, int32_t operand, int
  * handle, until the next call. */
 TC_API tc_status tc_einsum_text(tc_einsum* einsum, const int32_t* path, int32_t count,
                                 const char** text);
-/* The tables in the order of the text's parameters; NULL after the last. */
+/* The tables in the order of the text's parameters; NULL after the last, which is no failure. */
 TC_API const char* tc_einsum_table(const tc_einsum* einsum, int32_t index);
 /* The values for the scalars of the last text. */
 TC_API int32_t tc_einsum_scalar_count(const tc_einsum* einsum);
@@ -230,6 +254,7 @@ typedef struct tc_options tc_options;
 TC_API tc_status tc_options_create(const char* preset, tc_options** options);
 /* From the text that tc_options_text gives. */
 TC_API tc_status tc_options_parse(const char* text, tc_options** options);
+/* NULL without memory. */
 TC_API tc_options* tc_options_copy(const tc_options* options);
 TC_API void tc_options_free(tc_options* options);
 /* Sets one field by the name of its Python method: integers ("tile", {32, 32}) or a word
@@ -237,7 +262,8 @@ TC_API void tc_options_free(tc_options* options);
 TC_API tc_status tc_options_set(tc_options* options, const char* name, const int64_t* values,
                                 int32_t count);
 TC_API tc_status tc_options_set_word(tc_options* options, const char* name, const char* word);
-/* The Python expression that rebuilds these options. */
+/* The Python expression that rebuilds these options. The string lives until they are set or freed.
+ */
 TC_API const char* tc_options_text(const tc_options* options);
 TC_API int tc_options_equal(const tc_options* a, const tc_options* b);
 
@@ -264,7 +290,8 @@ TC_API tc_status tc_store_create(tc_store** store);
  * it. With `may_be_missing`, no file and an empty one hold nothing. Texts are not parsed here. */
 TC_API tc_status tc_store_read(const char* path, int32_t may_be_missing, tc_store** store);
 TC_API void tc_store_free(tc_store* store);
-/* How many texts. Their strings, and those of definitions, live as long as the store. */
+/* How many texts. Their strings, and those of definitions, live until the store is added to,
+ * changed or freed. */
 TC_API int32_t tc_store_size(const tc_store* store);
 TC_API tc_status tc_store_text(const tc_store* store, int32_t index, tc_stored_text* text);
 TC_API tc_status tc_store_definition(const tc_store* store, int32_t text, int32_t index,
@@ -277,7 +304,8 @@ TC_API tc_status tc_store_parse(const tc_store* store, int32_t index, tc_module*
 TC_API tc_status tc_store_add(tc_store* store, const char* ns, const char* source, int32_t by_user,
                               const tc_options* const* options, const char* const* operator_names,
                               int32_t count);
-/* Says what the derivative of a definition is; `backward` NULL: what the compiler derives. */
+/* Says what the derivative of a definition is: NAMESPACE::OPERATOR_NAME, or NULL for what the
+ * compiler derives. */
 TC_API tc_status tc_store_set_derivative(tc_store* store, int32_t text, int32_t index,
                                          const char* backward);
 /* The options of the text that was saved last among those of users with a definition of this key
@@ -289,7 +317,8 @@ TC_API tc_status tc_store_find_options(const tc_store* store, const char* key,
  * may do this at once. */
 TC_API tc_status tc_store_save(const tc_store* store, const char* path);
 
-/* ---- the host: what a framework provides to running kernels */
+/* ---- the host: what a framework provides to running kernels. All functions are needed, but that
+ * only kernels of a GPU call `stream`. No C++ exception may leave them. */
 typedef struct tc_host {
   void* context;
   /* Runs task(data, begin, end) over a partition of [0, count), possibly in parallel. */
@@ -339,31 +368,32 @@ typedef struct tc_libraries {
   int (*deterministic)(void* context);
 } tc_libraries;
 /* Kernels compiled from now on may call these; NULL: none. The struct must live as long as the
- * process. */
-TC_API void tc_set_libraries(const tc_libraries* libraries);
+ * process. A TC_USAGE_ERROR where something in it is NULL, but the context; then all stays as it
+ * was. */
+TC_API tc_status tc_set_libraries(const tc_libraries* libraries);
 
 /* ---- kernels: one definition, compiled for sizes, strides, dtypes, options and a target */
 typedef struct tc_kernel tc_kernel;
 
-/* `target`: "cpu", "cuda" (the device of the inputs), or "cuda:sm_90" for a GPU that need not be
- * there. `outputs` may be NULL for dense row-major outputs; with "cuda:sm_90" the inputs may be
- * CPU tensors, of which only the metadata counts. Kernels are shared: each success adds a
- * reference, to be given back by tc_kernel_free, and code is freed with the last one. `options`
- * NULL: defaults.
- */
+/* `target`: "cpu" (NULL too), "cuda" (the device of the inputs), or "cuda:sm_90" for a GPU that
+ * need not be there. `outputs` may be NULL, and `output_count` 0, for dense row-major outputs; with
+ * "cuda:sm_90" the inputs may be CPU tensors, of which only the metadata counts. `data` is read of
+ * scalars that decide sizes alone. Kernels are shared: each success adds a reference, to be given
+ * back by tc_kernel_free, and code is freed with the last one. `options` NULL: defaults. */
 TC_API tc_status tc_compile(const tc_definition* definition, const tc_options* options,
                             const char* target, const DLTensor* const* inputs, int32_t input_count,
                             const DLTensor* const* outputs, int32_t output_count,
                             tc_kernel** kernel);
 TC_API void tc_kernel_free(tc_kernel* kernel);
-/* Checks every argument, then runs. Outputs may not overlap inputs or each other. */
+/* Checks every argument, then runs. Outputs may not overlap inputs or each other. `host` NULL:
+ * tc_default_host. */
 TC_API tc_status tc_kernel_run(const tc_kernel* kernel, const tc_host* host,
                                const DLTensor* const* inputs, int32_t input_count,
                                const DLTensor* const* outputs, int32_t output_count);
-/* The same without checks of the arguments, for callers that matched them to the kernel before:
- * pointers of the inputs in order (scalars too), then of the outputs; the offsets are already
- * added. An index that is data and leaves its tensor is a TC_SHAPE_ERROR, of a kernel for a GPU
- * perhaps of a later launch. */
+/* The same for callers that matched the arguments to the kernel before: pointers of the inputs in
+ * order (scalars too), then of the outputs; the offsets are already added. Checked is only that
+ * what the kernel reads and writes is not NULL, and that no index that is data leaves its tensor: a
+ * TC_SHAPE_ERROR, of a kernel for a GPU perhaps of a later launch. */
 TC_API tc_status tc_kernel_launch(const tc_kernel* kernel, const tc_host* host,
                                   void* const* pointers);
 /* The same without a look at indices either: a bad one reads or writes whatever lies there. */

@@ -78,6 +78,17 @@ inline void check(tc_status status) {
 
 inline std::string version() { return tc_version(); }
 
+namespace detail {
+
+/// What a function of the C interface returned as a pointer, which is NULL where it failed.
+template <class T>
+T* checked(T* pointer) {
+  if (!pointer) check(TC_USAGE_ERROR);
+  return pointer;
+}
+
+}  // namespace detail
+
 // ---- tensors
 
 /// The element type that a C++ type stands for.
@@ -125,7 +136,13 @@ class Tensor {
   const std::vector<int64_t>& sizes() const { return sizes_; }
   int64_t count() const {
     int64_t count = 1;
-    for (int64_t size : sizes_) count *= size;
+    for (int64_t size : sizes_) {
+      if (size < 0 || (size > 0 && count > INT64_MAX / size)) {
+        throw ShapeError(TC_SHAPE_ERROR, "a size of " + std::to_string(size) +
+                                             " gives a Tensor a number of elements that is none");
+      }
+      count *= size;
+    }
     return count;
   }
   /// Points into this Tensor; valid as long as it lives and does not move.
@@ -195,7 +212,8 @@ class Options {
     check(tc_options_parse(text.c_str(), &options));
     return Options(options);
   }
-  Options(const Options& other) : options_(tc_options_copy(other.options_.get())) {}
+  Options(const Options& other)
+      : options_(detail::checked(tc_options_copy(other.options_.get()))) {}
   Options(Options&&) noexcept = default;
   Options& operator=(Options other) noexcept {
     options_ = std::move(other.options_);
@@ -212,7 +230,7 @@ class Options {
     check(tc_options_set_word(options_.get(), name.c_str(), word));
     return *this;
   }
-  std::string text() const { return tc_options_text(options_.get()); }
+  std::string text() const { return detail::checked(tc_options_text(options_.get())); }
   const tc_options* get() const { return options_.get(); }
 
   friend bool operator==(const Options& a, const Options& b) {
@@ -234,9 +252,9 @@ class Options {
 /// One `def` of a module, which it keeps alive.
 class Definition {
  public:
-  std::string name() const { return tc_definition_name(definition_); }
-  std::string text() const { return tc_definition_text(definition_); }
-  std::string key() const { return tc_definition_key(definition_); }
+  std::string name() const { return detail::checked(tc_definition_name(definition_)); }
+  std::string text() const { return detail::checked(tc_definition_text(definition_)); }
+  std::string key() const { return detail::checked(tc_definition_key(definition_)); }
   int32_t input_count() const { return tc_definition_input_count(definition_); }
   int32_t output_count() const { return tc_definition_output_count(definition_); }
   tc_argument input(int32_t index) const {
@@ -293,11 +311,7 @@ class Module {
   }
   int32_t size() const { return tc_module_size(module_.get()); }
   Definition definition(int32_t index) const {
-    if (index < 0 || index >= size()) {
-      throw UsageError(TC_USAGE_ERROR, "there is no definition " + std::to_string(index) +
-                                           ": the module has " + std::to_string(size()));
-    }
-    return Definition(module_, tc_module_definition(module_.get(), index));
+    return Definition(module_, detail::checked(tc_module_definition(module_.get(), index)));
   }
   Definition operator[](const std::string& name) const {
     const tc_definition* definition = nullptr;

@@ -1,0 +1,38 @@
+// What must hold of a tensor that comes through the C interface before anything of it is used.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tc/tc.h"
+
+namespace tc::runtime {
+
+/// How far apart in bytes two elements may lie: what five levels of page tables reach. Products of
+/// such a distance with a few elements stay within 64 bits.
+constexpr int64_t kAddressSpace = int64_t{1} << 57;
+
+/// How many dimensions are read where nothing else says how many there are: as many as PyTorch's
+/// tensors may have.
+constexpr int32_t kMostDimensions = 64;
+
+/// Refuses what no tensor has, whatever it is for: a negative number of dimensions or one past
+/// `most`, no `shape`, a negative size, elements that lie further apart than memory reaches or past
+/// its end, a device that is neither the CPU nor of CUDA. `data` may be NULL. `name` begins the
+/// message ("argument A"). UsageError for pointers, ShapeError for numbers.
+void check_tensor(const DLTensor& tensor, const std::string& name, int32_t most = kMostDimensions);
+
+/// UsageError unless there is memory where there are elements.
+void check_data(const DLTensor& tensor, const std::string& name);
+
+/// "sizes (3, 4)"; "ndim -1" where there are no sizes that can be read.
+std::string shape_text(const DLTensor& tensor);
+
+/// "cpu", "cuda:1".
+std::string device_name(DLDevice device);
+
+/// Whether a stride leads to no other element, and out of the address space: NumPy can write such
+/// ones for dimensions of size 1, to find code that relies on them.
+bool is_unused_stride(const DLTensor& tensor, int32_t dimension);
+
+}  // namespace tc::runtime

@@ -1,0 +1,852 @@
+// Every function of tc.h with every argument bad: NULL, indices, counts, tensors, texts, files,
+// hosts. Each must be refused with its status and a message that names the argument, leave nothing
+// in what it writes, and spoil nothing for a good call. The functions are read from the header, so
+// that one without an entry below fails the test. `c_interface_test SEED` draws other pairs of bad
+// arguments.
+#include "c_interface.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <new>
+#include <random>
+#include <thread>
+
+#include "check.h"
+#include "tc/tc.hpp"
+
+using namespace c_interface;
+
+// ---- memory that runs out
+
+namespace {
+
+/// How many allocations of this thread still succeed; negative: all.
+thread_local int64_t allocations_left = -1;
+thread_local int64_t allocations = 0;
+
+/// Halide builds expressions in functions that are noexcept: there no allocation may fail.
+bool called_by_halide() {
+  void* frames[128];
+  const int count = backtrace(frames, 128);
+  for (int k = 0; k < count; ++k) {
+    Dl_info info;
+    if (dladdr(frames[k], &info) && info.dli_fname && std::strstr(info.dli_fname, "libHalide"))
+      return true;
+  }
+  return false;
+}
+
+void* allocate(size_t bytes) {
+  ++allocations;
+  if (allocations_left > 0) {
+    --allocations_left;
+  } else if (allocations_left == 0 && !called_by_halide()) {
+    throw std::bad_alloc();
+  }
+  void* memory = std::malloc(bytes ? bytes : 1);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) { return allocate(bytes); }
+void* operator new[](size_t bytes) { return allocate(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+
+namespace {
+
+const char kText[] =
+    "def f(float(M, K) A, float(K) B, int32 n, float alpha) -> (float(M) C, D) {\n"
+    "  C(i) +=! A(i, k) * B(k) where i in 0:n\n"
+    "  D(i) = alpha * C(i)\n"
+    "}\n"
+    "def g(float(N) X) -> (Z) { Z(i) += X(i) }\n"
+    "def h(float(B, N) X) -> (S) { S(b) +=! X(b, n) / N }\n";
+
+constexpr DLDataType kFloat = {kDLFloat, 32, 1}, kInt32 = {kDLInt, 32, 1}, kInt64 = {kDLInt, 64, 1};
+
+void require(tc_status status) {
+  if (status == TC_OK) return;
+  std::fprintf(stderr, "the test's own call failed: %s\n", tc_error_message());
+  std::exit(2);
+}
+
+/// A host whose functions can be left out.
+tc_host host_without(int missing) {
+  tc_host host = *tc_default_host();
+  if (missing == 0) host.parallel_for = nullptr;
+  if (missing == 1) host.thread_count = nullptr;
+  if (missing == 2) host.allocate = nullptr;
+  if (missing == 3) host.release = nullptr;
+  return host;
+}
+const char* const kHostFunctions[] = {"parallel_for", "thread_count", "allocate", "release"};
+
+int refuse_product(void*, const DLTensor*, const DLTensor*, const DLTensor*, int, char*, size_t) {
+  return 1;
+}
+int refuse_convolution(void*, const tc_convolution*, const DLTensor*, const DLTensor*,
+                       const DLTensor*, char*, size_t) {
+  return 1;
+}
+int always(void*) { return 1; }
+
+/// A folder that goes with the test.
+class Folder {
+ public:
+  Folder() : path_((std::filesystem::temp_directory_path() / "tc_c_interface_XXXXXX").string()) {
+    if (!mkdtemp(path_.data())) std::exit(2);
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// What good calls are made of, and the table of all functions.
+class Interface {
+ public:
+  Interface() {
+    require(tc_module_parse(kText, &module_));
+    require(tc_module_find(module_, "f", &f_));
+    require(tc_module_find(module_, "g", &g_));
+    require(tc_module_find(module_, "h", &h_));
+    require(tc_options_create("naive", &options_));
+    *n_.data<int32_t>() = 2;
+    *alpha_.data<float>() = 0.5f;
+    for (int k = 0; k < 8; ++k) a_.data<float>()[k] = static_cast<float>(k);
+    for (int k = 0; k < 4; ++k) b_.data<float>()[k] = 1;
+    for (int k = 0; k < 2; ++k) table_.data<int64_t>()[k] = k;
+    const char* names[] = {"shift"};
+    require(tc_einsum_create(kEquation, operands_.get(), 2, names, tables_.get(), 1, &einsum_));
+    const char* text = nullptr;
+    require(tc_einsum_text(einsum_, path_, 3, &text));
+    require(tc_compile(f_, options_, "cpu", inputs_.get(), 4, nullptr, 0, &kernel_));
+    // Without NVRTC there is none, and no device binary.
+    tc_compile(f_, nullptr, "cuda:sm_90", inputs_.get(), 4, nullptr, 0, &gpu_kernel_);
+    operands_.gpu_is_fine = true;
+    tables_.gpu_words = "table shift is on cuda:0";
+    store_ = make_store();
+    require(tc_store_create(&added_to_));
+    tc_stored_definition stored;
+    require(tc_store_definition(store_, 0, 0, &stored));
+    key_ = stored.key;
+    require(tc_store_save(store_, saved_.c_str()));
+    std::ofstream(garbage_) << "no store";
+  }
+  ~Interface() {
+    tc_store_free(store_);
+    tc_store_free(added_to_);
+    tc_kernel_free(gpu_kernel_);
+    tc_kernel_free(kernel_);
+    tc_einsum_free(einsum_);
+    tc_options_free(options_);
+    tc_module_free(module_);
+  }
+  Interface(const Interface&) = delete;
+  Interface& operator=(const Interface&) = delete;
+
+  std::vector<Entry> entries();
+
+ private:
+  static constexpr const char* kEquation = "c(h+shift[c]), c -> hc";
+  static constexpr const char* kOperator = "h__0123456789abcdef";
+
+  tc_store* make_store() {
+    tc_store* store = nullptr;
+    require(tc_store_create(&store));
+    const tc_options* options[] = {options_};
+    const char* names[] = {kOperator};
+    require(tc_store_add(store, "tc", kStored, 1, options, names, 1));
+    return store;
+  }
+
+  static constexpr const char* kStored = "def h(float(N) X) -> (S) { S(n) = X(n) + 1 }";
+
+  tc_module* module_ = nullptr;
+  const tc_definition *f_ = nullptr, *g_ = nullptr, *h_ = nullptr;
+  tc_options* options_ = nullptr;
+  tc_einsum* einsum_ = nullptr;
+  tc_kernel *kernel_ = nullptr, *gpu_kernel_ = nullptr;
+  tc_store* store_ = nullptr;
+
+  Tensor a_{"argument A", {2, 4}, kFloat}, b_{"argument B", {4}, kFloat},
+      n_{"argument n", {}, kInt32}, alpha_{"argument alpha", {}, kFloat},
+      c_out_{"output C", {2}, kFloat}, d_out_{"output D", {2}, kFloat};
+  Tensors inputs_{{&a_, &b_, &n_, &alpha_}}, outputs_{{&c_out_, &d_out_}};
+  Tensor image_{"operand 0", {2, 5}, kFloat}, weights_{"operand 1", {2}, kFloat},
+      table_{"table shift", {2}, kInt64};
+  Tensors operands_{{&image_, &weights_}}, tables_{{&table_}};
+
+  Folder folder_;
+  std::string saved_ = folder_.file("saved"), garbage_ = folder_.file("garbage"),
+              missing_ = folder_.file("missing"), written_ = folder_.file("written"),
+              beyond_ = folder_.file("no/folder"), here_ = folder_.path(),
+              long_path_ = folder_.file(std::string(100000, 'a')),
+              nested_ = "def h(float(N) X) -> (S) { S(n) = " + std::string(200000, '(');
+
+  // What good calls write.
+  Result<tc_module*> made_module_;
+  Result<const tc_definition*> found_;
+  Result<tc_argument> described_;
+  Result<const char*> text_, text_2_, text_3_;
+  Result<tc_options*> made_options_;
+  Result<tc_einsum*> made_einsum_;
+  Result<tc_store*> made_store_;
+  Result<tc_kernel*> made_kernel_;
+  Result<tc_stored_text> stored_text_;
+  Result<tc_stored_definition> stored_definition_;
+  Result<int32_t> count_;
+  Result<int64_t> number_;
+  Result<const void*> binary_;
+  Result<size_t> binary_size_;
+  int64_t sizes_[2] = {};
+  tc_placement placements_[64] = {};
+  tc_input_dimension dimensions_[8] = {};
+
+  const int32_t flags_[4] = {1, 1, 0, 0}, all_[4] = {1, 1, 1, 1};
+  const int64_t tiles_[2] = {4, 4};
+  const int32_t path_[3] = {2, 0, 1};
+  const int32_t bad_paths_[6][3] = {{0, 0, 1}, {-1, 0, 1}, {3, 0, 1},
+                                    {2, 0, 7}, {2, -1, 0}, {INT32_MAX, 0, 1}};
+  const char *table_names_[1] = {"shift"}, *no_table_name_[1] = {nullptr},
+             *other_table_name_[1] = {"other"};
+  const char *operator_names_[1] = {kOperator}, *no_operator_name_[1] = {nullptr},
+             *plain_operator_name_[1] = {"h"};
+  const tc_options *store_options_[1] = {nullptr}, *no_options_[1] = {nullptr};
+  tc_host hosts_[4] = {host_without(0), host_without(1), host_without(2), host_without(3)};
+  tc_libraries libraries_ = {"Test", nullptr, refuse_product, refuse_convolution, tc_default_host(),
+                             always};
+  std::deque<tc_libraries> bad_libraries_;
+  std::vector<void*> pointers_;
+  std::deque<std::vector<void*>> bad_pointers_;
+  tc_store* added_to_ = nullptr;
+  std::string key_;
+};
+
+std::vector<Entry> Interface::entries() {
+  std::vector<Entry> list;
+  auto add = [&](Entry made) -> Entry& {
+    list.push_back(std::move(made));
+    return list.back();
+  };
+  auto handle = [](auto* value) { return Argument(value); };
+  auto free_module = [&](Bits) { tc_module_free(std::exchange(*made_module_, nullptr)); };
+  auto free_options = [&](Bits) { tc_options_free(std::exchange(*made_options_, nullptr)); };
+  auto free_store = [&](Bits) { tc_store_free(std::exchange(*made_store_, nullptr)); };
+  auto free_kernel = [&](Bits) { tc_kernel_free(std::exchange(*made_kernel_, nullptr)); };
+  auto free_einsum = [&](Bits) { tc_einsum_free(std::exchange(*made_einsum_, nullptr)); };
+
+  // ---- errors and logs
+  add(entry("tc_error_message", tc_error_message, {}));
+  add(entry("tc_error_line", tc_error_line, {}));
+  add(entry("tc_error_column", tc_error_column, {}));
+  add(entry("tc_version", tc_version, {}));
+  add(entry("tc_set_log_sink", tc_set_log_sink,
+            {Argument(+[](const char*, const char*) {}).optional()},
+            [](Bits) { tc_set_log_sink(nullptr); }));
+
+  // ---- texts
+  auto text_argument = [&](const char* good) {
+    return Argument(good)
+        .bad("a text that is cut off", "def f(", "1:7", TC_LANGUAGE_ERROR)
+        .bad("no text of ours", "hello", "1:1", TC_LANGUAGE_ERROR)
+        .bad("no UTF-8", "def f\xff(float(N) A) -> (B) { B(i) = A(i) }", "1:6", TC_LANGUAGE_ERROR)
+        .bad("200000 parentheses", nested_.c_str(), "1:", TC_LANGUAGE_ERROR);
+  };
+  add(entry("tc_module_parse", tc_module_parse, {text_argument(kText), made_module_.argument()},
+            free_module));
+  add(entry("tc_module_free", tc_module_free, {Argument(nullptr).optional()}));
+  add(entry("tc_module_size", tc_module_size, {handle(module_)}));
+  add(entry("tc_module_definition", tc_module_definition,
+            {handle(module_), Argument(2).below(3, "definition")}));
+  add(entry("tc_module_find", tc_module_find,
+            {handle(module_),
+             Argument("f")
+                 .bad("an unknown name", "x", "defines: f, g, h")
+                 .bad("an empty name", "", "defines: f, g, h"),
+             found_.argument()}));
+  add(entry("tc_module_warning_count", tc_module_warning_count, {handle(module_)}));
+  add(entry("tc_module_warning", tc_module_warning,
+            {handle(module_), Argument(0).below(tc_module_warning_count(module_), "warning")}));
+
+  // ---- definitions
+  add(entry("tc_definition_name", tc_definition_name, {handle(f_)}));
+  add(entry("tc_definition_text", tc_definition_text, {handle(f_)}));
+  add(entry("tc_definition_key", tc_definition_key, {handle(f_)}));
+  add(entry("tc_definition_input_count", tc_definition_input_count, {handle(f_)}));
+  add(entry("tc_definition_output_count", tc_definition_output_count, {handle(f_)}));
+  add(entry("tc_definition_input", tc_definition_input,
+            {handle(f_), Argument(3).below(4, "input"), described_.argument()}));
+  add(entry("tc_definition_output", tc_definition_output,
+            {handle(f_), Argument(1).below(2, "output"), described_.argument()}));
+  add(entry("tc_definition_input_dimension", tc_definition_input_dimension,
+            {handle(f_), Argument(0).below(4, "input").bad("a scalar", 2, "dimension"),
+             Argument(1).below(2, "dimension"), text_.argument()}));
+  auto inputs = [&] { return inputs_.argument(/*data_needed=*/{2}); };
+  // Functions that only want the value of n, by which C's sizes are known.
+  auto scalars = [&] { return inputs_.argument(/*data_needed=*/{2}, /*looked_at=*/{{2}}); };
+  auto input_count = [] {
+    return Argument(4)
+        .bad("0", 0, "f expected 4 inputs but found 0", TC_SHAPE_ERROR)
+        .bad("3", 3, "f expected 4 inputs but found 3", TC_SHAPE_ERROR)
+        .bad("5", 5, "f expected 4 inputs but found 5", TC_SHAPE_ERROR)
+        .bad("the largest", INT32_MAX, "f expected 4 inputs", TC_SHAPE_ERROR);
+  };
+  auto scalar_count = [] {
+    return Argument(4)
+        .also("3", 3)
+        .bad("0", 0, "scalar n, which was not given")
+        .bad("2", 2, "scalar n, which was not given")
+        .bad("5", 5, "input_count is 5, but f has 4 inputs")
+        .bad("the largest", INT32_MAX, "input_count is 2147483647");
+  };
+  add(entry("tc_infer_sizes", tc_infer_sizes,
+            {handle(f_), inputs(), input_count(), Argument(sizes_),
+             Argument(2)
+                 .also("more", 1000)
+                 .bad("1", 1, "size_count is 1")
+                 .bad("0", 0, "size_count is 0")}));
+  add(entry("tc_output_size_expression", tc_output_size_expression,
+            {handle(f_), scalars(), scalar_count(), Argument(1).below(2, "output"),
+             Argument(0).below(1, "dimension"), text_.argument()}));
+  add(entry("tc_size_condition", tc_size_condition,
+            {handle(f_), scalars(), scalar_count(),
+             Argument(0).also("past the last", 1).also("the largest", INT32_MAX), text_.argument(),
+             text_2_.argument(), text_3_.argument()}))
+      .arguments[3]
+      .negative_words = "condition";
+  add(entry(
+      "tc_definition_gradient", tc_definition_gradient,
+      {handle(f_), scalars(), scalar_count(), Argument(flags_), Argument(all_), text_.argument()}));
+  add(entry("tc_definition_keeping", tc_definition_keeping,
+            {handle(f_), scalars(), scalar_count(), text_.argument()}));
+  add(entry("tc_definition_batch", tc_definition_batch,
+            {handle(h_)
+                 .bad("one that adds to its output", g_, "Z")
+                 .bad("one with a scalar", f_, "scalar"),
+             Argument(all_), text_.argument()}));
+  auto room = [](int32_t capacity) { return Argument(capacity).also("no room", 0); };
+  add(entry("tc_definition_shardings", tc_definition_shardings,
+            {handle(h_), Argument(placements_), room(64), count_.argument()}));
+  add(entry("tc_definition_sized", tc_definition_sized,
+            {handle(h_), text_.argument(), Argument(dimensions_), room(8), count_.argument()}));
+  // Where an exception passes through a list in braces, GCC 12 tells AddressSanitizer that the list
+  // is out of scope before it destroys the elements that it has.
+#ifdef __SANITIZE_ADDRESS__
+  constexpr bool kListsStay = false;
+#else
+  constexpr bool kListsStay = true;
+#endif
+  add(entry("tc_format", tc_format, {text_argument(kText), text_.argument()}))
+      .tried_without_memory = kListsStay;
+
+  // ---- einsum
+  auto equation = [](const char* good) {
+    return Argument(good)
+        .bad("nothing", "", "einsum", TC_SHAPE_ERROR)
+        .bad("half of one", "c(h+", "1:5", TC_LANGUAGE_ERROR)
+        .bad("no UTF-8", "c\xff, c -> c", "1:2", TC_LANGUAGE_ERROR)
+        .bad("a number past 64 bits", "c(99999999999999999999*h), c -> hc", "1:3",
+             TC_LANGUAGE_ERROR)
+        .bad("a number past 32 bits", "c(9999999999*h+shift[c]), c -> hc", "1:3", TC_LANGUAGE_ERROR)
+        .bad("an unknown label", "c(h+shift[c]), c -> hz", "1:22", TC_LANGUAGE_ERROR)
+        .bad("an unknown table", "c(h+other[c]), c -> hc", "table other", TC_SHAPE_ERROR);
+  };
+  add(entry(
+      "tc_einsum_create", tc_einsum_create,
+      {equation(kEquation), operands_.argument({}),
+       Argument(2)
+           .bad("0", 0, "2 operands but 0 were passed", TC_SHAPE_ERROR)
+           .bad("3", 3, "2 operands but 3 were passed", TC_SHAPE_ERROR)
+           .bad("the largest", INT32_MAX, "2 operands but", TC_SHAPE_ERROR),
+       Argument(table_names_)
+           .bad("a name that is NULL", no_table_name_, "table_names[0]")
+           .bad("another name", other_table_name_, "table shift was not passed", TC_SHAPE_ERROR),
+       tables_.argument({0}),
+       Argument(1)
+           .bad("0", 0, "table shift was not passed", TC_SHAPE_ERROR)
+           .bad("the largest", INT32_MAX, "table_count is 2147483647"),
+       made_einsum_.argument()},
+      free_einsum));
+  add(entry("tc_einsum_free", tc_einsum_free, {Argument(nullptr).optional()}));
+  add(entry("tc_einsum_label_count", tc_einsum_label_count, {handle(einsum_)}));
+  add(entry("tc_einsum_extent", tc_einsum_extent,
+            {handle(einsum_), Argument(1).below(2, "label")}));
+  add(entry("tc_einsum_has_label", tc_einsum_has_label,
+            {handle(einsum_), Argument(2).below(3, "operand"), Argument(1).below(2, "label")}));
+  Argument path(path_);
+  for (const auto& each : bad_paths_) path.bad("a step that cannot be", each, "path");
+  add(entry("tc_einsum_text", tc_einsum_text,
+            {handle(einsum_), path,
+             Argument(3)
+                 .also("0", 0)
+                 .bad("2", 2, "path is cut off")
+                 .bad("the largest", INT32_MAX, "count is 2147483647"),
+             text_.argument()}));
+  add(entry("tc_einsum_table", tc_einsum_table,
+            {handle(einsum_), Argument(0).also("past the last", 1).also("the largest", INT32_MAX)}))
+      .arguments[1]
+      .negative_words = "table";
+  add(entry("tc_einsum_scalar_count", tc_einsum_scalar_count, {handle(einsum_)}));
+  add(entry("tc_einsum_scalar", tc_einsum_scalar,
+            {handle(einsum_), Argument(0).below(tc_einsum_scalar_count(einsum_), "scalar")}));
+
+  // ---- options
+  add(entry("tc_options_create", tc_options_create,
+            {Argument("naive")
+                 .bad("nothing", "", "unknown preset ''")
+                 .bad("an unknown one", "fast", "unknown preset 'fast'"),
+             made_options_.argument()},
+            free_options));
+  Argument options_text("tc.MappingOptions(\"naive\").tile(4, 4)");
+  for (const char* garbage :
+       {"", "garbage", "tc.MappingOptions(", "tc.MappingOptions(\"naive", "\xff\xfe",
+        "tc.MappingOptions(\"naive\").tile(", "tc.MappingOptions(\"naive\").tile(4, 4))",
+        "tc.MappingOptions(\"naive\").tile(99999999999999999999)"})
+    options_text.bad(garbage, garbage, "no mapping options");
+  options_text.bad("an unknown preset", "tc.MappingOptions(\"fast\")", "preset 'fast'")
+      .bad("a bad value", "tc.MappingOptions(\"naive\").unroll(-1)", "unroll(-1)")
+      .bad("an unknown option", "tc.MappingOptions(\"naive\").roll(1)", "'roll'")
+      .bad("an empty option", "tc.MappingOptions(\"naive\").(1)", "''");
+  add(entry("tc_options_parse", tc_options_parse, {options_text, made_options_.argument()},
+            free_options));
+  add(entry("tc_options_copy", tc_options_copy, {handle(options_)},
+            [](Bits copy) { tc_options_free(from_bits<tc_options*>(copy)); }));
+  add(entry("tc_options_free", tc_options_free, {Argument(nullptr).optional()}));
+  auto option_name = [](const char* good) {
+    return Argument(good)
+        .bad("an unknown one", "roll", "no option 'roll'")
+        .bad("nothing", "", "no option ''");
+  };
+  add(entry("tc_options_set", tc_options_set,
+            {handle(options_),
+             option_name("tile").bad("one that takes a word", "scheduleFusionStrategy", "a word"),
+             Argument(tiles_),
+             Argument(2).bad("0", 0, "tile()").bad("the largest", INT32_MAX, "count is")}));
+  add(entry(
+      "tc_options_set_word", tc_options_set_word,
+      {handle(options_),
+       option_name("scheduleFusionStrategy").bad("one of numbers", "tile", "tile"),
+       Argument("Max").bad("an unknown word", "Most", "\"Most\"").bad("nothing", "", "\"\"")}));
+  add(entry("tc_options_text", tc_options_text, {handle(options_)}));
+  add(entry("tc_options_equal", tc_options_equal, {handle(options_), handle(options_)}));
+
+  // ---- stores
+  store_options_[0] = options_;
+  add(entry("tc_store_create", tc_store_create, {made_store_.argument()}, free_store));
+  auto path_argument = [](const std::string& good) { return Argument(good.c_str()); };
+  Argument read = path_argument(saved_);
+  read.bad("nothing", "", "path is empty")
+      .bad("no file", missing_.c_str(), missing_, TC_CACHE_ERROR)
+      .bad("a folder", here_.c_str(), here_, TC_CACHE_ERROR)
+      .bad("a device", "/dev/null", "/dev/null", TC_CACHE_ERROR)
+      .bad("no store", garbage_.c_str(), garbage_, TC_CACHE_ERROR)
+      .bad("too long a name", long_path_.c_str(), "too long", TC_CACHE_ERROR);
+  // Where there is no memory, protobuf forgets what it was about to add to a message.
+  add(entry("tc_store_read", tc_store_read, {read, Argument(0).any(), made_store_.argument()},
+            free_store))
+      .tried_without_memory = false;
+  add(entry("tc_store_free", tc_store_free, {Argument(nullptr).optional()}));
+  add(entry("tc_store_size", tc_store_size, {handle(store_)}));
+  add(entry("tc_store_text", tc_store_text,
+            {handle(store_), Argument(0).below(1, "text"), stored_text_.argument()}));
+  add(entry("tc_store_definition", tc_store_definition,
+            {handle(store_), Argument(0).below(1, "text"), Argument(0).below(1, "definition"),
+             stored_definition_.argument()}));
+  add(entry("tc_store_parse", tc_store_parse,
+            {handle(store_), Argument(0).below(1, "text"), made_module_.argument()}, free_module));
+  add(entry("tc_store_add", tc_store_add,
+            {handle(added_to_),
+             Argument("tc")
+                 .bad("nothing", "", "the namespace ''")
+                 .bad("no name", "a b", "the namespace 'a b'")
+                 .bad("no UTF-8", "\xff", "namespace"),
+             text_argument(kStored).bad("no definition", "", "no definition", TC_LANGUAGE_ERROR),
+             Argument(1).any(),
+             Argument(store_options_).bad("options that are NULL", no_options_, "options[0]"),
+             Argument(operator_names_)
+                 .bad("a name that is NULL", no_operator_name_, "operator_names[0]")
+                 .bad("a plain name", plain_operator_name_, "the operator 'h'"),
+             Argument(1).bad("0", 0, "count is 0").bad("the largest", INT32_MAX, "count is")}));
+  add(entry("tc_store_set_derivative", tc_store_set_derivative,
+            {handle(store_), Argument(0).below(1, "text"), Argument(0).below(1, "definition"),
+             Argument(nullptr).optional().bad("nothing", "", "backward is empty")}));
+  add(entry(
+      "tc_store_find_options", tc_store_find_options,
+      {handle(store_), Argument(key_.c_str()).also("no such key", "").also("no UTF-8", "\xff"),
+       made_options_.argument()},
+      free_options));
+  add(entry("tc_store_save", tc_store_save,
+            {handle(store_),
+             path_argument(written_)
+                 .bad("nothing", "", "path is empty")
+                 .bad("a folder", here_.c_str(), here_, TC_CACHE_ERROR)
+                 .bad("no folder", beyond_.c_str(), beyond_, TC_CACHE_ERROR)
+                 .bad("no store", garbage_.c_str(), garbage_, TC_CACHE_ERROR)
+                 .bad("too long a name", long_path_.c_str(), "too long", TC_CACHE_ERROR)}))
+      .tried_without_memory = false;
+
+  // ---- hosts and libraries
+  add(entry("tc_default_host", tc_default_host, {}));
+  Argument libraries = Argument(&libraries_).optional();
+  auto without = [&](const std::string& what, auto remove) {
+    bad_libraries_.push_back(libraries_);
+    remove(bad_libraries_.back());
+    libraries.bad("no " + what, &bad_libraries_.back(), what);
+  };
+  without("name", [](tc_libraries& l) { l.name = nullptr; });
+  without("multiply", [](tc_libraries& l) { l.multiply = nullptr; });
+  without("convolve", [](tc_libraries& l) { l.convolve = nullptr; });
+  without("host", [](tc_libraries& l) { l.host = nullptr; });
+  without("deterministic", [](tc_libraries& l) { l.deterministic = nullptr; });
+  for (int missing = 0; missing < 4; ++missing)
+    without(kHostFunctions[missing], [&](tc_libraries& l) { l.host = &hosts_[missing]; });
+  add(entry("tc_set_libraries", tc_set_libraries, {libraries},
+            [](Bits) { tc_set_libraries(nullptr); }));
+
+  // ---- kernels
+  auto output_count = [] {
+    return Argument(2)
+        .bad("0", 0, "f expected 2 outputs but found 0", TC_SHAPE_ERROR)
+        .bad("1", 1, "f expected 2 outputs but found 1", TC_SHAPE_ERROR)
+        .bad("the largest", INT32_MAX, "f expected 2 outputs", TC_SHAPE_ERROR);
+  };
+  Argument target("cpu");
+  target.optional().bad("a GPU for tensors of the CPU", "cuda", "target cuda", TC_SHAPE_ERROR);
+  for (const char* unknown : {"", "gpu", "CPU", "cuda:", "cuda:0", "cuda:sm_", "cuda:sm_9x",
+                              "cuda:sm_-90", "cuda:sm_999999999999", "\xff"})
+    target.bad(unknown, unknown, "unknown target");
+  add(entry("tc_compile", tc_compile,
+            {handle(f_), handle(options_).optional(), target, inputs(), input_count(),
+             outputs_.argument({}), output_count(), made_kernel_.argument()},
+            free_kernel))
+      .tried_without_memory = false;  // LLVM ends the process
+  add(entry("tc_kernel_free", tc_kernel_free, {Argument(nullptr).optional()}));
+  auto host = [&] {
+    Argument made = Argument(tc_default_host()).optional();
+    for (int missing = 0; missing < 4; ++missing)
+      made.bad(std::string("no ") + kHostFunctions[missing], &hosts_[missing],
+               kHostFunctions[missing]);
+    return made;
+  };
+  Argument kernel(kernel_);
+  if (gpu_kernel_) kernel.bad("one of a GPU that is not here", gpu_kernel_, "cannot be launched");
+  add(entry("tc_kernel_run", tc_kernel_run,
+            {kernel, host(), inputs_.argument({0, 1, 2, 3}), input_count(),
+             outputs_.argument({0, 1}), output_count()}));
+  for (Tensor* tensor : {&a_, &b_, &n_, &alpha_, &c_out_, &d_out_})
+    pointers_.push_back(tensor->plain.data);
+  Argument pointers(pointers_.data());
+  for (size_t place : {0, 1, 3, 4, 5}) {  // n is part of the kernel
+    bad_pointers_.push_back(pointers_);
+    bad_pointers_.back()[place] = nullptr;
+    const std::string name = "pointers[" + std::to_string(place) + "]";
+    pointers.bad(name + " that is NULL", bad_pointers_.back().data(), name);
+  }
+  add(entry("tc_kernel_launch", tc_kernel_launch, {kernel, host(), pointers}));
+  auto what = [](const char* good, const char* words) {
+    return Argument(good).bad("an unknown one", "color", words).bad("nothing", "", words);
+  };
+  add(entry("tc_kernel_text", tc_kernel_text,
+            {handle(kernel_), what("explain", "has no text"), text_.argument()}));
+  add(entry("tc_kernel_number", tc_kernel_number,
+            {handle(kernel_), what("compile_microseconds", "has no number"), number_.argument()}));
+  Entry& binary = add(entry(
+      "tc_kernel_binary", tc_kernel_binary,
+      {handle(gpu_kernel_ ? gpu_kernel_ : kernel_), binary_.argument(), binary_size_.argument()}));
+  if (gpu_kernel_)
+    binary.arguments[0].bad("one of the CPU", kernel_, "only kernels for CUDA");
+  else
+    binary.good_status = TC_USAGE_ERROR;
+  return list;
+}
+
+// ---- what must hold of every call
+
+const char kBefore[] = "unknown preset 'no message since'";
+
+/// Calls a function, with a message of its own left before and what it writes filled.
+Bits call(const Entry& entry, const std::vector<Bits>& values) {
+  tc_options* none = nullptr;
+  tc_options_create("no message since", &none);
+  for (size_t k = 0; k < values.size(); ++k)
+    if (entry.arguments[k].result_size && values[k])
+      std::memset(from_bits<void*>(values[k]), 0xab, entry.arguments[k].result_size);
+  return entry.call(values);
+}
+
+bool left_a_message() { return std::strncmp(tc_error_message(), kBefore, sizeof kBefore - 1) != 0; }
+
+/// Whether what a function writes is 0.
+bool is_cleared(const Entry& entry, const std::vector<Bits>& values) {
+  for (size_t k = 0; k < values.size(); ++k) {
+    const auto* bytes = from_bits<const unsigned char*>(values[k]);
+    size_t size = values[k] ? entry.arguments[k].result_size : 0;
+    if (std::any_of(bytes, bytes + size, [](unsigned char b) { return b != 0; })) return false;
+  }
+  return true;
+}
+
+void report(bool ok, const std::string& what, const std::string& label) {
+  check::record(ok, __FILE__, __LINE__,
+                label + ": " + what + "; the message is\n  " + tc_error_message());
+}
+
+void expect_success(const Entry& entry, const std::vector<Bits>& values, const std::string& label) {
+  Bits result = call(entry, values);
+  if (entry.returns_status())
+    report(from_bits<tc_status>(result) == entry.good_status, "should have worked", label);
+  else
+    report(!left_a_message(), "should have worked", label);
+  if (entry.after) entry.after(result);
+}
+
+/// Refused with a message, whatever it is.
+tc_status expect_failure(const Entry& entry, const std::vector<Bits>& values,
+                         const std::string& label) {
+  Bits result = call(entry, values);
+  auto status = static_cast<tc_status>(entry.returns_status() ? from_bits<tc_status>(result)
+                                                              : TC_USAGE_ERROR);
+  const std::string message = tc_error_message();
+  if (entry.returns_status()) {
+    report(status != TC_OK, "was not refused", label);
+    report(status != TC_INTERNAL_ERROR, "is an internal error", label);
+  } else {
+    report(result == 0, "is not 0", label);
+  }
+  report(left_a_message() && !message.empty(), "left no message", label);
+  report(message.find("internal error") == std::string::npos, "is an internal error", label);
+  report(is_cleared(entry, values), "left something in what it writes", label);
+  if (entry.after) entry.after(result);
+  return status;
+}
+
+std::string label_of(const Entry& entry, size_t place, const Bad& bad) {
+  std::string shown = bad.label.size() > 80 ? bad.label.substr(0, 80) + "..." : bad.label;
+  return entry.name + " with " + entry.declaration.parameters[place].name + " = " + shown;
+}
+
+/// Every function of the header has an entry with as many arguments.
+void match_declarations(std::vector<Entry>& entries) {
+  std::map<std::string, Entry*> by_name;
+  for (Entry& entry : entries) by_name[entry.name] = &entry;
+  const auto declarations = read_declarations(TC_SOURCE_DIRECTORY "/csrc/include/tc/tc.h");
+  CHECK(declarations.size() > 60);
+  for (const Declaration& declaration : declarations) {
+    auto found = by_name.find(declaration.name);
+    if (found == by_name.end()) {
+      report(false, "is declared in tc.h and has no entry in this test", declaration.name);
+      continue;
+    }
+    size_t count = found->second->arguments.size();
+    report(count == declaration.parameters.size(), "has another number of arguments here",
+           declaration.name);
+    if (count != declaration.parameters.size()) continue;
+    found->second->declaration = declaration;
+    by_name.erase(found);
+  }
+  for (const auto& [name, entry] : by_name) {
+    report(false, "is not declared in tc.h", name);
+    entries.erase(std::find_if(entries.begin(), entries.end(),
+                               [&, wanted = name](const Entry& e) { return e.name == wanted; }));
+  }
+}
+
+void test_one_bad_argument(const std::vector<Entry>& entries) {
+  int tried = 0;
+  for (const Entry& entry : entries) {
+    expect_success(entry, entry.good(), entry.name);
+    for (size_t place = 0; place < entry.arguments.size(); ++place) {
+      for (const Bad& other : entry.arguments[place].accepted) {
+        std::vector<Bits> values = entry.good();
+        values[place] = other.bits;
+        expect_success(entry, values, label_of(entry, place, other));
+      }
+      for (const Bad& bad : entry.bad(place)) {
+        ++tried;
+        std::vector<Bits> values = entry.good();
+        values[place] = bad.bits;
+        const std::string label = label_of(entry, place, bad);
+        tc_status status = expect_failure(entry, values, label);
+        const std::string message = tc_error_message();
+        report(status == bad.status, "has status " + std::to_string(status), label);
+        report(message.find(bad.words) != std::string::npos, "does not say '" + bad.words + "'",
+               label);
+        expect_success(entry, entry.good(), label + ", then a good call");
+      }
+    }
+  }
+  std::printf("%d bad arguments\n", tried);
+  CHECK(tried > 500);
+}
+
+void test_two_bad_arguments(const std::vector<Entry>& entries, unsigned seed) {
+  constexpr int kPairs = 60;
+  std::mt19937 random(seed);
+  auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
+  for (const Entry& entry : entries) {
+    std::vector<std::pair<size_t, Bad>> all;
+    for (size_t place = 0; place < entry.arguments.size(); ++place)
+      for (const Bad& bad : entry.bad(place)) all.emplace_back(place, bad);
+    if (all.empty()) continue;
+    for (int k = 0; k < kPairs; ++k) {
+      const auto& [a, first] = all[below(all.size())];
+      const auto& [b, second] = all[below(all.size())];
+      std::vector<Bits> values = entry.good();
+      values[a] = first.bits;
+      values[b] = second.bits;
+      expect_failure(entry, values,
+                     label_of(entry, a, first) + ", " + label_of(entry, b, second) + " (seed " +
+                         std::to_string(seed) + ")");
+    }
+    expect_success(entry, entry.good(), entry.name + " after pairs");
+  }
+}
+
+/// Allocations fail one after the other: the function says so, or does without.
+void test_no_memory(const std::vector<Entry>& entries, unsigned seed) {
+  constexpr int64_t kMostTries = 80;
+  std::mt19937 random(seed);
+  int refused = 0;
+  for (const Entry& entry : entries) {
+    if (!entry.tried_without_memory) continue;
+    const std::vector<Bits> good = entry.good();
+    const int64_t before = allocations;
+    const Bits counted = entry.call(good);
+    const int64_t count = allocations - before;
+    if (entry.after) entry.after(counted);
+    for (int64_t k = 0; k < std::min(count, kMostTries); ++k) {
+      std::uniform_int_distribution<int64_t> any(0, count - 1);
+      const int64_t place = count <= kMostTries ? k : any(random);
+      const std::string label = entry.name + " without memory for allocation " +
+                                std::to_string(place) + " of " + std::to_string(count);
+      const Bits ahead = call(entry, good);
+      if (entry.after) entry.after(ahead);
+      allocations_left = place;
+      Bits result = entry.call(good);
+      allocations_left = -1;
+      const std::string message = tc_error_message();
+      bool failed = entry.returns_status() ? from_bits<tc_status>(result) != TC_OK
+                                           : message == "out of memory";
+      if (failed) {
+        ++refused;
+        report(message == "out of memory", "does not say so", label);
+        report(is_cleared(entry, good), "left something in what it writes", label);
+      }
+      if (entry.after) entry.after(result);
+    }
+    expect_success(entry, good, entry.name + " with memory again");
+  }
+  std::printf("%d calls without memory\n", refused);
+  CHECK(refused > 500);
+}
+
+/// Functions that do not change their handle give many threads what they give one.
+void test_threads() {
+  tc_options* options = nullptr;
+  require(tc_options_parse("tc.MappingOptions(\"naive\").tile(4, 8)", &options));
+  const std::string wanted = tc_options_text(options);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int k = 0; k < 2000; ++k)
+        if (tc_options_text(options) != wanted) ++wrong;
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK_EQ(wrong.load(), 0);
+  tc_options_free(options);
+}
+
+/// Messages are those of the calling thread.
+void test_messages_of_threads() {
+  tc_options* none = nullptr;
+  tc_options_create("mine", &none);
+  std::thread([] {
+    tc_options* other = nullptr;
+    CHECK(std::string(tc_error_message()).empty());
+    tc_options_create("other", &other);
+    CHECK_HAS(tc_error_message(), "'other'");
+  }).join();
+  CHECK_HAS(tc_error_message(), "'mine'");
+}
+
+/// What is refused changes nothing.
+void test_failures_change_nothing() {
+  tc_options* options = nullptr;
+  require(tc_options_create("naive", &options));
+  const std::string before = tc_options_text(options);
+  const int64_t values[] = {4, -4};
+  CHECK_EQ(tc_options_set(options, "tile", values, 2), TC_USAGE_ERROR);
+  CHECK_EQ(tc_options_set_word(options, "scheduleFusionStrategy", "Most"), TC_USAGE_ERROR);
+  CHECK_EQ(std::string(tc_options_text(options)), before);
+  tc_options_free(options);
+}
+
+/// What the C interface refuses by NULL or 0 is an exception of tc.hpp.
+template <class Error, class Body>
+void expect_error(const std::string& words, Body body) {
+  std::string message = "nothing was thrown";
+  try {
+    body();
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  CHECK_HAS(message, words);
+}
+
+void test_wrapper() {
+  namespace tcc = tensor_comprehensions;
+  tcc::Options options("naive"), other = std::move(options);
+  expect_error<tcc::UsageError>("options must not be NULL", [&] { options.text(); });
+  expect_error<tcc::UsageError>("options must not be NULL", [&] { tcc::Options copy(options); });
+  CHECK_HAS(other.text(), "naive");
+  tcc::Module module("def f(float(N) A) -> (B) { B(i) = A(i) }");
+  expect_error<tcc::UsageError>("definition 1 does not exist", [&] { module.definition(1); });
+  expect_error<tcc::UsageError>("definition -1 does not exist", [&] { module.definition(-1); });
+  std::vector<float> data(4);
+  expect_error<tcc::ShapeError>("number of elements that is none", [&] {
+    tcc::Tensor(data, {INT64_MAX, 4});
+  });
+  expect_error<tcc::ShapeError>("a size of -4", [&] { tcc::Tensor(data, {-4}); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  unsigned seed = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 1;
+  {
+    Interface interface;
+    std::vector<Entry> entries = interface.entries();
+    match_declarations(entries);
+    test_one_bad_argument(entries);
+    test_two_bad_arguments(entries, seed);
+    test_no_memory(entries, seed);
+  }
+  test_threads();
+  test_messages_of_threads();
+  test_failures_change_nothing();
+  test_wrapper();
+  return check::finish();
+}
