@@ -300,6 +300,13 @@ std::string batch_text(const Definition& definition, const std::vector<int32_t>&
   return text;
 }
 
+/// The text with scalars as tensors of one element; one flag for each input.
+std::string tensors_text(const Definition& definition, const std::vector<int32_t>& tensors) {
+  const char* text = nullptr;
+  check(tc_definition_tensors(definition.get(), tensors.data(), &text));
+  return text;
+}
+
 /// For every way to share the work: what a process holds of each input, and of each output, as a
 /// dimension, -1 for all of it, and the name of a reduction, empty for none.
 py::list shardings(const Definition& definition) {
@@ -391,6 +398,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("gradient_text", gradient_text)
       .def("keeping_text", keeping_text)
       .def("batch_text", batch_text)
+      .def("tensors_text", tensors_text)
       .def("shardings", shardings)
       .def("sized_text", sized_text);
 
