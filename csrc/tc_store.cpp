@@ -138,7 +138,24 @@ tc_status tc_store_set_derivative(tc_store* store, int32_t text, int32_t index,
         at(at(required(store, "store").texts, text, "text").definitions, index, "definition");
     found.derived = !backward;
     found.backward = backward ? backward : "";
+    if (backward) found.add_pair(backward);
   });
+}
+
+tc_status tc_store_add_pair(tc_store* store, int32_t text, int32_t index, const char* backward) {
+  return guarded([&] {
+    at(at(required(store, "store").texts, text, "text").definitions, index, "definition")
+        .add_pair(&required(backward, "backward"));
+  });
+}
+
+const char* tc_store_pair(const tc_store* store, int32_t text, int32_t index, int32_t pair) {
+  if (!store || text < 0 || index < 0 || pair < 0) return nullptr;
+  if (static_cast<size_t>(text) >= store->texts.size()) return nullptr;
+  const auto& definitions = store->texts[text].definitions;
+  if (static_cast<size_t>(index) >= definitions.size()) return nullptr;
+  const auto& pairs = definitions[index].pairs;
+  return static_cast<size_t>(pair) < pairs.size() ? pairs[pair].c_str() : nullptr;
 }
 
 tc_status tc_store_find_options(const tc_store* store, const char* key, tc_options** options) {
