@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from tensor_comprehensions import _torch
 from tensor_comprehensions._define import make_operator
 from tensor_comprehensions._errors import ShapeError, TCError
-from tensor_comprehensions._gradients import Derivable, is_autocast, records
+from tensor_comprehensions._gradients import is_autocast
 
 #: Plans that are kept, one for each equation with the sizes and dtypes of its operands.
 _MOST_PLANS = 4096
@@ -90,10 +90,9 @@ class _Plan:
             text, scalars, order = _source(self._equation, self._shapes, tables)
             # Without the warnings of `parse`: nobody has written this text.
             operator = make_operator(_torch.parse(text).definitions[0], "tc")
-            derivable = Derivable.of(operator)
             # Copies: what was checked is what kernels read.
             indices = tuple(_as_indices(tables[name], self._device) for name in order)
-            self._state = (snapshots, operator.overload, derivable, (*indices, *scalars))
+            self._state = (snapshots, operator.differentiate, (*indices, *scalars))
             return self._state
 
     def __call__(self, operands: Sequence[torch.Tensor], tables: dict[str, Any]) -> Any:
@@ -105,14 +104,12 @@ class _Plan:
                 if name not in tables or not snapshot.holds(tables[name]):
                     state = self._look_at(tables)
                     break
-        _, overload, derivable, rest = state
+        _, run, rest = state
         if self._scalar_operands:
             operands = list(operands)
             for k in self._scalar_operands:
                 operands[k] = operands[k].reshape(1)
-        if records(operands):
-            return derivable(*operands, *rest)
-        return overload(*operands, *rest)
+        return run(*operands, *rest)
 
 
 _plans: dict[tuple, _Plan] = {}
@@ -220,9 +217,7 @@ def _with_constants(
     device = operands[0].device
     rest = [torch.tensor(values[name], dtype=torch.int32, device=device) for name in order]
     arguments = [x.reshape(1) if x.dim() == 0 else x for x in operands]
-    if records(arguments):
-        return Derivable.of(operator)(*arguments, *rest, *scalars)
-    return operator.overload(*arguments, *rest, *scalars)
+    return operator.differentiate(*arguments, *rest, *scalars)
 
 
 _constants_in_graph = torch.compiler.allow_in_graph(_with_constants)
