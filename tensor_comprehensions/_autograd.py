@@ -12,7 +12,9 @@ from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._pairs import Pair, join, name_of
 
 
-def make_autograd(forward: Callable, backward: Callable | None = None) -> Differentiable:
+def make_autograd(
+    forward: Callable[..., Any], backward: Callable[..., Any] | None = None
+) -> Differentiable:
     """A function of tensors whose derivative is another function, or is found by the compiler.
 
     Without ``backward``, ``forward`` is a definition (``T.f``), and its derivative is derived from
@@ -37,23 +39,30 @@ def make_autograd(forward: Callable, backward: Callable | None = None) -> Differ
 class Differentiable:
     """What ``make_autograd`` returns. It is pickled as the functions that it was made of."""
 
-    def __init__(self, forward: Callable, backward: Callable | None, run: Callable) -> None:
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        backward: Callable[..., Any] | None,
+        run: Callable[..., Any],
+    ) -> None:
         self._parts = (forward, backward)
         self._run = run
         self.__name__ = name_of(forward)
         self.__doc__ = forward.__doc__
 
-    def __call__(self, *inputs: Any) -> Any:
-        return self._run(*inputs)
+    def __call__(self, *inputs: Any) -> torch.Tensor:
+        """A tensor; where there are several results, a tuple of them."""
+        results: torch.Tensor = self._run(*inputs)
+        return results
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return make_autograd, self._parts
 
     def __repr__(self) -> str:
         return f"<differentiable {self.__name__}>"
 
 
-def _derived(forward: Callable) -> Callable:
+def _derived(forward: Callable[..., Any]) -> Callable[..., Any]:
     if not isinstance(forward, Operator):
         raise TCError(
             f"make_autograd derives the derivative of a definition, as T.f of T = define(...); "
@@ -66,10 +75,11 @@ def _derived(forward: Callable) -> Callable:
         return operator.differentiate(*inputs)
 
     # What happens inside is for autograd, not for Dynamo, which sees one operation.
-    return torch.compiler.allow_in_graph(run)
+    in_graph: Callable[..., Any] = torch.compiler.allow_in_graph(run)
+    return in_graph
 
 
-def _paired(forward: Callable, backward: Callable) -> Callable:
+def _paired(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(forward, Operator) and isinstance(backward, Operator):
         pair = Pair.of(forward, backward)
         if pair is not None:

@@ -78,7 +78,7 @@ def is_autocast(value: Any) -> bool:
     )
 
 
-def cast_for_autocast(operator: Operator, inputs: tuple) -> tuple:
+def cast_for_autocast(operator: Operator, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """What the operator's own rule for autocast would make of its inputs.
 
     A backward that is a Python function runs outside of autocast on what the forward saved, which

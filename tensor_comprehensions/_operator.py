@@ -128,26 +128,26 @@ class Operator:
             self._derivatives.append(made)
         return made.name
 
-    def __call__(self, *inputs: Any, outputs: Any = None, unchecked: bool = False) -> Any:
+    def __call__(self, *inputs: Any, outputs: Any = None, unchecked: bool = False) -> torch.Tensor:
         """Runs on tensors, and numbers or 0-d tensors for scalars.
 
-        One result is returned as a tensor, several as a tuple. ``outputs``, a tensor or a sequence
-        of them, are written when given; ``unchecked`` then leaves out the checks of their sizes
-        and overlap for layouts that were seen before. ShapeError names the argument that does not
-        fit, what was expected and what came.
+        One result is returned as a tensor, several as a tuple. (To type checkers, which cannot know
+        how many there are, it is a tensor: that can be taken apart as well.) ``outputs``, a tensor
+        or a sequence of them, are written when given; ``unchecked`` then leaves out the checks of
+        their sizes and overlap for layouts that were seen before. ShapeError names the argument
+        that does not fit, what was expected and what came.
         """
         if outputs is None and self.is_simple:
-            if self._scalars:
-                if _is_traced():
-                    return _traced_call()(self.name, *self._without_specialized(inputs))
-                if self._integers:
-                    self._check_integers(inputs)
+            if self._scalars and _is_traced():
+                return _traced_call()(self.name, *self._without_specialized(inputs))
             try:
                 # Dynamo is shown the operator.
                 if not _is_traced():
-                    result = self._direct(*inputs)
+                    result: Any = self._direct(*inputs)
                     if result is not NotImplemented:
                         return result
+                    if self._integers:
+                        self._check_integers(inputs)
                     if self._scalars and (found := as_tensors(self, inputs)) is not None:
                         return found[0](*found[1])
                 return self.overload(*inputs)
@@ -158,16 +158,16 @@ class Operator:
                 raise
         return self.run(inputs, outputs, unchecked)
 
-    def differentiate(self, *inputs: Any) -> Any:
+    def differentiate(self, *inputs: Any) -> torch.Tensor:
         """``__call__`` with the derivative that is derived from the text."""
         if not self.is_simple:
             return self(*inputs)
-        if self._integers:
-            self._check_integers(inputs)
         try:
-            result = self.differentiable(*inputs)
+            result: Any = self.differentiable(*inputs)
             if result is not NotImplemented:
                 return result
+            if self._integers:
+                self._check_integers(inputs)
             if self._scalars and (found := as_tensors(self, inputs)) is not None:
                 return found[0].differentiate(*found[1])
             return self.derived_overload(*inputs)

@@ -13,10 +13,10 @@ from tensor_comprehensions import _torch
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._gradients import cast_for_autocast, may_carry_tangents, records
 from tensor_comprehensions._operator import Operator
-from tensor_comprehensions._scalars import as_tensors
+from tensor_comprehensions._scalars import as_tensors, is_traced
 
 
-def name_of(function: Callable) -> str:
+def name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
@@ -24,7 +24,7 @@ def _is_differentiable(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _match(name: str, results: object, inputs: list) -> tuple:
+def _match(name: str, results: object, inputs: list[Any]) -> tuple[Any, ...]:
     """One gradient for each input, from what a backward returned."""
     results = tuple(results) if isinstance(results, (tuple, list)) else (results,)
     wanted = [_is_differentiable(value) for value in inputs]
@@ -39,11 +39,10 @@ def _match(name: str, results: object, inputs: list) -> tuple:
     return tuple(next(gradients) if want else None for want in wanted)
 
 
-def _traceable(function: Callable) -> Callable:
+def _traceable(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same for torch.compile, which cannot look into our objects inside of a Function."""
-    if isinstance(function, Operator) and function.overload is not None:
-        return function.overload
-    return function
+    overload: Callable[..., Any] | None = getattr(function, "overload", None)
+    return overload if isinstance(function, Operator) and overload is not None else function
 
 
 # ---- pairs of two definitions
@@ -65,10 +64,10 @@ class Pair:
         )
         torch.library.register_vmap(name, self._run_batch)
         self._overload = getattr(getattr(torch.ops, namespace), own).default
-        self._with_tensors: dict[tuple, type[torch.autograd.Function]] = {}
+        self._with_tensors: dict[tuple[Any, ...], type[torch.autograd.Function]] = {}
 
     @functools.cached_property
-    def function(self) -> Callable:
+    def function(self) -> Callable[..., Any]:
         """What users call. Dynamo is shown one operation; which, depends on what scalars are."""
         overload = self._overload
 
@@ -109,12 +108,12 @@ class Pair:
 
     def __call__(self, *inputs: Any) -> Any:
         forward = self.forward
-        if forward._integers:
-            forward._check_integers(inputs)
         try:
             result = self._direct(*inputs)
             if result is not NotImplemented:
                 return result
+            if forward._integers:
+                forward._check_integers(inputs)
             if forward._scalars and (found := as_tensors(forward, inputs)) is not None:
                 return self._with_scalars_of(found[0]).apply(*found[1])
             return self._overload(*inputs)
@@ -149,7 +148,7 @@ class Pair:
             )
         return self._with_tensors[flags]
 
-    def _run_batch(self, _: object, in_dims: tuple, *inputs: Any) -> tuple:
+    def _run_batch(self, _: object, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Any, ...]:
         """For vmap: the pair of both definitions over a batch."""
         forward, values, dims = self.forward.over_batch(in_dims, inputs)
         # Results have gradients of their sizes.
@@ -171,7 +170,7 @@ def _type_of(info: _torch.ArgumentInfo) -> str:
 # ---- pairs of any callables
 
 
-def join(forward: Callable, backward: Callable) -> Callable:
+def join(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
     """A function of both. No graph holds it: one that is exported or traced calls ``forward``."""
     rest = name_of(backward), _saved_results(forward, backward), _ranks(backward)
     eager = _make_function(forward, backward, *rest)
@@ -190,14 +189,14 @@ def join(forward: Callable, backward: Callable) -> Callable:
             return in_graph(*inputs)
         if torch.compiler.is_compiling():
             return traced.apply(*inputs)
-        if torch.jit.is_tracing():
+        if is_traced():
             return forward(*inputs)  # a trace can hold no function of Python
         return eager.apply(*inputs) if records(inputs) else forward(*inputs)
 
     return run
 
 
-def _saved_results(forward: Callable, backward: Callable) -> list[int]:
+def _saved_results(forward: Callable[..., Any], backward: Callable[..., Any]) -> list[int]:
     """Places of the results that a backward definition has parameters for, after the inputs."""
     if not isinstance(forward, Operator) or not isinstance(backward, Operator):
         return []
@@ -211,7 +210,7 @@ def _saved_results(forward: Callable, backward: Callable) -> list[int]:
     return places
 
 
-def _ranks(backward: Callable) -> list[int] | None:
+def _ranks(backward: Callable[..., Any]) -> list[int] | None:
     """How many dimensions the parameters of a definition have."""
     if not isinstance(backward, Operator):
         return None
@@ -219,8 +218,8 @@ def _ranks(backward: Callable) -> list[int] | None:
 
 
 def _make_function(
-    run_forward: Callable,
-    run_backward: Callable,
+    run_forward: Callable[..., Any],
+    run_backward: Callable[..., Any],
     name: str,
     results: list[int],
     ranks: list[int] | None,
@@ -243,7 +242,7 @@ def _make_function(
             return run_forward(*inputs)
 
         @staticmethod
-        def setup_context(ctx: Any, inputs: tuple, output: object) -> None:
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
             for k, message in refused.items():
                 if ctx.needs_input_grad[k]:
                     raise TCError(message)
@@ -259,7 +258,7 @@ def _make_function(
             )
 
         @staticmethod
-        def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
+        def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
             tensors = iter(ctx.saved_tensors)
             inputs = [
                 next(tensors) if tensor else value

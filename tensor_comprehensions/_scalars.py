@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from tensor_comprehensions._operator import Operator
 
 
+def is_traced() -> bool:
+    """Whether torch.jit.trace looks on."""
+    return torch._C._get_tracing_state() is not None
+
+
 def _is_graph_made() -> bool:
-    return torch.jit.is_tracing() or any(
+    return is_traced() or any(
         torch._C._get_dispatch_mode(key) is not None for key in (ModeKey.PROXY, ModeKey.FAKE)
     )
 
@@ -40,7 +45,9 @@ def _must_be_tensor(value: object) -> bool:
     return isinstance(value, (torch.SymFloat, torch.SymInt))
 
 
-def as_tensors(operator: Operator, inputs: tuple) -> tuple[Operator, tuple] | None:
+def as_tensors(
+    operator: Operator, inputs: tuple[Any, ...]
+) -> tuple[Operator, tuple[Any, ...]] | None:
     """The definition with scalars as tensors of one element, and its inputs; None where all
     scalars are numbers, or tensors that hold one.
 
@@ -80,15 +87,19 @@ def as_tensors(operator: Operator, inputs: tuple) -> tuple[Operator, tuple] | No
     return operator.with_tensors(tuple(flags)), tuple(values)
 
 
+def _as_tensor(value: Any) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    dtype = torch.float64 if isinstance(value, torch.SymFloat) else torch.int64
+    # A product, which compilers leave to the value of each call.
+    product: torch.Tensor = torch.ones((), dtype=dtype) * value
+    return product
+
+
 def _as_vector(
-    operator: Operator, place: int, value: Any, device: torch.device | None
+    operator: Operator, place: int, number: Any, device: torch.device | None
 ) -> torch.Tensor:
-    info = operator.definition.inputs[place]
-    if isinstance(value, torch.SymFloat):
-        # A product, which compilers leave to the value of each call.
-        value = torch.ones((), dtype=torch.float64) * value
-    elif isinstance(value, torch.SymInt):
-        value = torch.ones((), dtype=torch.int64) * value
+    info, value = operator.definition.inputs[place], _as_tensor(number)
     if not info.dtype.is_floating_point and (value.is_floating_point() or value.is_complex()):
         raise ShapeError(
             f"argument {info.name}: expected an integer but got a tensor of sizes "

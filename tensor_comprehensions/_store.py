@@ -60,7 +60,7 @@ class _Text:
         return _torch.StoredText(namespace, self.source, by_user, definitions)
 
 
-def _definition(part: Callable, role: str, function: Differentiable) -> Operator:
+def _definition(part: Callable[..., Any], role: str, function: Differentiable) -> Operator:
     if not isinstance(part, Operator):
         raise CacheError(
             f"the {role} of {function.__name__} is a Python function, which a file cannot hold; "

@@ -24,7 +24,7 @@ def _call(name: str, *inputs: Any) -> Any:
     return _find(name)(*inputs)
 
 
-def _call_into(name: str, inputs: tuple, outputs: tuple) -> Any:
+def _call_into(name: str, inputs: tuple[Any, ...], outputs: tuple[Any, ...]) -> Any:
     return _find(name).run(inputs, outputs)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from test_examples import build_with_torch
 
 import tensor_comprehensions as tc
 
@@ -323,3 +324,154 @@ torch.save([v.grad for v in leaves], f"{{folder}}/found.pt")
     leaves = [v.clone().requires_grad_() for v in leaves]
     wanted = torch.autograd.grad(Both()(*leaves).sum(), leaves)
     torch.testing.assert_close(torch.load(tmp_path / "found.pt"), list(wanted))
+
+
+# ---- programs without Python
+
+PROGRAM = r"""
+// train MODULE.pt OPERATORS IN.pt OUT.pt
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <tc/torch.hpp>
+
+std::vector<char> read(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int main(int, char** argv) try {
+  std::vector<char> text = read(argv[2]);
+  if (std::filesystem::path(argv[2]).extension() == ".pb")
+    tensor_comprehensions::load_operators(argv[2]);
+  else
+    tensor_comprehensions::register_operators({text.begin(), text.end()}, "tc_saved_training");
+  torch::jit::Module module = torch::jit::load(argv[1]);
+  torch::Tensor x = torch::pickle_load(read(argv[3])).toTensor().requires_grad_();
+  c10::List<torch::Tensor> found;
+  for (int step = 0; step < 3; ++step) {  // the executor changes its plan after the first calls
+    torch::Tensor result = module.forward({x}).toTensor();
+    x.mutable_grad() = torch::Tensor();
+    for (const auto& parameter : module.parameters()) parameter.mutable_grad() = torch::Tensor();
+    torch::Tensor slope =
+        torch::autograd::grad({result.sum()}, {x}, {}, true, /*create_graph=*/true)[0];
+    torch::Tensor second;
+    try {
+      second = torch::autograd::grad({slope.square().sum()}, {x}, {}, true)[0];
+    } catch (const std::exception& error) {
+      std::cout << error.what() << "\n";
+    }
+    result.square().sum().backward();
+    found.clear();
+    found.push_back(result.detach());
+    found.push_back(x.grad().clone());
+    for (const auto& parameter : module.parameters()) found.push_back(parameter.grad().clone());
+    if (second.defined()) found.push_back(second);
+  }
+  std::vector<char> bytes = torch::pickle_save(found);
+  std::ofstream(argv[4], std::ios::binary).write(bytes.data(), bytes.size());
+  return 0;
+} catch (const std::exception& error) {
+  std::cerr << error.what() << "\n";
+  return 1;
+}
+"""
+
+
+@pytest.mark.slow
+def test_programs_without_python_train(tmp_path: Path) -> None:
+    (tmp_path / "train.cpp").write_text(PROGRAM)
+    build_with_torch(tmp_path / "train.cpp", tmp_path / "train")
+    torch.save(example(), tmp_path / "in.pt")
+    for how in HOW:
+        module = Layer(layer(how))
+        wanted = gradients(module, module.parameters())
+        traced = torch.jit.trace(module, (example(),))
+        traced.save(str(tmp_path / "traced.pt"))
+        text, store = tmp_path / "layer.tc", tmp_path / f"{how}.tc.pb"
+        text.write_text(LAYER)
+        tc.save(store, traced)
+        for operators in (store, text) if how == "derived" else (store,):
+            (tmp_path / "out.pt").unlink(missing_ok=True)
+            names = ["train", "traced.pt", operators, "in.pt", "out.pt"]
+            done = subprocess.run(
+                [str(tmp_path / name) for name in names], capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
+            found = torch.load(tmp_path / "out.pt", weights_only=False)
+            assert_same(found[:4], wanted)
+            if how == "derived":
+                x = example().requires_grad_()
+                (slope,) = torch.autograd.grad(module(x).sum(), x, create_graph=True)
+                torch.testing.assert_close(
+                    found[4], torch.autograd.grad(slope.square().sum(), x)[0], rtol=1e-4, atol=1e-4
+                )
+            else:
+                assert "saved_layer_grad has no derivative" in done.stdout
+
+
+# ---- graphs in caches
+
+CACHED = """
+import sys
+import torch
+from torch._dynamo.utils import counters
+import tensor_comprehensions as tc
+
+sys.path.insert(0, sys.argv[1])
+from test_saved_training import ROWS
+
+tc.define(ROWS, namespace="tc_saved_training")
+found = []
+for use in (0, 1):
+    exported = torch.export.load(f"{sys.argv[2]}/{use}.pt2").module()
+    torch._dynamo.reset()
+    leaves = [v.requires_grad_() for v in torch.load(f"{sys.argv[2]}/inputs.pt")]
+    torch.compile(exported, fullgraph=True)(*leaves).sin().sum().backward()
+    found += [v.grad for v in leaves]
+torch.save(found, f"{sys.argv[2]}/found.pt")
+print(counters["aot_autograd"]["autograd_cache_hit"])
+"""
+
+
+@pytest.mark.slow
+def test_graphs_of_another_process_find_their_derivatives(tmp_path: Path) -> None:
+    """A process that takes a graph from a cache has not made it, and so asked for no derivative."""
+    rows = tc.make_autograd(tc.define(ROWS, namespace="tc_saved_training").saved_rows)
+
+    class Rows(torch.nn.Module):
+        def __init__(self, use: int) -> None:
+            super().__init__()
+            self.use = use
+
+        def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return rows(0.5, x, w)[self.use]
+
+    inputs = torch.randn(4, 3), torch.randn(3)
+    torch.save(list(inputs), tmp_path / "inputs.pt")
+    wanted = []
+    for use in (0, 1):
+        program = torch.export.export(Rows(use), inputs)
+        torch.export.save(program, tmp_path / f"{use}.pt2")
+        leaves = [v.clone().requires_grad_() for v in inputs]
+        wanted += torch.autograd.grad(Rows(use)(*leaves).sin().sum(), leaves)
+    for hits in (0, 2):
+        said = run_python(
+            *(CACHED, Path(__file__).parent, tmp_path),
+            TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"),
+        )
+        assert int(said) >= hits
+        torch.testing.assert_close(torch.load(tmp_path / "found.pt"), wanted)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_opcheck(how: str) -> None:
+    function = layer(how)
+    program = torch.export.export(Layer(function), (example(),))
+    (overload,) = (n.target for n in program.graph.nodes if "saved_layer" in str(n.target))
+    leaves = [v.detach().requires_grad_() for v in (example(), *Layer(function).parameters())]
+    torch.library.opcheck(overload, tuple(leaves))

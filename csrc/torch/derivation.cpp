@@ -27,7 +27,9 @@ std::shared_ptr<const Definition> definition_of(const std::shared_ptr<Operator>&
 }
 
 /// The function is kept for the process, as what asks it is.
-OperatorMaker python_maker(const py::function& make) {
+using Maker = py::typing::Callable<std::string(std::string, std::string)>;
+
+OperatorMaker python_maker(const Maker& make) {
   auto* kept = new py::function(make);
   return [kept](const std::string& text, const std::string& ns) {
     py::gil_scoped_acquire gil;
@@ -49,7 +51,7 @@ Differentiable* register_one(const std::shared_ptr<Operator>& op, const std::str
 }
 
 /// Nothing where arguments are not what the operator takes as they are, or something looks on.
-py::object call(Differentiable& differentiable, const py::args& arguments) {
+py::object call(Differentiable& differentiable, const py::Args<py::object>& arguments) {
   std::optional<PlainArguments> plain =
       plain_arguments(differentiable.definition().inputs, arguments);
   if (!plain) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
@@ -73,7 +75,7 @@ void bind_derivation(py::module_& m) {
   m.def("is_backward_of", is_backward_of, py::arg("forward"), py::arg("backward"));
   m.def(
       "register_derived",
-      [](const std::shared_ptr<Operator>& op, const std::string& name, const py::function& make) {
+      [](const std::shared_ptr<Operator>& op, const std::string& name, const Maker& make) {
         auto [ns, own] = split_name(name);
         return register_one(op, ns, derived_name(own), name,
                             derived_rule(definition_of(op), python_maker(make)));

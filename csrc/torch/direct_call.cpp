@@ -110,11 +110,11 @@ void bind_direct_call(py::module_& m) {
       [](std::shared_ptr<Operator> op, const std::string& name) {
         c10::OperatorHandle handle =
             c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "");
-        return py::cpp_function([op, handle](const py::args& arguments) -> py::object {
+        return Function(py::cpp_function([op, handle](const py::args& arguments) -> py::object {
           std::optional<PlainArguments> plain = plain_arguments(op->definition().inputs, arguments);
           if (!plain) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
           return call_plain(handle, *plain);
-        });
+        }));
       },
       py::arg("operator"), py::arg("name"));
 }
