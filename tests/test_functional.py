@@ -325,6 +325,8 @@ def test_the_page_of_the_documentation(tmp_path: Path, monkeypatch: pytest.Monke
     torch.testing.assert_close(names["per_head"], wanted, **near)
     _, moved = jvp(lambda x: attend(x, k[0], v[0]), (q[0],), (q[1],))
     torch.testing.assert_close(names["moved"], moved, **near)
+    torch.testing.assert_close(names["alpha"].grad, names["x"].sum())
+    torch.testing.assert_close(names["outer"], torch.outer(torch.arange(3.0), names["x"]))
 
 
 def test_pairs_with_a_backward_of_ones_own() -> None:
