@@ -15,6 +15,7 @@
 #include "lang/gradient.h"
 #include "lang/kept_values.h"
 #include "lang/roles.h"
+#include "lang/scalar_tensors.h"
 #include "lang/sharding.h"
 #include "lang/size_parameters.h"
 #include "runtime/arguments.h"
@@ -348,6 +349,20 @@ tc_status tc_definition_batch(const tc_definition* definition, const int32_t* ba
       return tc::lang::batch_text(*shared, inputs);
     });
     *text = kept.c_str();
+  });
+}
+
+tc_status tc_definition_tensors(const tc_definition* definition, const int32_t* tensors,
+                                const char** text) {
+  return guarded([&] {
+    const tc::lang::Definition& d = *required(definition, "definition").definition;
+    required(tensors, "tensors");
+    std::set<std::string> scalars;
+    for (size_t k = 0; k < d.signature.parameters.size(); ++k)
+      if (tensors[k]) scalars.insert(d.signature.parameters[k].name);
+    thread_local std::string kept;
+    kept = tc::lang::scalar_tensors_text(d, scalars);
+    required(text, "text") = kept.c_str();
   });
 }
 

@@ -167,7 +167,24 @@ tc_status tc_store_set_derivative(tc_store* store, int32_t text, int32_t index,
     auto& found =
         at(at(required(store, "store").texts, text, "text").definitions, index, "definition");
     found.derived = !backward;
-    found.backward = std::move(name);
+    found.backward = name;
+    if (backward) found.add_pair(std::move(name));
+  });
+}
+
+tc_status tc_store_add_pair(tc_store* store, int32_t text, int32_t index, const char* backward) {
+  return guarded([&] {
+    at(at(required(store, "store").texts, text, "text").definitions, index, "definition")
+        .add_pair(&required(backward, "backward"));
+  });
+}
+
+const char* tc_store_pair(const tc_store* store, int32_t text, int32_t index, int32_t pair) {
+  return value_or_zero([&]() -> const char* {
+    const auto& definition =
+        at(at(required(store, "store").texts, text, "text").definitions, index, "definition");
+    if (pair >= 0 && static_cast<size_t>(pair) >= definition.pairs.size()) return nullptr;
+    return at(definition.pairs, pair, "pair").c_str();
   });
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tensor_comprehensions import _libraries  # noqa: F401  before anything that needs the binding
 
@@ -34,18 +34,21 @@ __version__ = "0.1.0"
 SILENT = False
 
 
-def __getattr__(name: str) -> Any:
-    """einsum comes when it is asked for: what marks it for torch.compile takes a second to load."""
-    if name in ("einsum", "einsum_source"):
-        from tensor_comprehensions import _einsum
+# Type checkers see the names above, and that there are no others.
+if not TYPE_CHECKING:
 
-        globals().update(einsum=_einsum.einsum, einsum_source=_einsum.einsum_source)
-        return globals()[name]
-    if name == "show_config":
-        from tensor_comprehensions._doctor import show_config
+    def __getattr__(name: str) -> object:
+        """einsum comes when it is asked for: what marks it for torch.compile takes a second."""
+        if name in ("einsum", "einsum_source"):
+            from tensor_comprehensions import _einsum
 
-        return show_config
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            globals().update(einsum=_einsum.einsum, einsum_source=_einsum.einsum_source)
+            return globals()[name]
+        if name == "show_config":
+            from tensor_comprehensions._doctor import show_config
+
+            return show_config
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

@@ -172,7 +172,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
-        return arguments.run(arguments)
+        status: int = arguments.run(arguments)
+        return status
     except BrokenPipeError:
         # Whoever read the output has seen enough; Python must not try to write the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

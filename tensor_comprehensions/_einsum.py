@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,12 +14,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 from tensor_comprehensions import _torch
 from tensor_comprehensions._define import make_operator
 from tensor_comprehensions._errors import ShapeError, TCError
-from tensor_comprehensions._gradients import Derivable, is_autocast, records
+from tensor_comprehensions._gradients import is_autocast
 
 #: Plans that are kept, one for each equation with the sizes and dtypes of its operands.
 _MOST_PLANS = 4096
 
 Shapes = Sequence[tuple[Sequence[int], torch.dtype]]
+Run = Callable[..., torch.Tensor]
 
 
 def _find_path(equation: _torch.Einsum, count: int) -> list[list[int]]:
@@ -73,9 +74,9 @@ class _Plan:
         self._device = device
         self._scalar_operands = [k for k, (sizes, _) in enumerate(shapes) if len(sizes) == 0]
         self._lock = threading.Lock()
-        self._state: tuple | None = None
+        self._state: tuple[Any, ...] | None = None
 
-    def _look_at(self, tables: dict[str, Any]) -> tuple:
+    def _look_at(self, tables: dict[str, Any]) -> tuple[Any, ...]:
         """Checks the tables' contents and finds the operator for them."""
         for name, table in tables.items():
             if isinstance(table, torch.Tensor) and is_functorch_wrapped_tensor(table):
@@ -90,13 +91,12 @@ class _Plan:
             text, scalars, order = _source(self._equation, self._shapes, tables)
             # Without the warnings of `parse`: nobody has written this text.
             operator = make_operator(_torch.parse(text).definitions[0], "tc")
-            derivable = Derivable.of(operator)
             # Copies: what was checked is what kernels read.
             indices = tuple(_as_indices(tables[name], self._device) for name in order)
-            self._state = (snapshots, operator.overload, derivable, (*indices, *scalars))
+            self._state = (snapshots, operator.differentiate, (*indices, *scalars))
             return self._state
 
-    def __call__(self, operands: Sequence[torch.Tensor], tables: dict[str, Any]) -> Any:
+    def __call__(self, operands: Sequence[torch.Tensor], tables: dict[str, Any]) -> torch.Tensor:
         state = self._state
         if state is None or len(state[0]) != len(tables):
             state = self._look_at(tables)
@@ -105,17 +105,16 @@ class _Plan:
                 if name not in tables or not snapshot.holds(tables[name]):
                     state = self._look_at(tables)
                     break
-        _, overload, derivable, rest = state
+        run: Run
+        _, run, rest = state
         if self._scalar_operands:
             operands = list(operands)
             for k in self._scalar_operands:
                 operands[k] = operands[k].reshape(1)
-        if records(operands):
-            return derivable(*operands, *rest)
-        return overload(*operands, *rest)
+        return run(*operands, *rest)
 
 
-_plans: dict[tuple, _Plan] = {}
+_plans: dict[tuple[Any, ...], _Plan] = {}
 
 
 def _letters(labels: Sequence[object]) -> str:
@@ -131,7 +130,7 @@ def _letters(labels: Sequence[object]) -> str:
     return text
 
 
-def _join_sublists(arguments: tuple) -> tuple[str, tuple]:
+def _join_sublists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """Operands and sublists by turns, as an equation and the operands."""
     if len(arguments) < 2:
         raise TCError("einsum: an equation was expected, or operands each with its sublist")
@@ -148,7 +147,7 @@ def _as_tables(tables: dict[str, object]) -> dict[str, torch.Tensor]:
     }
 
 
-def _arguments(equation: object, operands: tuple) -> tuple[str, tuple]:
+def _arguments(equation: object, operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """The equation as a string and the operands, whatever way they were passed in."""
     if not isinstance(equation, str):
         equation, operands = _join_sublists((equation, *operands))
@@ -172,7 +171,9 @@ def _arguments(equation: object, operands: tuple) -> tuple[str, tuple]:
     return equation, operands
 
 
-def _plan_for(equation: str, operands: Sequence[torch.Tensor], shapes: tuple = ()) -> _Plan:
+def _plan_for(
+    equation: str, operands: Sequence[torch.Tensor], shapes: tuple[Any, ...] = ()
+) -> _Plan:
     shapes = shapes or tuple([(operand.shape, operand.dtype) for operand in operands])
     device = operands[0].device if operands else torch.device("cpu")
     plan = _plans.get((equation, shapes, device))
@@ -184,7 +185,7 @@ def _plan_for(equation: str, operands: Sequence[torch.Tensor], shapes: tuple = (
     return plan
 
 
-def _fixed_shapes(operands: Sequence[torch.Tensor]) -> tuple:
+def _fixed_shapes(operands: Sequence[torch.Tensor]) -> tuple[Any, ...]:
     """A text is one for certain sizes, so a graph becomes one for these as well."""
     return tuple((tuple(int(size) for size in x.shape), x.dtype) for x in operands)
 
@@ -194,7 +195,7 @@ def _without_tables(equation: str, *operands: torch.Tensor) -> torch.Tensor:
     return _plan_for(equation, operands, _fixed_shapes(operands))(operands, {})
 
 
-_in_graph = torch.compiler.allow_in_graph(_without_tables)
+_in_graph: Run = torch.compiler.allow_in_graph(_without_tables)
 
 
 def _is_constant(table: object) -> bool:
@@ -220,22 +221,20 @@ def _with_constants(
     device = operands[0].device
     rest = [torch.tensor(values[name], dtype=torch.int32, device=device) for name in order]
     arguments = [x.reshape(1) if x.dim() == 0 else x for x in operands]
-    if records(arguments):
-        return Derivable.of(operator)(*arguments, *rest, *scalars)
-    return operator.overload(*arguments, *rest, *scalars)
+    return operator.differentiate(*arguments, *rest, *scalars)
 
 
-_constants_in_graph = torch.compiler.allow_in_graph(_with_constants)
+_constants_in_graph: Run = torch.compiler.allow_in_graph(_with_constants)
 
 
 def _run_outside_graph(
-    equation: str, operands: tuple, tables: dict[str, torch.Tensor]
+    equation: str, operands: tuple[Any, ...], tables: dict[str, torch.Tensor]
 ) -> torch.Tensor:
     operands = _for_autocast(operands)
     return _plan_for(equation, operands)(operands, tables)
 
 
-_outside_graph = torch.compiler.disable(
+_outside_graph: Run = torch.compiler.disable(
     _run_outside_graph,
     reason="einsum: what a table holds decides sizes, which a graph cannot know of a tensor; pass "
     "tables as lists, which become part of it, or call a definition with tables as inputs",
@@ -295,7 +294,7 @@ def einsum(equation: Any, *operands: Any, **tables: Any) -> torch.Tensor:
         raise
 
 
-def arguments(equation: Any, *operands: Any, **tables: Any) -> tuple:
+def arguments(equation: Any, *operands: Any, **tables: Any) -> tuple[Any, ...]:
     """What the definition of ``einsum_source`` takes for these arguments."""
     equation, operands = _arguments(equation, operands)
     tables = _as_tables(tables)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tensor_comprehensions import _torch
 
 
@@ -21,7 +23,7 @@ class LanguageError(TCError):
         self.line = line
         self.column = column
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.line, self.column)
 
 

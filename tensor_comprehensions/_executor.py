@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any, cast
 
 import torch
 
@@ -25,7 +26,7 @@ class Executor:
         source: str,
         entry_point: str,
         options: object,
-        inputs: tuple,
+        inputs: tuple[Any, ...],
         target: str | None,
     ) -> None:
         self._definition = find_definition(source, entry_point)
@@ -41,7 +42,7 @@ class Executor:
         self._operator = _torch.Operator(self._definition, lambda *_: chosen._options)
         self._outputs = Operator(self._definition, self._operator)
 
-    def _layouts_of(self, inputs: tuple) -> list:
+    def _layouts_of(self, inputs: tuple[Any, ...]) -> list[Any]:
         """What the code was made for: of scalars only those whose value decides sizes."""
         return [
             (value.shape, value.stride(), value.dtype, value.device)
@@ -52,7 +53,9 @@ class Executor:
             for info, value in zip(self._infos, inputs, strict=True)
         ]
 
-    def __call__(self, *inputs: object, outputs: object = None, unchecked: bool = False) -> object:
+    def __call__(
+        self, *inputs: object, outputs: object = None, unchecked: bool = False
+    ) -> torch.Tensor:
         """Runs on these inputs; ``outputs`` are written when given, made otherwise.
 
         ``unchecked`` leaves out the comparison with the inputs it was compiled for, the checks of
@@ -73,21 +76,22 @@ class Executor:
     def _run(self, inputs: tuple, outputs: object, unchecked: bool) -> object:
         if outputs is not None:
             with torch.no_grad():
-                return self._outputs.run(inputs, outputs, unchecked)
+                written: torch.Tensor = self._outputs.run(inputs, outputs, unchecked)
+                return written
         if any(info.accumulates for info in self._definition.outputs):
             self._outputs.run(inputs)  # says which outputs must be given
         results = self._operator.call(inputs)
-        return results[0] if len(results) == 1 else tuple(results)
+        return results[0] if len(results) == 1 else cast(torch.Tensor, tuple(results))
 
-    def run(self, inputs: tuple, outputs: object = None) -> object:
+    def run(self, inputs: tuple[Any, ...], outputs: object = None) -> torch.Tensor:
         """As in 2018: inputs and outputs as lists or tuples."""
         return self(*inputs, outputs=outputs)
 
-    def unchecked_run(self, inputs: tuple, outputs: object = None) -> object:
+    def unchecked_run(self, inputs: tuple[Any, ...], outputs: object = None) -> torch.Tensor:
         """``run`` without checks of sizes and overlap."""
         return self(*inputs, outputs=outputs, unchecked=True)
 
-    def _check(self, inputs: tuple) -> None:
+    def _check(self, inputs: tuple[Any, ...]) -> None:
         infos, name = self._infos, self._definition.name
         if len(inputs) != len(infos):
             raise ShapeError(f"{name} expected {len(infos)} inputs but found {len(inputs)}")
@@ -181,8 +185,8 @@ class Executor:
 
     def profile(self, *inputs: object, repeat: int = 10) -> float:
         """The shortest of some runs on these inputs, in seconds."""
-        outputs = self(*inputs)
-        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        results: Any = self(*inputs)
+        outputs = results if isinstance(results, tuple) else (results,)
         on_gpu = any(o.is_cuda for o in outputs)
         best = float("inf")
         for _ in range(repeat):

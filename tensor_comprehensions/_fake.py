@@ -43,10 +43,10 @@ class Shapes:
             [definition.input_dimension(k, d) for d in range(info.ndim)]
             for k, info in enumerate(self._inputs)
         ]
-        self._by_scalars: dict[tuple, tuple[list, list]] = {}
+        self._by_scalars: dict[tuple[Any, ...], tuple[list[Any], list[Any]]] = {}
         self._infer = lru_cache(64)(self._infer_sizes)
 
-    def _symbolic(self, scalars: tuple) -> tuple[list, list]:
+    def _symbolic(self, scalars: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
         """Sizes of results, and conditions with what to say where they do not hold, as code."""
         if scalars not in self._by_scalars:
             definition = self._definition
@@ -66,7 +66,7 @@ class Shapes:
             )
         return self._by_scalars[scalars]
 
-    def _infer_sizes(self, scalars: tuple, shapes: tuple) -> list[list[int]]:
+    def _infer_sizes(self, scalars: tuple[Any, ...], shapes: tuple[Any, ...]) -> list[list[int]]:
         sizes = iter(self._definition.infer_sizes(scalars, shapes))
         return [list(islice(sizes, info.ndim)) for info in self._outputs]
 
@@ -77,7 +77,7 @@ class Shapes:
         else:
             torch._check(a == b, message)
 
-    def _bind(self, inputs: tuple) -> tuple[dict[str, object], torch.device]:
+    def _bind(self, inputs: tuple[Any, ...]) -> tuple[dict[str, object], torch.device]:
         sizes: dict[str, Any] = {}
         first: dict[str, str] = {}
         device, on_device = None, ""
@@ -135,7 +135,7 @@ class Shapes:
                     first[name] = f"dimension {d} of {info.name}"
         return sizes, device if device is not None else torch.device("cpu")
 
-    def __call__(self, inputs: tuple) -> tuple[list[list], torch.device]:
+    def __call__(self, inputs: tuple[Any, ...]) -> tuple[list[list[Any]], torch.device]:
         """Sizes of every result and the device of all of them. ShapeError as a call raises it."""
         inputs = inputs[: len(self._inputs)]
         sizes, device = self._bind(inputs)
@@ -160,7 +160,7 @@ class Shapes:
             )
         return [[eval(code, _FUNCTIONS, names) for code in sizes] for sizes in expressions], device
 
-    def empty(self, inputs: tuple) -> tuple[torch.Tensor, ...]:
+    def empty(self, inputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
         """Results of the right sizes, dtypes and device with no contents of their own."""
         results, device = self(inputs)
         return tuple(
@@ -176,7 +176,7 @@ class Shapes:
         )
 
 
-def make_fake(definition: _torch.Definition) -> tuple[Callable, Callable]:
+def make_fake(definition: _torch.Definition) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """What torch.library.register_fake takes, for the operator and its overload ``out``."""
     shapes = Shapes(definition)
 

@@ -6,7 +6,7 @@ import itertools
 import re
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -15,6 +15,8 @@ import torch
 from tensor_comprehensions import _sharding, _torch
 from tensor_comprehensions._errors import ShapeError, TCError
 from tensor_comprehensions._fake import make_fake
+from tensor_comprehensions._options import MappingOptions
+from tensor_comprehensions._scalars import as_tensors
 
 _is_traced = torch.compiler.is_dynamo_compiling
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,6 +34,18 @@ def unchecked_indices() -> Iterator[None]:
         yield
     finally:
         _torch.set_checks_indices(before)
+
+
+def _traced_call() -> Callable:
+    from tensor_comprehensions import _traced
+
+    return _traced.call
+
+
+def _traced_call_into() -> Callable:
+    from tensor_comprehensions import _traced
+
+    return _traced.call_into
 
 
 def _type_name(value: object) -> str:
@@ -53,11 +67,15 @@ class Operator:
         self._output_infos = list(definition.outputs)
         self._output_names = _torch.Schema(definition, definition.name).outputs
         self._infer, self._infer_out = make_fake(definition)
-        self._simple = not any(info.accumulates for info in self._output_infos)
+        #: whether it takes inputs alone, and not what its results start from
+        self.is_simple = not any(info.accumulates for info in self._output_infos)
         self._made_by: tuple = ()
         self.options: str | None = None  #: how it is scheduled; None where a factory says it
         self.is_public = False  #: a user wrote the text, and it is found by the definition's name
         self._batches: dict[tuple[bool, ...], Operator] = {}
+        self._with_tensors: dict[tuple[bool, ...], Operator] = {}
+        self._derivatives: list[Operator] = []
+        self.differentiable: Any = None  #: the operator that differentiates itself, directly
         self.sized: Operator | None = None  #: the same with sizes as scalars, for DTensors
         self.name = ""  #: <namespace>::<name> in torch.ops
         self._integers = [
@@ -65,6 +83,8 @@ class Operator:
             for k, info in enumerate(self._infos)
             if info.is_scalar and not info.dtype.is_floating_point
         ]
+        self._scalars = [k for k, info in enumerate(self._infos) if info.is_scalar]
+        self._specialized = [k for k, info in enumerate(self._infos) if info.is_specialized]
 
     def register(self, namespace: str, name: str) -> None:
         """Makes torch.ops.<namespace>.<name>."""
@@ -72,6 +92,7 @@ class Operator:
         packet = self._register(namespace, name)
         self.overload, self._out_overload = packet.default, packet.out
         self._direct = _torch.direct_call(self._operator, self.name)
+        self.differentiable = self._register_derived(self.name)
 
     def register_alias(self, namespace: str, name: str) -> None:
         """Makes this operator torch.ops.<namespace>.<name> as well.
@@ -88,6 +109,7 @@ class Operator:
     def register_former(self, namespace: str, name: str) -> None:
         """Makes this operator known by the name that graphs of another version hold."""
         self._register(namespace, name)
+        self._register_derived(f"{namespace}::{name}")
 
     def _register(self, namespace: str, name: str) -> Any:
         schema = _torch.Schema(self.definition, name)
@@ -99,27 +121,50 @@ class Operator:
         _sharding.register(self, packet.default)
         return packet
 
-    def __call__(self, *inputs: Any, outputs: Any = None, unchecked: bool = False) -> Any:
+    def _register_derived(self, name: str) -> Any:
+        """Makes the operator that graphs hold where the derivative follows, as it is derived."""
+        registered = _torch.register_derived(self._operator, name, self._make_derivative)
+        torch.library.register_vmap(_torch.derived_name(name), self._run_derived_batch)
+        return registered
+
+    @property
+    def derived_overload(self) -> Any:
+        """The overload of the operator that differentiates itself."""
+        namespace, _, name = _torch.derived_name(self.name).partition("::")
+        return getattr(getattr(torch.ops, namespace), name).default
+
+    def _make_derivative(self, text: str, namespace: str) -> str:
+        made = self.derive(text, namespace)
+        if made not in self._derivatives:
+            self._derivatives.append(made)
+        return made.name
+
+    def __call__(self, *inputs: Any, outputs: Any = None, unchecked: bool = False) -> torch.Tensor:
         """Runs on tensors, and numbers or 0-d tensors for scalars.
 
-        One result is returned as a tensor, several as a tuple. ``outputs``, a tensor or a sequence
-        of them, are written when given. ``unchecked`` leaves out the look at indices that are data,
-        and of ``outputs`` the checks of sizes and overlap for layouts that were seen before.
-        ShapeError names the argument that does not fit, or the index that leaves its tensor, what
-        was expected and what came.
+        One result is returned as a tensor, several as a tuple. (To type checkers, which cannot know
+        how many there are, it is a tensor: that can be taken apart as well.) ``outputs``, a tensor
+        or a sequence of them, are written when given. ``unchecked`` leaves out the look at indices
+        that are data, and of ``outputs`` the checks of sizes and overlap for layouts that were seen
+        before. ShapeError names the argument that does not fit, or the index that leaves its
+        tensor, what was expected and what came.
         """
         if unchecked and not _is_traced():
             with unchecked_indices():
                 return self(*inputs) if outputs is None else self.run(inputs, outputs, True)
-        if outputs is None and self._simple:
-            if self._integers:
-                self._check_integers(inputs)
+        if outputs is None and self.is_simple:
+            if self._scalars and _is_traced():
+                return _traced_call()(self.name, *self._without_specialized(inputs))
             try:
                 # Dynamo is shown the operator.
                 if not _is_traced():
-                    result = self._direct(*inputs)
+                    result: Any = self._direct(*inputs)
                     if result is not NotImplemented:
                         return result
+                    if self._integers:
+                        self._check_integers(inputs)
+                    if self._scalars and (found := as_tensors(self, inputs)) is not None:
+                        return found[0](*found[1])
                 return self.overload(*inputs)
             except TCError:
                 raise
@@ -128,25 +173,71 @@ class Operator:
                 raise
         return self.run(inputs, outputs, unchecked)
 
+    def differentiate(self, *inputs: Any) -> torch.Tensor:
+        """``__call__`` with the derivative that is derived from the text."""
+        if not self.is_simple:
+            return self(*inputs)
+        try:
+            result: Any = self.differentiable(*inputs)
+            if result is not NotImplemented:
+                return result
+            if self._integers:
+                self._check_integers(inputs)
+            if self._scalars and (found := as_tensors(self, inputs)) is not None:
+                return found[0].differentiate(*found[1])
+            return self.derived_overload(*inputs)
+        except TCError:
+            raise
+        except (RuntimeError, TypeError) as error:
+            self._explain(inputs, error)
+            raise
+
+    def _without_specialized(self, inputs: tuple) -> tuple:
+        """For Dynamo: the values of tensors that decide sizes, for which a graph ends."""
+        return tuple(
+            value.item() if k in self._specialized and isinstance(value, torch.Tensor) else value
+            for k, value in enumerate(inputs)
+        )
+
+    def with_tensors(self, flags: tuple[bool, ...]) -> Operator:
+        """The definition with some scalars as tensors of one element (see ``tensors_text``)."""
+        if flags not in self._with_tensors:
+            text = self.definition.tensors_text(list(flags))
+            self._with_tensors[flags] = self.derive(text, "tc_scalar")
+        return self._with_tensors[flags]
+
     def _run_batch(self, _: object, in_dims: tuple, *inputs: Any) -> tuple:
-        """For vmap: the definition over a batch, found in the text (see ``batch_text``)."""
-        flags = tuple(dim is not None for dim in in_dims)
-        operator = self._batches.get(flags)
-        if operator is None:
+        """For vmap."""
+        operator, values, dims = self.over_batch(in_dims, inputs)
+        results = operator(*values)
+        return results, dims if isinstance(results, tuple) else dims[0]
+
+    def _run_derived_batch(self, _: object, in_dims: tuple, *inputs: Any) -> tuple:
+        operator, values, dims = self.over_batch(in_dims, inputs)
+        results = operator.differentiate(*values)
+        return results, dims if isinstance(results, tuple) else dims[0]
+
+    def batch(self, flags: tuple[bool, ...]) -> Operator:
+        """The definition over a batch of some inputs, found in the text (see ``batch_text``)."""
+        if flags not in self._batches:
             text = self.definition.batch_text(list(flags))
-            operator = self._batches[flags] = self.derive(text, "tc_batch")
+            self._batches[flags] = self.derive(text, "tc_batch")
+        return self._batches[flags]
+
+    def over_batch(self, in_dims: tuple, inputs: tuple) -> tuple[Operator, list, tuple]:
+        """The operator for a batch, its inputs, and in which dimension results have the batch."""
+        operator = self.batch(tuple(dim is not None for dim in in_dims))
         values = [
             value if dim is None else value.movedim(dim, 0)
             for value, dim in zip(inputs, in_dims, strict=True)
         ]
-        results = operator(*values)
         dims = tuple(
             0 if batched.ndim > info.ndim else None
             for batched, info in zip(
                 operator.definition.outputs, self.definition.outputs, strict=True
             )
         )
-        return results, dims if isinstance(results, tuple) else dims[0]
+        return operator, values, dims
 
     def derive(self, text: str, namespace: str) -> Operator:
         """An operator of a text that was made from this one's."""
@@ -157,7 +248,8 @@ class Operator:
 
     def derived(self) -> list[Operator]:
         """What `derive` has made so far."""
-        return [*self._batches.values(), *([self.sized] if self.sized else [])]
+        made = [*self._batches.values(), *self._with_tensors.values(), *self._derivatives]
+        return [*made, self.sized] if self.sized else made
 
     def _check_integers(self, inputs: tuple) -> None:
         """PyTorch would truncate a 0-d tensor of floats that is passed for an integer."""
@@ -172,12 +264,19 @@ class Operator:
         """``__call__`` with inputs and outputs as sequences."""
         inputs = tuple(inputs)
         if outputs is None:
-            if not self._simple:
+            if not self.is_simple:
                 self._miss_outputs()
             return self(*inputs)
         outputs = self._check_outputs(outputs)
         if len(inputs) != len(self._infos):
             self._explain(inputs, None)
+        if self._scalars:
+            if _is_traced():
+                return _traced_call_into()(self.name, self._without_specialized(inputs), outputs)
+            self.check_no_gradients(inputs, self._scalars)
+            found = as_tensors(self, inputs)
+            if found is not None:
+                return found[0].run(found[1], outputs, unchecked)
         if self._out_overload is not None and (torch.compiler.is_compiling() or not unchecked):
             # Through the dispatcher: fake tensors, subclasses and lazy negation are seen to there.
             self._check_integers(inputs)
@@ -223,11 +322,12 @@ class Operator:
                 )
         return outputs
 
-    def check_no_gradients(self, inputs: tuple) -> None:
+    def check_no_gradients(self, inputs: tuple, places: Iterable[int] | None = None) -> None:
         """TCError where a result without history would lose gradients in silence."""
         if not torch.is_grad_enabled():
             return
-        for info, value in zip(self._infos, inputs, strict=True):
+        for k in range(len(inputs)) if places is None else places:
+            info, value = self._infos[k], inputs[k]
             if isinstance(value, torch.Tensor) and value.requires_grad:
                 raise TCError(
                     f"{self.__name__} into given outputs has no derivative, but argument "
@@ -281,6 +381,11 @@ class Operator:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return "a number of at most 64 bits"
         return None
+
+    def allow_keeping(self) -> None:
+        """Recorded calls may run a definition with more results, which the derivative would compute
+        again otherwise: that of a user, whose results nobody expects, without options of theirs."""
+        self.differentiable.may_keep = self.options == str(MappingOptions())
 
     def made_by(self, function: Callable, *arguments: object) -> None:
         """Says how to make this operator in another process."""
@@ -359,6 +464,7 @@ class Registry:
                 self._by_name[known.name] = known
             if public:
                 known.is_public = True
+                known.allow_keeping()
             if public and owner is None:
                 known.register_alias(namespace, name)
                 self._owners[full_name] = identity

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from operator import index
+from typing import Any
 
 from tensor_comprehensions import _torch
 
 
-def _flatten(values: Iterable) -> list[int]:
+def _flatten(values: Iterable[Any]) -> list[int]:
     """tile(32, 32) and tile([32, 32]), as the 2018 package took both."""
     result: list[int] = []
     for value in values:
@@ -40,7 +41,7 @@ class MappingOptions:
         result._options = _torch.Options.parse(text)
         return result
 
-    def _set(self, name: str, values: Iterable) -> MappingOptions:
+    def _set(self, name: str, values: Iterable[Any]) -> MappingOptions:
         self._options.set(name, [index(value) for value in _flatten(values)])
         return self
 
@@ -184,10 +185,10 @@ class MappingOptions:
     def __copy__(self) -> MappingOptions:
         return MappingOptions.parse(str(self))
 
-    def __deepcopy__(self, memo: dict) -> MappingOptions:
+    def __deepcopy__(self, memo: dict[int, object]) -> MappingOptions:
         return self.__copy__()
 
-    def __reduce__(self) -> tuple[Callable, tuple]:
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return MappingOptions.parse, (str(self),)
 
 

@@ -85,7 +85,9 @@ def _register_sized(
 
     count = len(operator.definition.inputs)
 
-    def run(_: type, func: object, types: object, arguments: tuple, keywords: dict) -> Any:
+    def run(
+        _: type, func: object, types: object, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
         if operator.sized is None:
             operator.sized = operator.derive(text, "tc_sized")
         numbers = [arguments[k].shape[d] for k, d in sizes]
@@ -102,14 +104,14 @@ def _register_ways(operator: Operator, overload: Any) -> None:
     definition = operator.definition
     scalars = [info.is_scalar for info in definition.inputs]
     accumulates = [info.accumulates for info in definition.outputs]
-    ways: list | None = None
+    ways: list[Any] | None = None
 
     def placement(dimension: int, reduction: str) -> object:
         if reduction:
             return Partial(reduction)
         return Replicate() if dimension < 0 else Shard(dimension)
 
-    def choose(*arguments: Any) -> list[tuple[list, list]]:
+    def choose(*arguments: Any) -> list[tuple[list[Any], list[Any]]]:
         nonlocal ways
         if ways is None:
             ways = definition.shardings()

@@ -13,9 +13,9 @@ from tensor_comprehensions import _torch
 from tensor_comprehensions._autograd import Differentiable
 from tensor_comprehensions._define import TC, define_with, make_operator, registry
 from tensor_comprehensions._errors import CacheError, TCError
-from tensor_comprehensions._gradients import Derivable
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions
+from tensor_comprehensions._pairs import Pair
 
 Path = str | os.PathLike[str]
 
@@ -35,6 +35,7 @@ class _Text:
         self.operators = operators
         self.names = names
         self.derivatives: dict[str, Operator | None] = {}  # the backward, None where it is derived
+        self.pairs: dict[str, list[str]] = {}  # names of backwards that graphs call it with
 
     def covers(self, other: _Text) -> bool:
         return set(other.names) <= set(self.names)
@@ -51,6 +52,7 @@ class _Text:
                     options=operator.options or "",
                     derived=key in self.derivatives and backward is None,
                     backward=backward.name if backward is not None else None,
+                    pairs=self.pairs.get(key, []),
                 )
             )
         namespace = self.names[0].partition("::")[0]
@@ -58,7 +60,7 @@ class _Text:
         return _torch.StoredText(namespace, self.source, by_user, definitions)
 
 
-def _definition(part: Callable, role: str, function: Differentiable) -> Operator:
+def _definition(part: Callable[..., Any], role: str, function: Differentiable) -> Operator:
     if not isinstance(part, Operator):
         raise CacheError(
             f"the {role} of {function.__name__} is a Python function, which a file cannot hold; "
@@ -86,6 +88,7 @@ class _Collection:
         # A definition that was found alone, and now with the rest of its text.
         for text in [text for text in self._texts if added.covers(text)]:
             added.derivatives.update(text.derivatives)
+            added.pairs.update(text.pairs)
             self._texts.remove(text)
         self._texts.append(added)
         for operator in added.operators:
@@ -96,7 +99,7 @@ class _Collection:
         if id(operator) in self._seen:
             return
         self._seen.add(id(operator))
-        for made in [*operator.derived(), *Derivable.gradients_of(operator)]:
+        for made in operator.derived():
             self.add_operator(made)
 
     def add_definitions(self, definitions: TC) -> None:
@@ -116,6 +119,16 @@ class _Collection:
             if forward.name in text.names:
                 text.derivatives[forward.__name__] = backward
 
+    def _add_called_pair(self, pair: Pair) -> None:
+        """What a graph calls, which need not be what the definition was made differentiable by."""
+        names = pair.names
+        for operator, own in zip((pair.forward, pair.backward), names, strict=True):
+            self.add_operator(operator, own)
+        for text in self._texts:
+            if names[0] in text.names:
+                known = text.pairs.setdefault(pair.forward.__name__, [])
+                known += [names[1]] if names[1] not in known else []
+
     def add_differentiable(self, function: Differentiable) -> None:
         forward, backward = function._parts
         self._add_pair(
@@ -127,10 +140,14 @@ class _Collection:
         """Adds what graphs hold by these names, and says whether something of it is ours."""
         found = False
         for name in names:
+            pair = Pair.find(name)
+            name = name.removesuffix(_torch.derived_name(""))
             operator = registry.find(name)
-            if operator is not None:
+            if pair is not None:
+                self._add_called_pair(pair)
+            elif operator is not None:
                 self.add_operator(operator, name if registry.is_former(name) else "")
-                found = True
+            found = found or pair is not None or operator is not None
         return found
 
     def store(self) -> _torch.Store:
@@ -281,6 +298,12 @@ def load(path: Path) -> list[TC]:
             operator = operators[stored.name]
             registry.add_former_name(operator, stored.operator_name)
             loaded[f"{text.namespace}::{stored.operator_name}"] = operator
+    for text in texts:
+        for stored in text.definitions:
+            name = f"{text.namespace}::{stored.operator_name}"
+            for backward in stored.pairs:
+                Pair.of(loaded[name], loaded[backward])
+                Pair.of(loaded[name], loaded[backward], (name, backward))
     for definitions, text in results:
         for stored in text.definitions:
             if stored.backward is not None:

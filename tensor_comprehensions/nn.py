@@ -110,8 +110,8 @@ class Lambda(torch.nn.Module):
     def _check(
         name: str,
         definition: _torch.Definition,
-        shapes: dict,
-        sizes: dict,
+        shapes: dict[str, list[str]],
+        sizes: dict[str, float],
         inputs: tuple[str, ...] | None,
     ) -> None:
         scalars = {info.name for info in definition.inputs if info.is_scalar}
@@ -140,7 +140,7 @@ class Lambda(torch.nn.Module):
                 else:
                     value.zero_()
 
-    def forward(self, *inputs: object) -> object:
+    def forward(self, *inputs: object) -> torch.Tensor:
         if len(inputs) != len(self.input_names):
             raise TCError(
                 f"{self._function.__name__} expected {len(self.input_names)} inputs, "

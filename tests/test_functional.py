@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -324,6 +325,8 @@ def test_the_page_of_the_documentation(tmp_path: Path, monkeypatch: pytest.Monke
     torch.testing.assert_close(names["per_head"], wanted, **near)
     _, moved = jvp(lambda x: attend(x, k[0], v[0]), (q[0],), (q[1],))
     torch.testing.assert_close(names["moved"], moved, **near)
+    torch.testing.assert_close(names["alpha"].grad, names["x"].sum())
+    torch.testing.assert_close(names["outer"], torch.outer(torch.arange(3.0), names["x"]))
 
 
 def test_pairs_with_a_backward_of_ones_own() -> None:
@@ -335,3 +338,93 @@ def test_pairs_with_a_backward_of_ones_own() -> None:
     with pytest.raises((RuntimeError, NotImplementedError), match="jvp"):
         jvp(pair, (a, b), (a, b))
     assert_equal(jacrev(pair)(a, b), jacrev(torch.matmul)(a, b))
+
+
+MATMUL_GRAD = """def matmul_grad(double(M,K) A, double(K,N) B, double(M,N) G) -> (dA, dB) {
+    dA(m,k) +=! G(m,n) * B(k,n)
+    dB(k,n) +=! G(m,n) * A(m,k)
+}"""
+
+
+def pairs() -> dict[str, Callable]:
+    return {
+        "definition": tc.make_autograd(define(MATMUL), define(MATMUL_GRAD)),
+        "function": tc.make_autograd(define(MATMUL), lambda a, b, g: (g @ b.t(), a.t() @ g)),
+    }
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("kind", ["definition", "function"])
+def test_compiled_gradients_of_pairs(kind: str, backend: str) -> None:
+    torch._dynamo.reset()
+    pair, a, b = pairs()[kind], doubles(3, 4), doubles(4, 5)
+
+    def loss(function: Callable) -> Callable:
+        return lambda a, b: function(a.sin(), b).pow(2).sum()
+
+    for transform in (
+        lambda f: grad(f, argnums=(0, 1)),
+        lambda f: lambda *x: torch.func.grad_and_value(f)(*x),
+        lambda f: lambda a, b: vjp(f, a, b)[1](torch.ones((), dtype=a.dtype)),
+    ):
+        compiled = torch.compile(transform(loss(pair)), fullgraph=True, backend=backend)
+        assert_equal(compiled(a, b), transform(loss(torch.matmul))(a, b))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_pairs_of_definitions_have_batches(compiled: bool) -> None:
+    torch._dynamo.reset()
+    pair, a, b = pairs()["definition"], doubles(6, 3, 4), doubles(6, 4, 5)
+
+    def loss(function: Callable) -> Callable:
+        return lambda a, b: function(a, b).pow(2).sum()
+
+    def run(function: Callable) -> list:
+        transforms = [
+            lambda f: vmap(grad(loss(f), argnums=(0, 1))),
+            lambda f: lambda a, b: vmap(grad(loss(f), argnums=(0, 1)), in_dims=(0, None))(a, b[0]),
+            lambda f: lambda a, b: grad(loss(vmap(f)), argnums=(0, 1))(a, b),
+            lambda f: lambda a, b: grad(loss(vmap(f, in_dims=(0, None))), argnums=(0, 1))(a, b[0]),
+            lambda f: (
+                lambda a, b: grad(loss(vmap(f, in_dims=(None, 1))), argnums=(0, 1))(
+                    a[0], b.movedim(0, 1)
+                )
+            ),
+            lambda f: lambda a, b: jacrev(f, argnums=(0, 1))(a[0], b[0]),
+            lambda f: lambda a, b: vmap(f)(a, b),
+        ]
+        results = []
+        for transform in transforms:
+            g = transform(function)
+            if compiled and function is pair:
+                g = torch.compile(g, fullgraph=True, backend="aot_eager")
+            results.append(g(a, b))
+        return results
+
+    for actual, wanted in zip(run(pair), run(torch.matmul), strict=True):
+        assert_equal(actual, wanted)
+
+
+def test_batches_of_pairs_outside_of_transforms() -> None:
+    """The rule of vmap is differentiated by autograd."""
+    pair = pairs()["definition"]
+    a, b = doubles(6, 3, 4).requires_grad_(), doubles(4, 5).requires_grad_()
+    found = torch.autograd.grad(vmap(pair, in_dims=(0, None))(a, b).pow(2).sum(), (a, b))
+    assert_equal(found, torch.autograd.grad((a @ b).pow(2).sum(), (a, b)))
+
+
+def test_pairs_of_definitions_have_no_tangents() -> None:
+    pair, a, b = pairs()["definition"], doubles(3, 4), doubles(4, 5)
+    message = "matmul with the backward matmul_grad has no forward-mode derivative"
+    with pytest.raises(tc.TCError, match=message):
+        jvp(pair, (a, b), (a, b))
+    with forward_ad.dual_level(), pytest.raises(tc.TCError, match=message):
+        pair(forward_ad.make_dual(a, a), b)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_gradients(name: str) -> None:
+    torch._dynamo.reset()
+    ours, theirs, values = differentiable(name)
+    compiled = torch.compile(grad(total(ours)), fullgraph=True, backend="aot_eager")
+    assert_equal(compiled(*values), grad(total(theirs))(*values))

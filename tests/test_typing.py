@@ -25,12 +25,15 @@ reveal_type(T)
 reveal_type(T.f)
 reveal_type(T.f(x) + 1)
 reveal_type(T("f", x, outputs=x))
+one, other = T.f(x)
+reveal_type(one)
 reveal_type(tc.make_autograd(T.f))
 reveal_type(tc.make_autograd(T.f)(x))
 reveal_type(tc.einsum("ij, jk -> ik", x, x, table=x))
 reveal_type(tc.einsum_source("ii", x))
 reveal_type(tc.grad_source("..."))
 reveal_type(tc.compile("...", "f", None, x))
+reveal_type(tc.compile("...", "f", None, x)(x))
 reveal_type(tc.compile("...", "f", tc.MappingOptions("naive"), x).explain())
 reveal_type(tc.MappingOptions("naive").tile(8, 8).parallel(False))
 reveal_type(tc.nn.Lambda("...", C=8))
@@ -43,6 +46,9 @@ try:
     T.f()
 except tc.LanguageError as error:
     reveal_type(error.line)
+reveal_type(tc.SILENT)
+tc.no_such_name
+from tensor_comprehensions import nor_this_one
 tc.define(3)
 tc.MappingOptions("naive").tile("8")
 tc.compile("...")
@@ -50,14 +56,16 @@ tc.compile("...")
 REVEALED = [
     "tensor_comprehensions._define.TC",
     "tensor_comprehensions._operator.Operator",
-    "Any",
+    "torch._tensor.Tensor",
+    "torch._tensor.Tensor",
     "Any",
     "tensor_comprehensions._autograd.Differentiable",
-    "Any",
+    "torch._tensor.Tensor",
     "torch._tensor.Tensor",
     "str",
     "str",
     "tensor_comprehensions._executor.Executor",
+    "torch._tensor.Tensor",
     "str",
     "tensor_comprehensions._options.MappingOptions",
     "tensor_comprehensions.nn.Lambda",
@@ -67,6 +75,7 @@ REVEALED = [
     "list[tensor_comprehensions._define.TC]",
     "tensor_comprehensions._autograd.Differentiable",
     "int",
+    "bool",
 ]
 
 
@@ -97,6 +106,21 @@ def test_the_stub_is_what_the_binding_is(tmp_path: Path) -> None:
     assert STUB.read_text() == found.read_text(), "TC_UPDATE_GOLDEN=1 writes it anew"
 
 
+def test_the_stub_is_strict(tmp_path: Path) -> None:
+    """Without what the package's own configuration allows."""
+    copy = tmp_path / "stub.pyi"
+    copy.write_text(STUB.read_text())
+    said = run_tool("mypy", "--strict", "--config-file", os.devnull, str(copy), folder=tmp_path)
+    assert "Success: no issues found" in said, said
+
+
+def test_names_at_run_time_are_those_that_type_checkers_see() -> None:
+    for name in tc.__all__:
+        assert getattr(tc, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+        tc.no_such_name  # noqa: B018
+
+
 def test_the_package_is_typed(tmp_path: Path) -> None:
     assert (Path(tc.__file__).parent / "py.typed").exists()
     user = tmp_path / "user.py"
@@ -106,11 +130,13 @@ def test_the_package_is_typed(tmp_path: Path) -> None:
     )
     assert re.findall(r'user\.py:\d+: note: Revealed type is "(.*)"', said) == REVEALED, said
     errors = re.findall(r"^(\S+?):\d+: error: .*\[(.*)\]$", said, re.MULTILINE)
-    assert [code for _, code in errors] == ["arg-type", "arg-type", "call-arg"], said
+    wanted = ["attr-defined", "attr-defined", "arg-type", "arg-type", "call-arg"]
+    assert [code for _, code in errors] == wanted, said
+    assert 'has no attribute "no_such_name"' in said, said
     assert {Path(file).name for file, _ in errors} == {"user.py"}, said
 
 
 @pytest.mark.slow
 def test_the_package_has_no_type_errors() -> None:
-    said = run_tool("mypy", folder=ROOT)
+    said = run_tool("mypy", "--strict", folder=ROOT)
     assert "Success: no issues found" in said, said

@@ -115,6 +115,8 @@ void check_words(const StoredText& text) {
     check_characters("key", definition.key);
     check_characters("name of an operator", definition.operator_name);
     check_characters("name of a backward", definition.backward);
+    for (const std::string& backward : definition.pairs)
+      check_characters("name of a backward", backward);
     if (definition.name.empty()) throw UsageError("a definition without a name");
     if (!is_operator_name(definition.operator_name))
       throw UsageError(concat("the operator '", definition.operator_name, "' for ", definition.name,
@@ -134,6 +136,8 @@ StoredDefinition from_message(const pb::Definition& message) {
     case pb::Derivative::kBackward: result.backward = message.derivative().backward(); break;
     case pb::Derivative::KIND_NOT_SET: break;
   }
+  for (const std::string& backward : message.pairs()) result.add_pair(backward);
+  if (!result.backward.empty()) result.add_pair(result.backward);
   return result;
 }
 
@@ -165,6 +169,7 @@ pb::Text to_message(const StoredText& text) {
       added.mutable_derivative()->set_backward(definition.backward);
     else if (definition.derived)
       added.mutable_derivative()->set_derived(true);
+    for (const std::string& backward : definition.pairs) added.add_pairs(backward);
   }
   return result;
 }
@@ -188,8 +193,11 @@ bool covers(pb::Text& text, pb::Text& other) {
 void take_derivatives(const pb::Text& from, pb::Text& text) {
   for (const pb::Definition& definition : from.definitions()) {
     pb::Definition* known = find(text, definition.operator_name());
-    if (known && definition.has_derivative())
-      *known->mutable_derivative() = definition.derivative();
+    if (!known) continue;
+    if (definition.has_derivative()) *known->mutable_derivative() = definition.derivative();
+    for (const std::string& backward : definition.pairs())
+      if (std::find(known->pairs().begin(), known->pairs().end(), backward) == known->pairs().end())
+        known->add_pairs(backward);
   }
 }
 
@@ -212,6 +220,10 @@ void add(pb::Text added, pb::File& file) {
 }
 
 }  // namespace
+
+void StoredDefinition::add_pair(const std::string& added) {
+  if (std::find(pairs.begin(), pairs.end(), added) == pairs.end()) pairs.push_back(added);
+}
 
 StoredText make_text(const std::string& ns, const std::string& source, bool by_user,
                      const std::vector<MappingOptions>& options,
@@ -254,10 +266,11 @@ std::vector<StoredText> decode(const std::string& bytes, const std::string& file
       names.insert(text.ns + "::" + definition.operator_name);
   for (const StoredText& text : result)
     for (const StoredDefinition& definition : text.definitions)
-      if (!definition.backward.empty() && names.count(definition.backward) == 0)
-        throw CacheError(concat("the backward of ", definition.name, " in '", file, "' is ",
-                                definition.backward, ", which is not among its ", names.size(),
-                                " operators; save both together"));
+      for (const std::string& backward : definition.pairs)
+        if (names.count(backward) == 0)
+          throw CacheError(concat("the backward of ", definition.name, " in '", file, "' is ",
+                                  backward, ", which is not among its ", names.size(),
+                                  " operators; save both together"));
   return result;
 }
 

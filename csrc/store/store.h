@@ -14,8 +14,11 @@ struct StoredDefinition {
   std::string operator_name;  ///< f__ and 16 digits, without the namespace
   std::string key;            ///< the text with every name replaced
   MappingOptions options;
-  bool derived = false;  ///< saved as a function whose derivative the compiler finds
-  std::string backward;  ///< namespace::operator_name of a derivative that a user gave
+  bool derived = false;            ///< saved as a function whose derivative the compiler finds
+  std::string backward;            ///< namespace::operator_name of a derivative that a user gave
+  std::vector<std::string> pairs;  ///< all backwards that it was saved with, this one among them
+
+  void add_pair(const std::string& backward);
 };
 
 struct StoredText {

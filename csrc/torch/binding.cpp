@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,7 +60,7 @@ void raise_in_python(const CoreError& error) {
 }
 
 /// Python values as the operators take them: tensors as they are, numbers for scalars.
-std::vector<c10::IValue> to_ivalues(const Definition& definition, const py::sequence& values) {
+std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& values) {
   std::vector<c10::IValue> result;
   result.reserve(values.size());
   if (values.size() != definition.inputs.size())
@@ -124,10 +125,10 @@ struct Options {
 OptionsPtr copy(const Options& options) { return copy_options(options.options.get()); }
 
 /// A factory that asks Python: factory(*inputs) -> Options.
-OptionsFactory python_factory(const py::object& callable) {
-  if (callable.is_none()) return nullptr;
+OptionsFactory python_factory(const std::optional<Function>& callable) {
+  if (!callable) return nullptr;
   // Destroyed with the operator, which lives as long as the process.
-  auto* kept = new py::object(callable);
+  auto* kept = new py::object(*callable);
   return [kept](at::ArrayRef<c10::IValue> inputs) {
     if (interpreter_ends()) wait_for_the_end();
     py::gil_scoped_acquire gil;
@@ -148,7 +149,7 @@ const char* c_text(const std::string& text) {
 class Executor {
  public:
   Executor(std::shared_ptr<const Definition> definition, const Options* options,
-           const std::string& target, const py::sequence& inputs)
+           const std::string& target, const Values& inputs)
       : definition_(std::move(definition)) {
     std::vector<c10::IValue> values = to_ivalues(*definition_, inputs);
     Unlocked unlocked;
@@ -224,7 +225,7 @@ ParsedText parse(const std::string& text) {
 /// where they are given.
 class InputsWithoutData {
  public:
-  InputsWithoutData(const Definition& definition, const py::sequence& inputs,
+  InputsWithoutData(const Definition& definition, const Values& inputs,
                     std::vector<std::vector<int64_t>> sizes = {})
       : tensors_(definition.inputs.size()),
         values_(definition.inputs.size()),
@@ -262,7 +263,7 @@ std::string format(const std::string& text) {
 }
 
 /// Size of an output dimension in Python's syntax; `inputs` are only looked at for scalars.
-std::string size_expression(const Definition& definition, const py::sequence& inputs, int output,
+std::string size_expression(const Definition& definition, const Values& inputs, int output,
                             int dimension) {
   InputsWithoutData scalars(definition, inputs);
   const char* text = nullptr;
@@ -275,7 +276,7 @@ std::string size_expression(const Definition& definition, const py::sequence& in
 
 /// The conditions on sizes: two expressions that must be equal, and what to say where they are not.
 std::vector<std::array<std::string, 3>> size_conditions(const Definition& definition,
-                                                        const py::sequence& inputs) {
+                                                        const Values& inputs) {
   InputsWithoutData scalars(definition, inputs);
   std::vector<std::array<std::string, 3>> conditions;
   for (int32_t k = 0;; ++k) {
@@ -291,7 +292,7 @@ std::vector<std::array<std::string, 3>> size_conditions(const Definition& defini
 
 /// The sizes of all outputs, one after the other, for inputs of these sizes, with the checks of a
 /// call; scalars have no sizes, and those that are specialised a value in `inputs`.
-std::vector<int64_t> infer_sizes(const Definition& definition, const py::sequence& inputs,
+std::vector<int64_t> infer_sizes(const Definition& definition, const Values& inputs,
                                  std::vector<std::vector<int64_t>> sizes) {
   InputsWithoutData known(definition, inputs, std::move(sizes));
   size_t rank = 0;
@@ -305,7 +306,7 @@ std::vector<int64_t> infer_sizes(const Definition& definition, const py::sequenc
 }
 
 /// The text of the derivative; one flag for each input and output.
-std::string gradient_text(const Definition& definition, const py::sequence& inputs,
+std::string gradient_text(const Definition& definition, const Values& inputs,
                           const std::vector<int32_t>& wanted, const std::vector<int32_t>& given) {
   InputsWithoutData scalars(definition, inputs);
   const char* text = nullptr;
@@ -317,7 +318,7 @@ std::string gradient_text(const Definition& definition, const py::sequence& inpu
 }
 
 /// The text with the values that the derivative would compute again as results; "" where none is.
-std::string keeping_text(const Definition& definition, const py::sequence& inputs) {
+std::string keeping_text(const Definition& definition, const Values& inputs) {
   InputsWithoutData scalars(definition, inputs);
   const char* text = nullptr;
   check_unlocked([&] {
@@ -333,24 +334,35 @@ std::string batch_text(const Definition& definition, const std::vector<int32_t>&
   return text;
 }
 
-/// For every way to share the work: what a process holds of each input, and of each output, as a
-/// dimension, -1 for all of it, and the name of a reduction, empty for none.
-py::list shardings(const Definition& definition) {
+/// The text with scalars as tensors of one element; one flag for each input.
+std::string tensors_text(const Definition& definition, const std::vector<int32_t>& tensors) {
+  const char* text = nullptr;
+  check(tc_definition_tensors(definition.get(), tensors.data(), &text));
+  return text;
+}
+
+/// What a process holds of a tensor: a part along a dimension, -1 for all of it, and the name of a
+/// reduction, empty for none.
+using Placement = std::pair<int, std::string>;
+
+/// For every way to share the work, the placements of all inputs, and those of all outputs.
+std::vector<std::pair<std::vector<Placement>, std::vector<Placement>>> shardings(
+    const Definition& definition) {
   int32_t count = 0;
   check(tc_definition_shardings(definition.get(), nullptr, 0, &count));
   std::vector<tc_placement> placements(count);
   check(tc_definition_shardings(definition.get(), placements.data(), count, &count));
-  py::list result;
+  std::vector<std::pair<std::vector<Placement>, std::vector<Placement>>> result;
   auto take = [at = placements.begin()](size_t size) mutable {
-    py::list list;
+    std::vector<Placement> list;
     for (size_t k = 0; k < size; ++k, ++at)
-      list.append(py::make_tuple(at->dimension, at->reduction ? at->reduction : ""));
+      list.emplace_back(at->dimension, at->reduction ? at->reduction : "");
     return list;
   };
   size_t inputs = definition.inputs.size(), outputs = definition.outputs.size();
   for (size_t k = 0; k < placements.size(); k += inputs + outputs) {
-    py::list first = take(inputs);
-    result.append(py::make_tuple(first, take(outputs)));
+    std::vector<Placement> first = take(inputs);
+    result.emplace_back(std::move(first), take(outputs));
   }
   return result;
 }
@@ -371,11 +383,6 @@ std::string input_dimension(const Definition& definition, int input, int dimensi
   const char* text = nullptr;
   check(tc_definition_input_dimension(definition.get(), input, dimension, &text));
   return text;
-}
-
-py::object dtype_object(const ArgumentInfo& info) {
-  return py::reinterpret_borrow<py::object>(
-      reinterpret_cast<PyObject*>(torch::getTHPDtype(info.dtype)));
 }
 
 /// Runs the handlers of signals that have arrived, in the main thread, where one of them may raise,
@@ -414,7 +421,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   }));
 
   m.def("core_version", [] { return std::string(tc_version()); });
-  m.def("set_exception_classes", [](py::dict classes) { exception_classes() = classes; });
+  m.def("set_exception_classes", [](const py::typing::Dict<py::int_, py::object>& classes) {
+    exception_classes() = classes;
+  });
 
   py::class_<ArgumentInfo>(m, "ArgumentInfo")
       .def_readonly("name", &ArgumentInfo::name)
@@ -424,7 +433,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_readonly("accumulates", &ArgumentInfo::accumulates)
       .def_readonly("is_read", &ArgumentInfo::read)
       .def_readonly("follows", &ArgumentInfo::follows)
-      .def_property_readonly("dtype", dtype_object);
+      .def_property_readonly("dtype", [](const ArgumentInfo& info) { return info.dtype; });
 
   py::class_<Definition, std::shared_ptr<Definition>>(m, "Definition")
       .def_readonly("name", &Definition::name)
@@ -440,15 +449,16 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("gradient_text", gradient_text)
       .def("keeping_text", keeping_text)
       .def("batch_text", batch_text)
+      .def("tensors_text", tensors_text)
       .def("shardings", shardings)
       .def("sized_text", sized_text);
 
   py::class_<ParsedText>(m, "ParsedText")
       .def_property_readonly("definitions",
                              [](const ParsedText& t) {
-                               py::list list;
+                               std::vector<std::shared_ptr<Definition>> list;
                                for (const auto& d : t.definitions)
-                                 list.append(std::const_pointer_cast<Definition>(d));
+                                 list.push_back(std::const_pointer_cast<Definition>(d));
                                return list;
                              })
       .def_readonly("warnings", &ParsedText::warnings);
@@ -510,19 +520,20 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_readonly("outputs", &Schema::outputs);
 
   py::class_<Operator, std::shared_ptr<Operator>>(m, "Operator")
-      .def(py::init([](std::shared_ptr<Definition> definition, py::object factory) {
-        return std::make_shared<Operator>(definition, python_factory(factory));
-      }))
+      .def(py::init(
+          [](std::shared_ptr<Definition> definition, const std::optional<Function>& factory) {
+            return std::make_shared<Operator>(definition, python_factory(factory));
+          }))
       .def("register",
            [](const std::shared_ptr<Operator>& op, const std::string& ns, const std::string& schema,
               const std::string& out_schema) { register_operator(ns, schema, out_schema, op); })
       .def("call",
-           [](Operator& op, const py::sequence& inputs) {
+           [](Operator& op, const Values& inputs) {
              std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
              Unlocked unlocked;
              return op.call(values);
            })
-      .def("call_out", [](Operator& op, const py::sequence& inputs,
+      .def("call_out", [](Operator& op, const Values& inputs,
                           const std::vector<at::Tensor>& outputs, bool unchecked) {
         std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
         Unlocked unlocked;
@@ -534,7 +545,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   py::class_<Executor>(m, "Executor")
       .def(py::init([](std::shared_ptr<Definition> definition, const Options* options,
-                       const std::string& target, const py::sequence& inputs) {
+                       const std::string& target, const Values& inputs) {
         return std::make_unique<Executor>(definition, options, target, inputs);
       }))
       .def("text", &Executor::text, py::call_guard<Unlocked>())

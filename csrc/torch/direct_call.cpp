@@ -18,6 +18,24 @@ namespace py = pybind11;
 namespace tc_torch {
 namespace {
 
+/// What a tensor passed for a scalar holds; nothing where it is more than that.
+std::optional<c10::IValue> number_of(const ArgumentInfo& info, const at::Tensor& tensor) {
+  using c10::DispatchKey;
+  static constexpr c10::DispatchKeySet wrapped(
+      {DispatchKey::FuncTorchGradWrapper, DispatchKey::FuncTorchBatched});
+  if (!tensor.is_cpu() || tensor.dim() != 0 || tensor.layout() != at::kStrided ||
+      !is_plain(tensor) || tensor.unsafeGetTensorImpl()->key_set().has_any(wrapped) ||
+      (tensor.requires_grad() && at::GradMode::is_enabled()))
+    return std::nullopt;
+  if (c10::isFloatingType(info.dtype)) {
+    if (tensor.is_complex()) return std::nullopt;
+    return c10::IValue(tensor.item().toDouble());
+  }
+  if (tensor.is_floating_point() || tensor.is_complex()) return std::nullopt;
+  if (info.dtype == at::kBool) return c10::IValue(tensor.item().toBool());
+  return c10::IValue(tensor.item().toLong());
+}
+
 /// The argument of an operator; nothing where PyTorch's own conversions have to see to it.
 std::optional<c10::IValue> to_ivalue(const ArgumentInfo& info, PyObject* value) {
   if (!info.scalar) {
@@ -26,6 +44,7 @@ std::optional<c10::IValue> to_ivalue(const ArgumentInfo& info, PyObject* value) 
     if (!is_plain(tensor)) return std::nullopt;
     return c10::IValue(tensor);
   }
+  if (THPVariable_CheckExact(value)) return number_of(info, THPVariable_Unpack(value));
   if (info.dtype == at::kBool) {
     if (!PyBool_Check(value)) return std::nullopt;
     return c10::IValue(value == Py_True);
@@ -76,15 +95,13 @@ py::object call_plain(const c10::OperatorHandle& handle, PlainArguments& argumen
     Unlocked unlocked;
     handle.callBoxed(&arguments.stack);
   }
-  std::vector<at::Tensor> results;
-  for (const c10::IValue& value : arguments.stack) results.push_back(value.toTensor());
-  return to_python(results);
+  return to_python(arguments.stack);
 }
 
-py::object to_python(const std::vector<at::Tensor>& results) {
-  if (results.size() == 1) return to_python(c10::IValue(results[0]));
+py::object to_python(const torch::jit::Stack& results) {
+  if (results.size() == 1) return to_python(results[0]);
   py::tuple several(results.size());
-  for (size_t k = 0; k < results.size(); ++k) several[k] = to_python(c10::IValue(results[k]));
+  for (size_t k = 0; k < results.size(); ++k) several[k] = to_python(results[k]);
   return several;
 }
 
@@ -94,11 +111,11 @@ void bind_direct_call(py::module_& m) {
       [](std::shared_ptr<Operator> op, const std::string& name) {
         c10::OperatorHandle handle =
             c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "");
-        return py::cpp_function([op, handle](const py::args& arguments) -> py::object {
+        return Function(py::cpp_function([op, handle](const py::args& arguments) -> py::object {
           std::optional<PlainArguments> plain = plain_arguments(op->definition().inputs, arguments);
           if (!plain) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
           return call_plain(handle, *plain);
-        });
+        }));
       },
       py::arg("operator"), py::arg("name"));
 }

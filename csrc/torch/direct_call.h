@@ -33,7 +33,7 @@ std::optional<PlainArguments> plain_arguments(const std::vector<ArgumentInfo>& i
 pybind11::object call_plain(const c10::OperatorHandle& handle, PlainArguments& arguments);
 
 /// One result as itself, several as a tuple.
-pybind11::object to_python(const std::vector<at::Tensor>& results);
+pybind11::object to_python(const torch::jit::Stack& results);
 
 /// Adds the function direct_call to the module.
 void bind_direct_call(pybind11::module_& m);

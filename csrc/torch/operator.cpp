@@ -114,6 +114,38 @@ void check_tensor(const char* role, const ArgumentInfo& info, const at::Tensor& 
                               "pass a clone() of it");
 }
 
+/// The bytes of its storage, counted from the first, that a tensor's elements reach into.
+size_t bytes_reached(const at::Tensor& tensor) {
+  int64_t last = tensor.storage_offset() + tensor.numel();  // behind it, where there are no gaps
+  if (!tensor.is_contiguous()) {
+    last = tensor.storage_offset() + 1;
+    auto sizes = tensor.sizes(), strides = tensor.strides();
+    for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
+  }
+  return static_cast<size_t>(last) * tensor.itemsize();
+}
+
+[[noreturn]] C10_NOINLINE void raise_missing_memory(const char* role, const ArgumentInfo& info,
+                                                    size_t needed, size_t held) {
+  raise(TC_SHAPE_ERROR,
+        c10::str(role, " ", info.name, ": its elements need ", needed,
+                 " bytes of memory but its storage holds ", held,
+                 "; it was freed or made smaller, as by untyped_storage().resize_(): fill it again "
+                 "before the call"));
+}
+
+/// Storage may be freed or made smaller under a tensor, which does not notice.
+void check_memory(const char* role, const ArgumentInfo& info, const at::Tensor& tensor) {
+  if (tensor.numel() == 0 || !tensor.has_storage()) return;
+  size_t held = tensor.storage().nbytes(), needed = bytes_reached(tensor);
+  if (needed > held) raise_missing_memory(role, info, needed, held);
+}
+
+void check_memory(const std::vector<ArgumentInfo>& infos, at::ArrayRef<c10::IValue> inputs) {
+  for (size_t i = 0; i < infos.size(); ++i)
+    if (!infos[i].scalar) check_memory("argument", infos[i], inputs[i].toTensor());
+}
+
 /// Sizes, strides, device and specialised values; dtypes are part of it since a wrong one must not
 /// find a kernel.
 void append_key(std::vector<int64_t>& key, const at::Tensor& tensor) {
@@ -542,6 +574,7 @@ std::vector<at::Tensor> Operator::call(at::ArrayRef<c10::IValue> arguments) {
   auto inputs = arguments.slice(0, definition_->inputs.size());
   Running running(*this);
   const Specialization& specialization = find(inputs, {});
+  check_memory(definition_->inputs, inputs);
   std::vector<at::Tensor> outputs;
   outputs.reserve(definition_->outputs.size());
   size_t initial = inputs.size();
@@ -562,6 +595,7 @@ std::vector<at::Tensor> Operator::call(at::ArrayRef<c10::IValue> arguments) {
                                 c10::str(at::IntArrayRef(sizes)) + " and dtype " +
                                 c10::toString(info.dtype) + " but got " + c10::str(start.sizes()) +
                                 " and " + c10::toString(start.scalar_type()));
+    check_memory("output", info, start);
     outputs.back().copy_(start);
   }
   launch(specialization, inputs, outputs);
@@ -578,6 +612,9 @@ void Operator::call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tenso
     check_tensor("output", definition_->outputs[o], outputs[o]);
   Running running(*this);
   const Specialization& specialization = find(inputs, outputs);
+  check_memory(definition_->inputs, inputs);
+  for (size_t o = 0; o < outputs.size(); ++o)
+    check_memory("output", definition_->outputs[o], outputs[o]);
   // The key holds everything but the addresses. Where memory is far apart nothing is left to check;
   // where it is not, the core tells views that interleave from views that overlap.
   if (unchecked || !may_overlap(inputs, outputs)) return launch(specialization, inputs, outputs);

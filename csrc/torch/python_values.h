@@ -1,9 +1,19 @@
 // Values of the dispatcher as Python's.
 #pragma once
 
+#include <pybind11/typing.h>
 #include <torch/extension.h>
 
 namespace tc_torch {
+
+/// A sequence of any values, for signatures that say so.
+class Values : public pybind11::sequence {
+ public:
+  PYBIND11_OBJECT(Values, pybind11::sequence, PySequence_Check)
+};
+
+/// A function of any values.
+using Function = pybind11::typing::Callable<pybind11::object(pybind11::ellipsis)>;
 
 /// A tensor, None for one that is undefined, or a number.
 inline pybind11::object to_python(const c10::IValue& value) {
@@ -17,3 +27,12 @@ inline pybind11::object to_python(const c10::IValue& value) {
 }
 
 }  // namespace tc_torch
+
+namespace pybind11::detail {
+
+template <>
+struct handle_type_name<tc_torch::Values> {
+  static constexpr auto name = const_name("collections.abc.Sequence[typing.Any]");
+};
+
+}  // namespace pybind11::detail

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "tc/torch.hpp"
+#include "torch/derivative_rules.h"
+#include "torch/differentiable.h"
 #include "torch/libraries.h"
 #include "torch/operator.h"
 #include "torch/registration.h"
@@ -35,12 +37,17 @@ std::shared_ptr<tc_options> parse_options(const std::string& text) {
   return std::shared_ptr<tc_options>(options, OptionsDeleter());
 }
 
+/// An operator of a text that was derived of another one, and its name.
+std::string register_made_text(const std::string& text, const std::string& ns);
+
 /// One definition with its options, on its way to the dispatcher.
 class Registration {
  public:
   Registration(const ModulePtr& module, int32_t index, std::string ns,
                const std::shared_ptr<tc_options>& options)
-      : definition_(
+      : has_default_options_(tc_options_text(options.get()) ==
+                             std::string(tc_options_text(parse_options("").get()))),
+        definition_(
             std::make_shared<Definition>(module, tc_module_definition(module.get(), index))),
         ns_(std::move(ns)),
         contents_(name_of_contents(*definition_, tc_options_text(options.get()))),
@@ -61,24 +68,59 @@ class Registration {
                                   ", of another text or other options");
   }
 
-  /// Under a name that graphs hold. What is registered already stays as it is.
-  void add(const std::string& name) const {
+  /// Under a name that graphs hold, with the derivative that is derived. What is registered already
+  /// stays as it is. Where `keeps`, recorded calls may run a definition with more results.
+  void add(const std::string& name, bool keeps) const {
+    add_without_derivative(name);
+    const std::string of = ns_ + "::" + name, derived = derived_name(name);
+    if (is_registered(ns_, derived)) return;
+    auto differentiable = std::make_unique<Differentiable>(
+        operator_, of, derived_rule(definition_, register_made_text));
+    differentiable->may_keep = keeps && has_default_options_;
+    register_differentiable(ns_, Schema(*definition_, derived).functional,
+                            std::move(differentiable));
+  }
+  void add_plain_name() const {
+    if (owner() == contents_) return;
+    add_without_derivative(plain_name());
+    set_owner(ns_, plain_name(), contents_);
+  }
+  /// With another definition as its derivative, under the name that graphs hold.
+  void add_pair(const std::string& name, const Registration& backward,
+                const std::string& backward_name) const {
+    const std::string paired = paired_name(name, backward_name);
+    if (is_registered(ns_, paired) || !is_backward_of(*definition_, *backward.definition_)) return;
+    register_differentiable(
+        ns_, Schema(*definition_, paired).functional,
+        std::make_unique<Differentiable>(
+            operator_, ns_ + "::" + name,
+            paired_rule(definition_, backward.definition_, backward.ns_ + "::" + backward_name,
+                        saved_results(*definition_, *backward.definition_))));
+  }
+  const std::string& ns() const { return ns_; }
+
+ private:
+  void add_without_derivative(const std::string& name) const {
     if (is_registered(ns_, name)) return;
     Schema schema(*definition_, name);
     register_operator(ns_, schema.functional, schema.out, operator_);
   }
-  void add_plain_name() const {
-    if (owner() == contents_) return;
-    add(plain_name());
-    set_owner(ns_, plain_name(), contents_);
-  }
 
- private:
+  bool has_default_options_;
   std::shared_ptr<Definition> definition_;
   std::string ns_;
   std::string contents_;
   std::shared_ptr<Operator> operator_;
 };
+
+std::string register_made_text(const std::string& text, const std::string& ns) {
+  std::lock_guard<std::mutex> lock(registering());
+  tc_module* raw = nullptr;
+  check(tc_module_parse(text.c_str(), &raw));
+  Registration made(as_module(raw), 0, ns, parse_options(""));
+  made.add(made.contents(), /*keeps=*/false);
+  return ns + "::" + made.contents();
+}
 
 }  // namespace
 }  // namespace tc_torch
@@ -103,10 +145,21 @@ void register_operators(const std::string& text, const std::string& ns,
     if (!conflict.empty()) throw std::runtime_error(conflict + "; pass another namespace");
   }
   for (const Registration& each : all) {
-    each.add(each.contents());
+    each.add(each.contents(), /*keeps=*/true);
     each.add_plain_name();
   }
 }
+
+namespace {
+
+std::vector<std::string> backwards_of(const tc_store* store, int32_t text, int32_t index) {
+  std::vector<std::string> names;
+  for (int32_t pair = 0; const char* name = tc_store_pair(store, text, index, pair); ++pair)
+    names.emplace_back(name);
+  return names;
+}
+
+}  // namespace
 
 void load_operators(const std::string& path) {
   std::lock_guard<std::mutex> lock(registering());
@@ -119,6 +172,7 @@ void load_operators(const std::string& path) {
     Registration registration;
     std::string name;
     bool by_user;
+    std::vector<std::string> backwards;
   };
   std::vector<Loaded> all;
   for (int32_t k = 0; k < tc_store_size(raw); ++k) {
@@ -131,13 +185,13 @@ void load_operators(const std::string& path) {
       tc_stored_definition found;
       check(tc_store_definition(raw, k, i, &found));
       all.push_back({Registration(kept, i, text.ns, parse_options(found.options)),
-                     found.operator_name, text.by_user != 0});
+                     found.operator_name, text.by_user != 0, backwards_of(raw, k, i)});
     }
   }
   for (const Loaded& each : all) {
-    each.registration.add(each.name);
+    each.registration.add(each.name, each.by_user);
     // The same, unless another version saved it, whose name graphs hold.
-    each.registration.add(each.registration.contents());
+    each.registration.add(each.registration.contents(), each.by_user);
     if (!each.by_user) continue;
     // Graphs hold the other name: they run, whoever has this one.
     std::string conflict = each.registration.conflict();
@@ -146,6 +200,14 @@ void load_operators(const std::string& path) {
     else
       TORCH_WARN(conflict, "; graphs find the one of '", path, "' by its full name");
   }
+  for (const Loaded& each : all)
+    for (const std::string& backward : each.backwards)
+      for (const Loaded& other : all)
+        if (other.registration.ns() + "::" + other.name == backward) {
+          const Registration& forward = each.registration;
+          forward.add_pair(each.name, other.registration, other.name);
+          forward.add_pair(forward.contents(), other.registration, other.registration.contents());
+        }
 }
 
 }  // namespace tensor_comprehensions

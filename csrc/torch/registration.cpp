@@ -130,6 +130,31 @@ class AutogradKernel : public c10::OperatorKernel {
   std::string name_;
 };
 
+/// Calls of an operator that differentiates itself, where autograd is asked.
+class DifferentiableKernel : public c10::OperatorKernel {
+ public:
+  explicit DifferentiableKernel(Differentiable* differentiable) : differentiable_(differentiable) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    differentiable_->call(stack);
+  }
+
+ private:
+  Differentiable* differentiable_;
+};
+
+/// And where it is not: below autograd it is the operator without a derivative, which graphs that
+/// are lowered hold, whatever they were made of.
+class ForwardKernel : public c10::OperatorKernel {
+ public:
+  explicit ForwardKernel(const c10::OperatorHandle& handle) : handle_(handle) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    handle_.callBoxed(stack);
+  }
+
+ private:
+  c10::OperatorHandle handle_;
+};
+
 /// Outputs that the caller gives carry no history; silence would lose gradients.
 class OutAutogradKernel : public c10::OperatorKernel {
  public:
@@ -180,30 +205,72 @@ class OutVersionKernel : public c10::OperatorKernel {
   }
 };
 
-}  // namespace
-
-void register_operator(const std::string& ns, const std::string& schema,
-                       const std::string& out_schema, std::shared_ptr<Operator> op) {
-  static std::mutex mutex;
-  static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
-  auto library = std::make_unique<torch::Library>(torch::Library::FRAGMENT, ns, std::nullopt,
-                                                  __FILE__, __LINE__);
-  auto define = [&](const std::string& text) {
+/// What is registered in a namespace, kept for the process.
+class Registrations {
+ public:
+  explicit Registrations(const std::string& ns)
+      : library_(std::make_unique<torch::Library>(torch::Library::FRAGMENT, ns, std::nullopt,
+                                                  __FILE__, __LINE__)) {}
+  ~Registrations() {
+    static std::mutex mutex;
+    static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
+    std::lock_guard<std::mutex> lock(mutex);
+    libraries->push_back(std::move(library_));
+  }
+  /// Returns the name with its overload.
+  std::string define(const std::string& text) {
     c10::FunctionSchema parsed = torch::schema(text.c_str(), c10::AliasAnalysisKind::FROM_SCHEMA);
     std::string name = parsed.name();
     if (!parsed.overload_name().empty()) name += "." + parsed.overload_name();
-    library->def(std::move(parsed), {at::Tag::pt2_compliant_tag});
+    library_->def(std::move(parsed), {at::Tag::pt2_compliant_tag});
     return name;
-  };
+  }
+  template <class KernelType>
+  void implement(const std::string& name, c10::DispatchKey key,
+                 std::unique_ptr<KernelType> kernel) {
+    add(name, key, torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
+  }
+  void add(const std::string& name, c10::DispatchKey key, torch::CppFunction function) {
+    library_->impl(name.c_str(), torch::dispatch(key, std::move(function)));
+  }
+  void implement_autocast(const std::string& name, const std::shared_ptr<Operator>& op) {
+    for (at::DeviceType device : {at::kCPU, at::kCUDA})
+      implement(name, at::autocast::get_autocast_dispatch_key_from_device_type(device),
+                std::make_unique<AutocastKernel>(op, device));
+  }
+
+ private:
+  std::unique_ptr<torch::Library> library_;
+};
+
+}  // namespace
+
+void register_differentiable(const std::string& ns, const std::string& schema,
+                             std::unique_ptr<Differentiable> differentiable) {
+  Registrations registrations(ns);
+  std::string name = schema.substr(0, schema.find('('));
+  Differentiable* kept = keep_differentiable(ns + "::" + name, std::move(differentiable));
+  if (!kept) return;
+  registrations.define(schema);
+  kept->own = c10::Dispatcher::singleton().findSchemaOrThrow((ns + "::" + name).c_str(), "");
+  using c10::DispatchKey;
+  registrations.implement(name, DispatchKey::Autograd,
+                          std::make_unique<DifferentiableKernel>(kept));
+  registrations.implement(name, DispatchKey::CompositeExplicitAutograd,
+                          std::make_unique<ForwardKernel>(kept->handle()));
+  registrations.implement_autocast(name, kept->forward());
+}
+
+void register_operator(const std::string& ns, const std::string& schema,
+                       const std::string& out_schema, std::shared_ptr<Operator> op) {
+  Registrations registrations(ns);
   auto implement = [&](const std::string& name, c10::DispatchKey key, auto kernel) {
-    library->impl(
-        name.c_str(),
-        torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(std::move(kernel))));
+    registrations.implement(name, key, std::move(kernel));
   };
   using c10::DispatchKey;
   // In messages and profiles; the operator's own name may hold more than the definition's.
   std::string shown = ns + "::" + op->definition().name;
-  std::string functional = define(schema), out = define(out_schema);
+  std::string functional = registrations.define(schema), out = registrations.define(out_schema);
   // Sparse tensors are sent here too, to be refused in terms of the definition.
   for (DispatchKey key :
        {DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::SparseCPU, DispatchKey::SparseCUDA,
@@ -211,11 +278,8 @@ void register_operator(const std::string& ns, const std::string& schema,
     implement(functional, key, std::make_unique<Kernel>(op, shown));
     implement(out, key, std::make_unique<OutKernel>(op, shown));
   }
-  for (at::DeviceType device : {at::kCPU, at::kCUDA}) {
-    DispatchKey key = at::autocast::get_autocast_dispatch_key_from_device_type(device);
-    implement(functional, key, std::make_unique<AutocastKernel>(op, device));
-    implement(out, key, std::make_unique<AutocastKernel>(op, device));
-  }
+  registrations.implement_autocast(functional, op);
+  registrations.implement_autocast(out, op);
   const auto& inputs = op->definition().inputs;
   bool takes_tensors = std::any_of(inputs.begin(), inputs.end(),
                                    [](const ArgumentInfo& info) { return !info.scalar; });
@@ -225,12 +289,10 @@ void register_operator(const std::string& ns, const std::string& schema,
   // PyTorch's own handling of lazy negation and conjugation takes it that operators which write
   // return what they wrote, and reads beyond the stack otherwise. OutKernel sees to both.
   for (DispatchKey key : {DispatchKey::Negative, DispatchKey::Conjugate})
-    library->impl(out.c_str(), torch::dispatch(key, torch::CppFunction::makeFallthrough()));
+    registrations.add(out, key, torch::CppFunction::makeFallthrough());
   implement(functional, DispatchKey::Autograd, std::make_unique<AutogradKernel>(shown));
   implement(out, DispatchKey::Autograd, std::make_unique<OutAutogradKernel>(shown));
   implement(out, DispatchKey::ADInplaceOrView, std::make_unique<OutVersionKernel>());
-  std::lock_guard<std::mutex> lock(mutex);
-  libraries->push_back(std::move(library));
 }
 
 }  // namespace tc_torch

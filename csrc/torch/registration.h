@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "torch/differentiable.h"
 #include "torch/operator.h"
 
 namespace tc_torch {
@@ -13,5 +14,10 @@ namespace tc_torch {
 /// for the process: PyTorch cannot forget an operator that may be in a graph.
 void register_operator(const std::string& ns, const std::string& schema,
                        const std::string& out_schema, std::shared_ptr<Operator> op);
+
+/// Registers `schema` (without namespace), that of an operator which differentiates itself. Nothing
+/// where one of its name is there already.
+void register_differentiable(const std::string& ns, const std::string& schema,
+                             std::unique_ptr<Differentiable> differentiable);
 
 }  // namespace tc_torch

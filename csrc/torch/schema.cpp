@@ -104,6 +104,12 @@ std::string name_of_contents(const Definition& definition, const std::string& sc
   return count == 1 ? result : result + "_" + std::to_string(count);
 }
 
+std::string derived_name(const std::string& name) { return name + "_derived"; }
+
+std::string paired_name(const std::string& forward, const std::string& backward) {
+  return forward + "_with_" + backward;
+}
+
 bool is_registered(const std::string& ns, const std::string& name) {
   return c10::Dispatcher::singleton().findSchema({ns + "::" + name, ""}).has_value();
 }

@@ -25,6 +25,11 @@ struct Schema {
 std::string name_of_contents(const Definition& definition, const std::string& scheduling,
                              int count = 1);
 
+/// The name of the operator that differentiates itself by what is derived of its text, and by
+/// another definition: "f__..._derived" and "f__..._with_g__...", of names of contents.
+std::string derived_name(const std::string& name);
+std::string paired_name(const std::string& forward, const std::string& backward);
+
 /// Whether the dispatcher has an operator ns::name.
 bool is_registered(const std::string& ns, const std::string& name);
 

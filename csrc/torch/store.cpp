@@ -20,6 +20,7 @@ struct StoredDefinition {
   std::string name, operator_name, options;
   bool derived = false;
   std::optional<std::string> backward;
+  std::vector<std::string> pairs;
 };
 
 struct StoredText {
@@ -48,8 +49,11 @@ class Store {
         tc_stored_definition found;
         check(tc_store_definition(store_, k, i, &found));
         result.back().definitions.push_back(
-            {found.name, found.operator_name, found.options, found.derived != 0, std::nullopt});
-        if (found.backward) result.back().definitions.back().backward = found.backward;
+            {found.name, found.operator_name, found.options, found.derived != 0, std::nullopt, {}});
+        StoredDefinition& added = result.back().definitions.back();
+        if (found.backward) added.backward = found.backward;
+        for (int32_t p = 0; const char* pair = tc_store_pair(store_, k, i, p); ++p)
+          added.pairs.emplace_back(pair);
       }
     }
     return result;
@@ -87,6 +91,8 @@ class Store {
         check(
             tc_store_set_derivative(store_, last, static_cast<int32_t>(k),
                                     definition.backward ? definition.backward->c_str() : nullptr));
+      for (const std::string& backward : definition.pairs)
+        check(tc_store_add_pair(store_, last, static_cast<int32_t>(k), backward.c_str()));
     }
   }
 
@@ -107,14 +113,16 @@ class Store {
 
 void bind_store(py::module_& m) {
   py::class_<StoredDefinition>(m, "StoredDefinition")
-      .def(py::init<std::string, std::string, std::string, bool, std::optional<std::string>>(),
+      .def(py::init<std::string, std::string, std::string, bool, std::optional<std::string>,
+                    std::vector<std::string>>(),
            py::arg("name"), py::arg("operator_name"), py::arg("options"), py::arg("derived"),
-           py::arg("backward"))
+           py::arg("backward"), py::arg("pairs"))
       .def_readonly("name", &StoredDefinition::name)
       .def_readonly("operator_name", &StoredDefinition::operator_name)
       .def_readonly("options", &StoredDefinition::options)
       .def_readonly("derived", &StoredDefinition::derived)
-      .def_readonly("backward", &StoredDefinition::backward);
+      .def_readonly("backward", &StoredDefinition::backward)
+      .def_readonly("pairs", &StoredDefinition::pairs);
   py::class_<StoredText>(m, "StoredText")
       .def(py::init<std::string, std::string, bool, std::vector<StoredDefinition>>(),
            py::arg("namespace"), py::arg("source"), py::arg("by_user"), py::arg("definitions"))

@@ -141,6 +141,31 @@ void test_merging() {
   CHECK(decode(add(two, {f}, "file"), "file").size() == 3);
 }
 
+/// A definition has one derivative, and is part of every pair that was saved.
+void test_pairs() {
+  std::vector<StoredText> first = texts(), second = texts();
+  const std::string one = "tc_grad::h__fedcba9876543210_2", other = "tc::g__0123456789abcdef";
+  first[0].definitions[0].add_pair(one);
+  CHECK(first[0].definitions[0].backward == one);
+  second[0].definitions[0].backward = other;
+  second[0].definitions[0].add_pair(other);
+  std::string bytes = add(add("", first, "file"), second, "file");
+  StoredDefinition read = decode(bytes, "file")[0].definitions[0];
+  CHECK(read.backward == other);
+  CHECK(read.pairs == (std::vector<std::string>{one, other}));
+  CHECK(add(bytes, second, "file") == bytes);
+  // Files of before name one backward, which is a pair as well.
+  CHECK(decode(add("", texts(), "file"), "file")[0].definitions[0].pairs ==
+        std::vector<std::string>{one});
+  second[0].definitions[0].add_pair("tc::missing");
+  try {
+    add("", second, "file");
+    CHECK(false);
+  } catch (const CacheError& error) {
+    CHECK(contains(error.what(), "backward of f in 'file' is tc::missing"));
+  }
+}
+
 /// A whole text takes the place of its parts.
 void test_parts_and_the_whole() {
   auto part = [](const std::string& name, const std::string& text) {
@@ -268,6 +293,7 @@ int main(int argc, char** argv) {
   test_round_trip();
   test_all_options();
   test_merging();
+  test_pairs();
   test_parts_and_the_whole();
   test_additions_of_a_newer_version_stay();
   test_errors();

@@ -383,30 +383,29 @@ def all_same(actual: tuple, wanted: tuple) -> None:
         torch.testing.assert_close(a, w, rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
+def derived(cases: list[Case]) -> tuple[Family, Inputs]:
+    return program(cases, lambda case: tc.make_autograd(operator_of(case)))
+
+
+def trained(cases: list[Case], family: Family, inputs: Inputs, function: Callable) -> tuple:
+    """The results of a family, and what arrives at its inputs."""
+    given, at = [], 0
+    for case, count in zip(cases, family.counts, strict=True):
+        given += with_gradients(case, inputs[at : at + count])
+        at += count
+    results = function(*given)
+    sum(r.sum() for r in results if r.requires_grad).backward()
+    return (*results, *(x.grad for x in given if getattr(x, "grad", None) is not None))
+
+
 def compiled(dynamic: bool, backend: str) -> Callable[[list[Case]], int]:
     """Forward and backward in one graph, without a break."""
 
     def feature(cases: list[Case]) -> int:
         torch._dynamo.reset()
-        family, inputs = program(cases, lambda case: tc.make_autograd(operator_of(case)))
-
-        def leaves() -> Inputs:
-            made, at = [], 0
-            for case, count in zip(cases, family.counts, strict=True):
-                made += with_gradients(case, inputs[at : at + count])
-                at += count
-            return tuple(made)
-
-        def run(function: Callable) -> tuple:
-            given = leaves()
-            results = function(*given)
-            sum(r.sum() for r in results if r.requires_grad).backward()
-            return (*results, *(x.grad for x in given if getattr(x, "grad", None) is not None))
-
-        all_same(
-            run(torch.compile(family, fullgraph=True, dynamic=dynamic, backend=backend)),
-            run(family),
-        )
+        family, inputs = derived(cases)
+        function = torch.compile(family, fullgraph=True, dynamic=dynamic, backend=backend)
+        all_same(trained(cases, family, inputs, function), trained(cases, family, inputs, family))
         return len(cases)
 
     return feature
@@ -425,6 +424,40 @@ def exported(cases: list[Case]) -> int:
     torch.export.save(found, stream)
     stream.seek(0)
     all_same(torch.export.load(stream).module()(*inputs), family(*inputs))
+    return len(cases)
+
+
+def exported_and_trained(cases: list[Case]) -> int:
+    cases = [case for case in cases if case.differentiable(inputs_of(case))]
+    family, inputs = derived(cases)
+    stream = io.BytesIO()
+    torch.export.save(torch.export.export(family, inputs), stream)
+    stream.seek(0)
+    function = torch.export.load(stream).module()
+    all_same(trained(cases, family, inputs, function), trained(cases, family, inputs, family))
+    return len(cases)
+
+
+def traced_and_trained(cases: list[Case]) -> int:
+    """Numbers are constants of a trace, and stay no inputs of it."""
+    cases = [case for case in cases if case.differentiable(inputs_of(case))]
+    family, inputs = derived(cases)
+    numbers = {k: x for k, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
+
+    def run(*tensors: torch.Tensor) -> tuple:
+        given = iter(tensors)
+        return family(*(numbers[k] if k in numbers else next(given) for k in range(len(inputs))))
+
+    tensors = tuple(x for x in inputs if isinstance(x, torch.Tensor))
+    stream = io.BytesIO()
+    torch.jit.save(torch.jit.trace(run, tensors), stream)
+    stream.seek(0)
+    loaded = torch.jit.load(stream)
+
+    def function(*given: object) -> tuple:
+        return loaded(*(x for x in given if isinstance(x, torch.Tensor)))
+
+    all_same(trained(cases, family, inputs, function), trained(cases, family, inputs, family))
     return len(cases)
 
 
@@ -466,8 +499,10 @@ FEATURES: dict[str, Callable[[list[Case]], int]] = {
     "`torch.compile`, inductor": compiled(False, "inductor"),
     "`torch.compile`, dynamic sizes": compiled(True, "aot_eager"),
     "`torch.export`, saved and loaded": exported,
+    "`torch.export`, loaded and trained": exported_and_trained,
     "AOTInductor package": packaged,
     "`torch.jit.script`, saved and loaded": scripted,
+    "`torch.jit.trace`, loaded and trained": traced_and_trained,
     "`gradcheck`, `gradgradcheck`": each(gradients),
     "`jvp`": each(tangents),
     "`vmap`": each(batches),

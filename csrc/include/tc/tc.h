@@ -185,6 +185,13 @@ TC_API tc_status tc_definition_keeping(const tc_definition* definition,
 TC_API tc_status tc_definition_batch(const tc_definition* definition, const int32_t* batched,
                                      const char** text);
 
+/* The text of a definition NAME_tensors that takes each scalar k with tensors[k] as a tensor of one
+ * element: in a graph its value need not be known, it may be one of a batch, and it may receive a
+ * gradient. A TC_USAGE_ERROR where such an input is no scalar, or sizes depend on its value. The
+ * string lives until the thread's next call of this function. */
+TC_API tc_status tc_definition_tensors(const tc_definition* definition, const int32_t* tensors,
+                                       const char** text);
+
 /* What a process holds of a tensor that several share. */
 typedef struct {
   int32_t dimension;     /* along which it holds a part; -1 where it holds all */
@@ -308,6 +315,13 @@ TC_API tc_status tc_store_add(tc_store* store, const char* ns, const char* sourc
  * compiler derives. */
 TC_API tc_status tc_store_set_derivative(tc_store* store, int32_t text, int32_t index,
                                          const char* backward);
+/* The same without saying so: a graph calls the definition with this backward, which need not be
+ * its only one. */
+TC_API tc_status tc_store_add_pair(tc_store* store, int32_t text, int32_t index,
+                                   const char* backward);
+/* The backwards that a definition was saved with, as NAMESPACE::OPERATOR_NAME; NULL past the last.
+ * Graphs call a pair by both names of operators, joined by "_with_". */
+TC_API const char* tc_store_pair(const tc_store* store, int32_t text, int32_t index, int32_t pair);
 /* The options of the text that was saved last among those of users with a definition of this key
  * (see tc_definition_key); NULL where there is none. */
 TC_API tc_status tc_store_find_options(const tc_store* store, const char* key,

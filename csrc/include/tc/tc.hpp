@@ -345,6 +345,7 @@ class Store {
     std::string options;        ///< as Options::text
     bool derived;               ///< saved as a function whose derivative the compiler finds
     std::string backward;       ///< namespace::operator_name of the user's derivative, or empty
+    std::vector<std::string> pairs;  ///< all backwards that it was saved with, named likewise
   };
   struct StoredText {
     std::string ns;
@@ -374,8 +375,15 @@ class Store {
     for (int32_t k = 0; k < text.definition_count; ++k) {
       tc_stored_definition found;
       check(tc_store_definition(store_.get(), index, k, &found));
-      result.definitions.push_back({found.name, found.operator_name, found.key, found.options,
-                                    found.derived != 0, found.backward ? found.backward : ""});
+      result.definitions.push_back({found.name,
+                                    found.operator_name,
+                                    found.key,
+                                    found.options,
+                                    found.derived != 0,
+                                    found.backward ? found.backward : "",
+                                    {}});
+      for (int32_t p = 0; const char* pair = tc_store_pair(store_.get(), index, k, p); ++p)
+        result.definitions.back().pairs.emplace_back(pair);
     }
     return result;
   }
@@ -402,6 +410,10 @@ class Store {
   void set_derivative(int32_t text, int32_t index, const std::string& backward = "") {
     check(tc_store_set_derivative(store_.get(), text, index,
                                   backward.empty() ? nullptr : backward.c_str()));
+  }
+  /// Says that graphs call a definition with a backward, as namespace::operator_name.
+  void add_pair(int32_t text, int32_t index, const std::string& backward) {
+    check(tc_store_add_pair(store_.get(), text, index, backward.c_str()));
   }
   /// The options saved last for a definition with this key.
   std::optional<Options> find_options(const std::string& key) const {

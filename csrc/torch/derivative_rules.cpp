@@ -1,0 +1,309 @@
+#include "torch/derivative_rules.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+#include "torch/schema.h"
+
+namespace tc_torch {
+namespace {
+
+/// The inputs of a definition without data, as the core takes them: scalars that decide sizes have
+/// a value where they are among the first arguments of a call.
+class ScalarValues {
+ public:
+  ScalarValues(const Definition& definition, at::ArrayRef<c10::IValue> inputs)
+      : tensors_(definition.inputs.size()), values_(definition.inputs.size()) {
+    for (size_t k = 0; k < definition.inputs.size(); ++k) {
+      const ArgumentInfo& info = definition.inputs[k];
+      tensors_[k].device = {kDLCPU, 0};
+      tensors_[k].dtype = to_dlpack(info.dtype);
+      if (info.specialized && k < inputs.size()) {
+        values_[k] = inputs[k].toScalar().to<int64_t>();
+        tensors_[k].data = &values_[k];  // whose low bytes are the scalar's, whatever its width
+      }
+      pointers_.push_back(&tensors_[k]);
+    }
+  }
+  const DLTensor* const* tensors() const { return pointers_.data(); }
+  int32_t count() const { return static_cast<int32_t>(pointers_.size()); }
+
+ private:
+  std::vector<DLTensor> tensors_;
+  std::vector<int64_t> values_;
+  std::vector<const DLTensor*> pointers_;
+};
+
+std::vector<int32_t> to_core(const Flags& flags) { return {flags.begin(), flags.end()}; }
+
+std::shared_ptr<const Definition> parse_one(const std::string& text) {
+  tc_module* raw = nullptr;
+  check(tc_module_parse(text.c_str(), &raw));
+  ModulePtr module(raw, ModuleDeleter());
+  return std::make_shared<Definition>(module, tc_module_definition(raw, 0));
+}
+
+/// Whether a result of a derivative is the gradient of an input: d_X, or d_X_2 where that was
+/// taken.
+bool is_gradient_of(const std::string& result, const std::string& input) {
+  const std::string plain = "d_" + input;
+  if (result.compare(0, plain.size(), plain) != 0) return false;
+  if (result.size() == plain.size()) return true;
+  return result[plain.size()] == '_' && result.size() > plain.size() + 1 &&
+         std::all_of(result.begin() + static_cast<std::ptrdiff_t>(plain.size()) + 1, result.end(),
+                     [](unsigned char c) { return std::isdigit(c); });
+}
+
+/// A derivative as a definition, and what its parameters and results are of the forward one.
+struct Gradient {
+  std::string text;
+  std::shared_ptr<const Definition> definition;
+  Flags read;                   ///< of each forward input
+  std::vector<int64_t> saved;   ///< the forward results that it reads
+  std::vector<int64_t> places;  ///< of every forward input's gradient; -1 where there is none
+
+  Gradient(const Definition& forward, const Flags& given, std::string written)
+      : text(std::move(written)), definition(parse_one(text)) {
+    size_t inputs = forward.inputs.size();
+    auto gradients = static_cast<size_t>(std::count(given.begin(), given.end(), true));
+    for (size_t k = 0; k < inputs; ++k) read.push_back(definition->inputs[k].read);
+    for (size_t k = inputs; k + gradients < definition->inputs.size(); ++k) {
+      auto result = std::find_if(
+          forward.outputs.begin(), forward.outputs.end(),
+          [&](const ArgumentInfo& info) { return info.name == definition->inputs[k].name; });
+      saved.push_back(result - forward.outputs.begin());
+    }
+    // Both are in order of the inputs.
+    places.assign(inputs, -1);
+    size_t at = 0;
+    for (size_t place = 0; place < definition->outputs.size(); ++place) {
+      while (at < inputs &&
+             !is_gradient_of(definition->outputs[place].name, forward.inputs[at].name))
+        ++at;
+      places.at(at++) = static_cast<int64_t>(place);
+    }
+  }
+};
+
+/// Null where no wanted input is reached.
+std::shared_ptr<const Gradient> derive(const Definition& forward, const Flags& wanted,
+                                       const Flags& given, const torch::jit::Stack& inputs) {
+  ScalarValues scalars(forward, inputs);
+  const char* text = nullptr;
+  check(tc_definition_gradient(forward.get(), scalars.tensors(), scalars.count(),
+                               to_core(wanted).data(), to_core(given).data(), &text));
+  return *text ? std::make_shared<Gradient>(forward, given, text) : nullptr;
+}
+
+c10::OperatorHandle find_operator(const std::string& name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "");
+}
+
+std::vector<int64_t> ranks_behind(const Definition& definition, size_t inputs) {
+  std::vector<int64_t> ranks;
+  for (size_t k = inputs; k < definition.inputs.size(); ++k)
+    ranks.push_back(definition.inputs[k].rank);
+  return ranks;
+}
+
+class DerivedRule : public DerivativeRule {
+ public:
+  DerivedRule(std::shared_ptr<const Definition> definition, OperatorMaker maker)
+      : definition_(std::move(definition)), maker_(std::move(maker)) {
+    for (const ArgumentInfo& output : definition_->outputs)
+      differentiable_.push_back(c10::isFloatingType(output.dtype));
+  }
+
+  Needs needs(const Flags& wanted, const torch::jit::Stack& inputs) override {
+    std::shared_ptr<const Gradient> whole = find(wanted, differentiable_, inputs);
+    if (!whole) return {Flags(definition_->inputs.size(), false), {}};
+    return {whole->read, whole->saved};
+  }
+
+  std::optional<GradientCall> gradient(const Flags& wanted, const Flags& given,
+                                       const torch::jit::Stack& inputs) override {
+    std::shared_ptr<const Gradient> part = find(wanted, given, inputs);
+    if (!part) return std::nullopt;
+    // The whole derivative, whose results were saved, may read more of them.
+    std::vector<int64_t> needed = needs(wanted, inputs).results, saved;
+    for (int64_t result : part->saved)
+      saved.push_back(std::find(needed.begin(), needed.end(), result) - needed.begin());
+    return GradientCall{make(part->text, "tc_grad"), std::move(saved), part->places,
+                        ranks_behind(*part->definition, definition_->inputs.size())};
+  }
+
+  /// The derivative is linear in the gradients that it is given: it multiplies them with the
+  /// transposed Jacobian, and its own derivative by them multiplies with the Jacobian.
+  std::optional<TangentCall> tangent(const Flags& wanted,
+                                     const torch::jit::Stack& inputs) override {
+    std::shared_ptr<const Gradient> back = find(wanted, differentiable_, inputs);
+    if (!back) return std::nullopt;
+    size_t count = back->definition->inputs.size();
+    size_t gradients = std::count(differentiable_.begin(), differentiable_.end(), true);
+    Flags by(count, false);
+    std::fill(by.end() - static_cast<std::ptrdiff_t>(gradients), by.end(), true);
+    std::shared_ptr<const Gradient> forth =
+        derive(*back->definition, by, Flags(back->definition->outputs.size(), true), inputs);
+    if (!forth) return std::nullopt;
+    TangentCall call{make(forth->text, "tc_grad"), back->saved, {}, {}, {}};
+    for (size_t k = 0; k < back->places.size(); ++k)
+      if (back->places[k] >= 0) call.moved.push_back(static_cast<int64_t>(k));
+    for (size_t r = 0; r < differentiable_.size(); ++r)
+      if (differentiable_[r]) call.sized.push_back(static_cast<int64_t>(r));
+    call.places.assign(forth->places.end() - static_cast<std::ptrdiff_t>(gradients),
+                       forth->places.end());
+    return call;
+  }
+
+  std::optional<c10::OperatorHandle> keeping(const torch::jit::Stack& inputs) override {
+    ScalarValues scalars(*definition_, inputs);
+    const char* text = nullptr;
+    // The derivative that is asked for says what is wrong.
+    if (tc_definition_keeping(definition_->get(), scalars.tensors(), scalars.count(), &text) !=
+            TC_OK ||
+        !*text)
+      return std::nullopt;
+    return make(text, "tc_keep");
+  }
+
+  bool takes_all() const override { return false; }
+
+ private:
+  std::shared_ptr<const Gradient> find(const Flags& wanted, const Flags& given,
+                                       const torch::jit::Stack& inputs) {
+    if (std::find(given.begin(), given.end(), true) == given.end()) return nullptr;
+    std::vector<int64_t> values;
+    for (size_t k = 0; k < definition_->inputs.size(); ++k)
+      if (definition_->inputs[k].specialized)
+        values.push_back(inputs.at(k).toScalar().to<int64_t>());
+    auto key = std::make_tuple(wanted, given, std::move(values));
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      auto known = known_.find(key);
+      if (known != known_.end()) return known->second;
+    }
+    std::shared_ptr<const Gradient> found = derive(*definition_, wanted, given, inputs);
+    std::lock_guard<std::mutex> lock(mutex_);
+    return known_.emplace(std::move(key), std::move(found)).first->second;
+  }
+
+  c10::OperatorHandle make(const std::string& text, const std::string& ns) const {
+    return find_operator(derived_name(maker_(std::string(text), ns)));
+  }
+
+  std::shared_ptr<const Definition> definition_;
+  OperatorMaker maker_;
+  Flags differentiable_;  ///< of each result
+  std::mutex mutex_;
+  std::map<std::tuple<Flags, Flags, std::vector<int64_t>>, std::shared_ptr<const Gradient>> known_;
+};
+
+class PairedRule : public DerivativeRule {
+ public:
+  PairedRule(std::shared_ptr<const Definition> forward, std::shared_ptr<const Definition> backward,
+             const std::string& backward_name, std::vector<int64_t> saved)
+      : forward_(std::move(forward)),
+        backward_(std::move(backward)),
+        handle_(find_operator(backward_name)),
+        saved_(std::move(saved)) {}
+
+  Needs needs(const Flags&, const torch::jit::Stack&) override {
+    Needs result{{}, saved_};
+    for (size_t k = 0; k < forward_->inputs.size(); ++k)
+      result.read.push_back(backward_->inputs[k].read);
+    return result;
+  }
+
+  std::optional<GradientCall> gradient(const Flags&, const Flags&,
+                                       const torch::jit::Stack&) override {
+    GradientCall call{handle_, {}, {}, ranks_behind(*backward_, forward_->inputs.size())};
+    for (size_t k = 0; k < saved_.size(); ++k) call.saved.push_back(static_cast<int64_t>(k));
+    int64_t next = 0;
+    bool of_every_input = backward_->outputs.size() == forward_->inputs.size();
+    for (const ArgumentInfo& info : forward_->inputs) {
+      bool floating = !info.scalar && c10::isFloatingType(info.dtype);
+      call.places.push_back(floating ? next : -1);
+      next += floating || of_every_input;
+    }
+    if (static_cast<size_t>(next) != backward_->outputs.size())
+      raise(TC_USAGE_ERROR,
+            c10::str(backward_->name, " returned ", backward_->outputs.size(), " gradients, but ",
+                     next, " of the ", forward_->inputs.size(),
+                     " inputs are floating-point tensors; return one for each of those, in order"));
+    return call;
+  }
+
+  std::optional<TangentCall> tangent(const Flags&, const torch::jit::Stack&) override {
+    raise(TC_USAGE_ERROR, forward_->name + " with the backward " + backward_->name +
+                              " has no forward-mode derivative: make_autograd without a backward "
+                              "derives one");
+  }
+
+  std::optional<c10::OperatorHandle> keeping(const torch::jit::Stack&) override {
+    return std::nullopt;
+  }
+
+  bool takes_all() const override { return true; }
+
+ private:
+  std::shared_ptr<const Definition> forward_, backward_;
+  c10::OperatorHandle handle_;
+  std::vector<int64_t> saved_;
+};
+
+bool accumulates(const Definition& definition) {
+  return std::any_of(definition.outputs.begin(), definition.outputs.end(),
+                     [](const ArgumentInfo& info) { return info.accumulates; });
+}
+
+/// As schemas tell types apart.
+bool of_one_kind(const ArgumentInfo& a, const ArgumentInfo& b) {
+  if (a.scalar != b.scalar) return false;
+  return !a.scalar || (c10::isFloatingType(a.dtype) == c10::isFloatingType(b.dtype) &&
+                       (a.dtype == at::kBool) == (b.dtype == at::kBool));
+}
+
+}  // namespace
+
+std::unique_ptr<DerivativeRule> derived_rule(std::shared_ptr<const Definition> definition,
+                                             OperatorMaker maker) {
+  return std::make_unique<DerivedRule>(std::move(definition), std::move(maker));
+}
+
+std::unique_ptr<DerivativeRule> paired_rule(std::shared_ptr<const Definition> forward,
+                                            std::shared_ptr<const Definition> backward,
+                                            const std::string& backward_name,
+                                            std::vector<int64_t> saved) {
+  return std::make_unique<PairedRule>(std::move(forward), std::move(backward), backward_name,
+                                      std::move(saved));
+}
+
+std::vector<int64_t> saved_results(const Definition& forward, const Definition& backward) {
+  std::vector<int64_t> places;
+  for (size_t k = forward.inputs.size(); k < backward.inputs.size(); ++k) {
+    auto result = std::find_if(
+        forward.outputs.begin(), forward.outputs.end(),
+        [&](const ArgumentInfo& info) { return info.name == backward.inputs[k].name; });
+    if (result == forward.outputs.end()) break;
+    places.push_back(result - forward.outputs.begin());
+  }
+  return places;
+}
+
+bool is_backward_of(const Definition& forward, const Definition& backward) {
+  size_t inputs = forward.inputs.size();
+  size_t behind = saved_results(forward, backward).size() + forward.outputs.size();
+  if (accumulates(forward) || accumulates(backward) || backward.inputs.size() != inputs + behind)
+    return false;
+  for (size_t k = 0; k < backward.inputs.size(); ++k)
+    if (k < inputs ? !of_one_kind(forward.inputs[k], backward.inputs[k])
+                   : backward.inputs[k].scalar)
+      return false;
+  return true;
+}
+
+}  // namespace tc_torch

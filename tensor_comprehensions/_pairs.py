@@ -1,0 +1,277 @@
+"""Functions whose derivative is another function."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+
+from tensor_comprehensions import _torch
+from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._gradients import cast_for_autocast, may_carry_tangents, records
+from tensor_comprehensions._operator import Operator
+from tensor_comprehensions._scalars import as_tensors, is_traced
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _is_differentiable(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _match(name: str, results: object, inputs: list[Any]) -> tuple[Any, ...]:
+    """One gradient for each input, from what a backward returned."""
+    results = tuple(results) if isinstance(results, (tuple, list)) else (results,)
+    wanted = [_is_differentiable(value) for value in inputs]
+    if len(results) == len(inputs):
+        return tuple(result if want else None for result, want in zip(results, wanted, strict=True))
+    if len(results) != sum(wanted):
+        raise TCError(
+            f"{name} returned {len(results)} gradients, but {sum(wanted)} of the {len(inputs)} "
+            f"inputs are floating-point tensors; return one for each of those, in order"
+        )
+    gradients = iter(results)
+    return tuple(next(gradients) if want else None for want in wanted)
+
+
+def _traceable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for torch.compile, which cannot look into our objects inside of a Function."""
+    overload: Callable[..., Any] | None = getattr(function, "overload", None)
+    return overload if isinstance(function, Operator) and overload is not None else function
+
+
+# ---- pairs of two definitions
+
+
+class Pair:
+    """The operator of a definition whose derivative is another one."""
+
+    _known: ClassVar[dict[str, Pair]] = {}  # by name, as "tc::f__..._with_f_grad__..."
+    _lock = threading.RLock()
+
+    def __init__(self, forward: Operator, backward: Operator, names: tuple[str, str]) -> None:
+        self.forward, self.backward = forward, backward
+        self.names = names  #: of both, in the pair's own name
+        name = Pair._name_of(names)
+        namespace, _, own = name.partition("::")
+        self._direct = _torch.register_paired(
+            forward._operator, forward.name, backward._operator, backward.name, own
+        )
+        torch.library.register_vmap(name, self._run_batch)
+        self._overload = getattr(getattr(torch.ops, namespace), own).default
+        self._with_tensors: dict[tuple[Any, ...], type[torch.autograd.Function]] = {}
+
+    @functools.cached_property
+    def function(self) -> Callable[..., Any]:
+        """What users call. Dynamo is shown one operation; which, depends on what scalars are."""
+        overload = self._overload
+
+        def run(*inputs: object) -> object:
+            return self(*inputs)
+
+        def run_or_trace(*inputs: object) -> object:
+            return overload(*inputs) if torch.compiler.is_dynamo_compiling() else self(*inputs)
+
+        return torch.compiler.allow_in_graph(run) if self.forward._scalars else run_or_trace
+
+    @staticmethod
+    def _name_of(names: tuple[str, str]) -> str:
+        return _torch.paired_name(names[0], names[1].partition("::")[2])
+
+    @classmethod
+    def of(
+        cls, forward: Operator, backward: Operator, names: tuple[str, str] | None = None
+    ) -> Pair | None:
+        """The pair, registered when it is new; None where the backward takes something else.
+
+        ``names`` are those by which graphs of another version know both.
+        """
+        if not _torch.is_backward_of(forward.definition, backward.definition):
+            return None
+        names = names or (forward.name, backward.name)
+        name = cls._name_of(names)
+        with cls._lock:
+            if name not in cls._known:
+                cls._known[name] = cls(forward, backward, names)
+            return cls._known[name]
+
+    @classmethod
+    def find(cls, name: str) -> Pair | None:
+        """The pair behind a name of torch.ops."""
+        with cls._lock:
+            return cls._known.get(name)
+
+    def __call__(self, *inputs: Any) -> Any:
+        forward = self.forward
+        try:
+            result = self._direct(*inputs)
+            if result is not NotImplemented:
+                return result
+            if forward._integers:
+                forward._check_integers(inputs)
+            if forward._scalars and (found := as_tensors(forward, inputs)) is not None:
+                return self._with_scalars_of(found[0]).apply(*found[1])
+            return self._overload(*inputs)
+        except TCError:
+            raise
+        except (RuntimeError, TypeError) as error:
+            forward._explain(inputs, error)
+            raise
+
+    def _with_scalars_of(self, forward: Operator) -> type[torch.autograd.Function]:
+        """The pair where some scalars are tensors, which receive no gradient from the backward."""
+        infos = zip(self.forward._infos, forward._infos, strict=True)
+        flags = tuple(info.is_scalar and not now.is_scalar for info, now in infos)
+        if flags not in self._with_tensors:
+            behind = len(self.backward._infos) - len(flags)
+            backward = self.backward.with_tensors(flags + (False,) * behind)
+            self._with_tensors[flags] = _make_function(
+                forward,
+                backward,
+                name_of(self.backward),
+                _saved_results(self.forward, self.backward),
+                _ranks(backward),
+                no_gradient={
+                    k: f"{name_of(self.backward)} gives no gradient to scalar {info.name} of "
+                    f"{name_of(self.forward)}, which requires one: declare it as "
+                    f"{_type_of(info)}(1) {info.name} in both texts and write {info.name}(0), or "
+                    f"pass {info.name}.detach()"
+                    for k, info in enumerate(self.forward._infos)
+                    if flags[k]
+                },
+                has_batches=True,
+            )
+        return self._with_tensors[flags]
+
+    def _run_batch(self, _: object, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Any, ...]:
+        """For vmap: the pair of both definitions over a batch."""
+        forward, values, dims = self.forward.over_batch(in_dims, inputs)
+        # Results have gradients of their sizes.
+        saved = [dims[k] for k in _saved_results(self.forward, self.backward)]
+        flags = [dim is not None for dim in (*in_dims, *saved, *dims)]
+        pair = Pair.of(forward, self.backward.batch(tuple(flags)))
+        assert pair is not None
+        results = pair(*values)
+        return results, dims if isinstance(results, tuple) else dims[0]
+
+
+def _type_of(info: _torch.ArgumentInfo) -> str:
+    """The name of a scalar's type in the language."""
+    names = {"float32": "float", "float64": "double", "float16": "half"}
+    name = str(info.dtype).removeprefix("torch.")
+    return names.get(name, name)
+
+
+# ---- pairs of any callables
+
+
+def join(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of both. No graph holds it: one that is exported or traced calls ``forward``."""
+    rest = name_of(backward), _saved_results(forward, backward), _ranks(backward)
+    eager = _make_function(forward, backward, *rest)
+    traced = _make_function(_traceable(forward), _traceable(backward), *rest)
+    takes_scalars = isinstance(forward, Operator) and bool(forward._scalars)
+
+    def run_in_graph(*inputs: object) -> object:
+        return eager.apply(*inputs)
+
+    in_graph = torch.compiler.allow_in_graph(run_in_graph)
+
+    def run(*inputs: object) -> object:
+        if isinstance(forward, Operator):
+            inputs = cast_for_autocast(forward, inputs)
+        if torch.compiler.is_dynamo_compiling() and (takes_scalars or may_carry_tangents()):
+            return in_graph(*inputs)
+        if torch.compiler.is_compiling():
+            return traced.apply(*inputs)
+        if is_traced():
+            return forward(*inputs)  # a trace can hold no function of Python
+        return eager.apply(*inputs) if records(inputs) else forward(*inputs)
+
+    return run
+
+
+def _saved_results(forward: Callable[..., Any], backward: Callable[..., Any]) -> list[int]:
+    """Places of the results that a backward definition has parameters for, after the inputs."""
+    if not isinstance(forward, Operator) or not isinstance(backward, Operator):
+        return []
+    outputs = [info.name for info in forward.definition.outputs]
+    after = [info.name for info in backward.definition.inputs][len(forward.definition.inputs) :]
+    places = []
+    for name in after:
+        if name not in outputs:
+            break
+        places.append(outputs.index(name))
+    return places
+
+
+def _ranks(backward: Callable[..., Any]) -> list[int] | None:
+    """How many dimensions the parameters of a definition have."""
+    if not isinstance(backward, Operator):
+        return None
+    return [0 if info.is_scalar else info.ndim for info in backward.definition.inputs]
+
+
+def _make_function(
+    run_forward: Callable[..., Any],
+    run_backward: Callable[..., Any],
+    name: str,
+    results: list[int],
+    ranks: list[int] | None,
+    no_gradient: dict[int, str] | None = None,
+    has_batches: bool = False,
+) -> type[torch.autograd.Function]:
+    """An autograd function of two callables; ``name`` is what errors call the second.
+
+    ``results`` are the places of the forward's results that the backward takes, ``no_gradient``
+    says which tensors among the inputs receive none, and what to say where one is wanted.
+    ``has_batches`` says that vmap finds rules for all that both call.
+    """
+    refused = no_gradient or {}
+
+    class Function(torch.autograd.Function):
+        generate_vmap_rule = has_batches
+
+        @staticmethod
+        def forward(*inputs: object) -> object:
+            return run_forward(*inputs)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
+            for k, message in refused.items():
+                if ctx.needs_input_grad[k]:
+                    raise TCError(message)
+            outputs = output if isinstance(output, tuple) else (output,)
+            is_tensor = [isinstance(value, torch.Tensor) for value in inputs]
+            ctx.is_tensor = is_tensor
+            ctx.others = [
+                None if tensor else value for value, tensor in zip(inputs, is_tensor, strict=True)
+            ]
+            ctx.save_for_backward(
+                *(value for value, tensor in zip(inputs, is_tensor, strict=True) if tensor),
+                *(outputs[k] for k in results),
+            )
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
+            tensors = iter(ctx.saved_tensors)
+            inputs = [
+                next(tensors) if tensor else value
+                for value, tensor in zip(ctx.others, ctx.is_tensor, strict=True)
+            ]
+            # sum().backward() sends gradients of stride 0, which backwards may not expect.
+            rest = [*tensors, *(gradient.contiguous() for gradient in gradients)]
+            for k, value in enumerate(rest):
+                # What has no dimensions is a tensor of one element to a derived definition.
+                if ranks is not None and value.dim() == 0 and ranks[len(inputs) + k :][:1] == [1]:
+                    rest[k] = value.reshape(1)
+            found = run_backward(*inputs, *rest)
+            receive = [None if k in refused else value for k, value in enumerate(inputs)]
+            return _match(name, found, receive)
+
+    return Function
