@@ -26,6 +26,7 @@
 #include "ir/offset_tables.h"
 #include "ir/order_reductions.h"
 #include "ir/share_scatters.h"
+#include "ir/segment.h"
 #include "ir/share_sums.h"
 #include "ir/simplify.h"
 #include "ir/split_columns.h"
@@ -59,6 +60,11 @@ namespace tc {
 namespace {
 
 using ir::Stmt;
+
+// Statements that are scheduled and compiled together. What takes longer than in proportion to the
+// number of statements stays short (dependences, LLVM's passes over one function), and nothing is
+// fused across the borders. The longest derivative in ops/ has 33.
+constexpr size_t kMostStatements = 64;
 
 // Tasks of a scatter without atomic updates: each looks at all points, so that more of them than
 // keep memory busy only take longer.
@@ -205,43 +211,6 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   return kernel;
 }
 
-/// One launch a cluster.
-std::shared_ptr<runtime::Kernel> compile_cuda(const std::vector<Stmt>& parts,
-                                              const ir::Program& program,
-                                              const std::map<std::string, Layout>& layouts,
-                                              const std::vector<std::string>& arguments,
-                                              const MappingOptions& options, const Target& target,
-                                              StageClock& clock, Explanation& explanation) {
-  codegen::GpuProgram gpu;
-  std::set<std::string> buffers(arguments.begin(), arguments.end());
-  for (const auto& [name, tensor] : program.tensors) {
-    if (tensor.role != ir::TensorRole::Temporary) continue;
-    buffers.insert(name);
-    codegen::GpuBuffer temporary;
-    temporary.name = name;
-    temporary.type = memory_type(tensor.type);
-    temporary.written = true;
-    temporary.elements = count_elements(layouts.at(name));
-    gpu.temporaries.push_back(temporary);
-  }
-  std::string nest;
-  for (const Stmt& part : parts) {
-    ir::verify(part, buffers);
-    nest += print(part);
-    std::string name = concat(program.name, "_", gpu.launches.size());
-    gpu.launches.push_back(codegen::make_launch(name, part, program, layouts, options));
-  }
-  clock.done("gpu loops");
-  runtime::CudaTarget where{target.arch, target.device, target.offline};
-  if (where.arch.empty()) where.arch = runtime::Device::get(target.device).arch();
-  auto kernel = std::make_shared<runtime::CudaKernel>(gpu, arguments, where);
-  clock.done("nvrtc");
-  describe_launches(gpu, where.arch, *kernel, explanation);
-  kernel->texts["loop_nest"] = nest;
-  kernel->texts["launches"] = codegen::describe_launches(gpu);
-  return kernel;
-}
-
 /// A program on its way to a kernel.
 struct Scheduled {
   Scheduled(ir::Program mapped, std::map<std::string, Layout> in, StageClock& clock)
@@ -312,15 +281,9 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   return result;
 }
 
-std::shared_ptr<runtime::Kernel> generate(const Scheduled& scheduled, const MappingOptions& options,
-                                          const Target& target, StageClock& clock,
-                                          Explanation& explanation) {
-  const ir::Program& program = scheduled.program;
-  std::vector<std::string> arguments;
-  for (const ir::Parameter& parameter : program.parameters) arguments.push_back(parameter.name);
-  for (const std::string& output : program.outputs) arguments.push_back(output);
+/// The loops of every group, and the schedule trees behind `tree`.
+std::vector<Stmt> make_parts(const Scheduled& scheduled, std::string& tree, StageClock& clock) {
   std::vector<Stmt> parts;
-  std::string tree;
   for (const poly::Mapped& part : scheduled.groups) {
     Stmt stmt = poly::to_stmt(scheduled.scop, part, scheduled.layouts);
     if (part.joined)
@@ -330,13 +293,14 @@ std::shared_ptr<runtime::Kernel> generate(const Scheduled& scheduled, const Mapp
     tree += poly::to_string(part.schedule);
   }
   clock.done("ast");
-  std::shared_ptr<runtime::Kernel> kernel =
-      target.cuda ? compile_cuda(parts, program, scheduled.layouts, arguments, options, target,
-                                 clock, explanation)
-                  : compile_cpu(parts, program, scheduled.layouts, arguments, scheduled.slices,
-                                clock, explanation.memory);
-  kernel->texts["schedule_tree"] = tree;
-  return kernel;
+  return parts;
+}
+
+std::vector<std::string> arguments_of(const ir::Program& program) {
+  std::vector<std::string> arguments;
+  for (const ir::Parameter& parameter : program.parameters) arguments.push_back(parameter.name);
+  for (const std::string& output : program.outputs) arguments.push_back(output);
+  return arguments;
 }
 
 /// A kernel and how it came about.
@@ -345,19 +309,90 @@ struct Compiled {
   Explanation explanation;
 };
 
+/// What became of a program in front of its code.
+void describe(const ir::Program& program, const Scheduled& scheduled, Explanation& explanation) {
+  const Notes changes = describe_changes(program, scheduled.program);
+  explanation.program.insert(explanation.program.end(), changes.begin(), changes.end());
+  explanation.floating_point =
+      explanation.floating_point.value_or(0) +
+      ir::count_work(scheduled.program, scheduled.layouts).floating_point;
+  for (const poly::Mapped& group : scheduled.groups)
+    explanation.groups.push_back({group.notes, group.cycles});
+}
+
+codegen::GpuBuffer gpu_temporary(const ir::Tensor& tensor, const Layout& layout) {
+  codegen::GpuBuffer temporary;
+  temporary.name = tensor.name;
+  temporary.type = memory_type(tensor.type);
+  temporary.written = true;
+  temporary.elements = count_elements(layout);
+  return temporary;
+}
+
+/// One launch a cluster.
+Compiled compile_cuda(const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                      const MappingOptions& options, const Target& target,
+                      const poly::CpuMachine& machine, StageClock& clock) {
+  Compiled compiled;
+  codegen::GpuProgram gpu;
+  std::map<std::string, ir::Tensor> temporaries;  // of all stretches so far
+  std::string nest, tree;
+  const size_t end = program.statements.size();
+  std::vector<size_t> cuts = ir::find_cuts(program, 0, end, kMostStatements);
+  cuts.push_back(end);
+  size_t begin = 0;
+  for (size_t cut : cuts) {
+    ir::Program part = end == 0 ? program : ir::segment(program, begin, cut - 1);
+    begin = cut;
+    // What a stretch adds gets a name that no other one uses.
+    part.tensors.insert(temporaries.begin(), temporaries.end());
+    auto scheduled = simplify_and_schedule(part, layouts, options, target, machine, clock);
+    describe(part, *scheduled, compiled.explanation);
+    const std::vector<std::string> arguments = arguments_of(scheduled->program);
+    std::set<std::string> buffers(arguments.begin(), arguments.end());
+    for (const auto& [name, tensor] : scheduled->program.tensors) {
+      if (tensor.role == ir::TensorRole::Temporary) buffers.insert(name);
+      auto own = program.tensors.find(name);
+      const bool inner = own == program.tensors.end() || own->second.role == ir::TensorRole::Temporary;
+      if (!inner || !temporaries.emplace(name, tensor).second) continue;
+      temporaries.at(name).role = ir::TensorRole::Temporary;
+      gpu.temporaries.push_back(gpu_temporary(tensor, scheduled->layouts.at(name)));
+    }
+    for (const Stmt& stmt : make_parts(*scheduled, tree, clock)) {
+      ir::verify(stmt, buffers);
+      nest += print(stmt);
+      gpu.launches.push_back(codegen::make_launch(concat(program.name, "_", gpu.launches.size()),
+                                                  stmt, scheduled->program, scheduled->layouts,
+                                                  options));
+    }
+    clock.done("gpu loops");
+  }
+  runtime::CudaTarget where{target.arch, target.device, target.offline};
+  if (where.arch.empty()) where.arch = runtime::Device::get(target.device).arch();
+  auto kernel = std::make_shared<runtime::CudaKernel>(gpu, arguments_of(program), where);
+  clock.done("nvrtc");
+  describe_launches(gpu, where.arch, *kernel, compiled.explanation);
+  kernel->texts["loop_nest"] = nest;
+  kernel->texts["launches"] = codegen::describe_launches(gpu);
+  kernel->texts["schedule_tree"] = tree;
+  compiled.kernel = std::move(kernel);
+  return compiled;
+}
+
 Compiled compile_own(const ir::Program& program, const std::map<std::string, Layout>& layouts,
                      const MappingOptions& options, const Target& target,
                      const poly::CpuMachine& machine, StageClock& clock) {
+  if (target.cuda) return compile_cuda(program, layouts, options, target, machine, clock);
   auto scheduled = simplify_and_schedule(program, layouts, options, target, machine, clock);
   Compiled compiled;
-  Explanation& explanation = compiled.explanation;
-  explanation.program = describe_changes(program, scheduled->program);
-  if (!target.cuda) explanation.machine = machine;
-  explanation.floating_point =
-      ir::count_work(scheduled->program, scheduled->layouts).floating_point;
-  for (const poly::Mapped& group : scheduled->groups)
-    explanation.groups.push_back({group.notes, group.cycles});
-  compiled.kernel = generate(*scheduled, options, target, clock, explanation);
+  describe(program, *scheduled, compiled.explanation);
+  compiled.explanation.machine = machine;
+  std::string tree;
+  const std::vector<Stmt> parts = make_parts(*scheduled, tree, clock);
+  compiled.kernel =
+      compile_cpu(parts, scheduled->program, scheduled->layouts, arguments_of(scheduled->program),
+                  scheduled->slices, clock, compiled.explanation.memory);
+  compiled.kernel->texts["schedule_tree"] = tree;
   return compiled;
 }
 
@@ -431,11 +466,12 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
     if (!choices.empty()) clock.done("library calls");
   }
   if (std::any_of(choices.begin(), choices.end(),
-                  [](const auto& choice) { return choice.taken; })) {
+                  [](const auto& choice) { return choice.taken; }) ||
+      (given.statements.size() > kMostStatements && !target.cuda)) {
     compiled = Compiled();
     compiled.explanation.machine = machine;
     compiled.kernel = compile_around_calls(
-        given, all, choices, *library,
+        given, all, choices, library, kMostStatements,
         [&](const ir::Program& part) {
           Compiled own = compile_own(part, all, options, target, machine, clock);
           append(own.explanation, compiled.explanation);

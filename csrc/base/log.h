@@ -22,7 +22,8 @@ void set_log_sink(LogSink sink);
 class StageClock {
  public:
   StageClock();
-  /// Closes the stage that ran since the last call under this name.
+  /// Closes the stage that ran since the last call under this name. Where a stage runs several
+  /// times, its times are added up.
   void done(const char* stage);
   struct Entry {
     const char* stage;
