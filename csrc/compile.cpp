@@ -26,6 +26,7 @@
 #include "ir/nest_sums.h"
 #include "ir/offset_tables.h"
 #include "ir/order_reductions.h"
+#include "ir/segment.h"
 #include "ir/share_scatters.h"
 #include "ir/share_sums.h"
 #include "ir/simplify.h"
@@ -71,6 +72,11 @@ struct Job {
   poly::CpuMachine machine;
   Texts texts = Texts::Short;
 };
+
+// Statements that are scheduled and compiled together. What takes longer than in proportion to the
+// number of statements stays short (dependences, LLVM's passes over one function), and nothing is
+// fused across the borders. The longest derivative in ops/ has 33.
+constexpr size_t kMostStatements = 64;
 
 // Tasks of a scatter without atomic updates: each looks at all points, so that more of them than
 // keep memory busy only take longer.
@@ -223,44 +229,6 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   return kernel;
 }
 
-/// One launch a cluster.
-std::shared_ptr<runtime::Kernel> compile_cuda(const std::vector<Stmt>& parts,
-                                              const ir::Program& program,
-                                              const std::map<std::string, Layout>& layouts,
-                                              const std::vector<std::string>& arguments,
-                                              const Job& job, StageClock& clock,
-                                              Explanation& explanation) {
-  const Target& target = job.target;
-  codegen::GpuProgram gpu;
-  std::set<std::string> buffers(arguments.begin(), arguments.end());
-  for (const auto& [name, tensor] : program.tensors) {
-    if (tensor.role != ir::TensorRole::Temporary) continue;
-    buffers.insert(name);
-    codegen::GpuBuffer temporary;
-    temporary.name = name;
-    temporary.type = memory_type(tensor.type);
-    temporary.written = true;
-    temporary.elements = count_elements(layouts.at(name));
-    gpu.temporaries.push_back(temporary);
-  }
-  std::string nest;
-  for (const Stmt& part : parts) {
-    ir::verify(part, buffers);
-    nest += print(part);
-    std::string name = concat(program.name, "_", gpu.launches.size());
-    gpu.launches.push_back(codegen::make_launch(name, part, program, layouts, job.options));
-  }
-  clock.done("gpu loops");
-  runtime::CudaTarget where{target.arch, target.device, target.offline};
-  if (where.arch.empty()) where.arch = runtime::Device::get(target.device).arch();
-  auto kernel = std::make_shared<runtime::CudaKernel>(gpu, arguments, where);
-  clock.done("nvrtc");
-  describe_launches(gpu, where.arch, *kernel, explanation);
-  kernel->texts["loop_nest"] = nest;
-  kernel->texts["launches"] = codegen::describe_launches(gpu);
-  return kernel;
-}
-
 /// A program on its way to a kernel.
 struct Scheduled {
   Scheduled(ir::Program mapped, std::map<std::string, Layout> in, StageClock& clock)
@@ -345,32 +313,26 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   return result;
 }
 
-std::shared_ptr<runtime::Kernel> generate(const Scheduled& scheduled, const Job& job,
-                                          StageClock& clock, Explanation& explanation) {
-  const ir::Program& program = scheduled.program;
-  std::vector<std::string> arguments;
-  for (const ir::Parameter& parameter : program.parameters) arguments.push_back(parameter.name);
-  for (const std::string& output : program.outputs) arguments.push_back(output);
-  // On a GPU the compiler of the code takes longer by far.
-  const bool texts = job.target.cuda || job.texts == Texts::All;
+/// The loops of every group; the schedule trees go behind `tree`, where one is wanted.
+std::vector<Stmt> make_parts(const Scheduled& scheduled, std::string* tree, StageClock& clock) {
   std::vector<Stmt> parts;
-  std::string tree;
   for (const poly::Mapped& part : scheduled.groups) {
     Stmt stmt = poly::to_stmt(scheduled.scop, part, scheduled.layouts);
     if (part.joined)
       parts.back() = ir::join_loops(parts.back(), stmt, part.joined);
     else
       parts.push_back(stmt);
-    if (texts) tree += poly::to_string(part.schedule);
+    if (tree) *tree += poly::to_string(part.schedule);
   }
   clock.done("ast");
-  std::shared_ptr<runtime::Kernel> kernel =
-      job.target.cuda
-          ? compile_cuda(parts, program, scheduled.layouts, arguments, job, clock, explanation)
-          : compile_cpu(parts, program, scheduled.layouts, arguments, scheduled.slices, job, clock,
-                        explanation.memory);
-  if (texts) kernel->texts["schedule_tree"] = tree;
-  return kernel;
+  return parts;
+}
+
+std::vector<std::string> arguments_of(const ir::Program& program) {
+  std::vector<std::string> arguments;
+  for (const ir::Parameter& parameter : program.parameters) arguments.push_back(parameter.name);
+  for (const std::string& output : program.outputs) arguments.push_back(output);
+  return arguments;
 }
 
 /// A kernel and how it came about.
@@ -379,18 +341,92 @@ struct Compiled {
   Explanation explanation;
 };
 
+/// What became of a program in front of its code.
+void describe(const ir::Program& program, const Scheduled& scheduled, Explanation& explanation) {
+  const Notes changes = describe_changes(program, scheduled.program);
+  explanation.program.insert(explanation.program.end(), changes.begin(), changes.end());
+  explanation.floating_point =
+      explanation.floating_point.value_or(0) +
+      ir::count_work(scheduled.program, scheduled.layouts).floating_point;
+  for (const poly::Mapped& group : scheduled.groups)
+    explanation.groups.push_back({group.notes, group.cycles});
+}
+
+codegen::GpuBuffer gpu_temporary(const ir::Tensor& tensor, const Layout& layout) {
+  codegen::GpuBuffer temporary;
+  temporary.name = tensor.name;
+  temporary.type = memory_type(tensor.type);
+  temporary.written = true;
+  temporary.elements = count_elements(layout);
+  return temporary;
+}
+
+/// One launch a cluster.
+Compiled compile_cuda(const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                      const Job& job, StageClock& clock) {
+  Compiled compiled;
+  codegen::GpuProgram gpu;
+  std::map<std::string, ir::Tensor> temporaries;  // of all stretches so far
+  std::string nest, tree;
+  const size_t end = program.statements.size();
+  std::vector<size_t> cuts = ir::find_cuts(program, 0, end, kMostStatements);
+  cuts.push_back(end);
+  size_t begin = 0;
+  for (size_t cut : cuts) {
+    ir::Program part = end == 0 ? program : ir::segment(program, begin, cut - 1);
+    begin = cut;
+    // What a stretch adds gets a name that no other one uses.
+    part.tensors.insert(temporaries.begin(), temporaries.end());
+    auto scheduled = simplify_and_schedule(part, layouts, job, clock);
+    describe(part, *scheduled, compiled.explanation);
+    const std::vector<std::string> arguments = arguments_of(scheduled->program);
+    std::set<std::string> buffers(arguments.begin(), arguments.end());
+    for (const auto& [name, tensor] : scheduled->program.tensors) {
+      if (tensor.role == ir::TensorRole::Temporary) buffers.insert(name);
+      auto own = program.tensors.find(name);
+      const bool inner =
+          own == program.tensors.end() || own->second.role == ir::TensorRole::Temporary;
+      if (!inner || !temporaries.emplace(name, tensor).second) continue;
+      temporaries.at(name).role = ir::TensorRole::Temporary;
+      gpu.temporaries.push_back(gpu_temporary(tensor, scheduled->layouts.at(name)));
+    }
+    // The compiler of the code takes longer by far than texts.
+    for (const Stmt& stmt : make_parts(*scheduled, &tree, clock)) {
+      ir::verify(stmt, buffers);
+      nest += print(stmt);
+      gpu.launches.push_back(codegen::make_launch(concat(program.name, "_", gpu.launches.size()),
+                                                  stmt, scheduled->program, scheduled->layouts,
+                                                  job.options));
+    }
+    clock.done("gpu loops");
+  }
+  runtime::CudaTarget where{job.target.arch, job.target.device, job.target.offline};
+  if (where.arch.empty()) where.arch = runtime::Device::get(job.target.device).arch();
+  auto kernel = std::make_shared<runtime::CudaKernel>(gpu, arguments_of(program), where);
+  clock.done("nvrtc");
+  describe_launches(gpu, where.arch, *kernel, compiled.explanation);
+  kernel->texts["loop_nest"] = nest;
+  kernel->texts["launches"] = codegen::describe_launches(gpu);
+  kernel->texts["schedule_tree"] = tree;
+  compiled.kernel = std::move(kernel);
+  return compiled;
+}
+
+/// One kernel of one function on the CPU.
 Compiled compile_own(const ir::Program& program, const std::map<std::string, Layout>& layouts,
                      const Job& job, StageClock& clock) {
+  if (job.target.cuda) return compile_cuda(program, layouts, job, clock);
   auto scheduled = simplify_and_schedule(program, layouts, job, clock);
   Compiled compiled;
-  Explanation& explanation = compiled.explanation;
-  explanation.program = describe_changes(program, scheduled->program);
-  if (!job.target.cuda) explanation.machine = job.machine;
-  explanation.floating_point =
-      ir::count_work(scheduled->program, scheduled->layouts).floating_point;
-  for (const poly::Mapped& group : scheduled->groups)
-    explanation.groups.push_back({group.notes, group.cycles});
-  compiled.kernel = generate(*scheduled, job, clock, explanation);
+  describe(program, *scheduled, compiled.explanation);
+  compiled.explanation.machine = job.machine;
+  const bool texts = job.texts == Texts::All;
+  std::string tree;
+  const std::vector<Stmt> parts = make_parts(*scheduled, texts ? &tree : nullptr, clock);
+  compiled.kernel =
+      compile_cpu(parts, scheduled->program, scheduled->layouts, arguments_of(scheduled->program),
+                  scheduled->slices, job, clock, compiled.explanation.memory);
+  if (texts) compiled.kernel->texts["schedule_tree"] = tree;
   return compiled;
 }
 
@@ -444,6 +480,30 @@ Layout row_major(const ir::Tensor& tensor) {
 
 namespace {
 
+/// With the calls that were chosen, and a kernel for every stretch of statements around them.
+Compiled compile_with_calls(const ir::Program& given, const std::map<std::string, Layout>& all,
+                            const std::vector<LibraryChoice>& choices, const Job& job,
+                            StageClock& clock) {
+  const auto taken = std::find_if(choices.begin(), choices.end(),
+                                  [](const LibraryChoice& choice) { return choice.taken; });
+  const bool calls = taken != choices.end();
+  if (job.target.cuda || (!calls && given.statements.size() <= kMostStatements))
+    return compile_own(given, all, job, clock);
+  Compiled compiled;
+  compiled.explanation.machine = job.machine;
+  compiled.kernel = compile_around_calls(
+      given, all, choices, calls ? taken->library : nullptr, kMostStatements,
+      [&](const ir::Program& part) {
+        Compiled own = compile_own(part, all, job, clock);
+        append(own.explanation, compiled.explanation);
+        return own.kernel;
+      },
+      [&](const LibraryChoice& choice) {
+        compiled.explanation.groups.push_back({describe(given, choice), 0});
+      });
+  return compiled;
+}
+
 /// Calls of the library that could be made, and which are faster than kernels of ours. Where all of
 /// the program was compiled to be measured, `compiled` is that.
 std::vector<LibraryChoice> choose_calls(const ir::Program& given,
@@ -459,7 +519,7 @@ std::vector<LibraryChoice> choose_calls(const ir::Program& given,
     return cycles;
   };
   own.kernel = [&](const ir::Program& part) {
-    Compiled mine = compile_own(part, all, job, clock);
+    Compiled mine = compile_with_calls(part, all, {}, job, clock);
     // Nothing else is to be compiled where these are all statements.
     if (part.statements.size() == given.statements.size()) compiled = mine;
     return mine.kernel;
@@ -472,28 +532,6 @@ std::vector<LibraryChoice> choose_calls(const ir::Program& given,
 bool may_call_libraries(const Job& job) {
   return job.options.match_library_calls.value_or(job.options.automatic) && !job.options.identity &&
          !job.target.cuda && runtime::libraries();
-}
-
-/// With the calls that were chosen.
-Compiled compile_with_calls(const ir::Program& given, const std::map<std::string, Layout>& all,
-                            const std::vector<LibraryChoice>& choices, const Job& job,
-                            StageClock& clock) {
-  const auto taken = std::find_if(choices.begin(), choices.end(),
-                                  [](const LibraryChoice& choice) { return choice.taken; });
-  if (taken == choices.end()) return compile_own(given, all, job, clock);
-  Compiled compiled;
-  compiled.explanation.machine = job.machine;
-  compiled.kernel = compile_around_calls(
-      given, all, choices, *taken->library,
-      [&](const ir::Program& part) {
-        Compiled own = compile_own(part, all, job, clock);
-        append(own.explanation, compiled.explanation);
-        return own.kernel;
-      },
-      [&](const LibraryChoice& choice) {
-        compiled.explanation.groups.push_back({describe(given, choice), 0});
-      });
-  return compiled;
 }
 
 // Texts that the kernel's author alone looks at.
@@ -542,7 +580,7 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
       StageClock apart;
       const Job helper{make_options("default"), Target(), machine};
       return std::shared_ptr<const runtime::Kernel>(
-          compile_own(part, with_temporaries(part, known), helper, apart).kernel);
+          compile_with_calls(part, with_temporaries(part, known), {}, helper, apart).kernel);
     };
     checked = with_index_checks(kernel, given, all, indices, own);
     clock.done("index checks");

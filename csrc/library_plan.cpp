@@ -143,7 +143,7 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
 
 std::shared_ptr<runtime::Kernel> compile_around_calls(
     const ir::Program& program, const std::map<std::string, Layout>& layouts,
-    const std::vector<LibraryChoice>& choices, const tc_libraries& library,
+    const std::vector<LibraryChoice>& choices, const tc_libraries* library, size_t most,
     const std::function<std::shared_ptr<const runtime::Kernel>(const ir::Program&)>& own,
     const std::function<void(const LibraryChoice&)>& made) {
   std::map<std::string, size_t> places;
@@ -160,8 +160,7 @@ std::shared_ptr<runtime::Kernel> compile_around_calls(
 
   std::vector<runtime::Step> steps;
   size_t next = 0;
-  auto compile_until = [&](size_t end) {
-    if (next == end) return;
+  auto compile = [&](size_t end) {
     ir::Program part = ir::segment(program, next, end - 1);
     runtime::Step step;
     step.kernel = own(part);
@@ -169,6 +168,12 @@ std::shared_ptr<runtime::Kernel> compile_around_calls(
       step.arguments.push_back(place(parameter.name));
     for (const std::string& output : part.outputs) step.arguments.push_back(place(output));
     steps.push_back(step);
+    next = end;
+  };
+  auto compile_until = [&](size_t end) {
+    if (next == end) return;
+    for (size_t cut : ir::find_cuts(program, next, end, most)) compile(cut);
+    compile(end);
   };
   for (const LibraryChoice& choice : choices) {
     if (!choice.taken) continue;

@@ -43,11 +43,12 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
                                                 const poly::CpuMachine& machine,
                                                 const tc_libraries& library, const OwnKernels& own);
 
-/// The calls that are taken, and kernels for the statements in front of, between and behind them.
-/// `own` compiles those; `made` is told of every call in its turn.
+/// The calls that are taken, and kernels for the statements in front of, between and behind them,
+/// one for every stretch of at most `most`. `own` compiles those; `made` is told of every call in
+/// its turn. Without calls `library` may be null.
 std::shared_ptr<runtime::Kernel> compile_around_calls(
     const ir::Program& program, const std::map<std::string, Layout>& layouts,
-    const std::vector<LibraryChoice>& choices, const tc_libraries& library,
+    const std::vector<LibraryChoice>& choices, const tc_libraries* library, size_t most,
     const std::function<std::shared_ptr<const runtime::Kernel>(const ir::Program&)>& own,
     const std::function<void(const LibraryChoice&)>& made);
 

@@ -1,8 +1,10 @@
 #include "base/log.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <sstream>
 
@@ -44,7 +46,14 @@ StageClock::StageClock() : last_(std::chrono::steady_clock::now()) {}
 
 void StageClock::done(const char* stage) {
   auto now = std::chrono::steady_clock::now();
-  entries_.push_back({stage, std::chrono::duration<double, std::milli>(now - last_).count()});
+  const double milliseconds = std::chrono::duration<double, std::milli>(now - last_).count();
+  auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return std::strcmp(entry.stage, stage) == 0;
+  });
+  if (known == entries_.end())
+    entries_.push_back({stage, milliseconds});
+  else
+    known->milliseconds += milliseconds;
   last_ = now;
   Task::set_step(stage);
   Task::leave_if_cancelled();

@@ -23,8 +23,8 @@ bool log_has_sink();
 class StageClock {
  public:
   StageClock();
-  /// Closes the stage that ran since the last call under this name. A task that is cancelled ends
-  /// here.
+  /// Closes the stage that ran since the last call under this name; where a stage runs several
+  /// times, its times are added up. A task that is cancelled ends here.
   void done(const char* stage);
   struct Entry {
     const char* stage;

@@ -19,6 +19,7 @@
 #include "codegen/joined_lanes.h"
 #include "codegen/lift_lets.h"
 #include "codegen/near_gathers.h"
+#include "codegen/nested_truncations.h"
 #include "codegen/prefetch_gathers.h"
 #include "codegen/prefetch_panels.h"
 #include "codegen/prefetch_parts.h"
@@ -26,6 +27,7 @@
 #include "codegen/prefetch_rows.h"
 #include "codegen/register_tiles.h"
 #include "codegen/rename_buffers.h"
+#include "codegen/split_blocks.h"
 #include "codegen/stream_rows.h"
 #include "codegen/strict_floats.h"
 #include "codegen/vector_loops.h"
@@ -80,7 +82,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   if (fuses_multiply_add()) stmt = multiply_by_reciprocals(stmt);
   stmt = make_floats_strict(stmt);
   if (fuses_multiply_add()) stmt = contract_floats(stmt);
-  stmt = simplify(stmt);
+  stmt = simplify(flatten_deep_lets(hide_nested_truncations(stmt)));
   Task::leave_if_cancelled();
   stmt = shuffle_lanes(remove_likelies(vectorize_loops(stmt, {})));
   stmt = predicate_guarded_loads(join_lanes_as_bits(stmt));
@@ -101,7 +103,8 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = around_choices(
       stmt, [](const Stmt& s) { return find_intrinsics(s); }, find);
   stmt = around_choices(stmt, hoist_loop_invariant_values, name_common);
-  stmt = replace_divisions_by_zero(recall_parameters(simplify(stmt)));
+  stmt = show_nested_truncations(recall_parameters(simplify(stmt)));
+  stmt = replace_divisions_by_zero(stmt);
   stmt = compare_halves_as_floats(stmt);
   return hide_negative_offsets(define_switched_off_lanes(stmt, buffers.empty));
 }
@@ -131,7 +134,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
   workspaces.erase(std::remove_if(workspaces.begin(), workspaces.end(), unused), workspaces.end());
   const Halide::Target target = host_target(!has_accumulations(body));
   if (!target.has_feature(Halide::Target::StrictFloat)) body = lower_accumulations(body);
-  body = define_hidden_zero(body);
+  body = split_blocks(define_hidden_zero(body));
   clock.done("halide passes");
   std::vector<LoweredArgument> parameters;
   auto add = [&](const std::string& parameter, Halide::Type type) {

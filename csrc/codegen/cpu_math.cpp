@@ -98,10 +98,12 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   if (name == "fmax") return ignore(true, x[0], x[1]);
   if (name == "fmin") return ignore(false, x[0], x[1]);
   if (name == "exp10") return libm("pow", {make_const(x[0].type(), 10), x[0]});
-  if (name == "isnan") return !is_number(x[0]);
+  if (name == "isnan") return named(x[0], [](const Expr& y) { return !is_number(y); });
   if (name == "isinf")
-    return compare(Call::strict_eq, x[0], infinity(x[0].type())) ||
-           compare(Call::strict_eq, x[0], -infinity(x[0].type()));
+    return named(x[0], [](const Expr& y) {
+      return compare(Call::strict_eq, y, infinity(y.type())) ||
+             compare(Call::strict_eq, y, -infinity(y.type()));
+    });
   if (name == "jn" || name == "yn")
     return Call::make(x[1].type(), name + (x[1].type().bits() == 32 ? "f" : ""), x,
                       Call::PureExtern);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/numbers.h"
 #include "codegen/changing_buffers.h"
+#include "codegen/nested_truncations.h"
 #include "codegen/strict_floats.h"
 #include "ir/loops.h"
 
@@ -170,7 +171,9 @@ GpuLaunch make_launch(const std::string& name, const Stmt& stmt, const ir::Progr
   Stmt body = ir::collapse_loops(stmt, ForType::GPUBlock);
   body = MapLoops(launch, options).mutate(body);
   // Halide's simplifier takes floats for finite numbers.
-  body = make_floats_plain(simplify(make_floats_strict(forget_parameters(body))));
+  body = hide_nested_truncations(forget_parameters(body));
+  body = make_floats_plain(simplify(make_floats_strict(body)));
+  body = show_nested_truncations(body);
   launch.body = FindArguments(launch, program, layouts).mutate(body);
   return launch;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "ir/program.h"
 
@@ -13,5 +14,10 @@ namespace tc::ir {
 /// Parameters come in the order of the program's, then by name. All statements are the program
 /// itself.
 Program segment(const Program& program, size_t first, size_t last);
+
+/// Where the statements [first, end) of a specialised program are to be cut, so that no stretch has
+/// more than `most`: the numbers of those that begin a stretch, in order, without `first`. Cuts lie
+/// where little data is handed on from the statements in front of them to those behind.
+std::vector<size_t> find_cuts(const Program& program, size_t first, size_t end, size_t most);
 
 }  // namespace tc::ir

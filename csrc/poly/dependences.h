@@ -1,13 +1,21 @@
 // Memory dependences between statement instances, in the order of the text.
 #pragma once
 
+#include <map>
+#include <string>
+#include <utility>
+
 #include "poly/scop.h"
 
 namespace tc::poly {
 
+/// By the ids of the statement that comes first and of the one that depends on it; none is empty.
+using DependencePairs = std::map<std::pair<std::string, std::string>, isl::map>;
+
 struct Dependences {
   isl::union_map flow;  ///< write before read
   isl::union_map all;   ///< flow, anti and output
+  DependencePairs pairs;  ///< `all`, taken apart
 };
 
 /// Exact for affine accesses; indirect ones depend on everything that their dimension may hold.

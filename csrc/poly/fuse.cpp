@@ -74,25 +74,18 @@ class Aligner {
   bool distance_zero(const std::vector<const ScopStatement*>& statements,
                      const Alignment& alignment, size_t member, const ScopStatement& next,
                      unsigned d) const {
-    isl::ctx ctx = next.domain.ctx();
     bool depends = false;
     for (size_t s = 0; s < statements.size(); ++s) {
-      isl::union_map between =
-          dependences_.all.intersect_domain(statements[s]->domain).intersect_range(next.domain);
-      if (between.is_empty()) continue;
+      auto found = dependences_.pairs.find({statements[s]->id, next.id});
+      if (found == dependences_.pairs.end()) continue;
       depends = true;
-      isl::union_map zero(ctx, concat("{ ", tuple(*statements[s]), " -> ", renamed_tuple(next),
-                                      " : ", iterator_name(alignment[s][member]), " = j", d, " }"));
-      if (!between.is_subset(zero)) return false;
+      isl::map zero = isl::manage(
+          isl_map_equate(isl_map_universe(isl_map_get_space(found->second.get())), isl_dim_in,
+                         alignment[s][member], isl_dim_out, static_cast<int>(d)));
+      if (!found->second.is_subset(zero)) return false;
     }
     // Statements that share no data may run together; the same position is as good as any.
     return depends || alignment[0][member] == static_cast<int>(d);
-  }
-
-  static std::string renamed_tuple(const ScopStatement& statement) {
-    std::string text = statement.id + "[";
-    for (size_t d = 0; d < statement.dimensions; ++d) text += concat(d ? ", j" : "j", d);
-    return text + "]";
   }
 
   const Dependences& dependences_;
@@ -351,8 +344,11 @@ Cluster make_cluster(const std::vector<const ScopStatement*>& statements,
                                  std::vector<bool>(cluster.shared, true))
                          .root()
                          .schedule();
-  cluster.dependences =
-      dependences.all.intersect_domain(cluster.domain).intersect_range(cluster.domain);
+  for (const ScopStatement* first : statements)
+    for (const ScopStatement* second : statements)
+      if (auto found = dependences.pairs.find({first->id, second->id});
+          found != dependences.pairs.end())
+        cluster.dependences.insert(*found);
   return cluster;
 }
 

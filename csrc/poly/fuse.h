@@ -25,7 +25,7 @@ struct Cluster {
   Alignment outer;  ///< members of the loops around all this (see chain); mostly none
   bool outer_parallel = false;
   bool joined = false;         ///< runs inside the same outer loops as the cluster before
-  isl::union_map dependences;  ///< among the statements
+  DependencePairs dependences;  ///< among the statements
   isl::union_set domain;
   isl::schedule schedule;
   unsigned shared = 0;

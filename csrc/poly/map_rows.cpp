@@ -87,13 +87,15 @@ class Grouper {
   }
 
  private:
-  isl::union_map between(size_t a, size_t b) const {
-    return cluster_.dependences.intersect_domain(cluster_.statements[a]->domain)
-        .intersect_range(cluster_.statements[b]->domain);
+  /// Null where there are none.
+  const isl::map* between(size_t a, size_t b) const {
+    auto found =
+        cluster_.dependences.find({cluster_.statements[a]->id, cluster_.statements[b]->id});
+    return found == cluster_.dependences.end() ? nullptr : &found->second;
   }
   bool depends(const Group& group, size_t s) const {
     return std::any_of(group.statements.begin(), group.statements.end(),
-                       [&](size_t other) { return !between(other, s).is_empty(); });
+                       [&](size_t other) { return between(other, s) != nullptr; });
   }
   /// Whether everything that the statement needs of the group comes from the same iteration.
   bool aligned(const Group& group, size_t s) const {
@@ -120,14 +122,13 @@ class Grouper {
     return true;
   }
   bool same_iteration(size_t a, size_t b) const {
-    const ScopStatement &first = *cluster_.statements[a], &second = *cluster_.statements[b];
-    std::string from = first.id + "[", to = second.id + "[", equal;
-    for (size_t d = 0; d < first.dimensions; ++d) from += concat(d ? ", i" : "i", d);
-    for (size_t d = 0; d < second.dimensions; ++d) to += concat(d ? ", j" : "j", d);
+    const isl::map* dependences = between(a, b);
+    if (!dependences) return true;
+    isl_map* same = isl_map_universe(isl_map_get_space(dependences->get()));
     for (size_t k = 0; k < nests_[a].iterators.size(); ++k)
-      equal += concat(k ? " and i" : "i", nests_[a].iterators[k], " = j", nests_[b].iterators[k]);
-    isl::union_map same(first.domain.ctx(), concat("{ ", from, "] -> ", to, "] : ", equal, " }"));
-    return between(a, b).is_subset(same);
+      same = isl_map_equate(same, isl_dim_in, nests_[a].iterators[k], isl_dim_out,
+                            nests_[b].iterators[k]);
+    return dependences->is_subset(isl::manage(same));
   }
 
   const Cluster& cluster_;

@@ -12,7 +12,7 @@ namespace {
 class Sequence : public Kernel {
  public:
   Sequence(std::vector<Step> steps, size_t arguments, std::vector<Workspace> temporaries,
-           const tc_libraries& library)
+           const tc_libraries* library)
       : steps_(std::move(steps)),
         arguments_(arguments),
         temporaries_(std::move(temporaries)),
@@ -28,7 +28,7 @@ class Sequence : public Kernel {
         mine.push_back(place < arguments_ ? pointers[place]
                                           : temporaries.pointers[place - arguments_]);
       if (!step.kernel) {
-        run(library_, step.call, mine[0], mine[1], mine[2]);
+        run(*library_, step.call, mine[0], mine[1], mine[2]);
         continue;
       }
       try {
@@ -46,7 +46,7 @@ class Sequence : public Kernel {
     std::string all;
     for (const Step& step : steps_)
       all += step.kernel ? step.kernel->text(what)
-                         : concat("# ", library_.name, ": ", ir::to_string(step.call), "\n");
+                         : concat("# ", library_->name, ": ", ir::to_string(step.call), "\n");
     return all;
   }
 
@@ -60,14 +60,14 @@ class Sequence : public Kernel {
   std::vector<Step> steps_;
   size_t arguments_;
   std::vector<Workspace> temporaries_;
-  const tc_libraries& library_;
+  const tc_libraries* library_;
 };
 
 }  // namespace
 
 std::shared_ptr<Kernel> make_sequence(std::vector<Step> steps, size_t arguments,
                                       std::vector<Workspace> temporaries,
-                                      const tc_libraries& library) {
+                                      const tc_libraries* library) {
   return std::make_shared<Sequence>(std::move(steps), arguments, std::move(temporaries), library);
 }
 

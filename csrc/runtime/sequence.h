@@ -17,10 +17,11 @@ struct Step {
   ir::LibraryCall call;
 };
 
-/// Runs the steps in order on the CPU, calls by `library`. Places count the kernel's own arguments
-/// (see Kernel::launch), then the temporaries. Texts about the code of the steps follow each other.
+/// Runs the steps in order on the CPU, calls by `library`, which may be null where there are none.
+/// Places count the kernel's own arguments (see Kernel::launch), then the temporaries. Texts about
+/// the code of the steps follow each other.
 std::shared_ptr<Kernel> make_sequence(std::vector<Step> steps, size_t arguments,
                                       std::vector<Workspace> temporaries,
-                                      const tc_libraries& library);
+                                      const tc_libraries* library);
 
 }  // namespace tc::runtime
