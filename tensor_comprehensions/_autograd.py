@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._gradients import Derivable, cast_for_autocast, records
 from tensor_comprehensions._operator import Operator
+from tensor_comprehensions._parameters import arrange_for, described, without_outputs
 
 
 def _name(function: Callable) -> str:
@@ -61,6 +63,10 @@ def make_autograd(forward: Callable, backward: Callable | None = None) -> Differ
     return Differentiable(forward, backward, run)
 
 
+@described(
+    lambda function: function._parts[0].__doc__,
+    lambda function: without_outputs(inspect.signature(function._parts[0])),
+)
 class Differentiable:
     """What ``make_autograd`` returns. It is pickled as the functions that it was made of."""
 
@@ -68,10 +74,22 @@ class Differentiable:
         self._parts = (forward, backward)
         self._run = run
         self.__name__ = _name(forward)
-        self.__doc__ = forward.__doc__
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, /, *inputs: Any, **named: Any) -> Any:
+        if named:
+            inputs = self._arrange(inputs, named)
         return self._run(*inputs)
+
+    def _arrange(self, inputs: tuple, named: dict[str, Any]) -> tuple:
+        forward = self._parts[0]
+        if not isinstance(forward, Operator):
+            return arrange_for(forward, inputs, named)
+        if "outputs" in named and "outputs" not in forward.parameters.names:
+            raise TCError(
+                f"{self.__name__} has derivatives, and returns its results: call it without "
+                f"outputs="
+            )
+        return forward.parameters.arrange(inputs, named)
 
     def __reduce__(self) -> tuple:
         return make_autograd, self._parts

@@ -79,7 +79,7 @@ class TC:
             f"{', '.join(self.__dict__.get('_operators', ()))}"
         )
 
-    def __call__(self, entry_point: str, *inputs: Any, **keywords: Any) -> Any:
+    def __call__(self, entry_point: str, /, *inputs: Any, **keywords: Any) -> Any:
         """T("f", A, B) is T.f(A, B)."""
         return _find(self, entry_point)(*inputs, **keywords)
 

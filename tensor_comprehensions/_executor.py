@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 
 import torch
 
@@ -11,8 +12,13 @@ from tensor_comprehensions._define import find_definition
 from tensor_comprehensions._errors import ShapeError, TCError
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions, to_options
+from tensor_comprehensions._parameters import Parameters, declared, described, document, signature
 
 
+@described(
+    lambda executor: document(executor._definition, *executor._types()),
+    lambda executor: signature(executor._definition, *executor._types()),
+)
 class Executor:
     """One definition, compiled for the sizes, strides and dtypes of given inputs.
 
@@ -30,6 +36,7 @@ class Executor:
     ) -> None:
         self._definition = find_definition(source, entry_point)
         self._infos = list(self._definition.inputs)
+        self._parameters = Parameters.of(self._definition)
         chosen = (to_options(options) or MappingOptions()).__copy__()
         self._options = chosen
         if target is None:
@@ -40,6 +47,26 @@ class Executor:
         self._layouts = self._layouts_of(inputs)
         self._operator = _torch.Operator(self._definition, lambda *_: chosen._options)
         self._outputs = Operator(self._definition, self._operator)
+
+    def _types(self) -> tuple[list[str], list[str]]:
+        """What inputs and results are, with the sizes that this was compiled for."""
+        infos, definition = self._infos, self._definition
+        shapes = [
+            () if info.is_scalar else tuple(layout[0])
+            for info, layout in zip(infos, self._layouts, strict=True)
+        ]
+        scalars = [
+            layout if info.is_specialized else 0
+            for info, layout in zip(infos, self._layouts, strict=True)
+        ]
+        sizes = iter(definition.infer_sizes(scalars, shapes))
+        return (
+            [declared(info, shape) for info, shape in zip(infos, shapes, strict=True)],
+            [
+                f"{declared(info, list(islice(sizes, info.ndim)))} {info.name}"
+                for info in definition.outputs
+            ],
+        )
 
     def _layouts_of(self, inputs: tuple) -> list:
         """What the code was made for: of scalars only those whose value decides sizes."""
@@ -52,17 +79,22 @@ class Executor:
             for info, value in zip(self._infos, inputs, strict=True)
         ]
 
-    def __call__(self, *inputs: object, outputs: object = None, unchecked: bool = False) -> object:
-        """Runs on these inputs; ``outputs`` are written when given, made otherwise.
+    def __call__(
+        self, /, *inputs: object, outputs: object = None, unchecked: bool = False, **named: object
+    ) -> object:
+        """Runs on these inputs, by place or by name.
 
-        ``unchecked`` leaves out the comparison with the inputs it was compiled for, and the checks
-        of overlap. ShapeError where the inputs are not like those.
+        ``outputs`` are written when given, made otherwise. ``unchecked`` leaves out the comparison
+        with the inputs it was compiled for, and the checks of overlap. ShapeError where the inputs
+        are not like those.
         """
         if self._target.startswith("cuda:"):
             raise TCError(
                 f"this executor was compiled for {self._target} and cannot run; compile without "
                 f"target= for CUDA tensors"
             )
+        if named:
+            inputs = self._parameters.arrange(inputs, named)
         if not unchecked:
             self._check(inputs)
         if outputs is not None:
@@ -84,7 +116,7 @@ class Executor:
     def _check(self, inputs: tuple) -> None:
         infos, name = self._infos, self._definition.name
         if len(inputs) != len(infos):
-            raise ShapeError(f"{name} expected {len(infos)} inputs but found {len(inputs)}")
+            raise self._parameters.count_error(len(inputs))
         for info, value in zip(infos, inputs, strict=True):
             if not info.is_scalar and not isinstance(value, torch.Tensor):
                 raise ShapeError(

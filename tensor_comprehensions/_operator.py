@@ -14,6 +14,15 @@ import torch
 from tensor_comprehensions import _sharding, _torch
 from tensor_comprehensions._errors import ShapeError, TCError
 from tensor_comprehensions._fake import make_fake
+from tensor_comprehensions._parameters import (
+    Parameters,
+    described,
+    document,
+    input_types,
+    output_types,
+    plural,
+    signature,
+)
 
 _is_traced = torch.compiler.is_dynamo_compiling
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -27,17 +36,21 @@ def _type_name(value: object) -> str:
     return type(value).__name__
 
 
+@described(
+    lambda operator: document(operator.definition, *operator.types()),
+    lambda operator: signature(operator.definition, *operator.types()),
+)
 class Operator:
     """One definition of a text, ready to be called: the attribute T.f."""
 
     def __init__(self, definition: _torch.Definition, operator: _torch.Operator) -> None:
         self.definition = definition
         self.__name__ = definition.name
-        self.__doc__ = definition.text
         self._operator = operator
         self.overload: Any = None  #: torch.ops.<namespace>.<name>.default
         self._out_overload: Callable | None = None
         self._direct: Any = None  #: the overload, for plain arguments
+        self.parameters = Parameters.of(definition)
         self._infos = list(definition.inputs)
         self._output_infos = list(definition.outputs)
         self._output_names = _torch.Schema(definition, definition.name).outputs
@@ -88,14 +101,22 @@ class Operator:
         _sharding.register(self, packet.default)
         return packet
 
-    def __call__(self, *inputs: Any, outputs: Any = None, unchecked: bool = False) -> Any:
-        """Runs on tensors, and numbers or 0-d tensors for scalars.
+    def types(self) -> tuple[list[str], list[str]]:
+        """What inputs and results are, as a text declares them."""
+        return input_types(self.definition), output_types(self.definition)
+
+    def __call__(
+        self, /, *inputs: Any, outputs: Any = None, unchecked: bool = False, **named: Any
+    ) -> Any:
+        """Runs on tensors, and numbers or 0-d tensors for scalars, by place or by name.
 
         One result is returned as a tensor, several as a tuple. ``outputs``, a tensor or a sequence
         of them, are written when given; ``unchecked`` then leaves out the checks of their sizes
         and overlap for layouts that were seen before. ShapeError names the argument that does not
         fit, what was expected and what came.
         """
+        if named:
+            inputs = self.parameters.arrange(inputs, named)
         if outputs is None and self._simple:
             if self._integers:
                 self._check_integers(inputs)
@@ -193,7 +214,7 @@ class Operator:
         outputs = tuple(outputs)
         if len(outputs) != len(self._output_infos):
             raise ShapeError(
-                f"{self.__name__} expected {len(self._output_infos)} outputs but found "
+                f"{self.__name__} expected {plural(len(self._output_infos), 'output')} but found "
                 f"{len(outputs)}"
             )
         for info, output in zip(self._output_infos, outputs, strict=True):
@@ -223,9 +244,7 @@ class Operator:
     def _explain(self, inputs: tuple, error: Exception | None) -> None:
         """PyTorch's complaint about an argument, in our words where it is about the definition."""
         if len(inputs) != len(self._infos):
-            raise ShapeError(
-                f"{self.__name__} expected {len(self._infos)} inputs but found {len(inputs)}"
-            ) from error
+            raise self.parameters.count_error(len(inputs)) from error
         for info, value in zip(self._infos, inputs, strict=True):
             expected, got = None, _type_name(value)
             if info.is_scalar:

@@ -11,6 +11,7 @@ from tensor_comprehensions import _torch
 from tensor_comprehensions._autograd import make_autograd
 from tensor_comprehensions._define import define
 from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._parameters import Parameters
 
 
 class Lambda(torch.nn.Module):
@@ -140,12 +141,10 @@ class Lambda(torch.nn.Module):
                 else:
                     value.zero_()
 
-    def forward(self, *inputs: object) -> object:
-        if len(inputs) != len(self.input_names):
-            raise TCError(
-                f"{self._function.__name__} expected {len(self.input_names)} inputs, "
-                f"{', '.join(self.input_names)}, but found {len(inputs)}"
-            )
+    def forward(self, /, *inputs: object, **named: object) -> object:
+        if named or len(inputs) != len(self.input_names):
+            parameters = Parameters(self._function.__name__, self.input_names)
+            inputs = parameters.arrange(inputs, named)
         given = dict(zip(self.input_names, inputs, strict=True))
         return self._function(
             *(
