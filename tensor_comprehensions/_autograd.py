@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._errors import TCError, forget_locals
 from tensor_comprehensions._gradients import Derivable, cast_for_autocast, records
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._parameters import arrange_for, described, without_outputs
@@ -76,9 +76,14 @@ class Differentiable:
         self.__name__ = _name(forward)
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
-        if named:
-            inputs = self._arrange(inputs, named)
-        return self._run(*inputs)
+        try:
+            if named:
+                inputs = self._arrange(inputs, named)
+            return self._run(*inputs)
+        except BaseException as error:
+            forget_locals(error)
+            del self, inputs, named  # a traceback that is kept shall not hold them
+            raise
 
     def _arrange(self, inputs: tuple, named: dict[str, Any]) -> tuple:
         forward = self._parts[0]

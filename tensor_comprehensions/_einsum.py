@@ -90,7 +90,7 @@ class _Plan:
             text, scalars, order = _source(self._equation, self._shapes, tables)
             # Without the warnings of `parse`: nobody has written this text.
             operator = make_operator(_torch.parse(text).definitions[0], "tc")
-            derivable = Derivable.of(operator)
+            derivable = Derivable.of(operator, hold=True)
             # Copies: what was checked is what kernels read.
             indices = tuple(_as_indices(tables[name], self._device) for name in order)
             self._state = (snapshots, operator.overload, derivable, (*indices, *scalars))
@@ -221,7 +221,7 @@ def _with_constants(
     rest = [torch.tensor(values[name], dtype=torch.int32, device=device) for name in order]
     arguments = [x.reshape(1) if x.dim() == 0 else x for x in operands]
     if records(arguments):
-        return Derivable.of(operator)(*arguments, *rest, *scalars)
+        return Derivable.of(operator, hold=True)(*arguments, *rest, *scalars)
     return operator.overload(*arguments, *rest, *scalars)
 
 

@@ -27,14 +27,9 @@ class Executor:
     """
 
     def __init__(
-        self,
-        source: str,
-        entry_point: str,
-        options: object,
-        inputs: tuple,
-        target: str | None,
+        self, definition: _torch.Definition, options: object, inputs: tuple, target: str | None
     ) -> None:
-        self._definition = find_definition(source, entry_point)
+        self._definition = definition
         self._infos = list(self._definition.inputs)
         self._parameters = Parameters.of(self._definition)
         chosen = (to_options(options) or MappingOptions()).__copy__()
@@ -233,4 +228,4 @@ def compile(
     device; ``"cuda:sm_90"`` compiles for a GPU that need not be there, with CPU tensors standing
     for their sizes and strides. LanguageError, ShapeError or CompilationError say what is wrong.
     """
-    return Executor(source, entry_point, options, inputs, target)
+    return Executor(find_definition(source, entry_point), options, inputs, target)

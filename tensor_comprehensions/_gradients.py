@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
@@ -72,7 +72,7 @@ class Gradient:
 
     def __init__(self, forward: Operator, text: str, given: Flags) -> None:
         definition = _torch.parse(text).definitions[0]  # nobody has written this text: no warnings
-        self._function = Derivable.of(make_operator(definition, "tc_grad"))
+        self._function = Derivable.of(make_operator(definition, "tc_grad"), hold=True)
         inputs = [info.name for info in forward.definition.inputs]
         outputs = [info.name for info in forward.definition.outputs]
         infos = list(definition.inputs)
@@ -133,13 +133,19 @@ def _is_gradient_of(result: str, name: str) -> bool:
 
 
 class Derivable:
-    """An operator with the derivatives that were asked for so far."""
+    """An operator with the derivatives that were asked for so far.
 
-    _known: ClassVar[dict[int, Derivable]] = {}
+    It lasts as long as the process, since graphs of autograd refer to it. What users hold of the
+    operator does not last for its sake: it is made again where a graph outlives it.
+    """
+
     _lock = threading.RLock()
 
     def __init__(self, operator: Operator) -> None:
-        self.operator = operator
+        self._registration = operator.registration
+        self._held: Operator | None = None
+        self._definition = operator.definition
+        self._infos = list(operator.definition.inputs)
         self._gradients: dict[tuple, Gradient | None] = {}
         self._differentiable = tuple(i.dtype.is_floating_point for i in operator.definition.outputs)
         self._record = _torch.Derivation(operator._operator, operator.name, self)
@@ -147,28 +153,43 @@ class Derivable:
         self._keeping: Derivable | None = None
         self._looked = False  #: for what `_keeping` is
 
+    @property
+    def operator(self) -> Operator:
+        return self._registration.handle()
+
     @classmethod
-    def of(cls, operator: Operator) -> Derivable:
+    def of(cls, operator: Operator, hold: bool = False) -> Derivable:
+        """The derivatives of an operator, which ``hold`` keeps where nobody else would."""
+        registration = operator.registration
         with cls._lock:
-            return cls._known.setdefault(id(operator), cls(operator))
+            if registration.derivable is None:
+                registration.derivable = cls(operator)
+            if hold:
+                registration.derivable._held = operator
+            return registration.derivable
 
     @classmethod
     def gradients_of(cls, operator: Operator) -> list[Operator]:
         """The derivatives of an operator that were asked for so far."""
         with cls._lock:
-            known = cls._known.get(id(operator))
+            known = operator.registration.derivable
             if known is None:
                 return []
             found = [gradient._function for gradient in known._gradients.values() if gradient]
             kept = [known._keeping] if known._keeping is not None else []
             return [derivable.operator for derivable in [*found, *kept]]
 
+    @property
+    def name(self) -> str:
+        """<namespace>::<name> in torch.ops."""
+        return self._registration.name
+
     def gradient(self, wanted: Flags, given: Flags, scalars: dict[str, int]) -> Gradient | None:
         """The derivative of some outputs by some inputs; None where it is zero."""
         key = (wanted, given, tuple(sorted(scalars.items())))
         with self._lock:
             if key not in self._gradients:
-                text = _derive(self.operator.definition, wanted, given, scalars)
+                text = _derive(self._definition, wanted, given, scalars)
                 self._gradients[key] = Gradient(self.operator, text, given) if text else None
             return self._gradients[key]
 
@@ -176,7 +197,7 @@ class Derivable:
         """The values that sizes depend on."""
         return {
             info.name: int(value)
-            for info, value in zip(self.operator.definition.inputs, inputs, strict=True)
+            for info, value in zip(self._infos, inputs, strict=True)
             if info.is_specialized
         }
 
@@ -224,7 +245,7 @@ class Derivable:
         part, places = self._part(wanted, given, self.scalars(inputs))
         if part is None:
             return None
-        return part._function.operator.name, places, [-1 if k is None else k for k in part.places]
+        return part._function.name, places, [-1 if k is None else k for k in part.places]
 
     def _part(
         self, wanted: Flags, given: Flags, scalars: dict[str, int]
@@ -243,22 +264,22 @@ class Derivable:
 
         None where there are none, and where its options are a user's.
         """
-        if self._looked or len(inputs) != len(self.operator.definition.inputs):
+        if self._looked or len(inputs) != len(self._infos):
             return self._keeping
         with self._lock:
-            if not self._looked and self.operator.options == str(MappingOptions()):
+            if not self._looked and self._registration.scheduling.text == str(MappingOptions()):
                 self._keeping = self._find_keeping(inputs)
             self._looked = True
             self._record.asks = self._keeping is not None
         return self._keeping
 
     def _find_keeping(self, inputs: Sequence[Any]) -> Derivable | None:
-        definition = self.operator.definition
+        definition = self._definition
         try:
             text = definition.keeping_text(_values(definition, self.scalars(inputs)))
         except TCError:
             return None  # the derivative that is asked for says what is wrong
-        return Derivable.of(self.operator.derive(text, "tc_keep")) if text else None
+        return Derivable.of(self.operator.derive(text, "tc_keep"), hold=True) if text else None
 
     def __call__(self, *inputs: Any) -> Any:
         # Calls that are not recorded, and definitions found to have nothing to keep, end here.
@@ -267,7 +288,7 @@ class Derivable:
             return results
         if (
             self._record.asks
-            and self.operator.is_public
+            and self._registration.is_public
             and not _may_carry_tangents()
             and _wants_gradients(inputs)
         ):

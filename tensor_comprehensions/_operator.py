@@ -1,19 +1,18 @@
-"""One definition as a function of tensors, and its place in torch.ops."""
+"""One definition as a function of tensors, and its operator in PyTorch's dispatcher."""
 
 from __future__ import annotations
 
-import itertools
-import re
 import threading
-import warnings
+import weakref
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from tensor_comprehensions import _sharding, _torch
-from tensor_comprehensions._errors import ShapeError, TCError
+from tensor_comprehensions import _html, _sharding, _torch
+from tensor_comprehensions._errors import ShapeError, TCError, forget_locals
 from tensor_comprehensions._fake import make_fake
+from tensor_comprehensions._options import MappingOptions, Scheduling
 from tensor_comprehensions._parameters import (
     Parameters,
     described,
@@ -24,16 +23,110 @@ from tensor_comprehensions._parameters import (
     signature,
 )
 
+if TYPE_CHECKING:
+    from tensor_comprehensions._executor import Executor
+    from tensor_comprehensions._gradients import Derivable
+
 _is_traced = torch.compiler.is_dynamo_compiling
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def is_identifier(name: str) -> bool:
-    return _IDENTIFIER.fullmatch(name) is not None
 
 
 def _type_name(value: object) -> str:
     return type(value).__name__
+
+
+class Registration:
+    """An operator in PyTorch's dispatcher, where it stays for ever.
+
+    ``Operator`` is what users hold of it. When nobody does any more it is gone, and is made anew
+    for whoever comes by the name, as graphs and saved programs do.
+    """
+
+    _making = threading.Lock()
+
+    def __init__(
+        self,
+        definition: _torch.Definition,
+        operator: _torch.Operator,
+        scheduling: Scheduling,
+        on_release: Callable[[Registration], None],
+    ) -> None:
+        self.definition = definition
+        self.operator = operator
+        self.scheduling = scheduling
+        self.name = ""  #: <namespace>::<name> in torch.ops
+        self.overload: Any = None  #: torch.ops.<namespace>.<name>.default
+        self.out_overload: Any = None
+        self.direct: Any = None  #: the overload, for plain arguments
+        self.is_public = False  #: a user wrote the text, and it is found by the definition's name
+        self.made_by: tuple = ()  #: how to make the operator in another process
+        self.derivable: Derivable | None = None  #: its derivatives, where some were asked for
+        self._on_release = on_release
+        self._found: Callable[[], Operator | None] = lambda: None
+        self._kept: Operator | None = None
+
+    def register(self, namespace: str, name: str) -> None:
+        """Makes torch.ops.<namespace>.<name>."""
+        self.name = f"{namespace}::{name}"
+        packet = self._register(namespace, name)
+        self.overload, self.out_overload = packet.default, packet.out
+        self.direct = _torch.direct_call(self.operator, self.name)
+
+    def register_former(self, namespace: str, name: str) -> None:
+        """Makes this operator known by the name that graphs of another version hold."""
+        self._register(namespace, name)
+
+    def _register(self, namespace: str, name: str) -> Any:
+        schema = _torch.Schema(self.definition, name)
+        self.operator.register(namespace, schema.functional, schema.out)
+        infer, infer_out = make_fake(self.definition)
+        torch.library.register_fake(f"{namespace}::{name}", infer)
+        torch.library.register_fake(f"{namespace}::{name}.out", infer_out)
+        torch.library.register_vmap(f"{namespace}::{name}", self._run_batch)
+        packet = getattr(getattr(torch.ops, namespace), name)
+        _sharding.register(self, packet.default)
+        return packet
+
+    def take_name(self, namespace: str, name: str) -> None:
+        """Makes this operator torch.ops.<namespace>.<name> as well, whatever that was before.
+
+        Python finds the operator itself there, under whose name graphs hold it. The name is for
+        programs that look for it in the dispatcher, as TorchScript does.
+        """
+        contents = self.name.rpartition(":")[2]
+        _torch.set_owner(namespace, name, self.definition, contents)
+        operators = getattr(torch.ops, namespace)
+        setattr(operators, name, getattr(operators, contents))
+
+    def is_held(self) -> bool:
+        """Whether somebody holds the definition: T, T.f or what make_autograd made of it."""
+        return self._found() is not None
+
+    def handle(self, keep: bool = False) -> Operator:
+        """What users hold. Where nobody does, it is made, and with ``keep`` it stays."""
+        operator = self._found()
+        if operator is not None:
+            return operator
+        with self._making:
+            operator = self._found()
+            if operator is None:
+                operator = Operator(self.definition, self.operator, self)
+                self._found = weakref.ref(operator, self._release)
+                if keep:
+                    self._kept = operator
+        return operator
+
+    def hand_over(self) -> Operator:
+        """``handle``, for someone who is going to hold it."""
+        operator = self.handle()
+        self._kept = None
+        return operator
+
+    def _release(self, _: object) -> None:
+        self._on_release(self)
+
+    def _run_batch(self, info: object, in_dims: tuple, *inputs: Any) -> tuple:
+        # Its batches are kept with it.
+        return self.handle(keep=True).run_batch(in_dims, inputs)
 
 
 @described(
@@ -43,63 +136,35 @@ def _type_name(value: object) -> str:
 class Operator:
     """One definition of a text, ready to be called: the attribute T.f."""
 
-    def __init__(self, definition: _torch.Definition, operator: _torch.Operator) -> None:
+    def __init__(
+        self,
+        definition: _torch.Definition,
+        operator: _torch.Operator,
+        registration: Registration | None = None,
+    ) -> None:
         self.definition = definition
         self.__name__ = definition.name
         self._operator = operator
         self.overload: Any = None  #: torch.ops.<namespace>.<name>.default
         self._out_overload: Callable | None = None
         self._direct: Any = None  #: the overload, for plain arguments
+        self.name = ""  #: <namespace>::<name> in torch.ops
+        if registration is not None:
+            self.registration = registration
+            self.overload, self._out_overload = registration.overload, registration.out_overload
+            self._direct, self.name = registration.direct, registration.name
         self.parameters = Parameters.of(definition)
         self._infos = list(definition.inputs)
         self._output_infos = list(definition.outputs)
         self._output_names = _torch.Schema(definition, definition.name).outputs
-        self._infer, self._infer_out = make_fake(definition)
         self._simple = not any(info.accumulates for info in self._output_infos)
-        self._made_by: tuple = ()
-        self.options: str | None = None  #: how it is scheduled; None where a factory says it
-        self.is_public = False  #: a user wrote the text, and it is found by the definition's name
         self._batches: dict[tuple[bool, ...], Operator] = {}
         self.sized: Operator | None = None  #: the same with sizes as scalars, for DTensors
-        self.name = ""  #: <namespace>::<name> in torch.ops
         self._integers = [
             k
             for k, info in enumerate(self._infos)
             if info.is_scalar and not info.dtype.is_floating_point
         ]
-
-    def register(self, namespace: str, name: str) -> None:
-        """Makes torch.ops.<namespace>.<name>."""
-        self.name = f"{namespace}::{name}"
-        packet = self._register(namespace, name)
-        self.overload, self._out_overload = packet.default, packet.out
-        self._direct = _torch.direct_call(self._operator, self.name)
-
-    def register_alias(self, namespace: str, name: str) -> None:
-        """Makes this operator torch.ops.<namespace>.<name> as well.
-
-        Python finds the operator itself there, under whose name graphs hold it. The name is for
-        programs that look for it in the dispatcher, as TorchScript does.
-        """
-        self._register(namespace, name)
-        operators = getattr(torch.ops, namespace)
-        contents = self.name.rpartition(":")[2]
-        setattr(operators, name, getattr(operators, contents))
-        _torch.set_owner(namespace, name, contents)
-
-    def register_former(self, namespace: str, name: str) -> None:
-        """Makes this operator known by the name that graphs of another version hold."""
-        self._register(namespace, name)
-
-    def _register(self, namespace: str, name: str) -> Any:
-        schema = _torch.Schema(self.definition, name)
-        self._operator.register(namespace, schema.functional, schema.out)
-        torch.library.register_fake(f"{namespace}::{name}", self._infer)
-        torch.library.register_fake(f"{namespace}::{name}.out", self._infer_out)
-        torch.library.register_vmap(f"{namespace}::{name}", self._run_batch)
-        packet = getattr(getattr(torch.ops, namespace), name)
-        _sharding.register(self, packet.default)
-        return packet
 
     def types(self) -> tuple[list[str], list[str]]:
         """What inputs and results are, as a text declares them."""
@@ -115,26 +180,32 @@ class Operator:
         and overlap for layouts that were seen before. ShapeError names the argument that does not
         fit, what was expected and what came.
         """
-        if named:
-            inputs = self.parameters.arrange(inputs, named)
-        if outputs is None and self._simple:
-            if self._integers:
-                self._check_integers(inputs)
-            try:
-                # Dynamo is shown the operator.
-                if not _is_traced():
-                    result = self._direct(*inputs)
-                    if result is not NotImplemented:
-                        return result
-                return self.overload(*inputs)
-            except TCError:
-                raise
-            except (RuntimeError, TypeError) as error:
-                self._explain(inputs, error)
-                raise
-        return self.run(inputs, outputs, unchecked)
+        try:
+            if named:
+                inputs = self.parameters.arrange(inputs, named)
+            if outputs is None and self._simple:
+                if self._integers:
+                    self._check_integers(inputs)
+                try:
+                    # Dynamo is shown the operator.
+                    if not _is_traced():
+                        result = self._direct(*inputs)
+                        if result is not NotImplemented:
+                            return result
+                    return self.overload(*inputs)
+                except TCError:
+                    raise
+                except (RuntimeError, TypeError) as error:
+                    self._explain(inputs, error)
+                    raise
+            return self.run(inputs, outputs, unchecked)
+        except BaseException as error:
+            # Whoever keeps the traceback, as notebooks do, would keep the definition in use.
+            forget_locals(error)
+            del self, inputs, outputs, named
+            raise
 
-    def _run_batch(self, _: object, in_dims: tuple, *inputs: Any) -> tuple:
+    def run_batch(self, in_dims: tuple, inputs: tuple) -> tuple:
         """For vmap: the definition over a batch, found in the text (see ``batch_text``)."""
         flags = tuple(dim is not None for dim in in_dims)
         operator = self._batches.get(flags)
@@ -286,108 +357,60 @@ class Operator:
             return "a number of at most 64 bits"
         return None
 
-    def made_by(self, function: Callable, *arguments: object) -> None:
-        """Says how to make this operator in another process."""
-        self._made_by = (function, arguments)
+    # ---- looking inside
+
+    @property
+    def options(self) -> MappingOptions | Callable:
+        """What it was defined with: a copy of the options, or the factory of them."""
+        return self.registration.scheduling.given()
+
+    def compile(
+        self,
+        /,
+        *inputs: Any,
+        options: object = None,
+        target: str | None = None,
+        **named: Any,
+    ) -> Executor:
+        """This definition, compiled for these inputs, as a call of it would compile it.
+
+        Without ``options`` (a preset's name or MappingOptions) it takes those that it was defined
+        with, asking the factory where it was one. ``target`` is as for ``compile`` of the package.
+        """
+        from tensor_comprehensions._executor import Executor
+
+        try:
+            if named:
+                inputs = self.parameters.arrange(inputs, named)
+            if len(inputs) != len(self._infos):
+                raise self.parameters.count_error(len(inputs))
+            if options is None:
+                options = self.registration.scheduling.choose(self.__name__, inputs)
+            return Executor(self.definition, options, inputs, target)
+        except BaseException:
+            del self, inputs, named  # as in __call__
+            raise
+
+    def explain(
+        self,
+        /,
+        *inputs: Any,
+        options: object = None,
+        target: str | None = None,
+        **named: Any,
+    ) -> str:
+        """What the compiler decides for these inputs, and why: ``Executor.explain``."""
+        try:
+            return self.compile(*inputs, options=options, target=target, **named).explain()
+        except BaseException:
+            del self, inputs, named  # as in __call__
+            raise
 
     def __reduce__(self) -> tuple:
-        return self._made_by
+        return self.registration.made_by
 
     def __repr__(self) -> str:
-        return f"<tensor comprehension {self.__name__}>"
+        return f"<tensor comprehension {_html.heading(self.definition.text)}>"
 
-
-class Registry:
-    """Operators of this process: names in torch.ops are for ever."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owners: dict[str, tuple] = {}  # "namespace::name" -> what runs under it
-        self._operators: dict[tuple, Operator] = {}
-        self._by_name: dict[str, Operator] = {}
-        self._former_names: set[str] = set()
-
-    def find(self, full_name: str) -> Operator | None:
-        """The operator behind a name of torch.ops, as ``tc::f`` or ``tc::f__<digits>``."""
-        with self._lock:
-            return self._by_name.get(full_name)
-
-    def is_former(self, full_name: str) -> bool:
-        """Whether this is a name that another version gave an operator."""
-        return full_name in self._former_names
-
-    def check_free(self, namespace: str, name: str) -> None:
-        """TCError where someone else has made torch.ops.<namespace>.<name>."""
-        if f"{namespace}::{name}" not in self._owners and _torch.is_registered(namespace, name):
-            raise TCError(
-                f"torch.ops.{namespace}.{name} exists already and was not defined here; pass "
-                f"another namespace= to tensor_comprehensions.define"
-            )
-
-    def get(
-        self,
-        definition: _torch.Definition,
-        namespace: str,
-        choose: Callable,
-        options: tuple[str | None, object],
-        public: bool = True,
-    ) -> Operator:
-        """The operator of a text with these options, registered when it is new.
-
-        ``options`` tells texts apart that are scheduled differently: the options' text and the
-        user's factory, compared by identity. Every operator has a name that its contents decide, in
-        every process alike: what graphs, their caches and saved programs hold under it can be no
-        other text. The first of its name that is ``public`` is what torch.ops has under the
-        definition's name.
-        """
-        name = _torch.mangle(definition.name, [], "tc")
-        full_name = f"{namespace}::{name}"
-        identity = (definition.text, options[0], id(options[1]))
-        with self._lock:
-            known = self._operators.get((full_name, identity))
-            owner = self._owners.get(full_name)
-            if public:
-                self.check_free(namespace, name)
-            if public and owner is not None and owner[0] != definition.text and known is None:
-                warnings.warn(
-                    f"torch.ops.{namespace}.{name} already belongs to another text and stays "
-                    f"with it; T.{definition.name} runs the new one. Pass namespace= to "
-                    f"tensor_comprehensions.define to register it under a name of its own",
-                    stacklevel=4,
-                )
-            if known is None:
-                known = Operator(definition, _torch.Operator(definition, choose))
-                known.options = options[0]
-                known.register(namespace, self._name_of_contents(definition, namespace, options))
-                self._operators[full_name, identity] = known
-                self._by_name[known.name] = known
-            if public:
-                known.is_public = True
-            if public and owner is None:
-                known.register_alias(namespace, name)
-                self._owners[full_name] = identity
-                self._by_name[full_name] = known
-            return known
-
-    def add_former_name(self, operator: Operator, name: str) -> None:
-        """Registers an operator also by a name that another version gave it, once."""
-        namespace = operator.name.partition("::")[0]
-        with self._lock:
-            if not _torch.is_registered(namespace, name):
-                operator.register_former(namespace, name)
-                self._by_name[f"{namespace}::{name}"] = operator
-                self._former_names.add(f"{namespace}::{name}")
-
-    @staticmethod
-    def _name_of_contents(
-        definition: _torch.Definition, namespace: str, options: tuple[str | None, object]
-    ) -> str:
-        text, factory = options
-        chooser = (getattr(factory, "__module__", ""), getattr(factory, "__qualname__", ""))
-        scheduling = " ".join(chooser) if text is None else text
-        # Factories may look alike from outside, as those that one function has made.
-        for count in itertools.count(1):
-            name = _torch.name_of_contents(definition, scheduling, count)
-            if not _torch.is_registered(namespace, name):
-                break
-        return name
+    def _repr_html_(self) -> str:
+        return _html.text_block(self.definition.text)

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "torch/alias.h"
 #include "torch/derivation.h"
 #include "torch/direct_call.h"
 #include "torch/einsum.h"
@@ -437,7 +438,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("name_of_contents", name_of_contents, py::arg("definition"), py::arg("scheduling"),
         py::arg("count"));
   m.def("is_registered", is_registered, py::arg("namespace"), py::arg("name"));
-  m.def("set_owner", set_owner, py::arg("namespace"), py::arg("name"), py::arg("contents"));
+  m.def("set_owner", set_owner, py::arg("namespace"), py::arg("name"), py::arg("definition"),
+        py::arg("contents"));
   py::class_<Schema>(m, "Schema")
       .def(py::init<const Definition&, const std::string&>(), py::arg("definition"),
            py::arg("name"))

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tc/torch.hpp"
+#include "torch/alias.h"
 #include "torch/libraries.h"
 #include "torch/operator.h"
 #include "torch/registration.h"
@@ -68,9 +69,7 @@ class Registration {
     register_operator(ns_, schema.functional, schema.out, operator_);
   }
   void add_plain_name() const {
-    if (owner() == contents_) return;
-    add(plain_name());
-    set_owner(ns_, plain_name(), contents_);
+    set_owner(ns_, plain_name(), *definition_, contents_);
   }
 
  private:
