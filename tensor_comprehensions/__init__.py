@@ -47,6 +47,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """With the names that come when they are asked for."""
+    return sorted({*globals(), *__all__})
+
+
 __all__ = [
     "SILENT",
     "TC",

@@ -7,7 +7,7 @@ from itertools import islice
 
 import torch
 
-from tensor_comprehensions import _torch
+from tensor_comprehensions import _html, _torch
 from tensor_comprehensions._define import find_definition
 from tensor_comprehensions._errors import ShapeError, TCError
 from tensor_comprehensions._operator import Operator
@@ -199,6 +199,18 @@ class Executor:
     @property
     def output_names(self) -> list[str]:
         return [info.name for info in self._definition.outputs]
+
+    def __repr__(self) -> str:
+        inputs, outputs = self._types()
+        named = [f"{text} {name}" for text, name in zip(inputs, self.input_names, strict=True)]
+        called = f"{self._definition.name}({', '.join(named)}) -> ({', '.join(outputs)})"
+        return f"<executor of {_html.heading(called)} on {self._target}>"
+
+    def _repr_html_(self) -> str:
+        return (
+            f"{_html.code(repr(self))}{_html.text_block(self._definition.text)}"
+            f"{_html.details('what the compiler decided', self.explain())}"
+        )
 
     def profile(self, *inputs: object, repeat: int = 10) -> float:
         """The shortest of some runs on these inputs, in seconds."""
