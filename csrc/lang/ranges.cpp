@@ -5,9 +5,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "ir/simplify.h"
 #include "lang/scope.h"
-#include "lang/suggest.h"
 #include "lang/types.h"
 
 namespace tc::lang {

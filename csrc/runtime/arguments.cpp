@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/notes.h"
 #include "runtime/overlap.h"
 
 namespace tc::runtime {
@@ -111,9 +112,9 @@ class SizeBinder {
 
   void bind(const ir::Tensor& tensor, const DLTensor& given) {
     if (given.ndim != static_cast<int32_t>(tensor.sizes.size()))
-      throw ShapeError(concat("argument ", tensor.name, ": expected ", tensor.sizes.size(),
-                              " dimensions ", declared(tensor), " but got ", given.ndim, ", sizes ",
-                              print(sizes_of(given))));
+      throw ShapeError(concat("argument ", tensor.name, ": expected ",
+                              plural(tensor.sizes.size(), "dimension"), " ", declared(tensor),
+                              " but got ", given.ndim, ", sizes ", print(sizes_of(given))));
     for (int32_t d = 0; d < given.ndim; ++d) {
       int64_t size = given.shape[d];
       const ir::Expr& expected = tensor.sizes[d];
@@ -201,7 +202,8 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
   const ir::Program& signature = definition.signature;
   int32_t expected = static_cast<int32_t>(signature.parameters.size());
   if (count != expected)
-    throw ShapeError(concat(definition.name, " expected ", expected, " inputs but found ", count));
+    throw ShapeError(
+        concat(definition.name, " expected ", plural(expected, "input"), " but found ", count));
   Arguments arguments;
   SizeBinder binder(arguments);
   const std::string* on_device = nullptr;
@@ -296,8 +298,8 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs, in
                    Arguments& arguments) {
   int32_t expected = static_cast<int32_t>(program.outputs.size());
   if (output_count != expected)
-    throw ShapeError(
-        concat(program.name, " expected ", expected, " outputs but found ", output_count));
+    throw ShapeError(concat(program.name, " expected ", plural(expected, "output"), " but found ",
+                            output_count));
   for (int32_t o = 0; o < output_count; ++o) {
     const ir::Tensor& tensor = program.tensor(program.outputs[o]);
     const DLTensor& given = not_null(outputs[o], tensor.name);

@@ -52,8 +52,9 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const py::sequ
   result.reserve(values.size());
   if (values.size() != definition.inputs.size())
     raise(TC_SHAPE_ERROR, definition.name + " expected " +
-                              std::to_string(definition.inputs.size()) + " inputs but found " +
-                              std::to_string(values.size()));
+                              std::to_string(definition.inputs.size()) +
+                              (definition.inputs.size() == 1 ? " input" : " inputs") +
+                              " but found " + std::to_string(values.size()));
   for (size_t i = 0; i < values.size(); ++i) {
     const ArgumentInfo& info = definition.inputs[i];
     py::object value = values[i];

@@ -68,9 +68,7 @@ class Registration {
     Schema schema(*definition_, name);
     register_operator(ns_, schema.functional, schema.out, operator_);
   }
-  void add_plain_name() const {
-    set_owner(ns_, plain_name(), *definition_, contents_);
-  }
+  void add_plain_name() const { set_owner(ns_, plain_name(), *definition_, contents_); }
 
  private:
   std::shared_ptr<Definition> definition_;
