@@ -12,6 +12,7 @@
 #include "lang/formatter.h"
 #include "lang/gradient.h"
 #include "lang/kept_values.h"
+#include "lang/recurrences.h"
 #include "lang/roles.h"
 #include "lang/sharding.h"
 #include "lang/size_parameters.h"
@@ -57,6 +58,7 @@ tc_status tc_module_parse(const char* text, tc_module** module) {
     tc::lang::Module parsed = tc::lang::parse(text);
     handle->warnings = parsed.warnings;
     for (const auto& definition : parsed.definitions) {
+      tc::lang::refuse_recurrences(*definition);
       auto entry = std::make_unique<tc_definition>();
       entry->definition = definition;
       handle->definitions.push_back(std::move(entry));
