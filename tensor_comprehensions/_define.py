@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tensor_comprehensions import _html, _torch
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions, Scheduling, to_options
+from tensor_comprehensions._parameters import suggest
 from tensor_comprehensions._registry import Registry, is_identifier
 
 if TYPE_CHECKING:
@@ -38,9 +39,15 @@ def find_definition(source: str, entry_point: str) -> _torch.Definition:
     for definition in definitions:
         if definition.name == entry_point:
             return definition
-    known = ", ".join(d.name for d in definitions)
-    raise TCError(
-        f"attempting to access undefined function {entry_point}; the text defines: {known}"
+    raise TCError(undefined(entry_point, (d.name for d in definitions)))
+
+
+def undefined(entry_point: str, names: Iterable[str]) -> str:
+    """What to say of a name that a text does not define."""
+    known = list(names)
+    return (
+        f"attempting to access undefined function {entry_point}; the text defines: "
+        f"{', '.join(known)}{suggest(entry_point, known)}"
     )
 
 
@@ -70,10 +77,7 @@ class TC:
                 self.__dict__[name] = operator
 
     def __getattr__(self, name: str) -> Operator:
-        raise AttributeError(
-            f"attempting to access undefined function {name}; the text defines: "
-            f"{', '.join(self.__dict__.get('_operators', ()))}"
-        )
+        raise AttributeError(undefined(name, self.__dict__.get("_operators", ())))
 
     def __call__(self, entry_point: str, /, *inputs: Any, **keywords: Any) -> Any:
         """T("f", A, B) is T.f(A, B)."""
@@ -108,10 +112,7 @@ class TC:
 def _find(definitions: TC, entry_point: str) -> Operator:
     operator = definitions._operators.get(entry_point)
     if operator is None:
-        raise TCError(
-            f"attempting to access undefined function {entry_point}; the text defines: "
-            f"{', '.join(definitions._operators)}"
-        )
+        raise TCError(undefined(entry_point, definitions._operators))
     return operator
 
 

@@ -11,7 +11,7 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.autograd import forward_ad
 
 from tensor_comprehensions import _torch
-from tensor_comprehensions._define import make_operator, parse
+from tensor_comprehensions._define import make_operator, parse, undefined
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions
@@ -56,10 +56,7 @@ def grad_source(source: str, entry_point: str | None = None, **scalars: int) -> 
     if entry_point is not None:
         known = [definition.name for definition in definitions]
         if entry_point not in known:
-            raise TCError(
-                f"attempting to access undefined function {entry_point}; the text defines: "
-                f"{', '.join(known)}"
-            )
+            raise TCError(undefined(entry_point, known))
         definitions = [d for d in definitions if d.name == entry_point]
     texts = [
         _derive(d, (True,) * len(d.inputs), (True,) * len(d.outputs), scalars) for d in definitions

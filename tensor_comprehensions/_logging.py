@@ -17,5 +17,6 @@ if os.environ.get("TC_LOGS") and not logger.handlers:
 
 
 def emit(topic: str, message: str) -> None:
-    """Called by the core for every line of an enabled topic."""
-    logger.info("%s: %s", topic, message)
+    """Called by the core for every line of an enabled topic, and for what is wrong with TC_LOGS."""
+    level = logging.WARNING if topic == "TC_LOGS" else logging.INFO
+    logger.log(level, "%s: %s", topic, message)

@@ -16,9 +16,12 @@ from tensor_comprehensions import _torch
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator, Registration
 from tensor_comprehensions._options import Scheduling
+from tensor_comprehensions._parameters import plural
 
 logger = logging.getLogger("tensor_comprehensions")
 
+#: Of a schema in PyTorch's dispatcher.
+_MOST_ARGUMENTS = 64
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -117,6 +120,13 @@ class Registry:
     def _register(
         self, definition: _torch.Definition, namespace: str, scheduling: Scheduling
     ) -> Registration:
+        inputs, outputs = len(definition.inputs), len(definition.outputs)
+        if inputs + outputs > _MOST_ARGUMENTS:
+            raise TCError(
+                f"{definition.name} has {plural(inputs, 'input')} and {plural(outputs, 'output')}, "
+                f"but an operator of PyTorch has at most {_MOST_ARGUMENTS} of both together; join "
+                f"some of them in one tensor"
+            )
         operator = _torch.Operator(definition, scheduling.chooser(definition.name))
         made = Registration(definition, operator, scheduling, self._release)
         made.register(namespace, _name_of_contents(definition, namespace, scheduling))

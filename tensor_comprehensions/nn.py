@@ -9,7 +9,7 @@ import torch
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._autograd import make_autograd
-from tensor_comprehensions._define import define
+from tensor_comprehensions._define import define, undefined
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._parameters import Parameters
 
@@ -56,10 +56,7 @@ class Lambda(torch.nn.Module):
                 )
             entry_point = next(iter(operators))
         elif entry_point not in operators:
-            raise TCError(
-                f"attempting to access undefined function {entry_point}; the text defines: "
-                f"{', '.join(operators)}"
-            )
+            raise TCError(undefined(entry_point, operators))
         definition = operators[entry_point].definition
         self._function = make_autograd(operators[entry_point])
         self._names = [info.name for info in definition.inputs]

@@ -264,6 +264,19 @@ def test_the_name_of_someone_else(namespace: str) -> None:
             tc.define(text(1), namespace=namespace, replace=replace)
 
 
+def test_more_arguments_than_an_operator_may_have(namespace: str) -> None:
+    def wide(results: int) -> str:
+        names = [f"C{k}" for k in range(results)]
+        body = " ".join(f"{name}(i) = A(i) + {k}" for k, name in enumerate(names))
+        return f"def f(float(N) A) -> ({', '.join(names)}) {{ {body} }}"
+
+    assert torch.equal(tc.define(wide(63), namespace=namespace).f(X)[62], X + 62)
+    with pytest.raises(tc.TCError, match="f has 1 input and 64 outputs, but an operator of PyTo"):
+        tc.define(wide(64), namespace=namespace)
+    executor = tc.compile(wide(64), "f", None, X)
+    assert torch.equal(executor(X)[63], X + 63)
+
+
 # ---- what is kept
 
 

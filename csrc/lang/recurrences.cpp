@@ -23,6 +23,9 @@ using ir::Expr;
 
 // Larger than any size: what is known of an index of which the end is not.
 constexpr int32_t kFar = 1 << 30;
+// Of isl's, on one statement: two thousand are usual. What takes more is left to the call, where
+// sizes are numbers.
+constexpr unsigned long kMostOperations = 200'000;
 
 /// A read of what the statement writes, under conditions that all hold.
 struct OwnRead {
@@ -178,6 +181,7 @@ class InPlace {
  public:
   InPlace(const ir::Program& program, const ir::Statement& statement)
       : program_(program), statement_(statement) {
+    isl_ctx_set_max_operations(context_.raw(), kMostOperations);
     for (size_t k = 0; k < program.sizes.size(); ++k) {
       names_[program.sizes[k]] = concat("size", k);
       parameters_.push_back(concat("size", k));
@@ -185,7 +189,7 @@ class InPlace {
     }
   }
 
-  bool is_never_right(const std::vector<OwnRead>& reads) {
+  bool is_never_right(const std::vector<OwnRead>& reads) try {
     isl::set conflicts = isl::set(context_.get(), space() + " : false }");
     for (const OwnRead& read : reads) {
       std::optional<std::string> text = conflict(read);
@@ -196,6 +200,8 @@ class InPlace {
     if (!counts) return false;
     isl::set sizes(context_.get(), *counts);
     return !sizes.is_empty() && sizes.is_subset(conflicts.params());
+  } catch (const isl::exception&) {
+    return false;
   }
 
  private:

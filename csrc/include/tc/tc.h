@@ -65,7 +65,8 @@ TC_API int tc_error_line(void);
 TC_API int tc_error_column(void);
 
 TC_API const char* tc_version(void);
-/* Receives log lines instead of stderr; topics are chosen by the environment variable TC_LOGS. */
+/* Receives log lines instead of stderr; topics are chosen by the environment variable TC_LOGS. What
+ * that asks for and does not exist is told here, under the topic TC_LOGS. */
 TC_API void tc_set_log_sink(void (*sink)(const char* topic, const char* message));
 
 /* ---- text: a parsed and checked source of one or more definitions */
