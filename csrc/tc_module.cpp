@@ -14,6 +14,7 @@
 #include "lang/formatter.h"
 #include "lang/gradient.h"
 #include "lang/kept_values.h"
+#include "lang/recurrences.h"
 #include "lang/roles.h"
 #include "lang/scalar_tensors.h"
 #include "lang/sharding.h"
@@ -95,6 +96,7 @@ tc_status tc_module_parse(const char* text, tc_module** module) {
         tc::run_apart("parsing", [source = std::string(text)] { return tc::lang::parse(source); });
     handle->warnings = parsed.warnings;
     for (const auto& definition : parsed.definitions) {
+      tc::lang::refuse_recurrences(*definition);
       auto entry = std::make_unique<tc_definition>();
       entry->definition = definition;
       handle->definitions.push_back(std::move(entry));

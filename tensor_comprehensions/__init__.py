@@ -51,6 +51,11 @@ if not TYPE_CHECKING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """With the names that come when they are asked for."""
+    return sorted({*globals(), *__all__})
+
+
 __all__ = [
     "SILENT",
     "TC",

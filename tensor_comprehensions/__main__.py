@@ -1,4 +1,5 @@
-"""`python -m tensor_comprehensions`: formats, checks and shows files of definitions, and itself."""
+"""`tensor-comprehensions`, or `python -m tensor_comprehensions`: formats, checks and shows files of
+definitions, and itself."""
 
 from __future__ import annotations
 
@@ -6,12 +7,16 @@ import argparse
 import difflib
 import io
 import os
+import platform
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+
+import tensor_comprehensions
 from tensor_comprehensions import LanguageError, TCError, _torch
 
 STDIN = "-"
@@ -114,11 +119,26 @@ def examine_installation(_: argparse.Namespace) -> int:
     return 0 if all(f.works or not f.needed for f in findings) else 1
 
 
+def program() -> str:
+    """What whoever runs it has typed."""
+    name = Path(sys.argv[0]).name
+    return name if name == "tensor-comprehensions" else "python -m tensor_comprehensions"
+
+
+def version() -> str:
+    """Ours, with those of what has to fit it."""
+    return (
+        f"tensor-comprehensions {tensor_comprehensions.__version__} (core "
+        f"{_torch.core_version()}, torch {torch.__version__}, Python {platform.python_version()})"
+    )
+
+
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
-        prog="python -m tensor_comprehensions",
+        prog=program(),
         description="Formats, checks and shows files of Tensor Comprehensions; tries what works.",
     )
+    result.add_argument("--version", action="version", version=version())
     commands = result.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     fmt = commands.add_parser(

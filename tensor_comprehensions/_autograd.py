@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._errors import TCError, forget_locals
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._pairs import Pair, join, name_of
+from tensor_comprehensions._parameters import arrange_for, described, without_outputs
 
 
 def make_autograd(
@@ -36,6 +38,10 @@ def make_autograd(
     return Differentiable(forward, backward, run)
 
 
+@described(
+    lambda function: function._parts[0].__doc__,
+    lambda function: without_outputs(inspect.signature(function._parts[0])),
+)
 class Differentiable:
     """What ``make_autograd`` returns. It is pickled as the functions that it was made of."""
 
@@ -48,12 +54,29 @@ class Differentiable:
         self._parts = (forward, backward)
         self._run = run
         self.__name__ = name_of(forward)
-        self.__doc__ = forward.__doc__
 
-    def __call__(self, *inputs: Any) -> torch.Tensor:
+    def __call__(self, /, *inputs: Any, **named: Any) -> torch.Tensor:
         """A tensor; where there are several results, a tuple of them."""
-        results: torch.Tensor = self._run(*inputs)
-        return results
+        try:
+            if named:
+                inputs = self._arrange(inputs, named)
+            results: torch.Tensor = self._run(*inputs)
+            return results
+        except BaseException as error:
+            forget_locals(error)
+            del self, inputs, named  # a traceback that is kept shall not hold them
+            raise
+
+    def _arrange(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        forward = self._parts[0]
+        if not isinstance(forward, Operator):
+            return arrange_for(forward, inputs, named)
+        if "outputs" in named and "outputs" not in forward.parameters.names:
+            raise TCError(
+                f"{self.__name__} has derivatives, and returns its results: call it without "
+                f"outputs="
+            )
+        return forward.parameters.arrange(inputs, named)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return make_autograd, self._parts

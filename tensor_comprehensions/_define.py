@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-import tensor_comprehensions
-from tensor_comprehensions import _torch
+from tensor_comprehensions import _html, _torch
 from tensor_comprehensions._errors import TCError
-from tensor_comprehensions._operator import Operator, Registry, is_identifier
-from tensor_comprehensions._options import MappingOptions, to_options
+from tensor_comprehensions._operator import Operator
+from tensor_comprehensions._options import MappingOptions, Scheduling, to_options
+from tensor_comprehensions._parameters import suggest
+from tensor_comprehensions._registry import Registry, is_identifier
 
 if TYPE_CHECKING:
     from tensor_comprehensions._autograd import Differentiable
@@ -40,15 +41,19 @@ def find_definition(source: str, entry_point: str) -> _torch.Definition:
     for definition in definitions:
         if definition.name == entry_point:
             return definition
-    known = ", ".join(d.name for d in definitions)
-    raise TCError(
-        f"attempting to access undefined function {entry_point}; the text defines: {known}"
+    raise TCError(undefined(entry_point, (d.name for d in definitions)))
+
+
+def undefined(entry_point: str, names: Iterable[str]) -> str:
+    """What to say of a name that a text does not define."""
+    known = list(names)
+    return (
+        f"attempting to access undefined function {entry_point}; the text defines: "
+        f"{', '.join(known)}{suggest(entry_point, known)}"
     )
 
 
 registry = Registry()
-# Keeps user's factories alive, since operators are told apart by their identity.
-_factories: dict[int, Callable] = {}
 
 
 class TC:
@@ -74,14 +79,15 @@ class TC:
                 self.__dict__[name] = operator
 
     def __getattr__(self, name: str) -> Operator:
-        raise AttributeError(
-            f"attempting to access undefined function {name}; the text defines: "
-            f"{', '.join(self.__dict__.get('_operators', ()))}"
-        )
+        raise AttributeError(undefined(name, self.__dict__.get("_operators", ())))
 
-    def __call__(self, entry_point: str, *inputs: Any, **keywords: Any) -> torch.Tensor:
+    def __call__(self, entry_point: str, /, *inputs: Any, **keywords: Any) -> torch.Tensor:
         """T("f", A, B) is T.f(A, B)."""
-        return _find(self, entry_point)(*inputs, **keywords)
+        try:
+            return _find(self, entry_point)(*inputs, **keywords)
+        except BaseException:
+            del self, inputs, keywords  # a traceback that is kept shall not hold them
+            raise
 
     def differentiable(self, entry_point: str) -> Differentiable:
         """A definition with derivatives, as ``make_autograd`` gives it.
@@ -97,57 +103,28 @@ class TC:
         return define_with, (self._source, self._options, self._namespace, self._backwards)
 
     def __repr__(self) -> str:
-        return f"<TC: {', '.join(self._operators)}>"
+        return f"<TC: {_html.names(self._operators)}>"
+
+    def _repr_html_(self) -> str:
+        texts = (operator.definition.text for operator in self._operators.values())
+        return _html.text_block("\n".join(texts))
 
 
 # No method, since a definition may bear its name.
 def _find(definitions: TC, entry_point: str) -> Operator:
     operator = definitions._operators.get(entry_point)
     if operator is None:
-        raise TCError(
-            f"attempting to access undefined function {entry_point}; the text defines: "
-            f"{', '.join(definitions._operators)}"
-        )
+        raise TCError(undefined(entry_point, definitions._operators))
     return operator
 
 
-def _operator_again(text: str, options: Options, namespace: str, public: bool) -> Operator:
+def _operator_again(
+    text: str, options: Mapping[str, MappingOptions] | Callable, namespace: str, public: bool
+) -> Operator:
     definition = parse(text).definitions[0]
     if not public:
         return make_operator(definition, namespace)
     return define_with(text, options, namespace)._operators[definition.name]
-
-
-def _announce(entry_point: str, inputs: tuple) -> None:
-    """The line that a call writes when it has to compile first."""
-    if tensor_comprehensions.SILENT or not logger.isEnabledFor(logging.INFO):
-        return
-    sizes = ", ".join(
-        str(tuple(x.shape)) if isinstance(x, torch.Tensor) else str(x) for x in inputs
-    )
-    logger.info(
-        "%s was not explicitly compiled for inputs of sizes: %s; compiling", entry_point, sizes
-    )
-
-
-def _chooser(
-    source: str, entry_point: str, options: MappingOptions, factory: Callable | None
-) -> Callable:
-    """What the core asks for options: once for each set of sizes, strides and dtypes."""
-
-    def choose(*inputs: object) -> _torch.Options:
-        _announce(entry_point, inputs)
-        if factory is None:
-            return options._options
-        chosen = factory(source, entry_point, *inputs)
-        if not isinstance(chosen, (MappingOptions, str)):
-            raise TCError(
-                f"the options factory returned {chosen!r} for {entry_point}; it must return "
-                f"MappingOptions or a preset's name"
-            )
-        return (to_options(chosen) or MappingOptions())._options
-
-    return choose
 
 
 def _tuned(source: str, cache: str | os.PathLike[str]) -> dict[str, MappingOptions]:
@@ -167,6 +144,7 @@ def define(
     *,
     namespace: str = "tc",
     cache: str | os.PathLike[str] | None = None,
+    replace: bool = False,
 ) -> TC:
     """Parses and checks a text and registers an operator for each of its definitions.
 
@@ -174,9 +152,12 @@ def define(
     ``(source, entry_point, *inputs) -> MappingOptions`` that is asked once for each set of sizes,
     strides and dtypes. Without them, ``cache`` is a file that ``save`` wrote: a definition takes
     the options that were saved last for the same one, by whatever names. A missing or empty file
-    has none. Operators appear as ``torch.ops.<namespace>.<name>``; where another text has the name
-    already it keeps it, with a warning. LanguageError where the text is wrong, CacheError where the
-    file cannot be read.
+    has none. LanguageError where the text is wrong, CacheError where the file cannot be read.
+
+    Operators appear as ``torch.ops.<namespace>.<name>``. Another text that has the name already
+    loses it, with a note in the log, when nothing holds ``T``, ``T.f`` or ``make_autograd(T.f)`` of
+    it any more, or at once with ``replace``; until then it keeps it, and a warning says so. Graphs
+    that were made with it keep it in any case.
     """
     if not isinstance(source, str):
         raise TypeError(f"a text was expected, not {type(source).__name__}")
@@ -190,7 +171,7 @@ def define(
     else:
         fixed = (to_options(options) or MappingOptions()).__copy__()
         chosen = {definition.name: fixed for definition in parse(source).definitions}
-    return define_with(source, chosen, namespace)
+    return define_with(source, chosen, namespace, replace=replace)
 
 
 def define_with(
@@ -198,23 +179,21 @@ def define_with(
     options: Options,
     namespace: str,
     backwards: dict[str, Operator] | None = None,
+    replace: bool = False,
 ) -> TC:
     """``define`` with options for each definition; those that it leaves out have the default."""
-    factory: Callable | None = None
-    if callable(options):
-        factory = _factories.setdefault(id(options), options)
     operators = {}
     for definition in parse(source).definitions:
-        fixed = MappingOptions()
-        identity: tuple[str | None, Callable | None] = (None, factory)
-        if not callable(options):
-            fixed = options.get(definition.name, fixed)
-            identity = (str(fixed), None)
-        choose = _chooser(source, definition.name, fixed, factory)
-        operator = registry.get(definition, namespace, choose, identity)
-        again: Options = factory or {definition.name: fixed}
-        operator.made_by(_operator_again, definition.text, again, namespace, True)
-        operators[definition.name] = operator
+        name = definition.name
+        given = options if callable(options) else options.get(name, MappingOptions())
+        again: Options = given if callable(given) else {name: given}
+        operators[name] = registry.get(
+            definition,
+            namespace,
+            Scheduling(source, given),
+            (_operator_again, (definition.text, again, namespace, True)),
+            replace=replace,
+        )
     return TC(source, options, namespace, operators, backwards)
 
 
@@ -223,11 +202,13 @@ def make_operator(definition: _torch.Definition, namespace: str) -> Operator:
 
     Its name in torch.ops ends in a number that its text decides, so that it is in nobody's way.
     """
-    choose = _chooser(definition.text, definition.name, MappingOptions(), None)
-    options = (str(MappingOptions()), None)
-    operator = registry.get(definition, namespace, choose, options, public=False)
-    operator.made_by(_operator_again, definition.text, {}, namespace, False)
-    return operator
+    return registry.get(
+        definition,
+        namespace,
+        Scheduling(definition.text, MappingOptions()),
+        (_operator_again, (definition.text, {}, namespace, False)),
+        public=False,
+    )
 
 
 def _naive_options(source: str, entry_point: str, *inputs: object) -> MappingOptions:

@@ -13,9 +13,9 @@ import torch
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
+from tensor_comprehensions._environment import VARIABLES
 
 _PRODUCT = "def doctor(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
-_VARIABLES = ("TC_CHECK", "TC_LOGS", "TC_MACHINE", "TC_NVRTC_PATH", "OMP_NUM_THREADS")
 
 
 def _version(package: str) -> str:
@@ -44,7 +44,7 @@ def show_config() -> str:
         "decisions for": machine.split(None, 1)[1],
         "threads": f"{torch.get_num_threads()}, as PyTorch",
     }
-    for name in _VARIABLES:
+    for name in VARIABLES:
         if name in os.environ:
             entries[name] = os.environ[name]
     width = max(map(len, entries))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
+
+import torch
 
 from tensor_comprehensions import _torch
 
@@ -37,6 +40,29 @@ class CompilationError(TCError):
 
 class CacheError(TCError):
     """A file of options or kernels that cannot be read or written."""
+
+
+def forget_locals(error: BaseException) -> None:
+    """Empties this package's frames in a traceback, but for those that still run.
+
+    Notebooks keep the last one, and with it the definition that was called and its arguments.
+    """
+    if torch.compiler.is_dynamo_compiling():
+        return  # which does not look into tracebacks
+    seen: set[int] = set()
+    found: list[BaseException | None] = [error]
+    while found:
+        each = found.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        found += [each.__cause__, each.__context__]
+        part = each.__traceback__
+        while part is not None:
+            if part.tb_frame.f_globals.get("__name__", "").startswith("tensor_comprehensions."):
+                with contextlib.suppress(RuntimeError):
+                    part.tb_frame.clear()
+            part = part.tb_next
 
 
 # The codes are those of tc_status in tc/tc.h.

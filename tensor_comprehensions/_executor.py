@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import Any, cast
 
 import torch
 
-from tensor_comprehensions import _torch
+from tensor_comprehensions import _html, _torch
 from tensor_comprehensions._define import find_definition
 from tensor_comprehensions._errors import ShapeError, TCError
 from tensor_comprehensions._operator import Operator, unchecked_indices
 from tensor_comprehensions._options import MappingOptions, to_options
+from tensor_comprehensions._parameters import Parameters, declared, described, document, signature
 
 
+@described(
+    lambda executor: document(executor._definition, *executor._types()),
+    lambda executor: signature(executor._definition, *executor._types()),
+)
 class Executor:
     """One definition, compiled for the sizes, strides and dtypes of given inputs.
 
@@ -23,14 +29,14 @@ class Executor:
 
     def __init__(
         self,
-        source: str,
-        entry_point: str,
+        definition: _torch.Definition,
         options: object,
         inputs: tuple[Any, ...],
         target: str | None,
     ) -> None:
-        self._definition = find_definition(source, entry_point)
+        self._definition = definition
         self._infos = list(self._definition.inputs)
+        self._parameters = Parameters.of(self._definition)
         chosen = (to_options(options) or MappingOptions()).__copy__()
         self._options = chosen
         if target is None:
@@ -41,6 +47,26 @@ class Executor:
         self._layouts = self._layouts_of(inputs)
         self._operator = _torch.Operator(self._definition, lambda *_: chosen._options)
         self._outputs = Operator(self._definition, self._operator)
+
+    def _types(self) -> tuple[list[str], list[str]]:
+        """What inputs and results are, with the sizes that this was compiled for."""
+        infos, definition = self._infos, self._definition
+        shapes = [
+            () if info.is_scalar else tuple(layout[0])
+            for info, layout in zip(infos, self._layouts, strict=True)
+        ]
+        scalars = [
+            layout if info.is_specialized else 0
+            for info, layout in zip(infos, self._layouts, strict=True)
+        ]
+        sizes = iter(definition.infer_sizes(scalars, shapes))
+        return (
+            [declared(info, shape) for info, shape in zip(infos, shapes, strict=True)],
+            [
+                f"{declared(info, list(islice(sizes, info.ndim)))} {info.name}"
+                for info in definition.outputs
+            ],
+        )
 
     def _layouts_of(self, inputs: tuple[Any, ...]) -> list[Any]:
         """What the code was made for: of scalars only those whose value decides sizes."""
@@ -54,26 +80,28 @@ class Executor:
         ]
 
     def __call__(
-        self, *inputs: object, outputs: object = None, unchecked: bool = False
+        self, /, *inputs: object, outputs: object = None, unchecked: bool = False, **named: object
     ) -> torch.Tensor:
-        """Runs on these inputs; ``outputs`` are written when given, made otherwise.
+        """Runs on these inputs, by place or by name.
 
-        ``unchecked`` leaves out the comparison with the inputs it was compiled for, the checks of
-        overlap and the look at indices that are data. ShapeError where the inputs are not like
-        those, or an index leaves its tensor.
+        ``outputs`` are written when given, made otherwise. ``unchecked`` leaves out the comparison
+        with the inputs it was compiled for, the checks of overlap and the look at indices that are
+        data. ShapeError where the inputs are not like those, or an index leaves its tensor.
         """
         if self._target.startswith("cuda:"):
             raise TCError(
                 f"this executor was compiled for {self._target} and cannot run; compile without "
                 f"target= for CUDA tensors"
             )
+        if named:
+            inputs = self._parameters.arrange(inputs, named)
         if unchecked:
             with unchecked_indices():
                 return self._run(inputs, outputs, unchecked)
         self._check(inputs)
         return self._run(inputs, outputs, unchecked)
 
-    def _run(self, inputs: tuple, outputs: object, unchecked: bool) -> object:
+    def _run(self, inputs: tuple[Any, ...], outputs: object, unchecked: bool) -> torch.Tensor:
         if outputs is not None:
             with torch.no_grad():
                 written: torch.Tensor = self._outputs.run(inputs, outputs, unchecked)
@@ -94,7 +122,7 @@ class Executor:
     def _check(self, inputs: tuple[Any, ...]) -> None:
         infos, name = self._infos, self._definition.name
         if len(inputs) != len(infos):
-            raise ShapeError(f"{name} expected {len(infos)} inputs but found {len(inputs)}")
+            raise self._parameters.count_error(len(inputs))
         for info, value in zip(infos, inputs, strict=True):
             if not info.is_scalar and not isinstance(value, torch.Tensor):
                 raise ShapeError(
@@ -183,6 +211,18 @@ class Executor:
     def output_names(self) -> list[str]:
         return [info.name for info in self._definition.outputs]
 
+    def __repr__(self) -> str:
+        inputs, outputs = self._types()
+        named = [f"{text} {name}" for text, name in zip(inputs, self.input_names, strict=True)]
+        called = f"{self._definition.name}({', '.join(named)}) -> ({', '.join(outputs)})"
+        return f"<executor of {_html.heading(called)} on {self._target}>"
+
+    def _repr_html_(self) -> str:
+        return (
+            f"{_html.code(repr(self))}{_html.text_block(self._definition.text)}"
+            f"{_html.details('what the compiler decided', self.explain())}"
+        )
+
     def profile(self, *inputs: object, repeat: int = 10) -> float:
         """The shortest of some runs on these inputs, in seconds."""
         results: Any = self(*inputs)
@@ -211,4 +251,4 @@ def compile(
     device; ``"cuda:sm_90"`` compiles for a GPU that need not be there, with CPU tensors standing
     for their sizes and strides. LanguageError, ShapeError or CompilationError say what is wrong.
     """
-    return Executor(source, entry_point, options, inputs, target)
+    return Executor(find_definition(source, entry_point), options, inputs, target)

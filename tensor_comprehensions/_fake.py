@@ -14,6 +14,7 @@ from torch._prims_common import suggest_memory_format
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._errors import ShapeError
+from tensor_comprehensions._parameters import plural
 
 # Size names may begin with a digit or be words of Python's, so each gets a prefix there.
 _NAME = re.compile(r"\b(?!(?:min|max|if|else)\b)(?!\d+\b)(\w+)")
@@ -91,7 +92,7 @@ class Shapes:
                 )
             if value.dim() != info.ndim:
                 raise ShapeError(
-                    f"argument {info.name}: expected {info.ndim} dimensions "
+                    f"argument {info.name}: expected {plural(info.ndim, 'dimension')} "
                     f"({', '.join(names)}) but got {value.dim()}, sizes {tuple(value.shape)}"
                 )
             if device is None:

@@ -9,7 +9,7 @@ import torch
 from torch.autograd import forward_ad
 
 from tensor_comprehensions import _torch
-from tensor_comprehensions._define import parse
+from tensor_comprehensions._define import parse, undefined
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator
 
@@ -43,10 +43,7 @@ def grad_source(source: str, entry_point: str | None = None, **scalars: int) -> 
     if entry_point is not None:
         known = [definition.name for definition in definitions]
         if entry_point not in known:
-            raise TCError(
-                f"attempting to access undefined function {entry_point}; the text defines: "
-                f"{', '.join(known)}"
-            )
+            raise TCError(undefined(entry_point, known))
         definitions = [d for d in definitions if d.name == entry_point]
     texts = [
         d.gradient_text(_values(d, scalars), [True] * len(d.inputs), [True] * len(d.outputs))

@@ -19,10 +19,11 @@ if os.environ.get("TC_LOGS") and not logger.handlers:
 
 
 def emit(topic: str, message: str) -> None:
-    """Called by the core for every line of an enabled topic."""
+    """Called by the core for every line of an enabled topic, and for what is wrong with TC_LOGS."""
     if topic == "progress":
         # Somebody waits, and may not know what for.
         if not tensor_comprehensions.SILENT:
             logger.warning("%s", message)
         return
-    logger.info("%s: %s", topic, message)
+    level = logging.WARNING if topic == "TC_LOGS" else logging.INFO
+    logger.log(level, "%s: %s", topic, message)

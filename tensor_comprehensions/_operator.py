@@ -1,29 +1,32 @@
-"""One definition as a function of tensors, and its place in torch.ops."""
+"""One definition as a function of tensors, and its operator in PyTorch's dispatcher."""
 
 from __future__ import annotations
 
-import itertools
-import re
-import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from tensor_comprehensions import _sharding, _torch
-from tensor_comprehensions._errors import ShapeError, TCError
-from tensor_comprehensions._fake import make_fake
+from tensor_comprehensions import _html, _torch
+from tensor_comprehensions._errors import ShapeError, TCError, forget_locals
 from tensor_comprehensions._options import MappingOptions
+from tensor_comprehensions._parameters import (
+    Parameters,
+    described,
+    document,
+    input_types,
+    output_types,
+    plural,
+    signature,
+)
 from tensor_comprehensions._scalars import as_tensors
 
+if TYPE_CHECKING:
+    from tensor_comprehensions._executor import Executor
+    from tensor_comprehensions._registration import Registration
+
 _is_traced = torch.compiler.is_dynamo_compiling
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def is_identifier(name: str) -> bool:
-    return _IDENTIFIER.fullmatch(name) is not None
 
 
 @contextmanager
@@ -36,13 +39,13 @@ def unchecked_indices() -> Iterator[None]:
         _torch.set_checks_indices(before)
 
 
-def _traced_call() -> Callable:
+def _traced_call() -> Callable[..., Any]:
     from tensor_comprehensions import _traced
 
     return _traced.call
 
 
-def _traced_call_into() -> Callable:
+def _traced_call_into() -> Callable[..., Any]:
     from tensor_comprehensions import _traced
 
     return _traced.call_into
@@ -52,32 +55,41 @@ def _type_name(value: object) -> str:
     return type(value).__name__
 
 
+@described(
+    lambda operator: document(operator.definition, *operator.types()),
+    lambda operator: signature(operator.definition, *operator.types()),
+)
 class Operator:
     """One definition of a text, ready to be called: the attribute T.f."""
 
-    def __init__(self, definition: _torch.Definition, operator: _torch.Operator) -> None:
+    def __init__(
+        self,
+        definition: _torch.Definition,
+        operator: _torch.Operator,
+        registration: Registration | None = None,
+    ) -> None:
         self.definition = definition
         self.__name__ = definition.name
-        self.__doc__ = definition.text
         self._operator = operator
         self.overload: Any = None  #: torch.ops.<namespace>.<name>.default
-        self._out_overload: Callable | None = None
+        self._out_overload: Callable[..., Any] | None = None
         self._direct: Any = None  #: the overload, for plain arguments
+        self.differentiable: Any = None  #: the operator that differentiates itself, directly
+        self.name = ""  #: <namespace>::<name> in torch.ops
+        if registration is not None:
+            self.registration = registration
+            self.overload, self._out_overload = registration.overload, registration.out_overload
+            self._direct, self.name = registration.direct, registration.name
+            self.differentiable = registration.differentiable
+        self.parameters = Parameters.of(definition)
         self._infos = list(definition.inputs)
         self._output_infos = list(definition.outputs)
         self._output_names = _torch.Schema(definition, definition.name).outputs
-        self._infer, self._infer_out = make_fake(definition)
         #: whether it takes inputs alone, and not what its results start from
         self.is_simple = not any(info.accumulates for info in self._output_infos)
-        self._made_by: tuple = ()
-        self.options: str | None = None  #: how it is scheduled; None where a factory says it
-        self.is_public = False  #: a user wrote the text, and it is found by the definition's name
         self._batches: dict[tuple[bool, ...], Operator] = {}
         self._with_tensors: dict[tuple[bool, ...], Operator] = {}
-        self._derivatives: list[Operator] = []
-        self.differentiable: Any = None  #: the operator that differentiates itself, directly
         self.sized: Operator | None = None  #: the same with sizes as scalars, for DTensors
-        self.name = ""  #: <namespace>::<name> in torch.ops
         self._integers = [
             k
             for k, info in enumerate(self._infos)
@@ -86,61 +98,20 @@ class Operator:
         self._scalars = [k for k, info in enumerate(self._infos) if info.is_scalar]
         self._specialized = [k for k, info in enumerate(self._infos) if info.is_specialized]
 
-    def register(self, namespace: str, name: str) -> None:
-        """Makes torch.ops.<namespace>.<name>."""
-        self.name = f"{namespace}::{name}"
-        packet = self._register(namespace, name)
-        self.overload, self._out_overload = packet.default, packet.out
-        self._direct = _torch.direct_call(self._operator, self.name)
-        self.differentiable = self._register_derived(self.name)
-
-    def register_alias(self, namespace: str, name: str) -> None:
-        """Makes this operator torch.ops.<namespace>.<name> as well.
-
-        Python finds the operator itself there, under whose name graphs hold it. The name is for
-        programs that look for it in the dispatcher, as TorchScript does.
-        """
-        self._register(namespace, name)
-        operators = getattr(torch.ops, namespace)
-        contents = self.name.rpartition(":")[2]
-        setattr(operators, name, getattr(operators, contents))
-        _torch.set_owner(namespace, name, contents)
-
-    def register_former(self, namespace: str, name: str) -> None:
-        """Makes this operator known by the name that graphs of another version hold."""
-        self._register(namespace, name)
-        self._register_derived(f"{namespace}::{name}")
-
-    def _register(self, namespace: str, name: str) -> Any:
-        schema = _torch.Schema(self.definition, name)
-        self._operator.register(namespace, schema.functional, schema.out)
-        torch.library.register_fake(f"{namespace}::{name}", self._infer)
-        torch.library.register_fake(f"{namespace}::{name}.out", self._infer_out)
-        torch.library.register_vmap(f"{namespace}::{name}", self._run_batch)
-        packet = getattr(getattr(torch.ops, namespace), name)
-        _sharding.register(self, packet.default)
-        return packet
-
-    def _register_derived(self, name: str) -> Any:
-        """Makes the operator that graphs hold where the derivative follows, as it is derived."""
-        registered = _torch.register_derived(self._operator, name, self._make_derivative)
-        torch.library.register_vmap(_torch.derived_name(name), self._run_derived_batch)
-        return registered
-
     @property
     def derived_overload(self) -> Any:
         """The overload of the operator that differentiates itself."""
         namespace, _, name = _torch.derived_name(self.name).partition("::")
         return getattr(getattr(torch.ops, namespace), name).default
 
-    def _make_derivative(self, text: str, namespace: str) -> str:
-        made = self.derive(text, namespace)
-        if made not in self._derivatives:
-            self._derivatives.append(made)
-        return made.name
+    def types(self) -> tuple[list[str], list[str]]:
+        """What inputs and results are, as a text declares them."""
+        return input_types(self.definition), output_types(self.definition)
 
-    def __call__(self, *inputs: Any, outputs: Any = None, unchecked: bool = False) -> torch.Tensor:
-        """Runs on tensors, and numbers or 0-d tensors for scalars.
+    def __call__(
+        self, /, *inputs: Any, outputs: Any = None, unchecked: bool = False, **named: Any
+    ) -> torch.Tensor:
+        """Runs on tensors, and numbers or 0-d tensors for scalars, by place or by name.
 
         One result is returned as a tensor, several as a tuple. (To type checkers, which cannot know
         how many there are, it is a tensor: that can be taken apart as well.) ``outputs``, a tensor
@@ -149,29 +120,37 @@ class Operator:
         before. ShapeError names the argument that does not fit, or the index that leaves its
         tensor, what was expected and what came.
         """
-        if unchecked and not _is_traced():
-            with unchecked_indices():
-                return self(*inputs) if outputs is None else self.run(inputs, outputs, True)
-        if outputs is None and self.is_simple:
-            if self._scalars and _is_traced():
-                return _traced_call()(self.name, *self._without_specialized(inputs))
-            try:
-                # Dynamo is shown the operator.
-                if not _is_traced():
-                    result: Any = self._direct(*inputs)
-                    if result is not NotImplemented:
-                        return result
-                    if self._integers:
-                        self._check_integers(inputs)
-                    if self._scalars and (found := as_tensors(self, inputs)) is not None:
-                        return found[0](*found[1])
-                return self.overload(*inputs)
-            except TCError:
-                raise
-            except (RuntimeError, TypeError) as error:
-                self._explain(inputs, error)
-                raise
-        return self.run(inputs, outputs, unchecked)
+        try:
+            if named:
+                inputs = self.parameters.arrange(inputs, named)
+            if unchecked and not _is_traced():
+                with unchecked_indices():
+                    return self(*inputs) if outputs is None else self.run(inputs, outputs, True)
+            if outputs is None and self.is_simple:
+                if self._scalars and _is_traced():
+                    return _traced_call()(self.name, *self._without_specialized(inputs))
+                try:
+                    # Dynamo is shown the operator.
+                    if not _is_traced():
+                        result: Any = self._direct(*inputs)
+                        if result is not NotImplemented:
+                            return result
+                        if self._integers:
+                            self._check_integers(inputs)
+                        if self._scalars and (found := as_tensors(self, inputs)) is not None:
+                            return found[0](*found[1])
+                    return self.overload(*inputs)
+                except TCError:
+                    raise
+                except (RuntimeError, TypeError) as error:
+                    self._explain(inputs, error)
+                    raise
+            return self.run(inputs, outputs, unchecked)
+        except BaseException as error:
+            # Whoever keeps the traceback, as notebooks do, would keep the definition in use.
+            forget_locals(error)
+            del self, inputs, outputs, named
+            raise
 
     def differentiate(self, *inputs: Any) -> torch.Tensor:
         """``__call__`` with the derivative that is derived from the text."""
@@ -192,7 +171,7 @@ class Operator:
             self._explain(inputs, error)
             raise
 
-    def _without_specialized(self, inputs: tuple) -> tuple:
+    def _without_specialized(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """For Dynamo: the values of tensors that decide sizes, for which a graph ends."""
         return tuple(
             value.item() if k in self._specialized and isinstance(value, torch.Tensor) else value
@@ -206,17 +185,6 @@ class Operator:
             self._with_tensors[flags] = self.derive(text, "tc_scalar")
         return self._with_tensors[flags]
 
-    def _run_batch(self, _: object, in_dims: tuple, *inputs: Any) -> tuple:
-        """For vmap."""
-        operator, values, dims = self.over_batch(in_dims, inputs)
-        results = operator(*values)
-        return results, dims if isinstance(results, tuple) else dims[0]
-
-    def _run_derived_batch(self, _: object, in_dims: tuple, *inputs: Any) -> tuple:
-        operator, values, dims = self.over_batch(in_dims, inputs)
-        results = operator.differentiate(*values)
-        return results, dims if isinstance(results, tuple) else dims[0]
-
     def batch(self, flags: tuple[bool, ...]) -> Operator:
         """The definition over a batch of some inputs, found in the text (see ``batch_text``)."""
         if flags not in self._batches:
@@ -224,7 +192,9 @@ class Operator:
             self._batches[flags] = self.derive(text, "tc_batch")
         return self._batches[flags]
 
-    def over_batch(self, in_dims: tuple, inputs: tuple) -> tuple[Operator, list, tuple]:
+    def over_batch(
+        self, in_dims: tuple[Any, ...], inputs: tuple[Any, ...]
+    ) -> tuple[Operator, list[Any], tuple[Any, ...]]:
         """The operator for a batch, its inputs, and in which dimension results have the batch."""
         operator = self.batch(tuple(dim is not None for dim in in_dims))
         values = [
@@ -248,10 +218,11 @@ class Operator:
 
     def derived(self) -> list[Operator]:
         """What `derive` has made so far."""
-        made = [*self._batches.values(), *self._with_tensors.values(), *self._derivatives]
+        made = [*self._batches.values(), *self._with_tensors.values()]
+        made += self.registration.derivatives()
         return [*made, self.sized] if self.sized else made
 
-    def _check_integers(self, inputs: tuple) -> None:
+    def _check_integers(self, inputs: tuple[Any, ...]) -> None:
         """PyTorch would truncate a 0-d tensor of floats that is passed for an integer."""
         for k in self._integers:
             value = inputs[k] if k < len(inputs) else None
@@ -260,7 +231,7 @@ class Operator:
             ):
                 self._explain(inputs, None)
 
-    def run(self, inputs: tuple, outputs: Any = None, unchecked: bool = False) -> Any:
+    def run(self, inputs: tuple[Any, ...], outputs: Any = None, unchecked: bool = False) -> Any:
         """``__call__`` with inputs and outputs as sequences."""
         inputs = tuple(inputs)
         if outputs is None:
@@ -301,13 +272,13 @@ class Operator:
             f"write +=! to begin from zero"
         )
 
-    def _check_outputs(self, outputs: Any) -> tuple:
+    def _check_outputs(self, outputs: Any) -> tuple[Any, ...]:
         if isinstance(outputs, torch.Tensor):
             outputs = (outputs,)
         outputs = tuple(outputs)
         if len(outputs) != len(self._output_infos):
             raise ShapeError(
-                f"{self.__name__} expected {len(self._output_infos)} outputs but found "
+                f"{self.__name__} expected {plural(len(self._output_infos), 'output')} but found "
                 f"{len(outputs)}"
             )
         for info, output in zip(self._output_infos, outputs, strict=True):
@@ -322,7 +293,9 @@ class Operator:
                 )
         return outputs
 
-    def check_no_gradients(self, inputs: tuple, places: Iterable[int] | None = None) -> None:
+    def check_no_gradients(
+        self, inputs: tuple[Any, ...], places: Iterable[int] | None = None
+    ) -> None:
         """TCError where a result without history would lose gradients in silence."""
         if not torch.is_grad_enabled():
             return
@@ -335,12 +308,10 @@ class Operator:
                     f"tensor_comprehensions.make_autograd without outputs"
                 )
 
-    def _explain(self, inputs: tuple, error: Exception | None) -> None:
+    def _explain(self, inputs: tuple[Any, ...], error: Exception | None) -> None:
         """PyTorch's complaint about an argument, in our words where it is about the definition."""
         if len(inputs) != len(self._infos):
-            raise ShapeError(
-                f"{self.__name__} expected {len(self._infos)} inputs but found {len(inputs)}"
-            ) from error
+            raise self.parameters.count_error(len(inputs)) from error
         for info, value in zip(self._infos, inputs, strict=True):
             expected, got = None, _type_name(value)
             if info.is_scalar:
@@ -382,114 +353,60 @@ class Operator:
             return "a number of at most 64 bits"
         return None
 
-    def allow_keeping(self) -> None:
-        """Recorded calls may run a definition with more results, which the derivative would compute
-        again otherwise: that of a user, whose results nobody expects, without options of theirs."""
-        self.differentiable.may_keep = self.options == str(MappingOptions())
+    # ---- looking inside
 
-    def made_by(self, function: Callable, *arguments: object) -> None:
-        """Says how to make this operator in another process."""
-        self._made_by = (function, arguments)
+    @property
+    def options(self) -> MappingOptions | Callable:
+        """What it was defined with: a copy of the options, or the factory of them."""
+        return self.registration.scheduling.given()
 
-    def __reduce__(self) -> tuple:
-        return self._made_by
+    def compile(
+        self,
+        /,
+        *inputs: Any,
+        options: object = None,
+        target: str | None = None,
+        **named: Any,
+    ) -> Executor:
+        """This definition, compiled for these inputs, as a call of it would compile it.
+
+        Without ``options`` (a preset's name or MappingOptions) it takes those that it was defined
+        with, asking the factory where it was one. ``target`` is as for ``compile`` of the package.
+        """
+        from tensor_comprehensions._executor import Executor
+
+        try:
+            if named:
+                inputs = self.parameters.arrange(inputs, named)
+            if len(inputs) != len(self._infos):
+                raise self.parameters.count_error(len(inputs))
+            if options is None:
+                options = self.registration.scheduling.choose(self.__name__, inputs)
+            return Executor(self.definition, options, inputs, target)
+        except BaseException:
+            del self, inputs, named  # as in __call__
+            raise
+
+    def explain(
+        self,
+        /,
+        *inputs: Any,
+        options: object = None,
+        target: str | None = None,
+        **named: Any,
+    ) -> str:
+        """What the compiler decides for these inputs, and why: ``Executor.explain``."""
+        try:
+            return self.compile(*inputs, options=options, target=target, **named).explain()
+        except BaseException:
+            del self, inputs, named  # as in __call__
+            raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.registration.made_by
 
     def __repr__(self) -> str:
-        return f"<tensor comprehension {self.__name__}>"
+        return f"<tensor comprehension {_html.heading(self.definition.text)}>"
 
-
-class Registry:
-    """Operators of this process: names in torch.ops are for ever."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owners: dict[str, tuple] = {}  # "namespace::name" -> what runs under it
-        self._operators: dict[tuple, Operator] = {}
-        self._by_name: dict[str, Operator] = {}
-        self._former_names: set[str] = set()
-
-    def find(self, full_name: str) -> Operator | None:
-        """The operator behind a name of torch.ops, as ``tc::f`` or ``tc::f__<digits>``."""
-        with self._lock:
-            return self._by_name.get(full_name)
-
-    def is_former(self, full_name: str) -> bool:
-        """Whether this is a name that another version gave an operator."""
-        return full_name in self._former_names
-
-    def check_free(self, namespace: str, name: str) -> None:
-        """TCError where someone else has made torch.ops.<namespace>.<name>."""
-        if f"{namespace}::{name}" not in self._owners and _torch.is_registered(namespace, name):
-            raise TCError(
-                f"torch.ops.{namespace}.{name} exists already and was not defined here; pass "
-                f"another namespace= to tensor_comprehensions.define"
-            )
-
-    def get(
-        self,
-        definition: _torch.Definition,
-        namespace: str,
-        choose: Callable,
-        options: tuple[str | None, object],
-        public: bool = True,
-    ) -> Operator:
-        """The operator of a text with these options, registered when it is new.
-
-        ``options`` tells texts apart that are scheduled differently: the options' text and the
-        user's factory, compared by identity. Every operator has a name that its contents decide, in
-        every process alike: what graphs, their caches and saved programs hold under it can be no
-        other text. The first of its name that is ``public`` is what torch.ops has under the
-        definition's name.
-        """
-        name = _torch.mangle(definition.name, [], "tc")
-        full_name = f"{namespace}::{name}"
-        identity = (definition.text, options[0], id(options[1]))
-        with self._lock:
-            known = self._operators.get((full_name, identity))
-            owner = self._owners.get(full_name)
-            if public:
-                self.check_free(namespace, name)
-            if public and owner is not None and owner[0] != definition.text and known is None:
-                warnings.warn(
-                    f"torch.ops.{namespace}.{name} already belongs to another text and stays "
-                    f"with it; T.{definition.name} runs the new one. Pass namespace= to "
-                    f"tensor_comprehensions.define to register it under a name of its own",
-                    stacklevel=4,
-                )
-            if known is None:
-                known = Operator(definition, _torch.Operator(definition, choose))
-                known.options = options[0]
-                known.register(namespace, self._name_of_contents(definition, namespace, options))
-                self._operators[full_name, identity] = known
-                self._by_name[known.name] = known
-            if public:
-                known.is_public = True
-                known.allow_keeping()
-            if public and owner is None:
-                known.register_alias(namespace, name)
-                self._owners[full_name] = identity
-                self._by_name[full_name] = known
-            return known
-
-    def add_former_name(self, operator: Operator, name: str) -> None:
-        """Registers an operator also by a name that another version gave it, once."""
-        namespace = operator.name.partition("::")[0]
-        with self._lock:
-            if not _torch.is_registered(namespace, name):
-                operator.register_former(namespace, name)
-                self._by_name[f"{namespace}::{name}"] = operator
-                self._former_names.add(f"{namespace}::{name}")
-
-    @staticmethod
-    def _name_of_contents(
-        definition: _torch.Definition, namespace: str, options: tuple[str | None, object]
-    ) -> str:
-        text, factory = options
-        chooser = (getattr(factory, "__module__", ""), getattr(factory, "__qualname__", ""))
-        scheduling = " ".join(chooser) if text is None else text
-        # Factories may look alike from outside, as those that one function has made.
-        for count in itertools.count(1):
-            name = _torch.name_of_contents(definition, scheduling, count)
-            if not _torch.is_registered(namespace, name):
-                break
-        return name
+    def _repr_html_(self) -> str:
+        return _html.text_block(self.definition.text)

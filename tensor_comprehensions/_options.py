@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from operator import index
 from typing import Any
 
-from tensor_comprehensions import _torch
+import torch
+
+import tensor_comprehensions
+from tensor_comprehensions import _html, _torch
+from tensor_comprehensions._errors import TCError
+
+logger = logging.getLogger("tensor_comprehensions")
 
 
 def _flatten(values: Iterable[Any]) -> list[int]:
@@ -174,6 +181,9 @@ class MappingOptions:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return _html.code(str(self))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MappingOptions):
             return NotImplemented
@@ -201,4 +211,63 @@ def to_options(options: object) -> MappingOptions | None:
     raise TypeError(
         f"options must be None, a preset name, MappingOptions or a factory, not "
         f"{type(options).__name__}"
+    )
+
+
+class Scheduling:
+    """How a definition of a text is scheduled: by options, or by a user's factory of them."""
+
+    def __init__(self, source: str, options: MappingOptions | Callable) -> None:
+        self._source = source  #: the whole text, for a factory
+        self._options = options
+        is_fixed = isinstance(options, MappingOptions)
+        #: The options as text; None where a factory says them.
+        self.text: str | None = str(options) if is_fixed else None
+        #: Tells operators of one text apart: factories are compared as objects.
+        self.identity = (self.text, None if is_fixed else id(options))
+
+    @property
+    def description(self) -> str:
+        """The same in every process."""
+        if self.text is not None:
+            return self.text
+        factory = self._options
+        return f"{getattr(factory, '__module__', '')} {getattr(factory, '__qualname__', '')}"
+
+    def given(self) -> MappingOptions | Callable:
+        """What was given, options as a copy."""
+        given = self._options
+        return given.__copy__() if isinstance(given, MappingOptions) else given
+
+    def choose(self, entry_point: str, inputs: tuple) -> MappingOptions:
+        """The options for these inputs."""
+        if isinstance(self._options, MappingOptions):
+            return self._options
+        chosen = self._options(self._source, entry_point, *inputs)
+        if not isinstance(chosen, (MappingOptions, str)):
+            raise TCError(
+                f"the options factory returned {chosen!r} for {entry_point}; it must return "
+                f"MappingOptions or a preset's name"
+            )
+        return to_options(chosen) or MappingOptions()
+
+    def chooser(self, entry_point: str) -> Callable:
+        """What the core asks for options: once for each set of sizes, strides and dtypes."""
+
+        def choose(*inputs: object) -> _torch.Options:
+            _announce(entry_point, inputs)
+            return self.choose(entry_point, inputs)._options
+
+        return choose
+
+
+def _announce(entry_point: str, inputs: tuple) -> None:
+    """The line that a call writes when it has to compile first."""
+    if tensor_comprehensions.SILENT or not logger.isEnabledFor(logging.INFO):
+        return
+    sizes = ", ".join(
+        str(tuple(x.shape)) if isinstance(x, torch.Tensor) else str(x) for x in inputs
+    )
+    logger.info(
+        "%s was not explicitly compiled for inputs of sizes: %s; compiling", entry_point, sizes
     )

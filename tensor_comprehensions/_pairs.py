@@ -55,7 +55,8 @@ class Pair:
     _lock = threading.RLock()
 
     def __init__(self, forward: Operator, backward: Operator, names: tuple[str, str]) -> None:
-        self.forward, self.backward = forward, backward
+        # What users hold of both does not last for a pair's sake.
+        self._registrations = forward.registration, backward.registration
         self.names = names  #: of both, in the pair's own name
         name = Pair._name_of(names)
         namespace, _, own = name.partition("::")
@@ -65,6 +66,15 @@ class Pair:
         torch.library.register_vmap(name, self._run_batch)
         self._overload = getattr(getattr(torch.ops, namespace), own).default
         self._with_tensors: dict[tuple[Any, ...], type[torch.autograd.Function]] = {}
+        self._takes_scalars = bool(forward._scalars)
+
+    @property
+    def forward(self) -> Operator:
+        return self._registrations[0].handle()
+
+    @property
+    def backward(self) -> Operator:
+        return self._registrations[1].handle()
 
     @functools.cached_property
     def function(self) -> Callable[..., Any]:
@@ -77,7 +87,7 @@ class Pair:
         def run_or_trace(*inputs: object) -> object:
             return overload(*inputs) if torch.compiler.is_dynamo_compiling() else self(*inputs)
 
-        return torch.compiler.allow_in_graph(run) if self.forward._scalars else run_or_trace
+        return torch.compiler.allow_in_graph(run) if self._takes_scalars else run_or_trace
 
     @staticmethod
     def _name_of(names: tuple[str, str]) -> str:
@@ -107,11 +117,11 @@ class Pair:
             return cls._known.get(name)
 
     def __call__(self, *inputs: Any) -> Any:
-        forward = self.forward
         try:
             result = self._direct(*inputs)
             if result is not NotImplemented:
                 return result
+            forward = self.forward
             if forward._integers:
                 forward._check_integers(inputs)
             if forward._scalars and (found := as_tensors(forward, inputs)) is not None:
@@ -120,7 +130,7 @@ class Pair:
         except TCError:
             raise
         except (RuntimeError, TypeError) as error:
-            forward._explain(inputs, error)
+            self.forward._explain(inputs, error)
             raise
 
     def _with_scalars_of(self, forward: Operator) -> type[torch.autograd.Function]:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from tensor_comprehensions._operator import Operator
+    from tensor_comprehensions._registration import Registration
 
 #: Importing it takes longer than all the rest.
 _DTENSOR = "torch.distributed.tensor"
 #: Operators, and their overloads, of which DTensor is told when it is imported.
-_waiting: list[tuple[Operator, Any]] = []
+_waiting: list[tuple[Registration, Any]] = []
 
 
 class _Watch(MetaPathFinder):
@@ -45,7 +45,7 @@ if _DTENSOR not in sys.modules:
     sys.meta_path.insert(0, _Watch())
 
 
-def register(operator: Operator, overload: Any) -> None:
+def register(operator: Registration, overload: Any) -> None:
     """Tells DTensor, now or when there is one, how processes may share an operator's work.
 
     Where a size of the inputs is a value, as N in ``sum / N``, parts would take their own for that
@@ -61,7 +61,7 @@ def register(operator: Operator, overload: Any) -> None:
         _waiting.append((operator, overload))
 
 
-def _tell(operator: Operator, overload: Any) -> None:
+def _tell(operator: Registration, overload: Any) -> None:
     """Neither a definition nor the import of DTensor fails where this does."""
     try:
         text, sizes = operator.definition.sized_text()
@@ -72,22 +72,23 @@ def _tell(operator: Operator, overload: Any) -> None:
     except Exception as error:
         warnings.warn(
             f"DTensor of torch {torch.__version__} was not told how to share the work of "
-            f"{operator.__name__} ({type(error).__name__}: {error}); on DTensors, call it on "
-            f"to_local() or full_tensor()",
+            f"{operator.definition.name} ({type(error).__name__}: {error}); on DTensors, call it "
+            f"on to_local() or full_tensor()",
             stacklevel=2,
         )
 
 
 def _register_sized(
-    operator: Operator, overload: Any, text: str, sizes: list[tuple[int, int]]
+    registration: Registration, overload: Any, text: str, sizes: list[tuple[int, int]]
 ) -> None:
     from torch.distributed.tensor import DTensor
 
-    count = len(operator.definition.inputs)
+    count = len(registration.definition.inputs)
 
     def run(
         _: type, func: object, types: object, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
+        operator = registration.handle(keep=True)  # with what is derived of it
         if operator.sized is None:
             operator.sized = operator.derive(text, "tc_sized")
         numbers = [arguments[k].shape[d] for k, d in sizes]
@@ -97,7 +98,7 @@ def _register_sized(
     torch.library.register_torch_dispatch(overload.name().removesuffix(".default"), DTensor, run)
 
 
-def _register_ways(operator: Operator, overload: Any) -> None:
+def _register_ways(operator: Registration, overload: Any) -> None:
     from torch.distributed.tensor import Partial, Replicate, Shard
     from torch.distributed.tensor.experimental import register_sharding
 

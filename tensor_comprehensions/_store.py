@@ -49,14 +49,14 @@ class _Text:
                 _torch.StoredDefinition(
                     name=key,
                     operator_name=name.partition("::")[2],
-                    options=operator.options or "",
+                    options=operator.registration.scheduling.text or "",
                     derived=key in self.derivatives and backward is None,
                     backward=backward.name if backward is not None else None,
                     pairs=self.pairs.get(key, []),
                 )
             )
         namespace = self.names[0].partition("::")[0]
-        by_user = any(operator.is_public for operator in self.operators)
+        by_user = any(operator.registration.is_public for operator in self.operators)
         return _torch.StoredText(namespace, self.source, by_user, definitions)
 
 
@@ -78,7 +78,7 @@ class _Collection:
 
     def _add(self, added: _Text) -> None:
         for operator in added.operators:
-            if operator.options is None:
+            if operator.registration.scheduling.text is None:
                 raise CacheError(
                     f"{operator.__name__} takes its options from a function, which a file cannot "
                     f"hold; define it with MappingOptions, a preset's name or None to save it"
@@ -96,9 +96,11 @@ class _Collection:
 
     def _add_made(self, operator: Operator) -> None:
         """What was derived from a definition so far, and what that was made into."""
-        if id(operator) in self._seen:
+        if id(operator.registration) in self._seen:
             return
-        self._seen.add(id(operator))
+        if id(operator.registration) in self._seen:
+            return
+        self._seen.add(id(operator.registration))
         for made in operator.derived():
             self.add_operator(made)
 
@@ -258,9 +260,10 @@ def save(path: Path, *operators: Any) -> None:
 def load(path: Path) -> list[TC]:
     """Registers the operators that a file of ``save`` holds, with their options.
 
-    They appear as ``torch.ops.<namespace>.<name>``, where no other text has that name already (a
-    warning says so), and under the names that graphs hold, so that exported programs, packages of
-    AOTInductor and scripted modules find them. Load first, then these.
+    They appear as ``torch.ops.<namespace>.<name>``, as with ``define``: where another text has that
+    name and is still held, a warning says so. They also appear under the names that graphs hold, so
+    that exported programs, packages of AOTInductor and scripted modules find them. Load first, then
+    these.
 
     Returns what ``define`` returned for the texts of users, in the order of the file;
     ``T.differentiable("f")`` has the backward that was saved with it. Loading again changes

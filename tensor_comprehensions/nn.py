@@ -9,8 +9,9 @@ import torch
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._autograd import make_autograd
-from tensor_comprehensions._define import define
+from tensor_comprehensions._define import define, undefined
 from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._parameters import Parameters
 
 
 class Lambda(torch.nn.Module):
@@ -55,10 +56,7 @@ class Lambda(torch.nn.Module):
                 )
             entry_point = next(iter(operators))
         elif entry_point not in operators:
-            raise TCError(
-                f"attempting to access undefined function {entry_point}; the text defines: "
-                f"{', '.join(operators)}"
-            )
+            raise TCError(undefined(entry_point, operators))
         definition = operators[entry_point].definition
         self._function = make_autograd(operators[entry_point])
         self._names = [info.name for info in definition.inputs]
@@ -140,12 +138,10 @@ class Lambda(torch.nn.Module):
                 else:
                     value.zero_()
 
-    def forward(self, *inputs: object) -> torch.Tensor:
-        if len(inputs) != len(self.input_names):
-            raise TCError(
-                f"{self._function.__name__} expected {len(self.input_names)} inputs, "
-                f"{', '.join(self.input_names)}, but found {len(inputs)}"
-            )
+    def forward(self, /, *inputs: object, **named: object) -> torch.Tensor:
+        if named or len(inputs) != len(self.input_names):
+            parameters = Parameters(self._function.__name__, self.input_names)
+            inputs = parameters.arrange(inputs, named)
         given = dict(zip(self.input_names, inputs, strict=True))
         return self._function(
             *(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import os
 import random
@@ -14,11 +15,13 @@ from pathlib import Path
 import pytest
 from workloads import WORKLOADS
 
+import tensor_comprehensions as tc
 from tensor_comprehensions import LanguageError, _torch
 from tensor_comprehensions.__main__ import main
 
 ROOT = Path(__file__).parent.parent
 
+RECURRENCE = "def f(float(N) A) -> (B) {\n    B(i) = B(i - 1) * 0.5 + A(i)\n}\n"
 UNTIDY = "def f(float(N)A)->(B){B(i)=A(i)}"
 TIDY = "def f(float(N) A) -> (B) {\n    B(i) = A(i)\n}\n"
 WRONG = "def f(float(N) A) -> (B) {\n    B(i) = a(i)\n}\n"
@@ -235,6 +238,48 @@ def test_check(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert second.startswith("2:12: undefined variable a used here")
     assert second.endswith("\n      B(i) = a(i)\n             ^~~~\n")
     assert main(["check", str(suspect)]) == 0
+
+
+def test_check_refuses_what_no_size_can_compile(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    file = tmp_path / "recurrence.tc"
+    file.write_text(RECURRENCE)
+    assert main(["check", str(file)]) == 1
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{file}:2:5: this statement reads B in place, at elements that other")
+    assert "B(i) +=! j <= i ? A(j) : 0 where i in 0:N" in first
+    assert "call it in a loop on the host" in first
+    assert lines == ["      B(i) = B(i - 1) * 0.5 + A(i)", "      ^" + "~" * 27]
+
+
+def test_version(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = f"tensor-comprehensions {tc.__version__} (core {_torch.core_version()}, torch "
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0 and capsys.readouterr().out.startswith(wanted)
+    assert run("--version", text="").stdout.startswith(wanted)
+    for called, shown in (
+        ("/bin/tensor-comprehensions", "tensor-comprehensions"),
+        ("/lib/tensor_comprehensions/__main__.py", "python -m tensor_comprehensions"),
+    ):
+        monkeypatch.setattr(sys, "argv", [called])
+        with pytest.raises(SystemExit):
+            main(["--help"])
+        assert capsys.readouterr().out.startswith(f"usage: {shown} [-h] [--version] COMMAND")
+
+
+def test_the_console_script() -> None:
+    script = Path(sys.executable).parent / "tensor-comprehensions"
+    (entry,) = importlib.metadata.entry_points(
+        group="console_scripts", name="tensor-comprehensions"
+    )
+    assert entry.load() is main
+    done = subprocess.run([script, "check", "-"], input=WRONG, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout.startswith("<stdin>:2:12: undefined variable a used here")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"tensor-comprehensions {tc.__version__} (core ")
 
 
 def run(*arguments: str, text: str) -> subprocess.CompletedProcess[str]:

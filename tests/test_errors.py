@@ -283,8 +283,8 @@ def test_wrong_outputs() -> None:
     x = a()
     wide = torch.ones(30)
     cases = [
-        ((), "matmul expected 1 outputs but found 0"),
-        ((good, good), "matmul expected 1 outputs but found 2"),
+        ((), "matmul expected 1 output but found 0"),
+        ((good, good), "matmul expected 1 output but found 2"),
         ((storage[:10].view(2, 5),), "output C: expected sizes (3, 5) but got (2, 5)"),
         ((storage[:15],), "output C: expected sizes (3, 5) but got (15,)"),
         ((good.int(),), "output C: expected dtype float32 but got int32"),
@@ -294,7 +294,7 @@ def test_wrong_outputs() -> None:
         ((good.to_sparse(),), "output C: expected a strided tensor"),
         ((None,), "output C: expected a tensor but got NoneType"),
         (([1.0],), "output C: expected a tensor but got list"),
-        (good.numpy(), "matmul expected 1 outputs but found 3"),
+        (good.numpy(), "matmul expected 1 output but found 3"),
     ]
     for outputs, words in cases:
         with pytest.raises(tc.ShapeError) as error:

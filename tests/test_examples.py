@@ -183,7 +183,7 @@ def test_names_that_are_taken_in_a_program_without_python(tmp_path: Path) -> Non
     """)
     build_with_torch(source, tmp_path / "names")
     first = tc.define(LAYERS, namespace="names_of_layers")
-    with pytest.warns(UserWarning, match="already belongs"):
+    with pytest.warns(UserWarning, match="stays with an earlier text"):
         second = tc.define(LAYERS.replace("tanh", "exp"), namespace="names_of_layers")
     tc.save(tmp_path / "a.tc.pb", first, second)
     command = [str(tmp_path / "names"), str(tmp_path / "a.tc.pb")]

@@ -93,6 +93,31 @@ def test_work_that_an_index_does_not_change_is_done_once() -> None:
     assert whole["work"] == [f"{count(operations)} floating-point operations"]
 
 
+def test_calls_of_functions_are_counted() -> None:
+    rows, columns = 128, 300
+    text = """def several(float(N, D) X, float p) -> (Y) {
+      largest(n) max=! X(n, d)
+      total(n) +=! exp(X(n, d) - largest(n))
+      Y(n, d) = tanh(exp(X(n, d) - largest(n)) / total(n)) + pow(sin(p), log(total(n)))
+          + sqrt(fabs(X(n, d))) + floor(X(n, d))
+    }"""
+    whole = notes(tc.compile(text, "several", None, floats(rows, columns), 0.5).explain())
+    # The exponential stands in the text twice; what does not depend on an index is done once.
+    elements = count(rows * columns)
+    assert whole["functions"] == [
+        f"calls of exp {count(2 * rows * columns)}, tanh {elements}, log {rows}, pow {rows}, sin 1"
+    ]
+    operations = rows * columns * (1 + 3 + 7 + 1 - 0) + 0
+    assert number(whole["work"][0]) == pytest.approx(operations, rel=0.3)
+    # Instructions are no calls.
+    plain = "def plain(float(N) X) -> (Y) { Y(i) = sqrt(fabs(X(i))) + fmax(X(i), 0) }"
+    assert "functions" not in notes(tc.compile(plain, "plain", None, floats(9)).explain())
+    # Nor are functions of subscripts, which decide where is read.
+    places = "def places(float(N) X, float(M) P) -> (Y) { Y(i) = X(int32(exp(P(i)))) }"
+    found = notes(tc.compile(places, "places", None, floats(9), floats(3)).explain())
+    assert "functions" not in found
+
+
 def test_no_model_is_faster_than_the_peak() -> None:
     value = "X(i)"
     for k in range(50):

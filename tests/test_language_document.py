@@ -61,6 +61,7 @@ REFERENCES: dict[str, tuple[tuple, Callable]] = {
     "mean": (((4, 33),), mean),
     "nearest": (((6, 3), (4, 3)), nearest),
     "embedding_grad": (((6, 3), torch.tensor([4, 0, 4, 2, 2, 4]), (5, 3)), rows_added),
+    "running_sum": (((9,),), lambda a: a.cumsum(0)),
     "shift": (((9,),), lambda a: F.pad(a, (1, 0))[:-1]),
     "upsample": (
         ((9, 5), (5, 4)),
@@ -322,6 +323,16 @@ RULES: list[tuple[str, str, str | None]] = [
     ("Subscripts with data, `%`,", "O(i) = A(i % 3)", "Could not infer"),
     ("An index without a range is an error that names it", "O(i) = 1", "give i its range"),
     ("a literal, scalar or size beyond it is an error", "O(i) = A(i + 2147483648)", "int32"),
+    (
+        "as `B(i) = B(i - 1) * 0.5 + A(i)` does, it is refused",
+        "O(i) = O(i - 1) * 0.5 + A(i)",
+        "this statement reads O in place",
+    ),
+    (
+        "those that leave one value, or none, to an index",
+        "O(i) = A(i) O(i) = O(i - 2) where i in 2:N",
+        None,
+    ),
     ("A trailing `f` is allowed", "O(i) = fmaxf(A(i), expf(s))", None),
 ]
 

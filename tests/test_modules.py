@@ -224,7 +224,7 @@ def test_lambda_says_what_does_not_fit(keywords: dict, message: str) -> None:
 
 
 def test_lambda_counts_its_inputs() -> None:
-    with pytest.raises(tc.TCError, match="linear expected 1 inputs, x, but found 2"):
+    with pytest.raises(tc.TCError, match="linear expected 1 input but found 2: it takes x"):
         make_layer(I=4, O=3)(torch.ones(2, 4), torch.ones(2))
 
 

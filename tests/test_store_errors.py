@@ -163,13 +163,15 @@ def test_a_name_that_is_taken(tmp_path: Path) -> None:
     file = tmp_path / "a.tc.pb"
     tc.save(file, tc.define(named("store_taken", 5), namespace="store_taken_0"))
     edited(file, '"store_taken_0"', '"store_taken_1"')
-    tc.define(named("store_taken", 6), namespace="store_taken_1")
-    with pytest.warns(UserWarning, match=r"store_taken_1.store_taken already belongs") as caught:
+    held = tc.define(named("store_taken", 6), namespace="store_taken_1")
+    with pytest.warns(UserWarning, match=r"store_taken_1.store_taken stays with an ear") as caught:
         (loaded,) = tc.load(file)
     assert caught[0].filename == __file__
     x = torch.ones(2)
     assert torch.equal(loaded.store_taken(x), 5 * x)
     assert torch.equal(torch.ops.store_taken_1.store_taken(x), 6 * x)
+    del held
+    assert torch.equal(torch.ops.store_taken_1.store_taken(x), 5 * x)
     edited(file, '"store_taken_1"', '"store_taken_2"')
     with torch.library._scoped_library("store_taken_2", "FRAGMENT") as library:
         library.define("store_taken(Tensor a) -> Tensor")

@@ -299,8 +299,12 @@ def test_missing_derivatives() -> None:
     a = r(5).requires_grad_()
     result = T.add(a, r(5))
     assert result.requires_grad
-    with pytest.raises(tc.TCError, match="add has no derivative"):
+    with pytest.raises(tc.TCError, match="add has no derivative: call it through add = ") as error:
         result.sum().backward()
+    words = "add = tensor_comprehensions.make_autograd(T.add), which derives one"
+    assert words in str(error.value)
+    b = r(5)
+    assert torch.equal(tc.make_autograd(T.add)(a, b), a + b)
     with torch.no_grad():
         assert not T.add(a, a).requires_grad
     with (

@@ -8,27 +8,77 @@
 #include <set>
 #include <sstream>
 
+#include "base/error.h"
+#include "base/notes.h"
+#include "base/suggest.h"
 #include "base/task.h"
 
 namespace tc {
 namespace {
 
+std::atomic<LogSink> sink{nullptr};
+
+std::string without_blanks(const std::string& text) {
+  size_t first = text.find_first_not_of(" \t");
+  return first == std::string::npos ? ""
+                                    : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
+
+std::string list_topics() {
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const LogTopic& topic : log_topics()) rows.emplace_back(topic.name, topic.meaning);
+  return "it takes topics, separated by commas:\n" + table(rows);
+}
+
+/// The topics that the environment names; says what is none of them.
 std::set<std::string> enabled_topics() {
   std::set<std::string> topics;
-  if (const char* variable = std::getenv("TC_LOGS")) {
-    std::stringstream list(variable);
-    for (std::string topic; std::getline(list, topic, ',');) topics.insert(topic);
+  const char* given = std::getenv("TC_LOGS");
+  std::stringstream list(given ? given : "");
+  std::vector<std::string> known;
+  for (const LogTopic& topic : log_topics()) known.push_back(topic.name);
+  for (std::string entry; std::getline(list, entry, ',');) {
+    entry = without_blanks(entry);
+    if (entry.empty()) continue;
+    if (entry == "help") {
+      log("TC_LOGS", list_topics());
+    } else if (std::count(known.begin(), known.end(), entry)) {
+      topics.insert(entry);
+    } else {
+      const std::string closest = did_you_mean(entry, known);
+      log("TC_LOGS", concat("no topic is called '", entry, "'", closest,
+                            closest.empty() ? "; there are " : " There are ", enumerate(known)));
+    }
   }
   return topics;
 }
 
-std::atomic<LogSink> sink{nullptr};
+const std::set<std::string>& topics() {
+  static const std::set<std::string> all = enabled_topics();
+  return all;
+}
 
 }  // namespace
 
+const std::vector<LogTopic>& log_topics() {
+  static const std::vector<LogTopic> all = {
+      {"all", "every topic"},
+      {"cuda", "the CUDA C that NVRTC is given"},
+      {"explain", "what was decided for a kernel, and why, as Executor.explain() says it"},
+      {"help", "this list"},
+      {"loop_nest", "the loops of a kernel, with what each of them is"},
+      {"program", "the statements of a definition with their ranges"},
+      {"progress", "what takes longer than a second, while it does; always told where there is a sink"},
+      {"schedule_tree", "isl's schedule tree after mapping"},
+      {"stages", "how long each stage of a compilation took"},
+      {"stmt", "the Halide statement that code is generated from"},
+  };
+  return all;
+}
+
 bool log_enabled(const char* topic) {
-  static const std::set<std::string> topics = enabled_topics();
-  return !topics.empty() && (topics.count("all") || topics.count(topic));
+  const std::set<std::string>& enabled = topics();
+  return !enabled.empty() && (enabled.count("all") || enabled.count(topic));
 }
 
 void log(const char* topic, const std::string& message) {
@@ -39,7 +89,10 @@ void log(const char* topic, const std::string& message) {
   }
 }
 
-void set_log_sink(LogSink target) { sink.store(target); }
+void set_log_sink(LogSink target) {
+  sink.store(target);
+  topics();
+}
 bool log_has_sink() { return sink.load() != nullptr; }
 
 StageClock::StageClock() : last_(std::chrono::steady_clock::now()) {}

@@ -1,4 +1,4 @@
-// Logging, switched by the environment: TC_LOGS=stages,explain,... (comma separated; "all").
+// Logging, switched by the environment: TC_LOGS=stages,explain,... (comma separated).
 #pragma once
 
 #include <chrono>
@@ -7,14 +7,21 @@
 
 namespace tc {
 
-/// Whether TC_LOGS names this topic. Topics: stages, program, explain,
-/// schedule_tree, loop_nest, stmt, cuda.
+/// What TC_LOGS can ask for.
+struct LogTopic {
+  const char* name;
+  const char* meaning;
+};
+const std::vector<LogTopic>& log_topics();
+
+/// Whether TC_LOGS names this topic, or all of them.
 bool log_enabled(const char* topic);
 
 /// Writes one message to the log sink (stderr unless the host replaced it).
 void log(const char* topic, const std::string& message);
 
-/// Replaces the sink; null restores stderr. Bindings route it to the host's logging.
+/// Replaces the sink; null restores stderr. Bindings route it to the host's logging. What TC_LOGS
+/// asks for that does not exist is said once, here or at the first question for a topic.
 using LogSink = void (*)(const char* topic, const char* message);
 void set_log_sink(LogSink sink);
 bool log_has_sink();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "base/error.h"
 
@@ -23,20 +24,31 @@ double count_values(const Statement& statement, const std::vector<Expr>& express
   return values;
 }
 
+/// Whether a function takes an instruction or a few.
+bool is_cheap(const std::string& function) {
+  static const std::set<std::string> names = {
+      "abs",   "ceil",  "copysign",  "fabs", "fdim",  "floor", "fma",  "fmax", "fmin",
+      "isinf", "isnan", "nextafter", "rint", "round", "rsqrt", "sqrt", "trunc"};
+  return names.count(function) > 0;
+}
+
 /// Operations of a statement, and what it reads, each access once.
 class Count : public Halide::Internal::IRVisitor {
  public:
   explicit Count(const Statement& statement) : statement_(statement) {}
 
   double floating_point = 0, integer = 0;
+  std::map<std::string, double> functions;
   std::vector<const Call*> reads;
 
   /// Arithmetic of subscripts does not count, the tensors that they read do.
   void add_reads_of(const std::vector<Expr>& subscripts) {
     double values = floating_point, indices = integer;
+    std::map<std::string, double> calls = functions;
     for (const Expr& subscript : subscripts) subscript.accept(this);
     floating_point = values;
     integer = indices;
+    functions = std::move(calls);
   }
 
   void add(const Type& type, double times) {
@@ -60,7 +72,9 @@ class Count : public Halide::Internal::IRVisitor {
   void visit(const Halide::Internal::Max* op) override { count(op); }
   void visit(const Call* op) override {
     if (read_name(op).empty()) {
-      if (!math_name(op).empty()) return count(op);
+      const std::string name = math_name(op);
+      if (!name.empty() && !is_cheap(name)) functions[name] += count_values(statement_, {Expr(op)});
+      if (!name.empty()) return count(op);
       return IRVisitor::visit(op);
     }
     if (std::none_of(reads.begin(), reads.end(), [&](const Call* known) {
@@ -114,6 +128,16 @@ std::string list(const std::vector<std::pair<std::string, double>>& tensors) {
   return parts.empty() ? "nothing" : join(parts);
 }
 
+/// Most calls first.
+std::string describe_functions(const std::map<std::string, double>& functions) {
+  std::vector<std::pair<std::string, double>> sorted(functions.begin(), functions.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::string> parts;
+  for (const auto& [name, calls] : sorted) parts.push_back(name + " " + count_text(calls));
+  return "calls of " + join(parts);
+}
+
 }  // namespace
 
 double Work::bytes() const {
@@ -139,6 +163,7 @@ Work count_work(const Program& program, const std::map<std::string, Layout>& lay
       count.add(program.tensor(statement.tensor).type, points);
     work.floating_point += count.floating_point;
     work.integer += count.integer;
+    for (const auto& [name, calls] : count.functions) work.functions[name] += calls;
     for (const Call* read : count.reads) {
       const std::string name = read_name(read);
       if (layouts.count(name))
@@ -167,10 +192,11 @@ Notes describe(const Work& work) {
   if (work.floating_point > 0)
     operations.push_back(count_text(work.floating_point) + " floating-point operations");
   if (work.integer > 0) operations.push_back(count_text(work.integer) + " integer operations");
-  Notes notes = {
-      {"work", operations.empty() ? "no arithmetic" : join(operations, " and ")},
+  Notes notes = {{"work", operations.empty() ? "no arithmetic" : join(operations, " and ")}};
+  if (!work.functions.empty()) notes.push_back({"functions", describe_functions(work.functions)});
+  notes.push_back(
       {"traffic", concat(bytes_text(work.bytes()), " if every element travels once: reads ",
-                         list(work.reads), "; writes ", list(work.writes))}};
+                         list(work.reads), "; writes ", list(work.writes))});
   if (work.bytes() > 0 && !operations.empty()) {
     char ratio[64];
     std::snprintf(ratio, sizeof ratio, "%.3g operations a byte",

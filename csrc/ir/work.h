@@ -18,6 +18,9 @@ namespace tc::ir {
 /// are taken to run.
 struct Work {
   double floating_point = 0, integer = 0;
+  /// Calls, by their names, of functions that take a processor many instructions, as exp and pow:
+  /// each is one of the operations above.
+  std::map<std::string, double> functions;
   /// Bytes of the tensors that a caller passes and gets, in order of the signature, if every
   /// element that is accessed travels once. An output whose initial contents are read is in both.
   std::vector<std::pair<std::string, double>> reads, writes;
@@ -28,7 +31,7 @@ struct Work {
 /// Of a specialised program. `layouts` names every input and output.
 Work count_work(const Program& program, const std::map<std::string, Layout>& layouts);
 
-/// Operations, bytes of each tensor, operations a byte.
+/// Operations, calls of functions, bytes of each tensor, operations a byte.
 Notes describe(const Work& work);
 
 }  // namespace tc::ir

@@ -4,9 +4,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/notes.h"
+#include "base/suggest.h"
 #include "lang/builtins.h"
 #include "lang/expansion.h"
-#include "lang/suggest.h"
 #include "lang/types.h"
 
 namespace tc::lang {
@@ -112,14 +113,16 @@ class Inlining {
 
   void check_counts() const {
     if (call_.targets.size() != callee_.returns.size()) {
-      throw LanguageError(call_.where,
-                          concat(callee_.name.name, " returns ", callee_.returns.size(),
-                                 " tensors but ", call_.targets.size(), " are assigned"));
+      throw LanguageError(
+          call_.where,
+          concat(callee_.name.name, " returns ", plural(callee_.returns.size(), "tensor"), " but ",
+                 call_.targets.size(), call_.targets.size() == 1 ? " is" : " are", " assigned"));
     }
     if (call_.arguments.size() != callee_.parameters.size()) {
-      throw LanguageError(call_.where,
-                          concat(callee_.name.name, " expected ", callee_.parameters.size(),
-                                 " inputs but found ", call_.arguments.size(), " inputs"));
+      throw LanguageError(
+          call_.where,
+          concat(callee_.name.name, " expected ", plural(callee_.parameters.size(), "input"),
+                 " but found ", plural(call_.arguments.size(), "input")));
     }
   }
 
@@ -316,8 +319,7 @@ void check_ranks(const Function& caller, const TreeStatement& call, const Functi
         continue;
       }
       auto kind = [](size_t r) {
-        return r ? concat("a tensor with ", r, r == 1 ? " dimension" : " dimensions")
-                 : std::string("a scalar");
+        return r ? concat("a tensor with ", plural(r, "dimension")) : std::string("a scalar");
       };
       throw LanguageError(argument.where,
                           concat("parameter ", wanted.name, " of ", callee.name.name, " is ",

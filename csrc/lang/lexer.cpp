@@ -45,6 +45,8 @@ const char* written_instead(char32_t code) {
     case '&': return "; write && for \"and\"";
     case '|': return "; write || for \"or\"";
     case '~': return "; write ! for \"not\"";
+    case '\'':
+    case '"': return "; there are no strings, and infinity is 1.0 / 0.0";
     case '@': return "; a product of matrices is C(m, n) +=! A(m, k) * B(k, n)";
     default: return "";
   }

@@ -5,9 +5,9 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "lang/expansion.h"
 #include "lang/lexer.h"
-#include "lang/suggest.h"
 #include "lang/types.h"
 
 namespace tc::lang {
@@ -80,7 +80,31 @@ class Parser {
     return true;
   }
 
+  /// (float)A(i), which ends an expression where A(i) seems to begin a statement.
+  void refuse_cast_of_c() const {
+    for (size_t at : {statement_, at_}) {
+      if (at < 3 || !tokens_[at - 3].is("(") || !tokens_[at - 1].is(")")) continue;
+      const Token& type = tokens_[at - 2];
+      if (type.kind != TokenKind::Identifier || !find_type(type.text)) continue;
+      size_t end = at;  // of the operand
+      if (tokens_[at].is("(")) {
+        for (int depth = 0; tokens_[end].kind != TokenKind::End; ++end) {
+          depth += tokens_[end].is("(") - tokens_[end].is(")");
+          if (depth == 0) break;
+        }
+      } else if (at < at_) {
+        end = at_ - 1;
+      }
+      std::string operand(tokens_[at].where.to(tokens_[end].where).str());
+      const bool wrapped = tokens_[at].is("(") && tokens_[end].is(")");
+      if (!wrapped) operand = "(" + (tokens_[end].text.empty() ? "x" : operand) + ")";
+      throw LanguageError(tokens_[at - 3].where.to(tokens_[at - 1].where),
+                          concat("a cast is written as a function; write ", type.text, operand));
+    }
+  }
+
   [[noreturn]] void fail(const std::string& expected) const {
+    refuse_cast_of_c();
     const Token& token = current();
     throw LanguageError(token.where, concat("expected ", expected, " but found ",
                                             token.kind == TokenKind::End ? "the end of the text"
@@ -211,6 +235,7 @@ class Parser {
 
   TreeStatement parse_statement() {
     TreeStatement statement;
+    statement_ = at_;
     SourceRange begin = current().where;
     if (current().is("(")) {
       parse_list("",
@@ -450,6 +475,11 @@ class Parser {
     if (token.is("*") && at_ > 0 && tokens_[at_ - 1].is("*")) {
       throw LanguageError(token.where, "there is no operator '**'; a power is pow(x, y)");
     }
+    if (token.is("/") && at_ > 0 && tokens_[at_ - 1].is("/")) {
+      throw LanguageError(token.where,
+                          "there is no operator '//'; x / y of integers rounds towards zero, and "
+                          "floor(x / y) of floating-point numbers rounds down");
+    }
     if (token.kind != TokenKind::Identifier) fail("an expression");
     Token name = next();
     if (current().is(".")) {
@@ -518,6 +548,7 @@ class Parser {
 
   std::vector<Token> tokens_;
   size_t at_ = 0;
+  size_t statement_ = 0;  ///< where the last statement began
   int nesting_ = 0;
 };
 

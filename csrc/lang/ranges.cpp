@@ -5,10 +5,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "ir/simplify.h"
 #include "ir/wide_integers.h"
 #include "lang/scope.h"
-#include "lang/suggest.h"
 #include "lang/types.h"
 
 namespace tc::lang {

@@ -1,9 +1,11 @@
 #include "lang/resolve.h"
 
 #include "base/error.h"
+#include "base/notes.h"
+#include "base/suggest.h"
 #include "lang/builtins.h"
 #include "lang/expression_types.h"
-#include "lang/suggest.h"
+#include "lang/instead.h"
 #include "lang/types.h"
 
 namespace tc::lang {
@@ -25,18 +27,6 @@ void expect_index_value(const Expression& e, const char* role) {
   if (!e.constant || fits(e.constant->integer, Halide::Int(32))) return;
   throw LanguageError(e.where, concat(e.constant->integer, " does not fit int32, the type of ",
                                       role, " and of every index"));
-}
-
-/// What to write for a name that other languages have for a reduction; else `otherwise`.
-std::string reduction_instead(const std::string& name, const std::string& otherwise) {
-  constexpr std::pair<const char*, const char*> kReductions[] = {
-      {"sum", "+=!"},  {"prod", "*=!"}, {"amin", "min=!"},      {"amax", "max=!"},
-      {"all", "&&=!"}, {"any", "||=!"}, {"argmin", "argmin=!"}, {"argmax", "argmax=!"}};
-  for (const auto& [function, reduction] : kReductions) {
-    if (name == function)
-      return concat("; a reduction is a statement: S(i) ", reduction, " A(i, k)");
-  }
-  return otherwise;
 }
 
 void check_subscript(const Expression& subscript, Scope* scope) {
@@ -114,7 +104,9 @@ class Resolver {
     if (scope_.indices.count(name)) {
       if (in_bounds_) {
         throw LanguageError(e->where, concat("the bounds of a range cannot depend on index ", name,
-                                             "; they are made of sizes, scalars and integers"));
+                                             "; they are made of sizes, scalars and integers. What "
+                                             "a term of a reduction depends on is a condition, as "
+                                             "in S(i) +=! j <= i ? A(j) : 0"));
       }
       return bind(e, Binding::Index, Halide::Int(32));
     }
@@ -161,9 +153,9 @@ class Resolver {
 
   void expect_rank(const Expression& e, const TensorInfo& tensor, size_t rank) {
     if (tensor.rank == rank) return;
-    throw LanguageError(e.where, concat("expected ", tensor.rank, " dimensions but found ", rank,
-                                        " dimensions: ", e.name, " has ", tensor.rank,
-                                        tensor.rank == 1 ? " dimension" : " dimensions"));
+    throw LanguageError(e.where,
+                        concat("expected ", plural(tensor.rank, "dimension"), " but found ",
+                               plural(rank, "dimension"), ": ", e.name, " has ", tensor.rank));
   }
 
   void check_dimension(Expression* e) {
@@ -226,7 +218,7 @@ class Resolver {
                           concat("undefined variable ", e->name,
                                  " used here: it is no "
                                  "tensor and no built-in function",
-                                 reduction_instead(e->name, did_you_mean(e->name, names))));
+                                 function_instead(e->name, did_you_mean(e->name, names))));
     }
     refuse_in_bounds(*e, tensor->second);
     expect_rank(*e, tensor->second, e->operands.size());

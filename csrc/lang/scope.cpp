@@ -1,8 +1,9 @@
 #include "lang/scope.h"
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "lang/builtins.h"
-#include "lang/suggest.h"
+#include "lang/instead.h"
 #include "lang/types.h"
 
 namespace tc::lang {
@@ -55,12 +56,16 @@ bool Scope::is_new_index(const std::string& name) const {
 }
 
 void Scope::undefined(const Identifier& id) const {
+  const std::string hint =
+      find_type(id.name)
+          ? concat("; it is a type, and a cast is written as a function: ", id.name, "(x)")
+          : constant_instead(id.name, did_you_mean(id.name, visible_names()));
   throw LanguageError(id.where,
                       concat("undefined variable ", id.name,
                              " used here: it is no size, tensor or "
                              "scalar, and as an index it would need a range, from a subscript it "
                              "stands in or from a where clause",
-                             did_you_mean(id.name, visible_names())));
+                             hint));
 }
 
 }  // namespace tc::lang

@@ -5,13 +5,14 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/notes.h"
+#include "base/suggest.h"
 #include "lang/builtins.h"
 #include "lang/expansion.h"
 #include "lang/expression_types.h"
 #include "lang/resolve.h"
 #include "lang/roles.h"
 #include "lang/scope.h"
-#include "lang/suggest.h"
 #include "lang/suspects.h"
 #include "lang/types.h"
 
@@ -123,8 +124,8 @@ class Checker {
       } else if (info.rank != statement.indices.size()) {
         throw LanguageError(
             statement.where,
-            concat("expected ", info.rank, " dimensions but found ", statement.indices.size(),
-                   " dimensions: ", id.name, " has ", info.rank,
+            concat("expected ", plural(info.rank, "dimension"), " but found ",
+                   plural(statement.indices.size(), "dimension"), ": ", id.name, " has ", info.rank,
                    " where it is first assigned, at line ", info.where.line()));
       }
     }
@@ -156,12 +157,12 @@ class Checker {
     if (returned.dimensions.size() != info.rank) {
       std::string type = type_name(returned.type);
       if (info.rank) type += "(" + example_sizes(info.rank) + ")";
-      throw LanguageError(
-          returned.where,
-          concat("tensor ", id.name, " defined with ", info.rank,
-                 " dimensions but declared as an output with ", returned.dimensions.size(),
-                 " dimensions; declare as many sizes as it has indices, as in ", type, " ", id.name,
-                 ", or return ", id.name, " alone"));
+      throw LanguageError(returned.where,
+                          concat("tensor ", id.name, " defined with ",
+                                 plural(info.rank, "dimension"), " but declared as an output with ",
+                                 plural(returned.dimensions.size(), "dimension"),
+                                 "; declare as many sizes as it has indices, as in ", type, " ",
+                                 id.name, ", or return ", id.name, " alone"));
     }
     for (const DimensionSize& size : returned.dimensions) check_size(size);
   }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ir/in_place.h"
 #include "poly/affine.h"
 
 namespace tc::poly {
@@ -67,14 +68,7 @@ void check_in_place(const ir::Statement& statement, const isl::union_map& own_re
   isl::union_map conflicts =
       same_element.subtract(isl::manage(isl_union_set_identity(same_element.domain().release())));
   if (conflicts.is_empty()) return;
-  bool reduces = statement.reduction != ir::Reduction::None;
-  throw LanguageError(
-      statement.where,
-      concat("this statement reads ", statement.tensor,
-             " in place, at elements that other iterations of it write, so its right-hand side "
-             "cannot be read before its left-hand side is written",
-             reduces ? " (the accumulation changes what later terms would read)" : "",
-             ". Write to a tensor of another name and use that one afterwards."));
+  throw LanguageError(statement.where, ir::in_place_message(statement));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "api_arguments.h"
 #include "base/error.h"
+#include "base/notes.h"
 #include "runtime/check_tensor.h"
 #include "runtime/overlap.h"
 
@@ -118,9 +119,9 @@ class SizeBinder {
 
   void bind(const ir::Tensor& tensor, const DLTensor& given) {
     if (given.ndim != static_cast<int32_t>(tensor.sizes.size()))
-      throw ShapeError(concat("argument ", tensor.name, ": expected ", tensor.sizes.size(),
-                              " dimensions ", declared(tensor), " but got ", given.ndim, ", ",
-                              shape_text(given)));
+      throw ShapeError(concat("argument ", tensor.name, ": expected ",
+                              plural(tensor.sizes.size(), "dimension"), " ", declared(tensor),
+                              " but got ", given.ndim, ", ", shape_text(given)));
     check_tensor(given, "argument " + tensor.name, given.ndim);
     for (int32_t d = 0; d < given.ndim; ++d) {
       int64_t size = given.shape[d];
@@ -215,7 +216,8 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
   api::check_array(inputs, "inputs", count, "input_count");
   int32_t expected = static_cast<int32_t>(signature.parameters.size());
   if (count != expected)
-    throw ShapeError(concat(definition.name, " expected ", expected, " inputs but found ", count));
+    throw ShapeError(
+        concat(definition.name, " expected ", plural(expected, "input"), " but found ", count));
   Arguments arguments;
   SizeBinder binder(arguments);
   const std::string* on_device = nullptr;
@@ -312,8 +314,8 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs, in
   api::check_array(outputs, "outputs", output_count, "output_count");
   int32_t expected = static_cast<int32_t>(program.outputs.size());
   if (output_count != expected)
-    throw ShapeError(
-        concat(program.name, " expected ", expected, " outputs but found ", output_count));
+    throw ShapeError(concat(program.name, " expected ", plural(expected, "output"), " but found ",
+                            output_count));
   for (int32_t o = 0; o < output_count; ++o) {
     const ir::Tensor& tensor = program.tensor(program.outputs[o]);
     std::string what = concat("output ", tensor.name);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "torch/alias.h"
 #include "torch/derivation.h"
 #include "torch/direct_call.h"
 #include "torch/einsum.h"
@@ -65,8 +66,9 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& 
   result.reserve(values.size());
   if (values.size() != definition.inputs.size())
     raise(TC_SHAPE_ERROR, definition.name + " expected " +
-                              std::to_string(definition.inputs.size()) + " inputs but found " +
-                              std::to_string(values.size()));
+                              std::to_string(definition.inputs.size()) +
+                              (definition.inputs.size() == 1 ? " input" : " inputs") +
+                              " but found " + std::to_string(values.size()));
   for (size_t i = 0; i < values.size(); ++i) {
     const ArgumentInfo& info = definition.inputs[i];
     py::object value = values[i];
@@ -511,7 +513,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("name_of_contents", name_of_contents, py::arg("definition"), py::arg("scheduling"),
         py::arg("count"));
   m.def("is_registered", is_registered, py::arg("namespace"), py::arg("name"));
-  m.def("set_owner", set_owner, py::arg("namespace"), py::arg("name"), py::arg("contents"));
+  m.def("set_owner", set_owner, py::arg("namespace"), py::arg("name"), py::arg("definition"),
+        py::arg("contents"));
   py::class_<Schema>(m, "Schema")
       .def(py::init<const Definition&, const std::string&>(), py::arg("definition"),
            py::arg("name"))

@@ -606,8 +606,9 @@ void Operator::call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tenso
                         bool unchecked) {
   if (inputs.size() != definition_->inputs.size())
     raise(TC_SHAPE_ERROR, definition_->name + " expected " +
-                              std::to_string(definition_->inputs.size()) + " inputs but found " +
-                              std::to_string(inputs.size()));
+                              std::to_string(definition_->inputs.size()) +
+                              (definition_->inputs.size() == 1 ? " input" : " inputs") +
+                              " but found " + std::to_string(inputs.size()));
   for (size_t o = 0; o < outputs.size() && o < definition_->outputs.size(); ++o)
     check_tensor("output", definition_->outputs[o], outputs[o]);
   Running running(*this);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tc/torch.hpp"
+#include "torch/alias.h"
 #include "torch/derivative_rules.h"
 #include "torch/differentiable.h"
 #include "torch/libraries.h"
@@ -80,11 +81,7 @@ class Registration {
     register_differentiable(ns_, Schema(*definition_, derived).functional,
                             std::move(differentiable));
   }
-  void add_plain_name() const {
-    if (owner() == contents_) return;
-    add_without_derivative(plain_name());
-    set_owner(ns_, plain_name(), contents_);
-  }
+  void add_plain_name() const { set_owner(ns_, plain_name(), *definition_, contents_); }
   /// With another definition as its derivative, under the name that graphs hold.
   void add_pair(const std::string& name, const Registration& backward,
                 const std::string& backward_name) const {

@@ -17,10 +17,12 @@ namespace {
 struct MissingDerivative : torch::autograd::Node {
   explicit MissingDerivative(std::string operator_name) : name_(std::move(operator_name)) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
-    raise(TC_USAGE_ERROR, "the operator " + name_ +
-                              " has no derivative: pair it with a backward "
-                              "definition through tensor_comprehensions.make_autograd, or call it "
-                              "under torch.no_grad()");
+    std::string name = name_.substr(name_.rfind(':') + 1);
+    raise(TC_USAGE_ERROR,
+          "the operator " + name_ + " has no derivative: call it through " + name +
+              " = tensor_comprehensions.make_autograd(T." + name +
+              "), which derives one, or takes a backward of yours as its second argument; or call "
+              "it under torch.no_grad()");
   }
   std::string name() const override { return "MissingDerivative"; }
   std::string name_;

@@ -6,8 +6,6 @@
 #include <cctype>
 #include <cstdint>
 #include <cstdio>
-#include <map>
-#include <mutex>
 #include <set>
 
 namespace tc_torch {
@@ -50,16 +48,6 @@ uint64_t hash(const std::string& contents) {
   uint64_t h = 0xcbf29ce484222325u;
   for (unsigned char c : contents) h = (h ^ c) * 0x100000001b3u;
   return h;
-}
-
-struct Owners {
-  std::mutex mutex;
-  std::map<std::string, std::string> contents;  // by ns::name
-};
-
-Owners& owners() {
-  static auto* all = new Owners;
-  return *all;
 }
 
 }  // namespace
@@ -112,17 +100,6 @@ std::string paired_name(const std::string& forward, const std::string& backward)
 
 bool is_registered(const std::string& ns, const std::string& name) {
   return c10::Dispatcher::singleton().findSchema({ns + "::" + name, ""}).has_value();
-}
-
-std::string owner_of(const std::string& ns, const std::string& name) {
-  std::lock_guard<std::mutex> lock(owners().mutex);
-  auto found = owners().contents.find(ns + "::" + name);
-  return found == owners().contents.end() ? "" : found->second;
-}
-
-void set_owner(const std::string& ns, const std::string& name, const std::string& contents) {
-  std::lock_guard<std::mutex> lock(owners().mutex);
-  owners().contents[ns + "::" + name] = contents;
 }
 
 }  // namespace tc_torch

@@ -33,9 +33,4 @@ std::string paired_name(const std::string& forward, const std::string& backward)
 /// Whether the dispatcher has an operator ns::name.
 bool is_registered(const std::string& ns, const std::string& name);
 
-/// The name of the contents that ns::name, a definition's own name, runs in this process; empty
-/// where no definition has that name.
-std::string owner_of(const std::string& ns, const std::string& name);
-void set_owner(const std::string& ns, const std::string& name, const std::string& contents);
-
 }  // namespace tc_torch

@@ -94,7 +94,7 @@ TC_API void tc_set_interrupt(int (*interrupt)(void));
  * Happens at exit; a host that ends in an order of its own calls it first. */
 TC_API void tc_shutdown(void);
 /* Receives log lines instead of stderr, NULL: stderr again. Topics are chosen by the environment
- * variable TC_LOGS. */
+ * variable TC_LOGS. What that asks for and does not exist is told here, under the topic TC_LOGS. */
 TC_API void tc_set_log_sink(void (*sink)(const char* topic, const char* message));
 
 /* ---- text: a parsed and checked source of one or more definitions */

@@ -1,9 +1,9 @@
-#include "lang/suggest.h"
+#include "base/suggest.h"
 
 #include <algorithm>
 #include <cctype>
 
-namespace tc::lang {
+namespace tc {
 namespace {
 
 /// Levenshtein distance with adjacent transpositions; a change of case costs nothing extra.
@@ -56,4 +56,4 @@ std::string enumerate(const std::vector<std::string>& names) {
   return text;
 }
 
-}  // namespace tc::lang
+}  // namespace tc

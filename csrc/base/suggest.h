@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace tc::lang {
+namespace tc {
 
 /// "; did you mean X?" for the candidate closest in spelling, or nothing when none is close.
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates);
@@ -12,4 +12,4 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
 /// "a", "a and b", "a, b and c".
 std::string enumerate(const std::vector<std::string>& names);
 
-}  // namespace tc::lang
+}  // namespace tc

@@ -1,0 +1,74 @@
+"""What TC_LOGS asks for."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parent.parent / "csrc"
+COMPILE = (
+    "import torch, tensor_comprehensions as tc\n"
+    "t = tc.define('def logged(float(N) A) -> (O) { O(i) = A(i) }')\n"
+    "t.logged(torch.zeros(5)); t.logged(torch.zeros(6))\n"
+)
+
+
+def said(topics: str, script: str = COMPILE) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "TC_LOGS": topics},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == ""
+    return done.stderr
+
+
+def described() -> list[str]:
+    """The topics that help tells of."""
+    lines = said("help", "import tensor_comprehensions").splitlines()
+    assert lines[0].endswith("TC_LOGS: it takes topics, separated by commas:")
+    return [line.split()[0] for line in lines[1:]]
+
+
+def test_every_topic_is_described() -> None:
+    used = {"all", "help"}
+    for path in SOURCES.rglob("*.cpp"):
+        text = path.read_text()
+        used |= set(re.findall(r'log_enabled\("(\w+)"\)', text))
+        for loop in re.findall(r"for \(const char\* topic : \{(.*?)\}\)\s+if \(log_en", text):
+            used |= set(re.findall(r'"(\w+)"', loop))
+    assert len(used) > 6
+    assert described() == sorted(used)
+
+
+def test_topics() -> None:
+    both = said(" stages, explain ,")
+    assert "no topic" not in both
+    assert both.count("logged on the CPU, 1 group") == 2
+    assert both.count("stages: logged: ") == 2
+    assert "program:" not in both
+    assert "loop_nest: logged:" in said("all")
+    assert said("") == ""
+
+
+@pytest.mark.parametrize(
+    ("topics", "message"),
+    [
+        ("hlep", "TC_LOGS: no topic is called 'hlep'; did you mean help? There are all, cuda, "),
+        ("stage,explain", "TC_LOGS: no topic is called 'stage'; did you mean stages?"),
+        ("nonsense", "TC_LOGS: no topic is called 'nonsense'; there are all, cuda, explain, "),
+    ],
+)
+def test_topics_that_do_not_exist(topics: str, message: str) -> None:
+    lines = said(topics)
+    assert lines.count(message) == 1
+    assert ("logged on the CPU" in lines) == ("explain" in topics.split(","))
+    # Said by the import already, also to whoever compiles nothing.
+    assert message in said(topics, "import tensor_comprehensions")
