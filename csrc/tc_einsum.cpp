@@ -7,6 +7,7 @@
 
 #include "api_arguments.h"
 #include "api_error.h"
+#include "base/task.h"
 #include "einsum/bind.h"
 #include "einsum/equation.h"
 #include "einsum/source.h"
@@ -136,7 +137,7 @@ tc_status tc_einsum_create(const char* equation, const DLTensor* const* operands
       const DLTensor& table = required(tables[k], tc::concat("table ", table_name).c_str());
       handle->tables.push_back(read_table(table_name, table));
     }
-    handle->binding = tc::einsum::bind(parsed, shapes, handle->tables);
+    tc::run_short([&] { handle->binding = tc::einsum::bind(parsed, shapes, handle->tables); });
     for (const auto& [label, range] : handle->binding.ranges) handle->labels.push_back(label);
     for (const auto& dimensions : handle->binding.operands)
       handle->operands.push_back(tc::einsum::labels_of(dimensions));
@@ -189,7 +190,7 @@ tc_status tc_einsum_text(tc_einsum* einsum, const int32_t* path, int32_t count, 
       steps.emplace_back(path + i, path + i + length);
       i += length;
     }
-    einsum->source = tc::einsum::make_source(einsum->binding, steps);
+    tc::run_short([&] { einsum->source = tc::einsum::make_source(einsum->binding, steps); });
     *text = einsum->source.text.c_str();
   });
 }

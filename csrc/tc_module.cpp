@@ -92,11 +92,13 @@ tc_status tc_module_parse(const char* text, tc_module** module) {
     required(text, "text");
     required(module, "module");
     auto handle = std::make_unique<tc_module>();
-    tc::lang::Module parsed =
-        tc::run_apart("parsing", [source = std::string(text)] { return tc::lang::parse(source); });
+    tc::lang::Module parsed = tc::run_apart("parsing", [source = std::string(text)] {
+      tc::lang::Module module = tc::lang::parse(source);
+      for (const auto& definition : module.definitions) tc::lang::refuse_recurrences(*definition);
+      return module;
+    });
     handle->warnings = parsed.warnings;
     for (const auto& definition : parsed.definitions) {
-      tc::lang::refuse_recurrences(*definition);
       auto entry = std::make_unique<tc_definition>();
       entry->definition = definition;
       handle->definitions.push_back(std::move(entry));
@@ -356,15 +358,19 @@ tc_status tc_definition_batch(const tc_definition* definition, const int32_t* ba
 
 tc_status tc_definition_tensors(const tc_definition* definition, const int32_t* tensors,
                                 const char** text) {
+  clear(text);
   return guarded([&] {
-    const tc::lang::Definition& d = *required(definition, "definition").definition;
-    required(tensors, "tensors");
+    const tc::lang::Definition& d = definition_of(definition);
+    required(text, "text");
+    if (!d.signature.parameters.empty()) required(tensors, "tensors");
     std::set<std::string> scalars;
     for (size_t k = 0; k < d.signature.parameters.size(); ++k)
       if (tensors[k]) scalars.insert(d.signature.parameters[k].name);
     thread_local std::string kept;
-    kept = tc::lang::scalar_tensors_text(d, scalars);
-    required(text, "text") = kept.c_str();
+    kept = tc::run_apart("writing " + d.name, [shared = definition->definition, scalars] {
+      return tc::lang::scalar_tensors_text(*shared, scalars);
+    });
+    *text = kept.c_str();
   });
 }
 
@@ -378,7 +384,9 @@ tc_status tc_definition_shardings(const tc_definition* definition, tc_placement*
       for (const tc::lang::Placement& placement : list)
         writer.write({placement.dimension, collective_name(placement.partial)});
     };
-    for (const tc::lang::Sharding& sharding : tc::lang::shardings(d)) {
+    std::vector<tc::lang::Sharding> found;
+    tc::run_short([&] { found = tc::lang::shardings(d); });
+    for (const tc::lang::Sharding& sharding : found) {
       write(sharding.inputs);
       write(sharding.outputs);
     }
@@ -393,7 +401,8 @@ tc_status tc_definition_sized(const tc_definition* definition, const char** text
     const tc::lang::Definition& d = definition_of(definition);
     required(text, "text");
     Writer<tc_input_dimension> writer(sizes, "sizes", capacity, count);
-    tc::lang::SizesAsParameters sized = tc::lang::sizes_as_parameters(d);
+    tc::lang::SizesAsParameters sized;
+    tc::run_short([&] { sized = tc::lang::sizes_as_parameters(d); });
     for (const tc::lang::SizesAsParameters::Size& size : sized.sizes)
       writer.write({size.input, size.dimension});
     thread_local std::string kept;

@@ -6,6 +6,8 @@
 #include "api_arguments.h"
 #include "api_error.h"
 #include "api_handles.h"
+#include "base/task.h"
+#include "lang/definition.h"
 #include "store/file.h"
 #include "store/store.h"
 
@@ -142,7 +144,8 @@ tc_status tc_store_add(tc_store* store, const char* ns, const char* source, int3
     check_array(options, "options", count, "count");
     check_array(operator_names, "operator_names", count, "count");
     // Before the arrays are read.
-    size_t definitions = tc::lang::parse(text).definitions.size();
+    size_t definitions =
+        tc::run_apart("parsing", [text] { return tc::lang::parse(text).definitions.size(); });
     if (static_cast<size_t>(count) != definitions)
       throw tc::UsageError(
           tc::concat("count is ", count, ", but the text has ", definitions,

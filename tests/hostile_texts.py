@@ -1,4 +1,4 @@
-"""Texts that keep a compiler busy, by kind and size: what grows in each is named by its function."""
+"""Texts that keep a compiler busy, by kind and size; what grows is named by each function."""
 
 from __future__ import annotations
 
@@ -548,7 +548,9 @@ def functions_of_terms(n: int) -> Hostile:
 
 @kind
 def conditions_of_terms(n: int) -> Hostile:
-    value = " + ".join(f"(A(i) > {k} && A(i) < {2 * k} || A(i) == {k} ? A(i) : {k}.5)" for k in range(n))
+    value = " + ".join(
+        f"(A(i) > {k} && A(i) < {2 * k} || A(i) == {k} ? A(i) : {k}.5)" for k in range(n)
+    )
     return pointwise("O(i) = " + value)
 
 

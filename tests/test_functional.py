@@ -291,7 +291,7 @@ def test_operators_without_their_pair() -> None:
         with pytest.raises(tc.TCError, match=r"given outputs .* argument A carries a tangent"):
             matmul(dual, b, outputs=out)
     assert not out.any()
-    with pytest.raises(tc.TCError, match="tc_functional::matmul has no derivative: call it through"):
+    with pytest.raises(tc.TCError, match="tc_functional::matmul has no derivative: call it"):
         jacrev(matmul)(a, b)
 
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/out_of_memory.h"
 
 namespace tc {
 namespace {
@@ -120,7 +122,9 @@ void* Task::run_thread(void* given) {
   auto* kept = static_cast<std::shared_ptr<Task>*>(given);
   pthread_setname_np(pthread_self(), "tc-compile");
   current = kept->get();
+  reserve_memory();
   (*kept)->work_and_tell();
+  release_reserve();
   current = nullptr;
   // What runs at exit is in reverse order of its announcement: before the static objects that the
   // first task has made.
@@ -144,6 +148,7 @@ void Task::work_and_tell() {
     failure = std::current_exception();
     if (cancelled_) failure = std::make_exception_ptr(Interrupted());
   }
+  if (failure && out_of_memory_) failure = std::make_exception_ptr(std::bad_alloc());
   end(failure);
 }
 
@@ -205,6 +210,32 @@ void Task::cancel() {
 
 void Task::leave_if_cancelled() {
   if (current && current->cancelled_) throw Cancelled();
+}
+
+bool Task::is_inside() { return current != nullptr; }
+
+void Task::run_out_of_memory() { current->cancelled_ = current->out_of_memory_ = true; }
+
+bool Task::is_out_of_memory() { return current->out_of_memory_; }
+
+void Task::abandon(bool out_of_memory) {
+  Task* const task = std::exchange(current, nullptr);
+  {
+    // What the work owns stays: the frames above refer to it.
+    std::lock_guard<std::mutex> lock(task->mutex_);
+    task->failure_ = out_of_memory
+                         ? std::make_exception_ptr(std::bad_alloc())
+                         : std::make_exception_ptr(Error(
+                               TC_INTERNAL_ERROR, "internal error: the code generator gave up"));
+    task->done_ = true;
+    task->changed_.notify_all();
+  }
+  {
+    std::lock_guard<std::mutex> lock(running().mutex);
+    running().tasks.erase(task);
+    running().changed.notify_all();
+  }
+  for (;;) pause();
 }
 
 void Task::set_step(const char* step) {

@@ -48,6 +48,13 @@ class Task {
   /// For the work itself: leaves it where it was cancelled, between two steps. Outside of tasks
   /// nothing happens.
   static void leave_if_cancelled();
+  /// Whether the calling thread is a task's.
+  static bool is_inside();
+  /// Cancels the task of this thread, for want of memory.
+  static void run_out_of_memory();
+  static bool is_out_of_memory();
+  /// Tells who waits that the task of this thread has failed, and stops the thread for ever.
+  [[noreturn]] static void abandon(bool out_of_memory);
   /// What the task of this thread is at, as a stage of the compiler.
   static void set_step(const char* step);
 
@@ -73,7 +80,7 @@ class Task {
   std::exception_ptr failure_;
   std::map<void*, std::function<void()>> stops_;
   std::atomic<const char*> step_{""};
-  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> cancelled_{false}, out_of_memory_{false};
   int waiting_ = 0;
   bool done_ = false;
 };

@@ -40,6 +40,19 @@ std::shared_ptr<Function> check_calls(Function* function, ir::Program* signature
   }
 }
 
+// What compiles in a minute at most, since the time grows with the number of statements. The longest
+// derivative in ops/ has 33.
+constexpr size_t kMostStatements = 512;
+
+void check_length(const Function& function) {
+  if (function.statements.size() <= kMostStatements) return;
+  throw LanguageError(function.statements[kMostStatements].where,
+                      concat(function.name.name, " has ", function.statements.size(),
+                             " statements, with those of the definitions that it calls, but may "
+                             "have ", kMostStatements,
+                             "; split it over several definitions, each called from the host"));
+}
+
 }  // namespace
 
 bool Definition::scatters() const {
@@ -57,6 +70,7 @@ Module parse(const std::string& text) {
                                                       "another name"));
     }
     inline_calls(&function, known);
+    check_length(function);
     auto definition = std::make_shared<Definition>();
     std::shared_ptr<Function> tree =
         check_calls(&function, &definition->signature, &module.warnings);

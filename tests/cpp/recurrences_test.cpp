@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "check.h"
 #include "compile.h"
+#include "machine.h"
 #include "poly/scop.h"
 #include "texts.h"
 
@@ -31,7 +32,7 @@ enum class Verdict { Right, InPlace, Outside };
 /// What a call says for these sizes. With `whole` all stages run, which may leave statements out.
 Verdict call(const Program& inferred, const Values& sizes, bool whole) {
   Program program = tc::ir::specialize(inferred, sizes);
-  if (!tc::lang::find_access_outside(program).empty()) return Verdict::Outside;
+  if (!tc::lang::check_accesses(program).outside.empty()) return Verdict::Outside;
   try {
     if (!whole) {
       tc::poly::make_scop(program);
@@ -40,7 +41,7 @@ Verdict call(const Program& inferred, const Values& sizes, bool whole) {
     std::map<std::string, tc::Layout> layouts;
     for (const auto& [name, tensor] : program.tensors)
       if (tensor.role != TensorRole::Temporary) layouts[name] = tc::row_major(tensor);
-    tc::compile(program, layouts, tc::MappingOptions(), tc::Target());
+    tc::compile(program, layouts, tc::MappingOptions(), tc::Target(), tc::this_machine());
     return Verdict::Right;
   } catch (const tc::LanguageError& error) {
     CHECK_HAS(error.what(), "in place, at elements that other iterations of it write");
