@@ -177,8 +177,10 @@ tc_status tc_store_set_derivative(tc_store* store, int32_t text, int32_t index,
 
 tc_status tc_store_add_pair(tc_store* store, int32_t text, int32_t index, const char* backward) {
   return guarded([&] {
+    const std::string name = &required(backward, "backward");
+    if (name.empty()) throw tc::UsageError("backward is empty; pass the name of an operator");
     at(at(required(store, "store").texts, text, "text").definitions, index, "definition")
-        .add_pair(&required(backward, "backward"));
+        .add_pair(name);
   });
 }
 

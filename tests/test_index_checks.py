@@ -251,6 +251,21 @@ def test_what_is_computed_by_sums() -> None:
         name(a, i, outputs=out)
 
 
+def test_tasks_with_copies() -> None:
+    """A parallel task that copies operands, and looks at indices of what follows its product."""
+    text = """def scaled(float(M, K) A, float(K, N) B, float(E) S, int32(M, N) I) -> (O) {
+      C(m, n) +=! A(m, k) * B(k, n)
+      O(m, n) = C(m, n) * S(I(m, n))
+    }"""
+    a, b, scales = torch.randn(200, 90), torch.randn(90, 300), torch.randn(50)
+    index = torch.randint(0, 50, (200, 300), dtype=torch.int32)
+    wanted = a @ b * scales[index.long()]
+    torch.testing.assert_close(run(text, a, b, scales, index)[0], wanted, atol=1e-4, rtol=1e-4)
+    index[190, 299] = 50
+    message = fails(text, a, b, scales, index)
+    assert "scaled: reads S(I(m, n)) outside: at m = 190, n = 299 index 50" in message
+
+
 def test_what_the_text_keeps_inside_is_not_looked_at() -> None:
     for text, inputs in (
         ("O(b) = T(min(max(I(b), 0), N - 1))", (torch.randn(9), indices(-5, 100, 3))),

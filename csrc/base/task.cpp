@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <new>
 #include <set>
 #include <utility>
@@ -90,6 +91,8 @@ Task::Task(std::string what, std::function<void()> work)
 void Task::start(const std::shared_ptr<Task>& task) {
   if (current) return task->work_and_tell();
   install_handlers();
+  // Before the task is announced: it must not be left so where memory runs out.
+  auto kept = std::make_unique<std::shared_ptr<Task>>(task);
   {
     std::lock_guard<std::mutex> lock(running().mutex);
     if (running().ending)
@@ -106,12 +109,13 @@ void Task::start(const std::shared_ptr<Task>& task) {
   pthread_attr_setstacksize(&attributes, kStackBytes);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   pthread_t thread;
-  auto* kept = new std::shared_ptr<Task>(task);
-  const int failed = pthread_create(&thread, &attributes, run_thread, kept);
+  const int failed = pthread_create(&thread, &attributes, run_thread, kept.get());
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
-  if (!failed) return;
-  delete kept;
+  if (!failed) {
+    kept.release();
+    return;
+  }
   std::lock_guard<std::mutex> lock(running().mutex);
   running().tasks.erase(task.get());
   task->end(std::make_exception_ptr(
@@ -130,11 +134,13 @@ void* Task::run_thread(void* given) {
   // first task has made.
   static const int at_exit = std::atexit(end_tasks);
   (void)at_exit;
-  Task* const task = kept->get();
+  {
+    // Before it may be destroyed: who ends all tasks refers to it.
+    std::lock_guard<std::mutex> lock(running().mutex);
+    running().tasks.erase(kept->get());
+    running().changed.notify_all();
+  }
   delete kept;
-  std::lock_guard<std::mutex> lock(running().mutex);
-  running().tasks.erase(task);
-  running().changed.notify_all();
   return nullptr;
 }
 
@@ -190,6 +196,11 @@ void Task::wait() {
   }
   --waiting_;
   if (failure_) std::rethrow_exception(failure_);
+}
+
+bool Task::is_done() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return done_;
 }
 
 void run_short(const std::function<void()>& work) {

@@ -44,6 +44,7 @@ class Task {
   /// when the last of those who wait is, the task is cancelled.
   void wait();
   bool is_cancelled() const { return cancelled_; }
+  bool is_done();
 
   /// For the work itself: leaves it where it was cancelled, between two steps. Outside of tasks
   /// nothing happens.

@@ -13,6 +13,8 @@ namespace tc::codegen {
 namespace {
 
 using namespace Halide::Internal;
+
+constexpr char kLaunch[] = "tc.launch";
 using ir::Expr;
 using ir::Stmt;
 using ir::Type;
@@ -99,8 +101,8 @@ class Expand : public IRMutator {
       begin.push_back(ir::make_store(each.buffer, all_lanes(each.lanes), make_zero(type)));
       Expr seen = ir::make_load(type, each.buffer, all_lanes(each.lanes));
       if (each.lanes > 1) seen = VectorReduce::make(VectorReduce::Max, seen, 1);
-      Expr context = ir::make_variable("__user_context", Halide::type_of<void*>());
-      Expr call = Call::make(Halide::Int(32), kBadIndex, {context, each.check}, Call::Extern);
+      Expr launch = ir::make_variable(kLaunch, Halide::type_of<void*>());
+      Expr call = Call::make(Halide::Int(32), kBadIndex, {launch, each.check}, Call::Extern);
       end.push_back(
           IfThenElse::make(seen >= Halide::cast<uint32_t>(each.size), Evaluate::make(call)));
     }
@@ -294,6 +296,11 @@ class Expand : public IRMutator {
 
 Stmt expand_checked_indices(const Stmt& stmt) {
   return has_checked(stmt) ? Expand().run(stmt) : stmt;
+}
+
+Stmt define_launch(const Stmt& stmt) {
+  if (!stmt_uses_var(stmt, kLaunch)) return stmt;
+  return LetStmt::make(kLaunch, ir::make_variable("__user_context", Halide::type_of<void*>()), stmt);
 }
 
 }  // namespace tc::codegen

@@ -7,7 +7,7 @@
 
 namespace tc::codegen {
 
-/// A function that generated code calls after a bad index: (user context, check) -> 0.
+/// A function that generated code calls after a bad index: (context of the launch, check) -> 0.
 constexpr char kBadIndex[] = "tc_bad_index";
 
 /// Replaces calls of ir::checked_index. Of vectors, an index becomes the smaller of itself and the
@@ -19,5 +19,10 @@ constexpr char kBadIndex[] = "tc_bad_index";
 ///
 /// Runs after vectorisation and unrolling, before common subexpressions are named.
 ir::Stmt expand_checked_indices(const ir::Stmt& stmt);
+
+/// Names the context of the launch around a function's body where checks hand it on.
+/// `__user_context` must be in scope there, and in no task: where its closure holds that of the
+/// caller, what it allocates comes from there. To be called after the last simplification.
+ir::Stmt define_launch(const ir::Stmt& stmt);
 
 }  // namespace tc::codegen

@@ -134,7 +134,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
   workspaces.erase(std::remove_if(workspaces.begin(), workspaces.end(), unused), workspaces.end());
   const Halide::Target target = host_target(!has_accumulations(body));
   if (!target.has_feature(Halide::Target::StrictFloat)) body = lower_accumulations(body);
-  body = split_blocks(define_hidden_zero(body));
+  body = define_launch(split_blocks(define_hidden_zero(body)));
   clock.done("halide passes");
   std::vector<LoweredArgument> parameters;
   auto add = [&](const std::string& parameter, Halide::Type type) {

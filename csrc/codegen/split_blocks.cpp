@@ -1,6 +1,7 @@
 #include "codegen/split_blocks.h"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tc::codegen {
@@ -13,6 +14,10 @@ using ir::Stmt;
 // Nodes from which on a sequence is cut: some seven sums of a hundred elements, unrolled. 48 of
 // these took LLVM 6.2 s as one sequence, and 1.3 s cut so.
 constexpr int64_t kMost = 4000;
+// In loops, where a block of results in registers with what is unrolled around it stays whole.
+constexpr int64_t kMostInLoops = 16000;
+
+constexpr char kAddress[] = "tc.address";
 
 /// Nodes of a statement, and whether it has loops.
 class Measure : public IRGraphVisitor {
@@ -38,14 +43,29 @@ class Measure : public IRGraphVisitor {
 };
 
 class SplitBlocks : public IRMutator {
+ public:
+  Stmt split(const Stmt& stmt) {
+    Stmt result = mutate(stmt);
+    if (branches_ == 0) return result;
+    // Named outside of tasks, which have contexts of their own (see define_launch).
+    Expr context = ir::make_variable("__user_context", Halide::type_of<const void*>());
+    return LetStmt::make(kAddress, reinterpret(Halide::UInt(64), context), result);
+  }
+
  private:
   using IRMutator::visit;
 
+  Stmt visit(const For* op) override {
+    const int64_t outer = std::exchange(most_, kMostInLoops);
+    Stmt result = IRMutator::visit(op);
+    most_ = outer;
+    return result;
+  }
   Stmt visit(const Block* op) override {
     std::vector<Stmt> result, straight;
     int64_t nodes = 0;
     auto close = [&] {
-      if (nodes > kMost) straight = {in_branch(Block::make(straight))};
+      if (nodes > most_) straight = {in_branch(Block::make(straight))};
       result.insert(result.end(), straight.begin(), straight.end());
       straight.clear();
       nodes = 0;
@@ -64,7 +84,7 @@ class SplitBlocks : public IRMutator {
       }
       straight.push_back(mutate(each));
       nodes += measure.nodes;
-      if (nodes > kMost) close();
+      if (nodes > most_) close();
     }
     close();
     return Block::make(result);
@@ -72,15 +92,14 @@ class SplitBlocks : public IRMutator {
 
   Stmt in_branch(const Stmt& stmt) {
     // No address is that small, which LLVM does not know.
-    Expr context = ir::make_variable("__user_context", Halide::type_of<const void*>());
     Expr small = make_const(Halide::UInt(64), ++branches_);
-    return IfThenElse::make(reinterpret(Halide::UInt(64), context) != small, stmt);
+    return IfThenElse::make(ir::make_variable(kAddress, Halide::UInt(64)) != small, stmt);
   }
-  int64_t branches_ = 0;
+  int64_t branches_ = 0, most_ = kMost;
 };
 
 }  // namespace
 
-Stmt split_blocks(const Stmt& stmt) { return SplitBlocks().mutate(stmt); }
+Stmt split_blocks(const Stmt& stmt) { return SplitBlocks().split(stmt); }
 
 }  // namespace tc::codegen

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "ir/in_place.h"
 #include "ir/reads.h"
+#include "ir/simplify.h"
+#include "ir/wide_integers.h"
 #include "lang/tree.h"
 #include "poly/affine.h"
 #include "poly/isl.h"
@@ -18,6 +20,7 @@ namespace {
 using Halide::Internal::as_const_int;
 using Halide::Internal::Call;
 using Halide::Internal::IRMutator;
+using Halide::Internal::Interval;
 using Halide::Internal::IRVisitor;
 using ir::Expr;
 
@@ -336,6 +339,18 @@ bool may_read_own(const TreeStatement& statement) {
                      });
 }
 
+/// The value with quotients of what is not negative as such, which only texts of C's make choices.
+Expr simple_value(const ir::Program& program, const ir::Statement& statement) {
+  ir::Bounds bounds;
+  for (const std::string& size : program.sizes)
+    bounds.push(size, Interval(Expr(0), Interval::pos_inf()));
+  for (const ir::Iterator& it : statement.domain)
+    if (!Halide::Internal::is_const_one(it.extent))
+      bounds.push(it.name, Interval(it.min, Halide::Internal::simplify(it.min + it.extent - 1)));
+  const Expr simple = ir::simplify_integers(statement.value, bounds);
+  return ir::overflows(simple) ? statement.value : simple;
+}
+
 }  // namespace
 
 void refuse_recurrences(const Definition& definition) {
@@ -347,7 +362,7 @@ void refuse_recurrences(const Definition& definition) {
   for (const ir::Statement& statement : program.statements) {
     if (ir::is_scatter(statement)) continue;
     OwnReads own(statement.tensor);
-    statement.value.accept(&own);
+    simple_value(program, statement).accept(&own);
     std::vector<OwnRead> elsewhere;
     for (const OwnRead& read : own.found)
       if (!reads_own_place(statement, read)) elsewhere.push_back(read);

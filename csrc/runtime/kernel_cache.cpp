@@ -90,7 +90,17 @@ std::shared_ptr<const Kernel> find_or_compile(const std::string& key, std::strin
     }
   }
   if (mine) Task::start(pending->task);
-  pending->task->wait();
+  try {
+    pending->task->wait();
+  } catch (...) {
+    // Where the work never began, or its thread has stopped, it has told nobody.
+    std::lock_guard<std::mutex> lock(cache().mutex);
+    auto found = cache().entries.find(key);
+    if (found != cache().entries.end() && found->second.pending == pending &&
+        pending->task->is_done())
+      found->second.pending = nullptr;
+    throw;
+  }
   return pending->kernel;
 }
 

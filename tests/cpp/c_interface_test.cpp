@@ -224,7 +224,7 @@ class Interface {
   tc_placement placements_[64] = {};
   tc_input_dimension dimensions_[8] = {};
 
-  const int32_t flags_[4] = {1, 1, 0, 0}, all_[4] = {1, 1, 1, 1};
+  const int32_t flags_[4] = {1, 1, 0, 0}, all_[4] = {1, 1, 1, 1}, alpha_only_[4] = {0, 0, 0, 1};
   const int64_t tiles_[2] = {4, 4};
   const int32_t path_[3] = {2, 0, 1};
   const int32_t bad_paths_[6][3] = {{0, 0, 1}, {-1, 0, 1}, {3, 0, 1},
@@ -265,6 +265,8 @@ std::vector<Entry> Interface::entries() {
   add(entry("tc_set_log_sink", tc_set_log_sink,
             {Argument(+[](const char*, const char*) {}).optional()},
             [](Bits) { tc_set_log_sink(nullptr); }));
+  add(entry("tc_set_interrupt", tc_set_interrupt, {Argument(+[] { return 0; }).optional()},
+            [](Bits) { tc_set_interrupt(nullptr); }));
 
   // ---- texts
   auto text_argument = [&](const char* good) {
@@ -346,6 +348,9 @@ std::vector<Entry> Interface::entries() {
                  .bad("one that adds to its output", g_, "Z")
                  .bad("one with a scalar", f_, "scalar"),
              Argument(all_), text_.argument()}));
+  add(entry("tc_definition_tensors", tc_definition_tensors,
+            {handle(f_), Argument(alpha_only_).bad("a tensor", flags_, "A is no scalar of f"),
+             text_.argument()}));
   auto room = [](int32_t capacity) { return Argument(capacity).also("no room", 0); };
   add(entry("tc_definition_shardings", tc_definition_shardings,
             {handle(h_), Argument(placements_), room(64), count_.argument()}));
@@ -492,6 +497,14 @@ std::vector<Entry> Interface::entries() {
   add(entry("tc_store_set_derivative", tc_store_set_derivative,
             {handle(store_), Argument(0).below(1, "text"), Argument(0).below(1, "definition"),
              Argument(nullptr).optional().bad("nothing", "", "backward is empty")}));
+  add(entry("tc_store_add_pair", tc_store_add_pair,
+            {handle(store_), Argument(0).below(1, "text"), Argument(0).below(1, "definition"),
+             Argument("tc::h__0123456789abcdef").bad("nothing", "", "backward is empty")}));
+  add(entry("tc_store_pair", tc_store_pair,
+            {handle(store_), Argument(0).below(1, "text"), Argument(0).below(1, "definition"),
+             Argument(0).also("past the last", 1000).also("the largest", INT32_MAX)}))
+      .arguments[3]
+      .negative_words = "pair";
   add(entry(
       "tc_store_find_options", tc_store_find_options,
       {handle(store_), Argument(key_.c_str()).also("no such key", "").also("no UTF-8", "\xff"),
@@ -565,6 +578,8 @@ std::vector<Entry> Interface::entries() {
     pointers.bad(name + " that is NULL", bad_pointers_.back().data(), name);
   }
   add(entry("tc_kernel_launch", tc_kernel_launch, {kernel, host(), pointers}));
+  add(entry("tc_kernel_launch_unchecked", tc_kernel_launch_unchecked,
+            {kernel, host(), pointers}));
   auto what = [](const char* good, const char* words) {
     return Argument(good).bad("an unknown one", "color", words).bad("nothing", "", words);
   };
@@ -654,6 +669,8 @@ void match_declarations(std::vector<Entry>& entries) {
   const auto declarations = read_declarations(TC_SOURCE_DIRECTORY "/csrc/include/tc/tc.h");
   CHECK(declarations.size() > 60);
   for (const Declaration& declaration : declarations) {
+    // Ends what all others need: the last thing that this test does.
+    if (declaration.name == "tc_shutdown") continue;
     auto found = by_name.find(declaration.name);
     if (found == by_name.end()) {
       report(false, "is declared in tc.h and has no entry in this test", declaration.name);
@@ -832,6 +849,18 @@ void test_wrapper() {
   expect_error<tcc::ShapeError>("a size of -4", [&] { tcc::Tensor(data, {-4}); });
 }
 
+/// Afterwards nothing is parsed or compiled, and what was made before can be freed.
+void test_shutdown() {
+  tc_module *before = nullptr, *after = nullptr;
+  CHECK_EQ(tc_module_parse(kText, &before), TC_OK);
+  tc_shutdown();
+  tc_shutdown();
+  CHECK_EQ(tc_module_parse(kText, &after), TC_INTERRUPTED);
+  CHECK(!after);
+  CHECK_EQ(tc_module_size(before), 3);
+  tc_module_free(before);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -848,5 +877,6 @@ int main(int argc, char** argv) {
   test_messages_of_threads();
   test_failures_change_nothing();
   test_wrapper();
+  test_shutdown();
   return check::finish();
 }

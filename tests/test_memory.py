@@ -1,0 +1,129 @@
+"""What stays in memory of kernels and definitions that nobody uses any more."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+
+TEXT = "def f(float(N) A) -> (B) { B(i) = A(i) * 2 + 1 }"
+
+
+@pytest.fixture(autouse=True)
+def limits() -> Iterator[None]:
+    tc.clear_cache()
+    before = tc.cache_info()
+    yield
+    tc.cache_limit(kernels=before.kernel_limit, bytes=before.byte_limit)
+    tc.clear_cache()
+
+
+def check(f: tc.Operator, n: int) -> None:
+    x = torch.arange(float(n))
+    assert torch.equal(f(x), x * 2 + 1)
+
+
+def test_kernels_that_were_used_last_stay() -> None:
+    f = tc.define(TEXT, namespace="tc_memory").f
+    tc.cache_limit(kernels=3)
+    before = tc.cache_info().compiled
+    for n in (5, 6, 7):
+        check(f, n)
+    assert tc.cache_info().kernels == 3
+    assert tc.cache_info().compiled == before + 3
+    check(f, 5)  # used again, so that 6 is the one that goes
+    check(f, 8)
+    assert tc.cache_info().kernels == 3
+    check(f, 5)
+    assert tc.cache_info().compiled == before + 4
+    check(f, 6)
+    assert tc.cache_info().compiled == before + 5
+
+
+def test_the_limit_in_bytes() -> None:
+    f = tc.define(TEXT, namespace="tc_memory").f
+    check(f, 9)
+    one = tc.cache_info().bytes
+    assert 0 < one < 100_000
+    tc.cache_limit(bytes=4 * one)
+    for n in range(10, 30):
+        check(f, n)
+    assert tc.cache_info().bytes <= 4 * one
+    assert 2 <= tc.cache_info().kernels <= 5
+
+
+def test_clearing() -> None:
+    f = tc.define(TEXT, namespace="tc_memory").f
+    for n in range(5, 10):
+        check(f, n)
+    executor = tc.compile(TEXT, "f", None, torch.ones(5))
+    tc.clear_cache()
+    info = tc.cache_info()
+    assert (info.kernels, info.bytes) == (0, 0)
+    assert torch.equal(executor(torch.ones(5)), torch.full((5,), 3.0))
+    check(f, 5)
+    assert tc.cache_info().kernels == 1
+
+
+def test_none_is_kept() -> None:
+    f = tc.define(TEXT, namespace="tc_memory").f
+    tc.cache_limit(kernels=0)
+    check(f, 5)
+    check(f, 5)
+    assert tc.cache_info().kernels == 0
+
+
+def test_negative_limits() -> None:
+    before = tc.cache_info()
+    with pytest.raises(tc.TCError, match="kernels=-1 is negative; 0 keeps no kernel at all"):
+        tc.cache_limit(kernels=-1)
+    with pytest.raises(tc.TCError, match="bytes=-5 is negative"):
+        tc.cache_limit(kernels=7, bytes=-5)
+    assert tc.cache_info() == before
+
+
+def resident_kibibytes() -> int:
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+SIZES = """
+import sys; sys.path.insert(0, {tests!r})
+import torch, tensor_comprehensions as tc
+from test_memory import TEXT, check, resident_kibibytes
+tc.SILENT = True
+torch.set_num_threads(1)
+tc.cache_limit(kernels=200)
+f = tc.define(TEXT).f
+for n in range(1, 400):
+    check(f, n)
+before = resident_kibibytes()
+for n in range(400, 1600):
+    check(f, n)
+print(resident_kibibytes() - before, tc.cache_info().kernels)
+"""
+
+
+def run(script: str) -> list[int]:
+    script = script.format(tests=os.path.dirname(__file__))
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_sizes_reach_a_plateau() -> None:
+    grown, kernels = run(SIZES)
+    assert kernels == 200
+    assert grown < 1200 * 4  # 852 KiB a size, when each kernel had a compiler's memory

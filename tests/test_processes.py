@@ -1,0 +1,194 @@
+"""Compiling and calling in processes that fork, end, and run out of memory or of stack."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import os, resource, signal, sys, threading, time
+import torch
+import tensor_comprehensions as tc
+
+tc.SILENT = True
+torch.set_num_threads(2)
+x = torch.rand(37, 37)
+
+def long_text(name):
+    body = " ".join(
+        f"T{k}(i, j) = tanh(A(i, j) * {k}.5f) + pow(A(j, i), {k}.25f) + sin(A(i, j) + {k})"
+        for k in range(8)
+    )
+    names = ", ".join(f"T{k}" for k in range(8))
+    return f"def {name}(float(N, N) A) -> ({names}) {{ {body} }}"
+
+def check(found):
+    wanted = torch.tanh(x * 5.5) + x.T**5.25 + torch.sin(x + 5)
+    torch.testing.assert_close(found[5], wanted, atol=1e-5, rtol=1e-5)
+"""
+
+
+def run(
+    script: str,
+    *arguments: object,
+    expect: int = 0,
+    environment: dict[str, str] | None = None,
+) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + script, *map(str, arguments)],
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == expect, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+# ---- fork
+
+
+def test_fork_while_another_thread_compiles() -> None:
+    """The child has none of the threads that its parent waits for."""
+    run(
+        """
+for trial in range(8):
+    f = getattr(tc.define(long_text(f"f{trial}")), f"f{trial}")
+    other = threading.Thread(target=lambda: f(x))
+    other.start()
+    time.sleep(0.03 * trial)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(120)
+        torch.set_num_threads(1)
+        check(f(x))  # what the parent is compiling
+        check(tc.define(long_text("g")).g(x))
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    other.join()
+    check(f(x))
+    assert status == 0, (trial, status)
+"""
+    )
+
+
+# ---- the end of a process
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.05, 0.2, 0.5])
+def test_exit_while_other_threads_compile(moment: float) -> None:
+    out = run(
+        """
+f = tc.define(long_text("f")).f
+for _ in range(3):
+    threading.Thread(target=lambda: f(x), daemon=True).start()
+threading.Thread(target=lambda: tc.define(long_text("g")).g(x), daemon=True).start()
+time.sleep(float(sys.argv[1]))
+print("end", flush=True)
+""",
+        moment,
+    )
+    assert out == "end\n"
+
+
+def test_exit_from_within_a_call() -> None:
+    """An options factory is Python that runs while a call compiles."""
+    run(
+        """
+def factory(source, name, *inputs):
+    sys.exit(3)
+tc.define(long_text("f"), factory).f(x)
+""",
+        expect=3,
+    )
+
+
+# ---- little stack
+
+
+@pytest.mark.parametrize("kibibytes", [64, 128, 256, 1024])
+def test_little_stack(kibibytes: int) -> None:
+    """Whatever is compiled or called in a thread of its own works as elsewhere."""
+    run(
+        """
+threading.stack_size(int(sys.argv[1]) * 1024)
+product = "def mm(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
+a = torch.rand(300, 300)
+known = tc.define(product).mm
+known(a, a)
+nested = "(" * 300 + "A(i, j)" + " + 1)" * 300
+
+def compiles():
+    check(tc.define(long_text("f")).f(x))
+
+def is_deep():
+    T = tc.define(f"def deep(float(N, M) A) -> (B) {{ B(i, j) = {nested} }}")
+    torch.testing.assert_close(T.deep(x), x + 300)
+
+def calls():
+    torch.testing.assert_close(known(a, a), a @ a, atol=1e-3, rtol=1e-3)
+
+def differentiates():
+    b = torch.rand(30, 30, requires_grad=True)
+    tc.make_autograd(known)(b, b).sum().backward()
+    c = b.detach().requires_grad_()
+    (c @ c).sum().backward()
+    torch.testing.assert_close(b.grad, c.grad)
+
+def contracts():
+    torch.testing.assert_close(tc.einsum("ij,jk->ik", x, x), x @ x)
+
+for work in (compiles, is_deep, calls, differentiates, contracts):
+    failures = []
+    def guarded():
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    thread.join()
+    assert not failures, (work.__name__, failures)
+""",
+        kibibytes,
+    )
+
+
+# ---- little memory
+
+
+def test_little_memory() -> None:
+    """A compilation that gets none is an error that says so; the process goes on."""
+    out = run(
+        """
+import ctypes
+check(tc.define(long_text("first")).first(x))
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+failed = []
+for quarters in (*range(0, 24, 2), *range(24, 60, 6), 80, 400):
+    f = getattr(tc.define(long_text(f"f{quarters}")), f"f{quarters}")
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    used = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + quarters * 2**18, hard))
+    try:
+        f(x)
+    except (tc.TCError, MemoryError, RuntimeError) as error:
+        message = str(error)
+        failed.append(quarters)
+    else:
+        message = "out of memory"
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    print(quarters, message, flush=True)
+    assert "out of memory" in message
+    check(f(x))
+assert len(failed) > 5, failed
+print("end")
+""",
+        # Memory that is got from the system little by little, and given back.
+        environment={"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"},
+    )
+    assert out.endswith("end\n")
