@@ -92,10 +92,11 @@ def _derived(forward: Callable[..., Any]) -> Callable[..., Any]:
             f"{name_of(forward)} is none: pass backward, the function that computes the gradients "
             f"from the inputs and the outputs' gradients"
         )
-    operator = forward
+    # Not the operator: a frame of a traceback that is kept holds its function.
+    registration = forward.registration
 
     def run(*inputs: object) -> object:
-        return operator.differentiate(*inputs)
+        return registration.handle().differentiate(*inputs)
 
     # What happens inside is for autograd, not for Dynamo, which sees one operation.
     in_graph: Callable[..., Any] = torch.compiler.allow_in_graph(run)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tensor_comprehensions import _html, _torch
+from tensor_comprehensions import _html, _registry, _torch
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions, Scheduling, to_options
@@ -54,6 +54,7 @@ def undefined(entry_point: str, names: Iterable[str]) -> str:
 
 
 registry = Registry()
+_registry.find_lost = registry.restore
 
 
 class TC:

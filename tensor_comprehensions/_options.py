@@ -217,7 +217,7 @@ def to_options(options: object) -> MappingOptions | None:
 class Scheduling:
     """How a definition of a text is scheduled: by options, or by a user's factory of them."""
 
-    def __init__(self, source: str, options: MappingOptions | Callable) -> None:
+    def __init__(self, source: str, options: MappingOptions | Callable[..., Any]) -> None:
         self._source = source  #: the whole text, for a factory
         self._options = options
         is_fixed = isinstance(options, MappingOptions)
@@ -234,12 +234,12 @@ class Scheduling:
         factory = self._options
         return f"{getattr(factory, '__module__', '')} {getattr(factory, '__qualname__', '')}"
 
-    def given(self) -> MappingOptions | Callable:
+    def given(self) -> MappingOptions | Callable[..., Any]:
         """What was given, options as a copy."""
         given = self._options
         return given.__copy__() if isinstance(given, MappingOptions) else given
 
-    def choose(self, entry_point: str, inputs: tuple) -> MappingOptions:
+    def choose(self, entry_point: str, inputs: tuple[Any, ...]) -> MappingOptions:
         """The options for these inputs."""
         if isinstance(self._options, MappingOptions):
             return self._options
@@ -251,7 +251,7 @@ class Scheduling:
             )
         return to_options(chosen) or MappingOptions()
 
-    def chooser(self, entry_point: str) -> Callable:
+    def chooser(self, entry_point: str) -> Callable[..., Any]:
         """What the core asks for options: once for each set of sizes, strides and dtypes."""
 
         def choose(*inputs: object) -> _torch.Options:
@@ -261,7 +261,7 @@ class Scheduling:
         return choose
 
 
-def _announce(entry_point: str, inputs: tuple) -> None:
+def _announce(entry_point: str, inputs: tuple[Any, ...]) -> None:
     """The line that a call writes when it has to compile first."""
     if tensor_comprehensions.SILENT or not logger.isEnabledFor(logging.INFO):
         return

@@ -52,7 +52,7 @@ class Parameters:
     def of(cls, definition: _torch.Definition) -> Parameters:
         return cls(definition.name, (info.name for info in definition.inputs))
 
-    def arrange(self, inputs: tuple, named: dict[str, Any]) -> tuple:
+    def arrange(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All inputs in order, from those in order and those by name. ShapeError."""
         values = list(inputs)
         for name in self.names[len(inputs) :]:
@@ -94,7 +94,7 @@ class Parameters:
         raise self._count_error(count + len(named), missing)
 
 
-def arrange_for(function: Callable, inputs: tuple, named: dict[str, Any]) -> tuple:
+def arrange_for(function: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
     """The same for any function: what it takes by name, by place. TCError where it cannot."""
     try:
         bound = inspect.signature(function).bind(*inputs, **named)
@@ -128,7 +128,7 @@ class _OfInstances:
         self._of_class = of_class
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is not None:
+        if instance is not None and not torch.compiler.is_dynamo_compiling():
             return self._make(instance)
         if self._of_class is None:
             raise AttributeError

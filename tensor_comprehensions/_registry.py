@@ -11,20 +11,26 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator
-from tensor_comprehensions._options import Scheduling
+from tensor_comprehensions._options import MappingOptions, Scheduling
 from tensor_comprehensions._parameters import plural
-from tensor_comprehensions._registration import Registration
+from tensor_comprehensions._registration import Registration, forget_attribute
 
 logger = logging.getLogger("tensor_comprehensions")
 
 #: Of a schema in PyTorch's dispatcher.
 _MOST_ARGUMENTS = 64
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: Definitions that nobody holds stay in the dispatcher until so many others are dropped.
+_MOST_DROPPED = 256
+#: How many are looked at together, since that means to look through all objects.
+_SWEEP = 64
 
 
 def is_identifier(name: str) -> bool:
@@ -46,11 +52,62 @@ def _after_cell(action: Callable[[], None]) -> bool:
     return True
 
 
-class Registry:
-    """Operators of this process: names in torch.ops are for ever.
+class _Lost(NamedTuple):
+    """What makes an operator again that has left the dispatcher."""
 
-    What users hold of them is not: where nobody holds the definition that has its plain name in
-    torch.ops any more, that becomes the one that was defined last.
+    text: str
+    namespace: str
+    options: str | Scheduling  #: as text, where no factory says them
+    make: Callable[..., Any]  #: in another process
+    is_public: bool
+
+    def scheduling(self) -> Scheduling:
+        if isinstance(self.options, Scheduling):
+            return self.options
+        return Scheduling(self.text, MappingOptions.parse(self.options))
+
+
+def _compiled_scripts() -> str | None:
+    """The graphs of TorchScript in this process, which hold operators without counting; None where
+    there may be others, as packages of AOTInductor, that cannot be looked into."""
+    package = sys.modules.get("torch._inductor.package.package")
+    opaque = getattr(package, "AOTICompiledModel", ())
+    graphs = []
+    for value in gc.get_objects():
+        kind = type(value)
+        if opaque and issubclass(kind, opaque):
+            return None
+        if issubclass(kind, torch._C.ScriptFunction):
+            graphs.append(str(value.graph))
+        elif issubclass(kind, torch.jit.ScriptModule) and "_c" in vars(value):
+            # Functions that these call have graphs of their own.
+            methods = (value._c._get_method(name) for name in value._c._method_names())
+            graphs += [str(method.inlined_graph) for method in methods]
+    return "\n".join(graphs)
+
+
+class _Namespace(torch._ops._OpNamespace):
+    """torch.ops.<namespace>, where operators that nobody held are made again when looked up."""
+
+    __module__ = "torch._ops"  # operators have names in it, by which graphs that are kept find them
+
+    def __getattr__(self, name: str) -> Any:
+        if find_lost(f"{self.name}::{name}") and name in self.__dict__:
+            return self.__dict__[name]
+        return super().__getattr__(name)
+
+
+#: Set by the registry of the package.
+find_lost: Callable[[str], bool] = lambda _: False  # noqa: E731
+
+
+class Registry:
+    """Operators of this process, and the plain names of definitions in torch.ops.
+
+    Where nobody holds the definition that has its plain name in torch.ops any more, that becomes
+    the one that was defined last. Operators that nobody holds leave the dispatcher when many others
+    were dropped after them, where PyTorch shows that nothing refers to them; by their names they
+    are found again.
     """
 
     def __init__(self) -> None:
@@ -62,9 +119,13 @@ class Registry:
         self._waiting: dict[str, Registration] = {}
         self._former_names: set[str] = set()
         self._released: deque[Registration] = deque()
+        self._dropped: dict[Registration, None] = {}  # that nobody holds, in the order of that
+        self._drops = 0  #: since the last sweep
+        self._lost: dict[str, _Lost] = {}  # by names in torch.ops
 
     def find(self, full_name: str) -> Operator | None:
         """The operator behind a name of torch.ops, as ``tc::f`` or ``tc::f__<digits>``."""
+        self.restore(full_name)
         with self._lock:
             found = self._by_name.get(full_name)
         self._settle()
@@ -100,18 +161,17 @@ class Registry:
         arguments, which make the operator in another process.
         """
         name = _torch.mangle(definition.name, [], "tc")
-        key = (namespace, definition.name, definition.text, *scheduling.identity)
+        key = _key(namespace, definition, scheduling)
         try:
             with self._lock:
                 known = self._registrations.get(key)
                 if public:
                     self.check_free(namespace, name)
                 if known is None:
-                    known = self._register(definition, namespace, scheduling)
-                    self._registrations[key] = known
-                    self._by_name[known.name] = known
+                    known = self._register(definition, namespace, scheduling, key)
                 known.made_by = made_by
                 operator = known.hand_over()
+                self._dropped.pop(known, None)
                 if public:
                     known.is_public = True
                     known.allow_keeping()
@@ -121,7 +181,11 @@ class Registry:
         return operator
 
     def _register(
-        self, definition: _torch.Definition, namespace: str, scheduling: Scheduling
+        self,
+        definition: _torch.Definition,
+        namespace: str,
+        scheduling: Scheduling,
+        key: tuple[Any, ...],
     ) -> Registration:
         inputs, outputs = len(definition.inputs), len(definition.outputs)
         if inputs + outputs > _MOST_ARGUMENTS:
@@ -131,8 +195,14 @@ class Registry:
                 f"some of them in one tensor"
             )
         operator = _torch.Operator(definition, scheduling.chooser(definition.name))
-        made = Registration(definition, operator, scheduling, self._release)
-        made.register(namespace, _name_of_contents(definition, namespace, scheduling))
+        made = Registration(definition, operator, scheduling, key, self._release)
+        name = _name_of_contents(definition, namespace, scheduling)
+        self._lost.pop(f"{namespace}::{name}", None)
+        operators = getattr(torch.ops, namespace)
+        if type(operators) is torch._ops._OpNamespace:
+            operators.__class__ = _Namespace
+        made.register(namespace, name)
+        self._registrations[key] = self._by_name[made.name] = made
         return made
 
     def _claim(self, namespace: str, name: str, claimant: Registration, replace: bool) -> None:
@@ -165,6 +235,7 @@ class Registry:
 
     def _give(self, full_name: str, claimant: Registration) -> None:
         self._waiting.pop(full_name, None)
+        self._lost.pop(full_name, None)
         owner = self._owners.get(full_name)
         if owner is claimant:
             return
@@ -195,14 +266,96 @@ class Registry:
             try:
                 while self._released:
                     released = self._released.popleft()
+                    self._drop(released)
                     for full_name, waiting in list(self._waiting.items()):
                         if self._owners[full_name] is released and not released.is_held():
                             if waiting.is_held():
                                 self._give(full_name, waiting)
                             else:
                                 del self._waiting[full_name]
+                if self._drops >= _SWEEP and len(self._dropped) > _MOST_DROPPED:
+                    self._sweep()
             finally:
                 self._lock.release()
+
+    def _drop(self, registration: Registration) -> None:
+        if not registration.is_held() and self._registrations.get(registration.key) is registration:
+            self._dropped.pop(registration, None)
+            if not registration.is_pinned:
+                self._dropped[registration] = None
+                self._drops += 1
+
+    def _sweep(self) -> None:
+        """Takes those that were dropped first out of the dispatcher, but for what is in use."""
+        self._drops = 0
+        scripts = _compiled_scripts()
+        if scripts is None:
+            return
+        if not scripts:
+            _torch.forget_moves()
+        first = min(len(self._dropped) - _MOST_DROPPED, 2 * _SWEEP)
+        for registration in list(self._dropped)[:first]:
+            del self._dropped[registration]
+            plain = [name for name, owner in self._owners.items() if owner is registration]
+            names = [registration.name, *plain]
+            if registration.is_in_use(len(plain)) or any(name in scripts for name in names):
+                if not registration.is_pinned:
+                    self._dropped[registration] = None
+                continue
+            for name in plain:
+                self._take_away(name)
+            for name in [name for name, each in self._waiting.items() if each is registration]:
+                del self._waiting[name]
+            for made in self._unregister(registration, names):
+                self._drop(made)
+
+    def _take_away(self, full_name: str) -> None:
+        namespace, _, name = full_name.partition("::")
+        _torch.remove_owner(namespace, name)
+        forget_attribute(namespace, name)
+        del self._owners[full_name]
+
+    def _unregister(self, registration: Registration, names: list[str]) -> list[Registration]:
+        namespace = registration.name.partition("::")[0]
+        scheduling = registration.scheduling
+        lost = _Lost(
+            registration.definition.text,
+            namespace,
+            scheduling if scheduling.text is None else sys.intern(scheduling.text),
+            registration.made_by[0],
+            registration.is_public,
+        )
+        for name in names:
+            del self._by_name[name]
+            self._lost[name] = lost
+        del self._registrations[registration.key]
+        return registration.unregister()
+
+    def restore(self, full_name: str) -> bool:
+        """Makes the operator behind a name again, where it has left the dispatcher."""
+        if full_name not in self._lost:
+            return False
+        with self._lock:
+            lost = self._lost.get(full_name)
+            if lost is None:
+                return True  # by another thread
+            definition = _torch.parse(lost.text).definitions[0]
+            scheduling = lost.scheduling()
+            key = _key(lost.namespace, definition, scheduling)
+            made = self._registrations.get(key)
+            if made is None:
+                made = self._register(definition, lost.namespace, scheduling, key)
+            options = scheduling.given()
+            again = options if callable(options) else {definition.name: options}
+            given = (lost.text, again if lost.is_public else {}, lost.namespace, lost.is_public)
+            made.made_by, made.is_public = (lost.make, given), lost.is_public
+            # Who looks it up may go on to do so.
+            made.is_pinned = True
+            if lost.is_public:
+                made.allow_keeping()
+            if full_name != made.name:
+                self._give(full_name, made)
+        return True
 
     def add_former_name(self, operator: Operator, name: str) -> None:
         """Registers an operator also by a name that another version gave it, once."""
@@ -214,6 +367,10 @@ class Registry:
                 self._by_name[f"{namespace}::{name}"] = registration
                 self._former_names.add(f"{namespace}::{name}")
         self._settle()
+
+
+def _key(namespace: str, definition: _torch.Definition, scheduling: Scheduling) -> tuple[Any, ...]:
+    return (namespace, definition.name, definition.text, *scheduling.identity)
 
 
 def _name_of_contents(definition: _torch.Definition, namespace: str, scheduling: Scheduling) -> str:

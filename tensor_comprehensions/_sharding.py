@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import warnings
+import weakref
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 #: Importing it takes longer than all the rest.
 _DTENSOR = "torch.distributed.tensor"
-#: Operators, and their overloads, of which DTensor is told when it is imported.
-_waiting: list[tuple[Registration, Any]] = []
+#: Operators of which DTensor is told when it is imported.
+_waiting: weakref.WeakSet[Registration] = weakref.WeakSet()
 
 
 class _Watch(MetaPathFinder):
@@ -34,8 +35,9 @@ class _Watch(MetaPathFinder):
 
             def load_and_tell(module: ModuleType) -> None:
                 load(module)
-                while _waiting:
-                    _tell(*_waiting.pop())
+                for operator in list(_waiting):
+                    _tell(operator, operator.overload)
+                _waiting.clear()
 
             spec.loader.exec_module = load_and_tell  # type: ignore[method-assign]
         return spec
@@ -58,7 +60,27 @@ def register(operator: Registration, overload: Any) -> None:
     if _DTENSOR in sys.modules:
         _tell(operator, overload)
     else:
-        _waiting.append((operator, overload))
+        _waiting.add(operator)
+
+
+def _tables() -> list[dict[Any, Any]]:
+    """What DTensor has noted of operators, by overloads."""
+    if _DTENSOR not in sys.modules:
+        return []
+    dispatcher = sys.modules[_DTENSOR].DTensor._op_dispatcher
+    propagator = dispatcher.sharding_propagator
+    return [propagator.op_strategy_funcs, propagator.op_to_schema_info]
+
+
+def count_notes(overload: Any) -> int:
+    """How often DTensor refers to an overload for what it was told."""
+    return sum(overload in table for table in _tables())
+
+
+def forget(overload: Any) -> None:
+    """Takes back what DTensor was told."""
+    for table in _tables():
+        table.pop(overload, None)
 
 
 def _tell(operator: Registration, overload: Any) -> None:
@@ -95,7 +117,8 @@ def _register_sized(
         # Initial contents follow the inputs.
         return operator.sized.overload(*arguments[:count], *numbers, *arguments[count:])
 
-    torch.library.register_torch_dispatch(overload.name().removesuffix(".default"), DTensor, run)
+    name = overload.name().removesuffix(".default")
+    torch.library.register_torch_dispatch(name, DTensor, run, lib=registration.library)
 
 
 def _register_ways(operator: Registration, overload: Any) -> None:

@@ -177,18 +177,14 @@ def chained_positions(n: int) -> Hostile:
 @kind
 def concatenation(n: int) -> Hostile:
     parameters = ", ".join(f"float(N) A{k}" for k in range(n))
-    body = lines(
-        *(f"O(i) = A{k}(i - {k} * N) where i in {k} * N:{k + 1} * N" for k in range(n))
-    )
+    body = lines(*(f"O(i) = A{k}(i - {k} * N) where i in {k} * N:{k + 1} * N" for k in range(n)))
     return Hostile(f"def f({parameters}) -> (O) {{\n{body}\n}}", [(SIZE,)] * n)
 
 
 @kind
 def pieces(n: int) -> Hostile:
     """One input in pieces."""
-    body = lines(
-        *(f"O(i) = A(i) * {k}.5 where i in {k} * 10:{k + 1} * 10" for k in range(n))
-    )
+    body = lines(*(f"O(i) = A(i) * {k}.5 where i in {k} * 10:{k + 1} * 10" for k in range(n)))
     case = pointwise(body)
     case.shapes = [(10 * n,)]
     return case
@@ -372,9 +368,7 @@ def factors(n: int) -> Hostile:
 @kind
 def summed_factors(n: int) -> Hostile:
     value = " * ".join(f"A(i, j + {k})" for k in range(n))
-    return Hostile(
-        f"def f(float(N, M) A) -> (O) {{ O(i) +=! {value} }}", [(SIZE, 20 + n)]
-    )
+    return Hostile(f"def f(float(N, M) A) -> (O) {{ O(i) +=! {value} }}", [(SIZE, 20 + n)])
 
 
 @kind
@@ -382,9 +376,7 @@ def chain_of_factors(n: int) -> Hostile:
     """A product of matrices in one statement."""
     value = " * ".join(f"A{k}(i{k}, i{k + 1})" for k in range(n))
     parameters = ", ".join(f"float(S{k}, S{k + 1}) A{k}" for k in range(n))
-    return Hostile(
-        f"def f({parameters}) -> (O) {{ O(i0, i{n}) +=! {value} }}", [(4, 4)] * n
-    )
+    return Hostile(f"def f({parameters}) -> (O) {{ O(i0, i{n}) +=! {value} }}", [(4, 4)] * n)
 
 
 @kind
@@ -423,9 +415,7 @@ def wide_stencil(n: int) -> Hostile:
     side = int(n**0.5) + 1
     places = [(k // side, k % side) for k in range(n)]
     value = " + ".join(f"{k}.5 * A(i + {r}, j + {s})" for k, (r, s) in enumerate(places))
-    return Hostile(
-        f"def f(float(N, M) A) -> (O) {{ O(i, j) = {value} }}", [(side + 40, side + 40)]
-    )
+    return Hostile(f"def f(float(N, M) A) -> (O) {{ O(i, j) = {value} }}", [(side + 40, side + 40)])
 
 
 @kind
@@ -475,9 +465,7 @@ def summed_guards(n: int) -> Hostile:
 
 @kind
 def residues(n: int) -> Hostile:
-    value = " + ".join(
-        f"((i - j) % {k + 2} == 0 ? B(j) * {k}.5 : 0)" for k in range(n)
-    )
+    value = " + ".join(f"((i - j) % {k + 2} == 0 ? B(j) * {k}.5 : 0)" for k in range(n))
     return Hostile(
         f"def f(float(N) A, float(M) B) -> (O) {{ O(i) +=! {value} where i in 0:N }}",
         [(SIZE,), (20,)],
@@ -674,9 +662,7 @@ def exists(n: int) -> Hostile:
 @kind
 def clauses(n: int) -> Hostile:
     """Lets, each of the ones before."""
-    lets = ", ".join(
-        ["x0 = A(i)", *(f"x{k} = x{k - 1} + A(i) * {k}" for k in range(1, n))]
-    )
+    lets = ", ".join(["x0 = A(i)", *(f"x{k} = x{k - 1} + A(i) * {k}" for k in range(1, n))])
     return pointwise(f"O(i) = x{n - 1} where {lets}")
 
 

@@ -68,9 +68,9 @@ def test_clearing() -> None:
     tc.clear_cache()
     info = tc.cache_info()
     assert (info.kernels, info.bytes) == (0, 0)
-    assert torch.equal(executor(torch.ones(5)), torch.full((5,), 3.0))
     check(f, 5)
     assert tc.cache_info().kernels == 1
+    assert torch.equal(executor(torch.ones(5)), torch.full((5,), 3.0))
 
 
 def test_none_is_kept() -> None:
@@ -127,3 +127,125 @@ def test_sizes_reach_a_plateau() -> None:
     grown, kernels = run(SIZES)
     assert kernels == 200
     assert grown < 1200 * 4  # 852 KiB a size, when each kernel had a compiler's memory
+
+
+# ---- definitions
+
+
+DEFINITIONS = """
+import sys; sys.path.insert(0, {tests!r})
+import logging
+import torch, tensor_comprehensions as tc
+from test_memory import resident_kibibytes
+logging.getLogger("tensor_comprehensions").setLevel(logging.ERROR)
+torch.set_num_threads(1)
+x = torch.rand(5, requires_grad=True)
+
+
+def one(k):
+    name = ("f", f"g{{k}}")[k % 2]
+    T = tc.define(f"def {{name}}(float(N) A) -> (B) {{{{ B(i) = A(i) * {{k}} + 1 }}}}")
+    x.grad = None
+    tc.make_autograd(getattr(T, name))(x).sum().backward()
+    assert x.grad[0] == k
+
+
+for k in range(700):
+    one(k)
+before = resident_kibibytes()
+for k in range(700, 1300):
+    one(k)
+print(resident_kibibytes() - before)
+"""
+
+
+def test_definitions_that_were_deleted() -> None:
+    """With their kernels and derivatives; 200 KiB each, when they stayed."""
+    [grown] = run(DEFINITIONS)
+    assert grown < 600 * 20
+
+
+def drop_many(namespace: str) -> None:
+    """So many that those before them leave the dispatcher."""
+    for k in range(340):
+        tc.define(f"def d(float(N) A) -> (B) {{ B(i) = A(i) + {k} }}", namespace=namespace)
+
+
+def is_registered(namespace: str, name: str) -> bool:
+    return tc._torch.is_registered(namespace, name)
+
+
+def name_of(T: tc.TC) -> str:
+    return T._operators["f"].name.partition("::")[2]
+
+
+def test_names_find_what_was_dropped() -> None:
+    T = tc.define(TEXT, namespace="tc_dropped")
+    name = name_of(T)
+    del T
+    drop_many("tc_dropped")
+    assert not is_registered("tc_dropped", name)
+    assert not is_registered("tc_dropped", "f")
+    x = torch.arange(4.0)
+    assert torch.equal(torch.ops.tc_dropped.f(x), x * 2 + 1)
+    assert torch.equal(getattr(torch.ops.tc_dropped, name)(x), x * 2 + 1)
+    with pytest.raises(AttributeError):
+        _ = torch.ops.tc_dropped.nothing
+    # Whoever looks a name up may do so again.
+    drop_many("tc_dropped_2")
+    assert is_registered("tc_dropped", name)
+
+
+def test_a_text_that_was_dropped_is_defined_again() -> None:
+    T = tc.define(TEXT, namespace="tc_again")
+    name = name_of(T)
+    del T
+    drop_many("tc_again")
+    assert not is_registered("tc_again", name)
+    T = tc.define(TEXT, namespace="tc_again")
+    assert name_of(T) == name
+    check(T.f, 5)
+    x = torch.arange(4.0)
+    assert torch.equal(torch.ops.tc_again.f(x), x * 2 + 1)
+
+
+def test_graphs_of_autograd_hold_their_definitions() -> None:
+    x = torch.rand(5, requires_grad=True)
+    y = tc.make_autograd(tc.define(TEXT, namespace="tc_graph").f)(x).sum()
+    gc.collect()
+    drop_many("tc_graph")
+    y.backward()
+    assert torch.equal(x.grad, torch.full((5,), 2.0))
+
+
+def test_scripts_and_exported_programs_hold_their_definitions() -> None:
+    class Module(torch.nn.Module):
+        def __init__(self, f: object) -> None:
+            super().__init__()
+            self.f = f
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.f(x)
+
+    x = torch.rand(5)
+    traced = torch.jit.trace(Module(tc.define(TEXT, namespace="tc_traced").f), (x,))
+    exported = torch.export.export(Module(tc.define(TEXT, namespace="tc_exported").f), (x,))
+    packet = torch.ops.tc_traced.f
+    gc.collect()
+    drop_many("tc_traced")
+    drop_many("tc_exported")
+    assert torch.equal(traced(x), x * 2 + 1)
+    assert torch.equal(exported.module()(x), x * 2 + 1)
+    assert torch.equal(packet(x), x * 2 + 1)
+
+
+def test_what_is_compiled_holds_its_definition() -> None:
+    f = tc.define(TEXT, namespace="tc_compiled").f
+    compiled = torch.compile(lambda x: f(x) + 1)
+    x = torch.rand(5)
+    assert torch.allclose(compiled(x), x * 2 + 2)
+    held = tc.define(TEXT, namespace="tc_held")
+    drop_many("tc_compiled")
+    drop_many("tc_held")
+    assert torch.allclose(compiled(x), x * 2 + 2)
+    assert torch.equal(held.f(x), x * 2 + 1)

@@ -266,6 +266,7 @@ TWO_VALUES = {
     "unrollCopyShared": (False, True),
     "useReadOnlyCache": (False, True),
     "matchLibraryCalls": (False, True),
+    "checkIndices": (False, True),
     "fixParametersBeforeScheduling": (False, True),
     "tileImperfectlyNested": (False, True),
     "vectorize": (False, True),
@@ -275,6 +276,8 @@ TWO_VALUES = {
     "intraTileScheduleFusionStrategy": ("Min", "Max"),
 }
 NO_OPTION = {"parse", "serialize"}
+
+TAKE = "def take(float(N) A, int(M) I) -> (B) { B(i) = A(I(i)) }"
 
 
 @cache
@@ -286,7 +289,9 @@ def texts(options: tc.MappingOptions) -> list[str]:
     # Halide counts its temporaries through the process: here they are counted from 0.
     names: dict[str, str] = {}
     stmt = re.sub(r"\bt\d+\b", lambda m: names.setdefault(m[0], f"t{len(names)}"), cpu.text("stmt"))
-    return [cpu.loop_nest, stmt, gpu.loop_nest, gpu.cuda_source]
+    index = torch.zeros(30, dtype=torch.int32)
+    picked = tc.compile(TAKE, "take", options, torch.zeros(50), index, target="cuda:sm_80")
+    return [cpu.loop_nest, stmt, gpu.loop_nest, gpu.cuda_source, picked.cuda_source]
 
 
 def test_every_option_has_two_values_here() -> None:

@@ -96,7 +96,7 @@ def test_emulated_cuda(scatter: Scatter, deterministic: bool) -> None:
         emulate(executor, inputs, outputs, order)
         for output, w in zip(outputs, wanted, strict=True):
             assert torch.equal(output, w)
-    assert ("atomic" in executor.cuda_source) == (
+    assert ("tc::atomic_" in executor.cuda_source) == (
         not deterministic and "tc::" in executor.cuda_source
     )
 

@@ -88,7 +88,12 @@ class PlainCalls : public IRMutator {
     return a.defined() && b.defined() ? Node::make(a, b) : Expr();
   }
   Expr visit(const Call* op) override {
-    if (auto checked = find_checked_index(op)) return mutate(checked->index);
+    if (auto checked = find_checked_index(op)) {
+      // The index, which may have another type than the subscript.
+      std::string text = plain(checked->index);
+      if (text.find(' ') != std::string::npos) text = "(" + text + ")";
+      return Halide::Internal::Variable::make(op->type, text);
+    }
     std::string name = read_name(op);
     bool builtin = name.empty();
     if (builtin) name = math_name(op);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "lang/call_conditions.h"
 #include "lang/calls.h"
+#include "lang/expansion.h"
 #include "lang/parser.h"
 #include "lang/printer.h"
 #include "lang/sema.h"
@@ -40,17 +41,12 @@ std::shared_ptr<Function> check_calls(Function* function, ir::Program* signature
   }
 }
 
-// What compiles in a minute at most, since the time grows with the number of statements. The longest
-// derivative in ops/ has 33.
-constexpr size_t kMostStatements = 512;
-
 void check_length(const Function& function) {
-  if (function.statements.size() <= kMostStatements) return;
-  throw LanguageError(function.statements[kMostStatements].where,
+  if (function.statements.size() <= kMaximumStatements) return;
+  throw LanguageError(function.statements[kMaximumStatements].where,
                       concat(function.name.name, " has ", function.statements.size(),
-                             " statements, with those of the definitions that it calls, but may "
-                             "have ", kMostStatements,
-                             "; split it over several definitions, each called from the host"));
+                             " statements, but may have ", kMaximumStatements,
+                             "; split it into definitions that are run one after the other"));
 }
 
 }  // namespace

@@ -53,14 +53,14 @@ class Forward : public c10::OperatorKernel {
 struct Alias {
   std::string contents;
   std::unique_ptr<torch::Library> library;
+  /// What keeps the dispatcher's entries of the name, which handles point into, when it moves.
+  std::unique_ptr<torch::Library> entries;
 };
 
 struct Aliases {
   std::mutex mutex;
   std::map<std::string, Alias> by_name;  // ns::name
-  /// What keeps the dispatcher's entries of these names, which handles point into, and PyTorch's
-  /// compiled scripts' notes of what they call, when a name moves. For the process.
-  std::vector<std::unique_ptr<torch::Library>> entries;
+  /// What names were before they moved, which PyTorch's compiled scripts have noted.
   std::vector<std::shared_ptr<torch::jit::Operator>> operators;
 };
 
@@ -100,7 +100,7 @@ void set_owner(const std::string& ns, const std::string& name, const Definition&
       entry->impl(full_name(overload).c_str(),
                   torch::dispatch(c10::DispatchKey::TESTING_ONLY_GenericWrapper,
                                   torch::CppFunction::makeFallthrough()));
-    aliases().entries.push_back(std::move(entry));
+    alias.entries = std::move(entry);
   } else {
     for (const auto& op :
          torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(ns + "::" + name)))
@@ -123,6 +123,20 @@ void set_owner(const std::string& ns, const std::string& name, const Definition&
       implement(key, torch::CppFunction::makeFallthrough());
   }
   alias.contents = contents;
+}
+
+void remove_owner(const std::string& ns, const std::string& name) {
+  Alias removed;
+  std::lock_guard<std::mutex> lock(aliases().mutex);
+  auto found = aliases().by_name.find(ns + "::" + name);
+  if (found == aliases().by_name.end()) return;
+  removed = std::move(found->second);
+  aliases().by_name.erase(found);
+}
+
+void forget_moves() {
+  std::lock_guard<std::mutex> lock(aliases().mutex);
+  aliases().operators.clear();
 }
 
 }  // namespace tc_torch

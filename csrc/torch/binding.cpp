@@ -13,6 +13,8 @@
 
 #include "torch/alias.h"
 #include "torch/derivation.h"
+#include "torch/derivative_rules.h"
+#include "torch/differentiable.h"
 #include "torch/direct_call.h"
 #include "torch/einsum.h"
 #include "torch/kernel_limit.h"
@@ -129,9 +131,7 @@ OptionsPtr copy(const Options& options) { return copy_options(options.options.ge
 /// A factory that asks Python: factory(*inputs) -> Options.
 OptionsFactory python_factory(const std::optional<Function>& callable) {
   if (!callable) return nullptr;
-  // Destroyed with the operator, which lives as long as the process.
-  auto* kept = new py::object(*callable);
-  return [kept](at::ArrayRef<c10::IValue> inputs) {
+  return [kept = shared_object(*callable)](at::ArrayRef<c10::IValue> inputs) {
     if (interpreter_ends()) wait_for_the_end();
     py::gil_scoped_acquire gil;
     py::tuple arguments(inputs.size());
@@ -513,6 +513,19 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("name_of_contents", name_of_contents, py::arg("definition"), py::arg("scheduling"),
         py::arg("count"));
   m.def("is_registered", is_registered, py::arg("namespace"), py::arg("name"));
+  m.def("forget_moves", forget_moves);
+  m.def("remove_owner", remove_owner, py::arg("namespace"), py::arg("name"));
+  m.def(
+      "unregister",
+      [](const std::string& name) {
+        unregister_operator(derived_name(name));
+        drop_differentiable(derived_name(name));
+        unregister_operator(name);
+      },
+      py::arg("name"));
+  m.def(
+      "is_recorded", [](const std::string& name) { return is_recorded(derived_name(name)); },
+      py::arg("name"));
   m.def("set_owner", set_owner, py::arg("namespace"), py::arg("name"), py::arg("definition"),
         py::arg("contents"));
   py::class_<Schema>(m, "Schema")

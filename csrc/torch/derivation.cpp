@@ -13,6 +13,7 @@
 #include "torch/direct_call.h"
 #include "torch/operator.h"
 #include "torch/python_lock.h"
+#include "torch/python_values.h"
 #include "torch/registration.h"
 #include "torch/schema.h"
 
@@ -27,12 +28,10 @@ std::shared_ptr<const Definition> definition_of(const std::shared_ptr<Operator>&
   return {op, &op->definition()};
 }
 
-/// The function is kept for the process, as what asks it is.
 using Maker = py::typing::Callable<std::string(std::string, std::string)>;
 
 OperatorMaker python_maker(const Maker& make) {
-  auto* kept = new py::function(make);
-  return [kept](const std::string& text, const std::string& ns) {
+  return [kept = shared_object(make)](const std::string& text, const std::string& ns) {
     if (interpreter_ends()) wait_for_the_end();
     py::gil_scoped_acquire gil;
     return (*kept)(text, ns).cast<std::string>();

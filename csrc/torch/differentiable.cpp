@@ -3,6 +3,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/custom_class.h>
 
 #include <algorithm>
 #include <utility>
@@ -23,6 +24,14 @@ struct Differentiable::Plan {
 };
 
 namespace {
+
+/// The plan of a recorded call, and what it belongs to.
+struct PlanHolder : torch::CustomClassHolder {
+  PlanHolder(std::shared_ptr<Differentiable> whole, const Differentiable::Plan& part)
+      : owner(std::move(whole)), plan(part) {}
+  std::shared_ptr<Differentiable> owner;
+  const Differentiable::Plan& plan;
+};
 
 /// A recorded call. It is no torch::autograd::Function, which refuses torch.func, but its node.
 struct Recorded {
@@ -77,7 +86,7 @@ at::Tensor dense(const at::Tensor& gradient) {
 
 struct Known {
   std::mutex mutex;
-  std::map<std::string, std::unique_ptr<Differentiable>> by_name;
+  std::map<std::string, std::shared_ptr<Differentiable>> by_name;
 };
 
 Known& known() {
@@ -86,8 +95,8 @@ Known& known() {
 }
 
 variable_list Recorded::backward(AutogradContext* context, const variable_list& gradients) {
-  const auto& plan =
-      *reinterpret_cast<const Differentiable::Plan*>(context->saved_data["plan"].toInt());
+  const auto holder = context->saved_data["plan"].toCapsule();
+  const Differentiable::Plan& plan = static_cast<const PlanHolder&>(*holder).plan;
   variable_list saved = context->get_saved_variables();
   at::Device device = at::kCPU;
   for (const at::Tensor& gradient : gradients)
@@ -127,7 +136,24 @@ Differentiable* keep_differentiable(const std::string& name,
                                     std::unique_ptr<Differentiable> differentiable) {
   std::lock_guard<std::mutex> lock(known().mutex);
   auto [entry, is_new] = known().by_name.emplace(name, std::move(differentiable));
-  return is_new ? entry->second.get() : nullptr;
+  if (!is_new) return nullptr;
+  entry->second->kept = entry->second;
+  return entry->second.get();
+}
+
+bool is_recorded(const std::string& name) {
+  std::lock_guard<std::mutex> lock(known().mutex);
+  auto found = known().by_name.find(name);
+  return found != known().by_name.end() && found->second.use_count() > 1;
+}
+
+void drop_differentiable(const std::string& name) {
+  std::shared_ptr<Differentiable> dropped;  // which may run Python when it goes
+  std::lock_guard<std::mutex> lock(known().mutex);
+  auto found = known().by_name.find(name);
+  if (found == known().by_name.end()) return;
+  dropped = std::move(found->second);
+  known().by_name.erase(found);
 }
 
 Differentiable::Differentiable(std::shared_ptr<Operator> op, const std::string& name,
@@ -194,7 +220,8 @@ void Differentiable::record(Stack* stack, const Stack& inputs) {
   node->is_variable_input_.assign(tensors.size(), true);
   AutogradContext& context = node->ctx_;
   context.set_materialize_grads(rule_->takes_all());
-  context.saved_data["plan"] = reinterpret_cast<int64_t>(&plan);
+  context.saved_data["plan"] =
+      c10::IValue::make_capsule(c10::make_intrusive<PlanHolder>(kept.lock(), plan));
   variable_list results;
   for (const c10::IValue& value : torch::jit::last(*stack, definition().outputs.size())) {
     const at::Tensor& result = results.emplace_back(value.toTensor());

@@ -15,8 +15,7 @@
 
 namespace tc_torch {
 
-/// An operator with its derivative. Lives as long as the process: recorded calls point to it until
-/// their graphs are gone.
+/// An operator with its derivative. Recorded calls hold it.
 class Differentiable {
  public:
   /// `name` is that of the operator which computes the results, as "tc::f__...".
@@ -38,6 +37,8 @@ class Differentiable {
   std::atomic<size_t> seen;
   /// The operator that differentiates itself.
   std::optional<c10::OperatorHandle> own;
+  /// Itself, once it is kept.
+  std::weak_ptr<Differentiable> kept;
 
   /// What the derivative by certain inputs needs of a call.
   struct Plan;
@@ -73,8 +74,12 @@ class Differentiable {
 /// The operator that differentiates itself by a name, as "tc::f__..._derived"; null where there is
 /// none.
 Differentiable* find_differentiable(const std::string& name);
-/// Keeps it for the process under this name; null where the name was taken already.
+/// Keeps it under this name; null where the name was taken already.
 Differentiable* keep_differentiable(const std::string& name,
                                     std::unique_ptr<Differentiable> differentiable);
+/// Whether a graph of autograd holds a call of it.
+bool is_recorded(const std::string& name);
+/// Forgets it, where no graph does.
+void drop_differentiable(const std::string& name);
 
 }  // namespace tc_torch

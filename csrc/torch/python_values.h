@@ -4,6 +4,10 @@
 #include <pybind11/typing.h>
 #include <torch/extension.h>
 
+#include <memory>
+
+#include "torch/python_lock.h"
+
 namespace tc_torch {
 
 /// A sequence of any values, for signatures that say so.
@@ -14,6 +18,15 @@ class Values : public pybind11::sequence {
 
 /// A function of any values.
 using Function = pybind11::typing::Callable<pybind11::object(pybind11::ellipsis)>;
+
+/// An object that C++ holds, and lets go of wherever it ends; it stays where the interpreter is gone.
+inline std::shared_ptr<pybind11::object> shared_object(const pybind11::object& object) {
+  return {new pybind11::object(object), [](pybind11::object* kept) {
+            if (interpreter_ends()) return;
+            pybind11::gil_scoped_acquire gil;
+            delete kept;
+          }};
+}
 
 /// A tensor, None for one that is undefined, or a number.
 inline pybind11::object to_python(const c10::IValue& value) {

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -207,17 +208,25 @@ class OutVersionKernel : public c10::OperatorKernel {
   }
 };
 
-/// What is registered in a namespace, kept for the process.
+struct Libraries {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<torch::Library>> by_name;  // "ns::name" of the operator
+};
+Libraries& libraries() {
+  static auto* all = new Libraries;
+  return *all;
+}
+
+/// What is registered for an operator, kept under its name.
 class Registrations {
  public:
-  explicit Registrations(const std::string& ns)
-      : library_(std::make_unique<torch::Library>(torch::Library::FRAGMENT, ns, std::nullopt,
+  Registrations(const std::string& ns, const std::string& schema)
+      : name_(ns + "::" + schema.substr(0, schema.find('('))),
+        library_(std::make_unique<torch::Library>(torch::Library::FRAGMENT, ns, std::nullopt,
                                                   __FILE__, __LINE__)) {}
   ~Registrations() {
-    static std::mutex mutex;
-    static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
-    std::lock_guard<std::mutex> lock(mutex);
-    libraries->push_back(std::move(library_));
+    std::lock_guard<std::mutex> lock(libraries().mutex);
+    libraries().by_name[name_] = std::move(library_);
   }
   /// Returns the name with its overload.
   std::string define(const std::string& text) {
@@ -242,14 +251,24 @@ class Registrations {
   }
 
  private:
+  std::string name_;
   std::unique_ptr<torch::Library> library_;
 };
 
 }  // namespace
 
+void unregister_operator(const std::string& name) {
+  std::unique_ptr<torch::Library> library;  // which may run Python when it goes
+  std::lock_guard<std::mutex> lock(libraries().mutex);
+  auto found = libraries().by_name.find(name);
+  if (found == libraries().by_name.end()) return;
+  library = std::move(found->second);
+  libraries().by_name.erase(found);
+}
+
 void register_differentiable(const std::string& ns, const std::string& schema,
                              std::unique_ptr<Differentiable> differentiable) {
-  Registrations registrations(ns);
+  Registrations registrations(ns, schema);
   std::string name = schema.substr(0, schema.find('('));
   Differentiable* kept = keep_differentiable(ns + "::" + name, std::move(differentiable));
   if (!kept) return;
@@ -265,7 +284,7 @@ void register_differentiable(const std::string& ns, const std::string& schema,
 
 void register_operator(const std::string& ns, const std::string& schema,
                        const std::string& out_schema, std::shared_ptr<Operator> op) {
-  Registrations registrations(ns);
+  Registrations registrations(ns, schema);
   auto implement = [&](const std::string& name, c10::DispatchKey key, auto kernel) {
     registrations.implement(name, key, std::move(kernel));
   };

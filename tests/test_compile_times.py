@@ -1,0 +1,68 @@
+"""Texts that keep compilers busy: each compiles in a time that grows with its length, or is refused.
+
+Bounds are of processor time, and far from what is measured: they are for passes that take much more
+than in proportion to a text, which take minutes here.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+
+import pytest
+import torch
+from hostile_texts import KINDS, Hostile
+
+import tensor_comprehensions as tc
+
+
+def compile_in_a_child(case: Hostile, seconds: float) -> tuple[str, float]:
+    """What was raised, or nothing, and the processor time; a child that takes longer is ended."""
+    tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }", "f", None, torch.ones(5))  # starts LLVM
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        limit = int(seconds) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+        start = time.process_time()
+        said = ""
+        try:
+            torch.set_num_threads(1)
+            tc.compile(case.text, "f", None, *case.inputs())
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(write, f"{time.process_time() - start} {said[:2000]}".encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    status = os.waitpid(child, 0)[1]
+    assert status == 0, f"ended with status {status}, after more than {seconds} s perhaps"
+    taken, _, said = text.partition(" ")
+    return said, float(taken)
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("in_place", 150), ("min", 200), ("chained_sums", 60), ("in_place", 500)]
+)
+def test_long_texts(kind: str, count: int) -> None:
+    said, seconds = compile_in_a_child(KINDS[kind](count), 60)
+    assert said == ""
+    assert seconds < (8 if count < 500 else 20)
+
+
+def test_texts_that_are_too_long() -> None:
+    said, seconds = compile_in_a_child(KINDS["chained_sums"](1000), 60)
+    assert "LanguageError" in said
+    assert "f has 1002 statements, but may have 512; split it into definitions" in said
+    assert seconds < 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind(kind: str) -> None:
+    said, seconds = compile_in_a_child(KINDS[kind](48), 60)
+    assert said == "" or said.startswith(("LanguageError", "ShapeError")), said
+    assert "internal error" not in said
+    assert seconds < 15
