@@ -345,9 +345,8 @@ struct Compiled {
 void describe(const ir::Program& program, const Scheduled& scheduled, Explanation& explanation) {
   const Notes changes = describe_changes(program, scheduled.program);
   explanation.program.insert(explanation.program.end(), changes.begin(), changes.end());
-  explanation.floating_point =
-      explanation.floating_point.value_or(0) +
-      ir::count_work(scheduled.program, scheduled.layouts).floating_point;
+  explanation.floating_point = explanation.floating_point.value_or(0) +
+                               ir::count_work(scheduled.program, scheduled.layouts).floating_point;
   for (const poly::Mapped& group : scheduled.groups)
     explanation.groups.push_back({group.notes, group.cycles});
 }

@@ -94,7 +94,9 @@ class Parameters:
         raise self._count_error(count + len(named), missing)
 
 
-def arrange_for(function: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+def arrange_for(
+    function: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, ...]:
     """The same for any function: what it takes by name, by place. TCError where it cannot."""
     try:
         bound = inspect.signature(function).bind(*inputs, **named)

@@ -95,7 +95,8 @@ void** find_slot(const dl_phdr_info& library, const char* function) {
   const ElfW(Dyn)* dynamic = nullptr;
   for (int k = 0; k < library.dlpi_phnum; ++k)
     if (library.dlpi_phdr[k].p_type == PT_DYNAMIC)
-      dynamic = reinterpret_cast<const ElfW(Dyn)*>(library.dlpi_addr + library.dlpi_phdr[k].p_vaddr);
+      dynamic =
+          reinterpret_cast<const ElfW(Dyn)*>(library.dlpi_addr + library.dlpi_phdr[k].p_vaddr);
   if (!dynamic) return nullptr;
   // The loader has made addresses of these.
   auto table = [&](ElfW(Sxword) tag) -> ElfW(Addr) {

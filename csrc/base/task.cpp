@@ -95,9 +95,7 @@ void Task::start(const std::shared_ptr<Task>& task) {
   auto kept = std::make_unique<std::shared_ptr<Task>>(task);
   {
     std::lock_guard<std::mutex> lock(running().mutex);
-    if (running().ending)
-      return task->end(std::make_exception_ptr(
-          Interrupted()));
+    if (running().ending) return task->end(std::make_exception_ptr(Interrupted()));
     running().tasks.insert(task.get());
   }
   // Signals are for threads that the host knows.

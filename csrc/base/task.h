@@ -97,8 +97,8 @@ auto run_apart(std::string what, Work work) -> decltype(work()) {
   return std::move(**result);
 }
 
-/// Cancels all tasks, waits until none runs, and starts none any more. At the process's end this has
-/// happened; hosts that know of it earlier say so, since LLVM's static objects may go before.
+/// Cancels all tasks, waits until none runs, and starts none any more. At the process's end this
+/// has happened; hosts that know of it earlier say so, since LLVM's static objects may go before.
 void end_tasks();
 
 /// Runs what is short, as a check of arguments: on the calling thread where its stack suffices.

@@ -300,7 +300,8 @@ Stmt expand_checked_indices(const Stmt& stmt) {
 
 Stmt define_launch(const Stmt& stmt) {
   if (!stmt_uses_var(stmt, kLaunch)) return stmt;
-  return LetStmt::make(kLaunch, ir::make_variable("__user_context", Halide::type_of<void*>()), stmt);
+  return LetStmt::make(kLaunch, ir::make_variable("__user_context", Halide::type_of<void*>()),
+                       stmt);
 }
 
 }  // namespace tc::codegen

@@ -15,8 +15,7 @@ class Hide : public IRMutator {
  private:
   using IRMutator::visit;
   Expr visit(const Call* op) override {
-    const auto* inner =
-        op->is_intrinsic(Call::bitwise_not) ? op->args[0].as<Call>() : nullptr;
+    const auto* inner = op->is_intrinsic(Call::bitwise_not) ? op->args[0].as<Call>() : nullptr;
     if (!inner || !inner->is_intrinsic(Call::bitwise_not)) return IRMutator::visit(op);
     found_ = false;
     Expr value = mutate(inner->args[0]);

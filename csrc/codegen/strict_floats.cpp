@@ -4,6 +4,8 @@
 #include <limits>
 #include <optional>
 
+#include "codegen/named.h"
+
 namespace tc::codegen {
 namespace {
 
@@ -32,8 +34,23 @@ class MakeStrict : public IRMutator {
   Expr visit(const Max* op) override { return binary(op, Call::strict_max); }
   Expr visit(const LT* op) override { return binary(op, Call::strict_lt); }
   Expr visit(const LE* op) override {
+    if (!op->a.type().is_float()) return IRMutator::visit(op);
     // Halide makes !(b < a) of vectors, which is true for NaN; LLVM joins these two again.
-    return other(op, op->a < op->b || op->a == op->b);
+    auto compare = [op](const Expr& a, const Expr& b) {
+      return strict(op->type, Call::strict_lt, a, b) || strict(op->type, Call::strict_eq, a, b);
+    };
+    // An operand that has such comparisons in it would double with each of them.
+    const int before = doubled_;
+    Expr a = mutate(op->a);
+    const bool name_a = doubled_ > before;
+    const int between = doubled_;
+    Expr b = mutate(op->b);
+    const bool name_b = doubled_ > between;
+    ++doubled_;
+    auto with_a = [&](const Expr& x) {
+      return name_b ? named(b, [&](const Expr& y) { return compare(x, y); }) : compare(x, b);
+    };
+    return name_a ? named(a, with_a) : with_a(a);
   }
   Expr visit(const EQ* op) override { return binary(op, Call::strict_eq); }
   Expr visit(const GT* op) override { return other(op, op->b < op->a); }
@@ -49,6 +66,7 @@ class MakeStrict : public IRMutator {
   Expr other(const Node* op, const Expr& same) {
     return op->a.type().is_float() ? mutate(same) : IRMutator::visit(op);
   }
+  int doubled_ = 0;  ///< comparisons so far of which the operands stand twice
 };
 
 class ReplaceDivisions : public IRMutator {

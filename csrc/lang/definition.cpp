@@ -43,10 +43,10 @@ std::shared_ptr<Function> check_calls(Function* function, ir::Program* signature
 
 void check_length(const Function& function) {
   if (function.statements.size() <= kMaximumStatements) return;
-  throw LanguageError(function.statements[kMaximumStatements].where,
-                      concat(function.name.name, " has ", function.statements.size(),
-                             " statements, but may have ", kMaximumStatements,
-                             "; split it into definitions that are run one after the other"));
+  throw LanguageError(
+      function.statements[kMaximumStatements].where,
+      concat(function.name.name, " has ", function.statements.size(), " statements, but may have ",
+             kMaximumStatements, "; split it into definitions that are run one after the other"));
 }
 
 }  // namespace

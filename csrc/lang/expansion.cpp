@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "lang/builtins.h"
 
 namespace tc::lang {
 namespace {
@@ -18,6 +19,49 @@ int copies_of_operands(const Expression& e) {
   const std::optional<Constant>& divisor = e.operands[1]->constant;
   if (!divisor || divisor->integer < 0) return 7;
   return e.op == Operator::Divide ? 2 : 4;
+}
+
+/// The operations that a composed builtin becomes, and how often each argument stands in them.
+struct Composition {
+  double operations = 1;
+  std::vector<double> copies;
+};
+
+Composition measure(const Builtin& builtin) {
+  using Halide::Internal::IRVisitor;
+  struct Count : IRVisitor {
+    std::map<std::string, double> names;
+    double operations = 0;
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::Variable* op) override { ++names[op->name]; }
+    void visit(const Halide::Internal::Add* op) override { ++operations, IRVisitor::visit(op); }
+    void visit(const Halide::Internal::Mul* op) override { ++operations, IRVisitor::visit(op); }
+    void visit(const Halide::Internal::Select* op) override { ++operations, IRVisitor::visit(op); }
+    void visit(const Halide::Internal::Call* op) override { ++operations, IRVisitor::visit(op); }
+  } count;
+  std::vector<ir::Expr> arguments;
+  for (int k = 0; k < builtin.arity; ++k)
+    arguments.push_back(ir::make_variable(
+        concat(k), k == builtin.integer_argument ? Halide::Int(32) : Halide::Float(32)));
+  composed_builtin(builtin.name, arguments).accept(&count);
+  Composition result{1 + count.operations, {}};
+  for (int k = 0; k < builtin.arity; ++k)
+    result.copies.push_back(std::max(1.0, count.names[concat(k)]));
+  return result;
+}
+
+/// Null for all other expressions.
+const Composition* find_composition(const Expression& e) {
+  if (e.kind != ExpressionKind::Apply || e.binding != Binding::Builtin) return nullptr;
+  static const auto* all = [] {
+    auto* made = new std::map<std::string, Composition>;
+    for (const std::string& name : all_builtin_names())
+      if (const Builtin* builtin = find_builtin(name); builtin && builtin->composed)
+        made->emplace(name, measure(*builtin));
+    return made;
+  }();
+  auto found = all->find(e.name);
+  return found == all->end() ? nullptr : &found->second;
 }
 
 void expect_small(const Expansion& expansion, const SourceRange& where) {
@@ -43,9 +87,12 @@ Expansion expand(const Expression& e, const std::map<std::string, Expansion>& na
     return found == names.end() ? Expansion() : found->second;
   }
   Expansion result;
-  int copies = copies_of_operands(e);
-  for (const ExpressionPtr& operand : e.operands) {
-    Expansion part = expand(*operand, names);
+  const Composition* composition = find_composition(e);
+  if (composition) result.operations = composition->operations;
+  for (size_t k = 0; k < e.operands.size(); ++k) {
+    Expansion part = expand(*e.operands[k], names);
+    const double copies =
+        composition ? composition->copies.at(k) : static_cast<double>(copies_of_operands(e));
     result.operations += copies * part.operations;
     result.depth = std::max(result.depth, part.depth + 1);
   }

@@ -13,8 +13,8 @@ namespace tc::lang {
 constexpr int kMaximumDepth = 1000;
 constexpr int kMaximumOperations = 10000;
 /// Of a definition, once its calls are replaced by the statements of what they call. The time to
-/// compile grows with their number: this many take some seconds, or a quarter of a minute where each
-/// is a loop nest of its own. The longest derivative in ops/ has 33.
+/// compile grows with their number: this many take some seconds, or a quarter of a minute where
+/// each is a loop nest of its own. The longest derivative in ops/ has 33.
 constexpr size_t kMaximumStatements = 512;
 
 struct Expansion {

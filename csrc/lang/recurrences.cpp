@@ -19,8 +19,8 @@ namespace {
 
 using Halide::Internal::as_const_int;
 using Halide::Internal::Call;
-using Halide::Internal::IRMutator;
 using Halide::Internal::Interval;
+using Halide::Internal::IRMutator;
 using Halide::Internal::IRVisitor;
 using ir::Expr;
 

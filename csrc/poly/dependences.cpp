@@ -21,10 +21,9 @@ Dependences find_dependences(const Scop& scop) {
   Dependences result{flow, flow.unite(false_ones).coalesce(), {}};
   result.all.foreach_map([&](const isl::map& pair) {
     if (pair.is_empty()) return;
-    result.pairs.emplace(
-        std::make_pair(isl_map_get_tuple_name(pair.get(), isl_dim_in),
-                       isl_map_get_tuple_name(pair.get(), isl_dim_out)),
-        pair);
+    result.pairs.emplace(std::make_pair(isl_map_get_tuple_name(pair.get(), isl_dim_in),
+                                        isl_map_get_tuple_name(pair.get(), isl_dim_out)),
+                         pair);
   });
   return result;
 }

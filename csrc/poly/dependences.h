@@ -13,8 +13,8 @@ namespace tc::poly {
 using DependencePairs = std::map<std::pair<std::string, std::string>, isl::map>;
 
 struct Dependences {
-  isl::union_map flow;  ///< write before read
-  isl::union_map all;   ///< flow, anti and output
+  isl::union_map flow;    ///< write before read
+  isl::union_map all;     ///< flow, anti and output
   DependencePairs pairs;  ///< `all`, taken apart
 };
 

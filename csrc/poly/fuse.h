@@ -24,7 +24,7 @@ struct Cluster {
   Alignment alignment;
   Alignment outer;  ///< members of the loops around all this (see chain); mostly none
   bool outer_parallel = false;
-  bool joined = false;         ///< runs inside the same outer loops as the cluster before
+  bool joined = false;          ///< runs inside the same outer loops as the cluster before
   DependencePairs dependences;  ///< among the statements
   isl::union_set domain;
   isl::schedule schedule;

@@ -18,7 +18,8 @@ std::string owner_of(const std::string& ns, const std::string& name);
 void set_owner(const std::string& ns, const std::string& name, const Definition& definition,
                const std::string& contents);
 
-/// Takes the name away, from whatever it is. Nobody may have looked it up (see unregister_operator).
+/// Takes the name away, from whatever it is. Nobody may have looked it up (see
+/// unregister_operator).
 void remove_owner(const std::string& ns, const std::string& name);
 
 /// Forgets what names were before they moved: no compiled script is there that may have noted it.

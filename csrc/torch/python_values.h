@@ -19,7 +19,8 @@ class Values : public pybind11::sequence {
 /// A function of any values.
 using Function = pybind11::typing::Callable<pybind11::object(pybind11::ellipsis)>;
 
-/// An object that C++ holds, and lets go of wherever it ends; it stays where the interpreter is gone.
+/// An object that C++ holds, and lets go of wherever it ends; it stays where the interpreter is
+/// gone.
 inline std::shared_ptr<pybind11::object> shared_object(const pybind11::object& object) {
   return {new pybind11::object(object), [](pybind11::object* kept) {
             if (interpreter_ends()) return;

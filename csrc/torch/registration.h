@@ -20,8 +20,8 @@ void register_operator(const std::string& ns, const std::string& schema,
 void register_differentiable(const std::string& ns, const std::string& schema,
                              std::unique_ptr<Differentiable> differentiable);
 
-/// Takes an operator, by its name as "tc::f__...", out of the dispatcher again. Nobody may have kept
-/// a handle of it: PyTorch does not look whether one is still good.
+/// Takes an operator, by its name as "tc::f__...", out of the dispatcher again. Nobody may have
+/// kept a handle of it: PyTorch does not look whether one is still good.
 void unregister_operator(const std::string& name);
 
 }  // namespace tc_torch

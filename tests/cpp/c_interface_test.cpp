@@ -578,8 +578,7 @@ std::vector<Entry> Interface::entries() {
     pointers.bad(name + " that is NULL", bad_pointers_.back().data(), name);
   }
   add(entry("tc_kernel_launch", tc_kernel_launch, {kernel, host(), pointers}));
-  add(entry("tc_kernel_launch_unchecked", tc_kernel_launch_unchecked,
-            {kernel, host(), pointers}));
+  add(entry("tc_kernel_launch_unchecked", tc_kernel_launch_unchecked, {kernel, host(), pointers}));
   auto what = [](const char* good, const char* words) {
     return Argument(good).bad("an unknown one", "color", words).bad("nothing", "", words);
   };

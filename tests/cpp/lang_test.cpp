@@ -185,7 +185,7 @@ void test_expansions() {
        "more than 10000 operations"},
       {"def f(float(N) A) -> (O) { O(i) = x59 where " + deep + " }", "1000 levels deep"},
       {"def d0(float(N) A) -> (O) { O(i) = A(i) }\n" + definitions,
-       "d9 has more than 512; split it"},
+       "d10 has more than 512; split it"},
       {"def d0(float s, float(N) A) -> (O) { O(i) = A(i) * s * s }\n" + scaled,
        "more than 10000 operations"},
       {value(repeated("(A(i) + ", ") / 2", 60)), "more than 10000 operations"},

@@ -21,8 +21,8 @@
  * counts beyond their arrays.
  *
  * No C++ exception leaves the library: without memory the status is TC_USAGE_ERROR, "out of
- * memory". Where even that much is missing that Halide and LLVM cannot come to an end, the thread that
- * they run in stops where it is, with what it holds, and the status is the same.
+ * memory". Where even that much is missing that Halide and LLVM cannot come to an end, the thread
+ * that they run in stops where it is, with what it holds, and the status is the same.
  *
  * Threads: all functions may be called from many threads at once, with the same handles too where
  * these are const in the declaration. What changes a handle wants it alone.

@@ -4,9 +4,9 @@
 //   tensor_comprehensions::load_operators("model.tc.pb");
 //   torch::inductor::AOTIModelPackageLoader model("model.pt2");  // calls torch.ops.tc.twice__...
 //
-// Saved programs (AOTInductor packages, TorchScript) call operators by name; TorchScript trains, too.
-// The program that runs them registers these first: from the file that tensor_comprehensions.save wrote beside them, or
-// from the texts that they were made of.
+// Saved programs (AOTInductor packages, TorchScript) call operators by name; TorchScript trains,
+// too. The program that runs them registers these first: from the file that
+// tensor_comprehensions.save wrote beside them, or from the texts that they were made of.
 #ifndef TC_TORCH_HPP_
 #define TC_TORCH_HPP_
 
@@ -21,10 +21,11 @@
 namespace tensor_comprehensions {
 
 /// Registers every definition of a text as torch.ops.<ns>.<name>, and under the names that its
-/// contents decide, which graphs hold: without a derivative, and with the one that is derived. `options` is the text of MappingOptions, empty for the
-/// compiler's own choice; a saved program was made with the same. What is registered already stays
-/// as it is. Throws std::runtime_error, and registers nothing, where the text or the options are
-/// wrong, or where a definition's name is another text's.
+/// contents decide, which graphs hold: without a derivative, and with the one that is derived.
+/// `options` is the text of MappingOptions, empty for the compiler's own choice; a saved program
+/// was made with the same. What is registered already stays as it is. Throws std::runtime_error,
+/// and registers nothing, where the text or the options are wrong, or where a definition's name is
+/// another text's.
 TC_TORCH_API void register_operators(const std::string& text, const std::string& ns = "tc",
                                      const std::string& options = "");
 
