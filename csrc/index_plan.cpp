@@ -11,6 +11,8 @@ namespace {
 // A statement that does so many points' work for one index hides a pass over the indices before it
 // (rows of 8 floats and more); fewer indices than this take no time either way.
 constexpr int64_t kWorkAnIndex = 8, kFewIndices = 1024;
+// Each of them is a statement of a kernel of its own, which takes some 70 ms to compile.
+constexpr size_t kMostCompiled = 4;
 
 int64_t points(const std::vector<ir::Iterator>& domain) {
   int64_t count = 1;
@@ -78,6 +80,16 @@ IndexPlan plan_index_checks(const ir::Program& program, bool cuda) {
       plan.ranges.push_back(*entry);
     else
       plan.compiled.push_back(*entry);
+  }
+  if (plan.compiled.size() > kMostCompiled) {
+    auto has_elements = [&](const ir::EntryCheck& entry) {
+      return plan.checks[entry.check].size != 0;
+    };
+    auto moved = std::stable_partition(plan.compiled.begin(), plan.compiled.end(),
+                                       [&](const auto& entry) { return !has_elements(entry); });
+    for (auto entry = moved; entry != plan.compiled.end(); ++entry)
+      plan.in_loops.insert(entry->check);
+    plan.compiled.erase(moved, plan.compiled.end());
   }
   return plan;
 }

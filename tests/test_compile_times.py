@@ -1,4 +1,4 @@
-"""Texts that keep compilers busy: each compiles in a time that grows with its length, or is refused.
+"""Texts that keep compilers busy: each compiles in time in proportion to it, or is refused.
 
 Bounds are of processor time, and far from what is measured: they are for passes that take much more
 than in proportion to a text, which take minutes here.
