@@ -38,6 +38,7 @@ runtime::ElementRange in_memory(const ir::ElementRange& range, const ir::Tensor&
   result.strides = layout.strides;
   result.least = range.least;
   result.most = range.most;
+  runtime::join_dimensions(result);
   return result;
 }
 

@@ -49,9 +49,7 @@ uint64_t largest(const uint64_t* p, int64_t n, uint64_t from) {
   return largest_difference_64(p, n, from);
 }
 
-/// The part without dimensions of one element, those that lie side by side as one, and the smallest
-/// stride last.
-void normalize(std::vector<int64_t>& sizes, std::vector<int64_t>& strides) {
+void join(std::vector<int64_t>& sizes, std::vector<int64_t>& strides) {
   std::vector<std::pair<int64_t, int64_t>> dimensions;
   for (size_t d = 0; d < sizes.size(); ++d)
     if (sizes[d] != 1) dimensions.emplace_back(strides[d], sizes[d]);
@@ -77,9 +75,7 @@ template <class Unsigned>
 class Walk {
  public:
   Walk(const ElementRange& range, Unsigned least, Unsigned span)
-      : sizes_(range.sizes), strides_(range.strides), least_(least), span_(span) {
-    normalize(sizes_, strides_);
-  }
+      : sizes_(range.sizes), strides_(range.strides), least_(least), span_(span) {}
 
   bool is_within(const Unsigned* data, const tc_host& host) const {
     if (sizes_.empty()) return is_inside(*data);
@@ -121,7 +117,7 @@ class Walk {
     return true;
   }
 
-  std::vector<int64_t> sizes_, strides_;
+  const std::vector<int64_t>&sizes_, &strides_;
   Unsigned least_, span_;
 };
 
@@ -143,6 +139,8 @@ bool is_within_as(const ElementRange& range, const void* data, const tc_host& ho
 }
 
 }  // namespace
+
+void join_dimensions(ElementRange& range) { join(range.sizes, range.strides); }
 
 bool is_within(const ElementRange& range, const void* data, const tc_host& host) {
   for (int64_t size : range.sizes)

@@ -18,6 +18,10 @@ struct ElementRange {
   int64_t least = 0, most = 0;
 };
 
+/// Leaves out dimensions of one element, makes one of those that lie side by side, and puts the
+/// smallest stride last. To be called once, before is_within.
+void join_dimensions(ElementRange& range);
+
 /// Looks at every element once, with vector instructions where they lie side by side, and with the
 /// host's threads where there are many. `data` is the tensor's first element.
 bool is_within(const ElementRange& range, const void* data, const tc_host& host);
