@@ -47,7 +47,7 @@ const std::vector<Case> kCases = {
     {"B(i) = int64(min(i - 2147483647, 2147483647) < -2 ? i : -i) where i in 0:5", 0, 5,
      [](int64_t i) { return i; }},
     {"B(i) = int64(abs(i) + -i) where i in -2147483648:-2147483646", kLeast, 2,
-     [](int64_t i) { return wrapped(2 * wrapped(-i)); }},
+     [](int64_t i) { return wrapped(int64_t{2} * wrapped(-i)); }},
     {"B(i) = int64(i * 2) where i in 2147483642:2147483647", kMost - 5, 5,
      [](int64_t i) { return wrapped(2 * i); }},
     {"B(i) = (int64(i) - 9223372036854775807 - 1) / (int64(i) - 1) where i in 0:5", 0, 5,
