@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 # One main thread that compiles, and another that interrupts it at moments that are drawn: whatever
 # stage is at work then, the exception arrives soon, and the next compilation is right.
 SCRIPT = """
@@ -50,9 +52,10 @@ print(json.dumps(sorted(late)))
 """
 
 
+@pytest.mark.timeout(900)  # a minute and a half on cores that nobody shares
 def test_a_hundred_moments() -> None:
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, "7", "100"], capture_output=True, text=True, timeout=600
+        [sys.executable, "-c", SCRIPT, "7", "100"], capture_output=True, text=True, timeout=800
     )
     assert run.returncode == 0, run.stderr
     late = json.loads(run.stdout)

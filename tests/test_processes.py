@@ -42,7 +42,7 @@ def run(
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=500,
     )
     assert done.returncode == expect, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -160,6 +160,7 @@ for work in (compiles, is_deep, calls, differentiates, contracts):
 # ---- little memory
 
 
+@pytest.mark.timeout(600)
 def test_little_memory() -> None:
     """A compilation that gets none is an error that says so; the process goes on."""
     out = run(
