@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tensor_comprehensions import _html, _registry, _torch
+from tensor_comprehensions import _html, _torch
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions, Scheduling, to_options
 from tensor_comprehensions._parameters import suggest
-from tensor_comprehensions._registry import Registry, is_identifier
+from tensor_comprehensions._registry import is_identifier, registry
 
 if TYPE_CHECKING:
     from tensor_comprehensions._autograd import Differentiable
@@ -51,10 +51,6 @@ def undefined(entry_point: str, names: Iterable[str]) -> str:
         f"attempting to access undefined function {entry_point}; the text defines: "
         f"{', '.join(known)}{suggest(entry_point, known)}"
     )
-
-
-registry = Registry()
-_registry.find_lost = registry.restore
 
 
 class TC:

@@ -57,6 +57,9 @@ class Pair:
     def __init__(self, forward: Operator, backward: Operator, names: tuple[str, str]) -> None:
         # What users hold of both does not last for a pair's sake.
         self._registrations = forward.registration, backward.registration
+        # Their entries in the dispatcher do: a pair is never unregistered, and calls both.
+        for registration in self._registrations:
+            registration.is_pinned = True
         self.names = names  #: of both, in the pair's own name
         name = Pair._name_of(names)
         namespace, _, own = name.partition("::")

@@ -87,7 +87,7 @@ class Registration:
         self.operator.register(namespace, schema.functional, schema.out)
         for overload, infer in ((name, "_infer"), (f"{name}.out", "_infer_out")):
             _register_fake(library, f"{namespace}::{overload}", self._weakly(infer))
-        library.impl(name, self._batching("_run_batch"), "FuncTorchBatched", with_keyset=True)
+        self._register_batching(library, f"{namespace}::{name}", "_run_batch")
         packet = getattr(getattr(torch.ops, namespace), name)
         _sharding.register(self, packet.default)
         return packet
@@ -101,28 +101,26 @@ class Registration:
 
         return call
 
-    def _batching(self, method: str) -> Callable[..., Any]:
-        """The same for calls that vmap has to see to."""
-        found = weakref.ref(self)
+    def _register_batching(self, library: Any, full_name: str, method: str) -> None:
+        """torch.library.register_vmap, but that PyTorch does not keep the operator as well."""
+        namespace, _, name = full_name.partition("::")
+        rule = self._weakly(method)
 
         def call(keyset: Any, *arguments: Any) -> Any:
-            registration = found()
-            assert registration is not None
             return custom_function_call_vmap_helper(
                 cast(VmapInterpreter, retrieve_current_functorch_interpreter()),
-                getattr(registration, method),
-                registration.overload,
+                rule,
+                # Called as it is at levels that batch none of the arguments.
+                getattr(getattr(torch.ops, namespace), name).default,
                 *arguments,
             )
 
-        return call
+        library.impl(name, call, "FuncTorchBatched", with_keyset=True)
 
     def _register_derived(self, name: str, library: Any) -> Any:
         """Makes the operator that graphs hold where the derivative follows, as it is derived."""
         registered = _torch.register_derived(self.operator, name, self._make_derivative)
-        derived = _torch.derived_name(name).partition("::")[2]
-        rule = self._batching("_run_derived_batch")
-        library.impl(derived, rule, "FuncTorchBatched", with_keyset=True)
+        self._register_batching(library, _torch.derived_name(name), "_run_derived_batch")
         return registered
 
     def _make_derivative(self, text: str, namespace: str) -> str:

@@ -77,12 +77,15 @@ def _compiled_scripts() -> str | None:
         kind = type(value)
         if opaque and issubclass(kind, opaque):
             return None
-        if issubclass(kind, torch._C.ScriptFunction):
-            graphs.append(str(value.graph))
-        elif issubclass(kind, torch.jit.ScriptModule) and "_c" in vars(value):
-            # Functions that these call have graphs of their own.
-            methods = (value._c._get_method(name) for name in value._c._method_names())
-            graphs += [str(method.inlined_graph) for method in methods]
+        try:
+            if issubclass(kind, torch._C.ScriptFunction):
+                graphs.append(str(value.graph))
+            elif issubclass(kind, torch.jit.ScriptModule) and "_c" in vars(value):
+                # Functions that these call have graphs of their own.
+                methods = (value._c._get_method(name) for name in value._c._method_names())
+                graphs += [str(method.inlined_graph) for method in methods]
+        except (RuntimeError, AttributeError):
+            return None  # it is being made, or taken apart
     return "\n".join(graphs)
 
 
@@ -92,13 +95,9 @@ class _Namespace(torch._ops._OpNamespace):
     __module__ = "torch._ops"  # operators have names in it, by which graphs that are kept find them
 
     def __getattr__(self, name: str) -> Any:
-        if find_lost(f"{self.name}::{name}") and name in self.__dict__:
+        if registry.restore(f"{self.name}::{name}") and name in self.__dict__:
             return self.__dict__[name]
         return super().__getattr__(name)
-
-
-#: Set by the registry of the package.
-find_lost: Callable[[str], bool] = lambda _: False  # noqa: E731
 
 
 class Registry:
@@ -128,8 +127,10 @@ class Registry:
         self.restore(full_name)
         with self._lock:
             found = self._by_name.get(full_name)
+            # Held from now on, so that it stays when others are dropped.
+            operator = found.handle() if found is not None else None
         self._settle()
-        return found.handle() if found is not None else None
+        return operator
 
     def is_former(self, full_name: str) -> bool:
         """Whether this is a name that another version gave an operator."""
@@ -333,6 +334,7 @@ class Registry:
 
     def restore(self, full_name: str) -> bool:
         """Makes the operator behind a name again, where it has left the dispatcher."""
+        full_name = full_name.removesuffix(_torch.derived_name(""))  # comes with the other one
         if full_name not in self._lost:
             return False
         with self._lock:
@@ -367,6 +369,10 @@ class Registry:
                 self._by_name[f"{namespace}::{name}"] = registration
                 self._former_names.add(f"{namespace}::{name}")
         self._settle()
+
+
+#: The operators of this process.
+registry = Registry()
 
 
 def _key(namespace: str, definition: _torch.Definition, scheduling: Scheduling) -> tuple[Any, ...]:

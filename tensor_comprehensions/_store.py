@@ -11,11 +11,12 @@ import torch
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._autograd import Differentiable
-from tensor_comprehensions._define import TC, define_with, make_operator, registry
+from tensor_comprehensions._define import TC, define_with, make_operator
 from tensor_comprehensions._errors import CacheError, TCError
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._pairs import Pair
+from tensor_comprehensions._registry import registry
 
 Path = str | os.PathLike[str]
 

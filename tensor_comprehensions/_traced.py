@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from tensor_comprehensions._define import registry
 from tensor_comprehensions._operator import Operator
+from tensor_comprehensions._registry import registry
 
 
 def _find(name: str) -> Operator:

@@ -329,6 +329,16 @@ def test_the_page_of_the_documentation(tmp_path: Path, monkeypatch: pytest.Monke
     torch.testing.assert_close(names["outer"], torch.outer(torch.arange(3.0), names["x"]))
 
 
+def test_levels_that_batch_none_of_the_arguments_keep_the_derivative() -> None:
+    twice = tc.make_autograd(
+        tc.define("def twice(float(N) A) -> (B) { B(i) = 2 * A(i) }", namespace="tc_levels").twice
+    )
+    x, factors = torch.rand(3, 5, requires_grad=True), torch.rand(4)
+    rows = torch.vmap(lambda row: torch.vmap(lambda by: twice(row).sum() * by)(factors))(x)
+    rows.sum().backward()
+    torch.testing.assert_close(x.grad, (2 * factors.sum()).expand(3, 5))
+
+
 def test_pairs_with_a_backward_of_ones_own() -> None:
     """PyTorch says what it lacks; nothing is silently wrong."""
     pair = tc.make_autograd(define(MATMUL), lambda a, b, g: (g @ b.t(), a.t() @ g))

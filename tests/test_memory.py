@@ -179,12 +179,18 @@ def name_of(T: tc.TC) -> str:
     return T._operators["f"].name.partition("::")[2]
 
 
-def test_names_find_what_was_dropped() -> None:
-    T = tc.define(TEXT, namespace="tc_dropped")
+def define_and_drop(namespace: str) -> str:
+    """The name of an operator that has left the dispatcher."""
+    T = tc.define(TEXT, namespace=namespace)
     name = name_of(T)
     del T
-    drop_many("tc_dropped")
-    assert not is_registered("tc_dropped", name)
+    drop_many(namespace)
+    assert not is_registered(namespace, name)
+    return name
+
+
+def test_names_find_what_was_dropped() -> None:
+    name = define_and_drop("tc_dropped")
     assert not is_registered("tc_dropped", "f")
     x = torch.arange(4.0)
     assert torch.equal(torch.ops.tc_dropped.f(x), x * 2 + 1)
@@ -197,16 +203,35 @@ def test_names_find_what_was_dropped() -> None:
 
 
 def test_a_text_that_was_dropped_is_defined_again() -> None:
-    T = tc.define(TEXT, namespace="tc_again")
-    name = name_of(T)
-    del T
-    drop_many("tc_again")
-    assert not is_registered("tc_again", name)
+    name = define_and_drop("tc_again")
     T = tc.define(TEXT, namespace="tc_again")
     assert name_of(T) == name
     check(T.f, 5)
     x = torch.arange(4.0)
     assert torch.equal(torch.ops.tc_again.f(x), x * 2 + 1)
+
+
+def test_names_of_derivatives_find_what_was_dropped() -> None:
+    name = define_and_drop("tc_dropped_derived")
+    x = torch.rand(5, requires_grad=True)
+    getattr(torch.ops.tc_dropped_derived, f"{name}_derived")(x).sum().backward()
+    assert torch.equal(x.grad, torch.full((5,), 2.0))
+
+
+def test_pairs_hold_their_definitions() -> None:
+    text = f"{TEXT}\ndef f_grad(float(N) A, float(N) d_B) -> (d_A) {{ d_A(i) = d_B(i) * 2 }}"
+    x = torch.rand(5, requires_grad=True)
+
+    def call() -> torch.Tensor:
+        T = tc.define(text, namespace="tc_pair")
+        return tc.make_autograd(T.f, T.f_grad)(x).sum()
+
+    y = call()
+    gc.collect()
+    drop_many("tc_pair")
+    y.backward()
+    call().backward()
+    assert torch.equal(x.grad, torch.full((5,), 4.0))
 
 
 def test_graphs_of_autograd_hold_their_definitions() -> None:
