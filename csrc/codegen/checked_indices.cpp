@@ -7,17 +7,18 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/loops.h"
 #include "ir/program.h"
 
 namespace tc::codegen {
 namespace {
 
 using namespace Halide::Internal;
-
-constexpr char kLaunch[] = "tc.launch";
 using ir::Expr;
 using ir::Stmt;
 using ir::Type;
+
+constexpr char kLaunch[] = "tc.launch";
 
 /// The largest indices that a task saw of one check, a lane each.
 struct Largest {
@@ -69,11 +70,6 @@ Expr without_sign(const Expr& index) {
 /// What is larger than every size stays so.
 Expr in_32_bits(const Expr& index) {
   return Halide::cast<uint32_t>(min(index, make_const(index.type(), UINT32_MAX)));
-}
-
-/// A condition that LLVM takes for one that holds: the code for it goes straight on.
-Expr expected(const Expr& condition) {
-  return Call::make(Halide::Bool(), "llvm.expect.i1", {condition, const_true()}, Call::PureExtern);
 }
 
 Expr constant_like(const Expr& e, const Expr& value) {
@@ -134,7 +130,7 @@ class Expand : public IRMutator {
     std::vector<Guard> guards = std::move(guards_);
     guards_.clear();
     for (const Guard& guard : guards)
-      result = IfThenElse::make(expected(guard.index < guard.size), result,
+      result = IfThenElse::make(ir::likely_branch(guard.index < guard.size), result,
                                 ir::make_store(guard.buffer, 0, in_32_bits(guard.index)));
     return behind_notes(result);
   }

@@ -106,7 +106,7 @@ Stmt lower(Stmt stmt, const BufferFacts& buffers) {
   stmt = show_nested_truncations(recall_parameters(simplify(stmt)));
   stmt = replace_divisions_by_zero(stmt);
   stmt = compare_halves_as_floats(stmt);
-  stmt = expect_reads_ahead(stmt);
+  stmt = hint_prefetches(stmt);
   return hide_negative_offsets(define_switched_off_lanes(stmt, buffers.empty));
 }
 

@@ -315,25 +315,20 @@ class PrefetchGathers : public IRMutator {
   std::vector<Next> next_;  ///< what may run behind the visited statement
 };
 
-/// A condition that LLVM takes for one that holds: the code for it goes straight on.
-class ExpectAhead : public IRMutator {
+/// Branch hints for the choices that PrefetchGathers makes between a loop and what follows it.
+class HintPrefetches : public IRMutator {
  private:
   using IRMutator::visit;
   Stmt visit(const IfThenElse* op) override {
-    const auto* ask = op->then_case.as<Evaluate>();
-    const auto* call = ask ? ask->value.as<Call>() : nullptr;
-    if (!call || call->name != "llvm.prefetch.p0" || !op->else_case.defined() ||
-        !op->condition.type().is_scalar())
-      return IRMutator::visit(op);
-    Expr expected = Call::make(Halide::Bool(), "llvm.expect.i1", {op->condition, const_true()},
-                               Call::PureExtern);
-    return IfThenElse::make(expected, op->then_case, mutate(op->else_case));
+    const bool chooses = ir::is_prefetch(op->then_case) && op->else_case.defined();
+    if (!chooses || !op->condition.type().is_scalar()) return IRMutator::visit(op);
+    return IfThenElse::make(ir::likely_branch(op->condition), op->then_case, mutate(op->else_case));
   }
 };
 
 }  // namespace
 
-Stmt expect_reads_ahead(const Stmt& stmt) { return ExpectAhead().mutate(stmt); }
+Stmt hint_prefetches(const Stmt& stmt) { return HintPrefetches().mutate(stmt); }
 
 Stmt prefetch_gathers(const Stmt& stmt, const std::set<std::string>& buffers) {
   return buffers.empty() ? stmt : PrefetchGathers(buffers).mutate(stmt);

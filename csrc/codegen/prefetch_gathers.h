@@ -16,8 +16,8 @@ namespace tc::codegen {
 /// reads anyway says where. Runs after vectors are made and loops unrolled.
 ir::Stmt prefetch_gathers(const ir::Stmt& stmt, const std::set<std::string>& buffers);
 
-/// Tells LLVM that the loop itself goes on where what comes behind it is asked for else. To be
-/// called after the last simplification.
-ir::Stmt expect_reads_ahead(const ir::Stmt& stmt);
+/// Branch hints for these prefetches: most are for the loop itself, few for what follows it. To be
+/// called after the last simplification, which the hints would stop.
+ir::Stmt hint_prefetches(const ir::Stmt& stmt);
 
 }  // namespace tc::codegen

@@ -12,6 +12,8 @@ namespace {
 
 using namespace Halide::Internal;
 
+constexpr char kPrefetch[] = "llvm.prefetch.p0";
+
 class Collapse : public IRMutator {
  public:
   explicit Collapse(ForType type) : type_(type) {}
@@ -135,9 +137,20 @@ Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index, int 
   // caches before it is read (measured: sums of rows of a table 1.2 to 1.4 times slower). This one
   // is declared in every module of Halide's, with its name; the arguments are: to read it, how many
   // caches keep it, data.
-  return Evaluate::make(Call::make(Halide::Int(32), "llvm.prefetch.p0",
+  return Evaluate::make(Call::make(Halide::Int(32), kPrefetch,
                                    {make_address(type, buffer, index), 0, 4 - cache, 1},
                                    Call::Extern));
+}
+
+bool is_prefetch(const Stmt& stmt) {
+  const auto* evaluated = stmt.as<Halide::Internal::Evaluate>();
+  const auto* call = evaluated ? evaluated->value.as<Halide::Internal::Call>() : nullptr;
+  return call && call->name == kPrefetch;
+}
+
+Expr likely_branch(const Expr& condition) {
+  using namespace Halide::Internal;
+  return Call::make(Halide::Bool(), "llvm.expect.i1", {condition, const_true()}, Call::PureExtern);
 }
 
 std::set<std::string> loaded_buffers(const Stmt& stmt) {

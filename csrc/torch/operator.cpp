@@ -412,8 +412,7 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
   };
   const Specialization* last = last_.load();
   if (last && matches(last)) {
-    const_cast<Specialization*>(last)->last_use.store(kernel_limit().now(),
-                                                      std::memory_order_relaxed);
+    last->last_use.store(kernel_limit().now(), std::memory_order_relaxed);
     return *last;
   }
 
@@ -435,8 +434,7 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
 }
 
 void Operator::remember(const Specialization& found) {
-  const_cast<Specialization&>(found).last_use.store(kernel_limit().now(),
-                                                    std::memory_order_relaxed);
+  found.last_use.store(kernel_limit().now(), std::memory_order_relaxed);
   last_ = &found;
 }
 

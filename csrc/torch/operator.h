@@ -85,8 +85,8 @@ using OptionsFactory = std::function<OptionsPtr(at::ArrayRef<c10::IValue> inputs
 struct Specialization {
   std::vector<int64_t> key;
   KernelPtr kernel;
-  int64_t bytes = 0;                  ///< of the kernel
-  std::atomic<uint64_t> last_use{0};  ///< the more, the later (see kernel_limit.h)
+  int64_t bytes = 0;                          ///< of the kernel
+  mutable std::atomic<uint64_t> last_use{0};  ///< the more, the later (see kernel_limit.h)
   std::vector<std::vector<int64_t>> output_sizes;
   std::vector<at::MemoryFormat> output_formats;
   c10::Device device = c10::kCPU;
