@@ -209,9 +209,17 @@ class Registration:
         namespace, _, name = self.name.partition("::")
         _sharding.forget(self.overload)
         self.overload = self.out_overload = self.direct = self.differentiable = None
+        derived = _torch.derived_name(name)
+        _forget_kernels(
+            self.library,
+            (name, "Meta"),
+            (f"{name}.out", "Meta"),
+            (name, "FuncTorchBatched"),
+            (derived, "FuncTorchBatched"),
+        )
         self.library._destroy()
         _torch.unregister(self.name)
-        for each in (name, _torch.derived_name(name)):
+        for each in (name, derived):
             forget_attribute(namespace, each)
             for overload in (each, f"{each}.out"):
                 torch._library.simple_registry.singleton._data.pop(f"{namespace}::{overload}", None)
@@ -241,6 +249,19 @@ def _register_fake(library: Any, name: str, infer: Callable[..., Any]) -> None:
     entry = torch._library.simple_registry.singleton.find(name)
     handle = entry.fake_impl.register(infer, "tensor_comprehensions", lib=library)
     library._registration_handles.append(handle)
+
+
+def _has_left(*_: Any) -> Any:
+    raise AssertionError("an operator that has left the dispatcher was called")
+
+
+def _forget_kernels(library: Any, *names_and_keys: tuple[str, str]) -> None:
+    """PyTorch keeps the Python function that was last registered for a name and a dispatch key
+    (``python_registrations_`` in python_dispatch.cpp), also when its library is destroyed. Leaves
+    it one function for all."""
+    library.m.reset()
+    for name, key in names_and_keys:
+        library.m.impl(name, key, _has_left, False)
 
 
 def forget_attribute(namespace: str, name: str) -> None:

@@ -47,19 +47,21 @@ std::atomic<bool> ending{false};
 /// exception then travels through PyTorch's dispatcher as it is.
 void raise_in_python(const CoreError& error) {
   // Threads that Python would end without a word, if they ran Python now.
-  if (interpreter_ends() || (ending && error.status == TC_INTERRUPTED)) wait_for_the_end();
-  py::gil_scoped_acquire gil;
-  if (error.status == TC_INTERRUPTED) {
-    // What the signal's handler raised is there already, where this thread has asked.
-    if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+  if (ending && error.status == TC_INTERRUPTED) wait_for_the_end();
+  with_lock([&] {
+    if (error.status == TC_INTERRUPTED) {
+      // What the signal's handler raised is there already, where this thread has asked.
+      if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+      throw py::error_already_set();
+    }
+    py::object type = exception_classes()[py::int_(static_cast<int>(error.status))];
+    py::tuple arguments = py::make_tuple(error.what());
+    if (error.status == TC_LANGUAGE_ERROR)
+      arguments = py::make_tuple(error.what(), error.line, error.column);
+    py::object value = call_python(type, arguments);
+    PyErr_SetObject(type.ptr(), value.ptr());
     throw py::error_already_set();
-  }
-  py::object type = exception_classes()[py::int_(static_cast<int>(error.status))];
-  py::object value = error.status == TC_LANGUAGE_ERROR
-                         ? type(error.what(), error.line, error.column)
-                         : type(error.what());
-  PyErr_SetObject(type.ptr(), value.ptr());
-  throw py::error_already_set();
+  });
 }
 
 /// Python values as the operators take them: tensors as they are, numbers for scalars.
@@ -132,11 +134,11 @@ OptionsPtr copy(const Options& options) { return copy_options(options.options.ge
 OptionsFactory python_factory(const std::optional<Function>& callable) {
   if (!callable) return nullptr;
   return [kept = shared_object(*callable)](at::ArrayRef<c10::IValue> inputs) {
-    if (interpreter_ends()) wait_for_the_end();
-    py::gil_scoped_acquire gil;
-    py::tuple arguments(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) arguments[i] = to_python(inputs[i]);
-    return copy((*kept)(*arguments).cast<const Options&>());
+    return with_lock([&] {
+      py::tuple arguments(inputs.size());
+      for (size_t i = 0; i < inputs.size(); ++i) arguments[i] = to_python(inputs[i]);
+      return copy(call_python(*kept, arguments).cast<const Options&>());
+    });
   };
 }
 
@@ -391,19 +393,20 @@ std::string input_dimension(const Definition& definition, int input, int dimensi
 /// as that of Ctrl-C does.
 bool signals_raise() {
   if (interpreter_ends()) return true;
-  py::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
+  return with_lock([] { return PyErr_CheckSignals() != 0; });
 }
 
 /// Log lines of the core become records of the logger "tensor_comprehensions".
 void log_to_python(const char* topic, const char* message) {
   if (interpreter_ends()) return;
-  py::gil_scoped_acquire gil;
-  try {
-    py::module_::import("tensor_comprehensions._logging").attr("emit")(topic, message);
-  } catch (py::error_already_set& error) {
-    error.discard_as_unraisable("a log message of tensor_comprehensions");
-  }
+  with_lock([&] {
+    try {
+      call_python(py::module_::import("tensor_comprehensions._logging").attr("emit"),
+                  py::make_tuple(topic, message));
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("a log message of tensor_comprehensions");
+    }
+  });
 }
 
 }  // namespace

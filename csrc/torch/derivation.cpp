@@ -32,9 +32,8 @@ using Maker = py::typing::Callable<std::string(std::string, std::string)>;
 
 OperatorMaker python_maker(const Maker& make) {
   return [kept = shared_object(make)](const std::string& text, const std::string& ns) {
-    if (interpreter_ends()) wait_for_the_end();
-    py::gil_scoped_acquire gil;
-    return (*kept)(text, ns).cast<std::string>();
+    return with_lock(
+        [&] { return call_python(*kept, py::make_tuple(text, ns)).cast<std::string>(); });
   };
 }
 

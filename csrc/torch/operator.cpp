@@ -5,6 +5,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/core/impl/alloc_cpu.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <chrono>
@@ -470,29 +471,26 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
       lock.lock();
     }
   }
-  std::unique_ptr<Specialization> added;
-  std::exception_ptr failure;
-  try {
-    added = compile(inputs, outputs);
-  } catch (...) {
-    failure = std::current_exception();  // not kept: whoever waits tries again
+  const Specialization* result = nullptr;
+  {
+    // Failures are not kept: whoever waits tries again. A destructor, since Python may end this
+    // thread amidst an options factory, by an unwinding that no handler may hold up.
+    auto done = c10::make_scope_exit([&] {
+      std::lock_guard<std::shared_mutex> lock(mutex_);
+      pending_.erase(key);
+      pending_changed_.notify_all();
+    });
+    std::unique_ptr<Specialization> added = compile(inputs, outputs);
+    added->key = key;
+    std::lock_guard<std::shared_mutex> lock(mutex_);
+    by_hash_[hash(key)].push_back(added.get());
+    specializations_.push_back(std::move(added));
+    result = specializations_.back().get();
+    kernel_limit().tick();
+    remember(*result);
   }
-  std::unique_lock<std::shared_mutex> lock(mutex_);
-  pending_.erase(key);
-  pending_changed_.notify_all();
-  if (failure) {
-    lock.unlock();
-    std::rethrow_exception(failure);
-  }
-  added->key = std::move(key);
-  by_hash_[hash(added->key)].push_back(added.get());
-  specializations_.push_back(std::move(added));
-  const Specialization& result = *specializations_.back();
-  kernel_limit().tick();
-  remember(result);
-  lock.unlock();
   kernel_limit().trim();
-  return result;
+  return *result;
 }
 
 at::MemoryFormat Operator::output_format(size_t output, at::ArrayRef<c10::IValue> inputs) const {

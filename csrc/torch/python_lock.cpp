@@ -1,6 +1,5 @@
 #include "torch/python_lock.h"
 
-#include <cxxabi.h>
 #include <unistd.h>
 
 namespace tc_torch {
@@ -15,6 +14,18 @@ bool interpreter_ends() {
 
 void wait_for_the_end() {
   while (true) pause();
+}
+
+pybind11::object call_python(const pybind11::object& function, const pybind11::tuple& arguments) {
+  PyObject* result = nullptr;
+  try {
+    // Nothing here may be destroyed on the way out, which counts references without the lock.
+    result = PyObject_Call(function.ptr(), arguments.ptr(), nullptr);
+  } catch (abi::__forced_unwind&) {
+    wait_for_the_end();
+  }
+  if (!result) throw pybind11::error_already_set();
+  return pybind11::reinterpret_steal<pybind11::object>(result);
 }
 
 void Unlocked::lock_again(PyThreadState* state) noexcept {

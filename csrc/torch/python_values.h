@@ -24,8 +24,7 @@ using Function = pybind11::typing::Callable<pybind11::object(pybind11::ellipsis)
 inline std::shared_ptr<pybind11::object> shared_object(const pybind11::object& object) {
   return {new pybind11::object(object), [](pybind11::object* kept) {
             if (interpreter_ends()) return;
-            pybind11::gil_scoped_acquire gil;
-            delete kept;
+            with_lock([&] { delete kept; });
           }};
 }
 
