@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from harness import Comparison, interleave, save
+from harness import Comparison, interleave, save, use_same_memory
 
 import tensor_comprehensions as tc
 
@@ -77,6 +77,7 @@ def step(module: torch.nn.Module, x: torch.Tensor) -> None:
 
 
 def main() -> None:
+    use_same_memory()
     torch.set_num_threads(1)
     t = tc.define(TEXT)
     a, b = torch.randn(4), torch.randn(4)

@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 import torch
-from harness import check, interleave, save
+from harness import check, interleave, save, use_same_memory
 from peers import limit_threads
 from random_contractions import Contraction, random_contraction
 
@@ -96,6 +96,7 @@ def summary(rows: list[dict]) -> dict:
 
 
 def main() -> None:
+    use_same_memory()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=120)
     parser.add_argument("--seed", type=int, default=4)

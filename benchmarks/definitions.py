@@ -22,7 +22,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from harness import Comparison, compare, print_comparison, save
+from harness import Comparison, compare, print_comparison, save, use_same_memory
 from operators import FAMILIES, Case, Values
 
 import tensor_comprehensions as tc
@@ -235,6 +235,7 @@ def measured(arguments: argparse.Namespace) -> Iterator[Comparison]:
 
 
 def main() -> None:
+    use_same_memory()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="definitions to run, all without")
     parser.add_argument("--threads", type=int, nargs="+", default=[1])

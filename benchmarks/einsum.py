@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
-from harness import Comparison, compare, print_comparison, save
+from harness import Comparison, compare, print_comparison, save, use_same_memory
 from peers import limit_threads
 
 import tensor_comprehensions as tc
@@ -306,6 +306,7 @@ def measure_axes(kind: str, options: argparse.Namespace) -> dict:
 
 
 def main() -> None:
+    use_same_memory()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="forms whose names contain one of these")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])

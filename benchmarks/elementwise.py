@@ -6,7 +6,7 @@ python benchmarks/elementwise.py
 from __future__ import annotations
 
 import torch
-from harness import compare, print_comparison, save
+from harness import compare, print_comparison, save, use_same_memory
 
 import tensor_comprehensions as tc
 
@@ -83,6 +83,7 @@ def cases() -> list[tuple]:
 
 
 def main() -> None:
+    use_same_memory()
     comparisons = []
     for name, text, inputs, reference in cases():
         operator = tc.define(text, namespace=f"tc_elementwise_{len(comparisons)}").f

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from harness import compare, print_comparison, save
+from harness import compare, print_comparison, save, use_same_memory
 
 import tensor_comprehensions as tc
 
@@ -42,6 +42,7 @@ CASES = {
 
 
 def main() -> None:
+    use_same_memory()
     comparisons = []
     for name, (expression, reference, positive, double) in CASES.items():
         for dtype in (torch.float32, torch.float64) if double else (torch.float32,):

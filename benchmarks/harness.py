@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import platform
 import random
 import re
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
@@ -23,6 +26,21 @@ import torch
 
 RESULTS = Path(__file__).parent / "results"
 
+#: Memory is the same for all candidates. Results of ours lie in huge pages, so PyTorch's do too;
+#: and glibc keeps what was freed instead of giving it back to the system, which would map, and
+#: clear, the pages of large results anew at every call.
+MEMORY = {
+    "THP_MEM_ALLOC_ENABLE": "1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+}
+
+
+def use_same_memory() -> None:
+    """Starts this program again with the variables of `MEMORY`, which are read when it starts."""
+    if any(os.environ.get(name) != value for name, value in MEMORY.items()):
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, **MEMORY})
+
 
 @dataclass
 class Timing:
@@ -31,6 +49,7 @@ class Timing:
     minimum: float
     median: float
     spread: float  # third quartile over first
+    samples: list[float] = field(default_factory=list)  # one a round
 
 
 @dataclass
@@ -47,7 +66,7 @@ class Comparison:
 
 def timing(seconds: list[float]) -> Timing:
     low, _, high = statistics.quantiles(seconds, n=4)
-    return Timing(min(seconds), statistics.median(seconds), high / low)
+    return Timing(min(seconds), statistics.median(seconds), high / low, seconds)
 
 
 def interleave(
@@ -157,24 +176,69 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def save(name: str, comparisons: list[Comparison], **extra: object) -> Path:
-    """Keeps the figures as benchmarks/results/<date>-<name>-<maker and vectors of the CPU>.json."""
+    """Keeps the figures as benchmarks/results/<date>-<name>-<maker and vectors of the CPU>.json,
+    with a number where that exists: no file is written twice."""
     RESULTS.mkdir(exist_ok=True)
     maker = re.match(r"\w*", cpu_name())[0]
     machine = f"{maker}-{torch.backends.cpu.get_cpu_capability()}".lower().replace(" ", "")
-    path = RESULTS / f"{datetime.date.today().isoformat()}-{name}-{machine}.json"
+    stem = f"{datetime.date.today().isoformat()}-{name}-{machine}"
     report = {
-        "machine": {
-            "cpu": cpu_name(),
-            "capability": torch.backends.cpu.get_cpu_capability(),
-            "cores": torch.get_num_threads(),
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
+        "commit": commit(),
+        "command": sys.orig_argv[1:],
+        "machine": machine_facts(),
         "comparisons": [asdict(c) for c in comparisons],
         **extra,
     }
-    path.write_text(json.dumps(rounded(report), indent=1) + "\n")
-    return path
+    text = json.dumps(rounded(report), indent=1)
+    # Samples, on a line each list.
+    text = re.sub(r"\[[\d\s.,e-]+\]", lambda found: " ".join(found[0].split()), text) + "\n"
+    for number in range(1, 1000):
+        path = RESULTS / (f"{stem}.json" if number == 1 else f"{stem}-{number}.json")
+        try:
+            with path.open("x") as file:
+                file.write(text)
+            return path
+        except FileExistsError:
+            continue
+    raise FileExistsError(f"{RESULTS / stem}.json and 998 more")
+
+
+def commit() -> str:
+    """What was measured, "with changes" where the tree differs from it."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(RESULTS.parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "HEAD") + (" with changes" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def machine_facts() -> dict[str, object]:
+    def read(path: str) -> str:
+        try:
+            return Path(path).read_text().strip()
+        except OSError:
+            return "unknown"
+
+    caches = {}
+    for cache in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        kind = read(f"{cache}/type")
+        if kind != "Instruction":
+            caches[f"L{read(f'{cache}/level')}"] = read(f"{cache}/size")
+    return {
+        "cpu": cpu_name(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "cores": torch.get_num_threads(),
+        "caches": caches,
+        "huge_pages": read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "memory": {name: os.environ.get(name, "") for name in MEMORY},
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def rounded(value: object) -> object:

@@ -15,7 +15,7 @@ import statistics
 
 import torch
 import torch.nn.functional as F
-from harness import compare, print_comparison, save
+from harness import compare, print_comparison, save, use_same_memory
 
 import tensor_comprehensions as tc
 
@@ -126,6 +126,7 @@ def measure(case: tuple, threads: list[int]) -> list:
 
 
 def main() -> None:
+    use_same_memory()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="parts of the names of what to run")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16])

@@ -12,7 +12,7 @@ import argparse
 
 import torch
 import torch.nn.functional as F
-from harness import compare, print_comparison, save
+from harness import compare, print_comparison, save, use_same_memory
 
 import tensor_comprehensions as tc
 
@@ -73,6 +73,7 @@ def pooling() -> tuple:
 
 
 def main() -> None:
+    use_same_memory()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="parts of the names of what to run")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])

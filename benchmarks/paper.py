@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 from cases import CASES, Case
-from harness import Comparison, Timing, compare, print_comparison, save
+from harness import Comparison, Timing, compare, print_comparison, save, use_same_memory
 from peers import limit_threads, peers
 
 import tensor_comprehensions as tc
@@ -143,6 +143,7 @@ def print_table(comparisons: list[Comparison]) -> None:
 
 
 def main() -> None:
+    use_same_memory()
     options = arguments()
     if options.into:
         work(options)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 
 import torch
-from harness import compare, print_comparison, save
+from harness import compare, print_comparison, save, use_same_memory
 
 import tensor_comprehensions as tc
 
@@ -59,6 +59,7 @@ def case(name: str, size: tuple[int, int, int], order: str) -> tuple:
 
 
 def main() -> None:
+    use_same_memory()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="parts of the names of what to run")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])

@@ -69,7 +69,7 @@ Expr without_sign(const Expr& index) {
 
 /// What is larger than every size stays so.
 Expr in_32_bits(const Expr& index) {
-  return Halide::cast<uint32_t>(min(index, make_const(index.type(), UINT32_MAX)));
+  return Halide::cast(index.type().with_bits(32), min(index, make_const(index.type(), UINT32_MAX)));
 }
 
 Expr constant_like(const Expr& e, const Expr& value) {
@@ -176,6 +176,10 @@ class Expand : public IRMutator {
     conditions_.push_back(predicate);
     Expr index = mutate(op->index);
     conditions_.pop_back();
+    // Known not to be negative, its lanes become addresses without an instruction each.
+    if (index.type().is_vector() && index.type().bits() == 32 && !index.same_as(op->index) &&
+        unchecked_ == 0)
+      index = index & make_const(index.type(), INT32_MAX);
     return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);
   }
   std::tuple<Expr, Expr, Expr> sides(const Expr& condition, const Expr& yes, const Expr& no) {
@@ -213,8 +217,8 @@ class Expand : public IRMutator {
       guard(index, size, lane(checked->check));
       return Halide::cast(op->type, index);
     }
-    if (index.type().bits() == 64)
-      index = Halide::cast(index.type().with_bits(32), min(index, constant_like(index, size)));
+    // With the largest of 32 bits it is one instruction of AVX-512, that narrows and saturates.
+    if (index.type().bits() == 64) index = in_32_bits(index);
     note(index, size, lane(checked->check));
     const Expr last = static_cast<int32_t>(std::max<int64_t>(0, *constant - 1));
     Expr inside =
