@@ -184,7 +184,7 @@ def save(name: str, comparisons: list[Comparison], **extra: object) -> Path:
     stem = f"{datetime.date.today().isoformat()}-{name}-{machine}"
     report = {
         "commit": commit(),
-        "command": sys.orig_argv[1:],
+        "command": [f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]],
         "machine": machine_facts(),
         "comparisons": [asdict(c) for c in comparisons],
         **extra,
@@ -204,7 +204,7 @@ def save(name: str, comparisons: list[Comparison], **extra: object) -> Path:
 
 
 def commit() -> str:
-    """What was measured, "with changes" where the tree differs from it."""
+    """The commit that is checked out, "with changes" where the tree differs from it."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(RESULTS.parent), *arguments]

@@ -175,11 +175,12 @@ class Expand : public IRMutator {
     Expr predicate = mutate(op->predicate);
     conditions_.push_back(predicate);
     Expr index = mutate(op->index);
-    conditions_.pop_back();
-    // Known not to be negative, its lanes become addresses without an instruction each.
+    // Known not to be negative, its lanes become addresses without a sign extension each. Lanes
+    // that a condition leaves out may be negative, so only where there is none.
     if (index.type().is_vector() && index.type().bits() == 32 && !index.same_as(op->index) &&
-        unchecked_ == 0)
+        unchecked_ == 0 && always())
       index = index & make_const(index.type(), INT32_MAX);
+    conditions_.pop_back();
     return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);
   }
   std::tuple<Expr, Expr, Expr> sides(const Expr& condition, const Expr& yes, const Expr& no) {

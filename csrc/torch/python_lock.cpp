@@ -19,7 +19,8 @@ void wait_for_the_end() {
 pybind11::object call_python(const pybind11::object& function, const pybind11::tuple& arguments) {
   PyObject* result = nullptr;
   try {
-    // Nothing here may be destroyed on the way out, which counts references without the lock.
+    // No C++ object may lie between Python and the handler: it would drop references without the
+    // lock.
     result = PyObject_Call(function.ptr(), arguments.ptr(), nullptr);
   } catch (abi::__forced_unwind&) {
     wait_for_the_end();
