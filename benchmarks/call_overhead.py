@@ -1,6 +1,6 @@
 """What a call costs on four elements, one thread, interleaved.
 
-python benchmarks/call_overhead.py
+python benchmarks/call_overhead.py [part of a name ...]
 
 Our operators stand beside torch.add and beside a custom operator of torch.library whose body is
 torch.add; once without gradients, once recorded for autograd. The last comparisons are of modules
@@ -10,11 +10,13 @@ elements.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from functools import partial
 
+import command
 import torch
-from harness import Comparison, interleave, save, use_same_memory
+from harness import Comparison, Row, Rows
 
 import tensor_comprehensions as tc
 
@@ -49,20 +51,6 @@ class Layers(torch.nn.Module):
         return x
 
 
-def compare(name: str, functions: dict[str, object], peer: str, mine: str) -> Comparison:
-    timings = interleave(functions, rounds=40, round_seconds=0.05)
-    base = timings[peer]
-    print(name)
-    for label, t in timings.items():
-        extra = (t.minimum - base.minimum) * 1e6
-        print(
-            f"  {label:32s} min {t.minimum * 1e6:6.2f} us  median {t.median * 1e6:6.2f} us  "
-            f"over {peer} {extra:+.2f} us"
-        )
-    ours = timings[mine]
-    return Comparison(name, 1, timings, base.minimum / ours.minimum, base.median / ours.median)
-
-
 class Residual(Layers):
     """The same with what commonly stands between layers, which torch.compile fuses."""
 
@@ -76,70 +64,92 @@ def step(module: torch.nn.Module, x: torch.Tensor) -> None:
     module(x).sum().backward()
 
 
-def main() -> None:
-    use_same_memory()
-    torch.set_num_threads(1)
+def call() -> Row:
     t = tc.define(TEXT)
     a, b = torch.randn(4), torch.randn(4)
-    packet, overload, attribute = (
-        torch.ops.tc.overhead_add,
-        torch.ops.tc.overhead_add.default,
-        t.overhead_add,
+    packet, attribute = torch.ops.tc.overhead_add, t.overhead_add
+    overload, derived = packet.default, tc.make_autograd(attribute)
+    return Row(
+        lambda: packet(a, b),
+        lambda: {
+            "torch.add": lambda: torch.add(a, b),
+            "torch.library.custom_op": lambda: custom_add(a, b),
+        },
+        variants={
+            "torch.ops.tc.f.default": lambda: overload(a, b),
+            "T.f": lambda: attribute(a, b),
+            "make_autograd(T.f)": lambda: derived(a, b),
+        },
     )
-    derived = tc.make_autograd(attribute)
-    x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
-    comparisons = [
-        compare(
-            "call on 4 elements",
-            {
-                "torch.add": lambda: torch.add(a, b),
-                "torch.ops.tc.f": lambda: packet(a, b),
-                "torch.ops.tc.f.default": lambda: overload(a, b),
-                "T.f": lambda: attribute(a, b),
-                "make_autograd(T.f)": lambda: derived(a, b),
-                "torch.library.custom_op": lambda: custom_add(a, b),
-            },
-            "torch.add",
-            "torch.ops.tc.f",
-        ),
-        compare(
-            "call on 4 elements with gradients",
-            {
-                "torch.add": lambda: torch.add(x, y),
-                "make_autograd(T.f)": lambda: derived(x, y),
-                "torch.library.custom_op": lambda: custom_add(x, y),
-            },
-            "torch.add",
-            "make_autograd(T.f)",
-        ),
-    ]
-    layer = tc.make_autograd(t.overhead_layer)
-    small = Layers(derived, 4), "custom_op", Layers(custom_add, 4), a
+
+
+def call_with_gradients() -> Row:
+    derived = tc.make_autograd(tc.define(TEXT).overhead_add)
+    x, y = torch.randn(4).requires_grad_(), torch.randn(4).requires_grad_()
+    return Row(
+        lambda: derived(x, y),
+        lambda: {
+            "torch.add": lambda: torch.add(x, y),
+            "torch.library.custom_op": lambda: custom_add(x, y),
+        },
+    )
+
+
+def layers(
+    module: type[Layers], peer: str, layer: Callable, sizes: tuple, rows: int, back: bool
+) -> Row:
+    """Four layers of ours under torch.compile; beside them the same without it, and others' layers,
+    whose own cost under torch.compile shows what is PyTorch's."""
+    ours = module(tc.make_autograd(tc.define(TEXT).overhead_layer), *sizes)
+    theirs = module(layer, *sizes)
+    x = torch.randn(rows, sizes[0]) if len(sizes) == 2 else torch.randn(4)
+    if len(sizes) == 1:
+        ours = module(tc.make_autograd(tc.define(TEXT).overhead_add), *sizes)
+    run = step if back else forward
+    return Row(
+        partial(run, torch.compile(ours, fullgraph=True), x),
+        lambda: {"eager": partial(run, ours, x)},
+        unrelated={
+            peer: partial(run, theirs, x),
+            f"{peer}, torch.compile": partial(run, torch.compile(theirs, fullgraph=True), x),
+        },
+    )
+
+
+def forward(module: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return module(x)
+
+
+def rows(options: argparse.Namespace) -> Rows:
+    yield "call on 4 elements", call
+    yield "call on 4 elements with gradients", call_with_gradients
     # What PyTorch calls as it is in both, so that the difference is torch.compile's.
-    large = Layers(layer, 512, 512), "torch.mm", Layers(torch.mm, 512, 512), torch.randn(256, 512)
-    between = (
-        *(Residual(layer, 512, 512), "torch.mm", Residual(torch.mm, 512, 512)),
-        torch.randn(256, 512),
-    )
-    subjects = {"4": small, "256 x 512": large, "256 x 512 with gelu and residuals": between}
-    for size, (ours, peer, theirs, argument) in subjects.items():
-        modules = {
-            "eager": ours,
-            "torch.compile": torch.compile(ours, fullgraph=True),
-            peer: theirs,
-            f"{peer}, torch.compile": torch.compile(theirs, fullgraph=True),
-        }
-        functions = {name: partial(module, argument) for name, module in modules.items()}
-        with torch.no_grad():
-            comparisons.append(
-                compare(f"four layers on {size}", functions, "eager", "torch.compile")
+    subjects = {
+        "4": (Layers, "custom_op", custom_add, (4,), 1),
+        "256 x 512": (Layers, "torch.mm", torch.mm, (512, 512), 256),
+        "256 x 512 with gelu and residuals": (Residual, "torch.mm", torch.mm, (512, 512), 256),
+    }
+    for size, subject in subjects.items():
+        yield f"four layers on {size}", partial(layers, *subject, back=False)
+        yield f"four layers on {size}, and back", partial(layers, *subject, back=True)
+
+
+def summary(comparisons: list[Comparison]) -> dict[str, object]:
+    for c in comparisons:
+        base = c.timings[c.best].minimum
+        print(c.workload)
+        for name, t in c.timings.items():
+            print(
+                f"  {name:32s} min {t.minimum * 1e6:8.2f} us  median {t.median * 1e6:8.2f} us  "
+                f"over {c.best} {(t.minimum - base) * 1e6:+.2f} us"
             )
-        steps = {name: partial(step, module, argument) for name, module in modules.items()}
-        comparisons.append(
-            compare(f"four layers on {size}, and back", steps, "eager", "torch.compile")
-        )
-    print("saved", save("call_overhead", comparisons))
+    return {}
+
+
+def arguments() -> argparse.ArgumentParser:
+    return command.parser(__doc__, rounds=40)
 
 
 if __name__ == "__main__":
-    main()
+    command.main("call_overhead", rows, arguments(), summary)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 from cases import CASES
-from harness import save
+from command import save
 from workloads import WORKLOADS
 
 import tensor_comprehensions as tc

@@ -1,10 +1,11 @@
 """Every definition of ops/ at sizes of layers, forward and backward, against PyTorch.
 
-python benchmarks/definitions.py [--threads 1] [--rounds 5] [--forward | --backward] [NAME ...]
+python benchmarks/definitions.py [PART OF A NAME ...] [--threads 1] [--rounds 5]
 
-The references are those of tests/operators, in single precision and with autograd. Options are the
-defaults, as users get them: matrix products and convolutions may be library calls, for then both
-sides make the same call and what stands between is compared. A ratio far below 1 is a cliff.
+A row is called "DEFINITION, forward" or "DEFINITION, backward". The references are those of
+tests/operators, in single precision and with autograd. Options are the defaults, as users get them:
+matrix products and convolutions may be library calls, for then both sides make the same call and
+what stands between is compared. A ratio far below 1 is a cliff.
 
 Left out backward are definitions without derivatives, and those whose gradient is a view in PyTorch
 (`VIEWS`): nothing is computed there.
@@ -13,17 +14,17 @@ Left out backward are definitions without derivatives, and those whose gradient 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from harness import Comparison, compare, print_comparison, save, use_same_memory
+import command
+from harness import Row, Rows
 from operators import FAMILIES, Case, Values
+from peers import backward_peers, torch_peers
 
 import tensor_comprehensions as tc
 
@@ -180,79 +181,62 @@ def floating(results: object) -> list[torch.Tensor]:
     return [r for r in results if r.is_floating_point()]
 
 
-def forward(case: Case, inputs: tuple, **how: object) -> list[Comparison]:
+def forward(case: Case, inputs: tuple, compiled: bool) -> Row:
     operator = getattr(tc.define(tc.ops.source(case.definition)), case.definition)
-    return compare(
-        f"{case.definition}, forward",
+    return Row(
         lambda: operator(*inputs),
-        {"ATen": lambda: case.reference(*inputs)},
-        **how,
+        lambda: torch_peers({"ATen": case.reference}, inputs, with_compilers=compiled),
+        tolerance=1e-3,
     )
 
 
-def backward(case: Case, inputs: tuple, **how: object) -> list[Comparison]:
+def backward(case: Case, inputs: tuple, compiled: bool) -> Row:
     places = case.differentiable(inputs)
-    if not places or case.definition in VIEWS:
-        return []
     inputs = tuple(
         x.detach().clone().requires_grad_(k in places) if isinstance(x, torch.Tensor) else x
         for k, x in enumerate(inputs)
     )
     leaves = [inputs[k] for k in places]
     operator = getattr(tc.define(tc.ops.source(case.definition)), case.definition)
-    ours = floating(tc.make_autograd(operator)(*inputs))
-    theirs = floating(case.reference(*inputs))
-    gradients = [torch.randn_like(r) for r in theirs]
+    results = floating(tc.make_autograd(operator)(*inputs))
+    # As the reference has them: some keep zero-dimensional results.
+    gradients = [torch.randn_like(r) for r in floating(case.reference(*inputs))]
 
-    def derive(results: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    def derive() -> tuple[torch.Tensor, ...]:
         return torch.autograd.grad(results, leaves, gradients, retain_graph=True)
 
-    return compare(
-        f"{case.definition}, backward",
-        lambda: derive(ours),
-        {"ATen": lambda: derive(theirs)},
-        **how,
+    return Row(
+        derive,
+        lambda: backward_peers({"ATen": case.reference}, inputs, gradients, compiled),
+        tolerance=1e-3,
     )
 
 
-def measured(arguments: argparse.Namespace) -> Iterator[Comparison]:
-    how = {
-        "threads": arguments.threads,
-        "rounds": arguments.rounds,
-        "round_seconds": 0.1,
-        "tolerance": 1e-3,
-    }
-    directions = [forward] * (not arguments.backward) + [backward] * (not arguments.forward)
+def rows(options: argparse.Namespace) -> Rows:
     for family, cases in FAMILIES.items():
         for case in cases:
-            if arguments.names and case.definition not in arguments.names:
-                continue
             if case.definition in NOT_COMPARED:
                 continue
-            inputs = scaled(case.inputs(Values(torch.float32), *sizes(family, case)), family)
-            for direction in directions:
-                yield from direction(case, inputs, **how)
+
+            def inputs(family: str = family, case: Case = case) -> tuple:
+                return scaled(case.inputs(Values(torch.float32), *sizes(family, case)), family)
+
+            yield (
+                f"{case.definition}, forward",
+                lambda case=case, make=inputs: forward(case, make(), options.compiled),
+            )
+            if case.definition not in VIEWS and case.differentiable(inputs()):
+                yield (
+                    f"{case.definition}, backward",
+                    lambda case=case, make=inputs: backward(case, make(), options.compiled),
+                )
 
 
-def main() -> None:
-    use_same_memory()
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", help="definitions to run, all without")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1])
-    parser.add_argument("--rounds", type=int, default=5)
-    only = parser.add_mutually_exclusive_group()
-    only.add_argument("--forward", action="store_true")
-    only.add_argument("--backward", action="store_true")
-    arguments = parser.parse_args()
-    comparisons = []
-    for comparison in measured(arguments):
-        print_comparison(comparison)
-        comparisons.append(comparison)
-    ratios = sorted(c.ratio for c in comparisons)
-    print(f"least {ratios[0]:.2f}, median {statistics.median(ratios):.2f}")
-    if not (arguments.names or arguments.forward or arguments.backward):
-        print("saved", save("definitions", comparisons))
+def arguments() -> argparse.ArgumentParser:
+    parser = command.parser(__doc__, rounds=5)
+    parser.set_defaults(round_seconds=0.2)
+    return parser
 
 
 if __name__ == "__main__":
-    main()
+    command.main("definitions", rows, arguments())

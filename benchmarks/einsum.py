@@ -2,23 +2,24 @@
 and torch.mm of as many FLOPs.
 
 Own kernels, default options, no library call; the figure with library calls allowed, which is what
-tc.einsum does, stands beside it. The second table has the same FLOPs with one to six reduction
-axes. One thread decides.
+tc.einsum does, stands beside it. Rows called "axes" have the same FLOPs with one to six reduction
+axes, and stand beside the product alone. One thread decides.
 
-python benchmarks/einsum.py [--threads 1 2] [--rounds 7] [part of a name ...]
+python benchmarks/einsum.py [part of a name ...] [--threads 1 2] [--rounds 7]
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
+import command
 import torch
 import torch.nn.functional as F
-from harness import Comparison, compare, print_comparison, save, use_same_memory
-from peers import limit_threads
+from harness import Comparison, Row, Rows
+from peers import compiled
 
 import tensor_comprehensions as tc
 from tensor_comprehensions._einsum import arguments as einsum_arguments
@@ -37,7 +38,6 @@ class Form:
     #: The least speed over the best peer's, and over torch.mm where the form is compute-bound.
     over_peer: float = 1.0
     over_mm: float | None = 0.92
-    notes: dict[str, object] = field(default_factory=dict)
 
 
 def unfolded(data: torch.Tensor, weight: torch.Tensor, **window: int) -> torch.Tensor:
@@ -256,94 +256,85 @@ def own_kernel(equation: str, operands: tuple, tables: dict, namespace: str) -> 
     return lambda: operator(*arguments)
 
 
-def measure(form: Form, number: int, options: argparse.Namespace) -> list[Comparison]:
+def row(number: int, form: Form, options: argparse.Namespace) -> Row:
     m, n, k = form.matrix
     a, b = torch.randn(m, k), torch.randn(k, n)
-    ours = own_kernel(form.equation, form.operands, form.tables, f"tc_einsum_{number}")
-    comparisons = compare(
-        form.name,
-        ours,
-        form.peers,
-        threads=options.threads,
-        rounds=options.rounds,
-        round_seconds=options.round_seconds,
+
+    def peers() -> dict:
+        made = dict(form.peers)
+        if options.compiled:
+            # The inputs are in the closures; torch.compile takes them as its arguments.
+            for name, call in form.peers.items():
+                try:
+                    columns = compiled(call, ())
+                except Exception as error:
+                    line = str(error).strip().split("\n")[0]
+                    print(f"{name} is not for torch.compile: {line}", flush=True)
+                    continue
+                made |= {f"{column}, {name}": function for column, function in columns.items()}
+        return made
+
+    return Row(
+        own_kernel(form.equation, form.operands, form.tables, f"tc_einsum_{number}"),
+        peers,
         variants={"tc.einsum": lambda: tc.einsum(form.equation, *form.operands, **form.tables)},
         unrelated={"torch.mm": lambda: torch.mm(a, b)},
+        target=form.over_peer,
+        notes={"equation": form.equation, "asked over torch.mm": form.over_mm},
     )
-    for comparison in comparisons:
-        seconds = {name: t.minimum for name, t in comparison.timings.items()}
-        comparison.notes = {
-            "equation": form.equation,
-            "over torch.mm": seconds["torch.mm"] / seconds["ours"],
-            "asked over torch.mm": form.over_mm,
-            "asked over the best peer": form.over_peer,
-        }
-    return comparisons
 
 
-def measure_axes(kind: str, options: argparse.Namespace) -> dict:
-    from harness import interleave
+KINDS = ("plain", "reversed", "windowed", "tables", "random tables")
 
-    torch.set_num_threads(1)
-    candidates = {}
-    for count, sizes in AXES.items():
-        equation, operands, tables = axes_equation(kind, sizes)
-        namespace = f"tc_einsum_{kind.replace(' ', '_')}_{count}"
-        candidates[str(count)] = own_kernel(equation, operands, tables, namespace)
+
+def axes_row(kind: str, count: int) -> Row:
+    equation, operands, tables = axes_equation(kind, AXES[count])
+    namespace = f"tc_einsum_{kind.replace(' ', '_')}_{count}"
     a, b = torch.randn(512, 4096), torch.randn(4096, 512)
-    candidates["torch.mm"] = lambda: torch.mm(a, b)
-    import time
-
-    timings = interleave(candidates, options.rounds, 2 * options.round_seconds, time.process_time)
-    seconds = {name: t.minimum for name, t in timings.items()}
-    product = seconds.pop("torch.mm")
-    return {
-        "kind": kind,
-        "milliseconds": {name: s * 1e3 for name, s in seconds.items()},
-        "slowest over fastest": max(seconds.values()) / min(seconds.values()),
-        "slowest over torch.mm": product / max(seconds.values()),
-    }
+    return Row(
+        own_kernel(equation, operands, tables, namespace),
+        unrelated={"torch.mm": lambda: torch.mm(a, b)},
+        notes={"equation": equation},
+    )
 
 
-def main() -> None:
-    use_same_memory()
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", help="forms whose names contain one of these")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--round-seconds", type=float, default=0.4)
-    options = parser.parse_args()
-    os.environ.update(limit_threads({}, 1))
-    torch.manual_seed(0)
-    comparisons = []
+def rows(options: argparse.Namespace) -> Rows:
     for number, make in enumerate(FORMS):
+        # Names are those of the forms, whose operands are drawn when they are made.
         form = make()
-        if options.names and not any(part in form.name for part in options.names):
-            continue
-        for comparison in measure(form, number, options):
-            print_comparison(comparison)
+        yield form.name, partial(row, number, form, options)
+    for kind in KINDS:
+        for count in AXES:
+            yield f"axes, {kind}, {count}", partial(axes_row, kind, count)
+
+
+def summary(comparisons: list[Comparison]) -> dict[str, object]:
+    """Over torch.mm, and how much the number of reduction axes changes."""
+    threads = [c for c in comparisons if c.threads == 1]
+    axes = {}
+    for c in threads:
+        if "asked over torch.mm" in c.notes:
+            over = c.timings["torch.mm"].minimum / c.timings["ours"].minimum
             print(
-                f"    over torch.mm of as many FLOPs {comparison.notes['over torch.mm']:.2f} "
-                f"(asked {form.over_mm}); over the best peer {comparison.ratio:.2f} "
-                f"(asked {form.over_peer})",
-                flush=True,
+                f"{c.workload:30s} over torch.mm of as many FLOPs {over:.2f} "
+                f"(asked {c.notes['asked over torch.mm']})"
             )
-            comparisons.append(comparison)
-    axes = []
-    for kind in ("plain", "reversed", "windowed", "tables", "random tables"):
-        if options.names and not any(part in "axes " + kind for part in options.names):
+    for kind in KINDS:
+        found = [c.ratio for c in threads if c.workload.startswith(f"axes, {kind},")]
+        if len(found) < len(AXES):
             continue
-        axes.append(measure_axes(kind, options))
+        axes[kind] = {"over torch.mm": found, "slowest over fastest": max(found) / min(found)}
         print(
-            f"1 to 6 reduction axes, {kind}: "
-            + ", ".join(f"{ms:.2f}" for ms in axes[-1]["milliseconds"].values())
-            + f" ms; slowest {axes[-1]['slowest over fastest']:.2f} of the fastest (asked 1.08), "
-            f"{axes[-1]['slowest over torch.mm']:.2f} of torch.mm",
-            flush=True,
+            f"1 to 6 reduction axes, {kind}: {', '.join(f'{ratio:.2f}' for ratio in found)} of "
+            f"torch.mm; slowest {axes[kind]['slowest over fastest']:.2f} of the fastest "
+            "(asked 1.08)"
         )
-    if not options.names:
-        print("saved", save("einsum", comparisons, axes=axes))
+    return {"axes": axes}
+
+
+def arguments() -> argparse.ArgumentParser:
+    return command.parser(__doc__, threads=(1, 2))
 
 
 if __name__ == "__main__":
-    main()
+    command.main("einsum", rows, arguments(), summary)

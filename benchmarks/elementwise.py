@@ -1,12 +1,16 @@
 """Memory-bound texts against PyTorch: chains, broadcasts, type conversions at ten million elements.
 
-python benchmarks/elementwise.py
+python benchmarks/elementwise.py [part of a name ...]
 """
 
 from __future__ import annotations
 
+import argparse
+
+import command
 import torch
-from harness import compare, print_comparison, save, use_same_memory
+from harness import Row, Rows
+from peers import torch_peers
 
 import tensor_comprehensions as tc
 
@@ -82,20 +86,23 @@ def cases() -> list[tuple]:
     ]
 
 
-def main() -> None:
-    use_same_memory()
-    comparisons = []
-    for name, text, inputs, reference in cases():
-        operator = tc.define(text, namespace=f"tc_elementwise_{len(comparisons)}").f
-        comparisons += compare(
-            name,
-            lambda operator=operator, inputs=inputs: operator(*inputs),
-            {"torch": lambda reference=reference, inputs=inputs: reference(*inputs)},
-        )
-        for comparison in comparisons[-2:]:
-            print_comparison(comparison)
-    print("saved", save("elementwise", comparisons))
+def row(number: int, case: tuple, options: argparse.Namespace) -> Row:
+    _, text, inputs, reference = case
+    operator = tc.define(text, namespace=f"tc_elementwise_{number}").f
+    return Row(
+        lambda: operator(*inputs),
+        lambda: torch_peers({"torch": reference}, inputs, with_compilers=options.compiled),
+    )
+
+
+def rows(options: argparse.Namespace) -> Rows:
+    for number, case in enumerate(cases()):
+        yield case[0], lambda number=number, case=case: row(number, case, options)
+
+
+def arguments() -> argparse.ArgumentParser:
+    return command.parser(__doc__, threads=(1, 2))
 
 
 if __name__ == "__main__":
-    main()
+    command.main("elementwise", rows, arguments())

@@ -1,13 +1,17 @@
 """Functions of floats and doubles against PyTorch, on tensors of 1 MiB that stay in a cache.
 
-python benchmarks/functions.py
+python benchmarks/functions.py [part of a name ...]
 """
 
 from __future__ import annotations
 
+import argparse
+
+import command
 import torch
 import torch.nn.functional as F
-from harness import compare, print_comparison, save, use_same_memory
+from harness import Row, Rows
+from peers import torch_peers
 
 import tensor_comprehensions as tc
 
@@ -41,27 +45,34 @@ CASES = {
 }
 
 
-def main() -> None:
-    use_same_memory()
-    comparisons = []
-    for name, (expression, reference, positive, double) in CASES.items():
+def row(number: int, name: str, dtype: torch.dtype, options: argparse.Namespace) -> Row:
+    expression, reference, positive, _ = CASES[name]
+    values = torch.randn(BYTES // dtype.itemsize, dtype=dtype)
+    values = values.abs() if positive else values
+    element = "double" if dtype == torch.float64 else "float"
+    text = f"def f({element}(N) A) -> (O) {{ O(i) = {expression} }}"
+    operator = tc.define(text, namespace=f"tc_functions_{number}").f
+    return Row(
+        lambda: operator(values),
+        lambda: torch_peers({"torch": reference}, (values,), with_compilers=options.compiled),
+    )
+
+
+def rows(options: argparse.Namespace) -> Rows:
+    number = 0
+    for name, (*_, double) in CASES.items():
         for dtype in (torch.float32, torch.float64) if double else (torch.float32,):
-            type_name = "double" if dtype == torch.float64 else "float"
-            values = torch.randn(BYTES // dtype.itemsize, dtype=dtype)
-            values = values.abs() if positive else values
-            text = f"def f({type_name}(N) A) -> (O) {{ O(i) = {expression} }}"
-            operator = tc.define(text, namespace=f"tc_functions_{len(comparisons)}").f
-            comparisons += compare(
-                f"{name}, {type_name}",
-                lambda operator=operator, values=values: operator(values),
-                {"torch": lambda reference=reference, values=values: reference(values)},
-                threads=(1,),
-                rounds=9,
-                round_seconds=0.05,
+            element = "double" if dtype == torch.float64 else "float"
+            yield (
+                f"{name}, {element}",
+                lambda number=number, name=name, dtype=dtype: row(number, name, dtype, options),
             )
-            print_comparison(comparisons[-1])
-    print("saved", save("functions", comparisons))
+            number += 1
+
+
+def arguments() -> argparse.ArgumentParser:
+    return command.parser(__doc__, rounds=9)
 
 
 if __name__ == "__main__":
-    main()
+    command.main("functions", rows, arguments())

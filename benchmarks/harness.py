@@ -7,39 +7,51 @@ one thread, processor time is compared: it leaves out what other programs take i
 
 from __future__ import annotations
 
-import datetime
-import json
-import os
-import platform
 import random
-import re
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-RESULTS = Path(__file__).parent / "results"
-
-#: Memory is the same for all candidates. Results of ours lie in huge pages, so PyTorch's do too;
-#: and glibc keeps what was freed instead of giving it back to the system, which would map, and
-#: clear, the pages of large results anew at every call.
-MEMORY = {
-    "THP_MEM_ALLOC_ENABLE": "1",
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-}
+Candidate = Callable[[], object]
 
 
-def use_same_memory() -> None:
-    """Starts this program again with the variables of `MEMORY`, which are read when it starts."""
-    if any(os.environ.get(name) != value for name, value in MEMORY.items()):
-        os.execve(sys.executable, sys.orig_argv, {**os.environ, **MEMORY})
+@dataclass(frozen=True)
+class Restored:
+    """A candidate with a layout of its own: `restore` gives its results the order of the others',
+    so that they can be compared. It is not timed."""
+
+    call: Candidate
+    restore: Callable[[object], object]
+
+    def __call__(self) -> object:
+        return self.call()
+
+
+@dataclass
+class Row:
+    """One line of a table: a computation of ours beside the same by others.
+
+    Peers are made when they are asked for, since compiling them takes time. All results are
+    compared, but those of `unrelated` candidates, which compute something else with as much work.
+    Where there are no peers, the first of these is what the ratio is over. `variants` are other
+    kernels of our own: timed beside the peers, but no part of the ratio.
+    """
+
+    ours: Candidate
+    peers: Callable[[], dict[str, Candidate]] = dict
+    variants: dict[str, Candidate] = field(default_factory=dict)
+    unrelated: dict[str, Candidate] = field(default_factory=dict)
+    tolerance: float = 1e-4
+    target: float | None = None  #: the least ratio asked for on one thread
+    notes: dict[str, object] = field(default_factory=dict)
+
+
+#: Names with what makes their rows, when it is their turn.
+Rows = Iterator[tuple[str, Callable[[], Row]]]
 
 
 @dataclass
@@ -54,13 +66,17 @@ class Timing:
 
 @dataclass
 class Comparison:
-    """One workload with one number of threads. `ratio` is the best peer's minimum over ours."""
+    """One workload with one number of threads. `ratio` is the best peer's minimum over ours,
+    `ratio_of_medians` the same of medians, each with that peer's name."""
 
     workload: str
     threads: int
     timings: dict[str, Timing]
     ratio: float
     ratio_of_medians: float
+    best: str = ""
+    best_median: str = ""
+    target: float | None = None
     notes: dict[str, object] = field(default_factory=dict)
 
 
@@ -70,7 +86,7 @@ def timing(seconds: list[float]) -> Timing:
 
 
 def interleave(
-    candidates: dict[str, Callable[[], object]],
+    candidates: dict[str, Candidate],
     rounds: int,
     round_seconds: float,
     clock: Callable[[], float] = time.perf_counter,
@@ -102,7 +118,9 @@ def interleave(
 
 
 def tensors(result: object) -> tuple[torch.Tensor, ...]:
-    """What a candidate returned, as PyTorch's tensors: a single one or several, of any library."""
+    """What a candidate returned, as PyTorch's tensors: none, one or several, of any library."""
+    if result is None:
+        return ()
     if isinstance(result, (tuple, list)):
         return tuple(tensor for part in result for tensor in tensors(part))
     return (result if isinstance(result, torch.Tensor) else torch.tensor(np.asarray(result)),)
@@ -119,48 +137,42 @@ def check(
             r,
             w,
             rtol=0,
-            atol=tolerance * (float(w.abs().max()) if scale is None else scale),
+            atol=tolerance * (float(w.abs().max()) if scale is None and w.numel() else scale or 0),
             msg=lambda message, k=k: f"{name}, result {k}: {message}",
         )
 
 
-def compare(
-    workload: str,
-    ours: Callable[[], object],
-    peers: dict[str, Callable[[], object]],
-    *,
-    threads: Iterable[int] = (1, 2),
-    rounds: int = 15,
-    round_seconds: float = 0.2,
-    tolerance: float = 1e-4,
-    variants: dict[str, Callable[[], object]] | None = None,
-    unrelated: dict[str, Callable[[], object]] | None = None,
-) -> list[Comparison]:
-    """Checks that all candidates agree, then times them for each number of threads.
+def results(call: Candidate) -> object:
+    return call.restore(call()) if isinstance(call, Restored) else call()
 
-    `variants` are other kernels of our own: timed beside the peers, but no part of the ratio.
-    `unrelated` compute something else with as much work, for scale.
-    """
-    candidates = {"ours": ours, **peers, **(variants or {})}
-    wanted = next(iter(peers.values()))()
+
+def compare(workload: str, row: Row, rounds: int, round_seconds: float) -> Comparison:
+    """Checks that all candidates agree, then times them with PyTorch's number of threads."""
+    peers = row.peers()
+    candidates = {"ours": row.ours, **peers, **row.variants}
+    wanted = results(next(iter(peers.values()))) if peers else None
     for name, call in candidates.items():
-        check(f"{workload}: {name}", call(), wanted, tolerance)
+        if peers:
+            check(f"{workload}: {name}", results(call), wanted, row.tolerance)
     del wanted
-    candidates |= unrelated or {}
-    before = torch.get_num_threads()
-    comparisons = []
-    for count in threads:
-        torch.set_num_threads(count)
-        clock = time.process_time if count == 1 else time.perf_counter
-        timings = interleave(candidates, rounds, round_seconds, clock)
-        best = min(timings[name].minimum for name in peers)
-        best_median = min(timings[name].median for name in peers)
-        mine = timings["ours"]
-        comparisons.append(
-            Comparison(workload, count, timings, best / mine.minimum, best_median / mine.median)
-        )
-    torch.set_num_threads(before)
-    return comparisons
+    threads = torch.get_num_threads()
+    clock = time.process_time if threads == 1 else time.perf_counter
+    timings = interleave(candidates | row.unrelated, rounds, round_seconds, clock)
+    over = list(peers or row.unrelated)
+    best = min(over, key=lambda name: timings[name].minimum)
+    best_median = min(over, key=lambda name: timings[name].median)
+    mine = timings["ours"]
+    return Comparison(
+        workload,
+        threads,
+        timings,
+        timings[best].minimum / mine.minimum,
+        timings[best_median].median / mine.median,
+        best,
+        best_median,
+        row.target if threads == 1 else None,
+        row.notes,
+    )
 
 
 def print_comparison(comparison: Comparison) -> None:
@@ -173,87 +185,3 @@ def print_comparison(comparison: Comparison) -> None:
         f"ratio {comparison.ratio:.2f} (medians {comparison.ratio_of_medians:.2f})  {parts}",
         flush=True,
     )
-
-
-def save(name: str, comparisons: list[Comparison], **extra: object) -> Path:
-    """Keeps the figures as benchmarks/results/<date>-<name>-<maker and vectors of the CPU>.json,
-    with a number where that exists: no file is written twice."""
-    RESULTS.mkdir(exist_ok=True)
-    maker = re.match(r"\w*", cpu_name())[0]
-    machine = f"{maker}-{torch.backends.cpu.get_cpu_capability()}".lower().replace(" ", "")
-    stem = f"{datetime.date.today().isoformat()}-{name}-{machine}"
-    report = {
-        "commit": commit(),
-        "command": [f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]],
-        "machine": machine_facts(),
-        "comparisons": [asdict(c) for c in comparisons],
-        **extra,
-    }
-    text = json.dumps(rounded(report), indent=1)
-    # Samples, on a line each list.
-    text = re.sub(r"\[[\d\s.,e-]+\]", lambda found: " ".join(found[0].split()), text) + "\n"
-    for number in range(1, 1000):
-        path = RESULTS / (f"{stem}.json" if number == 1 else f"{stem}-{number}.json")
-        try:
-            with path.open("x") as file:
-                file.write(text)
-            return path
-        except FileExistsError:
-            continue
-    raise FileExistsError(f"{RESULTS / stem}.json and 998 more")
-
-
-def commit() -> str:
-    """The commit that is checked out, "with changes" where the tree differs from it."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(RESULTS.parent), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("rev-parse", "HEAD") + (" with changes" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
-def machine_facts() -> dict[str, object]:
-    def read(path: str) -> str:
-        try:
-            return Path(path).read_text().strip()
-        except OSError:
-            return "unknown"
-
-    caches = {}
-    for cache in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        kind = read(f"{cache}/type")
-        if kind != "Instruction":
-            caches[f"L{read(f'{cache}/level')}"] = read(f"{cache}/size")
-    return {
-        "cpu": cpu_name(),
-        "capability": torch.backends.cpu.get_cpu_capability(),
-        "cores": torch.get_num_threads(),
-        "caches": caches,
-        "huge_pages": read("/sys/kernel/mm/transparent_hugepage/enabled"),
-        "memory": {name: os.environ.get(name, "") for name in MEMORY},
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
-
-
-def rounded(value: object) -> object:
-    """Four digits are more than a timing has, and keep the files short."""
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, dict):
-        return {key: rounded(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [rounded(part) for part in value]
-    return value
-
-
-def cpu_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()

@@ -1,6 +1,6 @@
 """What it costs to look at indices that are data: kernels with the checks against the same without.
 
-python benchmarks/index_checks.py [--threads 1] [--rounds 15] [NAME ...]
+python benchmarks/index_checks.py [PART OF A NAME ...] [--threads 1] [--rounds 15]
 
 1LUT and 2LUT of the papers, and every definition of ops/ that reads or writes at places that data
 says, with its derivative. The ratio is the time without the checks over the time with them: 0.97 is
@@ -13,15 +13,17 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import command
 from cases import CASES
 from definitions import scaled, sizes
-from harness import Comparison, compare, print_comparison, save, use_same_memory
+from harness import Comparison, Row, Rows
 from operators import FAMILIES, Values
 
 import tensor_comprehensions as tc
@@ -87,58 +89,52 @@ def names_of(source: str, entry_point: str) -> list[str]:
     return [info.name for info in definition.inputs]
 
 
-def workloads(names: list[str]) -> Iterator[tuple[str, str, str, tuple]]:
+def workloads() -> Iterator[tuple[str, str, str, tuple]]:
     """A title, a text, the definition's name and its inputs."""
     for case in CASES:
-        if case.name in LOOKUPS and (not names or case.name in names):
+        if case.name in LOOKUPS:
             yield case.name, case.text, case.entry, case.inputs()
     for family, cases in FAMILIES.items():
         for case in cases:
             name = case.definition
-            if names and name not in names:
-                continue
-            source = tc.ops.source(name)
             # Where there is no tensor of integers, there is no index that is data.
             inputs = case.inputs(Values(torch.float32), *sizes(family, case))
             if not any(isinstance(x, torch.Tensor) and not x.is_floating_point() for x in inputs):
                 continue
-            yield name, source, name, scaled(inputs, family)
+            yield name, tc.ops.source(name), name, scaled(inputs, family)
 
 
-def measured(arguments: argparse.Namespace) -> Iterator[Comparison]:
-    how = {"threads": arguments.threads, "rounds": arguments.rounds, "round_seconds": 0.1}
-    for title, source, entry_point, inputs in workloads(arguments.names):
+def row(text: str, name: str, given: tuple) -> Row:
+    return Row(
+        kernel(text, name, given, checked=True),
+        lambda: {"unchecked": kernel(text, name, given, checked=False)},
+        tolerance=0,
+    )
+
+
+def rows(options: argparse.Namespace) -> Rows:
+    for title, source, entry_point, inputs in workloads():
+        if options.names and not any(
+            part in f"{title}, {way}" for part in options.names for way in ("forward", "backward")
+        ):
+            continue
         gradient = gradient_of(source, entry_point, inputs) if title not in LOOKUPS else None
-        for part, text, name, given in (
+        for part, *given in (
             ("forward", source, entry_point, inputs),
             *([("backward", *gradient)] if gradient else []),
         ):
-            if not looks_at_indices(text, name, given):
-                continue
-            yield from compare(
-                f"{title}, {part}",
-                kernel(text, name, given, checked=True),
-                {"unchecked": kernel(text, name, given, checked=False)},
-                tolerance=0,
-                **how,
-            )
+            if looks_at_indices(*given):
+                yield f"{title}, {part}", partial(row, *given)
 
 
-def main() -> None:
-    use_same_memory()
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", help="definitions to run, all without")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1])
-    parser.add_argument("--rounds", type=int, default=15)
-    arguments = parser.parse_args()
-    comparisons = []
-    for comparison in measured(arguments):
-        print_comparison(comparison)
-        comparisons.append(comparison)
+def summary(comparisons: list[Comparison]) -> dict[str, object]:
     print(f"least {min(c.ratio for c in comparisons):.3f}")
-    if not arguments.names:
-        print("saved", save("index_checks", comparisons))
+    return {}
+
+
+def arguments() -> argparse.ArgumentParser:
+    return command.parser(__doc__, rounds=15)
 
 
 if __name__ == "__main__":
-    main()
+    command.main("index_checks", rows, arguments(), summary)

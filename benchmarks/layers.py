@@ -1,6 +1,6 @@
 """Convolutions of whole networks, forward and backward, against ATen: cliffs would show here.
 
-python benchmarks/layers.py [--batch 1 16] [--threads 1] [PART OF A NAME ...]
+python benchmarks/layers.py [PART OF A NAME ...] [--batch 1 16] [--threads 1]
 
 Every distinct layer of ResNet-50 (He et al., "Deep Residual Learning for Image Recognition", table
 1) by `general_convolution`, and layers of MobileNetV2 (Sandler et al., table 2) whose filters have
@@ -11,11 +11,13 @@ inputs, derived by the compiler.
 from __future__ import annotations
 
 import argparse
-import statistics
+from collections.abc import Callable
 
+import command
 import torch
 import torch.nn.functional as F
-from harness import compare, print_comparison, save, use_same_memory
+from harness import Row, Rows
+from peers import Function, backward_peers, torch_peers
 
 import tensor_comprehensions as tc
 
@@ -66,85 +68,97 @@ def depthwise(float(N,C,H,W) I, float(C,KH,KW) K) -> (O) {{
 """
 
 
-def cases(batch: int) -> list[tuple]:
-    """Name, operator, its tensors, its numbers, the same of ATen."""
-    found = []
-    t = tc.define(tc.ops.source("general_convolution"), OURS, namespace="tc_layers")
-    for channels, filters, size, kernel, stride in RESNET:
-        padding = kernel // 2
-        scale = (channels * kernel * kernel) ** -0.5
-        tensors = (
-            torch.randn(batch, channels, size, size),
-            torch.randn(filters, channels, kernel, kernel) * scale,
-            torch.randn(filters),
-        )
-        numbers = (stride, stride, padding, padding, 1, 1)
-        name = f"{kernel}x{kernel} {channels}->{filters}@{size}/{stride}, {batch}"
-        found.append((name, t.general_convolution, tensors, numbers, (stride, padding)))
-    for channels, size, stride in MOBILENET:
-        d = tc.define(
-            DEPTHWISE.format(stride=stride), OURS, namespace=f"tc_layers_depthwise_{stride}"
-        )
-        tensors = torch.randn(batch, channels, size, size), torch.randn(channels, 3, 3) / 3
-        name = f"depthwise {channels}@{size}/{stride}, {batch}"
-        found.append((name, d.depthwise, tensors, (), (stride, 1)))
-    return found
+def reference(stride: int, padding: int) -> Callable[..., torch.Tensor]:
+    def convolve(*tensors: torch.Tensor) -> torch.Tensor:
+        if tensors[1].dim() == 4:
+            return F.conv2d(*tensors, stride, padding)
+        image, filters = tensors
+        return F.conv2d(image, filters[:, None], None, stride, padding, groups=image.shape[1])
+
+    return convolve
 
 
-def reference(tensors: tuple[torch.Tensor, ...], stride: int, padding: int) -> torch.Tensor:
-    if tensors[1].dim() == 4:
-        return F.conv2d(*tensors, stride, padding)
-    image, filters = tensors
-    return F.conv2d(image, filters[:, None], None, stride, padding, groups=image.shape[1])
-
-
-def measure(case: tuple, threads: list[int]) -> list:
-    name, operator, tensors, numbers, geometry = case
-    found = compare(
-        f"{name}, forward",
-        lambda: operator(*tensors, *numbers),
-        {"ATen": lambda: reference(tensors, *geometry)},
-        threads=threads,
-        rounds=7,
+def channels_last(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return tuple(
+        x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x for x in tensors
     )
-    leaves = tuple(t.clone().requires_grad_() for t in tensors)
-    ours = tc.make_autograd(operator)(*leaves, *numbers)
-    theirs = reference(leaves, *geometry)
-    gradient = torch.randn_like(theirs) / theirs.shape[0]
 
-    def backward(result: torch.Tensor) -> tuple[torch.Tensor, ...]:
+
+def forward(
+    operator: Callable, tensors: tuple, numbers: tuple, geometry: tuple, compiled: bool
+) -> Row:
+    convolve = reference(*geometry)
+    functions = {"ATen": convolve, "channels last": Function(convolve, channels_last)}
+    weights = range(1, len(tensors))
+    return Row(
+        lambda: operator(*tensors, *numbers),
+        lambda: torch_peers(functions, tensors, weights, compiled),
+    )
+
+
+def backward(
+    operator: Callable, tensors: tuple, numbers: tuple, geometry: tuple, compiled: bool
+) -> Row:
+    convolve = reference(*geometry)
+    leaves = tuple(t.clone().requires_grad_() for t in tensors)
+    result = tc.make_autograd(operator)(*leaves, *numbers)
+    gradient = torch.randn_like(result) / result.shape[0]
+
+    def derive() -> tuple[torch.Tensor, ...]:
         return torch.autograd.grad(result, leaves, gradient, retain_graph=True)
 
-    return found + compare(
-        f"{name}, backward",
-        lambda: backward(ours),
-        {"ATen": lambda: backward(theirs)},
-        threads=threads,
-        rounds=7,
+    functions = {"ATen": convolve, "channels last": Function(convolve, channels_last)}
+    return Row(
+        derive,
+        lambda: backward_peers(functions, leaves, [gradient], compiled),
         tolerance=1e-3,
     )
 
 
-def main() -> None:
-    use_same_memory()
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", help="parts of the names of what to run")
+def rows(options: argparse.Namespace) -> Rows:
+    for batch in options.batch:
+        for channels, filters, size, kernel, stride in RESNET:
+            name = f"{kernel}x{kernel} {channels}->{filters}@{size}/{stride}, {batch}"
+            padding = kernel // 2
+
+            def general(
+                part: Callable[..., Row],
+                sizes: tuple = (batch, channels, filters, size, kernel, stride, padding),
+            ) -> Row:
+                n, c, m, size, kernel, stride, padding = sizes
+                t = tc.define(tc.ops.source("general_convolution"), OURS, namespace="tc_layers")
+                tensors = (
+                    torch.randn(n, c, size, size),
+                    torch.randn(m, c, kernel, kernel) * (c * kernel * kernel) ** -0.5,
+                    torch.randn(m),
+                )
+                numbers = (stride, stride, padding, padding, 1, 1)
+                given = (t.general_convolution, tensors, numbers, (stride, padding))
+                return part(*given, options.compiled)
+
+            yield f"{name}, forward", lambda make=general: make(forward)
+            yield f"{name}, backward", lambda make=general: make(backward)
+        for channels, size, stride in MOBILENET:
+            name = f"depthwise {channels}@{size}/{stride}, {batch}"
+
+            def depthwise(
+                part: Callable[..., Row], sizes: tuple = (batch, channels, size, stride)
+            ) -> Row:
+                n, c, size, stride = sizes
+                text = DEPTHWISE.format(stride=stride)
+                t = tc.define(text, OURS, namespace=f"tc_layers_depthwise_{stride}")
+                tensors = torch.randn(n, c, size, size), torch.randn(c, 3, 3) / 3
+                return part(t.depthwise, tensors, (), (stride, 1), options.compiled)
+
+            yield f"{name}, forward", lambda make=depthwise: make(forward)
+            yield f"{name}, backward", lambda make=depthwise: make(backward)
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = command.parser(__doc__)
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1])
-    arguments = parser.parse_args()
-    comparisons = []
-    for batch in arguments.batch:
-        for case in cases(batch):
-            if arguments.names and not any(part in case[0] for part in arguments.names):
-                continue
-            for comparison in measure(case, arguments.threads):
-                print_comparison(comparison)
-                comparisons.append(comparison)
-    ratios = sorted(c.ratio for c in comparisons)
-    print(f"least {ratios[0]:.2f}, median {statistics.median(ratios):.2f}")
-    if not arguments.names:
-        print("saved", save("layers", comparisons))
+    return parser
 
 
 if __name__ == "__main__":
-    main()
+    command.main("layers", rows, arguments(), partial=lambda options: options.batch != [1, 16])

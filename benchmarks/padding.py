@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 
+import command
 import torch
 import torch.nn.functional as F
-from harness import compare, print_comparison, save, use_same_memory
+from harness import Row, Rows
+from peers import Function, torch_peers
 
 import tensor_comprehensions as tc
 
@@ -45,51 +47,55 @@ def pooled(float(N,C,H,W) I) -> (O) {
 """
 
 
-def convolution(n: int, c: int, m: int, size: int, kernel: int, stride: int) -> tuple:
+def channels_last(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return tuple(x.contiguous(memory_format=torch.channels_last) for x in inputs)
+
+
+def convolution(geometry: tuple[int, ...], options: argparse.Namespace) -> Row:
+    n, c, m, size, kernel, stride = geometry
     padding = kernel // 2
     out = (size + 2 * padding - kernel) // stride + 1
     image, filters = torch.randn(n, c, size, size), torch.randn(m, c, kernel, kernel)
     around = F.pad(image, (padding,) * 4)
-    name = f"{kernel}x{kernel} {c}->{m}@{size}" + (f" stride {stride}" if stride > 1 else "")
     text = TEXTS.format(p=padding, s=stride, out=out)
     t = tc.define(text, OURS, namespace=f"tc_padding_{n}_{c}_{size}_{stride}")
-    return (
-        name,
+
+    def reference(image: torch.Tensor, filters: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(image, filters, padding=padding, stride=stride)
+
+    functions = {"ATen": reference, "channels last": Function(reference, channels_last)}
+    return Row(
         lambda: t.padded(image, filters),
-        lambda: F.conv2d(image, filters, padding=padding, stride=stride),
-        {"no condition": lambda: t.plain(around, filters)},
+        lambda: torch_peers(functions, (image, filters), (1,), options.compiled),
+        variants={"no condition": lambda: t.plain(around, filters)},
     )
 
 
-def pooling() -> tuple:
+def pooling(options: argparse.Namespace) -> Row:
     image = torch.randn(8, 64, 112, 112)
     t = tc.define(POOLING, OURS, namespace="tc_padding_pool")
-    return (
-        "max pooling 3x3 64@112 stride 2",
+
+    def reference(image: torch.Tensor) -> torch.Tensor:
+        return F.max_pool2d(image, 3, 2, padding=1)
+
+    functions = {"ATen": reference, "channels last": Function(reference, channels_last)}
+    return Row(
         lambda: t.pooled(image),
-        lambda: F.max_pool2d(image, 3, 2, padding=1),
-        {},
+        lambda: torch_peers(functions, (image,), with_compilers=options.compiled),
     )
 
 
-def main() -> None:
-    use_same_memory()
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="parts of the names of what to run")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    arguments = parser.parse_args()
-    comparisons = []
-    for name, ours, reference, variants in (*(convolution(*s) for s in CONVOLUTIONS), pooling()):
-        if arguments.names and not any(part in name for part in arguments.names):
-            continue
-        found = compare(
-            name, ours, {"ATen": reference}, variants=variants, threads=arguments.threads
-        )
-        comparisons += found
-        for comparison in found:
-            print_comparison(comparison)
-    print("saved", save("padding", comparisons))
+def rows(options: argparse.Namespace) -> Rows:
+    for geometry in CONVOLUTIONS:
+        _, c, m, size, kernel, stride = geometry
+        name = f"{kernel}x{kernel} {c}->{m}@{size}" + (f" stride {stride}" if stride > 1 else "")
+        yield name, lambda geometry=geometry: convolution(geometry, options)
+    yield "max pooling 3x3 64@112 stride 2", lambda: pooling(options)
+
+
+def arguments() -> argparse.ArgumentParser:
+    return command.parser(__doc__, threads=(1, 2))
 
 
 if __name__ == "__main__":
-    main()
+    command.main("padding", rows, arguments())

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import argparse
 
+import command
 import torch
-from harness import compare, print_comparison, save, use_same_memory
+from harness import Row, Rows
+from peers import torch_peers
 
 import tensor_comprehensions as tc
 
@@ -26,7 +28,9 @@ OPERANDS = {
 }
 
 
-def case(name: str, size: tuple[int, int, int], order: str) -> tuple:
+def row(
+    number: int, name: str, size: tuple[int, int, int], order: str, options: argparse.Namespace
+) -> Row:
     m, n, k = size
     a_text, b_text, compute = OPERANDS[name]
     a, b, s = torch.randn(m, k), torch.randn(n, k) / 8, torch.rand(k)
@@ -37,48 +41,38 @@ def case(name: str, size: tuple[int, int, int], order: str) -> tuple:
       def plain(float(M, K) A, float({order.upper()}) B) -> (C) {{
         C(m, n) +=! A(m, k) * B({order})
       }}"""
-    t = tc.define(text, OURS, namespace=f"tc_prologues_{abs(hash((name, size, order)))}")
+    t = tc.define(text, OURS, namespace=f"tc_prologues_{number}")
     across = order == "k, n"
     given = b.T.contiguous() if across else b
 
-    def operands() -> tuple[torch.Tensor, torch.Tensor]:
-        return compute(a, given.T if across else given, s)
-
-    def reference() -> torch.Tensor:
-        x, y = operands()
+    def reference(a: torch.Tensor, b: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+        x, y = compute(a, b.T if across else b, s)
         return x @ y.T
 
-    x, y = operands()
+    x, y = compute(a, b, s)
     y = y.T.contiguous() if across else y
-    return (
-        f"{name} of B({order}) {m}x{n}x{k}",
+    return Row(
         lambda: t.computed(a, given, s),
-        reference,
-        {"already computed": lambda: t.plain(x, y)},
+        lambda: torch_peers({"ATen": reference}, (a, given, s), (1, 2), options.compiled),
+        variants={"already computed": lambda: t.plain(x, y)},
     )
 
 
-def main() -> None:
-    use_same_memory()
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="parts of the names of what to run")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    arguments = parser.parse_args()
-    comparisons = []
+def rows(options: argparse.Namespace) -> Rows:
+    number = 0
     for size in SIZES:
         for name in OPERANDS:
             for order in ("n, k", "k, n"):
-                title, ours, reference, variants = case(name, size, order)
-                if arguments.names and not any(part in title for part in arguments.names):
-                    continue
-                found = compare(
-                    title, ours, {"ATen": reference}, variants=variants, threads=arguments.threads
+                yield (
+                    f"{name} of B({order}) {'x'.join(map(str, size))}",
+                    lambda given=(number, name, size, order): row(*given, options),
                 )
-                comparisons += found
-                for comparison in found:
-                    print_comparison(comparison)
-    print("saved", save("prologues", comparisons))
+                number += 1
+
+
+def arguments() -> argparse.ArgumentParser:
+    return command.parser(__doc__, threads=(1, 2))
 
 
 if __name__ == "__main__":
-    main()
+    command.main("prologues", rows, arguments())
