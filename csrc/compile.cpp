@@ -212,9 +212,9 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   facts.temporaries = temporaries;
   for (const std::string& name : buffers) {
     if (!layouts.count(name)) continue;
-    int64_t elements = count_elements(layouts.at(name));
-    if (elements == 0) facts.empty.insert(name);
-    const int64_t bytes = elements * memory_type(program.tensor(name).type).bytes();
+    const std::vector<int64_t>& sizes = layouts.at(name).sizes;
+    if (std::count(sizes.begin(), sizes.end(), 0) > 0) facts.empty.insert(name);
+    const int64_t bytes = dense_bytes(program.tensor(name), layouts.at(name));
     if (bytes > cache) facts.large.insert(name);
     if (program.tensor(name).role == ir::TensorRole::Output) results.emplace(name, bytes);
     if (program.tensor(name).role == ir::TensorRole::Input) read += bytes;

@@ -169,3 +169,21 @@ def test_a_choice_that_is_one_number_for_a_vector() -> None:
         a.to(torch.uint64), b.to(torch.uint64), t.to(torch.int32)
     )
     assert actual.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("checked", [True, False])
+def test_rows_of_no_table(rows: int, checked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes that a condition switches off read the first element, and of an empty tensor nothing:
+    it has no memory at all."""
+    if not checked:
+        monkeypatch.setenv("TC_CHECK", "0")
+    text = f"""
+    def guarded_{rows}(float(N, K) A, int32(M) I) -> (O) {{
+      O(i, j) = I(j) >= 0 ? A(I(j), i) : 1.0 where i in 0:{rows}
+    }}
+    """
+    t = tc.define(text, namespace=f"tc_guarded_{rows}_{checked}")
+    index = torch.full((40,), -1, dtype=torch.int32)
+    actual = getattr(t, f"guarded_{rows}")(torch.empty(0, rows), index)
+    assert torch.equal(actual, torch.ones(rows, 40))
