@@ -6,39 +6,15 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text_stream.h"
 #include "codegen/cpu_jit.h"
 #include "codegen/gpu_loops.h"
 #include "codegen/private_temporaries.h"
 #include "explain.h"
 #include "index_plan.h"
-#include "ir/bring_together.h"
-#include "ir/collapse_dimensions.h"
-#include "ir/compute_operands.h"
-#include "ir/expand_positions.h"
-#include "ir/find_scans.h"
-#include "ir/forward_copies.h"
-#include "ir/free_reads.h"
-#include "ir/gather_operands.h"
-#include "ir/inline_temporaries.h"
+#include "ir/compare.h"
 #include "ir/loops.h"
-#include "ir/lower_scatters.h"
-#include "ir/nest_sums.h"
-#include "ir/offset_tables.h"
-#include "ir/order_reductions.h"
 #include "ir/segment.h"
-#include "ir/share_scatters.h"
-#include "ir/share_sums.h"
-#include "ir/simplify.h"
-#include "ir/split_columns.h"
-#include "ir/split_ranges.h"
-#include "ir/split_reductions.h"
-#include "ir/split_residues.h"
-#include "ir/start_at_zero.h"
-#include "ir/turn_indices.h"
 #include "ir/verify.h"
-#include "ir/wide_integers.h"
-#include "ir/widen_accumulators.h"
 #include "ir/work.h"
 #include "library_plan.h"
 #include "machine.h"
@@ -53,6 +29,7 @@
 #include "poly/scop.h"
 #include "poly/slices.h"
 #include "poly/to_stmt.h"
+#include "program_passes.h"
 #include "runtime/check_tensor.h"
 #include "runtime/cuda_kernel.h"
 #include "runtime/driver.h"
@@ -77,10 +54,6 @@ struct Job {
 // number of statements stays short (dependences, LLVM's passes over one function), and nothing is
 // fused across the borders. The longest derivative in ops/ has 33.
 constexpr size_t kMostStatements = 64;
-
-// Tasks of a scatter without atomic updates: each looks at all points, so that more of them than
-// keep memory busy only take longer.
-constexpr int64_t kGpuOwners = 4096;
 
 /// A schedule of its own for every cluster, in order of execution. Adds what chains slice.
 std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& program,
@@ -143,20 +116,6 @@ int64_t count_elements(const Layout& layout) {
   int64_t elements = 1;
   for (int64_t size : layout.sizes) elements *= size;
   return std::max<int64_t>(1, elements);
-}
-
-/// Temporaries are row-major.
-std::map<std::string, Layout> with_temporaries(const ir::Program& program,
-                                               std::map<std::string, Layout> layouts) {
-  for (const auto& [name, tensor] : program.tensors)
-    if (!layouts.count(name)) layouts[name] = row_major(tensor);
-  return layouts;
-}
-
-std::string print(const Stmt& stmt) {
-  TextStream text;
-  text << stmt;
-  return text.str();
 }
 
 // Of what goes past the caches: a row has up to two lines that it shares with others, which
@@ -224,7 +183,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   facts.least_streamed_row = job.machine.least(kStreamedRow);
   auto kernel =
       codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock);
-  if (job.texts == Texts::All) kernel->texts["loop_nest"] = print(body);
+  if (job.texts == Texts::All) kernel->texts["loop_nest"] = ir::to_string(body);
   memory = describe_memory(workspaces, all, *kernel);
   return kernel;
 }
@@ -242,74 +201,16 @@ struct Scheduled {
   std::map<std::string, poly::Slices> slices;
 };
 
-void decide_conditions(ir::Program& program) {
-  for (ir::Statement& statement : program.statements)
-    statement.value = ir::decide_repeated_conditions(statement.value);
-}
-
-/// Before code is to be generated for it (see ir/wrap_integers).
-void refuse_overflows(const ir::Program& program) {
-  for (const ir::Statement& statement : program.statements) {
-    bool found = ir::overflows(statement.value) || ir::overflows(statement.guard);
-    for (const ir::Expr& subscript : statement.subscripts)
-      found = found || ir::overflows(subscript);
-    if (found)
-      throw CompilationError(concat(program.name, ": 32 bits do not hold a number of ",
-                                    ir::assignment_text(statement),
-                                    "; use smaller constants, ranges or sizes"));
-  }
-}
-
 std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const std::map<std::string, Layout>& layouts,
                                                  const Job& job, StageClock& clock) {
-  const MappingOptions& options = job.options;
-  const Target& target = job.target;
-  const poly::CpuMachine& machine = job.machine;
-  ir::Program program =
-      ir::lower_scatters(ir::expand_positions(given), target.cuda && !runtime::deterministic());
-  program = ir::start_at_zero(program);
-  decide_conditions(program);
-  if (!options.identity) program = ir::forward_copies(std::move(program));
-  program = ir::widen_accumulators(program);
-  // Tile sizes of the user speak of the dimensions of the text.
-  const bool automatic = options.automatic && !options.identity;
-  if (automatic) {
-    program = ir::split_residues(program);
-    // While products are those of the text.
-    std::map<std::string, Layout> known = with_temporaries(program, layouts);
-    ir::share_sums(program, known, machine);
-    ir::nest_sums(program, known, machine);
-    ir::bring_together(program, machine);
-  }
-  if (!options.identity) program = ir::inline_temporaries(program);
-  if (automatic) program = ir::find_scans(program);
-  std::map<std::string, Layout> all = with_temporaries(program, layouts);
-  if (automatic) {
-    if (!target.cuda) {
-      if (options.vectorize) ir::split_ranges(program, all);
-      ir::turn_indices(program, all);
-      ir::make_offset_tables(program, all, machine);
-      ir::gather_operands(program, all, machine);
-      ir::compute_operands(program, all, machine);
-      ir::order_reductions(program, all);
-    }
-    ir::collapse_dimensions(program, all);
-    if (!target.cuda && options.vectorize) ir::split_columns(program, all, machine);
-    if (options.parallel && !target.cuda) {
-      ir::split_reductions(program, all, machine);
-      ir::share_scatters(program, all, machine.threads);
-    }
-  }
-  if (target.cuda && !options.identity && runtime::deterministic())
-    ir::give_owners(program, kGpuOwners);
-  decide_conditions(program);
-  if (automatic && !target.cuda && options.vectorize) ir::free_reads(program, all);
-  refuse_overflows(program);
+  Simplified simplified =
+      simplify_program(given, layouts, job.options, job.target.cuda, job.machine);
   clock.done("simplify program");
-  auto result = std::make_unique<Scheduled>(std::move(program), std::move(all), clock);
-  result->groups = schedule(result->scop, result->program, result->layouts, options, target,
-                            machine, result->slices, clock);
+  auto result = std::make_unique<Scheduled>(std::move(simplified.program),
+                                            std::move(simplified.layouts), clock);
+  result->groups = schedule(result->scop, result->program, result->layouts, job.options, job.target,
+                            job.machine, result->slices, clock);
   return result;
 }
 
@@ -392,7 +293,7 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
     // The compiler of the code takes longer by far than texts.
     for (const Stmt& stmt : make_parts(*scheduled, &tree, clock)) {
       ir::verify(stmt, buffers);
-      nest += print(stmt);
+      nest += ir::to_string(stmt);
       gpu.launches.push_back(codegen::make_launch(concat(program.name, "_", gpu.launches.size()),
                                                   stmt, scheduled->program, scheduled->layouts,
                                                   job.options));

@@ -58,6 +58,30 @@ def test_topics() -> None:
     assert said("") == ""
 
 
+def test_passes() -> None:
+    """Every pass of a list is named, and what is said of a run is what it did."""
+    lines = said("passes,explain").splitlines()
+    lists = dict(re.findall(r"passes: list (\w+): (.*)", "\n".join(lines)))
+    assert {"program", "loops"} <= lists.keys()
+    run = r"passes: (\w+)\.(\w+): (changed|same), (\d+\.\d+) ms"
+    runs = [match.groups() for line in lines if (match := re.search(run, line))]
+    # A list once, and each of its passes once a kernel; no other line.
+    assert len(runs) + len(lists) == sum("passes: " in line for line in lines)
+    names = lists["loops"].split(", ")
+    assert [name for list_, name, *_ in runs if list_ == "loops"] == names * 2
+    for list_, name, *_ in runs:
+        assert name in lists[list_].split(", ")
+    changed = {name for _, name, what, _ in runs if what == "changed"}
+    # A copy of five elements: as vectors, and nothing to add up.
+    assert "vectorize_loops" in changed
+    assert not changed & {"split_reductions", "vectorize_reductions", "expand_checked_indices"}
+    assert sum(float(time) for *_, time in runs) > 0
+    values = said("pass_values")
+    assert "pass_values: after loops.vectorize_loops:" in values
+    assert "after loops.vectorize_reductions" not in values
+    assert "passes: " not in values
+
+
 @pytest.mark.parametrize(
     ("topics", "message"),
     [

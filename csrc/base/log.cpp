@@ -67,6 +67,8 @@ const std::vector<LogTopic>& log_topics() {
       {"explain", "what was decided for a kernel, and why, as Executor.explain() says it"},
       {"help", "this list"},
       {"loop_nest", "the loops of a kernel, with what each of them is"},
+      {"pass_values", "what a pass made, where it changed something"},
+      {"passes", "every pass that ran, whether it changed something, and how long it took"},
       {"program", "the statements of a definition with their ranges"},
       {"progress",
        "what takes longer than a second, while it does; always told where there is a sink"},

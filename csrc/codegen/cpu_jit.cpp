@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/task.h"
+#include "base/passes.h"
 #include "base/text_stream.h"
 #include "codegen/accumulations.h"
 #include "codegen/changing_buffers.h"
@@ -34,6 +34,7 @@
 #include "codegen/vector_reductions.h"
 #include "codegen/vector_scans.h"
 #include "codegen/vector_trigonometry.h"
+#include "ir/compare.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -42,8 +43,8 @@ namespace {
 using namespace Halide::Internal;
 using Halide::Module;
 using ir::Expr;
-
 using ir::Stmt;
+using Facts = BufferFacts;
 
 /// `strict`: LLVM may not take any float for a number.
 Halide::Target host_target(bool strict = true) {
@@ -61,53 +62,105 @@ bool fuses_multiply_add() {
   return target.arch == Halide::Target::ARM || target.has_feature(Halide::Target::FMA);
 }
 
-Stmt lower(Stmt stmt, const BufferFacts& buffers) {
+bool fuses(const Facts&) { return fuses_multiply_add(); }
+
+// All three of Halide's passes that follow unrolling name common subexpressions.
+Expr name_common(const Expr& e) { return common_subexpression_elimination(e); }
+
+const PassList<Stmt, Facts> kLoopPasses(
+    "loops", ir::same, ir::to_string,
+    {
+        {"collapse_loops", [](Stmt& s, Facts&) { s = ir::collapse_loops(s, ForType::Parallel); }},
+        {"expand_register_tiles",
+         [](Stmt& s, Facts& facts) {
+           s = expand_register_tiles(s, cpu_vector_bits(), facts.large, facts.temporaries);
+         }},
+        {"prefetch_panels", [](Stmt& s, Facts& facts) { s = prefetch_panels(s, facts.large); }},
+        {"prefetch_parts", [](Stmt& s, Facts& facts) { s = prefetch_parts(s, facts.large); }},
+        {"vectorize_copies", [](Stmt& s, Facts&) { s = vectorize_copies(s, cpu_vector_bits()); }},
+        {"vectorize_scans", [](Stmt& s, Facts&) { s = vectorize_scans(s, cpu_vector_bits()); }},
+        {"vectorize_reductions",
+         [](Stmt& s, Facts&) { s = vectorize_reductions(s, cpu_vector_bits()); }},
+        {"stream_rows",
+         [](Stmt& s, Facts& facts) {
+           s = stream_rows(s, facts.streamed, facts.least_streamed_row);
+         }},
+        {"cut_vector_loops", [](Stmt& s, Facts&) { s = cut_vector_loops(s, cpu_vector_bits()); }},
+        {"prefetch_passes", [](Stmt& s, Facts& facts) { s = prefetch_passes(s, facts.large); }},
+        {"forget_parameters", [](Stmt& s, Facts&) { s = forget_parameters(s); }},
+        // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
+        {"lower_math", [](Stmt& s, Facts&) { s = lower_math(s); }},
+        {"vectorize_trigonometry", [](Stmt& s, Facts&) { s = vectorize_trigonometry(s); }},
+        {"multiply_by_reciprocals", [](Stmt& s, Facts&) { s = multiply_by_reciprocals(s); }, fuses},
+        {"make_floats_strict", [](Stmt& s, Facts&) { s = make_floats_strict(s); }},
+        {"contract_floats", [](Stmt& s, Facts&) { s = contract_floats(s); }, fuses},
+        {"hide_nested_truncations", [](Stmt& s, Facts&) { s = hide_nested_truncations(s); }},
+        {"flatten_deep_lets", [](Stmt& s, Facts&) { s = flatten_deep_lets(s); }},
+        {"simplify", [](Stmt& s, Facts&) { s = simplify(s); }},
+        {"vectorize_loops", [](Stmt& s, Facts&) { s = vectorize_loops(s, {}); }},
+        {"remove_likelies", [](Stmt& s, Facts&) { s = remove_likelies(s); }},
+        {"shuffle_lanes", [](Stmt& s, Facts&) { s = shuffle_lanes(s); }},
+        {"join_lanes_as_bits", [](Stmt& s, Facts&) { s = join_lanes_as_bits(s); }},
+        {"predicate_guarded_loads", [](Stmt& s, Facts&) { s = predicate_guarded_loads(s); }},
+        {"unroll_loops", [](Stmt& s, Facts&) { s = unroll_loops(s); }},
+        {"simplify_unrolled", [](Stmt& s, Facts&) { s = simplify(s); }},
+        {"load_neighbours", [](Stmt& s, Facts&) { s = load_neighbours(s); }},
+        {"forward_values", [](Stmt& s, Facts& facts) { s = forward_values(s, facts.temporaries); }},
+        {"prefetch_gathers", [](Stmt& s, Facts& facts) { s = prefetch_gathers(s, facts.large); }},
+        {"prefetch_rows", [](Stmt& s, Facts& facts) { s = prefetch_rows(s, facts.large); }},
+        {"expand_checked_indices", [](Stmt& s, Facts&) { s = expand_checked_indices(s); }},
+        {"separate_lanes", [](Stmt& s, Facts&) { s = separate_lanes(s); }},
+        {"join_separated_lanes", [](Stmt& s, Facts&) { s = join_lanes_as_bits(s); }},
+        {"name_common",
+         [](Stmt& s, Facts&) {
+           s = around_choices(
+               s, [](const Stmt& all) { return common_subexpression_elimination(all); },
+               name_common);
+         }},
+        {"flatten_nested_ramps", [](Stmt& s, Facts&) { s = flatten_nested_ramps(s); }},
+        {"lift_lets", [](Stmt& s, Facts&) { s = lift_lets(s); }},
+        {"find_intrinsics",
+         [](Stmt& s, Facts&) {
+           s = around_choices(
+               s, [](const Stmt& all) { return find_intrinsics(all); },
+               [](const Expr& part) { return find_intrinsics(part); });
+         }},
+        {"hoist_invariant_values",
+         [](Stmt& s, Facts&) { s = around_choices(s, hoist_loop_invariant_values, name_common); }},
+        {"simplify_hoisted", [](Stmt& s, Facts&) { s = simplify(s); }},
+        {"recall_parameters", [](Stmt& s, Facts&) { s = recall_parameters(s); }},
+        {"show_nested_truncations", [](Stmt& s, Facts&) { s = show_nested_truncations(s); }},
+        {"replace_divisions_by_zero", [](Stmt& s, Facts&) { s = replace_divisions_by_zero(s); }},
+        {"compare_halves_as_floats", [](Stmt& s, Facts&) { s = compare_halves_as_floats(s); }},
+        {"hint_prefetches", [](Stmt& s, Facts&) { s = hint_prefetches(s); }},
+        {"define_switched_off_lanes",
+         [](Stmt& s, Facts& facts) { s = define_switched_off_lanes(s, facts.empty); }},
+        {"hide_negative_offsets", [](Stmt& s, Facts&) { s = hide_negative_offsets(s); }},
+    });
+
+/// Whether there are marked sums, which have no strict form.
+struct Accumulates {
+  bool found;
+};
+bool accumulates(const Accumulates& accumulates) { return accumulates.found; }
+
+// Behind the choice of a target, which decides about floats.
+const PassList<Stmt, Accumulates> kFunctionPasses(
+    "function", ir::same, ir::to_string,
+    {
+        {"lower_accumulations", [](Stmt& s, Accumulates&) { s = lower_accumulations(s); },
+         accumulates},
+        {"define_hidden_zero", [](Stmt& s, Accumulates&) { s = define_hidden_zero(s); }},
+        {"split_blocks", [](Stmt& s, Accumulates&) { s = split_blocks(s); }},
+        {"define_launch", [](Stmt& s, Accumulates&) { s = define_launch(s); }},
+    });
+
+Stmt lower(Stmt stmt, BufferFacts& buffers) {
   // Tasks have stacks that are large enough (see base/task).
   static const bool once = (Halide::set_compiler_stack_size(0), true);
   (void)once;
-  stmt = ir::collapse_loops(stmt, ForType::Parallel);
-  stmt = expand_register_tiles(stmt, cpu_vector_bits(), buffers.large, buffers.temporaries);
-  stmt = prefetch_panels(stmt, buffers.large);
-  stmt = prefetch_parts(stmt, buffers.large);
-  stmt = vectorize_copies(stmt, cpu_vector_bits());
-  stmt = vectorize_scans(stmt, cpu_vector_bits());
-  stmt = vectorize_reductions(stmt, cpu_vector_bits());
-  stmt = stream_rows(stmt, buffers.streamed, buffers.least_streamed_row);
-  stmt = cut_vector_loops(stmt, cpu_vector_bits());
-  stmt = prefetch_passes(stmt, buffers.large);
-  stmt = forget_parameters(stmt);
-  Task::leave_if_cancelled();
-  // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
-  stmt = vectorize_trigonometry(lower_math(stmt));
-  if (fuses_multiply_add()) stmt = multiply_by_reciprocals(stmt);
-  stmt = make_floats_strict(stmt);
-  if (fuses_multiply_add()) stmt = contract_floats(stmt);
-  stmt = simplify(flatten_deep_lets(hide_nested_truncations(stmt)));
-  Task::leave_if_cancelled();
-  stmt = shuffle_lanes(remove_likelies(vectorize_loops(stmt, {})));
-  stmt = predicate_guarded_loads(join_lanes_as_bits(stmt));
-  stmt = unroll_loops(stmt);
-  stmt = load_neighbours(simplify(stmt));
-  stmt = forward_values(stmt, buffers.temporaries);
-  stmt = prefetch_gathers(stmt, buffers.large);
-  stmt = prefetch_rows(stmt, buffers.large);
-  stmt = expand_checked_indices(stmt);
-  stmt = join_lanes_as_bits(separate_lanes(stmt));
-  Task::leave_if_cancelled();
-  // All three of Halide's passes name common subexpressions.
-  ExprPass name_common = [](const Expr& e) { return common_subexpression_elimination(e); };
-  ExprPass find = [](const Expr& e) { return find_intrinsics(e); };
-  stmt = around_choices(
-      stmt, [](const Stmt& s) { return common_subexpression_elimination(s); }, name_common);
-  stmt = lift_lets(flatten_nested_ramps(stmt));
-  stmt = around_choices(
-      stmt, [](const Stmt& s) { return find_intrinsics(s); }, find);
-  stmt = around_choices(stmt, hoist_loop_invariant_values, name_common);
-  stmt = show_nested_truncations(recall_parameters(simplify(stmt)));
-  stmt = replace_divisions_by_zero(stmt);
-  stmt = compare_halves_as_floats(stmt);
-  stmt = hint_prefetches(stmt);
-  return hide_negative_offsets(define_switched_off_lanes(stmt, buffers.empty));
+  kLoopPasses.run(stmt, buffers);
+  return stmt;
 }
 
 }  // namespace
@@ -133,9 +186,9 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
     return stored.count(buffer_name(workspace.name)) == 0;
   };
   workspaces.erase(std::remove_if(workspaces.begin(), workspaces.end(), unused), workspaces.end());
-  const Halide::Target target = host_target(!has_accumulations(body));
-  if (!target.has_feature(Halide::Target::StrictFloat)) body = lower_accumulations(body);
-  body = define_launch(split_blocks(define_hidden_zero(body)));
+  Accumulates sums{has_accumulations(body)};
+  const Halide::Target target = host_target(!sums.found);
+  kFunctionPasses.run(body, sums);
   clock.done("halide passes");
   std::vector<LoweredArgument> parameters;
   auto add = [&](const std::string& parameter, Halide::Type type) {

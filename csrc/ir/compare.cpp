@@ -1,0 +1,89 @@
+#include "ir/compare.h"
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "base/text_stream.h"
+
+namespace tc::ir {
+namespace {
+
+using namespace Halide::Internal;
+
+bool same(const Expr& a, const Expr& b) { return graph_equal(a, b); }
+
+/// Of the same length, and element by element the same.
+template <class List, class Same>
+bool all_same(const List& a, const List& b, Same same_element) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_element);
+}
+
+bool same(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return all_same(a, b, [](const Expr& x, const Expr& y) { return same(x, y); });
+}
+
+bool same(const Iterator& a, const Iterator& b) {
+  return a.name == b.name && a.reduction == b.reduction && same(a.min, b.min) &&
+         same(a.extent, b.extent);
+}
+
+bool same(const Statement& a, const Statement& b) {
+  const auto plain = [](const Statement& s) {
+    return std::tie(s.name, s.tensor, s.scattered, s.reduction, s.initializes, s.atomic, s.scans,
+                    s.counts);
+  };
+  return plain(a) == plain(b) && same(a.subscripts, b.subscripts) && same(a.value, b.value) &&
+         same(a.guard, b.guard) &&
+         all_same(a.domain, b.domain,
+                  [](const Iterator& x, const Iterator& y) { return same(x, y); });
+}
+
+bool same(const Tensor& a, const Tensor& b) {
+  return a.name == b.name && a.type == b.type && a.role == b.role && same(a.sizes, b.sizes);
+}
+
+/// Which of the loads bear a parameter, in order.
+std::vector<bool> parameters(const Stmt& stmt) {
+  class Loads : public IRVisitor {
+   public:
+    std::vector<bool> found;
+
+   private:
+    using IRVisitor::visit;
+    void visit(const Load* op) override {
+      found.push_back(op->param.defined());
+      IRVisitor::visit(op);
+    }
+  } loads;
+  stmt.accept(&loads);
+  return loads.found;
+}
+
+}  // namespace
+
+bool same(const Program& a, const Program& b) {
+  return a.outputs == b.outputs &&
+         all_same(a.parameters, b.parameters,
+                  [](const Parameter& x, const Parameter& y) {
+                    return x.name == y.name && x.scalar == y.scalar;
+                  }) &&
+         all_same(a.tensors, b.tensors,
+                  [](const auto& x, const auto& y) {
+                    return x.first == y.first && same(x.second, y.second);
+                  }) &&
+         all_same(a.statements, b.statements,
+                  [](const Statement& x, const Statement& y) { return same(x, y); });
+}
+
+bool same(const Stmt& a, const Stmt& b) {
+  return a.same_as(b) || (graph_equal(a, b) && parameters(a) == parameters(b));
+}
+
+std::string to_string(const Stmt& stmt) {
+  TextStream text;
+  text << stmt;
+  return text.str();
+}
+
+}  // namespace tc::ir

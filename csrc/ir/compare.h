@@ -1,0 +1,19 @@
+// Whether a pass changed something: values compared by their structure.
+#pragma once
+
+#include <string>
+
+#include "ir/program.h"
+
+namespace tc::ir {
+
+/// Everything but positions in the text and what is said for readers.
+bool same(const Program& a, const Program& b);
+
+/// Also whether loads are of buffers that Halide may take for inputs (codegen/changing_buffers).
+bool same(const Stmt& a, const Stmt& b);
+
+/// As Halide prints it.
+std::string to_string(const Stmt& stmt);
+
+}  // namespace tc::ir

@@ -1,0 +1,161 @@
+#include "program_passes.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/passes.h"
+#include "ir/bring_together.h"
+#include "ir/collapse_dimensions.h"
+#include "ir/compare.h"
+#include "ir/compute_operands.h"
+#include "ir/expand_positions.h"
+#include "ir/find_scans.h"
+#include "ir/forward_copies.h"
+#include "ir/free_reads.h"
+#include "ir/gather_operands.h"
+#include "ir/inline_temporaries.h"
+#include "ir/lower_scatters.h"
+#include "ir/nest_sums.h"
+#include "ir/offset_tables.h"
+#include "ir/order_reductions.h"
+#include "ir/share_scatters.h"
+#include "ir/share_sums.h"
+#include "ir/simplify.h"
+#include "ir/split_columns.h"
+#include "ir/split_ranges.h"
+#include "ir/split_reductions.h"
+#include "ir/split_residues.h"
+#include "ir/start_at_zero.h"
+#include "ir/turn_indices.h"
+#include "ir/wide_integers.h"
+#include "ir/widen_accumulators.h"
+#include "runtime/libraries.h"
+
+namespace tc {
+namespace {
+
+// Tasks of a scatter without atomic updates: each looks at all points, so that more of them than
+// keep memory busy only take longer.
+constexpr int64_t kGpuOwners = 4096;
+
+void decide_conditions(ir::Program& program) {
+  for (ir::Statement& statement : program.statements)
+    statement.value = ir::decide_repeated_conditions(statement.value);
+}
+
+/// Before code is to be generated for it (see ir/wrap_integers).
+void refuse_overflows(const ir::Program& program) {
+  for (const ir::Statement& statement : program.statements) {
+    bool found = ir::overflows(statement.value) || ir::overflows(statement.guard);
+    for (const ir::Expr& subscript : statement.subscripts)
+      found = found || ir::overflows(subscript);
+    if (found)
+      throw CompilationError(concat(program.name, ": 32 bits do not hold a number of ",
+                                    ir::assignment_text(statement),
+                                    "; use smaller constants, ranges or sizes"));
+  }
+}
+
+/// What passes over a program know beside it.
+struct ProgramContext {
+  const std::map<std::string, Layout>& given;  ///< of arguments
+  const MappingOptions& options;
+  const bool cuda;
+  const poly::CpuMachine& machine;
+  const bool free = !options.identity;  ///< the options do not keep the loops of the text
+  /// Tile sizes of the user speak of the dimensions of the text.
+  const bool automatic = free && options.automatic;
+};
+
+bool is_free(const ProgramContext& c) { return c.free; }
+bool is_automatic(const ProgramContext& c) { return c.automatic; }
+bool is_on_cpu(const ProgramContext& c) { return c.automatic && !c.cuda; }
+bool makes_vectors(const ProgramContext& c) { return is_on_cpu(c) && c.options.vectorize; }
+bool makes_parts(const ProgramContext& c) { return is_on_cpu(c) && c.options.parallel; }
+bool makes_owners(const ProgramContext& c) { return c.free && c.cuda && runtime::deterministic(); }
+
+/// Temporaries that came are row-major, and of those that went nothing stays.
+void lay_out_temporaries(Simplified& s, ProgramContext& c) {
+  s.layouts = with_temporaries(s.program, c.given);
+}
+
+bool same(const Simplified& a, const Simplified& b) {
+  return a.layouts == b.layouts && ir::same(a.program, b.program);
+}
+
+std::string text(const Simplified& simplified) { return ir::to_string(simplified.program); }
+
+using P = Simplified;
+using C = ProgramContext;
+
+const PassList<P, C> kProgramPasses(
+    "program", same, text,
+    {
+        {"expand_positions", [](P& p, C&) { p.program = ir::expand_positions(p.program); }},
+        {"lower_scatters",
+         [](P& p, C& c) {
+           p.program = ir::lower_scatters(p.program, c.cuda && !runtime::deterministic());
+         }},
+        {"start_at_zero", [](P& p, C&) { p.program = ir::start_at_zero(p.program); }},
+        {"decide_conditions", [](P& p, C&) { decide_conditions(p.program); }},
+        {"forward_copies", [](P& p, C&) { p.program = ir::forward_copies(std::move(p.program)); },
+         is_free},
+        {"widen_accumulators", [](P& p, C&) { p.program = ir::widen_accumulators(p.program); }},
+        {"split_residues", [](P& p, C&) { p.program = ir::split_residues(p.program); },
+         is_automatic},
+        // While products are those of the text.
+        {"lay_out_sums", lay_out_temporaries, is_automatic},
+        {"share_sums", [](P& p, C& c) { ir::share_sums(p.program, p.layouts, c.machine); },
+         is_automatic},
+        {"nest_sums", [](P& p, C& c) { ir::nest_sums(p.program, p.layouts, c.machine); },
+         is_automatic},
+        {"bring_together", [](P& p, C& c) { ir::bring_together(p.program, c.machine); },
+         is_automatic},
+        {"inline_temporaries", [](P& p, C&) { p.program = ir::inline_temporaries(p.program); },
+         is_free},
+        {"find_scans", [](P& p, C&) { p.program = ir::find_scans(p.program); }, is_automatic},
+        {"lay_out_temporaries", lay_out_temporaries},
+        {"split_ranges", [](P& p, C&) { ir::split_ranges(p.program, p.layouts); }, makes_vectors},
+        {"turn_indices", [](P& p, C&) { ir::turn_indices(p.program, p.layouts); }, is_on_cpu},
+        {"make_offset_tables",
+         [](P& p, C& c) { ir::make_offset_tables(p.program, p.layouts, c.machine); }, is_on_cpu},
+        {"gather_operands",
+         [](P& p, C& c) { ir::gather_operands(p.program, p.layouts, c.machine); }, is_on_cpu},
+        {"compute_operands",
+         [](P& p, C& c) { ir::compute_operands(p.program, p.layouts, c.machine); }, is_on_cpu},
+        {"order_reductions", [](P& p, C&) { ir::order_reductions(p.program, p.layouts); },
+         is_on_cpu},
+        {"collapse_dimensions", [](P& p, C&) { ir::collapse_dimensions(p.program, p.layouts); },
+         is_automatic},
+        {"split_columns", [](P& p, C& c) { ir::split_columns(p.program, p.layouts, c.machine); },
+         makes_vectors},
+        {"split_reductions",
+         [](P& p, C& c) { ir::split_reductions(p.program, p.layouts, c.machine); }, makes_parts},
+        {"share_scatters",
+         [](P& p, C& c) { ir::share_scatters(p.program, p.layouts, c.machine.threads); },
+         makes_parts},
+        {"give_owners", [](P& p, C&) { ir::give_owners(p.program, kGpuOwners); }, makes_owners},
+        {"decide_new_conditions", [](P& p, C&) { decide_conditions(p.program); }},
+        {"free_reads", [](P& p, C&) { ir::free_reads(p.program, p.layouts); }, makes_vectors},
+    });
+
+}  // namespace
+
+std::map<std::string, Layout> with_temporaries(const ir::Program& program,
+                                               std::map<std::string, Layout> layouts) {
+  for (const auto& [name, tensor] : program.tensors)
+    if (!layouts.count(name)) layouts[name] = row_major(tensor);
+  return layouts;
+}
+
+Simplified simplify_program(const ir::Program& given, const std::map<std::string, Layout>& layouts,
+                            const MappingOptions& options, bool cuda,
+                            const poly::CpuMachine& machine) {
+  Simplified simplified{given, layouts};
+  ProgramContext context{layouts, options, cuda, machine};
+  kProgramPasses.run(simplified, context);
+  refuse_overflows(simplified.program);
+  return simplified;
+}
+
+}  // namespace tc
