@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/passes.h"
 #include "codegen/cpu_jit.h"
 #include "codegen/gpu_loops.h"
 #include "codegen/private_temporaries.h"
@@ -42,6 +43,20 @@ namespace {
 using codegen::Texts;
 using ir::Stmt;
 
+const Pass kFuse("schedule", "fuse");
+const Pass kChain("schedule", "chain");
+const Pass kFindSlices("schedule", "find_slices");
+const Pass kComputeInCopies("schedule", "compute_in_copies");
+const Pass kJoinLoops("schedule", "join_loops");
+const Pass kIdentity("mapping", "identity");
+const Pass kCutProgram("kernel", "cut_program");
+const Pass kCallLibraries("kernel", "call_libraries");
+const Pass kPlanIndexChecks("kernel", "plan_index_checks");
+const Pass kCheckInLoops("kernel", "check_in_loops");
+const Pass kCheckBefore("kernel", "check_before");
+const Pass kMakeTemporariesPrivate("kernel", "make_temporaries_private");
+const Pass kFindStreamed("kernel", "find_streamed");
+
 /// What programs are compiled for, and what is wanted beside the code.
 struct Job {
   MappingOptions options;
@@ -65,9 +80,13 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
   if (options.identity) {
     std::vector<const poly::ScopStatement*> all;
     for (const poly::ScopStatement& statement : scop.statements) all.push_back(&statement);
-    Notes notes = poly::describe_statements(all);
-    notes.push_back({"form", "the loops of the text, serial and scalar, as the options say"});
-    return {{scop.textual, {}, notes}};
+    std::vector<poly::Mapped> mapped;
+    run_always(kIdentity, [&] {
+      Notes notes = poly::describe_statements(all);
+      notes.push_back({"form", "the loops of the text, serial and scalar, as the options say"});
+      mapped.push_back({scop.textual, {}, notes});
+    });
+    return mapped;
   }
   poly::Dependences dependences = poly::find_dependences(scop);
   clock.done("dependences");
@@ -75,11 +94,23 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
   // A strategy that was asked for is not extended.
   bool rows = options.automatic && !target.cuda &&
               options.outer_fusion == FusionStrategy::Preserve3Coincident;
-  std::vector<poly::Cluster> clusters =
-      poly::fuse(scop, dependences, options.outer_fusion, rows, layouts, machine.cache_bytes);
+  std::vector<poly::Cluster> clusters = run_pass(
+      kFuse,
+      [&] {
+        return poly::fuse(scop, dependences, options.outer_fusion, rows, layouts,
+                          machine.cache_bytes);
+      },
+      [&](const auto& fused) { return fused.size() < program.statements.size(); });
   if (rows) {
-    clusters = poly::chain(clusters, scop, dependences, layouts, options, machine);
-    slices = poly::find_slices(clusters, scop, layouts);
+    clusters = run_pass(
+        kChain, [&] { return poly::chain(clusters, scop, dependences, layouts, options, machine); },
+        [](const auto& chained) {
+          return std::any_of(chained.begin(), chained.end(),
+                             [](const poly::Cluster& each) { return !each.outer.empty(); });
+        });
+    slices = run_pass(
+        kFindSlices, [&] { return poly::find_slices(clusters, scop, layouts); },
+        [](const auto& found) { return !found.empty(); });
   }
   const auto map = [&](const poly::Cluster& cluster) {
     return target.cuda ? poly::map_gpu(cluster, program, layouts, options)
@@ -87,7 +118,9 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
   };
   for (const poly::Cluster& cluster : clusters) mapped.push_back(map(cluster));
   if (options.automatic && !target.cuda)
-    poly::compute_in_copies(clusters, mapped, scop, dependences, layouts, machine, map);
+    run_pass(kComputeInCopies, [&] {
+      return poly::compute_in_copies(clusters, mapped, scop, dependences, layouts, machine, map);
+    });
   for (size_t c = 0; c < clusters.size(); ++c) {
     const poly::Cluster& cluster = clusters[c];
     Notes statements = poly::describe_statements(cluster.statements);
@@ -151,7 +184,8 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   for (const auto& [name, tensor] : program.tensors)
     if (tensor.role == ir::TensorRole::Temporary) temporaries.insert(name);
   std::set<std::string> all = temporaries;
-  body = codegen::make_temporaries_private(body, temporaries, slices);
+  body = ir::run_pass(kMakeTemporariesPrivate, body,
+                      [&] { return codegen::make_temporaries_private(body, temporaries, slices); });
   // Copies may compute all that is read of one.
   const std::set<std::string> written = ir::stored_buffers(body);
   for (auto name = temporaries.begin(); name != temporaries.end();)
@@ -179,7 +213,9 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
     if (program.tensor(name).role == ir::TensorRole::Input) read += bytes;
   }
   if (runtime::has_nontemporal_stores())
-    facts.streamed = find_streamed(results, read, job.machine.last_cache_bytes);
+    facts.streamed = run_pass(
+        kFindStreamed, [&] { return find_streamed(results, read, job.machine.last_cache_bytes); },
+        [](const auto& found) { return !found.empty(); });
   facts.least_streamed_row = job.machine.least(kStreamedRow);
   auto kernel =
       codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock);
@@ -220,7 +256,8 @@ std::vector<Stmt> make_parts(const Scheduled& scheduled, std::string* tree, Stag
   for (const poly::Mapped& part : scheduled.groups) {
     Stmt stmt = poly::to_stmt(scheduled.scop, part, scheduled.layouts);
     if (part.joined)
-      parts.back() = ir::join_loops(parts.back(), stmt, part.joined);
+      run_always(kJoinLoops,
+                 [&] { parts.back() = ir::join_loops(parts.back(), stmt, part.joined); });
     else
       parts.push_back(stmt);
     if (tree) *tree += poly::to_string(part.schedule);
@@ -269,7 +306,9 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
   std::map<std::string, ir::Tensor> temporaries;  // of all stretches so far
   std::string nest, tree;
   const size_t end = program.statements.size();
-  std::vector<size_t> cuts = ir::find_cuts(program, 0, end, kMostStatements);
+  std::vector<size_t> cuts = run_pass(
+      kCutProgram, [&] { return ir::find_cuts(program, 0, end, kMostStatements); },
+      [](const auto& found) { return !found.empty(); });
   cuts.push_back(end);
   size_t begin = 0;
   for (size_t cut : cuts) {
@@ -424,7 +463,12 @@ std::vector<LibraryChoice> choose_calls(const ir::Program& given,
     if (part.statements.size() == given.statements.size()) compiled = mine;
     return mine.kernel;
   };
-  auto choices = choose_library_calls(given, all, job.machine, library, own);
+  auto choices = run_pass(
+      kCallLibraries, [&] { return choose_library_calls(given, all, job.machine, library, own); },
+      [](const auto& made) {
+        return std::any_of(made.begin(), made.end(),
+                           [](const LibraryChoice& choice) { return choice.taken; });
+      });
   if (!choices.empty()) clock.done("library calls");
   return choices;
 }
@@ -452,9 +496,17 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   Job job{options, target, machine, logs_long_texts() ? Texts::All : Texts::Short};
   const std::map<std::string, Layout> all = with_temporaries(given, layouts);
   IndexPlan indices;
-  if (options.check_indices) indices = plan_index_checks(given, target.cuda);
-  const ir::Program program =
-      ir::check_in_loops(given, indices.checks, indices.in_loops, /*positions=*/target.cuda);
+  if (options.check_indices)
+    indices = run_pass(
+        kPlanIndexChecks, [&] { return plan_index_checks(given, target.cuda); },
+        [](const IndexPlan& plan) { return !plan.checks.empty(); });
+  const ir::Program program = run_pass(
+      kCheckInLoops,
+      [&] {
+        return ir::check_in_loops(given, indices.checks, indices.in_loops,
+                                  /*positions=*/target.cuda);
+      },
+      [&](const ir::Program& made) { return !ir::same(given, made); });
   std::vector<LibraryChoice> choices;
   Compiled compiled;
   if (may_call_libraries(job))
@@ -482,7 +534,9 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
       return std::shared_ptr<const runtime::Kernel>(
           compile_with_calls(part, with_temporaries(part, known), {}, helper, apart).kernel);
     };
-    checked = with_index_checks(kernel, given, all, indices, own);
+    checked = run_pass(
+        kCheckBefore, [&] { return with_index_checks(kernel, given, all, indices, own); },
+        [&](const auto&) { return !indices.ranges.empty() || !indices.compiled.empty(); });
     clock.done("index checks");
   }
   kernel->texts["explain"] = explain(compiled.explanation, given, all, clock);

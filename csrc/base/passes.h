@@ -60,6 +60,14 @@ auto run_pass(const Pass& pass, Work work) -> decltype(work()) {
   return run_pass(pass, std::move(work), [](const auto& result) -> bool { return bool(result); });
 }
 
+/// The same of one that does something whenever it runs, and says nothing about it.
+template <class Work>
+void run_always(const Pass& pass, Work work) {
+  const PassTimer timer;
+  work();
+  if (records_passes()) record_pass(pass, true, timer.milliseconds());
+}
+
 /// Passes that change a value one after the other. Context is what they know beside it.
 template <class Value, class Context>
 class PassList {

@@ -9,6 +9,7 @@
 #include "codegen/changing_buffers.h"
 #include "codegen/nested_truncations.h"
 #include "codegen/strict_floats.h"
+#include "ir/compare.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -162,19 +163,41 @@ class FindArguments : public IRMutator {
   std::set<std::string> scalars_;
 };
 
+/// What passes over a launch know beside its body.
+struct LaunchContext {
+  GpuLaunch& launch;
+  const ir::Program& program;
+  const std::map<std::string, Layout>& layouts;
+  const MappingOptions& options;
+};
+
+using C = LaunchContext;
+
+const PassList<Stmt, LaunchContext> kLaunchPasses(
+    "launch", ir::same, ir::to_string,
+    {
+        {"collapse_blocks", [](Stmt& s, C&) { s = ir::collapse_loops(s, ForType::GPUBlock); }},
+        {"map_loops", [](Stmt& s, C& c) { s = MapLoops(c.launch, c.options).mutate(s); }},
+        {"forget_parameters", [](Stmt& s, C&) { s = forget_parameters(s); }},
+        {"hide_nested_truncations", [](Stmt& s, C&) { s = hide_nested_truncations(s); }},
+        // Halide's simplifier takes floats for finite numbers.
+        {"make_floats_strict", [](Stmt& s, C&) { s = make_floats_strict(s); }},
+        {"simplify", [](Stmt& s, C&) { s = simplify(s); }},
+        {"make_floats_plain", [](Stmt& s, C&) { s = make_floats_plain(s); }},
+        {"show_nested_truncations", [](Stmt& s, C&) { s = show_nested_truncations(s); }},
+        {"find_arguments",
+         [](Stmt& s, C& c) { s = FindArguments(c.launch, c.program, c.layouts).mutate(s); }},
+    });
+
 }  // namespace
 
 GpuLaunch make_launch(const std::string& name, const Stmt& stmt, const ir::Program& program,
                       const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
   GpuLaunch launch;
   launch.name = name;
-  Stmt body = ir::collapse_loops(stmt, ForType::GPUBlock);
-  body = MapLoops(launch, options).mutate(body);
-  // Halide's simplifier takes floats for finite numbers.
-  body = hide_nested_truncations(forget_parameters(body));
-  body = make_floats_plain(simplify(make_floats_strict(body)));
-  body = show_nested_truncations(body);
-  launch.body = FindArguments(launch, program, layouts).mutate(body);
+  launch.body = stmt;
+  LaunchContext context{launch, program, layouts, options};
+  kLaunchPasses.run(launch.body, context);
   return launch;
 }
 

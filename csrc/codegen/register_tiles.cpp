@@ -14,10 +14,17 @@
 #include "codegen/merge_reductions.h"
 #include "codegen/point_vectors.h"
 #include "codegen/unroll_reductions.h"
+#include "ir/compare.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
+
+const Pass kMergeReductions("tile", "merge_reductions");
+const Pass kUnrollReductions("tile", "unroll_reductions");
+const Pass kKeepInRegisters("tile", "keep_in_registers");
+const Pass kMarkAccumulations("tile", "mark_accumulations");
+const Pass kCutPointVectors("tile", "cut_point_vectors");
 
 using namespace Halide::Internal;
 using ir::Expr;
@@ -295,12 +302,15 @@ class ExpandTiles : public IRMutator {
 
   /// `looped`: dimensions that have loops; the others have one point and none.
   Stmt tile(const std::vector<int64_t>& extents, size_t looped, const Stmt& given) {
-    Stmt body = merge_reductions(FixExtents(extents).mutate(given));
+    Stmt body = FixExtents(extents).mutate(given);
+    body = ir::run_pass(kMergeReductions, body, [&] { return merge_reductions(body); });
     int bits = std::max(8, ir::widest_element(body));
     int lanes = std::max(1, vector_bits_ / bits);
     // Whole vectors and one that overlaps them beat masks, also at half the width.
     while (lanes > extents[0]) lanes /= 2;
-    body = unroll_short_reductions(body, lanes, vector_bits_ >= 512 ? 32 : 16);
+    body = ir::run_pass(kUnrollReductions, body, [&] {
+      return unroll_short_reductions(body, lanes, vector_bits_ >= 512 ? 32 : 16);
+    });
 
     // Local arrays: whole vectors in dimension 0, then the other dimensions.
     std::vector<int64_t> strides(extents.size(), 1);
@@ -324,8 +334,10 @@ class ExpandTiles : public IRMutator {
       if (read_.count(name)) read.insert(locals[name]);
     }
     ++tiles_;
-    body = Redirect(locals, strides).mutate(body);
-    body = mark_accumulations(body, names, read, elements);
+    body = ir::run_pass(kKeepInRegisters, body,
+                        [&] { return Redirect(locals, strides).mutate(body); });
+    body = ir::run_pass(kMarkAccumulations, body,
+                        [&] { return mark_accumulations(body, names, read, elements); });
     std::vector<std::pair<std::string, ir::Type>> arrays;
     std::vector<Part> parts = list_parts(body);
     for (const auto& [name, local] : locals) {
@@ -348,7 +360,8 @@ class ExpandTiles : public IRMutator {
         std::none_of(addressing.buffers.begin(), addressing.buffers.end(), [&](const auto& entry) {
           return entry.second.loaded && entry.second.stored && !locals.count(entry.first);
         });
-    body = cut_point_vectors(body, lanes, names, repeatable);
+    body = ir::run_pass(kCutPointVectors, body,
+                        [&] { return cut_point_vectors(body, lanes, names, repeatable); });
     for (const auto& [array, type] : arrays)
       body = Allocate::make(array, type, Halide::MemoryType::Stack, {unlike_others(type, elements)},
                             const_true(), body);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/passes.h"
 #include "base/text_stream.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
@@ -12,6 +13,9 @@
 
 namespace tc::ir {
 namespace {
+
+const Pass kWrapAround("specialize", "wrap_around");
+const Pass kExactSubscript("specialize", "exact_subscript");
 
 using Halide::Internal::Call;
 using Halide::Internal::Interval;
@@ -377,16 +381,20 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
             Interval(iterator.min, Halide::Internal::simplify(iterator.min + iterator.extent - 1)));
       }
     }
-    auto simplified = [&](const Expr& e, auto exact) {
+    auto simplified = [&](const Expr& e, const Pass& pass, auto exact) {
       if (!e.defined()) return e;
-      Expr sized = exact(Halide::Internal::substitute(constants, e), result, statement);
+      const Expr plain = Halide::Internal::substitute(constants, e);
+      Expr sized = run_pass(
+          pass, [&] { return exact(plain, result, statement); },
+          [&](const Expr& made) { return !Halide::Internal::graph_equal(plain, made); });
       Expr simple = evaluate_eagerly(simplify_integers(sized, bounds), result, bounds);
       if (overflows(simple)) too_large("a number in " + assignment_text(statement));
       return simple;
     };
-    for (Expr& subscript : statement.subscripts) subscript = simplified(subscript, exact_subscript);
-    statement.value = simplified(statement.value, wrap_around);
-    statement.guard = simplified(statement.guard, wrap_around);
+    for (Expr& subscript : statement.subscripts)
+      subscript = simplified(subscript, kExactSubscript, exact_subscript);
+    statement.value = simplified(statement.value, kWrapAround, wrap_around);
+    statement.guard = simplified(statement.guard, kWrapAround, wrap_around);
     if (statement.guard.defined() && Halide::Internal::is_const_one(statement.guard)) {
       statement.guard = Expr();
     }

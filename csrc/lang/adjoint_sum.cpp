@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/passes.h"
 #include "lang/exact_quotients.h"
 #include "lang/expressions.h"
 #include "lang/invert_access.h"
@@ -14,6 +15,15 @@
 
 namespace tc::lang {
 namespace {
+
+const Pass kSplitDigits("derivative", "split_digits");
+const Pass kSumOverQuotients("derivative", "sum_over_quotients");
+const Pass kSumWhereRead("derivative", "sum_where_read");
+const Pass kTakeOutDivisors("derivative", "take_out_divisors");
+const Pass kTakeOutFactors("derivative", "take_out_factors");
+const Pass kPad("derivative", "pad");
+const Pass kDropZeroTerms("derivative", "drop_zero_terms");
+const Pass kDropZeroSums("derivative", "drop_zero_sums");
 
 class Summation {
  public:
@@ -35,18 +45,20 @@ class Summation {
       const Contribution* c = &given;
       InvertedAccess inverted = invert(*c);
       if (is_scatter(inverted)) {
-        if (auto split = split_where_read(*c)) {
+        if (auto split = run_pass(kSplitDigits, [&] { return split_where_read(*c); })) {
           c = &sums.emplace_back(std::move(*split));
           inverted = invert(*c);
         }
       }
-      if (Contribution quotients = *c;
-          sum_over_quotients(&quotients, inverted.remaining, signature_, names_)) {
+      if (Contribution quotients = *c; run_pass(kSumOverQuotients, [&] {
+            return sum_over_quotients(&quotients, inverted.remaining, signature_, names_);
+          })) {
         c = &sums.emplace_back(std::move(quotients));
         inverted = invert(*c);
       }
       if (!inverted.conditions.empty() || is_scatter(inverted)) {
-        if (auto sum = sum_where_read(*c, is_scatter(inverted))) {
+        if (auto sum =
+                run_pass(kSumWhereRead, [&] { return sum_where_read(*c, is_scatter(inverted)); })) {
           c = &sums.emplace_back(std::move(*sum));
           inverted = invert(*c);
         }
@@ -68,7 +80,10 @@ class Summation {
         return !guard_of(*each.first, each.second, conditions(each.second));
       });
       std::vector<ExpressionPtr> divisors;
-      if (type_.bits() >= 32 && everywhere) divisors = take_out_divisors(&weights);
+      if (type_.bits() >= 32 && everywhere)
+        divisors = run_pass(
+            kTakeOutDivisors, [&] { return take_out_divisors(&weights); },
+            [](const auto& taken) { return !taken.empty(); });
       ExpressionPtr sum;
       for (size_t k = 0; k < single.size(); ++k) {
         auto& [contribution, inverted] = single[k];
@@ -83,7 +98,9 @@ class Summation {
     for (auto& [given, inverted] : summed) {
       const size_t before = statements_.size();
       Contribution terms = *given;
-      SharedFactors shared = take_out_factors(inverted, &terms);
+      SharedFactors shared = run_pass(
+          kTakeOutFactors, [&] { return take_out_factors(inverted, &terms); },
+          [](const SharedFactors& taken) { return !taken.empty(); });
       const Contribution* contribution = &terms;
       std::vector<ExpressionPtr> elements = element_names(inverted), places = elements;
       std::vector<ExpressionPtr> all = conditions(inverted);
@@ -99,7 +116,8 @@ class Summation {
                         ? choose(rename(guard, elements), places[d], from_halide(shape_[d].first))
                         : clamp(places[d], shape_[d]);
       }
-      if (!is_scatter(inverted)) pad(*contribution, inverted, &weight, &all);
+      if (!is_scatter(inverted))
+        run_pass(kPad, [&] { return pad(*contribution, inverted, &weight, &all); });
       ExpressionPtr value = guarded(*contribution, inverted, weight, all);
       ExpressionPtr sum;
       if (!shared.empty()) {
@@ -107,7 +125,7 @@ class Summation {
       }
       add(sum ? sum->name : target_, elements, places, ir::Reduction::Sum, sum || first, value,
           contribution, &inverted);
-      if (zeros_.is_zero(statements_)) {
+      if (run_pass(kDropZeroTerms, [&] { return zeros_.is_zero(statements_); })) {
         statements_.resize(before);
         continue;
       }
@@ -117,7 +135,9 @@ class Summation {
       }
       first = false;
     }
-    if (!statements_.empty() && zeros_.are_zero(statements_)) statements_.clear();
+    if (!statements_.empty() &&
+        run_pass(kDropZeroSums, [&] { return zeros_.are_zero(statements_); }))
+      statements_.clear();
     return std::move(statements_);
   }
 
@@ -324,10 +344,11 @@ class Summation {
 
   /// A convolution's adjoint reads the gradient beyond its edges. Instead of a condition at every
   /// point, which keeps a product from being one, a copy with zeros around it is read.
-  void pad(const Contribution& c, const InvertedAccess& inverted, ExpressionPtr* weight,
+  /// Returns whether it did.
+  bool pad(const Contribution& c, const InvertedAccess& inverted, ExpressionPtr* weight,
            std::vector<ExpressionPtr>* all) {
     auto found = shapes_.find(c.source);
-    if (found == shapes_.end() || c.left.size() < c.source_places.size()) return;
+    if (found == shapes_.end() || c.left.size() < c.source_places.size()) return false;
     const std::vector<Range>& shape = found->second;
     // Reads of the gradient apart, what is left must not depend on the padded indices.
     std::vector<const SolvedIndex*> padded(c.left.size());
@@ -353,7 +374,7 @@ class Summation {
       padded[at - c.left.begin()] = &solved;
       any = true;
     }
-    if (!any) return;
+    if (!any) return false;
 
     std::vector<ExpressionPtr> at_source, coordinates;
     std::vector<ExpressionPtr> inside, divisible;
@@ -367,7 +388,7 @@ class Summation {
         continue;
       }
       std::optional<Range> range = bounds(padded[d]->numerator, c, inverted);
-      if (!range) return;
+      if (!range) return false;
       int divisor = static_cast<int>(padded[d]->divisor);
       copy.ranges.emplace_back(c.left[d], Range{simplify_size(range->first / divisor, signature_),
                                                 simplify_size(range->last / divisor, signature_)});
@@ -393,6 +414,7 @@ class Summation {
       if (std::count(padded.begin(), padded.end(), &solved)) continue;
       all->insert(all->end(), solved.conditions.begin(), solved.conditions.end());
     }
+    return true;
   }
 
   /// The expression with the subscripts of the access taken out: they stand for the element.

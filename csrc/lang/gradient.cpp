@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/passes.h"
 #include "lang/adjoint_sum.h"
 #include "lang/divided_exponentials.h"
 #include "lang/expressions.h"
@@ -22,6 +23,16 @@
 
 namespace tc::lang {
 namespace {
+
+const Pass kDividedExponential("derivative", "divided_exponential");
+const Pass kDifferentiateProduct("derivative", "differentiate_product");
+const Pass kDifferentiateExtreme("derivative", "differentiate_extreme");
+const Pass kRunningExtreme("derivative", "running_extreme");
+const Pass kJoinReads("derivative", "join_reads");
+const Pass kPassOn("derivative", "pass_on");
+const Pass kDropUnread("derivative", "drop_unread");
+const Pass kRecompute("derivative", "recompute");
+const Pass kDropRedundantRanges("derivative", "drop_redundant_ranges");
 
 std::vector<ExpressionPtr> names_of(const std::vector<std::string>& indices) {
   std::vector<ExpressionPtr> expressions;
@@ -92,7 +103,7 @@ class GradientBuilder {
       }
       emit(std::move(zero));
     }
-    drop_unread(results);
+    run_pass(kDropUnread, [&] { return drop_unread(results); });
     return results;
   }
 
@@ -151,7 +162,8 @@ class GradientBuilder {
     if (found == contributions_.end()) return;
     refuse_kept_scatter(step);
     ExpressionPtr result;
-    if (const auto divided = find_divided(step, found->second)) {
+    if (const auto divided =
+            run_pass(kDividedExponential, [&] { return find_divided(step, found->second); })) {
       found->second = divided->contributions;
       result = divided->result;
     }
@@ -176,13 +188,18 @@ class GradientBuilder {
           reach(step, step.value, seed, result, gradient);
           break;
         }
-        case ir::Reduction::Product: differentiate_product(step, seed, gradient); break;
+        case ir::Reduction::Product:
+          run_always(kDifferentiateProduct, [&] { differentiate_product(step, seed, gradient); });
+          break;
         case ir::Reduction::Min:
-        case ir::Reduction::Max: differentiate_extreme(step, seed, gradient); break;
+        case ir::Reduction::Max:
+          run_always(kDifferentiateExtreme, [&] { differentiate_extreme(step, seed, gradient); });
+          break;
         default: break;
       }
     }
-    if (is_active_version(step.previous)) pass_on(step, gradient);
+    if (is_active_version(step.previous))
+      run_pass(kPassOn, [&] { return pass_on(step, gradient); });
   }
 
   /// Whether the caller has what the step makes.
@@ -209,8 +226,8 @@ class GradientBuilder {
 
   /// Where a statement adds to a tensor or leaves elements alone, the gradient goes on to the
   /// version before.
-  void pass_on(const Step& step, const std::string& gradient) {
-    if (step.covers && step.initializes) return;
+  bool pass_on(const Step& step, const std::string& gradient) {
+    if (step.covers && step.initializes) return false;
     Contribution contribution = of_all_elements(step, gradient);
     contribution.copies = !step.initializes;
     if (step.initializes) {
@@ -229,6 +246,7 @@ class GradientBuilder {
       contribution.guards.push_back(logical_not(all_of(inside)));
     }
     contributions_[step.previous].push_back(contribution);
+    return true;
   }
 
   /// What the reads of `value` receive when it receives `gradient`, where the conditions hold.
@@ -240,8 +258,10 @@ class GradientBuilder {
     std::vector<Contribution> made;
     for (ReadGradient& part : read_gradients(
              value, seed, result, [&](const std::string& n) { return is_active_version(n); })) {
-      bool joined = std::any_of(made.begin(), made.end(),
-                                [&](Contribution& other) { return join(part, &other); });
+      const bool joined = run_pass(kJoinReads, [&] {
+        return std::any_of(made.begin(), made.end(),
+                           [&](Contribution& other) { return join(part, &other); });
+      });
       if (joined) continue;
       Contribution contribution;
       contribution.to = part.read->name;
@@ -374,7 +394,9 @@ class GradientBuilder {
   /// The values that are the extreme share the gradient evenly, as those of torch.amax.
   void differentiate_extreme(const Step& step, const ExpressionPtr& seed,
                              const std::string& gradient) {
-    if (auto running = running_extreme(step, gradient, signature_, &names_)) {
+    if (auto running = run_pass(kRunningExtreme, [&] {
+          return running_extreme(step, gradient, signature_, &names_);
+        })) {
       for (GradientStatement& each : running->statements) emit(std::move(each));
       shapes_[running->source] = step.shape;
       reach(running->terms, running->terms.value, running->weight, nullptr, running->source);
@@ -419,8 +441,9 @@ class GradientBuilder {
     return !sums.empty();
   }
 
-  /// Leaves out what no result is made of: others may have looked through it.
-  void drop_unread(const std::vector<std::string>& results) {
+  /// Leaves out what no result is made of: others may have looked through it. Whether there was
+  /// any.
+  bool drop_unread(const std::vector<std::string>& results) {
     std::set<std::string> needed(results.begin(), results.end());
     std::vector<GradientStatement> kept;
     for (auto statement = statements_.rbegin(); statement != statements_.rend(); ++statement) {
@@ -432,7 +455,9 @@ class GradientBuilder {
       for (const ExpressionPtr& place : statement->places) walk(*place, note);
       kept.push_back(std::move(*statement));
     }
+    const bool all = kept.size() == statements_.size();
     statements_.assign(kept.rbegin(), kept.rend());
+    return !all;
   }
 
   // ---- the text
@@ -441,7 +466,9 @@ class GradientBuilder {
     Function function;
     function.name.name = function_.name.name + "_grad";
     function.parameters = function_.parameters;
-    Recomputed forward = recompute(versions_, statements_, saved(), signature_, &names_);
+    Recomputed forward = run_pass(
+        kRecompute, [&] { return recompute(versions_, statements_, saved(), signature_, &names_); },
+        [](const Recomputed& made) { return !made.versions.empty(); });
     for (const std::string& output : signature_.outputs) {
       if (forward.saved.count(output)) function.parameters.push_back(declare(output, output));
     }
@@ -457,7 +484,7 @@ class GradientBuilder {
     for (const GradientStatement& statement : forward.statements) {
       function.statements.push_back(to_tree(statement));
     }
-    drop_redundant_ranges(&function);
+    run_pass(kDropRedundantRanges, [&] { return drop_redundant_ranges(&function); });
     return print(function);
   }
 

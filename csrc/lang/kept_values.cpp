@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "base/passes.h"
 #include "lang/calls.h"
 #include "lang/expressions.h"
 #include "lang/fresh_names.h"
@@ -12,6 +13,8 @@
 
 namespace tc::lang {
 namespace {
+
+const Pass kKeepValues("derivative", "keep_values");
 
 /// The indices of a step that an expression depends on.
 std::set<std::string> indices_of(const Expression& e, const Step& step) {
@@ -44,9 +47,7 @@ bool is_worth_keeping(const Step& step) {
   });
 }
 
-}  // namespace
-
-std::string keeping_text(const Definition& definition, const GradientRequest& request) {
+std::string text_with_kept(const Definition& definition, const GradientRequest& request) {
   const std::set<std::string> recomputed = recomputed_versions(definition, request);
   const Versions versions = number_versions(definition, request.scalars);
   Function function = clone(*definition.tree);
@@ -64,6 +65,14 @@ std::string keeping_text(const Definition& definition, const GradientRequest& re
     function.returns.push_back(returned);
   }
   return function.returns.size() > results ? print(function) : "";
+}
+
+}  // namespace
+
+std::string keeping_text(const Definition& definition, const GradientRequest& request) {
+  return run_pass(
+      kKeepValues, [&] { return text_with_kept(definition, request); },
+      [](const std::string& text) { return !text.empty(); });
 }
 
 }  // namespace tc::lang

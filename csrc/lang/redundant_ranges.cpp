@@ -49,7 +49,7 @@ bool same(const Ranges& a, const Ranges& b, const ir::Program& signature) {
 
 }  // namespace
 
-void drop_redundant_ranges(Function* function) {
+bool drop_redundant_ranges(Function* function) {
   const Inferred wanted = infer_ranges_of(*function);
   auto keeps_ranges = [&] {
     try {
@@ -60,10 +60,15 @@ void drop_redundant_ranges(Function* function) {
       return false;
     }
   };
+  bool dropped = false;
   for (TreeStatement& statement : function->statements) {
     std::vector<WhereClause> all = std::move(statement.clauses);
     statement.clauses.clear();
-    if (all.empty() || keeps_ranges()) continue;
+    if (all.empty()) continue;
+    if (keeps_ranges()) {
+      dropped = true;
+      continue;
+    }
     statement.clauses = all;
     for (const WhereClause& clause : all) {
       std::vector<WhereClause> before = statement.clauses;
@@ -72,7 +77,9 @@ void drop_redundant_ranges(Function* function) {
       statement.clauses.erase(at);
       if (!keeps_ranges()) statement.clauses = before;
     }
+    dropped = dropped || statement.clauses.size() < all.size();
   }
+  return dropped;
 }
 
 }  // namespace tc::lang

@@ -8,7 +8,7 @@ namespace tc::lang {
 /// Leaves out the ranges of a definition's where clauses without which every index keeps its range
 /// and nothing becomes suspect.
 /// LanguageError where the definition is not correct as it is, or too large (see lang/expansion).
-/// Integer scalars must not decide ranges.
-void drop_redundant_ranges(Function* function);
+/// Integer scalars must not decide ranges. Returns whether any was left out.
+bool drop_redundant_ranges(Function* function);
 
 }  // namespace tc::lang

@@ -143,7 +143,7 @@ bool suits_copies(const ir::Statement& source) {
   return ir::is_definition(source) && !find.by_indices && !ir::reads(source, source.tensor);
 }
 
-void compute_in_copies(std::vector<Cluster>& clusters, std::vector<Mapped>& mapped,
+bool compute_in_copies(std::vector<Cluster>& clusters, std::vector<Mapped>& mapped,
                        const Scop& scop, const Dependences& dependences,
                        const std::map<std::string, Layout>& layouts, const CpuMachine& machine,
                        const std::function<Mapped(const Cluster&)>& map) {
@@ -161,6 +161,7 @@ void compute_in_copies(std::vector<Cluster>& clusters, std::vector<Mapped>& mapp
       mapped[c] = map(clusters[c]);
     }
   }
+  return !computed.empty();
 }
 
 }  // namespace tc::poly

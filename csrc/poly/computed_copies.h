@@ -19,8 +19,9 @@ namespace tc::poly {
 /// again, by `map`. Left alone are temporaries that a chain's iterations hand on, values under
 /// conditions of indices, what tables pick, which is walked through row by row (measured: columns
 /// of 16 MiB picked in copies 1.8 times slower), and what copies would compute more often than a
-/// pass over the temporary is worth. `mapped` are the clusters, one by one.
-void compute_in_copies(std::vector<Cluster>& clusters, std::vector<Mapped>& mapped,
+/// pass over the temporary is worth. Returns whether any was left out. `mapped` are the clusters,
+/// one by one.
+bool compute_in_copies(std::vector<Cluster>& clusters, std::vector<Mapped>& mapped,
                        const Scop& scop, const Dependences& dependences,
                        const std::map<std::string, Layout>& layouts, const CpuMachine& machine,
                        const std::function<Mapped(const Cluster&)>& map);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/passes.h"
 #include "poly/map_register_tiles.h"
 #include "poly/map_rows.h"
 #include "poly/map_scatter.h"
@@ -12,6 +13,15 @@
 
 namespace tc::poly {
 namespace {
+
+const Pass kScatter("mapping", "scatter");
+const Pass kRegisterTiles("mapping", "register_tiles");
+const Pass kRows("mapping", "rows");
+const Pass kBlocksOfRows("mapping", "blocks_of_rows");
+const Pass kTransposed("mapping", "transposed");
+const Pass kTilesInMemory("mapping", "tiles_in_memory");
+const Pass kElements("mapping", "elements");
+const Pass kScalarLoops("mapping", "scalar_loops");
 
 // Accesses below which a cluster stays on the calling thread: handing tasks out costs some
 // microseconds. The same figure as PyTorch's own grain.
@@ -98,7 +108,12 @@ Mapped map_as_rows(const Cluster& cluster, std::vector<Member> members, const ir
                    const std::map<std::string, Layout>& layouts, const MappingOptions& options,
                    const CpuMachine& machine, bool parallel) {
   std::vector<int64_t> block(members.size(), 1);
-  if (options.automatic) block = choose_row_block(cluster, program, layouts, machine);
+  if (options.automatic)
+    block = run_pass(
+        kBlocksOfRows, [&] { return choose_row_block(cluster, program, layouts, machine); },
+        [](const auto& rows) {
+          return std::any_of(rows.begin(), rows.end(), [](int64_t size) { return size > 1; });
+        });
   // The rows of a block last; the longer member outside, so that the operand that belongs to the
   // shorter one is what the cache has to keep.
   std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
@@ -163,6 +178,12 @@ Note refuse_register_tiles(const Cluster& cluster) {
   return {"no block", "no loop that the group shares makes a vector"};
 }
 
+/// One of the ways to map a cluster, taken.
+template <class Map>
+Mapped take(const Pass& way, Map map) {
+  return run_pass(way, map, [](const Mapped&) { return true; });
+}
+
 /// Notes about the choice, those of the mapping, and its copies.
 Mapped explained(Notes notes, Mapped mapped, double cycles, const Scop& scop,
                  const std::map<std::string, Layout>& layouts) {
@@ -202,7 +223,8 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
     return explained(std::move(notes), std::move(mapped), cycles, scop, layouts);
   };
   if (is_scatter(cluster)) {
-    Mapped mapped = map_scatter(cluster, scop, layouts, options, machine, parallel);
+    Mapped mapped = take(
+        kScatter, [&] { return map_scatter(cluster, scop, layouts, options, machine, parallel); });
     Notes notes;
     std::swap(notes, mapped.notes);
     double cycles = mapped.cycles;
@@ -213,7 +235,9 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
     block_cycles = block.cycles;
     if (block_cycles <= row_cycles) {
       Notes notes = describe_block(cluster, block, row_cycles, machine);
-      Mapped mapped = map_register_tiles(cluster, block, scop, parallel, machine);
+      Mapped mapped = take(kRegisterTiles, [&] {
+        return map_register_tiles(cluster, block, scop, parallel, machine);
+      });
       notes.push_back(describe_operands(cluster, block, mapped.promotions, scop, layouts));
       // The model counted on every copy.
       bool modelled = mapped.promotions.size() == block.packed.size();
@@ -238,15 +262,23 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
                    describe_cycles(choices)};
     notes.insert(notes.end(), refused.begin(), refused.end());
     return finish(notes,
-                  map_as_rows(cluster, members, program, layouts, options, machine, parallel),
+                  take(kRows,
+                       [&] {
+                         return map_as_rows(cluster, members, program, layouts, options, machine,
+                                            parallel);
+                       }),
                   row_cycles);
   }
   if (cluster.shared == 0)
-    return {cluster.schedule, {}, {{"form", "scalar loops: nothing here makes a vector"}}};
+    return take(kScalarLoops, [&]() -> Mapped {
+      return {cluster.schedule, {}, {{"form", "scalar loops: nothing here makes a vector"}}};
+    });
   if (rows < kNone) choices.emplace_back(row_cycles, "as rows");
   if (options.automatic && vector && !inner_loops)
-    if (auto mapped = map_transposed(cluster, members, scop, layouts, parallel))
+    if (auto mapped = run_pass(
+            kTransposed, [&] { return map_transposed(cluster, members, scop, layouts, parallel); }))
       return finish({}, *mapped, 0);
+  const PassTimer timer;
   std::vector<int64_t> sizes = tile_sizes(members, vector, inner_loops, options, machine);
 
   isl::schedule_node below = insert_outer_loops(cluster.schedule.root().child(0), cluster);
@@ -271,6 +303,8 @@ Mapped map_cpu(const Cluster& cluster, const Scop& scop,
   }
   notes.insert(notes.end(), refused.begin(), refused.end());
   describe_fusion(fusion, notes);
+  if (records_passes())
+    record_pass(inner_loops ? kTilesInMemory : kElements, true, timer.milliseconds());
   return finish(
       notes,
       {node.root().schedule(),

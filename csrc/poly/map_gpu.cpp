@@ -3,11 +3,15 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/passes.h"
 #include "poly/members.h"
 #include "poly/notes.h"
 
 namespace tc::poly {
 namespace {
+
+const Pass kOneThread("mapping", "one_thread");
+const Pass kBlocksAndThreads("mapping", "blocks_and_threads");
 
 // Threads of a block when the options leave the choice to the compiler: enough warps to hide
 // latency, few enough registers each that several blocks share a multiprocessor.
@@ -65,12 +69,9 @@ Notes describe(const Cluster& cluster, const std::vector<Member>& members,
   return notes;
 }
 
-}  // namespace
-
-Mapped map_gpu(const Cluster& cluster, const ir::Program& program,
-               const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
-  if (cluster.shared == 0)
-    return {cluster.schedule, {}, {{"form", "one thread: the statements share no parallel loop"}}};
+/// Tiles of the shared band as blocks, and their points as threads.
+Mapped map_threads(const Cluster& cluster, const ir::Program& program,
+                   const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
   std::vector<Member> members = analyze_members(cluster, program, layouts, kWarp);
   move_vector_last(members);
   std::vector<int64_t> sizes = tile_sizes(members, options);
@@ -84,6 +85,23 @@ Mapped map_gpu(const Cluster& cluster, const ir::Program& program,
   return {insert_mark(points, "thread").root().schedule(),
           {},
           describe(cluster, members, sizes, options)};
+}
+
+}  // namespace
+
+Mapped map_gpu(const Cluster& cluster, const ir::Program& program,
+               const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
+  Mapped mapped;
+  if (cluster.shared == 0) {
+    run_always(kOneThread, [&] {
+      mapped = {
+          cluster.schedule, {}, {{"form", "one thread: the statements share no parallel loop"}}};
+    });
+  } else {
+    run_always(kBlocksAndThreads,
+               [&] { mapped = map_threads(cluster, program, layouts, options); });
+  }
+  return mapped;
 }
 
 }  // namespace tc::poly

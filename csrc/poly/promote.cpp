@@ -2,19 +2,20 @@
 
 #include "base/error.h"
 #include "base/numbers.h"
+#include "base/passes.h"
 #include "poly/members.h"
 
 namespace tc::poly {
 namespace {
 
+const Pass kPromote("schedule", "promote");
+
 int64_t to_integer(const isl::val& value) { return isl_val_get_num_si(value.get()); }
 
-}  // namespace
-
-Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
-                          const ScopStatement& statement, const MemoryAccess& read,
-                          const std::vector<size_t>& order, int64_t padding, int64_t most_elements,
-                          const std::string& id) {
+Result<Promotion> copy_footprint(isl::schedule_node& node, const Scop& scop,
+                                 const ScopStatement& statement, const MemoryAccess& read,
+                                 const std::vector<size_t>& order, int64_t padding,
+                                 int64_t most_elements, const std::string& id) {
   isl::union_map prefix =
       isl::manage(isl_schedule_node_get_prefix_schedule_relation(node.get()))
           .intersect_domain(isl::manage(isl_schedule_node_get_domain(node.get())));
@@ -63,6 +64,17 @@ Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
   copy = insert_mark(copy.as<isl::schedule_node_band>(), "copy");
   node = node.graft_before(copy.root());
   return promotion;
+}
+
+}  // namespace
+
+Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
+                          const ScopStatement& statement, const MemoryAccess& read,
+                          const std::vector<size_t>& order, int64_t padding, int64_t most_elements,
+                          const std::string& id) {
+  return run_pass(kPromote, [&] {
+    return copy_footprint(node, scop, statement, read, order, padding, most_elements, id);
+  });
 }
 
 }  // namespace tc::poly
