@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import emulated
 import numpy as np
 import pytest
 import scipy.special
@@ -223,6 +224,40 @@ def test_builtin(name: str, type_: str) -> None:
         atol=absolute,
         equal_nan=True,
     )
+
+
+@pytest.mark.parametrize("type_", ["half", "bfloat16"])
+@pytest.mark.parametrize("form", ["O(i) = {}", "O(i) +=! {} * C(k)"])
+def test_the_next_number_of_a_narrow_type(type_: str, form: str) -> None:
+    """A step of a float would be lost when it is rounded to the type."""
+    dtype = {"half": torch.float16, "bfloat16": torch.bfloat16}[type_]
+    smallest = torch.finfo(dtype).smallest_normal
+    values = torch.tensor(
+        [*SPECIAL, 1, -1, 2, 0.1, -3.75, smallest, smallest / 2, torch.finfo(dtype).max]
+    ).to(dtype)
+    a, b = (x.flatten() for x in torch.meshgrid(values, values, indexing="ij"))
+    text = f"""def f({type_}(N) A, {type_}(N) B, {type_}(K) C) -> (O) {{
+      {form.format("nextafter(A(i), B(i))")}
+    }}"""
+    actual = tc.define(text, namespace="tc_builtins_next").f(a, b, torch.ones(1, dtype=dtype))
+    if dtype == torch.float16:
+        with np.errstate(over="ignore"):
+            wanted = torch.from_numpy(np.nextafter(a.numpy(), b.numpy()))
+    else:
+        # As floats, 2^16 of them apart; the smallest bfloat16 is the 2^16th.
+        single = torch.nextafter(a.float(), b.float())
+        moved = (a.view(torch.int16) + torch.where(single.abs() > a.float().abs(), 1, -1)).to(
+            torch.int16
+        )
+        from_zero = torch.copysign(torch.tensor(2.0**-133), b.float()).to(dtype)
+        wanted = torch.where(a == 0, from_zero, moved.view(dtype))
+        wanted = torch.where(a == b, b, torch.where(a.isnan() | b.isnan(), torch.nan, wanted))
+    on_gpu, inputs = torch.empty_like(actual), (a, b, torch.ones(1, dtype=dtype))
+    emulated.run(tc.compile(text, "f", None, *inputs, target="cuda:sm_90"), inputs, (on_gpu,))
+    for made in (actual, on_gpu):
+        assert torch.equal(made.isnan(), wanted.isnan())
+        assert torch.equal(made.nan_to_num(7), wanted.nan_to_num(7))
+    assert (actual != a).sum() > len(values)
 
 
 def with_integers(name: str, type_: str, n: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

@@ -18,6 +18,7 @@
 #include "codegen/invariant_divisors.h"
 #include "codegen/joined_lanes.h"
 #include "codegen/lift_lets.h"
+#include "codegen/narrow_steps.h"
 #include "codegen/near_gathers.h"
 #include "codegen/nested_truncations.h"
 #include "codegen/prefetch_gathers.h"
@@ -88,6 +89,7 @@ const PassList<Stmt, Facts> kLoopPasses(
         {"cut_vector_loops", [](Stmt& s, Facts&) { s = cut_vector_loops(s, cpu_vector_bits()); }},
         {"prefetch_passes", [](Stmt& s, Facts& facts) { s = prefetch_passes(s, facts.large); }},
         {"forget_parameters", [](Stmt& s, Facts&) { s = forget_parameters(s); }},
+        {"lower_narrow_steps", [](Stmt& s, Facts&) { s = lower_narrow_steps(s); }},
         // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
         {"lower_math", [](Stmt& s, Facts&) { s = lower_math(s); }},
         {"vectorize_trigonometry", [](Stmt& s, Facts&) { s = vectorize_trigonometry(s); }},

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/numbers.h"
 #include "codegen/changing_buffers.h"
+#include "codegen/narrow_steps.h"
 #include "codegen/nested_truncations.h"
 #include "codegen/strict_floats.h"
 #include "ir/compare.h"
@@ -180,6 +181,7 @@ const PassList<Stmt, LaunchContext> kLaunchPasses(
         {"map_loops", [](Stmt& s, C& c) { s = MapLoops(c.launch, c.options).mutate(s); }},
         {"forget_parameters", [](Stmt& s, C&) { s = forget_parameters(s); }},
         {"hide_nested_truncations", [](Stmt& s, C&) { s = hide_nested_truncations(s); }},
+        {"lower_narrow_steps", [](Stmt& s, C&) { s = lower_narrow_steps(s); }},
         // Halide's simplifier takes floats for finite numbers.
         {"make_floats_strict", [](Stmt& s, C&) { s = make_floats_strict(s); }},
         {"simplify", [](Stmt& s, C&) { s = simplify(s); }},
