@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/float_bits.h"
 #include "codegen/named.h"
 #include "codegen/special_functions.h"
 #include "codegen/strict_floats.h"
@@ -73,6 +74,12 @@ Expr round_away_named(const Expr& x) {
                 whole, away);
 }
 
+/// Halide takes what is not at least 0 from 0, in doubles, which leaves -0.0 as it is.
+Expr absolute(const Expr& x) {
+  if (!is_double(x)) return Halide::abs(x);
+  return from_bits(bits_of(x) & integer(x, std::numeric_limits<int64_t>::max()));
+}
+
 Expr round_away(const Expr& x) { return named(x, round_away_named); }
 
 Expr builtin(const std::string& name, const std::vector<Expr>& x) {
@@ -92,7 +99,7 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   if (auto found = direct.find(name); found != direct.end()) return found->second(x[0]);
   if (auto found = rounding.find(name); found != rounding.end()) return found->second(x[0]);
   if (name == "round") return round_away(x[0]);
-  if (name == "abs" || name == "fabs") return Halide::abs(x[0]);
+  if (name == "abs" || name == "fabs") return absolute(x[0]);
   if (name == "rsqrt") return make_one(x[0].type()) / Halide::sqrt(x[0]);
   if (name == "atan2") return Halide::atan2(x[0], x[1]);
   if (name == "fmax") return ignore(true, x[0], x[1]);

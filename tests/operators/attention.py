@@ -54,8 +54,14 @@ CASES = [
         lambda v, *sizes: queries(v, *sizes)[:2],
         SIZES,
     ),
-    Case("masked_softmax", masked_softmax, masked, [(2, 3, 7, 9), (1, 1, 1, 1)]),
-    Case("causal_softmax", causal_softmax, scores, [(2, 3, 7, 9), (1, 2, 20, 20), (1, 1, 1, 1)]),
+    Case("masked_softmax", masked_softmax, masked, [(2, 3, 7, 9), (1, 1, 1, 1)], digits=True),
+    Case(
+        "causal_softmax",
+        causal_softmax,
+        scores,
+        [(2, 3, 7, 9), (1, 2, 20, 20), (1, 1, 1, 1)],
+        digits=True,
+    ),
     Case(
         "attention_values",
         lambda weights, values: weights @ values,

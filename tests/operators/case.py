@@ -50,7 +50,8 @@ class Case:
     ``reference(*inputs)`` gives its result, or several in order, from PyTorch. ``terms`` is at
     least the number of terms of the longest sum at these sizes: its rounding decides the tolerance.
     ``constant`` are the places of floating-point tensors that have no derivative, as targets have
-    none, or for which the reference has none.
+    none, or for which the reference has none. ``digits`` says that results have their digits
+    however small they are, as quotients of exponentials do, so that 0 is wrong for one of 1e-20.
     """
 
     definition: str
@@ -59,6 +60,7 @@ class Case:
     sizes: list[tuple[int, ...]]
     terms: int = 64
     constant: tuple[int, ...] = ()
+    digits: bool = False
 
     def expected(self, inputs: tuple) -> tuple[Tensor, ...]:
         exact = tuple(

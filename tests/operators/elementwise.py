@@ -51,16 +51,22 @@ def far(v, n, d):
 
 STABLE = {"sigmoid", "log_sigmoid", "silu", "mish", "gelu", "gelu_tanh"}
 
+# Whose values beside 0 have all digits: 1 + erf(x) and x - tanh(x) have not.
+DIGITS = {"sigmoid", "log_sigmoid", "silu", "mish", "tanh_activation", "softsign"}
+
 CASES = [
-    *(Case(name, function, matrix, MATRIX) for name, function in PLAIN.items()),
-    *(Case(name, PLAIN[name], far, [(9, 21)]) for name in sorted(STABLE)),
+    *(
+        Case(name, function, matrix, MATRIX, digits=name in DIGITS)
+        for name, function in PLAIN.items()
+    ),
+    *(Case(name, PLAIN[name], far, [(9, 21)], digits=name in DIGITS) for name in sorted(STABLE)),
     *(
         Case(name, function, with_scalars(*scalars), MATRIX)
         for name, (function, scalars) in PARAMETRIC.items()
     ),
     Case("prelu", F.prelu, lambda v, n, d: (v(n, d), v(d)), MATRIX),
     Case("glu", lambda x: F.glu(x, 1), matrix, [(7, 38), (19, 6), (1, 2)]),
-    Case("swiglu", lambda gate, up: F.silu(gate) * up, matrices, MATRIX),
+    Case("swiglu", lambda gate, up: F.silu(gate) * up, matrices, MATRIX, digits=True),
     Case("geglu", lambda gate, up: F.gelu(gate) * up, matrices, MATRIX),
     Case(
         "dropout",

@@ -56,10 +56,16 @@ def scaled(v: Values, n: int, d: int) -> tuple:
 
 
 CASES = [
-    Case("softmax", lambda x: F.softmax(x, 1), matrix, MATRIX),
-    Case("softmax", lambda x: F.softmax(x, 1), lambda v, n, d: (500 * v(n, d),), MATRIX),
-    Case("softmax_columns", lambda x: F.softmax(x, 0), matrix, MATRIX),
-    Case("softmin", lambda x: F.softmin(x, 1), matrix, MATRIX),
+    Case("softmax", lambda x: F.softmax(x, 1), matrix, MATRIX, digits=True),
+    Case(
+        "softmax",
+        lambda x: F.softmax(x, 1),
+        lambda v, n, d: (500 * v(n, d),),
+        MATRIX,
+        digits=True,
+    ),
+    Case("softmax_columns", lambda x: F.softmax(x, 0), matrix, MATRIX, digits=True),
+    Case("softmin", lambda x: F.softmin(x, 1), matrix, MATRIX, digits=True),
     Case("log_softmax", lambda x: F.log_softmax(x, 1), matrix, MATRIX),
     Case("logsumexp", lambda x: torch.logsumexp(x, 1), matrix, MATRIX),
     # ---- normalisations; a row of equal values would show the rounding of its mean only
@@ -141,7 +147,7 @@ CASES = [
     Case("sum_columns", lambda x: x.sum(0), matrix, MATRIX),
     Case("mean_rows", lambda x: x.mean(1), matrix, MATRIX),
     Case("mean_all", torch.mean, matrix, MATRIX, terms=260),
-    Case("product_rows", lambda x: x.prod(1), matrix, MATRIX),
+    Case("product_rows", lambda x: x.prod(1), matrix, MATRIX, digits=True),
     Case("max_rows", lambda x: x.amax(1), matrix, MATRIX),
     Case("min_rows", lambda x: x.amin(1), matrix, MATRIX),
     Case("norm_rows", lambda x: torch.linalg.vector_norm(x, dim=1), matrix, MATRIX),
@@ -178,7 +184,7 @@ CASES = [
     ),
     # ---- scans
     Case("cumulative_sum", lambda x: x.cumsum(1), matrix, MATRIX),
-    Case("cumulative_product", lambda x: x.cumprod(1), matrix, MATRIX),
+    Case("cumulative_product", lambda x: x.cumprod(1), matrix, MATRIX, digits=True),
     Case("cumulative_max", lambda x: x.cummax(1).values, matrix, MATRIX),
     Case("cumulative_min", lambda x: x.cummin(1).values, matrix, MATRIX),
     Case("cumulative_logsumexp", lambda x: torch.logcumsumexp(x, 1), matrix, MATRIX),
