@@ -450,6 +450,9 @@ std::vector<LibraryChoice> choose_calls(const ir::Program& given,
                                         const tc_libraries& library, StageClock& clock,
                                         Compiled& compiled) {
   OwnKernels own;
+  own.made_for =
+      concat(to_string(job.options), "\n", to_string(job.machine), " ", job.machine.threads, " ",
+             job.machine.last_cache_bytes, " ", job.machine.least_percent);
   own.cycles = [&](const ir::Program& part) {
     StageClock apart;
     auto scheduled = simplify_and_schedule(part, all, job, apart);

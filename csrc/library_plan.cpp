@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <tuple>
+#include <optional>
 #include <utility>
 
 #include "base/memory.h"
@@ -11,6 +11,7 @@
 #include "poly/notes.h"
 #include "poly/strides.h"
 #include "runtime/libraries.h"
+#include "runtime/measurements.h"
 #include "runtime/sequence.h"
 
 namespace tc {
@@ -71,9 +72,9 @@ double spanned_bytes(const ir::Program& program, const std::map<std::string, Lay
 
 /// Seconds of a run of the call and of a kernel in its place, on memory of zeros and the host's
 /// threads, the best of a few.
-std::pair<double, double> measure(const LibraryChoice& choice, const runtime::Kernel& kernel,
-                                  const ir::Program& program,
-                                  const std::map<std::string, Layout>& layouts) {
+std::vector<double> measure(const LibraryChoice& choice, const runtime::Kernel& kernel,
+                            const ir::Program& program,
+                            const std::map<std::string, Layout>& layouts) {
   std::map<std::string, std::vector<Line>> memory;
   std::vector<void*> pointers;
   std::map<std::string, void*> first;  // element of a tensor
@@ -97,10 +98,24 @@ std::pair<double, double> measure(const LibraryChoice& choice, const runtime::Ke
   const tc_libraries& library = *choice.library;
   void *a = first.at(call.a.tensor), *b = first.at(call.b.tensor),
        *result = first.at(call.result.tensor);
-  std::vector<double> seconds =
-      runtime::best_seconds({[&] { runtime::run(library, call, a, b, result); },
-                             [&] { kernel.launch(*library.host, pointers.data()); }});
-  return {seconds[0], seconds[1]};
+  return runtime::best_seconds({[&] { runtime::run(library, call, a, b, result); },
+                                [&] { kernel.launch(*library.host, pointers.data()); }});
+}
+
+/// All that a measurement depends on.
+std::string describe_measured(const LibraryChoice& choice, const ir::Program& program,
+                              const std::map<std::string, Layout>& layouts,
+                              const std::string& made_for) {
+  const tc_libraries& library = *choice.library;
+  std::string text = concat(choice.library, " ", library.host->thread_count(library.host->context),
+                            "\n", made_for, "\n", ir::to_string(program));
+  for (const auto& [name, tensor] : program.tensors) {
+    text += "\n" + name;
+    const Layout& layout = layouts.at(name);
+    for (size_t d = 0; d < layout.sizes.size(); ++d)
+      text += concat(" ", layout.sizes[d], "@", layout.strides[d]);
+  }
+  return text;
 }
 
 }  // namespace
@@ -131,7 +146,15 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
     choice.own = (cycles > 0 ? cycles : call.operations / 2) / kModelReached;
     if (!given && choice.theirs < kNear * choice.own && spanned_bytes(part, layouts) < kMostBytes) {
       choice.measured = true;
-      std::tie(choice.theirs, choice.own) = measure(choice, *own.kernel(part), part, layouts);
+      const std::string what = describe_measured(choice, part, layouts, own.made_for);
+      std::optional<std::vector<double>> seconds = runtime::find_measured(what);
+      if (!seconds) {
+        const std::shared_ptr<const runtime::Kernel> kernel = own.kernel(part);
+        seconds =
+            runtime::measure_once(what, [&] { return measure(choice, *kernel, part, layouts); });
+      }
+      choice.theirs = seconds->at(0);
+      choice.own = seconds->at(1);
       choice.theirs += around * runtime::seconds_per_cycle();
     }
     const double least = choice.measured || given ? kClearly : 1 / kNear;

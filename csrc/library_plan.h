@@ -26,6 +26,8 @@ struct LibraryChoice {
 
 /// What a kernel of ours needs for a program.
 struct OwnKernels {
+  /// All that decides them beside the program and its layouts: options, the machine.
+  std::string made_for;
   /// Cycles of one core, by the model of the mapping; 0 where it has none.
   std::function<double(const ir::Program&)> cycles;
   std::function<std::shared_ptr<const runtime::Kernel>(const ir::Program&)> kernel;
@@ -37,7 +39,8 @@ struct OwnKernels {
 /// small calls are never made. Where the library comes near, both are run on memory of zeros, and
 /// the library has to be clearly faster; what is too large for that is called where it is expected
 /// to be faster by more than estimates err. `machine.library_rate` is believed without a
-/// measurement.
+/// measurement. What was measured stays so while the process runs: the same program gets the same
+/// call, and so the same bits, whenever it is compiled.
 std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
                                                 const std::map<std::string, Layout>& layouts,
                                                 const poly::CpuMachine& machine,

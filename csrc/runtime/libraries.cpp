@@ -5,14 +5,13 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
-#include <map>
-#include <mutex>
-#include <tuple>
+#include <string>
 #include <vector>
 
 #include "api_arguments.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "runtime/measurements.h"
 
 namespace tc::runtime {
 namespace {
@@ -95,7 +94,7 @@ int host_threads() {
 const tc_libraries* libraries() { return deterministic() ? nullptr : registered.load(); }
 
 double seconds_per_cycle() {
-  static const double seconds = [] {
+  return measure_once("seconds of a cycle", [] {
     constexpr int kRounds = 5, kAdditions = 1 << 15;
     double best = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kRounds; ++round) {
@@ -114,9 +113,8 @@ double seconds_per_cycle() {
       }
       best = std::min(best, seconds_since(start) / kAdditions);
     }
-    return best;
-  }();
-  return seconds;
+    return std::vector<double>{best};
+  })[0];
 }
 
 std::vector<double> best_seconds(const std::vector<std::function<void()>>& runs) {
@@ -142,25 +140,22 @@ std::vector<double> best_seconds(const std::vector<std::function<void()>>& runs)
 }
 
 double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir::Type type) {
-  static std::mutex mutex;
-  static auto* rates =
-      new std::map<std::tuple<const tc_libraries*, ir::LibraryCall::Kind, int, int>, double>;
-  std::lock_guard<std::mutex> lock(mutex);
-  auto [rate, added] =
-      rates->try_emplace({&library, kind, static_cast<int>(type.code()), type.bits()}, 0);
-  if (!added) return rate->second;
-  try {
-    ir::LibraryCall call = sample(kind, type);
-    int threads = std::max(1, library.host->thread_count(library.host->context));
-    std::vector<Line> a = memory(call.a, type), b = memory(call.b, type),
-                      result = memory(call.result, type);
-    double seconds =
-        best_seconds({[&] { run(library, call, a.data(), b.data(), result.data()); }}).front();
-    rate->second = call.operations / (seconds / seconds_per_cycle()) / threads;
-  } catch (const Error&) {
-    // It refuses the type: the rate stays 0.
-  }
-  return rate->second;
+  const std::string what =
+      concat("operations a cycle of ", &library, ", ", kind == ir::LibraryCall::Kind::Product, " ",
+             static_cast<int>(type.code()), " ", type.bits());
+  return measure_once(what, [&] {
+    try {
+      ir::LibraryCall call = sample(kind, type);
+      int threads = std::max(1, library.host->thread_count(library.host->context));
+      std::vector<Line> a = memory(call.a, type), b = memory(call.b, type),
+                        result = memory(call.result, type);
+      double seconds =
+          best_seconds({[&] { run(library, call, a.data(), b.data(), result.data()); }}).front();
+      return std::vector<double>{call.operations / (seconds / seconds_per_cycle()) / threads};
+    } catch (const Error&) {
+      return std::vector<double>{0};  // it refuses the type
+    }
+  })[0];
 }
 
 void run(const tc_libraries& library, const ir::LibraryCall& call, void* a, void* b, void* result) {
