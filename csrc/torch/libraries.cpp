@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "torch/after_fork.h"
 #include "torch/operator.h"
 
 namespace tc_torch {
@@ -35,6 +36,7 @@ template <class Call>
 int guarded(char* message, size_t size, Call call) {
   try {
     PlainCalls plain;
+    AloneIfForked alone;
     call();
     return 0;
   } catch (const c10::Error& error) {

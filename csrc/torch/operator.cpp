@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 
+#include "torch/after_fork.h"
 #include "torch/huge_pages.h"
 #include "torch/kernel_limit.h"
 
@@ -27,11 +28,13 @@ c10::Device to_device(DLDevice device) {
 }
 
 void parallel_for(void*, int64_t count, void (*task)(void*, int64_t, int64_t), void* data) {
+  if (lost_its_team()) return task(data, 0, count);
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { task(data, begin, end); });
 }
 
 int32_t thread_count(void*) {
-  return at::in_parallel_region() ? 1 : static_cast<int32_t>(at::get_num_threads());
+  return at::in_parallel_region() || lost_its_team() ? 1
+                                                     : static_cast<int32_t>(at::get_num_threads());
 }
 
 void* allocate(void*, DLDevice device, size_t bytes) {
