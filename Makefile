@@ -16,7 +16,7 @@ JOBS ?= $(shell nproc)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-cpp wheel lint format asan clean build
+.PHONY: help demo test test-cpp wheel lint format asan clean build planted-bugs
 
 BIN := $(VENV)/bin
 APT := g++ cmake ninja-build libisl-dev libgmp-dev protobuf-compiler libprotobuf-dev \
@@ -39,6 +39,7 @@ help:
 	@echo "make wheel   a wheel in dist/"
 	@echo "make lint    ruff, clang-format and the formatter of ops/*.tc; make format changes files"
 	@echo "make asan    the core under AddressSanitizer and UBSan: C++ tests, C and C++ examples"
+	@echo "make planted-bugs    plant the bugs of tests/planted_bugs in a copy, see which test finds each"
 	@echo "make clean   remove what was built; the virtual environment stays"
 
 # ---- what the machine needs
@@ -122,6 +123,10 @@ asan: $(VENV)/.installed
 	  -o build/asan/convolution; \
 	build/asan/matmul; build/asan/convolution; \
 	ctest --test-dir build/asan --output-on-failure -j $(JOBS)
+
+# BUGS: names of patches without .patch, for some of them.
+planted-bugs: build
+	@$(BIN)/python tests/planted_bugs/run.py $(BUGS)
 
 $(VENV)/.lint: $(VENV)/.torch
 	@$(BIN)/pip install -q ruff

@@ -71,6 +71,8 @@ def test_ranges_that_start_elsewhere() -> None:
         "T(i) +=! a(i) * a(k)  O(i) = double(T(i))  P(i) = a(i)",
         # What is copied to is used before.
         "O(i) = a(i)  T(i) +=! O(k) * a(i)  O(i) = T(i)  P(i) = a(i)",
+        # It changes behind the copy.
+        "T(i) = a(i) * 2  O(i) = T(i)  T(i) = a(i) + 1  P(i) = a(i)",
         # Not all of its elements are of one statement, nor are they plain ones.
         "T(i) +=! a(i) * a(k)  T(i) = a(i) where i in 1:8  O(i) = T(i)  P(i) = a(i)",
     ],

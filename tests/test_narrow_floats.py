@@ -79,6 +79,13 @@ def test_sums_of_narrow_floats_compute_in_float(name: str, term: str, value) -> 
     assert (o.double() - wanted).abs() <= 0.51 * torch.finfo(x.dtype).eps * wanted.abs()
 
 
+@by_type
+def test_long_products_of_narrow_types_are_taken_in_float(name: str) -> None:
+    x = torch.full((40,), 1 + 3 * torch.finfo(NARROW[name]).eps, dtype=NARROW[name])
+    o = run(f"def f({name}(K) A) -> (O) {{ O *=! A(k) }}", x)
+    assert o.item() == x.double().prod().to(x.dtype).item()
+
+
 @pytest.mark.parametrize("relation", ["<", "<=", ">", ">="])
 @pytest.mark.parametrize(
     "operands",

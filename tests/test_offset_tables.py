@@ -36,6 +36,14 @@ def stepped(x: torch.Tensor) -> torch.Tensor:
     return result
 
 
+def uneven(x: torch.Tensor) -> torch.Tensor:
+    """Elements lie three apart, rows a number apart that three does not divide."""
+    spread = torch.full((*x.shape[:-1], 3 * x.shape[-1] + 1), 113).to(x.dtype)
+    result = spread[..., : 3 * x.shape[-1] : 3]
+    result.copy_(x)
+    return result
+
+
 def turned(x: torch.Tensor) -> torch.Tensor:
     """Dimensions lie in memory in the opposite order."""
     order = tuple(reversed(range(x.dim())))
@@ -45,6 +53,7 @@ def turned(x: torch.Tensor) -> torch.Tensor:
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "dense": lambda x: x,
     "stepped": stepped,
+    "uneven": uneven,
     "turned": turned,
     "repeated": lambda x: x[:1].expand(x.shape),
 }

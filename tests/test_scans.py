@@ -79,6 +79,11 @@ TEXTS = {
         "def f(float(N, D) X) -> (O) { O(d, n) +=! k <= d ? X(n, k) : 0 where d in 0:D }",
         ((6, 40),),
     ),
+    "terms that lie backwards": (
+        "def f(float(N, D) X) -> (O) {"
+        " O(d, n) +=! k <= d ? X(n, D - 1 - k) : 0 where d in 0:D, k in 0:D }",
+        ((6, 40),),
+    ),
     "terms of two": (
         "def f(float(N, D) X, float(D) y) -> (O) {"
         " O(n, d) +=! k <= d ? X(n, k) * y(k) : 0 where d in 0:D }",

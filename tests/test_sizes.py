@@ -240,6 +240,16 @@ def test_parts_are_overwritten() -> None:
     same(run(text, a)[0], wanted)
 
 
+def test_parts_of_rows() -> None:
+    """Their two loops are not one: each row ends before the next begins."""
+    a = torch.randn(6, 40)
+    text = "def f(float(M, N) A) -> (O, S) { O(i, j) = A(i, j) * 2  S() +=! O(i, j) }"
+    text = text.replace("A(i, j) * 2", "A(i, j) * 2 where i in 0:5, j in 0:33")
+    out, total = run(text, a)
+    same(out, a[:5, :33] * 2)
+    same(total, out.sum())
+
+
 @pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 40])
 def test_padding_in_one_dimension(size: int) -> None:
     a = torch.randn(size)

@@ -77,6 +77,14 @@ TEXTS = {
         "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y + k) % 3 == 1 ? A(y) * B(k) : 0 }",
         ((20,), (11,)),
     ),
+    "whole numbers of steps": (
+        "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y + 2 - k) % 3 == 0 ? A(y) * B(k) : 0 }",
+        ((21,), (12,)),
+    ),
+    "a sum over whole numbers of steps": (
+        "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y + k) % 3 == 1 ? A(y) * B(k) : 0 }",
+        ((21,), (12,)),
+    ),
     "one index of the results": (
         "def f(float(M, N) A, float(K) B) -> (O) { "
         "O(x, y) +=! (y - k) % 2 == 0 ? A(x, y) * B(k) : 0 }",
