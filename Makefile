@@ -7,11 +7,13 @@
 #   TORCH     what pip installs as PyTorch. Where the default brings a CUDA build that is not
 #             wanted, add the CPU index: make test TORCH="torch==2.13.0 --index-url ..."
 #   JOBS      compilers and test processes at once
+#   TESTS     quick or all: whether the tests that are marked slow run too
 
 PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= torch==2.13.0
 JOBS ?= $(shell nproc)
+TESTS ?= quick
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -35,7 +37,7 @@ C_FAMILY := $(shell find csrc tests examples -name '*.c' -o -name '*.cpp' -o -na
 
 help:
 	@echo "make demo    train a small network whose layers are TC texts, beside the same in torch.nn"
-	@echo "make test    build, then run the C++ and the Python tests"
+	@echo "make test    build, then run the C++ and the Python tests; TESTS=all for the slow ones too"
 	@echo "make wheel   a wheel in dist/"
 	@echo "make lint    ruff, clang-format and the formatter of ops/*.tc; make format changes files"
 	@echo "make asan    the core under AddressSanitizer and UBSan: C++ tests, C and C++ examples"
@@ -97,10 +99,19 @@ build/.cpp-tests: $(VENV)/.installed $(CPP_TESTS)
 test-cpp: build/.cpp-tests
 	@ctest --test-dir $(TC_BUILD_DIR) --output-on-failure -j $(JOBS)
 
-# pytest comes last: its closing line says how the tests went.
+# What make test leaves out: the tests marked slow (docs/testing.md says which those are).
+SELECTION_quick := -m "not slow"
+SELECTION_all :=
+ifeq ($(filter quick all,$(TESTS)),)
+$(error TESTS=$(TESTS), but it is quick or all)
+endif
+
+# pytest comes last: its closing line says how the tests went. Every process has a stretch of
+# neighbouring tests, which often need the same kernels, and takes from the others' at the end.
 test: build/.cpp-tests dist/.wheel
 	@ctest --test-dir $(TC_BUILD_DIR) --output-on-failure -j $(JOBS)
-	@TC_WHEEL="$$(ls dist/*.whl)" $(BIN)/python -m pytest -n $(JOBS) tests
+	@TC_WHEEL="$$(ls dist/*.whl)" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
+	  $(SELECTION_$(TESTS)) tests
 
 wheel: dist/.wheel
 	@ls dist/*.whl

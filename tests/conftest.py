@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from sampling import sample
 
 # Tests that look at our kernels must find them, whatever a measurement would say of the library on
 # this machine today. Those of library calls say otherwise.
@@ -17,3 +18,23 @@ def described_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     from explained import MACHINE
 
     monkeypatch.setenv("TC_MACHINE", MACHINE)
+
+
+# Before -m selects.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of tests that are marked `sampled`, marks those cases slow that make test leaves out."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, cases in tests.items():
+        every = cases[0].get_closest_marker("sampled").kwargs.get("every")
+        points = [tuple(map(id, case.callspec.params.values())) for case in cases]
+        try:
+            kept = set(sample(points, every))
+        except ValueError as error:
+            raise pytest.UsageError(f"{name}: {error}") from error
+        for k, case in enumerate(cases):
+            if k not in kept:
+                case.add_marker(pytest.mark.slow)

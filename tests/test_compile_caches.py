@@ -49,6 +49,7 @@ def run(text: str, folder: Path) -> tuple[int, str]:
     return int(hits), name
 
 
+@pytest.mark.slow
 def test_graphs_in_caches_belong_to_one_text(tmp_path: Path) -> None:
     _, first = run(PLUS_1, tmp_path)
     hits, again = run(PLUS_1, tmp_path)

@@ -45,6 +45,7 @@ def compile_for(workload: Workload, inputs: tuple, options: object, arch: str) -
     return tc.compile(workload.text, workload.entry, options, *inputs, target=f"cuda:{arch}")
 
 
+@pytest.mark.sampled
 @by_name
 @pytest.mark.parametrize("options", OPTIONS)
 def test_emulated(workload: Workload, options: str) -> None:
@@ -59,6 +60,7 @@ def test_emulated(workload: Workload, options: str) -> None:
         emulate(executor, workload, inputs, wanted, order)
 
 
+@pytest.mark.sampled
 @by_name
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_no_spills(workload: Workload, arch: str) -> None:

@@ -72,18 +72,21 @@ def test_float(case: Case, sizes: tuple[int, ...]) -> None:
     check(case, torch.float32, compute(case, torch.float32, inputs), inputs)
 
 
+@pytest.mark.sampled(every=3)
 @every_case
 def test_double(case: Case) -> None:
     inputs = case.inputs(Values(torch.float64), *case.sizes[0])
     check(case, torch.float64, compute(case, torch.float64, inputs), inputs)
 
 
+@pytest.mark.sampled(every=3)
 @every_case
 def test_identity_schedule(case: Case) -> None:
     inputs = case.inputs(Values(torch.float32), *case.sizes[0])
     check(case, torch.float32, compute(case, torch.float32, inputs, "identity"), inputs)
 
 
+@pytest.mark.sampled(every=3)
 @every_definition
 def test_compiles_for_cuda(case: Case) -> None:
     inputs = case.inputs(Values(torch.float32), *case.sizes[0])

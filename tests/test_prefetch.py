@@ -49,6 +49,7 @@ def run(text: str, *values: torch.Tensor) -> tuple[torch.Tensor, bool]:
 
 # Of an index's row: several blocks' worth, less than is asked for ahead, one, and few enough that
 # the loop over them is unrolled away.
+@pytest.mark.sampled
 @pytest.mark.parametrize("length", [50, 33, 5, 1, 3, 0])
 @pytest.mark.parametrize("width", [64, 19, 1])
 @pytest.mark.parametrize("rows", [37, 2, 1, 0])
@@ -160,6 +161,7 @@ TWO = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rows", [37, 5, 1])
 @pytest.mark.parametrize("lengths", [(50, 50), (50, 7), (4, 50), (33, 2), (50, 1)])
 @pytest.mark.parametrize("width", [64, 19])
@@ -213,6 +215,7 @@ def test_places_in_rows_that_are_not_read() -> None:
 PRODUCT = "def product(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("at_start", [False, True], ids=["end", "start"])
 @pytest.mark.parametrize("columns", [640, 700, 1024])
 @pytest.mark.parametrize(("rows", "depth"), [(1, 50), (5, 50), (24, 31), (43, 50), (43, 9)])

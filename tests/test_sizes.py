@@ -404,6 +404,7 @@ def test_the_first_statement_that_solves_an_index_gives_the_size(first: str) -> 
     same(run(text, a, **keywords)[0], torch.tensor([0.0, 1, 2, 3, 2, 2]))
 
 
+@pytest.mark.slow
 def test_more_elements_than_32_bits_count() -> None:
     """2.2 billion bytes: addresses in 64 bits, of rows and of columns."""
     a = torch.randint(-100, 100, (50_000, 44_000), dtype=torch.int8)

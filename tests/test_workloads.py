@@ -71,6 +71,7 @@ def test_identity_schedule_agrees_with_pytorch(workload: Workload) -> None:
     check(run(workload, inputs, "identity"), expected(workload, inputs))
 
 
+@pytest.mark.sampled
 @by_name
 @pytest.mark.parametrize("preset", ["naive", "pointwise", "mlp"])
 def test_presets(workload: Workload, preset: str) -> None:
@@ -78,6 +79,7 @@ def test_presets(workload: Workload, preset: str) -> None:
     check(run(workload, inputs, preset), expected(workload, inputs))
 
 
+@pytest.mark.sampled
 @by_name
 @pytest.mark.parametrize("fusion", ["Max", "Min", "Preserve3Coincident"])
 def test_fusion_strategies(workload: Workload, fusion: str) -> None:
@@ -103,6 +105,7 @@ def test_broadcast_inputs(workload: Workload) -> None:
     check(run(workload, inputs), expected(workload, inputs))
 
 
+@pytest.mark.sampled
 @by_name
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads(workload: Workload, threads: int) -> None:

@@ -1,0 +1,45 @@
+"""Which cases of a test that is marked `sampled` make test runs; the others are slow."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+
+def covering(points: Sequence[tuple[int, ...]]) -> list[int]:
+    """Of cases, each a value for every parameter: as few as a greedy choice finds in which all
+    combinations of values of all parameters but one occur. Most mistakes show with a value or a
+    pair of them, whatever the rest is."""
+    strength = max(1, len(points[0]) - 1)
+
+    def combinations(point: tuple[int, ...]) -> set[tuple[tuple[int, int], ...]]:
+        return set(itertools.combinations(enumerate(point), strength))
+
+    missing = set().union(*map(combinations, points))
+    chosen: list[int] = []
+    while missing:
+        # Of equals the one that shares least with those before: neighbours in turn.
+        best = max(
+            range(len(points)),
+            key=lambda k: (
+                len(combinations(points[k]) & missing),
+                -sum(a == b for n in chosen for a, b in zip(points[n], points[k])),
+            ),
+        )
+        chosen.append(best)
+        missing -= combinations(points[best])
+    return sorted(chosen)
+
+
+def sample(points: Sequence[tuple[int, ...]], every: int | None) -> list[int]:
+    """The cases that are run always: one of `every`, or what covers the product."""
+    if every is not None:
+        return list(range(0, len(points), every))
+    axes: list[tuple[int, ...]] = []
+    for axis in zip(*points, strict=True):
+        # A name whose value follows from another's, as where both are given together, adds nothing.
+        if not any(len(set(zip(other, axis))) == len(set(other)) for other in axes):
+            axes.append(axis)
+    if len(axes) < 2:
+        raise ValueError("one parameter has no combinations: say sampled(every=...)")
+    return covering(list(zip(*axes, strict=True)))
