@@ -20,6 +20,17 @@ def described_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TC_MACHINE", MACHINE)
 
 
+def point_of(case: pytest.Function) -> tuple:
+    """A value for every parameter; names that are given values together are one."""
+    values = {name: id(value) for name, value in case.callspec.params.items()}
+    point = []
+    for mark in case.iter_markers("parametrize"):
+        names = mark.args[0]
+        names = names.split(",") if isinstance(names, str) else names
+        point.append(tuple(values.pop(name.strip()) for name in names))
+    return (*point, *values.values())
+
+
 # Before -m selects.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for name, cases in tests.items():
         every = cases[0].get_closest_marker("sampled").kwargs.get("every")
-        points = [tuple(map(id, case.callspec.params.values())) for case in cases]
+        points = [point_of(case) for case in cases]
         try:
             kept = set(sample(points, every))
         except ValueError as error:

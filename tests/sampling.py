@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Sequence
 
 
-def covering(points: Sequence[tuple[int, ...]]) -> list[int]:
+def covering(points: Sequence[tuple]) -> list[int]:
     """Of cases, each a value for every parameter: as few as a greedy choice finds in which all
     combinations of values of all parameters but one occur. Most mistakes show with a value or a
     pair of them, whatever the rest is."""
     strength = max(1, len(points[0]) - 1)
 
-    def combinations(point: tuple[int, ...]) -> set[tuple[tuple[int, int], ...]]:
+    def combinations(point: tuple) -> set[tuple]:
         return set(itertools.combinations(enumerate(point), strength))
 
     missing = set().union(*map(combinations, points))
@@ -31,15 +31,11 @@ def covering(points: Sequence[tuple[int, ...]]) -> list[int]:
     return sorted(chosen)
 
 
-def sample(points: Sequence[tuple[int, ...]], every: int | None) -> list[int]:
+def sample(points: Sequence[tuple], every: int | None) -> list[int]:
     """The cases that are run always: one of `every`, or what covers the product."""
     if every is not None:
         return list(range(0, len(points), every))
-    axes: list[tuple[int, ...]] = []
-    for axis in zip(*points, strict=True):
-        # A name whose value follows from another's, as where both are given together, adds nothing.
-        if not any(len(set(zip(other, axis))) == len(set(other)) for other in axes):
-            axes.append(axis)
+    axes = [axis for axis in zip(*points, strict=True) if len(set(axis)) > 1]
     if len(axes) < 2:
         raise ValueError("one parameter has no combinations: say sampled(every=...)")
     return covering(list(zip(*axes, strict=True)))

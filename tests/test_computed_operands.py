@@ -151,6 +151,7 @@ def test_a_layer_in_front_of_a_convolution() -> None:
 SHAPES = ((64, 64, 64), (70, 83, 45), (21, 150, 3), (40, 5, 70), (130, 33, 257))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("cache", [4096, 65536])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("order", ["n, k", "k, n"])

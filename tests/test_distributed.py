@@ -73,7 +73,7 @@ def work(rank: int, how: str, folder: str) -> None:
     leave()
 
 
-@pytest.mark.parametrize("how", ["ddp", "fsdp"])
+@pytest.mark.parametrize("how", [pytest.param("ddp", marks=pytest.mark.slow), "fsdp"])
 def test_training_in_two_processes(how: str, tmp_path: Path) -> None:
     mp.spawn(work, args=(how, str(tmp_path)), nprocs=PROCESSES)
     model = make_model()
@@ -207,6 +207,6 @@ def mean_of_parts(rank: int, folder: str, first: str) -> None:
     leave()
 
 
-@pytest.mark.parametrize("first", ["definition", "DTensor"])
+@pytest.mark.parametrize("first", [pytest.param("definition", marks=pytest.mark.slow), "DTensor"])
 def test_a_mean_of_parts(first: str, tmp_path: Path) -> None:
     mp.spawn(mean_of_parts, args=(str(tmp_path), first), nprocs=PROCESSES)

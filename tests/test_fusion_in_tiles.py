@@ -61,6 +61,7 @@ INPUTS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("vectorize", [True, False])
 @pytest.mark.parametrize("tile", [(8, 16), (1,), (32, 32), (5, 7)])
 @pytest.mark.parametrize("strategy", ["Min", "Preserve3Coincident", "Max"])

@@ -173,6 +173,7 @@ def in_order(explained: str) -> list[str]:
 IN_ALL_TYPES = ("along a row", "rows", "a result's table, lanes apart", "both operands")
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [(name, t) for name in CASES for t in (DTYPES if name in IN_ALL_TYPES else ("float", "half"))],

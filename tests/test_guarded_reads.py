@@ -40,6 +40,7 @@ SHIFTED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("value", SHIFTED)
 @pytest.mark.parametrize("sizes", [(9, 20, 17), (17, 33, 20), (33, 16, 5), (1, 19, 19)], ids=str)
 def test_sum_of_products(value: str, sizes: tuple[int, ...], at_start: bool) -> None:

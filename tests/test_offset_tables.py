@@ -177,6 +177,7 @@ def count_reduction_loops(nest: str) -> int:
     return tile.count("for (")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", CASES)
 def test_layouts(name: str, layout: str) -> None:

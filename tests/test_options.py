@@ -305,12 +305,14 @@ def test_docstrings_say_which_options_change_nothing(
 ) -> None:
     # Where a library is allowed it is fast enough to be called.
     monkeypatch.setenv("TC_MACHINE", "library_rate=1000000,library_call_cycles=1")
-    changes = False
-    for preset in ("naive", "convolution"):
+
+    def change(preset: str) -> bool:
         first, second = (
             texts(getattr(tc.MappingOptions(preset), name)(value)) for value in TWO_VALUES[name]
         )
-        changes = changes or first != second
+        return first != second
+
+    changes = change("naive") or change("convolution")
     says_unused = UNUSED in getattr(tc.MappingOptions, name).__doc__
     assert says_unused != changes, (
         f"{name} changes kernels but its docstring says that nothing acts upon it"

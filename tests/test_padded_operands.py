@@ -50,6 +50,7 @@ def added(executor: tc.Executor) -> str:
     return lines[0] if lines else ""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["float", "double", "half", "bfloat16", "int32", "int8"])
 @pytest.mark.parametrize(
     ("kernel", "padding", "stride", "dilation"),

@@ -67,6 +67,7 @@ def values(dtype: torch.dtype, *sizes: int) -> torch.Tensor:
     return torch.tensor(table, dtype=signed)[torch.randint(0, 5, sizes)].view(dtype)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("length", [1, 2, 15, 16, 17, 64, 70, 300])
 @pytest.mark.parametrize("name", TYPES)
 def test_types(name: str, length: int) -> None:

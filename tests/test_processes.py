@@ -125,7 +125,9 @@ tc.define(long_text("f"), factory).f(x)
 # ---- little stack
 
 
-@pytest.mark.parametrize("kibibytes", [64, 128, 256, 1024])
+@pytest.mark.parametrize(
+    "kibibytes", [64, *(pytest.param(k, marks=pytest.mark.slow) for k in (128, 256)), 1024]
+)
 def test_little_stack(kibibytes: int) -> None:
     """Whatever is compiled or called in a thread of its own works as elsewhere."""
     run(

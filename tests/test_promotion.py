@@ -151,6 +151,7 @@ ORDERS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("equation", ORDERS)
 @pytest.mark.parametrize("step", range(7))
 def test_sizes_around_the_lanes(equation: str, step: int) -> None:
@@ -176,6 +177,7 @@ def test_every_width_with_long_sums(columns: int) -> None:
 LAYOUTS = ["dense", "transposed", "stepped", "padded"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("layouts", list(itertools.product(LAYOUTS, LAYOUTS)), ids="-".join)
 @pytest.mark.parametrize("equation", ["mk,nk->mn", "km,kn->nm", "bmk,bkn->mbn"])
 def test_strides(equation: str, layouts: tuple[str, str]) -> None:

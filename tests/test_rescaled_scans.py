@@ -45,6 +45,7 @@ def backward(condition: str, dtype: str = "float") -> str:
     return definition(condition, statement, dtype)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("condition", LEVELS)
 @pytest.mark.parametrize("text", [forward, backward])

@@ -27,6 +27,7 @@ def is_scan(executor: tc.Executor) -> bool:
     return "in order of" in executor.explain()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     "condition", ["k <= d", "k < d", "k >= d", "d < k", "!(k > d)", "d + 3 < k"]

@@ -59,6 +59,7 @@ def check(scatter: Scatter, inputs: tuple, options: object) -> None:
         assert torch.equal(output, w)
 
 
+@pytest.mark.sampled
 @by_name
 @pytest.mark.parametrize("options", OPTIONS)
 def test_agrees_with_numpy(scatter: Scatter, options: str | None, threads: int) -> None:
@@ -83,6 +84,7 @@ def deterministic(request: pytest.FixtureRequest) -> bool:
     torch.use_deterministic_algorithms(False)
 
 
+@pytest.mark.sampled
 @by_name
 def test_emulated_cuda(scatter: Scatter, deterministic: bool) -> None:
     inputs = scatter.make()
@@ -101,6 +103,7 @@ def test_emulated_cuda(scatter: Scatter, deterministic: bool) -> None:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -131,6 +134,7 @@ def identity(dtype: torch.dtype, operator: str) -> float:
     return info.max if operator == "min=" else info.min
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("target", ["cpu", "emulator"])

@@ -43,6 +43,7 @@ def rows_with_runs(size: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.where(x == 0, -1.0, x), torch.randint(0, 2, size, dtype=torch.int32)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("condition", RUNS)

@@ -83,6 +83,7 @@ def following(c: torch.Tensor, bias: torch.Tensor) -> list[torch.Tensor]:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)

@@ -28,6 +28,7 @@ def is_split(executor: tc.Executor) -> bool:
     return ".residues" in executor.explain()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stride", [(2, 2), (3, 2), (1, 2), (4, 3)])
 @pytest.mark.parametrize("kernel", [(4, 4), (3, 3), (2, 5), (1, 1)])
 @pytest.mark.parametrize("size", [(7, 5), (8, 18)])
@@ -45,6 +46,7 @@ def gradients(result: Tensor, leaves: list[Tensor], received: Tensor) -> tuple[T
     return torch.autograd.grad(result, leaves, received)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("definition", ["strided_convolution", "transposed_convolution"])
 @pytest.mark.parametrize("stride", [(2, 2), (3, 1), (2, 4)])
 @pytest.mark.parametrize("kernel", [(3, 3), (4, 2), (1, 1)])
