@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 import pytest
 from sampling import sample
@@ -49,3 +51,59 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for k, case in enumerate(cases):
             if k not in kept:
                 case.add_marker(pytest.mark.slow)
+
+
+# ---- memory of the processes that ran tests
+
+#: What a process may have at its end: kernels, definitions and graphs of one test are not to stay
+#: for the next nine thousand.
+MOST_MEGABYTES = 2048
+USED = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[USED] = []
+    if config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(Workers(config))
+
+
+def megabytes(field: str) -> int:
+    """VmRSS is what there is now, VmHWM the most that there was."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(rf"{field}:\s+(\d+) kB", status).group(1)) // 1024
+
+
+class Workers:
+    """Takes what the processes of pytest -n say at their ends."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_testnodedown(self, node: object) -> None:
+        said = getattr(node, "workeroutput", {}).get("memory")
+        if said:
+            self.config.stash[USED].append((node.gateway.id, *said))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    config = session.config
+    own = (megabytes("VmRSS"), megabytes("VmHWM"))
+    if hasattr(config, "workeroutput"):  # of one of the processes
+        config.workeroutput["memory"] = own
+        return
+    used = config.stash[USED]
+    if not used:
+        used.append(("this process", *own))
+    if session.exitstatus == pytest.ExitCode.OK and any(now > MOST_MEGABYTES for _, now, _ in used):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for name, now, most in config.stash[USED]:
+        above = f", above {MOST_MEGABYTES}" if now > MOST_MEGABYTES else ""
+        terminalreporter.write_line(
+            f"memory of {name}: {now} MB at its end{above}, {most} MB at most", red=bool(above)
+        )

@@ -11,23 +11,17 @@ def covering(points: Sequence[tuple]) -> list[int]:
     combinations of values of all parameters but one occur. Most mistakes show with a value or a
     pair of them, whatever the rest is."""
     strength = max(1, len(points[0]) - 1)
-
-    def combinations(point: tuple) -> set[tuple]:
-        return set(itertools.combinations(enumerate(point), strength))
-
-    missing = set().union(*map(combinations, points))
+    parts = [set(itertools.combinations(enumerate(point), strength)) for point in points]
+    missing = set().union(*parts)
+    shared = [0] * len(points)  # values that a case has in common with those chosen
     chosen: list[int] = []
     while missing:
-        # Of equals the one that shares least with those before: neighbours in turn.
-        best = max(
-            range(len(points)),
-            key=lambda k: (
-                len(combinations(points[k]) & missing),
-                -sum(a == b for n in chosen for a, b in zip(points[n], points[k])),
-            ),
-        )
+        # Of equals the one that shares least: neighbours take turns.
+        best = max(range(len(points)), key=lambda k: (len(parts[k] & missing), -shared[k]))
         chosen.append(best)
-        missing -= combinations(points[best])
+        missing -= parts[best]
+        for k, point in enumerate(points):
+            shared[k] += sum(a == b for a, b in zip(point, points[best]))
     return sorted(chosen)
 
 

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 import tensor_comprehensions as tc
 
 SCRIPT = """
 import sys
+import pytest
 import torch
 from torch._dynamo.utils import counters
 import tensor_comprehensions as tc

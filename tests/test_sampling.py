@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from pathlib import Path
 
 import pytest
 from sampling import sample
@@ -47,7 +48,7 @@ def test_one_of_so_many() -> None:
 def test_cases_that_are_left_out_are_slow(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("from conftest_of_all import pytest_collection_modifyitems")
     pytester.makepyfile(
-        conftest_of_all=open(__file__.replace("test_sampling", "conftest")).read(),
+        conftest_of_all=Path(__file__).with_name("conftest.py").read_text(),
         test_it="""
         import pytest
         @pytest.mark.sampled

@@ -191,6 +191,7 @@ for load in (
 """
 
 
+@pytest.mark.slow
 def test_without_load_pytorch_names_what_is_missing(tmp_path: Path) -> None:
     """What docs/pytorch.md quotes: PyTorch's own words, and the operator's name in them."""
     t = tc.define(SQUARE)

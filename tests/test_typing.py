@@ -106,6 +106,7 @@ def test_the_stub_is_what_the_binding_is(tmp_path: Path) -> None:
     assert STUB.read_text() == found.read_text(), "TC_UPDATE_GOLDEN=1 writes it anew"
 
 
+@pytest.mark.slow
 def test_the_stub_is_strict(tmp_path: Path) -> None:
     """Without what the package's own configuration allows."""
     copy = tmp_path / "stub.pyi"
