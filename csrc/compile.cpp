@@ -49,7 +49,6 @@ const Pass kFindSlices("schedule", "find_slices");
 const Pass kComputeInCopies("schedule", "compute_in_copies");
 const Pass kJoinLoops("schedule", "join_loops");
 const Pass kIdentity("mapping", "identity");
-const Pass kCutProgram("kernel", "cut_program");
 const Pass kCallLibraries("kernel", "call_libraries");
 const Pass kPlanIndexChecks("kernel", "plan_index_checks");
 const Pass kCheckInLoops("kernel", "check_in_loops");
@@ -306,9 +305,7 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
   std::map<std::string, ir::Tensor> temporaries;  // of all stretches so far
   std::string nest, tree;
   const size_t end = program.statements.size();
-  std::vector<size_t> cuts = run_pass(
-      kCutProgram, [&] { return ir::find_cuts(program, 0, end, kMostStatements); },
-      [](const auto& found) { return !found.empty(); });
+  std::vector<size_t> cuts = ir::find_cuts(program, 0, end, kMostStatements);
   cuts.push_back(end);
   size_t begin = 0;
   for (size_t cut : cuts) {

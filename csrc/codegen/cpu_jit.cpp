@@ -102,7 +102,6 @@ const PassList<Stmt, Facts> kLoopPasses(
         {"vectorize_loops", [](Stmt& s, Facts&) { s = vectorize_loops(s, {}); }},
         {"remove_likelies", [](Stmt& s, Facts&) { s = remove_likelies(s); }},
         {"shuffle_lanes", [](Stmt& s, Facts&) { s = shuffle_lanes(s); }},
-        {"join_lanes_as_bits", [](Stmt& s, Facts&) { s = join_lanes_as_bits(s); }},
         {"predicate_guarded_loads", [](Stmt& s, Facts&) { s = predicate_guarded_loads(s); }},
         {"unroll_loops", [](Stmt& s, Facts&) { s = unroll_loops(s); }},
         {"simplify_unrolled", [](Stmt& s, Facts&) { s = simplify(s); }},
@@ -112,7 +111,7 @@ const PassList<Stmt, Facts> kLoopPasses(
         {"prefetch_rows", [](Stmt& s, Facts& facts) { s = prefetch_rows(s, facts.large); }},
         {"expand_checked_indices", [](Stmt& s, Facts&) { s = expand_checked_indices(s); }},
         {"separate_lanes", [](Stmt& s, Facts&) { s = separate_lanes(s); }},
-        {"join_separated_lanes", [](Stmt& s, Facts&) { s = join_lanes_as_bits(s); }},
+        {"join_lanes_as_bits", [](Stmt& s, Facts&) { s = join_lanes_as_bits(s); }},
         {"name_common",
          [](Stmt& s, Facts&) {
            s = around_choices(

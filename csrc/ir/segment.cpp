@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <set>
 
+#include "base/passes.h"
 #include "ir/reads.h"
 
 namespace tc::ir {
 namespace {
+
+const Pass kCutProgram("kernel", "cut_program");
 
 double bytes_of(const Tensor& tensor) {
   double bytes = tensor.type.bytes();
@@ -96,14 +99,16 @@ Program segment(const Program& program, size_t first, size_t last) {
 std::vector<size_t> find_cuts(const Program& program, size_t first, size_t end, size_t most) {
   std::vector<size_t> cuts;
   if (end - first <= most) return cuts;
-  const std::vector<double> handed = bytes_handed_on(program, first, end);
-  for (size_t begin = first; end - begin > most;) {
-    size_t best = begin + most;
-    for (size_t cut = best; cut-- > begin + most / 2;)
-      if (handed[cut - first] < handed[best - first]) best = cut;
-    cuts.push_back(best);
-    begin = best;
-  }
+  run_always(kCutProgram, [&] {
+    const std::vector<double> handed = bytes_handed_on(program, first, end);
+    for (size_t begin = first; end - begin > most;) {
+      size_t best = begin + most;
+      for (size_t cut = best; cut-- > begin + most / 2;)
+        if (handed[cut - first] < handed[best - first]) best = cut;
+      cuts.push_back(best);
+      begin = best;
+    }
+  });
   return cuts;
 }
 
