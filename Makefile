@@ -8,6 +8,7 @@
 #             wanted, add the CPU index: make test TORCH="torch==2.13.0 --index-url ..."
 #   JOBS      compilers and test processes at once
 #   TESTS     quick or all: whether the tests that are marked slow run too
+#   MINUTES   how long `make fuzz` runs
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -18,7 +19,7 @@ TESTS ?= quick
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-cpp wheel lint format asan clean build planted-bugs
+.PHONY: help demo test test-cpp fuzz wheel lint format asan clean build planted-bugs
 
 BIN := $(VENV)/bin
 APT := g++ cmake ninja-build libisl-dev libgmp-dev protobuf-compiler libprotobuf-dev \
@@ -38,6 +39,7 @@ C_FAMILY := $(shell find csrc tests examples -name '*.c' -o -name '*.cpp' -o -na
 help:
 	@echo "make demo    train a small network whose layers are TC texts, beside the same in torch.nn"
 	@echo "make test    build, then run the C++ and the Python tests; TESTS=all for the slow ones too"
+	@echo "make fuzz    new random programs, for MINUTES=10"
 	@echo "make wheel   a wheel in dist/"
 	@echo "make lint    ruff, clang-format and the formatter of ops/*.tc; make format changes files"
 	@echo "make asan    the core under AddressSanitizer and UBSan: C++ tests, C and C++ examples"
@@ -112,6 +114,10 @@ test: build/.cpp-tests dist/.wheel
 	@ctest --test-dir $(TC_BUILD_DIR) --output-on-failure -j $(JOBS)
 	@TC_WHEEL="$$(ls dist/*.whl)" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
 	  $(SELECTION_$(TESTS)) tests
+
+MINUTES ?= 10
+fuzz: build
+	@$(BIN)/python tests/fuzz/run.py --minutes $(MINUTES) --jobs $(JOBS)
 
 wheel: dist/.wheel
 	@ls dist/*.whl

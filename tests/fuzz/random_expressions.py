@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from cases import FLOATS, Tensor
 
+from tensor_comprehensions.reference._functions import FUNCTIONS as BUILTINS
+from tensor_comprehensions.reference._functions import function_name
 from tensor_comprehensions.reference._types import promote
 
 TYPES = {
@@ -20,26 +22,14 @@ TYPES = {
 # Every operation on these is several instructions, and minima of products take seconds to compile.
 NARROW = ("half", "bfloat16")
 
-EXACT_FUNCTIONS = ["fabs", "floor", "ceil", "round", "rint", "trunc", "fmin", "fmax"]
-TWO_ARGUMENTS = ["fmin", "fmax", "fmod", "copysign", "fdim", "remainder", "atan2", "hypot", "pow"]
+#: How many arguments the built-in functions take.
+RANKS = {name: builtin.arguments for name, builtin in BUILTINS.items()}
+# Whose results are not rounded.
+EXACT_FUNCTIONS = ["fabs", "floor", "ceil", "round", "rint", "trunc", "fmin", "fmax", "nextafter"]
+#: All others that give a float; a few spelled as C does for floats.
 FUNCTIONS = [
-    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "cospi"),
-    *("erf", "erfc", "exp", "exp2", "exp10", "expm1", "fabs", "floor", "j0", "j1", "lgamma", "log"),
-    *(
-        "log10",
-        "log1p",
-        "log2",
-        "logb",
-        "normcdf",
-        "rcbrt",
-        "rint",
-        "round",
-        "rsqrt",
-        "sin",
-        "sinh",
-    ),
-    *("sinpi", "sqrt", "tan", "tanh", "tgamma", "trunc", "y0", "y1", "sqrtf", "expf", "fabsf"),
-]
+    name for name in RANKS if name not in EXACT_FUNCTIONS and name not in ("abs", "isinf", "isnan")
+] + ["sqrtf", "expf", "fabsf"]
 
 
 @dataclass
@@ -113,10 +103,10 @@ class ExpressionGenerator:
             return f"({condition} ? {yes} : {no})"
         if draw < 0.77:
             return self.guarded(type_, depth)
-        if draw < 0.85:
+        if draw < 0.83:
             other = self.r.choice(list(TYPES))
             return f"{type_}({self.expression(other, depth - 1)})"
-        if draw < 0.9:
+        if draw < 0.87:
             return f"(-{self.leaf(type_)})"
         if type_ in FLOATS:
             return self.function(type_, depth)
@@ -160,6 +150,9 @@ class ExpressionGenerator:
             return f"({left} {operator} {self.parenthesized(r.randint(low, high))})"
         if draw < 0.7:
             return self.leaf("bool")
+        if draw < 0.74:
+            type_ = r.choice(FLOATS)
+            return f"{r.choice(['isnan', 'isinf'])}({self.expression(type_, max(0, depth - 1))})"
         type_ = self.draw_type()
         type_ = "int32" if type_ == "bool" else type_
         a = self.expression(type_, max(0, depth - 1))
@@ -176,18 +169,16 @@ class ExpressionGenerator:
             return (
                 f"{self.r.choice(['sqrt', 'fabs', 'floor'])}({self.expression(integer, depth - 1)})"
             )
-        names = EXACT_FUNCTIONS if self.exact else EXACT_FUNCTIONS + FUNCTIONS + TWO_ARGUMENTS
-        name = self.r.choice(names)
-        a = self.expression(type_, depth - 1)
-        if name not in TWO_ARGUMENTS:
-            return f"{name}({a})"
-        b = self.literal(type_) if self.chance(0.3) else self.leaf(type_)
-        return f"{name}({a}, {b})"
+        name = self.r.choice(EXACT_FUNCTIONS if self.exact else EXACT_FUNCTIONS + FUNCTIONS)
+        arguments = [self.expression(type_, depth - 1)]
+        while len(arguments) < RANKS[function_name(name)]:
+            arguments.append(self.literal(type_) if self.chance(0.3) else self.leaf(type_))
+        return f"{name}({', '.join(arguments)})"
 
     def literal(self, type_: str) -> str:
         r = self.r
         if type_ == "bool":
-            return f"({r.randint(0, 2)} < {r.randint(0, 2)})"
+            return r.choice(["true", "false", f"({r.randint(0, 2)} < {r.randint(0, 2)})"])
         if type_ in FLOATS:
             value = r.choice(["0.5", "2.", "1.5f", "1e1", "0.25", "3", "0", "1", "-1", "-2.5", "4"])
             if not self.exact and self.chance(0.2):
@@ -206,7 +197,7 @@ class ExpressionGenerator:
         draw = r.random()
         if type_ == "int32" and draw < 0.2 and d.indices:
             return self.mention(r.choice(d.indices))
-        if type_ == "int32" and draw < 0.25:
+        if type_ == "int32" and draw < 0.28:
             tensors = [t for t in self.inputs if t.shape]
             if tensors:
                 t = r.choice(tensors)

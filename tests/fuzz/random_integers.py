@@ -8,8 +8,13 @@ small ones that bring sums and products there.
 from __future__ import annotations
 
 import random
+import re
 
-from cases import Case, Tensor
+import torch
+from cases import Case, Tensor, compare
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import reference
 
 #: The size of every input.
 SIZE = 5
@@ -195,3 +200,58 @@ def make_integer_case(seed: int) -> Case:
         f"({', '.join(results)}) {{\n{''.join(statements)}}}"
     )
     return Case(seed, text, "f", inputs, options=("None", "identity"))
+
+
+# ---- compiled and interpreted
+
+# What the compiler may refuse although a computer with more bits could do it.
+TOO_WIDE = re.compile(r"\b(32|64) bits|does not fit|beyond the largest")
+
+
+def check(case: Case) -> str:
+    """ "ran", "refused", or "too wide"; an AssertionError where the two disagree."""
+    try:
+        wanted, bounds = case.wanted()
+    except (tc.LanguageError, tc.ShapeError) as refusal:
+        for options in case.options:
+            try:
+                case.actual(options)
+            except (tc.LanguageError, tc.ShapeError):
+                continue
+            raise AssertionError(f"the interpreter refuses: {refusal}") from refusal
+        return "refused"
+    for options in case.options:
+        try:
+            actual = case.actual(options)
+        except (tc.LanguageError, tc.ShapeError) as error:
+            assert TOO_WIDE.search(str(error)), f"{type(error).__name__}: {error}"
+            return "too wide"
+        except tc.TCError as error:
+            raise AssertionError(f"{type(error).__name__}: {error}") from error
+        for k, (a, w, bound) in enumerate(zip(actual, wanted, bounds, strict=True)):
+            compare(a, w, bound, f"options {options}, result {k}")
+    return "ran"
+
+
+def check_derivative(text: str) -> str:
+    """As `check`, of the gradient that the compiler writes, against differences."""
+    a = torch.arange(float(SIZE), dtype=torch.float64).requires_grad_()
+    try:
+        reference.run(text, "f", a.detach())
+    except (tc.LanguageError, tc.ShapeError):
+        return "refused"
+    try:
+        result = tc.make_autograd(tc.define(text, namespace="tc_fuzz_derivatives").f)(a)
+        given = torch.arange(1.0, 1 + result.numel(), dtype=torch.float64).reshape(result.shape)
+        (actual,) = torch.autograd.grad(result, a, given)
+    except (tc.LanguageError, tc.ShapeError) as error:
+        assert TOO_WIDE.search(str(error)), f"{text}\n{type(error).__name__}: {error}"
+        return "too wide"
+    wanted = torch.zeros(SIZE, dtype=torch.float64)
+    for k in range(SIZE):
+        step = torch.zeros(SIZE, dtype=torch.float64)
+        step[k] = 0.5
+        after, before = (reference.run(text, "f", a.detach() + sign * step) for sign in (1, -1))
+        wanted[k] = (torch.as_tensor(after - before) * given).sum()
+    torch.testing.assert_close(actual, wanted, rtol=1e-9, atol=1e-6)
+    return "ran"

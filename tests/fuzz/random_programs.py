@@ -9,12 +9,23 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from cases import MACHINES, Case, Tensor
-from random_expressions import NARROW, Drawn, ExpressionGenerator, Known
+from random_expressions import (
+    EXACT_FUNCTIONS,
+    FUNCTIONS,
+    NARROW,
+    RANKS,
+    TYPES,
+    Drawn,
+    ExpressionGenerator,
+    Known,
+)
 
 from tensor_comprehensions import TCError
+from tensor_comprehensions.reference._functions import function_name
 from tensor_comprehensions.reference._ranges import Ranges
 from tensor_comprehensions.reference._resolve import resolve
 from tensor_comprehensions.reference._syntax import parse
@@ -44,7 +55,10 @@ class Generator(ExpressionGenerator):
         count = self.r.randint(1, 4)
         while not self.lines or (len(self.lines) < count and self.counter < 400):
             self.statement(last=len(self.lines) + 1 >= count)
-        text = "\n".join([*self.definitions, self.text(self.lines, self.results)])
+        if self.seed % 4 == 0:
+            self.add_statement(self.functions, last=True)
+        results = [self.declared(name) for name in self.results]
+        text = "\n".join([*self.definitions, self.text(self.lines, results)])
         initial: tuple[Tensor, ...] = ()
         if self.initial:
             shapes = {t.name: t for t in self.targets}
@@ -54,6 +68,13 @@ class Generator(ExpressionGenerator):
                 for name in self.results
             )
         return Case(self.seed, text, self.name, tuple(self.inputs), initial, self.options())
+
+    def declared(self, result: str) -> str:
+        """The name, with its type and sizes now and then."""
+        known = next(t for t in self.targets if t.name == result)
+        if not known.ranges or not self.chance(0.1):
+            return result
+        return f"{known.type}({', '.join(str(b - a) for a, b in known.ranges)}) {result}"
 
     def options(self) -> tuple[str, ...]:
         options = ["None" if self.seed % 2 else f"None on {self.r.choice(MACHINES)}"]
@@ -126,13 +147,16 @@ class Generator(ExpressionGenerator):
     # Statements.
 
     def statement(self, last: bool) -> None:
-        counter = self.counter
         kinds = {"contraction": 5, "general": 9, "scan": 1}
         if self.targets:
-            kinds |= {"update": 3, "joined": 1, "copied": 1}
+            kinds |= {"update": 4, "joined": 1, "copied": 1}
         kind = self.r.choices(list(kinds), kinds.values())[0]
+        self.add_statement(getattr(self, kind), last)
+
+    def add_statement(self, draw: Callable[[], tuple[str, str, str]], last: bool) -> None:
+        counter = self.counter
         for _ in range(ATTEMPTS):
-            line, target, operator = getattr(self, kind)()
+            line, target, operator = draw()
             if self.accept(line, target, operator, last):
                 return
         self.counter = max(counter, self.counter)
@@ -211,6 +235,25 @@ class Generator(ExpressionGenerator):
             body = self.by_residue(body, left, reduced, "0" if operator == "+=!" else "1")
         return self.finish(body, operator)
 
+    def functions(self) -> tuple[str, str, str]:
+        """A built-in function and a conversion, the next of each for the next seed."""
+        r, turn = self.r, self.seed // 4
+        left = [self.fresh("i") for _ in range(r.choice([1, 2]))]
+        self.drawn = Drawn(left, [], {name: (0, r.choice([1, 2, 5, 17])) for name in left})
+        names = [*FUNCTIONS, *EXACT_FUNCTIONS, "isnan", "isinf"]
+        name, converted = names[turn % len(names)], list(TYPES)[turn % len(TYPES)]
+        type_ = r.choice(["float", "float", "double", "half"])
+        arguments = [self.new_read(type_, left) for _ in range(RANKS[function_name(name)])]
+        other = f"{type_}({converted}({self.new_read(r.choice(list(TYPES)), left)}))"
+        value = f"{name}({', '.join(arguments)})"
+        if name in ("isnan", "isinf"):
+            value = f"({value} ? 0.5 : 2)"
+        body = f"{value} {r.choice('+-*')} {other}"
+        tensors = [t for t in self.inputs if t.shape]
+        if tensors and turn % 3 == 0:
+            body += f" + {type_}({r.choice(tensors).name}.0)"
+        return self.finish(body, "=")
+
     def scan(self) -> tuple[str, str, str]:
         """A reduction over what lies up to an index of the results, or from it on."""
         r = self.r
@@ -271,7 +314,9 @@ class Generator(ExpressionGenerator):
                 body = self.meet(body, self.new_read(target.type, [name]), target.type)
         if reduced or self.chance(0.5):
             operators = ["+=", "*="] if target.type in NARROW else ["+=", "*=", "min=", "max="]
-            operator = self.r.choice(operators + (["&&=", "||="] if target.type == "bool" else []))
+            operator = self.r.choice(
+                operators + (["&&=", "||="] * 3 if target.type == "bool" else [])
+            )
         else:
             operator = "="
             own = f"{target.name}({', '.join(left)})" if left else target.name

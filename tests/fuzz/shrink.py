@@ -1,16 +1,13 @@
-"""Makes a failing random program smaller, and prints it.
+"""Makes a failing random program smaller.
 
-`python tests/fuzz/shrink.py SEED [SECONDS]` finds the failure of a seed and shrinks it. `A:B` does
-so for all seeds from A to B. Every program runs in a process of its own, so that crashes and
-programs that do not end are found and shrunk like wrong results.
+Every candidate runs in a process of its own, so that crashes and programs that do not end are found
+and shrunk like wrong results. `tests/fuzz/run.py` calls this for what fails.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -18,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import torch
 from cases import Case, Disagreement, Tensor, check
-from random_programs import make_case
 
 from tensor_comprehensions.reference._syntax import (
     Apply,
@@ -269,7 +265,11 @@ def rename_size(draft: Draft, name: str, d: int, less: int) -> None:
 # ---- failures
 
 
-def failure(case: Case) -> tuple[str, str] | None:
+#: What a case is looked at with; raises where something is wrong with it.
+Check = Callable[[Case], object]
+
+
+def failure(case: Case, checked: Check = check) -> tuple[str, str] | None:
     """The kind of a case's failure and what was said, found in another process."""
     read, write = os.pipe()
     child = os.fork()
@@ -282,11 +282,11 @@ def failure(case: Case) -> tuple[str, str] | None:
         said = b""
         signal.setitimer(signal.ITIMER_PROF, HANGS)
         try:
-            check(case)
+            checked(case)
         except Disagreement as error:
             said = f"{error.kind}\n{error}".encode()
-        except Exception as error:  # the interpreter's own
-            said = f"interpreter {type(error).__name__}\n{error}".encode()
+        except Exception as error:
+            said = f"{type(error).__name__}\n{type(error).__name__}: {error}".encode()
         os.write(write, said[:60000])
         os._exit(0)
     os.close(write)
@@ -303,9 +303,9 @@ def failure(case: Case) -> tuple[str, str] | None:
     return kind, message
 
 
-def shrink(case: Case, seconds: float = 60) -> tuple[Case, str]:
+def shrink(case: Case, seconds: float = 60, checked: Check = check) -> tuple[Case, str]:
     """A smaller case that fails in the same way, and its message."""
-    found = failure(case)
+    found = failure(case, checked)
     if found is None:
         return case, "does not fail again"
     kind, message = found
@@ -326,63 +326,8 @@ def shrink(case: Case, seconds: float = 60) -> tuple[Case, str]:
             if (text := str(candidate)) in seen:
                 continue
             seen.add(text)
-            now = failure(candidate)
+            now = failure(candidate, checked)
             if now and now[0] == kind:
                 best, case, message, progress = draft, candidate, now[1], True
                 break
     return case, message
-
-
-def failures(seeds: range) -> Iterator[int]:
-    """The seeds whose programs fail. Another process runs them, and the next one goes on behind
-    what it crashes at."""
-    start = seeds.start
-    while start < seeds.stop:
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(read)
-            quiet = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(quiet, 1)
-            os.dup2(quiet, 2)
-            # Kernels stay in memory for as long as their process.
-            for seed in range(start, min(start + 500, seeds.stop)):
-                signal.setitimer(signal.ITIMER_PROF, HANGS)
-                os.write(write, b"?%d\n" % seed)
-                try:
-                    check(make_case(seed))
-                except Exception:
-                    os.write(write, b"!%d\n" % seed)
-            os._exit(0)
-        os.close(write)
-        with os.fdopen(read) as pipe:
-            for line in pipe:
-                if line[0] == "!":
-                    yield int(line[1:])
-                else:
-                    start = int(line[1:])
-        _, status = os.waitpid(child, 0)
-        if status:
-            yield start
-        start += 1
-
-
-def run(seeds: range) -> None:
-    """Checks many programs and shrinks those that fail."""
-    count = 0
-    for seed in failures(seeds):
-        count += 1
-        smallest, why = shrink(make_case(seed))
-        print(f"---- {smallest}\n{why}", flush=True)
-    print(f"{len(seeds)} programs from {seeds.start}: {count} disagreements")
-
-
-if __name__ == "__main__":
-    logging.disable(logging.WARNING)
-    torch.set_num_threads(1)
-    first, _, last = sys.argv[1].partition(":")
-    if last:
-        run(range(int(first), int(last)))
-    else:
-        smallest, why = shrink(make_case(int(first)), float([*sys.argv, "120"][2]))
-        print(f"{smallest}\n{why}")

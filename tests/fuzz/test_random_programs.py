@@ -1,59 +1,63 @@
-"""Random programs: optimised code, the identity schedule and others against the interpreter.
+"""Random programs of all kinds (`kinds.py`), from the first seed of CI (`seeds.py`) on.
 
-TC_FUZZ_COUNT sets how many (2,000 by default), TC_FUZZ_SEED the first seed. A failure is shrunk and
-printed as text, with its seed and the sizes of its inputs.
+TC_FUZZ_SEED is another first seed, TC_FUZZ_PERCENT says how many of the programs. A failure is
+shrunk and printed as text, with its seed and the sizes of its inputs.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from cases import Case, Disagreement, Tally, check
+from block import Block
+from cases import Case, Disagreement, check
+from features import LANGUAGE, features
+from kinds import KINDS, list_blocks
+from random_layers import make_layers
 from random_programs import make_case
+from seeds import first_seed
 from shrink import shrink
 
 import tensor_comprehensions as tc
 
-COUNT = int(os.environ.get("TC_FUZZ_COUNT", "2000"))
-FIRST = int(os.environ.get("TC_FUZZ_SEED", "0"))
-BATCH = 50
 # Seconds for making a failure smaller.
 SHRINK = 60
 
 
-def check_or_shrink(case: Case, tally: Tally) -> None:
-    try:
-        check(case, tally)
-    except Disagreement as error:
-        smaller, message = shrink(case, SHRINK)
-        raise AssertionError(f"{error}\n\n{case}\n\nsmaller: {message}\n{smaller}") from error
+@pytest.mark.parametrize(
+    ("name", "first", "programs"), list_blocks(), ids=lambda value: str(value).replace(" ", "-")
+)
+def test_block(
+    name: str, first: int, programs: int, block_of: Callable[[str, int, int], Block]
+) -> None:
+    kind, block = KINDS[name], block_of(name, first, programs)
+    print(f"{block.counts}, {block.seconds:.1f} seconds of work")
+    for seed, message in block.failures.items():
+        program, smaller = kind.make(seed), ""
+        if isinstance(program, Case):
+            smallest, why = shrink(program, SHRINK, kind.check)
+            smaller = f"\n\nsmaller: {why}\n{smallest}"
+        raise AssertionError(f"{message}\n\n{program}{smaller}")
+    assert block.done == programs
+    if programs == kind.block:
+        kind.enough(block.counts, programs)
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, BATCH))
-def test_random_programs(first: int) -> None:
-    tally = Tally()
-    seeds = range(first, min(first + BATCH, FIRST + COUNT))
-    for seed in seeds:
-        check_or_shrink(make_case(seed), tally)
-    print(tally)
-    if len(seeds) == BATCH:
-        # Programs that are refused, and elements of which nothing is promised, test little.
-        assert tally.programs >= 0.8 * len(seeds)
-        assert tally.compared >= 0.7 * tally.elements
-        assert tally.exact >= 0.3 * tally.elements
+def test_programs_use_the_whole_language() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(first_seed(), first_seed() + KINDS["programs"].count):
+        seen.update(features(make_case(seed).text))
+    assert seen.keys() <= LANGUAGE
+    assert not LANGUAGE - seen.keys()
 
 
 def test_random_programs_copy_operands() -> None:
     """Products with subscripts in any order reach the copies into the order of use."""
     copies = 0
-    for seed in range(FIRST, FIRST + 60):
+    for seed in range(first_seed(), first_seed() + 60):
         case = make_case(seed)
         if "+=!" in case.text and not case.initial:
             try:
@@ -64,28 +68,19 @@ def test_random_programs_copy_operands() -> None:
     assert copies > 5
 
 
-def test_random_programs_with_library_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the library were so fast that every call is worth making."""
-    monkeypatch.setenv("TC_MACHINE", "library_rate=1000000000,library_call_cycles=1")
-    tally = Tally()
-    for seed in range(FIRST, FIRST + min(COUNT, 100)):
-        check_or_shrink(make_case(seed), tally)
-    assert tally.programs > 0
-
-
-def test_a_wrong_result_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("make", [make_case, make_layers])
+def test_a_wrong_result_is_found_and_shrunk(
+    make: Callable[[int], Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A compiler that adds where it should subtract."""
     honest = Case.actual
 
     def wrong(case: Case, options: str) -> tuple[torch.Tensor, ...]:
-        from dataclasses import replace
-
         return honest(replace(case, text=case.text.replace(" - ", " + ")), options)
 
     monkeypatch.setattr(Case, "actual", wrong)
-    found = 0
-    for seed in range(FIRST, FIRST + 200):
-        case = make_case(seed)
+    for seed in range(first_seed(), first_seed() + 200):
+        case = make(seed)
         try:
             check(case)
         except Disagreement as error:
@@ -94,6 +89,20 @@ def test_a_wrong_result_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> 
             smaller, _ = shrink(case, 20)
             assert " - " in smaller.text
             assert len(smaller.text) <= len(case.text)
-            found += 1
-            break
-    assert found
+            return
+    pytest.fail("no program shows it")
+
+
+def test_a_block_tells_of_failures_and_crashes(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiler that is wrong for one program and dies at another."""
+    from block import run_block
+
+    monkeypatch.setenv("TC_FUZZ_BREAK", f"{first_seed() + 1} {first_seed() + 3}")
+    block = run_block("layers", first_seed(), 5, tmp_path)
+    assert block.done == 5
+    assert block.failures.keys() == {first_seed() + 1, first_seed() + 3}
+    assert "told to fail" in block.failures[first_seed() + 1]
+    assert "ended its process with -11" in block.failures[first_seed() + 3]
+    assert block.counts["programs"] == 1  # the one behind the crash; others are in no last line

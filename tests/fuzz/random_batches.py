@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 
-import pytest
 import torch
 from cases import DTYPES, Case, compare
-from random_programs import make_case
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import reference
 
-BLOCK, EXAMPLES = 10, 3
-FIRST = int(os.environ.get("TC_FUZZ_SEED", 0))
+EXAMPLES = 3
 
 
 def check_batch(case: Case) -> bool:
@@ -54,16 +50,3 @@ def check_batch(case: Case) -> bool:
             where = f"example {n} along {dims}, result {k}"
             compare(result[n], torch.as_tensor(w), bound, where)
     return True
-
-
-@pytest.mark.parametrize("first", range(FIRST, FIRST + 60, BLOCK))
-def test_random_batches(first: int) -> None:
-    compared = 0
-    for seed in range(first, first + BLOCK):
-        case = make_case(seed)
-        try:
-            compared += check_batch(case)
-        except Exception as error:
-            error.add_note(str(case))
-            raise
-    assert compared >= BLOCK // 3

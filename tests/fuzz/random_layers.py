@@ -1,0 +1,466 @@
+"""Random programs of the kinds of statements that layers are made of.
+
+`random_programs` draws expressions, in which such patterns hardly ever meet: a softmax, a window
+with zeros around its image, a table in a reduction. Here a tensor passes through a few of them, one
+behind the other, each with sizes, orders of indices, constants and ways to write it drawn at
+random. The sizes are those from which on a pass has something to do, as far as the interpreter has
+the time.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cases import MACHINES, Case, Tensor
+
+# Points of a statement.
+MOST_POINTS = 60_000
+ROWS = [1, 2, 3, 5, 8, 17, 32, 40]
+COLUMNS = [1, 2, 4, 7, 16, 17, 33, 48, 64, 100, 200, 300]
+FUNCTIONS = ["exp", "tanh", "sin", "cos", "sqrt", "log1p", "erf", "fabs", "exp2", "expm1", "log"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor that layers pass on."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    def at(self, *subscripts: str) -> str:
+        return f"{self.name}({', '.join(subscripts)})" if subscripts else self.name
+
+
+class Generator:
+    def __init__(self, seed: int) -> None:
+        self.r = random.Random(f"layers {seed}")
+        self.seed = seed
+        self.type = self.r.choices(["float", "double", "half", "bfloat16"], [12, 3, 1, 1])[0]
+        self.inputs: list[Tensor] = []
+        self.lines: list[str] = []
+        self.counter = 0
+
+    def chance(self, probability: float) -> bool:
+        return self.r.random() < probability
+
+    def fresh(self, prefix: str) -> str:
+        self.counter += 1
+        return f"{prefix}{self.counter}"
+
+    def input(
+        self, *shape: int, type_: str = "", bound: tuple[int, int] | None = None, kind: str = ""
+    ) -> Value:
+        name = self.fresh("A")
+        kind = "index" if bound else kind or "small"
+        self.inputs.append(
+            Tensor(name, type_ or self.type, shape, kind, bound or (0, 0), plain=self.chance(0.6))
+        )
+        return Value(name, shape)
+
+    def table(self, size: int, *shape: int) -> Value:
+        """Places in a dimension of this size."""
+        type_ = self.r.choice(["int32", "int32", "int64"])
+        return self.input(*shape, type_=type_, bound=(0, size))
+
+    def state(
+        self,
+        shape: tuple[int, ...],
+        indices: str,
+        operator: str,
+        body: str,
+        where: str = "",
+    ) -> Value:
+        """A statement; `indices` are one letter each."""
+        made = Value(self.fresh("T"), shape)
+        where = f" where {where}" if where else ""
+        self.lines.append(f"{made.at(*indices)} {operator} {body}{where}")
+        return made
+
+    def fits(self, *extents: int) -> bool:
+        return math.prod(extents) <= MOST_POINTS
+
+    # ---- layers over rows and columns
+
+    def softmax(self, x: Value) -> Value:
+        n, m = x.shape
+        most = self.state((n,), "i", "max=!", x.at("i", "j"))
+        e = self.state((n, m), "ij", "=", f"exp({x.at('i', 'j')} - {most.at('i')})")
+        total = self.state((n,), "i", "+=!", e.at("i", "j"))
+        if self.chance(0.3):
+            total = self.state((n,), "i", "=", f"1 / {total.at('i')}")
+            return self.state((n, m), "ij", "=", f"{e.at('i', 'j')} * {total.at('i')}")
+        return self.state((n, m), "ij", "=", f"{e.at('i', 'j')} / {total.at('i')}")
+
+    def normalise(self, x: Value) -> Value:
+        n, m = x.shape
+        along = self.chance(0.8)  # over columns; else over rows
+        kept, count = ("i", m) if along else ("j", n)
+        size = (n,) if along else (m,)
+        mean = self.state(size, kept, "+=!", f"{x.at('i', 'j')} / {count}")
+        middle = f"({x.at('i', 'j')} - {mean.at(kept)})"
+        if self.chance(0.5):
+            variance = self.state(size, kept, "+=!", f"{middle} * {middle} / {count}")
+        else:
+            squares = self.state(size, kept, "+=!", f"{x.at('i', 'j')} * {x.at('i', 'j')}")
+            variance = self.state(
+                size, kept, "=", f"{squares.at(kept)} / {count} - {mean.at(kept)} * {mean.at(kept)}"
+            )
+        root = f"sqrt(fmax({variance.at(kept)}, 0) + 0.5)"
+        body = self.r.choice([f"{middle} / {root}", f"{middle} * (1 / {root})"])
+        if self.chance(0.5):
+            body = f"{body} * {self.input(m).at('j')} + {self.input(m).at('j')}"
+        return self.state((n, m), "ij", "=", body)
+
+    def distances(self, x: Value) -> Value:
+        """Sums over rows and columns with a single number between them."""
+        n, m = x.shape
+        total = self.state((), "", "+=!", x.at("i", "j"))
+        mean = self.state((), "", "=", f"{total.name} / {n * m}")
+        if self.chance(0.3):
+            # Nothing, but for its roundings; and so is its derivative.
+            rest = self.state((), "", "+=!", f"{x.at('i', 'j')} - {mean.name}")
+            return self.state((n, m), "ij", "=", f"{x.at('i', 'j')} + {rest.name}")
+        rows = self.state((n,), "i", "+=!", f"{x.at('i', 'j')} * {self.input(m).at('j')}")
+        columns = self.state((m,), "j", "+=!", f"{x.at('i', 'j')} * {self.input(n).at('i')}")
+        body = f"{x.at('i', 'j')} - {mean.name} + {rows.at('i')} * {columns.at('j')}"
+        return self.state((n, m), "ij", "=", body)
+
+    def positions(self, x: Value) -> Value:
+        n, m = x.shape
+        f = self.r.choice(["sin", "cos"])
+        angle = f"{self.input(n).at('i')} * {self.input(m).at('j')}"
+        angle = self.r.choice([angle, x.at("i", "j"), f"{x.at('i', 'j')} * 3"])
+        return self.state((n, m), "ij", "=", f"{x.at('i', 'j')} + {f}({angle})")
+
+    def roll(self, x: Value) -> Value:
+        n, m = x.shape
+        by = self.r.randint(1, max(1, m - 1))
+        place = self.r.choice(
+            [
+                f"(j + {by}) % {m}",
+                f"(j - {by} + {m}) % {m}",
+                f"min(max(j - {by}, 0), {m - 1})",
+                f"(j < {by} ? j : j - {by})",
+                f"(j < {by} ? {by} - j - 1 : j - {by})",
+            ]
+        )
+        return self.state((n, m), "ij", "=", x.at("i", place), f"i in 0:{n}, j in 0:{m}")
+
+    def turn(self, x: Value) -> Value:
+        n, m = x.shape
+        if self.chance(0.4):
+            return self.state((m, n), "ij", "=", x.at("j", "i"))
+        if self.chance(0.5):
+            return self.state((m, n), "ij", "=", x.at("j", f"{m - 1} - i"))
+        return self.state((n, m), "ij", "=", x.at(f"{n - 1} - i", f"{m - 1} - j"))
+
+    def resize(self, x: Value) -> Value:
+        n, m = x.shape
+        draw = self.r.random()
+        if draw < 0.4:
+            factor = self.r.choice([2, 3])
+            if not self.fits(n, m * factor):
+                return self.resize_down(x)
+            return self.state(
+                (n, m * factor), "ij", "=", x.at("i", f"j / {factor}"), f"j in 0:{m * factor}"
+            )
+        if draw < 0.7:
+            return self.resize_down(x)
+        wide = self.r.choice([3, m, 2 * m + 1])
+        if not self.fits(n, wide):
+            return self.resize_down(x)
+        return self.state((n, wide), "ij", "=", x.at("i", f"j * {m} / {wide}"), f"j in 0:{wide}")
+
+    def resize_down(self, x: Value) -> Value:
+        n, m = x.shape
+        step = self.r.choice([2, 3])
+        wide = (m + step - 1) // step
+        return self.state((n, wide), "ij", "=", x.at("i", f"{step} * j"), f"j in 0:{wide}")
+
+    def window(self, x: Value) -> Value:
+        """A convolution of one channel or several, with zeros around it and a stride."""
+        n, m = x.shape
+        a, b = self.r.choice([(1, 3), (3, 3), (3, 1), (2, 2)])
+        step, channels = self.r.choice([1, 1, 1, 2]), self.r.choice([1, 1, 2, 5])
+        high, wide = (n + step - 1) // step, (m + step - 1) // step
+        if not self.fits(channels, high, wide, a, b):
+            return x
+        w = self.input(channels, a, b)
+        y = f"{step} * i + a - {a // 2}" if step > 1 else f"i + a - {a // 2}"
+        z = f"{step} * j + b - {b // 2}" if step > 1 else f"j + b - {b // 2}"
+        inside = f"{y} >= 0 && {y} < {n} && {z} >= 0 && {z} < {m}"
+        read = f"({inside} ? {x.at(y, z)} : 0)"
+        product = f"{read} * {w.at('c', 'a', 'b')}"
+        if self.chance(0.3):
+            product = f"({inside} ? {x.at(y, z)} * {w.at('c', 'a', 'b')} : 0)"
+        made = self.state(
+            (channels, high, wide), "cij", "+=!", product, f"i in 0:{high}, j in 0:{wide}"
+        )
+        return self.state((high, wide), "ij", "+=!", made.at("c", "i", "j"))
+
+    def transposed_window(self, x: Value) -> Value:
+        n, m = x.shape
+        step, k = self.r.choice([2, 2, 3]), self.r.choice([2, 3, 4])
+        wide = (m - 1) * step + k
+        if not self.fits(n, wide, k):
+            return x
+        w = self.input(k)
+        inside = f"(j - k) % {step} == 0 && j - k >= 0 && (j - k) / {step} < {m}"
+        body = f"({inside} ? {x.at('i', f'(j - k) / {step}')} * {w.at('k')} : 0)"
+        return self.state((n, wide), "ij", "+=!", body, f"j in 0:{wide}, k in 0:{k}")
+
+    def strided(self, x: Value) -> Value:
+        """Windows without zeros around them, whose derivative divides."""
+        n, m = x.shape
+        step, k = self.r.choice([2, 3]), self.r.choice([1, 2, 3])
+        wide = (m - k) // step + 1
+        if wide < 1:
+            return x
+        w = self.input(k)
+        body = f"{x.at('i', f'{step} * j + k')} * {w.at('k')}"
+        if self.chance(0.3):
+            return self.state(
+                (n, wide), "ij", "max=!", x.at("i", f"{step} * j + k"), f"j in 0:{wide}, k in 0:{k}"
+            )
+        return self.state((n, wide), "ij", "+=!", body, f"j in 0:{wide}")
+
+    def digits(self, x: Value) -> Value:
+        """An index that is read by its digits."""
+        n, m = x.shape
+        side = self.r.choice([2, 3, 4])
+        if m % side:
+            return x
+        cut = self.state(
+            (n, m // side, side),
+            "ijk",
+            "=",
+            x.at("i", f"{side} * j + k"),
+            f"j in 0:{m // side}, k in 0:{side}",
+        )
+        return self.state(
+            (n, m), "ij", "=", cut.at("i", f"j / {side}", f"j % {side}"), f"j in 0:{m}"
+        )
+
+    def dense(self, x: Value) -> Value:
+        n, m = x.shape
+        k = self.r.choice([1, 2, 3, 16, 17, 33, 64, 81])
+        if not self.fits(n, m, k):
+            k = 1
+        turned = self.chance(0.5)
+        shape, at = ((m, k), ("j", "k")) if turned else ((k, m), ("k", "j"))
+        draw = self.r.random()
+        if draw < 0.1 and self.type in ("float", "double"):
+            w = f"{self.type}({self.input(*shape, type_='int8').at(*at)})"
+        elif draw < 0.25:
+            w = f"exp({self.input(*shape).at(*at)} * 0.25)"
+        elif draw < 0.35:
+            w = f"({self.input(*shape).at(*at)} * {self.input(m).at('j')})"
+        else:
+            w = self.input(*shape).at(*at)
+        factors = [x.at("i", "j"), w]
+        self.r.shuffle(factors)
+        made = self.state((n, k), "ik", "+=!", " * ".join(factors))
+        draw = self.r.random()
+        if draw < 0.3:
+            bias = self.input(k)
+            return self.state((n, k), "ik", "=", f"fmax({made.at('i', 'k')} + {bias.at('k')}, 0)")
+        if draw < 0.5:
+            return self.state((n, k), "ik", "=", f"tanh({made.at('i', 'k')})")
+        return made
+
+    def factors(self, x: Value) -> Value:
+        """A product of three, as tensor decompositions have it."""
+        n, m = x.shape
+        k, rank = self.r.choice([3, 8, 16]), self.r.choice([2, 8, 16])
+        if not self.fits(n, m, k, rank):
+            return x
+        y = self.input(n, m, k)
+        a, b = self.input(m, rank), self.input(k, rank)
+        made = self.state(
+            (n, rank), "ir", "+=!", f"{y.at('i', 'j', 'k')} * {a.at('j', 'r')} * {b.at('k', 'r')}"
+        )
+        if self.chance(0.5):
+            return made
+        return self.state(
+            (n, m), "ij", "+=!", f"{made.at('i', 'r')} * {a.at('j', 'r')} * {x.at('i', 'j')}"
+        )
+
+    def common(self, x: Value) -> Value:
+        """Two sums with a part in common."""
+        n, m = x.shape
+        k = self.r.choice([4, 16, 40])
+        if not self.fits(n, m, k):
+            return x
+        y, a, b = self.input(n, m, k), self.input(m), self.input(n)
+        rows = self.state((n,), "i", "+=!", f"{y.at('i', 'j', 'k')} * {a.at('j')}")
+        columns = self.state((m,), "j", "+=!", f"{y.at('i', 'j', 'k')} * {b.at('i')}")
+        return self.state(
+            (n, m), "ij", "=", f"{x.at('i', 'j')} * {rows.at('i')} + {columns.at('j')}"
+        )
+
+    def tables(self, x: Value) -> Value:
+        """A reduction over places that tables say."""
+        n, m = x.shape
+        k = self.r.choice([1, 3, 16, 33])
+        a, b = self.r.choice([(4, 5), (16, 3), (7, 8)])
+        if not self.fits(n, k, a, b):
+            return x
+        draw = self.r.random()
+        if draw < 0.4:
+            depth = self.r.choice([2, 5])
+            d = self.input(n, m, depth)
+            t, u = self.table(m, a), self.table(depth, b)
+            w = self.input(k, a, b)
+            return self.state(
+                (n, k), "ik", "+=!", f"{d.at('i', t.at('a'), u.at('b'))} * {w.at('k', 'a', 'b')}"
+            )
+        t = self.table(m, a) if draw < 0.7 else self.table(m, a, k)
+        w = self.input(k, a)
+        return self.state(
+            (n, k),
+            "ik",
+            "+=!",
+            f"{x.at('i', t.at('a') if draw < 0.7 else t.at('a', 'k'))} * {w.at('k', 'a')}",
+        )
+
+    def bag(self, x: Value) -> Value:
+        n, m = x.shape
+        bags, length = self.r.choice([1, 4, 9]), self.r.choice([1, 3, 20])
+        if not self.fits(bags, length, m):
+            return x
+        turned = self.chance(0.4)
+        t = self.table(n, length, bags) if turned else self.table(n, bags, length)
+        place = t.at("l", "b") if turned else t.at("b", "l")
+        weight = f" * {self.input(bags, length).at('b', 'l')}" if self.chance(0.4) else ""
+        return self.state((bags, m), "bj", "+=!", f"{x.at(place, 'j')}{weight}")
+
+    def pick(self, x: Value) -> Value:
+        n, m = x.shape
+        if self.chance(0.5):
+            t = self.table(m, m)
+            return self.state((n, m), "ij", "=", x.at("i", t.at("j")))
+        t = self.table(n, n)
+        return self.state((n, m), "ij", "=", x.at(t.at("i"), "j"))
+
+    def scan(self, x: Value) -> Value:
+        n, m = x.shape
+        if not self.fits(n, m, m):
+            return x
+        inside = self.r.choice(["k <= j", "k < j", "k >= j", "j >= k"])
+        operator = self.r.choice(["+=!", "+=!", "*=!", "max=!", "min=!"])
+        other = {"+": "0", "*": "1"}.get(operator[0], x.at("i", "0"))
+        body = x.at("i", "k")
+        if operator in ("max=!", "min=!"):
+            inside = "k <= j"
+        elif self.chance(0.4):
+            body = f"{body} * {self.input(m).at('k')}"
+        if operator == "*=!":
+            body = f"(1 + {body} / 64)"
+        return self.state(
+            (n, m), "ij", operator, f"({inside} ? {body} : {other})", f"j in 0:{m}, k in 0:{m}"
+        )
+
+    def elementwise(self, x: Value) -> Value:
+        n, m = x.shape
+        r = self.r
+        value = x.at("i", "j")
+        draw = r.random()
+        if draw < 0.25:
+            # Deep, in ranges where nothing is infinite.
+            body = value
+            for _ in range(r.choice([1, 2, 4, 15])):
+                f = r.choice(FUNCTIONS)
+                inside = f"fabs({body}) + 0.5" if f in ("sqrt", "log1p", "log") else f"tanh({body})"
+                body = f"{f}({inside})"
+        elif draw < 0.4:
+            small = r.choice(["int32", "int8", "int16", "uint8"])
+            # What an unsigned integer makes of a negative number is not promised.
+            value = f"fabs({value})" if small == "uint8" else value
+            body = f"{self.type}({small}(0.7 * {self.type}({small}(1.3 * {value}))))"
+        elif draw < 0.55:
+            limit = r.choice(["0", "0.5"])
+            inner = self.state((n, m), "ij", "=", f"({value} > {limit} ? {value} * 3 : -{value})")
+            body = f"({value} > {limit} ? {inner.at('i', 'j')} : {inner.at('i', 'j')} * 0.5)"
+        elif draw < 0.65:
+            body = f"{value} / {r.choice(['0.', '(3 - 3)', '(j - j)'])}"
+        elif draw < 0.75:
+            body = f"{value} / {self.input(n).at('i')}"
+        elif draw < 0.85:
+            # Two quotients with a divisor, whose derivatives have it as well.
+            divisor = self.input(n).at("i")
+            a = self.state((n, m), "ij", "=", f"{value} / {divisor}")
+            b = self.state((n, m), "ij", "=", f"{value} * {self.input(m).at('j')} / {divisor}")
+            body = f"{a.at('i', 'j')} * {b.at('i', 'j')}"
+        else:
+            body = f"{value} * {self.input(m).at('j')} + {self.input(n).at('i')}"
+        return self.state((n, m), "ij", "=", body)
+
+    def pairs(self, x: Value) -> Value:
+        """Vectors of two, of which each element is computed by itself."""
+        n, m = x.shape
+        a, b = self.input(n), self.input(n)
+        made = self.state((n, 2), "ij", "=", f"(j == 0 ? {a.at('i')} : {b.at('i')})", "j in 0:2")
+        return self.state((n, m), "ij", "+=!", f"{x.at('i', 'j')} * {made.at('i', 'k')}")
+
+    def many(self, x: Value) -> Value:
+        """More statements than are compiled together."""
+        n, m = x.shape
+        if not self.fits(n, m, 66):
+            return x
+        first = x
+        for _ in range(66):
+            if self.chance(0.2):
+                total = self.state((n,), "i", "+=!", x.at("i", "j"))
+                x = self.state((n, m), "ij", "=", f"{first.at('i', 'j')} - {total.at('i')} / {m}")
+            else:
+                x = self.state((n, m), "ij", "=", f"{x.at('i', 'j')} * 0.5 + {first.at('i', 'j')}")
+        return x
+
+    LAYERS: ClassVar[dict[str, float]] = {
+        "softmax": 4, "normalise": 4, "distances": 2, "positions": 2, "roll": 2, "turn": 2,
+        "resize": 2, "window": 3, "transposed_window": 2, "strided": 2, "digits": 2, "dense": 6,
+        "factors": 2, "common": 1, "tables": 3, "bag": 2, "pick": 2, "scan": 3, "elementwise": 5,
+        "pairs": 1, "many": 0.4,
+    }  # fmt: skip
+
+    def make(self, layers: dict[str, float] = LAYERS) -> Case:
+        n, m = self.r.choice(ROWS), self.r.choice(COLUMNS)
+        x = self.input(n, m)
+        results = []
+        for layer in self.r.choices(list(layers), layers.values(), k=self.r.choice([1, 2, 2, 3])):
+            made = getattr(self, layer)(x)
+            if made != x and self.chance(0.4):
+                results.append(made.name)
+            x = made
+        if not self.lines:
+            x = self.elementwise(x)
+        results = list(dict.fromkeys([*results, x.name]))
+        return Case(self.seed, self.text(results), "layers", tuple(self.inputs), (), self.options())
+
+    def text(self, results: list[str]) -> str:
+        parameters = []
+        for t in self.inputs:
+            sizes = ", ".join(f"{t.name}_{d}" for d in range(len(t.shape)))
+            parameters.append(f"{t.type}({sizes}) {t.name}")
+        head = f"def layers({', '.join(parameters)}) -> ({', '.join(results)}) {{"
+        return "\n".join([head, *(f"  {line}" for line in self.lines), "}"])
+
+    def options(self) -> tuple[str, ...]:
+        options = ["None" if self.chance(0.3) else f"None on {self.r.choice(MACHINES)}"]
+        if self.chance(0.1):
+            options.append("identity")
+        return tuple(options)
+
+
+def make_layers(seed: int) -> Case:
+    return Generator(seed).make()
+
+
+def make_products(seed: int) -> Case:
+    """Of layers that a library has, among others."""
+    return Generator(seed).make(
+        {"dense": 6, "window": 3, "softmax": 1, "turn": 1, "elementwise": 1}
+    )
