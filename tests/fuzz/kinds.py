@@ -242,7 +242,7 @@ def check_shardings(case: Case) -> Counter[str]:
 def check_launches(case: Case) -> Counter[str]:
     """That NVRTC takes the text. What it computes is for the emulator to say."""
     options = None if case.seed % 5 else make_options("MappingOptions('naive').tile(4, 16)")
-    deterministic = case.seed % 3 == 0
+    deterministic = case.seed % 3 != 0
     torch.use_deterministic_algorithms(deterministic)
     try:
         compiled = tc.compile(
@@ -260,7 +260,7 @@ def make_either(seed: int) -> Case:
 
 
 def make_launches(seed: int) -> Case:
-    if seed % 4:
+    if seed % 8 != 1:
         return make_either(seed)
     scatter = make_scatter(seed)
     names = [f"A{k}" for k in range(len(scatter.inputs))]
@@ -285,7 +285,7 @@ KINDS: dict[str, Kind] = {
     "programs": Kind(make_case, check_program, 600, 100, compared),
     "layers": Kind(make_layers, check_program, 200, 50, layers_compared),
     "library": Kind(
-        make_products, check_with_library, 40, 40, share("calls", 0.5), (("TC_MACHINE", LIBRARY),)
+        make_products, check_with_library, 40, 40, share("calls", 0.3), (("TC_MACHINE", LIBRARY),)
     ),
     "integers": Kind(random_integers.make_integer_case, check_integers, 200, 100, integers_ran),
     "integer derivatives": Kind(
@@ -294,11 +294,11 @@ KINDS: dict[str, Kind] = {
     "scatters": Kind(make_scatter_case, check_scatter, 150, 75, share("ran", 1)),
     "equations": Kind(make_equation_case, check_equation, 100, 100, share("ran", 1)),
     "derivatives": Kind(make_case, check_derivative, 40, 40, share("same", 0.1)),
-    "layer derivatives": Kind(make_layers, check_derivative, 60, 30, share("same", 0.8)),
+    "layer derivatives": Kind(make_layers, check_derivative, 90, 30, share("same", 0.7)),
     "batches": Kind(make_either, check_batch, 40, 40, share("ran", 0.5)),
     "shardings": Kind(make_either, check_shardings, 80, 40, share("ways", 0.5)),
     "calls": Kind(make_either, random_calls.check, 60, 60, share("calls", 2)),
-    "launches": Kind(make_launches, check_launches, 60, 60, share("ran", 0.8)),
+    "launches": Kind(make_launches, check_launches, 120, 60, share("ran", 0.8)),
 }
 
 

@@ -89,7 +89,11 @@ class Generator:
         most = self.state((n,), "i", "max=!", x.at("i", "j"))
         e = self.state((n, m), "ij", "=", f"exp({x.at('i', 'j')} - {most.at('i')})")
         total = self.state((n,), "i", "+=!", e.at("i", "j"))
-        if self.chance(0.3):
+        draw = self.r.random()
+        if draw < 0.25:
+            body = f"{x.at('i', 'j')} - {most.at('i')} - log({total.at('i')})"
+            return self.state((n, m), "ij", "=", body)
+        if draw < 0.5:
             total = self.state((n,), "i", "=", f"1 / {total.at('i')}")
             return self.state((n, m), "ij", "=", f"{e.at('i', 'j')} * {total.at('i')}")
         return self.state((n, m), "ij", "=", f"{e.at('i', 'j')} / {total.at('i')}")
@@ -119,10 +123,6 @@ class Generator:
         n, m = x.shape
         total = self.state((), "", "+=!", x.at("i", "j"))
         mean = self.state((), "", "=", f"{total.name} / {n * m}")
-        if self.chance(0.3):
-            # Nothing, but for its roundings; and so is its derivative.
-            rest = self.state((), "", "+=!", f"{x.at('i', 'j')} - {mean.name}")
-            return self.state((n, m), "ij", "=", f"{x.at('i', 'j')} + {rest.name}")
         rows = self.state((n,), "i", "+=!", f"{x.at('i', 'j')} * {self.input(m).at('j')}")
         columns = self.state((m,), "j", "+=!", f"{x.at('i', 'j')} * {self.input(n).at('i')}")
         body = f"{x.at('i', 'j')} - {mean.name} + {rows.at('i')} * {columns.at('j')}"
@@ -337,6 +337,54 @@ class Generator:
         weight = f" * {self.input(bags, length).at('b', 'l')}" if self.chance(0.4) else ""
         return self.state((bags, m), "bj", "+=!", f"{x.at(place, 'j')}{weight}")
 
+    def lookups(self, x: Value) -> Value:
+        """Two lookups in turns, and what reads both."""
+        bags, width = self.r.choice([5, 17]), self.r.choice([19, 64])
+        a, b = self.r.choice([(50, 7), (33, 2), (4, 50)])
+        s, t = self.input(100, width), self.input(60, width)
+        i, j = self.table(100, bags, a), self.table(60, bags, b)
+        o = self.state((bags, width), "bd", "+=!", s.at(i.at("b", "l"), "d"))
+        p = self.state((bags, width), "bd", "+=!", t.at(j.at("b", "l"), "d"))
+        return self.state((bags, width), "bd", "=", f"{o.at('b', 'd')} * {p.at('b', 'd')}")
+
+    def heads(self, x: Value) -> Value:
+        """Attention of many heads, each of which passes through all of it in a cache."""
+        b, n = self.r.choice([24, 40]), self.r.choice([5, 8, 16])
+        q, k, v = (self.input(b, n, n) for _ in range(3))
+        s = self.state((b, n, n), "bij", "+=!", f"{q.at('b', 'i', 'k')} * {k.at('b', 'j', 'k')}")
+        if self.chance(0.5):
+            most = self.state((b, n), "bi", "max=!", s.at("b", "i", "j"))
+            body = f"exp({s.at('b', 'i', 'j')} - {most.at('b', 'i')})"
+            e = self.state((b, n, n), "bij", "=", body)
+            total = self.state((b, n), "bi", "+=!", e.at("b", "i", "j"))
+            body = f"{e.at('b', 'i', 'j')} / {total.at('b', 'i')}"
+            s = self.state((b, n, n), "bij", "=", body)
+        o = self.state((b, n, n), "bik", "+=!", f"{s.at('b', 'i', 'j')} * {v.at('b', 'j', 'k')}")
+        return self.state((b, n), "bi", "+=!", o.at("b", "i", "k"))
+
+    def quotients(self, x: Value) -> Value:
+        """Two with one divisor, which the sum of their derivatives has once."""
+        divisor = self.input(x.shape[0]).at("i")
+        a = self.state(x.shape, "ij", "=", f"{x.at('i', 'j')} / {divisor}")
+        body = f"{x.at('i', 'j')} * {self.input(x.shape[1]).at('j')} / {divisor}"
+        b = self.state(x.shape, "ij", "=", body)
+        return self.state(x.shape, "ij", "=", f"{a.at('i', 'j')} * {b.at('i', 'j')}")
+
+    def nothing(self, x: Value) -> Value:
+        """A sum of deviations, whose derivative is zero whatever the data."""
+        n, m = x.shape
+        mean = self.state((n,), "i", "+=!", f"{x.at('i', 'j')} / {m}")
+        rest = self.state((n,), "i", "+=!", f"{x.at('i', 'j')} - {mean.at('i')}")
+        return self.state((n, m), "ij", "=", f"{self.input(m).at('j')} + {rest.at('i')}")
+
+    def truncated(self, x: Value) -> Value:
+        small = self.r.choice(["int32", "int8", "int16", "uint8"])
+        value = x.at("i", "j")
+        # What an unsigned integer makes of a negative number is not promised.
+        value = f"fabs({value})" if small == "uint8" else value
+        body = f"{self.type}({small}(0.7 * {self.type}({small}(1.3 * {value}))))"
+        return self.state(x.shape, "ij", "=", body)
+
     def pick(self, x: Value) -> Value:
         n, m = x.shape
         if self.chance(0.5):
@@ -375,12 +423,7 @@ class Generator:
                 f = r.choice(FUNCTIONS)
                 inside = f"fabs({body}) + 0.5" if f in ("sqrt", "log1p", "log") else f"tanh({body})"
                 body = f"{f}({inside})"
-        elif draw < 0.4:
-            small = r.choice(["int32", "int8", "int16", "uint8"])
-            # What an unsigned integer makes of a negative number is not promised.
-            value = f"fabs({value})" if small == "uint8" else value
-            body = f"{self.type}({small}(0.7 * {self.type}({small}(1.3 * {value}))))"
-        elif draw < 0.55:
+        elif draw < 0.45:
             limit = r.choice(["0", "0.5"])
             inner = self.state((n, m), "ij", "=", f"({value} > {limit} ? {value} * 3 : -{value})")
             body = f"({value} > {limit} ? {inner.at('i', 'j')} : {inner.at('i', 'j')} * 0.5)"
@@ -388,12 +431,6 @@ class Generator:
             body = f"{value} / {r.choice(['0.', '(3 - 3)', '(j - j)'])}"
         elif draw < 0.75:
             body = f"{value} / {self.input(n).at('i')}"
-        elif draw < 0.85:
-            # Two quotients with a divisor, whose derivatives have it as well.
-            divisor = self.input(n).at("i")
-            a = self.state((n, m), "ij", "=", f"{value} / {divisor}")
-            b = self.state((n, m), "ij", "=", f"{value} * {self.input(m).at('j')} / {divisor}")
-            body = f"{a.at('i', 'j')} * {b.at('i', 'j')}"
         else:
             body = f"{value} * {self.input(m).at('j')} + {self.input(n).at('i')}"
         return self.state((n, m), "ij", "=", body)
@@ -420,10 +457,11 @@ class Generator:
         return x
 
     LAYERS: ClassVar[dict[str, float]] = {
-        "softmax": 4, "normalise": 4, "distances": 2, "positions": 2, "roll": 2, "turn": 2,
-        "resize": 2, "window": 3, "transposed_window": 2, "strided": 2, "digits": 2, "dense": 6,
-        "factors": 2, "common": 1, "tables": 3, "bag": 2, "pick": 2, "scan": 3, "elementwise": 5,
-        "pairs": 1, "many": 0.4,
+        "softmax": 5, "normalise": 4, "distances": 2, "positions": 2, "roll": 2, "turn": 2,
+        "resize": 2, "window": 3, "transposed_window": 2, "strided": 3, "digits": 2, "dense": 6,
+        "factors": 2, "common": 1, "tables": 3, "bag": 2, "pick": 4, "scan": 3, "elementwise": 5,
+        "pairs": 1, "lookups": 2, "heads": 2, "quotients": 1, "nothing": 1, "truncated": 2,
+        "many": 0.4,
     }  # fmt: skip
 
     def make(self, layers: dict[str, float] = LAYERS) -> Case:
@@ -449,7 +487,10 @@ class Generator:
         return "\n".join([head, *(f"  {line}" for line in self.lines), "}"])
 
     def options(self) -> tuple[str, ...]:
-        options = ["None" if self.chance(0.3) else f"None on {self.r.choice(MACHINES)}"]
+        machine = self.r.choice(MACHINES)
+        if any(max(t.shape) >= 200 for t in self.inputs) and self.chance(0.6):
+            machine = MACHINES[-1]  # whose tasks have several rows
+        options = ["None" if self.chance(0.25) else f"None on {machine}"]
         if self.chance(0.1):
             options.append("identity")
         return tuple(options)

@@ -243,6 +243,8 @@ class Generator(ExpressionGenerator):
         names = [*FUNCTIONS, *EXACT_FUNCTIONS, "isnan", "isinf"]
         name, converted = names[turn % len(names)], list(TYPES)[turn % len(TYPES)]
         type_ = r.choice(["float", "float", "double", "half"])
+        if turn % 8 == 5:
+            name, type_ = "nextafter", r.choice(["half", "bfloat16"])
         arguments = [self.new_read(type_, left) for _ in range(RANKS[function_name(name)])]
         other = f"{type_}({converted}({self.new_read(r.choice(list(TYPES)), left)}))"
         value = f"{name}({', '.join(arguments)})"
