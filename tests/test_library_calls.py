@@ -20,7 +20,7 @@ from workloads import convolution_workloads
 
 import tensor_comprehensions as tc
 
-SEEDS = int(os.environ.get("TC_FUZZ_COUNT", "100"))
+SEEDS = int(os.environ.get("TC_FUZZ_PERCENT", "100"))
 ALWAYS = "vector_bits=128,vector_registers=16,library_rate=1000000"
 PRODUCT = "def f({t}(M,K) A, {t}(K,N) B) -> (C) {{ C(m,n) +=! A(m,k) * B(k,n) }}"
 
