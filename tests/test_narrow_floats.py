@@ -81,9 +81,12 @@ def test_sums_of_narrow_floats_compute_in_float(name: str, term: str, value) -> 
 
 @by_type
 def test_long_products_of_narrow_types_are_taken_in_float(name: str) -> None:
-    x = torch.full((40,), 1 + 3 * torch.finfo(NARROW[name]).eps, dtype=NARROW[name])
-    o = run(f"def f({name}(K) A) -> (O) {{ O *=! A(k) }}", x)
-    assert o.item() == x.double().prod().to(x.dtype).item()
+    x = torch.full((40, 3), 1 + 3 * torch.finfo(NARROW[name]).eps, dtype=NARROW[name])
+    wanted = x.double().prod(0).to(x.dtype)
+    o = run(f"def f({name}(K) A) -> (O) {{ O *=! A(k) }}", x[:, 0])
+    assert torch.equal(o, wanted[0])
+    o = run(f"def f({name}(K, N) A) -> (O) {{ O(n) *=! A(k, n) }}", x)
+    assert torch.equal(o, wanted)
 
 
 @pytest.mark.parametrize("relation", ["<", "<=", ">", ">="])

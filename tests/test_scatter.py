@@ -315,6 +315,18 @@ def test_results_that_are_passed() -> None:
     assert (wide[:, 1::2] == 5).all()
 
 
+@pytest.mark.parametrize("dtype", ["half", "bfloat16", "float", "int8"])
+def test_a_scatter_goes_on_from_what_is_there(dtype: str) -> None:
+    """Narrow floats are added up in wider ones, which begin with it."""
+    text = f"def more({dtype}(N) G, int64(N) I) -> ({dtype}(9) T) {{ T(I(i)) += G(i) }}"
+    kind = {"half": torch.half, "bfloat16": torch.bfloat16, "float": torch.float}
+    g, i = integers(30).to(kind.get(dtype, torch.int8)), places(8, 30)
+    out = torch.arange(9).to(g.dtype)
+    wanted = torch.arange(9.0).index_add_(0, i, g.float()).to(g.dtype)
+    define(text).more(g, i, outputs=out)
+    assert torch.equal(out, wanted)
+
+
 def test_explain_names_the_scatter() -> None:
     g, i = integers(30, 6), places(8, 30)
     text = "def seen(float(N, D) G, int64(N) I) -> (float(8, D) T) { T(I(i), d) +=! G(i, d) }"

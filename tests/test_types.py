@@ -345,8 +345,11 @@ def test_reductions(name: str, rows: int) -> None:
     wanted += [wanted[0] + s, wanted[1] * s, wanted[2].minimum(s), wanted[3].maximum(s)]
     # Accumulated in float, narrow types are rounded once.
     tolerance = {"half": 2e-3, "bfloat16": 1e-2, "float": 1e-5, "double": 1e-12}[name]
-    for actual, w in zip(results, wanted, strict=True):
-        torch.testing.assert_close(actual, w.to(a.dtype), rtol=tolerance, atol=tolerance)
+    info = torch.finfo(a.dtype)
+    for k, (actual, w) in enumerate(zip(results, wanted, strict=True)):
+        # Only sums lose what is small beside their terms; products may be denormal.
+        least = tolerance if k % 4 == 0 else 4 * info.smallest_normal * info.eps
+        torch.testing.assert_close(actual, w.to(a.dtype), rtol=tolerance, atol=least)
 
 
 def test_bool_reductions() -> None:

@@ -153,7 +153,7 @@ class Copy:
         self._step(["cmake", "--install", folder, "--prefix", package])
 
     def run(self, tests: list[str]) -> list[str]:
-        """What failed of these tests; nothing where all passed."""
+        """The arguments that run the first of these tests that failed; none where all passed."""
         if tests[:1] == ["ctest"]:
             folder = str(self.build_folder)
             self._step(
@@ -161,11 +161,13 @@ class Copy:
             )
             pattern = "^(" + "|".join(tests[1:]) + ")$"
             command = ["ctest", "--test-dir", folder, "--no-tests=error", "-R", pattern]
-            return [" ".join(tests)] if self._status(command)[0] != 0 else []
-        return self.failures(["-x", *tests])[:1]
+            return tests if self._status(command)[0] != 0 else []
+        failed = self.failures(["-x", *tests])
+        # A crash leaves no name behind.
+        return tests if failed == [""] else failed[:1]
 
     def failures(self, tests: list[str]) -> list[str]:
-        """Of pytest."""
+        """The names of those that failed, of pytest; an empty one for a crash."""
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
         status, output = self._status(command)
         if status == 0:
@@ -173,9 +175,8 @@ class Copy:
         found = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
         if status == FAILED and found:
             return found
-        crashed = re.findall(r"[\w/]+\.py::\S+", output)
         if status < 0 or status >= 128 or "Timeout" in output:
-            return crashed[-1:] or [" ".join(tests)]
+            return [""]
         raise Broken(f"pytest {' '.join(tests)} ends with {status}: see {self.log}")
 
     def _status(self, command: list[str]) -> tuple[int, str]:
@@ -201,7 +202,7 @@ class Copy:
 
 
 def find(bug: Bug, copy: Copy, likely_only: bool) -> list[str]:
-    """The first test that fails with the bug."""
+    """The first test that fails with the bug, as arguments that run it; none."""
     apply(bug, copy.tree)
     copy.build()
     for tests in bug.tests:
@@ -236,7 +237,7 @@ def main() -> int:
         begin = time.monotonic()
         try:
             failed = find(bug, copy, options.likely)
-            said = f"found by {failed[0]}" if failed else "MISSED"
+            said = f"found by {shlex.join(failed)}" if failed else "MISSED"
             found[bug.name] = failed
         except Broken as error:
             said = f"BROKEN: {error}"
@@ -248,14 +249,13 @@ def main() -> int:
         print(f"{bug.name:32} {time.monotonic() - begin:5.0f} s  {said}", flush=True)
 
     copy.build()
-    names = sorted({test for failed in found.values() for test in failed})
-    for name in names:
-        if name.startswith("ctest ") and copy.run(shlex.split(name)):
-            print(f"{name} fails without a bug as well")
-            bad.append(name)
-    together = [name for name in names if not name.startswith("ctest ")]
-    if together:
-        for name in copy.failures(together):
+    alone = [tests for tests in found.values() if len(tests) == 1]
+    for tests in found.values():
+        if len(tests) > 1 and copy.run(tests):
+            print(f"{shlex.join(tests)} fails without a bug as well")
+            bad.append(tests[0])
+    if alone:
+        for name in copy.failures(sorted({tests[0] for tests in alone})):
             print(f"{name} fails without a bug as well")
             bad.append(name)
     missed = len({name for name in bad if name in bugs})
