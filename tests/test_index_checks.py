@@ -155,6 +155,11 @@ def test_indices_of_every_type(dtype: torch.dtype, bad: int) -> None:
     index = torch.tensor([3, 9, 4], dtype=dtype)
     table = torch.randn(10, 2)
     assert torch.equal(run(text, table, index)[0], table[[3, 9, 4]])
+    # As large as the type lets a row of a table be.
+    last = min(torch.iinfo(dtype).max, 50_000)
+    index = torch.tensor([last, 0, last], dtype=dtype)
+    table = torch.randn(last + 1, 2)
+    assert torch.equal(run(text, table, index)[0], table[[last, 0, last]])
 
 
 def test_indices_of_indices() -> None:
