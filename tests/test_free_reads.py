@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from exact import integers
+from fenced import fenced
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import reference
@@ -49,3 +50,14 @@ def test_what_a_guard_keeps_inside_stays_under_it() -> None:
     assert torch.equal(executor(x, y), reference.run(text, "f", x, y))
     x[0, ::2] = torch.inf  # where the guard fails, nothing times infinity would be a NaN
     assert torch.equal(executor(x, y).isnan(), reference.run(text, "f", x, y).isnan())
+
+
+def test_what_a_guard_keeps_in_front_of_the_end_stays_under_it() -> None:
+    """The last columns of Y lie in front of memory that nobody may touch."""
+    text = (
+        f"{HEAD} {{ O(n, i) +=! i + k < M ? X(n, 2 * i) * Y(n, i + k) : 0"
+        " where i in 0:M, k in 0:90 }"
+    )
+    x, y = integers(1, 200), fenced(integers(1, 100))
+    executor = tc.compile(text, "f", None, x, y)
+    assert torch.equal(executor(x, y), reference.run(text, "f", x, y))
