@@ -240,6 +240,20 @@ def test_subgradients_are_those_of_torch(expression: str) -> None:
         torch.testing.assert_close(a.grad, torch.zeros_like(a) if b.grad is None else b.grad)
 
 
+def test_powers_of_zero_and_zeroth_powers() -> None:
+    """Where y pow(x, y - 1) and log(x) have no value, as PyTorch does."""
+    f = derived("def f(double(N) x, double(N) y) -> (O) { O(n) = pow(x(n), y(n)) }")
+    x = torch.tensor([0.0, 0, 0, 2, 1, -2], dtype=torch.double)
+    y = torch.tensor([0.0, 1, 2, 0, 3, 0], dtype=torch.double)
+    ours = [x.clone().requires_grad_(), y.clone().requires_grad_()]
+    theirs = [x.clone().requires_grad_(), y.clone().requires_grad_()]
+    f(*ours).sum().backward()
+    torch.pow(*theirs).sum().backward()
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a.grad, b.grad, equal_nan=True)
+    assert ours[0].grad[:3].tolist() == [0, 1, 0]
+
+
 def test_equal_extremes_share_the_gradient() -> None:
     f = derived("def f(float(N, M) A) -> (O) { O(n) max=! A(n, m) }")
     a = torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]], requires_grad=True)

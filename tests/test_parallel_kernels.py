@@ -177,11 +177,11 @@ WAYS = {
 for trial in range(2):
     child = os.fork()
     if child == 0:
-        signal.alarm(100)
+        signal.alarm(60)
         all_kernels(trial, more=1)
         grandchild = os.fork()
         if grandchild == 0:
-            signal.alarm(100)
+            signal.alarm(60)
             all_kernels(trial, more=2)
             os._exit(0)
         assert os.waitpid(grandchild, 0)[1] == 0
@@ -194,7 +194,7 @@ for trial in range(2):
 import threading
 child = os.fork()
 if child == 0:
-    signal.alarm(100)
+    signal.alarm(60)
     failures = []
     def work(k):
         try:
@@ -217,7 +217,7 @@ wanted = U.called(a, b)
 assert "library call" in " ".join(tc.compile(kernels.TEXT, "product", None, a, b).explain().split())
 child = os.fork()
 if child == 0:
-    signal.alarm(100)
+    signal.alarm(60)
     assert same(U.called(a, b), wanted)
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
