@@ -63,7 +63,7 @@ def test_message(rows: int, bad: int, options: str | None) -> None:
 
 
 @pytest.mark.parametrize("options", [None, "naive", "identity"])
-@pytest.mark.parametrize("bad", [-1, 100, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("bad", [-1, 100, 2**31 - 1, -(2**31), 2**32])
 def test_an_index_for_every_element(bad: int, options: str | None) -> None:
     """The loops look at it where they use it: a pass before them would cost as much as they do."""
     values = fenced(torch.randn(100), at_start=bad < 0)
@@ -133,6 +133,21 @@ def test_the_first_of_many() -> None:
     table, index = torch.randn(10, 5), torch.randint(20, 90, (300_000,), dtype=torch.int32)
     index[:1234] = 4
     assert f"at b = 1234 index {index[1234]} of" in fails(GATHER, table, index)
+
+
+def test_the_last_of_many() -> None:
+    """Threads share the look at them."""
+    table, index = torch.randn(10, 5), torch.randint(0, 10, (600_000,), dtype=torch.int32)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert torch.equal(run(GATHER, table, index)[0], table[index.long()])
+        index[-1] = 10
+        assert "at b = 599999 index 10 of" in fails(GATHER, table, index)
+        index = index[:-1].reshape(-1, 1).expand(-1, 3)[:, 0]
+        assert torch.equal(run(GATHER, table, index)[0], table[index.long()])
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(
