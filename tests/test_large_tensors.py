@@ -6,6 +6,7 @@ and takes none. `test_sizes.py` has the same for plain kernels.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,8 +16,13 @@ ROWS, COLUMNS = 50_000, 44_000  # 2.2 billion
 LAST = ROWS - 1
 
 
+def zeros(rows: int, dtype: type) -> torch.Tensor:
+    """NumPy's are pages that nobody has written to yet; PyTorch would write them."""
+    return torch.from_numpy(np.zeros((rows, COLUMNS), dtype))
+
+
 def mostly_zeros(dtype: torch.dtype = torch.int8) -> torch.Tensor:
-    table = torch.zeros(ROWS, COLUMNS, dtype=dtype)  # from calloc: nothing is written
+    table = zeros(ROWS, np.int8 if dtype == torch.int8 else np.uint8)
     for row in (0, 1, 48_800, 48_806, 48_807, LAST):  # on both sides of 2^31
         table[row] = (torch.arange(COLUMNS) * (row % 7 + 1) + row).remainder(100).to(dtype)
     return table
@@ -68,15 +74,14 @@ def test_gathers(definitions: tc.TC) -> None:
 
 @pytest.mark.slow
 def test_scatters(definitions: tc.TC) -> None:
-    like = torch.zeros(ROWS, COLUMNS, dtype=torch.int8)
+    like = zeros(ROWS, np.int8)
     rows = places(48_806, LAST, 48_807, LAST, 0, 48_807)
     values = torch.randint(-20, 20, (len(rows), COLUMNS), dtype=torch.int8)
     result = definitions.add(values, rows, like)
     for row in (0, 48_806, 48_807, LAST):
         assert torch.equal(result[row], values[rows == row].sum(0, dtype=torch.int8)), row
     result[[0, 48_806, 48_807, LAST]] = 0
-    for first in range(0, ROWS, 5_000):
-        assert not result[first : first + 5_000].any()
+    assert not result.numpy().view(np.int64).any()  # eight at a time
 
 
 @pytest.mark.slow
@@ -118,7 +123,7 @@ def test_gradients() -> None:
       O(n) +=! float(T(I(n),d)) * W(d) }"""
     t = tc.define(text, namespace="tc_large_gradients")
     rows = places(20, 0, 20, 19)
-    table = torch.zeros(60_000, COLUMNS)[::2999]  # 21 rows
+    table = zeros(60_000, np.float32)[::2999]  # 21 rows
     table[20], table[19] = 3, 5
     table.requires_grad_()
     result = tc.make_autograd(t.far)(table, rows)
