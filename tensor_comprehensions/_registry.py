@@ -72,15 +72,19 @@ def _compiled_scripts() -> str | None:
     there may be others, as packages of AOTInductor, that cannot be looked into."""
     package = sys.modules.get("torch._inductor.package.package")
     opaque = getattr(package, "AOTICompiledModel", ())
+    objects = gc.get_objects()
+    # There are a million objects, but few types of them.
+    kinds = set(map(type, objects))
+    if opaque and any(issubclass(kind, opaque) for kind in kinds):
+        return None
+    scripts = (torch._C.ScriptFunction, torch.jit.ScriptModule)
+    kinds = {kind for kind in kinds if issubclass(kind, scripts)}
     graphs = []
-    for value in gc.get_objects():
-        kind = type(value)
-        if opaque and issubclass(kind, opaque):
-            return None
+    for value in [value for value in objects if type(value) in kinds] if kinds else []:
         try:
-            if issubclass(kind, torch._C.ScriptFunction):
+            if isinstance(value, torch._C.ScriptFunction):
                 graphs.append(str(value.graph))
-            elif issubclass(kind, torch.jit.ScriptModule) and "_c" in vars(value):
+            elif "_c" in vars(value):
                 # Functions that these call have graphs of their own.
                 methods = (value._c._get_method(name) for name in value._c._method_names())
                 graphs += [str(method.inlined_graph) for method in methods]
@@ -295,9 +299,12 @@ class Registry:
         if not scripts:
             _torch.forget_moves()
         first = min(len(self._dropped) - _MOST_DROPPED, 2 * _SWEEP)
+        owned: dict[Registration, list[str]] = {}
+        for name, owner in self._owners.items():
+            owned.setdefault(owner, []).append(name)
         for registration in list(self._dropped)[:first]:
             del self._dropped[registration]
-            plain = [name for name, owner in self._owners.items() if owner is registration]
+            plain = owned.get(registration, [])
             names = [registration.name, *plain]
             if registration.is_in_use(len(plain)) or any(name in scripts for name in names):
                 if not registration.is_pinned:
