@@ -25,9 +25,19 @@ DOCUMENT = ROOT / "docs" / "ops.md"
 GRADIENTS = {"convolution_grad", "linear_grad", "max_pooling_grad", "relu_grad"}
 
 INSTANCES = [(case, sizes) for case in CASES for sizes in case.sizes]
+
+
+def is_between(case: Case, sizes: tuple[int, ...]) -> bool:
+    """Neither the first sizes, which are odd, nor the last ones, which are all 1."""
+    return sizes not in (case.sizes[0], case.sizes[-1])
+
+
 every_size = pytest.mark.parametrize(
     ("case", "sizes"),
-    INSTANCES,
+    [
+        pytest.param(case, sizes, marks=pytest.mark.slow if is_between(case, sizes) else ())
+        for case, sizes in INSTANCES
+    ],
     ids=[f"{case.definition}-{'x'.join(map(str, sizes))}" for case, sizes in INSTANCES],
 )
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.definition)

@@ -52,15 +52,16 @@ def run(
 # ---- fork
 
 
-def test_fork_while_another_thread_compiles() -> None:
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_fork_while_another_thread_compiles(step: int) -> None:
     """The child has none of the threads that its parent waits for."""
     run(
         """
-for trial in range(8):
+for trial in range(1, 12, int(sys.argv[1])):
     f = getattr(tc.define(long_text(f"f{trial}")), f"f{trial}")
     other = threading.Thread(target=lambda: f(x))
     other.start()
-    time.sleep(0.05 * trial)
+    time.sleep(0.04 * trial)
     child = os.fork()
     if child == 0:
         signal.alarm(120)
@@ -72,13 +73,15 @@ for trial in range(8):
     other.join()
     check(f(x))
     assert status == 0, (trial, status)
-"""
+""",
+        step,
     )
 
 
 # ---- the end of a process
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("moment", [0.0, 0.01, 0.03, 0.05, 0.2, 0.5])
 def test_exit_while_other_threads_compile(moment: float) -> None:
     """Python unwinds threads that want its lock then, which no handler of ours may catch."""
