@@ -38,6 +38,7 @@ def strided(x: torch.Tensor, seed: int) -> torch.Tensor:
 BLOCK = 25
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("first", range(0, 300, BLOCK))
 def test_ordinary_equations(first: int) -> None:
     for seed in range(first, first + BLOCK):
@@ -49,6 +50,7 @@ def test_ordinary_equations(first: int) -> None:
         assert torch.equal(actual, wanted), equation
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("first", range(0, 300, BLOCK))
 def test_extended_equations(first: int) -> None:
     for seed in range(first, first + BLOCK):

@@ -92,7 +92,7 @@ def test_the_same_operator_comes_back() -> None:
     assert pickle.loads(pickle.dumps(derived)).__name__ == "linear"
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("how", HOW)
 def test_saved_and_loaded_in_another_process(how: str, tmp_path: Path) -> None:
     module = Linear(how)

@@ -202,6 +202,7 @@ def test_elements_shared_by_indices(equation: str, repeated: str) -> None:
     check_product(equation, operands[0], narrow[1])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("accumulate", [False, True], ids=["set", "add"])
 @pytest.mark.parametrize("equation", ["mk,nk->mn", "km,kn->mn", "mbk,bnk->mbn"])
@@ -293,6 +294,7 @@ def product(float(N, C, H, W) I, float(F, C, KH, KW) K) -> (O) {{
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("layout", ["dense", "transposed", "last", "stepped"])
 @pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 3)], ids=str)
 def test_convolutions(stride: int, dilation: int, layout: str) -> None:

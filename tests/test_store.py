@@ -111,6 +111,7 @@ print(json.dumps([t.__reduce__()[1][0] for t in loaded]))
 """
 
 
+@pytest.mark.slow
 def test_a_fresh_process_runs_what_was_saved(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = Model().eval()

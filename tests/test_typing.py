@@ -122,6 +122,7 @@ def test_names_at_run_time_are_those_that_type_checkers_see() -> None:
         tc.no_such_name  # noqa: B018
 
 
+@pytest.mark.slow
 def test_the_package_is_typed(tmp_path: Path) -> None:
     assert (Path(tc.__file__).parent / "py.typed").exists()
     user = tmp_path / "user.py"
