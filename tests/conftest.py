@@ -88,6 +88,8 @@ class Workers:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
+    if config.option.collectonly:
+        return
     own = (megabytes("VmRSS"), megabytes("VmHWM"))
     if hasattr(config, "workeroutput"):  # of one of the processes
         config.workeroutput["memory"] = own

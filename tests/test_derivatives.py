@@ -541,7 +541,7 @@ def _doubles(workload: workloads.Workload) -> tuple[str, list]:
     ]
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("workload", DIFFERENTIABLE, ids=lambda w: w.name)
 def test_workloads(workload: workloads.Workload) -> None:
     """First derivatives against PyTorch's, second ones by differences in a random direction."""

@@ -230,6 +230,7 @@ def test_several_reduction_indices(sizes: tuple[int, int, int]) -> None:
     assert torch.equal(kept, a.sum((1, 3)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 13, 26])
 @pytest.mark.parametrize("columns", [1, 2, 4, 7, 12, 29])
 def test_blocks_of_rows(rows: int, columns: int) -> None:
