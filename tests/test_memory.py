@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import io
 import os
 import subprocess
 import sys
@@ -292,6 +293,31 @@ def test_scripts_and_exported_programs_hold_their_definitions() -> None:
     assert torch.equal(traced(x), x * 2 + 1)
     assert torch.equal(exported.module()(x), x * 2 + 1)
     assert torch.equal(packet(x), x * 2 + 1)
+
+
+@alone
+def test_graphs_of_scripts_alone_hold_their_definitions() -> None:
+    """Functions and modules, of which nothing in Python refers to the operator."""
+    x = torch.rand(5)
+
+    def traced(namespace: str) -> torch.jit.ScriptFunction:
+        f = tc.define(TEXT, namespace=namespace).f
+        return torch.jit.trace(lambda x: f(x), (x,))
+
+    def loaded(namespace: str) -> torch.jit.ScriptModule:
+        stream = io.BytesIO()
+        torch.jit.save(traced(namespace), stream)
+        stream.seek(0)
+        return torch.jit.load(stream)
+
+    held = {"tc_function": traced("tc_function"), "tc_module": loaded("tc_module")}
+    traced("tc_nobody")
+    gc.collect()
+    for namespace in (*held, "tc_nobody"):
+        drop_many(namespace)
+    for namespace, script in held.items():
+        assert torch.equal(script(x), x * 2 + 1), namespace
+    assert not is_registered("tc_nobody", "f")
 
 
 @alone
