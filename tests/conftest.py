@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from cuda_cases import cases  # noqa: F401
 from sampling import sample
 
 # Tests that look at our kernels must find them, whatever a measurement would say of the library on
@@ -41,14 +42,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("sampled"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for name, cases in tests.items():
-        every = cases[0].get_closest_marker("sampled").kwargs.get("every")
-        points = [point_of(case) for case in cases]
+    for name, family in tests.items():
+        every = family[0].get_closest_marker("sampled").kwargs.get("every")
+        points = [point_of(case) for case in family]
         try:
             kept = set(sample(points, every))
         except ValueError as error:
             raise pytest.UsageError(f"{name}: {error}") from error
-        for k, case in enumerate(cases):
+        for k, case in enumerate(family):
             if k not in kept:
                 case.add_marker(pytest.mark.slow)
 

@@ -1,95 +1,15 @@
 """CUDA texts on the CPU: those that tests/cpp/cuda_printer_test prints from hand-built statements,
-compared with numpy in three orders of threads, and the emulator's own ability to find mistakes."""
+compared with numpy under the emulator, which watches every access. What the emulator finds is in
+tests/test_cuda_races.py, and in tests/test_cuda_mutants.py."""
 
-import json
 import math
-import os
-import pathlib
-import subprocess
 
 import emulator
 import numpy as np
 import pytest
 import scipy.special
 import torch
-
-ROOT = pathlib.Path(__file__).parent.parent
-DTYPES = {
-    "bool": torch.bool,
-    "int8": torch.int8,
-    "int16": torch.int16,
-    "int32": torch.int32,
-    "int64": torch.int64,
-    "uint8": torch.uint8,
-    "uint16": torch.uint16,
-    "uint32": torch.uint32,
-    "uint64": torch.uint64,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float32": torch.float32,
-    "float64": torch.float64,
-}
-
-
-def find_program(name):
-    """A test program: in TC_CPP_TESTS, or the newest under build/."""
-    if "TC_CPP_TESTS" in os.environ:
-        return pathlib.Path(os.environ["TC_CPP_TESTS"]) / name
-    found = [p for p in ROOT.glob(f"build/**/{name}") if p.is_file()]
-    if not found:
-        pytest.skip(f"{name} is not built: configure with -DTC_BUILD_TESTS=ON")
-    return max(found, key=lambda p: p.stat().st_mtime)
-
-
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory):
-    program = find_program("cuda_printer_test")
-    directory = tmp_path_factory.mktemp("cuda")
-    run = subprocess.run([program, directory], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    return directory
-
-
-class Case:
-    """A printed program: runs its launches over named tensors."""
-
-    def __init__(self, directory, name):
-        self.module = emulator.compile((directory / f"{name}.cu").read_text())
-        self.description = json.loads((directory / f"{name}.json").read_text())
-        self.launches = {x["kernel"]: x for x in self.description["launches"]}
-
-    def zeros(self, kernel):
-        """A tensor for every buffer the launch writes."""
-        return {
-            a["name"]: torch.zeros(a["elements"], dtype=DTYPES[a["type"]])
-            for a in self.launches[kernel]["args"]
-            if a["written"]
-        }
-
-    def run(self, kernel, tensors, order, sanitize=False):
-        launch = self.launches[kernel]
-        args = []
-        for a in launch["args"]:
-            tensor = tensors[a["name"]]
-            assert tensor.numel() >= a["elements"] and tensor.dtype == DTYPES[a["type"]]
-            args.append(tensor)
-        for s in launch["scalars"]:
-            value = torch.tensor(tensors[s["name"]], dtype=DTYPES[s["type"]])
-            args.append(value.numpy()[()])
-        self.module.launch(
-            kernel,
-            launch["grid"],
-            launch["block"],
-            args,
-            launch["shared_bytes"],
-            order,
-            sanitize=sanitize,
-        )
-
-
-@pytest.fixture(params=emulator.ORDERS)
-def order(request):
-    return request.param
+from cuda_cases import DTYPES, Case
 
 
 def uniform(*shape, seed=0, dtype=torch.float32):
@@ -103,47 +23,32 @@ def same(actual, expected):
     )
 
 
-def test_add(cases, order):
+def test_add(cases):
     case = Case(cases, "add")
     t = {**case.zeros("tc_add"), "A": uniform(1000), "B": uniform(1000, seed=1), "alpha": 0.75}
-    case.run("tc_add", t, order)
+    case.run("tc_add", t)
     same(t["C"], t["A"] + 0.75 * t["B"])
 
 
 @pytest.mark.parametrize("name", ["matmul", "matmul_wide", "matmul_dynamic"])
 @pytest.mark.parametrize("sanitize", [False, True])
-def test_matmul(cases, order, name, sanitize):
+def test_matmul(cases, name, sanitize):
+    """AddressSanitizer looks at the local arrays, too."""
     case = Case(cases, name)
     a, b = uniform(48, 40), uniform(40, 32, seed=1)
     t = {**case.zeros(f"tc_{name}"), "A": a, "B": b}
-    case.run(f"tc_{name}", t, order, sanitize)
+    case.run(f"tc_{name}", t, sanitize)
     torch.testing.assert_close(t["C"].reshape(48, 32), a @ b, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name, outputs", [("reduce_tree", 3), ("reduce_warp", 6)])
-def test_reduction(cases, order, name, outputs):
+def test_reduction(cases, name, outputs):
     case = Case(cases, name)
     t = {**case.zeros(f"tc_{name}"), "A": uniform(768)}
-    case.run(f"tc_{name}", t, order)
+    case.run(f"tc_{name}", t)
     size = 256 if name == "reduce_tree" else 32
     expected = t["A"][: outputs * size].reshape(outputs, size).sum(1)
     torch.testing.assert_close(t["S"], expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["matmul_without_barriers", "reduce_without_barriers"])
-def test_missing_barriers_are_found(cases, name):
-    """A test of the test. One order may happen to be right, which is why there are three."""
-    case = Case(cases, name)
-    right = []
-    for order in emulator.ORDERS:
-        t = {**case.zeros(f"tc_{name}"), "A": uniform(1920), "B": uniform(1280, seed=1)}
-        case.run(f"tc_{name}", t, order)
-        if name.startswith("matmul"):
-            expected, output = t["A"].reshape(48, 40) @ t["B"].reshape(40, 32), t["C"]
-        else:
-            expected, output = t["A"][:768].reshape(3, 256).sum(1), t["S"]
-        right.append(torch.allclose(output, expected.reshape(-1), rtol=1e-4, atol=1e-4))
-    assert right.count(True) <= 1, dict(zip(emulator.ORDERS, right))
 
 
 def values(dtype, count, seed=0):
@@ -161,11 +66,11 @@ def values(dtype, count, seed=0):
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_types(cases, order, name):
+def test_types(cases, name):
     case, dtype, kernel = Case(cases, "types"), DTYPES[name], f"tc_types_{name}"
     a, b = values(dtype, 64), values(dtype, 64, seed=1)
     t = {**case.zeros(kernel), "A": a, "B": b}
-    case.run(kernel, t, order)
+    case.run(kernel, t)
     # torch has no arithmetic on the wider unsigned types; theirs is that of int64, cut off.
     wide = torch.int64 if name in ("uint16", "uint32", "uint64") else dtype
     a, b = a.to(wide), b.to(wide)
@@ -184,7 +89,7 @@ def test_casts(cases, name):
     if dtype == torch.float64:
         a[0], a[1] = 0.1, 1 / 3
     t = {**case.zeros(f"tc_casts_{name}"), "A": a}
-    case.run(f"tc_casts_{name}", t, "shuffled")
+    case.run(f"tc_casts_{name}", t)
     for target, to in DTYPES.items():
         same(t[target], a.to(to))
 
@@ -224,7 +129,7 @@ def test_division(cases, name):
     if dtype.kind == "i":
         a[0], b[0] = np.iinfo(dtype).min, -1  # wraps
     t = {**case.zeros(f"tc_division_{name}"), "A": torch.from_numpy(a), "B": torch.from_numpy(b)}
-    case.run(f"tc_division_{name}", t, "shuffled")
+    case.run(f"tc_division_{name}", t)
 
     def euclidean(x, y):
         """The remainder is in [0, |y|); by zero both are zero."""
@@ -253,7 +158,7 @@ def test_division(cases, name):
 def test_division_of_indices_is_plain(cases):
     case = Case(cases, "division")
     t = case.zeros("tc_division_indices")
-    case.run("tc_division_indices", t, "reverse")
+    case.run("tc_division_indices", t)
     same(
         t["C"],
         torch.tensor(
@@ -264,12 +169,12 @@ def test_division_of_indices_is_plain(cases):
     assert "(tx * 3 + k) / 5 % 7" in text
 
 
-def test_control(cases, order):
+def test_control(cases):
     case = Case(cases, "control")
     a = uniform(64)
     a[5] = math.nan
     t = {**case.zeros("tc_control"), "A": a}
-    case.run("tc_control", t, order, sanitize=order == "forward")
+    case.run("tc_control", t)
     i = torch.arange(64)
     before, after, four = a.roll(1), a.roll(-1), a.roll(4)
     quarter = torch.tensor(0.25)
@@ -289,7 +194,7 @@ def test_control(cases, order):
 def test_literals_and_names(cases):
     case = Case(cases, "control")
     t = case.zeros("tc_literals")
-    case.run("tc_literals", t, "forward")
+    case.run("tc_literals", t)
     inf, nan = math.inf, math.nan
     same(t["f"], torch.tensor([0.1, 1e-45, 3.4028234663852886e38, inf, -inf, nan, -0.0]))
     assert math.copysign(1, t["f"][6].item()) == -1
@@ -301,7 +206,7 @@ def test_literals_and_names(cases):
 
     names = ["a_b", "threadIdx", "tx", "expf", "__x"]
     t = {**case.zeros("tc_names"), **{n: uniform(32, seed=k) for k, n in enumerate(names)}}
-    case.run("tc_names", t, "shuffled")
+    case.run("tc_names", t)
     expected = t["a_b"] + t["threadIdx"] + t["tx"] + t["expf"].exp() + t["__x"]
     torch.testing.assert_close(t["a.b"], expected)
 
@@ -371,7 +276,7 @@ def test_math(cases, name):
             x[k, 0, 0] = x[k, 1, 1] = math.nan
     x = x.to(dtype)
     t = {**case.zeros(kernel), "X": x}
-    case.run(kernel, t, "shuffled")
+    case.run(kernel, t)
     actual = t["C"].reshape(len(functions), 32)
     tolerance = {"float32": 2e-6, "float64": 1e-12, "float16": 2e-3}[name]
     for k, function in enumerate(functions):
@@ -425,7 +330,7 @@ def test_intrinsics(cases):
     x[:4] = torch.tensor([0.5, 1.5, -2.5, math.nan])
     u = torch.arange(0, 256, 4).to(torch.uint8)
     t = {**case.zeros("tc_intrinsics"), "A": a, "X": x, "U": u}
-    case.run("tc_intrinsics", t, "shuffled")
+    case.run("tc_intrinsics", t)
     n = a.numpy().astype(np.int64)
     by = np.arange(64) % 9 - 4
 
@@ -477,7 +382,7 @@ def test_intrinsics(cases):
     )
 
 
-def test_chain_of_launches(cases, order):
+def test_chain_of_launches(cases):
     case = Case(cases, "chain")
     t = {
         "A": uniform(100),
@@ -486,97 +391,6 @@ def test_chain_of_launches(cases, order):
         "n": 3,
         "h": 0.5,
     }
-    case.run("tc_chain_0", t, order)
-    case.run("tc_chain_1", t, order)
+    case.run("tc_chain_0", t)
+    case.run("tc_chain_1", t)
     same(t["C"], t["A"] * t["A"] + 0.5 + 3)
-
-
-@pytest.mark.parametrize("shared_elements", [64, 20000])
-def test_launch_through_the_driver(shared_elements):
-    """The runtime's launches, temporaries, scalars and shared memory, with an emulated libcuda."""
-    program = find_program("cuda_launch_test")
-    size = str(shared_elements)
-    text = subprocess.run([program, "--print", size], capture_output=True, text=True, check=True)
-    environment = {
-        **os.environ,
-        "EMULATED_KERNELS": str(emulator.compile(text.stdout).library()),
-        "LD_LIBRARY_PATH": f"{emulator.fake_driver()}:{os.environ.get('LD_LIBRARY_PATH', '')}",
-    }
-    run = subprocess.run(
-        [program, "--launch", size], capture_output=True, text=True, env=environment
-    )
-    assert run.returncode == 0, run.stderr
-
-
-# ---- the emulator itself
-
-MISTAKES = """
-extern "C" __global__ void some_threads(float* a) {
-  if (threadIdx.x < 3) __syncthreads();
-}
-extern "C" __global__ void two_barriers(float* a) {
-  if (threadIdx.x < 3) {
-    __syncthreads();
-  } else {
-    __syncthreads();
-  }
-}
-extern "C" __global__ void half_a_warp(float* a) {
-  if (threadIdx.x < 16) {
-    a[threadIdx.x] = __shfl_xor_sync(0xffffffffu, a[threadIdx.x], 1);
-  } else {
-    __syncthreads();
-  }
-}
-extern "C" __global__ void outside(float* a) { a[threadIdx.x + 1] = 1; }
-extern "C" __global__ void outside_shared(float* a) {
-  __shared__ float s[64];
-  s[threadIdx.x] = 1;
-  __syncthreads();
-  a[threadIdx.x] = s[threadIdx.x + 1];
-}
-extern "C" __global__ void trap(float* a) { if (threadIdx.x == 5) __trap(); }
-extern "C" __global__ void uninitialized(float* a) {
-  __shared__ float s[64];
-  a[threadIdx.x] = s[threadIdx.x];
-}
-"""
-
-
-@pytest.mark.parametrize(
-    "kernel, message",
-    [
-        (
-            "some_threads",
-            "barrier divergence: 3 of 64 threads wait at line 3, the others have ended",
-        ),
-        ("two_barriers", r"barrier divergence: thread \(0, 0, 0\) waits at line 7, .* at line 9"),
-        ("half_a_warp", "deadlock|barrier divergence"),
-        ("outside", "stores beside its array argument 0"),
-        ("trap", r"__trap\(\) at line \d+ by thread \(5, 0, 0\) in block"),
-    ],
-)
-def test_mistakes_are_found(order, kernel, message):
-    with pytest.raises(emulator.EmulatorError, match=message):
-        emulator.compile(MISTAKES).launch(kernel, 1, 64, [np.zeros(64, np.float32)], order=order)
-
-
-@pytest.mark.parametrize("kernel", ["outside", "outside_shared"])
-def test_sanitizer_finds(kernel):
-    with pytest.raises(emulator.EmulatorError, match="buffer-overflow"):
-        emulator.compile(MISTAKES).launch(kernel, 1, 64, [np.zeros(64, np.float32)], sanitize=True)
-
-
-def test_shared_memory_starts_as_nan():
-    a = np.zeros(64, np.float32)
-    emulator.compile(MISTAKES).launch("uninitialized", 1, 64, [a])
-    assert np.isnan(a).all()
-
-
-def test_text_that_is_no_cuda():
-    with pytest.raises(emulator.EmulatorError, match="rejects"):
-        emulator.compile('extern "C" __global__ void f(float* a) { a[0] = b; }').launch(
-            "f", 1, 1, [np.zeros(1, np.float32)]
-        )
-    with pytest.raises(emulator.EmulatorError, match="no __global__"):
-        emulator.compile("int x;")

@@ -8,6 +8,7 @@ import re
 import warnings
 from pathlib import Path
 
+import emulated
 import pytest
 import torch
 from operators import CASES, Case, Values
@@ -98,12 +99,16 @@ def test_identity_schedule(case: Case) -> None:
 
 @pytest.mark.sampled(every=3)
 @every_definition
-def test_compiles_for_cuda(case: Case) -> None:
+def test_cuda(case: Case) -> None:
+    """Compiled by NVRTC, and run under the emulator."""
     inputs = case.inputs(Values(torch.float32), *case.sizes[0])
     text = tc.ops.source(case.definition)
     executor = tc.compile(text, case.definition, None, *inputs, target="cuda:sm_90")
     assert len(executor.binary) > 0
     assert executor.number("spill_bytes") == 0
+    outputs = emulated.make_outputs(executor, inputs)
+    emulated.run(executor, inputs, outputs, initial=0)
+    check(case, torch.float32, outputs, inputs)
 
 
 @every_case

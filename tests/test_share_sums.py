@@ -114,13 +114,12 @@ def test_three_sums_of_one() -> None:
     assert torch.equal(q, torch.einsum("ngh,n,g->", x, v, w))
 
 
-@pytest.mark.parametrize("order", ["forward", "shuffled"])
-def test_cuda(order: str) -> None:
+def test_cuda() -> None:
     statements, sums = SHARED["a product"]
     executor = tc.compile(HEAD + statements, "f", None, *VALUES, target="cuda:sm_90")
     assert set(re.findall(r"\w+\.over_\w+", executor.explain())) == sums
     results = torch.full((20,), torch.nan), torch.full((6,), torch.nan)
-    emulated.run(executor, VALUES, results, order)
+    emulated.run(executor, VALUES, results, initial=0)
     for result, wanted in zip(results, reference.run(HEAD + statements, "f", *VALUES)):
         assert torch.equal(result, wanted)
 

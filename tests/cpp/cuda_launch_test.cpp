@@ -3,6 +3,7 @@
 // instead.
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -77,7 +78,27 @@ tc_host make_host() {
   return host;
 }
 
-void check_launch(int shared_elements) {
+/// No bug of ours, and the message has the bytes.
+void check_little_memory(const runtime::Device& device, const runtime::Kernel& kernel,
+                         void* const* pointers) {
+  const auto refuses = [](const char* words, const auto& run) {
+    try {
+      run();
+      expect(false, "no error where memory is missing");
+    } catch (const UsageError& error) {
+      expect(std::strstr(error.what(), words), error.what());
+    }
+  };
+  const size_t petabyte = size_t(1) << 50;
+  refuses("out of memory on CUDA device 0: 1125899906842624 bytes were asked for",
+          [&] { device.allocate(petabyte); });
+  tc_host host = make_host();
+  host.allocate = [](void*, DLDevice, size_t) -> void* { return nullptr; };
+  refuses("out of memory on CUDA device 0: a temporary needs 512 bytes",
+          [&] { kernel.launch(host, pointers); });
+}
+
+void check_launch(int shared_elements, bool device_clock) {
   const runtime::Device& device = runtime::Device::get(0);
   expect(device.arch() == "sm_90" && device.max_shared_bytes() == 227 * 1024, "the device");
   runtime::CudaTarget target;
@@ -102,6 +123,9 @@ void check_launch(int shared_elements) {
     const float x = a[i / 32 * 32 + 31 - i % 32];
     expect(c[i] == x * x + alpha + float(n), "the result");
   }
+  // Two launches, and one that is empty, at a quarter of a millisecond of the device's clock.
+  if (device_clock) expect(kernel.time(host, pointers) == 0.5e-3, "the time of two launches");
+  check_little_memory(device, kernel, pointers);
   device.release(a);
   device.release(c);
 }
@@ -128,7 +152,8 @@ int main(int argc, char** argv) {
     return check::finish();
   }
   try {
-    check_launch(elements);
+    // A GPU's clock is no fixed one.
+    check_launch(elements, std::getenv("EMULATED_KERNELS") != nullptr);
     try {
       runtime::Device::get(1);
       expect(false, "a second device");

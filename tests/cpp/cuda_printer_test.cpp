@@ -1,6 +1,6 @@
 // Prints hand-built statements as CUDA, and compiles each text with NVRTC for sm_80 and sm_90:
-// without spills and without local memory. Given a directory, also writes <case>.cu and
-// <case>.json there, which tests/test_cuda_emulator.py runs on the CPU and compares with numpy.
+// without spills and without local memory. `--print DIRECTORY` writes <case>.cu and <case>.json
+// there instead, which tests/test_cuda_emulator.py runs on the CPU and compares with numpy.
 #include "codegen/cuda_printer.h"
 
 #include <cstdio>
@@ -155,7 +155,8 @@ GpuProgram reduce_tree(const std::string& name, bool barriers) {
   for (int half = 128; half > 0; half /= 2) {
     steps.push_back(
         threads(t, half, make_store("s", var(t), f32("s", var(t)) + f32("s", var(t) + half))));
-    steps.push_back(barrier);
+    // The last step's thread reads its own sum.
+    if (half > 1) steps.push_back(barrier);
   }
   steps.push_back(threads(t, 1, make_store("S", var(b), f32("s", 0))));
   const Stmt body = allocate("s", Float(32), 256, Halide::MemoryType::GPUShared, seq(steps));
@@ -203,13 +204,14 @@ GpuProgram types() {
   for (const auto& [name, type] : all_types()) {
     const std::string t = "i.__thread_id_x";
     const Expr a = make_load(type, "A", var(t)), b = make_load(type, "B", var(t));
-    const Expr s = make_load(type, "s", 63 - var(t)), l = make_load(type, "l", 0);
-    const Expr value = type.is_bool() ? (a && !b) || (b && !a) : (s + b) * l - b;
+    const Expr s = make_load(type, "s", var(t)), l = make_load(type, "l", 0);
+    const Expr value = type.is_bool() ? (s && !b) || (b && !s) : (s + b) * l - b;
     const Stmt use = seq({make_store("l", 0, a), make_store("C", var(t), value),
                           make_store("C", var(t) + 64, Min::make(a, b)),
                           make_store("C", var(t) + 128, Max::make(a, b))});
-    Stmt body = seq({threads(t, 64, make_store("s", 63 - var(t), a)), tc::codegen::make_barrier(),
-                     threads(t, 64, use)});
+    const Stmt load =
+        threads(t, 64, make_store("s", 63 - var(t), make_load(type, "A", 63 - var(t))));
+    Stmt body = seq({load, tc::codegen::make_barrier(), threads(t, 64, use)});
     body = allocate("s", type, 64, Halide::MemoryType::GPUShared,
                     allocate("l", type, 1, Halide::MemoryType::Stack, body));
     program.launches.push_back(launch("types_" + name, body,
@@ -486,6 +488,7 @@ void check_program(const std::string& name, const GpuProgram& program, const cha
   if (directory) {
     std::ofstream(tc::concat(directory, "/", name, ".cu")) << source;
     std::ofstream(tc::concat(directory, "/", name, ".json")) << description(program);
+    return;
   }
   for (const char* arch : {"sm_80", "sm_90"}) {
     const tc::runtime::CudaBinary binary = tc::runtime::compile_cuda(source, arch);
@@ -586,7 +589,7 @@ void check_errors() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* directory = argc > 1 ? argv[1] : nullptr;
+  const char* directory = argc > 2 && std::string(argv[1]) == "--print" ? argv[2] : nullptr;
   const std::map<std::string, std::function<GpuProgram()>> cases = {
       {"add", add},
       {"matmul", [] { return matmul("matmul", true); }},
@@ -610,6 +613,7 @@ int main(int argc, char** argv) {
       expect(false, name + ": " + error.what());
     }
   }
+  if (directory) return check::finish();
   check_refusals();
   check_errors();
   return check::finish();

@@ -1,16 +1,18 @@
-// The runtime of the emulator: fibers, barriers, warp exchanges, and CUDA's own functions.
+// The runtime of the emulator: fibers, barriers and warp exchanges.
 #include "cuda_emulator.h"
 
 #include <sys/mman.h>
+#if !defined(__x86_64__)
 #include <ucontext.h>
+#endif
 
 #include <algorithm>
-#include <limits>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -23,7 +25,6 @@
 namespace emulator {
 
 Context* current = nullptr;
-char* dynamic_memory = nullptr;
 
 namespace {
 
@@ -31,24 +32,40 @@ enum class State { Ready, Barrier, Exchange, Done, Failed };
 
 struct Fiber {
   Context context;
-  State state = State::Ready;
-  int line = 0;
-  unsigned mask = 0;
-  uint64_t mine = 0;
-  uint64_t* all = nullptr;
-  char* stack = nullptr;
-  void* stack_pointer = nullptr;
-  bool started = false;
-  void* fake_stack = nullptr;
+  State state;
+  bool started;
+  bool orders;  ///< of an exchange
+  int line;
+  unsigned number;  ///< of the thread in its block
+  unsigned mask;
+  uint64_t mine;
+  uint64_t* all;
+  Running place;
+  char* stack;
+  void* stack_pointer;
+  void* fake_stack;
+#if !defined(__x86_64__)
   ucontext_t ucontext;
+#endif
+};
+
+/// A block that runs.
+struct Block {
+  unsigned number = 0;
+  unsigned slot = 0;
+  unsigned epoch = 0;
+  std::vector<Fiber> fibers;
+  std::vector<std::vector<unsigned>> meetings;  ///< of each warp
 };
 
 constexpr size_t kStackBytes = 128 * 1024;
 
-std::vector<Fiber> fibers;
 Fiber* running = nullptr;
 const Launch* launch_now = nullptr;
+Call call_now = nullptr;
+void* const* arguments_now = nullptr;
 std::string message;
+std::mt19937 random_numbers;
 
 // ---- switching between the scheduler and a fiber
 
@@ -117,7 +134,7 @@ void yield([[maybe_unused]] bool last = false) {
 
 void fiber_main() {
   IN_FIBER();
-  launch_now->call(launch_now->arguments);
+  call_now(arguments_now);
   running->state = State::Done;
   yield(true);
   __builtin_unreachable();
@@ -126,6 +143,7 @@ void fiber_main() {
 void resume(Fiber& fiber) {
   running = &fiber;
   current = &fiber.context;
+  memory::set_running(&fiber.place);
   TO_FIBER(fiber);
 #if defined(__x86_64__)
   if (!fiber.started) {
@@ -150,62 +168,71 @@ void resume(Fiber& fiber) {
   swapcontext(&scheduler_context, &fiber.ucontext);
 #endif
   IN_SCHEDULER();
+  memory::set_running(nullptr);
 }
 
 // ---- blocks
 
-/// Bytes of 0xff: NaN in every float type, -1 in the integers. A plain loop, since an intercepted
-/// memset would stop at the red zones between the arrays.
-__attribute__((no_sanitize("address"), noinline, optimize("no-tree-loop-distribute-patterns"))) void
-poison(char* begin, char* end) {
-  for (; begin < end; ++begin) *begin = char(0xff);
+std::string text(const Index& i) {
+  return "(" + std::to_string(i.x) + ", " + std::to_string(i.y) + ", " + std::to_string(i.z) + ")";
 }
 
-std::string at(const Fiber& fiber) {
-  const Index& t = fiber.context.thread;
-  return "thread (" + std::to_string(t.x) + ", " + std::to_string(t.y) + ", " +
-         std::to_string(t.z) + ")";
+Index index_of(unsigned number, const unsigned* extents) {
+  return {number % extents[0], number / extents[0] % extents[1], number / extents[0] / extents[1]};
 }
 
-std::string in_block(const Fiber& fiber) {
-  const Index& b = fiber.context.block;
-  return " in block (" + std::to_string(b.x) + ", " + std::to_string(b.y) + ", " +
-         std::to_string(b.z) + ")";
+std::string at(const Fiber& fiber) { return "thread " + text(fiber.context.thread); }
+std::string in_block(const Fiber& fiber) { return " in block " + text(fiber.context.block); }
+
+void start_moment(const Block& block, Fiber& fiber) {
+  const auto& meetings = block.meetings[fiber.number / kWarp];
+  fiber.place.moment = memory::new_moment(
+      {block.number, fiber.number, block.epoch, static_cast<unsigned>(meetings.size())});
 }
 
-/// Lets a warp go on whose living lanes all wait at one exchange.
-bool release_warp(size_t first) {
-  const size_t last = std::min(first + 32, fibers.size());
-  unsigned waiting = 0, alive = 0, wanted = 0;
-  int line = 0;
+/// Lets lanes of a warp go on that wait at one exchange, once all are there that it is for and that
+/// have not ended.
+bool release_warp(Block& block, size_t first) {
+  std::vector<Fiber>& fibers = block.fibers;
+  const size_t last = std::min(first + kWarp, fibers.size());
+  unsigned alive = 0, waiting = 0;
   for (size_t i = first; i < last; ++i) {
-    const Fiber& fiber = fibers[i];
-    if (fiber.state != State::Done) alive |= 1u << (i - first);
-    if (fiber.state == State::Exchange) {
-      waiting |= 1u << (i - first);
-      wanted |= fiber.mask;
-      if (line && line != fiber.line) return false;
-      line = fiber.line;
+    if (fibers[i].state != State::Done) alive |= 1u << (i - first);
+    if (fibers[i].state == State::Exchange) waiting |= 1u << (i - first);
+  }
+  bool released = false;
+  while (waiting) {
+    const Fiber& one = fibers[first + size_t(__builtin_ctz(waiting))];
+    const bool orders = one.orders;
+    unsigned here = 0, wanted = 0;
+    for (size_t i = first; i < last; ++i) {
+      if (!(waiting >> (i - first) & 1) || fibers[i].line != one.line) continue;
+      here |= 1u << (i - first);
+      wanted |= fibers[i].mask;
+    }
+    waiting &= ~here;
+    if ((wanted & alive) != here) continue;
+    released = true;
+    if (orders) block.meetings[first / kWarp].push_back(here);
+    uint64_t values[kWarp];
+    memset(values, 0xff, sizeof(values));
+    for (size_t i = first; i < last; ++i) {
+      if (here >> (i - first) & 1) values[i - first] = fibers[i].mine;
+    }
+    for (size_t i = first; i < last; ++i) {
+      if (!(here >> (i - first) & 1)) continue;
+      memcpy(fibers[i].all, values, sizeof(values));
+      fibers[i].state = State::Ready;
+      if (orders) start_moment(block, fibers[i]);
     }
   }
-  if (last - first < 32) wanted &= (1u << (last - first)) - 1;
-  if (!waiting || (wanted & alive) != waiting) return false;
-  uint64_t values[32];
-  poison(reinterpret_cast<char*>(values), reinterpret_cast<char*>(values + 32));
-  for (size_t i = first; i < last; ++i) {
-    if (waiting >> (i - first) & 1) values[i - first] = fibers[i].mine;
-  }
-  for (size_t i = first; i < last; ++i) {
-    if (!(waiting >> (i - first) & 1)) continue;
-    memcpy(fibers[i].all, values, sizeof(values));
-    fibers[i].state = State::Ready;
-  }
-  return true;
+  return released;
 }
 
-/// Lets the block go on when all its threads wait at one barrier. False with a message when they
+/// Lets a block go on when all its threads wait at one barrier. False with a message when they
 /// never will.
-bool release_barrier(bool progressed) {
+bool release_barrier(Block& block) {
+  std::vector<Fiber>& fibers = block.fibers;
   size_t waiting = 0, done = 0;
   const Fiber *one = nullptr, *other = nullptr;
   for (const Fiber& fiber : fibers) {
@@ -221,7 +248,12 @@ bool release_barrier(bool progressed) {
     return false;
   }
   if (waiting == fibers.size()) {
-    for (Fiber& fiber : fibers) fiber.state = State::Ready;
+    ++block.epoch;
+    if (launch_now->counts) ++launch_now->counts->barriers;
+    for (Fiber& fiber : fibers) {
+      fiber.state = State::Ready;
+      start_moment(block, fiber);
+    }
     return true;
   }
   if (waiting && waiting + done == fibers.size()) {
@@ -230,37 +262,117 @@ bool release_barrier(bool progressed) {
               ", the others have ended" + in_block(*one);
     return false;
   }
-  if (!progressed && done < fibers.size()) {
-    message =
-        "deadlock: threads wait for lanes of their warp that wait elsewhere" + in_block(fibers[0]);
-    return false;
-  }
-  return true;
+  message =
+      "deadlock: threads wait for lanes of their warp that wait elsewhere" + in_block(fibers[0]);
+  return false;
 }
 
-bool run_block(std::vector<int>& order, std::mt19937& random) {
-  for (;;) {
-    if (launch_now->order == 2) std::shuffle(order.begin(), order.end(), random);
-    bool progressed = false;
-    for (int i : order) {
-      if (fibers[i].state != State::Ready) continue;
-      progressed = true;
-      resume(fibers[i]);
-      if (fibers[i].state == State::Failed) return false;
-    }
-    for (size_t first = 0; first < fibers.size(); first += 32) {
-      progressed |= release_warp(first);
-    }
-    if (std::all_of(fibers.begin(), fibers.end(),
-                    [](const Fiber& f) { return f.state == State::Done; })) {
-      return true;
-    }
-    if (std::any_of(fibers.begin(), fibers.end(),
-                    [](const Fiber& f) { return f.state == State::Ready; })) {
-      continue;
-    }
-    if (!release_barrier(progressed)) return false;
+char* stacks() {
+  static char* const memory = [] {
+    void* mapped = mmap(nullptr, kMostThreads * kStackBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return mapped == MAP_FAILED ? nullptr : static_cast<char*>(mapped);
+  }();
+  return memory;
+}
+
+void begin_block(Block& block, unsigned number) {
+  const unsigned* extents = launch_now->block;
+  const size_t threads = block.fibers.size();
+  block.number = number;
+  block.epoch = 0;
+  block.meetings.assign((threads + kWarp - 1) / kWarp, {});
+  memory::begin_block(block.slot, number);
+  for (size_t t = 0; t < threads; ++t) {
+    Fiber& fiber = block.fibers[t];
+    fiber.state = State::Ready;
+    fiber.started = false;
+    fiber.number = static_cast<unsigned>(t);
+    fiber.context = {index_of(fiber.number, extents),
+                     index_of(number, launch_now->grid),
+                     {extents[0], extents[1], extents[2]},
+                     {launch_now->grid[0], launch_now->grid[1], launch_now->grid[2]}};
+    fiber.stack = stacks() + (block.slot * threads + t) * kStackBytes;
+    fiber.place.slot = block.slot;
+    fiber.place.meetings = &block.meetings[t / kWarp];
+    start_moment(block, fiber);
+#if defined(__SANITIZE_ADDRESS__)
+    ASAN_UNPOISON_MEMORY_REGION(fiber.stack, kStackBytes);
+#endif
   }
+}
+
+/// Runs some blocks until the first ends, all threads of theirs in a common order.
+bool run_until_one_ends(std::vector<Block*>& blocks, std::vector<Fiber*>& ready) {
+  for (;;) {
+    ready.clear();
+    for (Block* block : blocks) {
+      for (Fiber& fiber : block->fibers) {
+        if (fiber.state == State::Ready) ready.push_back(&fiber);
+      }
+    }
+    if (launch_now->order == Reverse) std::reverse(ready.begin(), ready.end());
+    if (launch_now->order == Shuffled) std::shuffle(ready.begin(), ready.end(), random_numbers);
+    for (Fiber* fiber : ready) {
+      resume(*fiber);
+      if (fiber->state == State::Failed) return false;
+    }
+    bool ended = false;
+    for (Block* block : blocks) {
+      const auto all = [&](State state) {
+        return std::all_of(block->fibers.begin(), block->fibers.end(),
+                           [&](const Fiber& f) { return f.state == state; });
+      };
+      if (all(State::Done)) {
+        ended = true;
+        continue;
+      }
+      bool released = false;
+      for (size_t first = 0; first < block->fibers.size(); first += kWarp) {
+        released |= release_warp(*block, first);
+      }
+      const bool goes_on = std::any_of(block->fibers.begin(), block->fibers.end(),
+                                       [](const Fiber& f) { return f.state == State::Ready; });
+      if (!released && !goes_on && !release_barrier(*block)) return false;
+    }
+    if (ended) return true;
+  }
+}
+
+bool run_blocks(size_t threads, size_t count) {
+  // Blocks are unordered too. Shuffled ones run side by side.
+  const bool shuffled = launch_now->order == Shuffled;
+  std::vector<unsigned> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0u);
+  if (launch_now->order == Reverse) std::reverse(numbers.begin(), numbers.end());
+  if (shuffled) std::shuffle(numbers.begin(), numbers.end(), random_numbers);
+  const size_t slots =
+      shuffled ? std::min<size_t>({kMostBlocks, kMostThreads / threads, count}) : 1;
+  std::vector<Block> places(slots);
+  std::vector<Block*> live;
+  std::vector<Fiber*> ready;
+  size_t next = 0;
+  for (size_t s = 0; s < slots; ++s) {
+    places[s].slot = static_cast<unsigned>(s);
+    places[s].fibers.resize(threads);
+    begin_block(places[s], numbers[next++]);
+    live.push_back(&places[s]);
+  }
+  while (!live.empty()) {
+    if (!run_until_one_ends(live, ready)) return false;
+    for (size_t i = live.size(); i-- > 0;) {
+      Block& block = *live[i];
+      const bool done = std::all_of(block.fibers.begin(), block.fibers.end(),
+                                    [](const Fiber& f) { return f.state == State::Done; });
+      if (!done) continue;
+      memory::end_block(block.slot);
+      if (next < count)
+        begin_block(block, numbers[next++]);
+      else
+        live.erase(live.begin() + static_cast<long>(i));
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -271,122 +383,75 @@ void barrier(int line) {
   yield();
 }
 
-void exchange(unsigned mask, uint64_t mine, uint64_t all[32], int line) {
+void exchange(unsigned mask, uint64_t mine, uint64_t all[32], bool orders, int line) {
   running->state = State::Exchange;
   running->mask = mask;
   running->mine = mine;
   running->all = all;
+  running->orders = orders;
   running->line = line;
   yield();
 }
 
-void fail(const char* what, int line) {
-  message = std::string(what) + " at line " + std::to_string(line) + " by " + at(*running) +
-            in_block(*running);
+std::string describe(unsigned block, unsigned thread) {
+  return "thread " + text(index_of(thread, launch_now->block)) + " of block " +
+         text(index_of(block, launch_now->grid));
+}
+
+void stop(const std::string& why) {
+  message = why;
   running->state = State::Failed;
   yield(true);
   __builtin_unreachable();
 }
 
-const char* run(const Launch& launch) {
+void fail(const char* what, int line) {
+  stop(std::string(what) + " at line " + std::to_string(line) + " by " + at(*running) +
+       in_block(*running));
+}
+
+void maybe_yield() {
+  if (launch_now->order == Shuffled && random_numbers() % 4 == 0) yield();
+}
+
+char* shared_array(int which, size_t bytes, size_t element, const char* name) {
+  return memory::shared_array(which, bytes, element, name);
+}
+char* dynamic_shared(const char* name, size_t element) {
+  return memory::dynamic_shared(name, element);
+}
+
+void atomic_access(void* place, size_t bytes, void* from) {
+  maybe_yield();
+  memory::watch(place, bytes, true, true, from);
+}
+
+const char* run(const Launch& launch, Call call) {
   launch_now = &launch;
+  call_now = call;
   message.clear();
-  const unsigned *grid = launch.grid, *block = launch.block;
-  const size_t threads = size_t(block[0]) * block[1] * block[2];
+  const size_t threads = size_t(launch.block[0]) * launch.block[1] * launch.block[2];
+  const size_t blocks = size_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
   if (threads == 0 || threads > 1024) {
     message = "a block of " + std::to_string(threads) + " threads";
     return message.c_str();
   }
-  static char* stacks = nullptr;
-  if (!stacks) {
-    void* memory = mmap(nullptr, 1024 * kStackBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return "no memory for the stacks of 1024 threads";
-    stacks = static_cast<char*>(memory);
+  if (!stacks()) return "no memory for the stacks of the threads";
+  random_numbers.seed(launch.seed);
+  std::vector<char*> pointers;
+  memory::begin(launch, pointers, reinterpret_cast<const void*>(call));
+  std::vector<void*> arguments;
+  for (size_t i = 0; i < launch.argument_count; ++i) {
+    const bool placed = launch.arrays && launch.arrays[i].data;
+    arguments.push_back(placed ? static_cast<void*>(&pointers[i]) : launch.arguments[i]);
   }
-  const std::unique_ptr<char[]> dynamic(new char[launch.dynamic_shared_bytes]);
-  dynamic_memory = dynamic.get();
-  std::vector<int> order(threads);
-  std::iota(order.begin(), order.end(), 0);
-  if (launch.order == 1) std::reverse(order.begin(), order.end());
-  std::mt19937 random(launch.seed);
-  const unsigned long long blocks = 1ull * grid[0] * grid[1] * grid[2];
-  for (unsigned long long b = 0; b < blocks; ++b) {
-    // Blocks are unordered too.
-    const unsigned long long k = launch.order == 0 ? b : blocks - 1 - b;
-    const Index index = {unsigned(k % grid[0]), unsigned(k / grid[0] % grid[1]),
-                         unsigned(k / grid[0] / grid[1])};
-    poison(launch.shared_begin, launch.shared_end);
-    poison(dynamic_memory, dynamic_memory + launch.dynamic_shared_bytes);
-    fibers.assign(threads, Fiber());
-    for (size_t t = 0; t < threads; ++t) {
-      fibers[t].context = {{unsigned(t % block[0]), unsigned(t / block[0] % block[1]),
-                            unsigned(t / block[0] / block[1])},
-                           index,
-                           {block[0], block[1], block[2]},
-                           {grid[0], grid[1], grid[2]}};
-      fibers[t].stack = stacks + t * kStackBytes;
-#if defined(__SANITIZE_ADDRESS__)
-      ASAN_UNPOISON_MEMORY_REGION(fibers[t].stack, kStackBytes);
-#endif
-    }
-    if (!run_block(order, random)) return message.c_str();
-  }
-  return nullptr;
+  // The driver does not say how many arguments there are.
+  arguments_now = launch.arrays ? arguments.data() : launch.arguments;
+  if (launch.counts) *launch.counts = {};
+  if (launch.counts) launch.counts->threads = threads * blocks;
+  const bool good = run_blocks(threads, blocks);
+  memory::end();
+  return good ? nullptr : message.c_str();
 }
 
 }  // namespace emulator
-
-// ---- CUDA's functions
-
-namespace {
-
-/// The x where `f` rises or falls through `y`, by bisection: slow, and right to the last bits.
-double invert(double (*f)(double), double y, double low, double high, bool rising) {
-  for (int i = 0; i < 200; ++i) {
-    const double middle = 0.5 * (low + high);
-    ((f(middle) < y) == rising ? low : high) = middle;
-  }
-  return 0.5 * (low + high);
-}
-
-/// Modified Bessel function of the first kind by its power series, which has no cancellation.
-double bessel_i(int n, double x) {
-  double term = n == 0 ? 1 : x / 2, sum = term;
-  for (int k = 1; k < 2000 && std::abs(term) > 1e-18 * std::abs(sum); ++k) {
-    term *= (x / 2) * (x / 2) / (double(k) * (k + n));
-    sum += term;
-  }
-  return sum;
-}
-
-}  // namespace
-
-extern "C" {
-double rsqrt(double x) { return 1 / sqrt(x); }
-double rcbrt(double x) { return 1 / cbrt(x); }
-double sinpi(double x) { return sin(M_PI * fmod(x, 2.0)); }
-double cospi(double x) { return cos(M_PI * fmod(x, 2.0)); }
-double erfinv(double y) {
-  if (!(y > -1 && y < 1)) return y == 1 ? HUGE_VAL : y == -1 ? -HUGE_VAL : NAN;
-  return y < 0 ? -invert(erf, -y, 0, 7, true) : invert(erf, y, 0, 7, true);
-}
-double erfcinv(double y) {
-  if (!(y > 0 && y < 2)) return y == 0 ? HUGE_VAL : y == 2 ? -HUGE_VAL : NAN;
-  return invert(erfc, y, -7, 28, false);
-}
-double erfcx(double x) {
-  if (x < 20) return exp(x * x) * erfc(x);
-  const double r = 1 / (x * x);
-  return (1 - r / 2 * (1 - 1.5 * r * (1 - 2.5 * r))) / (x * sqrt(M_PI));
-}
-double normcdf(double x) { return 0.5 * erfc(-x / M_SQRT2); }
-double normcdfinv(double y) { return -M_SQRT2 * erfcinv(2 * y); }
-double cyl_bessel_i0(double x) { return bessel_i(0, x); }
-double cyl_bessel_i1(double x) { return bessel_i(1, x); }
-double rhypot(double a, double b) { return 1 / hypot(a, b); }
-double norm3d(double a, double b, double c) { return hypot(hypot(a, b), c); }
-double rnorm3d(double a, double b, double c) { return 1 / norm3d(a, b, c); }
-double norm4d(double a, double b, double c, double d) { return hypot(hypot(a, b), hypot(c, d)); }
-double rnorm4d(double a, double b, double c, double d) { return 1 / norm4d(a, b, c, d); }
-}

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "launch.h"
+
 #define __CUDA_EMULATOR__ 1
 #define __global__
 #define __device__
@@ -18,41 +20,24 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
 #define __restrict__ __restrict
-// One block runs at a time. Its shared arrays lie in a section of their own, which the runtime
-// fills with NaNs before each block.
-#define __shared__ static __attribute__((section("emulator_shared")))
 #define warpSize 32
 
 namespace emulator {
-
-struct Index {
-  unsigned x, y, z;
-};
-struct Context {
-  Index thread, block, block_size, grid_size;
-};
 
 /// The running thread's indices.
 extern Context* current;
 
 void barrier(int line);
-/// All lanes of a warp named by `mask` meet; `all` receives each lane's value.
-void exchange(unsigned mask, uint64_t mine, uint64_t all[32], int line);
+/// All lanes of a warp named by `mask` meet; `all` receives each lane's value. Only where `orders`
+/// (__syncwarp) is what they wrote before seen by the others after: CUDA does not promise it of
+/// shuffles and votes.
+void exchange(unsigned mask, uint64_t mine, uint64_t all[32], bool orders, int line);
 [[noreturn]] void fail(const char* what, int line);
-extern char* dynamic_memory;  ///< what a text declares as extern __shared__
-
-using Call = void (*)(void* const* arguments);
-struct Launch {
-  Call call;
-  unsigned grid[3], block[3];
-  void* const* arguments;
-  size_t dynamic_shared_bytes;
-  int order;      ///< 0 forward, 1 reverse, 2 shuffled
-  unsigned seed;  ///< of the shuffles
-  char *shared_begin, *shared_end;
-};
-/// Null, or what went wrong; the text lives until the next launch.
-const char* run(const Launch& launch);
+/// The memory of the running block for its array number `which`, which starts as NaN.
+char* shared_array(int which, size_t bytes, size_t element, const char* name);
+char* dynamic_shared(const char* name, size_t element);
+/// Called before an atomic operation takes place, for the access that it makes.
+void atomic_access(void* place, size_t bytes, void* from);
 
 template <size_t... I>
 struct Indices {};
@@ -74,23 +59,22 @@ inline void apply(void (*kernel)(Parameters...), void* const* arguments) {
 
 }  // namespace emulator
 
-extern "C" char __start_emulator_shared[] __attribute__((weak, visibility("hidden")));
-extern "C" char __stop_emulator_shared[] __attribute__((weak, visibility("hidden")));
+/// What `__shared__ type name[...]` of a text is made into: a reference, since every block that
+/// runs has its own array.
+#define EMULATOR_SHARED(which, type, name, extents) \
+  type(&name) extents =                             \
+      *(type(*) extents)emulator::shared_array(which, sizeof(type extents), sizeof(type), #name)
+/// And `extern __shared__ type name[]`, which stands outside of all functions.
+#define EMULATOR_DYNAMIC_SHARED(type, name)                                                 \
+  struct name##_in_block {                                                                  \
+    operator type*() const { return (type*)emulator::dynamic_shared(#name, sizeof(type)); } \
+  } static const name
 
 /// Written after the text for each kernel: exports <kernel>_emulated.
-#define EMULATOR_EXPORT(kernel)                                                                 \
-  extern "C" __attribute__((visibility("default"))) const char* kernel##_emulated(              \
-      const unsigned* grid, const unsigned* block, void* const* arguments, size_t shared_bytes, \
-      int order, unsigned seed) {                                                               \
-    return emulator::run({[](void* const* a) { emulator::apply(&kernel, a); },                  \
-                          {grid[0], grid[1], grid[2]},                                          \
-                          {block[0], block[1], block[2]},                                       \
-                          arguments,                                                            \
-                          shared_bytes,                                                         \
-                          order,                                                                \
-                          seed,                                                                 \
-                          __start_emulator_shared,                                              \
-                          __stop_emulator_shared});                                             \
+#define EMULATOR_EXPORT(kernel)                                                         \
+  extern "C" __attribute__((visibility("default")))                                     \
+  const char* kernel##_emulated(const emulator::Launch* launch) {                       \
+    return emulator::run(*launch, [](void* const* a) { emulator::apply(&kernel, a); }); \
   }
 
 #define threadIdx (emulator::current->thread)
@@ -113,17 +97,22 @@ inline T shuffle(unsigned mask, T value, int from, int line) {
   static_assert(sizeof(T) <= 8, "a shuffle moves up to 8 bytes");
   uint64_t mine = 0, all[32];
   memcpy(&mine, &value, sizeof(T));
-  exchange(mask, mine, all, line);
+  exchange(mask, mine, all, false, line);
   memcpy(&value, &all[from & 31], sizeof(T));
   return value;
 }
 
 inline unsigned ballot(unsigned mask, bool vote, int line) {
   uint64_t all[32];
-  exchange(mask, vote, all, line);
+  exchange(mask, vote, all, false, line);
   unsigned result = 0;
   for (int i = 0; i < 32; ++i) result |= unsigned(all[i] & 1) << i;
   return result & mask;
+}
+
+inline void meet(unsigned mask, int line) {
+  uint64_t all[32];
+  exchange(mask, 0, all, true, line);
 }
 
 /// The lane a shuffle within groups of `width` reads: its own where the other is outside.
@@ -148,43 +137,28 @@ inline int up(unsigned delta, int width) {
 #define __ballot_sync(mask, vote) emulator::ballot(mask, vote, __LINE__)
 #define __any_sync(mask, vote) (emulator::ballot(mask, vote, __LINE__) != 0)
 #define __all_sync(mask, vote) (emulator::ballot(mask, vote, __LINE__) == (mask))
-#define __syncwarp() ((void)emulator::ballot(0xffffffffu, true, __LINE__))
+#define __syncwarp(...) emulator::meet(0xffffffffu __VA_OPT__(&(__VA_ARGS__)), __LINE__)
 
-// ---- memory. Threads change only at barriers and exchanges, so plain code is atomic.
+// ---- memory. Threads change only at barriers, exchanges, and before atomic operations.
 template <class T>
 inline T __ldg(const T* p) {
   return *p;
 }
-template <class T>
-inline T atomicAdd(T* p, T v) {
-  const T old = *p;
-  *p = old + v;
-  return old;
-}
-template <class T>
-inline T atomicMax(T* p, T v) {
-  const T old = *p;
-  if (v > old) *p = v;
-  return old;
-}
-template <class T>
-inline T atomicMin(T* p, T v) {
-  const T old = *p;
-  if (v < old) *p = v;
-  return old;
-}
-template <class T>
-inline T atomicExch(T* p, T v) {
-  const T old = *p;
-  *p = v;
-  return old;
-}
-template <class T>
-inline T atomicCAS(T* p, T expected, T v) {
-  const T old = *p;
-  if (old == expected) *p = v;
-  return old;
-}
+// Not inlined, so that the text's place is the return address; their own accesses are not watched.
+#define EMULATOR_ATOMIC(name, parameters, step)                         \
+  template <class T>                                                    \
+  __attribute__((noinline, no_sanitize("thread"))) T name parameters {  \
+    emulator::atomic_access(p, sizeof(T), __builtin_return_address(0)); \
+    const T old = *p;                                                   \
+    step;                                                               \
+    return old;                                                         \
+  }
+EMULATOR_ATOMIC(atomicAdd, (T * p, T v), *p = old + v)
+EMULATOR_ATOMIC(atomicMax, (T * p, T v), *p = v > old ? v : old)
+EMULATOR_ATOMIC(atomicMin, (T * p, T v), *p = v < old ? v : old)
+EMULATOR_ATOMIC(atomicExch, (T * p, T v), *p = v)
+EMULATOR_ATOMIC(atomicCAS, (T * p, T expected, T v), *p = old == expected ? v : old)
+#undef EMULATOR_ATOMIC
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}

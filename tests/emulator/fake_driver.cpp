@@ -6,19 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launch.h"
+
 namespace {
 
 using Result = int;
-constexpr Result kSuccess = 0, kInvalidValue = 1, kNotInitialized = 3, kInvalidContext = 201,
-                 kNotFound = 500, kLaunchFailed = 719;
-using Launcher = const char* (*)(const unsigned*, const unsigned*, void* const*, size_t, int,
-                                 unsigned);
+constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3,
+                 kInvalidContext = 201, kNotFound = 500, kLaunchFailed = 719;
+using Launcher = const char* (*)(const emulator::Launch*);
 
 bool initialized = false;
 int context;  // its address is the primary context
 thread_local void* stack[16];
 thread_local int depth = 0;
 size_t allowed_shared = 48 * 1024;
+// The device has 1 GiB, and a clock that every launch moves by a quarter of a millisecond.
+constexpr size_t kMemory = size_t(1) << 30;
+float milliseconds = 0;
+struct Event {
+  float passed = -1;
+};
 
 bool current() { return initialized && depth > 0 && stack[depth - 1] == &context; }
 
@@ -101,13 +108,15 @@ Result cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, uns
   if (!gx || !gy || !gz || shared_bytes > allowed_shared) return kInvalidValue;
   // The tests queue everything on this stream.
   if (reinterpret_cast<size_t>(stream) != 42) return kInvalidValue;
-  const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
-  const char* failure =
-      reinterpret_cast<Launcher>(function)(grid, block, parameters, shared_bytes, 2, 1);
+  const emulator::Launch launch = {{gx, gy, gz}, {bx, by, bz},       parameters, nullptr, 0,
+                                   shared_bytes, emulator::Shuffled, 1,          nullptr};
+  const char* failure = reinterpret_cast<Launcher>(function)(&launch);
+  milliseconds += 0.25f;
   if (failure) fprintf(stderr, "%s\n", failure);
   return failure ? kLaunchFailed : kSuccess;
 }
 Result cuMemAlloc_v2(unsigned long long* pointer, size_t bytes) {
+  if (bytes > kMemory) return kOutOfMemory;
   *pointer = reinterpret_cast<unsigned long long>(malloc(bytes));
   return current() ? kSuccess : kInvalidContext;
 }
@@ -124,4 +133,24 @@ Result cuMemHostGetDevicePointer_v2(unsigned long long* pointer, void* host, uns
   return current() ? kSuccess : kInvalidContext;
 }
 Result cuStreamSynchronize(void*) { return current() ? kSuccess : kInvalidContext; }
+Result cuEventCreate(void** event, unsigned) {
+  *event = new Event;
+  return current() ? kSuccess : kInvalidContext;
+}
+Result cuEventRecord(void* event, void* stream) {
+  if (reinterpret_cast<size_t>(stream) != 42) return kInvalidValue;
+  static_cast<Event*>(event)->passed = milliseconds;
+  return current() ? kSuccess : kInvalidContext;
+}
+Result cuEventSynchronize(void* event) {
+  return static_cast<Event*>(event)->passed < 0 ? kInvalidValue : kSuccess;
+}
+Result cuEventElapsedTime(float* elapsed, void* begin, void* end) {
+  *elapsed = static_cast<Event*>(end)->passed - static_cast<Event*>(begin)->passed;
+  return kSuccess;
+}
+Result cuEventDestroy_v2(void* event) {
+  delete static_cast<Event*>(event);
+  return current() ? kSuccess : kInvalidContext;
+}
 }

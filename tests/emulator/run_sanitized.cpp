@@ -9,8 +9,6 @@
 
 int main(int argc, char** argv) {
   const auto number = [&](int i) { return unsigned(strtoul(argv[i], nullptr, 10)); };
-  const unsigned grid[3] = {number(1), number(2), number(3)};
-  const unsigned block[3] = {number(4), number(5), number(6)};
   struct Argument {
     std::string file;
     bool array;
@@ -34,8 +32,16 @@ int main(int argc, char** argv) {
     argument.pointer = argument.memory.get();
     table.push_back(argument.array ? static_cast<void*>(&argument.pointer) : argument.pointer);
   }
-  if (const char* failure =
-          EMULATED_KERNEL(grid, block, table.data(), number(7), int(number(8)), number(9))) {
+  const emulator::Launch launch = {{number(1), number(2), number(3)},
+                                   {number(4), number(5), number(6)},
+                                   table.data(),
+                                   nullptr,
+                                   0,
+                                   number(7),
+                                   int(number(8)),
+                                   number(9),
+                                   nullptr};
+  if (const char* failure = EMULATED_KERNEL(&launch)) {
     fprintf(stderr, "%s\n", failure);
     return 1;
   }

@@ -18,6 +18,7 @@ import equations
 import numpy as np
 import random_batches
 import random_calls
+import random_cuda
 import random_derivatives
 import random_integers
 import shardings
@@ -165,7 +166,7 @@ def run_scatter(scatter: RandomScatter, options: str | None, target: str) -> Non
     if target == "cpu":
         run(*inputs, outputs=outputs)
     else:
-        emulated.run(run, inputs, outputs, "shuffled")
+        emulated.run(run, inputs, outputs)
     for output, wanted in zip(outputs, scatter.wanted, strict=True):
         np.testing.assert_array_equal(output.numpy(), wanted)
 
@@ -236,7 +237,13 @@ def check_shardings(case: Case) -> Counter[str]:
     return Counter(ways=ways)
 
 
-# ---- CUDA: compiled for a GPU that need not be here
+# ---- CUDA: compiled for a GPU that need not be here, and run by the emulator
+
+
+def emulated_right(counts: Counter[str], programs: int) -> None:
+    assert counts["programs"] >= 0.7 * programs, counts
+    assert counts["compared"] >= 0.6 * counts["elements"], counts
+    assert counts["launches"] >= counts["programs"], counts
 
 
 def check_launches(case: Case) -> Counter[str]:
@@ -298,6 +305,7 @@ KINDS: dict[str, Kind] = {
     "batches": Kind(make_either, check_batch, 40, 40, share("ran", 0.5)),
     "shardings": Kind(make_either, check_shardings, 80, 40, share("ways", 0.5)),
     "calls": Kind(make_either, random_calls.check, 60, 60, share("calls", 2)),
+    "emulated": Kind(random_cuda.make_cuda_case, random_cuda.check, 100, 50, emulated_right),
     "launches": Kind(make_launches, check_launches, 120, 60, share("ran", 0.8)),
 }
 
