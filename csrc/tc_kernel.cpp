@@ -145,15 +145,16 @@ std::vector<size_t> find_needed(const tc_kernel& kernel) {
       input ? program.parameters[place].name : program.outputs[place - program.parameters.size()]));
 }
 
-void launch(const tc_kernel* kernel, const tc_host* host, void* const* pointers,
-            void (tc::runtime::Kernel::*method)(const tc_host&, void* const*) const) {
+template <class Result>
+Result launch(const tc_kernel* kernel, const tc_host* host, void* const* pointers,
+              Result (tc::runtime::Kernel::*method)(const tc_host&, void* const*) const) {
   required(kernel, "kernel");
   required(pointers, "pointers");
   const tc_host& chosen = host ? *host : *tc_default_host();
   check_host(chosen, kernel->device.device_type == kDLCUDA);
   for (size_t place : kernel->needed)
     if (!pointers[place]) refuse_null(*kernel, place);
-  (*kernel->kernel.*method)(chosen, pointers);
+  return (*kernel->kernel.*method)(chosen, pointers);
 }
 
 }  // namespace
@@ -228,6 +229,16 @@ tc_status tc_kernel_launch(const tc_kernel* kernel, const tc_host* host, void* c
 tc_status tc_kernel_launch_unchecked(const tc_kernel* kernel, const tc_host* host,
                                      void* const* pointers) {
   return guarded([&] { launch(kernel, host, pointers, &tc::runtime::Kernel::launch_unchecked); });
+}
+
+tc_status tc_kernel_time(const tc_kernel* kernel, const tc_host* host, void* const* pointers,
+                         double* seconds) {
+  clear(seconds);
+  return guarded([&] {
+    required(kernel, "kernel");
+    required(seconds, "seconds");
+    *seconds = launch(kernel, host, pointers, &tc::runtime::Kernel::time);
+  });
 }
 
 tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char** text) {

@@ -381,6 +381,30 @@ def test_deterministic_mode_makes_no_calls() -> None:
     assert "library call: " in compiled(text, large(64, 64), large(64, 64))
 
 
+def calls_made(operator: object, *inputs: torch.Tensor) -> set[str]:
+    with torch.autograd.profiler.profile() as profile:
+        operator(*inputs)
+    return {event.name for event in profile.function_events if event.name.startswith("aten::mm")}
+
+
+def test_deterministic_mode_chooses_another_kernel_of_an_operator() -> None:
+    """Also where the operator was called with these inputs before, and back."""
+    text = PRODUCT.format(t="float").replace("f(", "toggled(", 1)
+    a, b = large(64, 80), large(80, 64)
+    operator = tc.define(text, namespace="tc_library").toggled
+    operator(a, b)
+    assert calls_made(operator, a, b) == {"aten::mm"}
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.equal(operator(a, b), a @ b)
+        assert calls_made(operator, a, b) == set()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    compiled = tc.cache_info().compiled
+    assert calls_made(operator, a, b) == {"aten::mm"}
+    assert tc.cache_info().compiled == compiled
+
+
 def test_calls_reach_the_library() -> None:
     text = PRODUCT.format(t="float")
     a, b = large(64, 80), large(80, 64)

@@ -20,8 +20,9 @@ using CUcontext = struct CUctx_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
+using CUevent = struct CUevent_st*;
 
-enum : CUresult { CUDA_SUCCESS = 0 };
+enum : CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2 };
 enum CUdevice_attribute {
   CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
@@ -60,7 +61,12 @@ enum CUfunction_attribute { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 
   F(cuMemHostAlloc, "cuMemHostAlloc", (void** pointer, size_t bytes, unsigned flags))             \
   F(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2",                                    \
     (CUdeviceptr * pointer, void* host, unsigned flags))                                          \
-  F(cuStreamSynchronize, "cuStreamSynchronize", (CUstream stream))
+  F(cuStreamSynchronize, "cuStreamSynchronize", (CUstream stream))                                \
+  F(cuEventCreate, "cuEventCreate", (CUevent * event, unsigned flags))                            \
+  F(cuEventRecord, "cuEventRecord", (CUevent event, CUstream stream))                             \
+  F(cuEventSynchronize, "cuEventSynchronize", (CUevent event))                                    \
+  F(cuEventElapsedTime, "cuEventElapsedTime", (float* milliseconds, CUevent begin, CUevent end))  \
+  F(cuEventDestroy, "cuEventDestroy_v2", (CUevent event))
 
 // ---- NVRTC, libnvrtc.so
 using nvrtcResult = int;

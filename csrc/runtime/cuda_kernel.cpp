@@ -22,7 +22,9 @@ class Temporaries {
       void* pointer = host.allocate(host.context, device, size);
       if (!pointer) {
         release();
-        throw Error(TC_INTERNAL_ERROR, concat("no GPU memory for a temporary of ", size, " bytes"));
+        throw UsageError(concat("out of memory on CUDA device ", device.device_id,
+                                ": a temporary needs ", size,
+                                " bytes; free some, or compute less at a time"));
       }
       pointers_.push_back(pointer);
     }
@@ -129,6 +131,20 @@ CudaKernel::CudaKernel(const codegen::GpuProgram& program,
 }
 
 void CudaKernel::launch(const tc_host& host, void* const* pointers) const {
+  queue(host, pointers, nullptr, nullptr);
+}
+
+double CudaKernel::time(const tc_host& host, void* const* pointers) const {
+  // Says what is wrong with a kernel that was compiled only.
+  if (target_.offline) queue(host, pointers, nullptr, nullptr);
+  CurrentContext current(module_->device());
+  const Event begin, end;
+  queue(host, pointers, begin.get(), end.get());
+  return begin.seconds_until(end);
+}
+
+void CudaKernel::queue(const tc_host& host, void* const* pointers, CUevent begin,
+                       CUevent end) const {
   if (target_.offline) {
     throw UsageError("a kernel compiled for cuda:" + target_.arch +
                      " cannot be launched: compile it for \"cuda\", with inputs on the GPU");
@@ -142,6 +158,7 @@ void CudaKernel::launch(const tc_host& host, void* const* pointers) const {
   uint64_t number = reporter_ ? reporter_->number() : 0;
   Temporaries temporaries(host, device, temporary_bytes_);
   std::vector<void*> parameters;
+  if (begin) driver.check(driver.cuEventRecord(begin, stream), "cuEventRecord");
   for (const Launch& launch : launches_) {
     // An empty grid has nothing to do, and CUDA refuses it.
     if (!launch.grid[0] || !launch.grid[1] || !launch.grid[2]) continue;
@@ -164,6 +181,7 @@ void CudaKernel::launch(const tc_host& host, void* const* pointers) const {
                                        stream, parameters.data(), nullptr),
                  "cuLaunchKernel");
   }
+  if (end) driver.check(driver.cuEventRecord(end, stream), "cuEventRecord");
   if (reporter_ && launch_blocking()) {
     driver.check(driver.cuStreamSynchronize(stream), "cuStreamSynchronize");
     check_reports(module_->device(), /*now=*/true);

@@ -34,6 +34,8 @@ class CudaKernel : public Kernel {
   /// A bad index that some kernel has met on the device before is an error of this call, since
   /// launches are not waited for; with CUDA_LAUNCH_BLOCKING=1 they are.
   void launch(const tc_host& host, void* const* pointers) const override;
+  /// Between two events of the stream.
+  double time(const tc_host& host, void* const* pointers) const override;
   const std::vector<char>& binary() const override { return binary_.cubin; }
 
  private:
@@ -50,6 +52,9 @@ class CudaKernel : public Kernel {
     bool checks_indices = false;
     CUfunction function = nullptr;
   };
+
+  /// Queues all launches, between the events if there are any.
+  void queue(const tc_host& host, void* const* pointers, CUevent begin, CUevent end) const;
 
   CudaTarget target_;
   CudaBinary binary_;

@@ -100,7 +100,11 @@ void* Device::allocate(size_t bytes) const {
   const Driver& driver = Driver::get();
   CurrentContext current(*this);
   CUdeviceptr pointer = 0;
-  driver.check(driver.cuMemAlloc(&pointer, bytes ? bytes : 1), "cuMemAlloc");
+  const CUresult result = driver.cuMemAlloc(&pointer, bytes ? bytes : 1);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY)
+    throw UsageError(concat("out of memory on CUDA device ", ordinal_, ": ", bytes,
+                            " bytes were asked for; free some, or compute less at a time"));
+  driver.check(result, "cuMemAlloc");
   return reinterpret_cast<void*>(pointer);
 }
 
@@ -124,6 +128,23 @@ CurrentContext::CurrentContext(const Device& device) {
 CurrentContext::~CurrentContext() {
   CUcontext popped = nullptr;
   if (pushed_) Driver::get().cuCtxPopCurrent(&popped);
+}
+
+// ---- events
+
+Event::Event() {
+  const Driver& driver = Driver::get();
+  driver.check(driver.cuEventCreate(&event_, 0), "cuEventCreate");
+}
+
+Event::~Event() { Driver::get().cuEventDestroy(event_); }
+
+double Event::seconds_until(const Event& end) const {
+  const Driver& driver = Driver::get();
+  driver.check(driver.cuEventSynchronize(end.event_), "cuEventSynchronize");
+  float milliseconds = 0;
+  driver.check(driver.cuEventElapsedTime(&milliseconds, event_, end.event_), "cuEventElapsedTime");
+  return milliseconds * 1e-3;
 }
 
 // ---- modules

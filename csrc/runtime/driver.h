@@ -74,6 +74,22 @@ class CurrentContext {
   bool pushed_ = false;
 };
 
+/// A point in a stream that the device passes, of the current context.
+class Event {
+ public:
+  Event();
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  CUevent get() const { return event_; }
+  /// Waits until a later event has passed.
+  double seconds_until(const Event& end) const;
+
+ private:
+  CUevent event_ = nullptr;
+};
+
 /// Code loaded on a device.
 class DeviceModule {
  public:

@@ -1,5 +1,7 @@
 #include "runtime/kernel.h"
 
+#include <chrono>
+
 #include "base/error.h"
 #include "base/task.h"
 
@@ -14,6 +16,12 @@ std::string names(const Map& map) {
 }
 
 }  // namespace
+
+double Kernel::time(const tc_host& host, void* const* pointers) const {
+  const auto start = std::chrono::steady_clock::now();
+  launch(host, pointers);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 std::string Kernel::text(const std::string& what) const {
   auto found = texts.find(what);

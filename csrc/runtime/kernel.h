@@ -29,6 +29,10 @@ class Kernel {
     launch(host, pointers);
   }
 
+  /// Runs it and gives the seconds that it took, until its results were there: on a GPU by the
+  /// device's own clock, without the way there.
+  virtual double time(const tc_host& host, void* const* pointers) const;
+
   /// "program", "explain", "schedule_tree", "loop_nest", "stmt", "assembly", "cuda_source",
   /// "build_log", "launches", "stages", "options". Long ones are made when first asked for.
   /// UsageError for an unknown name, and for one that this target does not have.

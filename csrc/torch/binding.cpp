@@ -552,14 +552,20 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
              Unlocked unlocked;
              return op.call(values);
            })
-      .def("call_out", [](Operator& op, const Values& inputs,
-                          const std::vector<at::Tensor>& outputs, bool unchecked) {
+      .def("call_out",
+           [](Operator& op, const Values& inputs, const std::vector<at::Tensor>& outputs,
+              bool unchecked) {
+             std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
+             Unlocked unlocked;
+             op.call_out(values, outputs, unchecked);
+             // Tells autograd that they changed, so that a saved one is not used unnoticed.
+             for (const at::Tensor& output : outputs)
+               if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();
+           })
+      .def("time", [](Operator& op, const Values& inputs, const std::vector<at::Tensor>& outputs) {
         std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
         Unlocked unlocked;
-        op.call_out(values, outputs, unchecked);
-        // Tells autograd that they changed, so that a saved one is not used unnoticed.
-        for (const at::Tensor& output : outputs)
-          if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();
+        return op.time(values, outputs);
       });
 
   py::class_<Executor>(m, "Executor")

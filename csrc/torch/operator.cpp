@@ -1,8 +1,10 @@
 #include "torch/operator.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/core/impl/alloc_cpu.h>
 #include <c10/util/ScopeExit.h>
@@ -44,8 +46,8 @@ void* allocate(void*, DLDevice device, size_t bytes) {
       advise_huge_pages(memory, bytes);
       return memory;
     }
-    c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
-    guard.uncheckedSetDevice(to_device(device));
+    // Gives the thread back the device that it had.
+    c10::DeviceGuard guard(to_device(device));
     return c10::GetAllocator(c10::DeviceType::CUDA)->raw_allocate(bytes);
   } catch (const std::exception&) {
     return nullptr;  // the core says which allocation failed
@@ -150,7 +152,8 @@ void check_memory(const std::vector<ArgumentInfo>& infos, at::ArrayRef<c10::IVal
     if (!infos[i].scalar) check_memory("argument", infos[i], inputs[i].toTensor());
 }
 
-/// Sizes, strides, device and specialised values; dtypes are part of it since a wrong one must not
+/// Sizes, strides, device and specialised values, behind whether algorithms are to be
+/// deterministic; dtypes are part of it since a wrong one must not
 /// find a kernel.
 void append_key(std::vector<int64_t>& key, const at::Tensor& tensor) {
   key.push_back(static_cast<int64_t>(tensor.scalar_type()) * 1024 + tensor.dim());
@@ -401,8 +404,11 @@ void Operator::reset_in_child() {
 const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
                                      at::ArrayRef<at::Tensor> outputs) {
   const auto& infos = definition_->inputs;
+  // Other kernels are made where results must not depend on the order of threads.
+  const bool deterministic = at::globalContext().deterministicAlgorithms();
   auto matches = [&](const Specialization* candidate) {
     KeyMatcher matcher(candidate->key);
+    if (!matcher.take(deterministic)) return false;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (infos[i].specialized) {
         if (!matcher.take(specialized_value(inputs[i]))) return false;
@@ -420,7 +426,7 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
     return *last;
   }
 
-  std::vector<int64_t> key;
+  std::vector<int64_t> key = {deterministic};
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (infos[i].specialized)
       key.push_back(specialized_value(inputs[i]));
@@ -549,7 +555,7 @@ std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inpu
 }
 
 void Operator::launch(const Specialization& specialization, at::ArrayRef<c10::IValue> inputs,
-                      at::ArrayRef<at::Tensor> outputs) const {
+                      at::ArrayRef<at::Tensor> outputs, double* seconds) const {
   constexpr size_t kInline = 24;
   c10::SmallVector<void*, kInline> pointers;
   c10::SmallVector<double, 4> values;
@@ -565,8 +571,18 @@ void Operator::launch(const Specialization& specialization, at::ArrayRef<c10::IV
     }
   }
   for (const at::Tensor& output : outputs) pointers.push_back(output.mutable_data_ptr());
+  if (seconds)
+    return check(
+        tc_kernel_time(specialization.kernel.get(), &torch_host(), pointers.data(), seconds));
   const auto run = checks_indices() ? tc_kernel_launch : tc_kernel_launch_unchecked;
   check(run(specialization.kernel.get(), &torch_host(), pointers.data()));
+}
+
+double Operator::time(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs) {
+  Running running(*this);
+  double seconds = 0;
+  launch(find(inputs, outputs), inputs, outputs, &seconds);
+  return seconds;
 }
 
 std::vector<at::Tensor> Operator::call(at::ArrayRef<c10::IValue> arguments) {

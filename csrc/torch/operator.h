@@ -109,6 +109,9 @@ class Operator {
   /// Writes into given outputs. `unchecked` skips the checks of sizes, overlap and indices for
   /// kernels that were compiled before for these very layouts.
   void call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs, bool unchecked);
+  /// The same, with a wait for the results: the seconds that the kernel took, on a GPU by the
+  /// device's own clock.
+  double time(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs);
   const Definition& definition() const { return *definition_; }
 
   /// Kernels that may be forgotten, and compiled again when they are asked for: those for the CPU.
@@ -153,7 +156,7 @@ class Operator {
   std::unique_ptr<Specialization> compile(at::ArrayRef<c10::IValue> inputs,
                                           at::ArrayRef<at::Tensor> outputs) const;
   void launch(const Specialization& specialization, at::ArrayRef<c10::IValue> inputs,
-              at::ArrayRef<at::Tensor> outputs) const;
+              at::ArrayRef<at::Tensor> outputs, double* seconds = nullptr) const;
 
   std::shared_ptr<const Definition> definition_;
   OptionsFactory factory_;

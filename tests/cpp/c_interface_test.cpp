@@ -218,6 +218,7 @@ class Interface {
   Result<tc_stored_definition> stored_definition_;
   Result<int32_t> count_;
   Result<int64_t> number_;
+  Result<double> seconds_;
   Result<const void*> binary_;
   Result<size_t> binary_size_;
   int64_t sizes_[2] = {};
@@ -579,6 +580,7 @@ std::vector<Entry> Interface::entries() {
   }
   add(entry("tc_kernel_launch", tc_kernel_launch, {kernel, host(), pointers}));
   add(entry("tc_kernel_launch_unchecked", tc_kernel_launch_unchecked, {kernel, host(), pointers}));
+  add(entry("tc_kernel_time", tc_kernel_time, {kernel, host(), pointers, seconds_.argument()}));
   auto what = [](const char* good, const char* words) {
     return Argument(good).bad("an unknown one", "color", words).bad("nothing", "", words);
   };

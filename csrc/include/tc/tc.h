@@ -413,6 +413,10 @@ TC_API tc_status tc_kernel_launch(const tc_kernel* kernel, const tc_host* host,
 /* The same without a look at indices either: a bad one reads or writes whatever lies there. */
 TC_API tc_status tc_kernel_launch_unchecked(const tc_kernel* kernel, const tc_host* host,
                                             void* const* pointers);
+/* Runs like tc_kernel_launch, waits, and gives the seconds that it took: on a GPU by the device's
+ * own clock, from the first launch to the last. */
+TC_API tc_status tc_kernel_time(const tc_kernel* kernel, const tc_host* host, void* const* pointers,
+                                double* seconds);
 /* A text about the kernel: "program", "explain", "schedule_tree", "loop_nest", "stmt", "assembly",
  * "cuda_source", "build_log", "launches", "stages", "options". The string lives as long as the
  * kernel. */
