@@ -82,8 +82,10 @@ class MapLoops : public IRMutator {
         limit = 1;
         for (int64_t blocks : options_.blocks) limit = std::min(limit * blocks, kMaxGridX);
       }
-      launch_.grid[0] = std::min(extent, limit);
-      return distribute(op, op->for_type, op->name + ".__block_id_x", launch_.grid[0], extent,
+      const int64_t blocks = std::min(extent, limit);
+      // Loops may follow one another: the grid is that of the largest, the others have guards.
+      launch_.grid[0] = std::max(launch_.grid[0], blocks);
+      return distribute(op, op->for_type, op->name + ".__block_id_x", blocks, extent,
                         mutate(op->body));
     }
     if (op->for_type == ForType::GPUThread) {
@@ -94,13 +96,14 @@ class MapLoops : public IRMutator {
       if (!options_.automatic)
         limit = std::min<int64_t>(
             limit, axis < static_cast<int>(options_.threads.size()) ? options_.threads[axis] : 1);
-      for (int inner = 0; inner < axis; ++inner)
-        limit = std::min(limit, kMaxThreads / used_[inner]);
+      // The block is as large as the largest loop on each axis, whichever loops follow one another.
+      int64_t others = 1;
+      for (int other = 0; other < 3; ++other)
+        if (other != axis) others *= launch_.block[other];
+      limit = std::max<int64_t>(1, std::min(limit, kMaxThreads / others));
       int64_t extent = constant_extent(op->extent);
-      used_[axis] = std::min(extent, std::max<int64_t>(1, limit));
-      if (axis > 0) used_[axis] *= used_[axis - 1];
-      int64_t lanes = axis > 0 ? used_[axis] / used_[axis - 1] : used_[axis];
-      launch_.block[axis] = lanes;
+      const int64_t lanes = std::min(extent, limit);
+      launch_.block[axis] = std::max(launch_.block[axis], lanes);
       return distribute(op, op->for_type, op->name + ".__thread_id_" + kAxes[axis], lanes, extent,
                         body);
     }
@@ -109,7 +112,6 @@ class MapLoops : public IRMutator {
 
   GpuLaunch& launch_;
   const MappingOptions& options_;
-  int64_t used_[3] = {1, 1, 1};  ///< threads of a block up to and including an axis
 };
 
 /// Collects buffers and turns loads of run-time scalars into variables.
@@ -209,7 +211,8 @@ std::string describe_launches(const GpuProgram& program) {
     text += concat(&launch == &program.launches.front() ? "" : ", ", "{\"symbol\": \"",
                    kernel_symbol(launch.name), "\", \"grid\": [", launch.grid[0], ", ",
                    launch.grid[1], ", ", launch.grid[2], "], \"block\": [", launch.block[0], ", ",
-                   launch.block[1], ", ", launch.block[2], "], \"arguments\": [");
+                   launch.block[1], ", ", launch.block[2],
+                   "], \"shared_bytes\": ", dynamic_shared_bytes(launch), ", \"arguments\": [");
     bool first = true;
     auto add = [&](const std::string& name) {
       text += concat(first ? "\"" : ", \"", name, "\"");

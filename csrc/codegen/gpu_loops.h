@@ -18,9 +18,10 @@ namespace tc::codegen {
 GpuLaunch make_launch(const std::string& name, const ir::Stmt& stmt, const ir::Program& program,
                       const std::map<std::string, Layout>& layouts, const MappingOptions& options);
 
-/// How to run a program, as JSON: launches with symbol, grid, block and the names of their
-/// arguments (".report" and ".kernel" are those of GpuLaunch::checks_indices), then temporaries
-/// with their element counts and bytes. For tests and for users who take the text elsewhere.
+/// How to run a program, as JSON: launches with symbol, grid, block, the bytes of shared memory
+/// that must be given at launch ("shared_bytes") and the names of their arguments (".report" and
+/// ".kernel" are those of GpuLaunch::checks_indices), then temporaries with their element counts
+/// and bytes. For tests and for users who take the text elsewhere.
 std::string describe_launches(const GpuProgram& program);
 
 }  // namespace tc::codegen

@@ -1,0 +1,98 @@
+// Launches from loops over blocks and threads: several loops of one launch, and their description.
+#include "codegen/gpu_loops.h"
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "check.h"
+
+namespace {
+
+using namespace tc;
+using namespace tc::ir;
+using codegen::GpuLaunch;
+using codegen::GpuProgram;
+using Halide::Float;
+using Halide::Internal::Block;
+
+void expect(bool condition, const std::string& what) {
+  check::record(condition, __FILE__, __LINE__, what);
+}
+
+/// buffer[index] = 1.
+Stmt store(const std::string& buffer, const Expr& index) {
+  return make_store(buffer, index, Halide::Internal::make_const(Float(32), 1));
+}
+Expr var(const std::string& name) { return make_variable(name); }
+Stmt threads(const std::string& name, int extent, const Stmt& body) {
+  return make_for(name, 0, extent, ForType::GPUThread, body);
+}
+Stmt blocks(const std::string& name, int extent, const Stmt& body) {
+  return make_for(name, 0, extent, ForType::GPUBlock, body);
+}
+
+GpuLaunch launch_of(const Stmt& stmt) {
+  std::map<std::string, Layout> layouts;
+  for (const char* name : {"A", "B", "C"}) layouts[name] = row_major(std::vector<int64_t>{100000});
+  const MappingOptions options = make_options("default");
+  return codegen::make_launch("k", stmt, Program(), layouts, options);
+}
+
+bool has_extents(const GpuLaunch& launch, int64_t grid, int64_t x, int64_t y, int64_t z) {
+  return launch.grid[0] == grid && launch.grid[1] == 1 && launch.block[0] == x &&
+         launch.block[1] == y && launch.block[2] == z;
+}
+
+/// The text must have a guard for each loop that is smaller than the largest.
+void check_text(const std::string& what, const GpuLaunch& launch,
+                const std::vector<std::string>& parts) {
+  const std::string text = codegen::print_cuda({{launch}, {}});
+  for (const std::string& part : parts)
+    expect(text.find(part) != std::string::npos, what + ": no " + part + " in\n" + text);
+}
+
+/// The last loop must not decide alone.
+void check_successive_loops() {
+  for (bool largest_first : {true, false}) {
+    Stmt small = blocks("b", 3, threads("t", 8, store("A", var("b") * 8 + var("t"))));
+    Stmt large = blocks("c", 7, threads("u", 96, store("B", var("c") * 96 + var("u"))));
+    GpuLaunch launch =
+        launch_of(largest_first ? Block::make(large, small) : Block::make(small, large));
+    expect(has_extents(launch, 7, 96, 1, 1), "loops one after the other");
+    check_text("loops one after the other", launch, {"if (bx < 3)", "if (tx < 8)"});
+  }
+  // Side by side in one loop over blocks, along other axes.
+  Stmt wide = threads("t", 256, store("A", var("b") * 256 + var("t")));
+  Stmt high =
+      threads("v", 16, threads("u", 16, store("B", var("b") * 256 + var("v") * 16 + var("u"))));
+  GpuLaunch launch = launch_of(blocks("b", 5, Block::make(wide, high)));
+  expect(launch.block[0] * launch.block[1] * launch.block[2] <= 1024,
+         "a block of too many threads");
+  expect(has_extents(launch, 5, 256, 4, 1), "16 x 16 beside 256");
+  check_text("16 x 16 beside 256", launch, {"if (tx < 16)", "if (ty < 1)"});
+}
+
+void check_description() {
+  GpuLaunch launch = launch_of(threads("t", 32, store("A", var("t"))));
+  GpuProgram program = {{launch}, {}};
+  expect(codegen::describe_launches(program).find("\"shared_bytes\": 0") != std::string::npos,
+         codegen::describe_launches(program));
+  program.launches[0].body = Halide::Internal::Allocate::make(
+      "s", Float(32), Halide::MemoryType::GPUShared, {15000}, Halide::Internal::const_true(),
+      Block::make(threads("t", 32, store("s", var("t"))), launch.body));
+  expect(codegen::describe_launches(program).find("\"shared_bytes\": 60000") != std::string::npos,
+         codegen::describe_launches(program));
+}
+
+}  // namespace
+
+int main() {
+  try {
+    check_successive_loops();
+    check_description();
+  } catch (const std::exception& error) {
+    expect(false, error.what());
+  }
+  return check::finish();
+}

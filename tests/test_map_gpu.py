@@ -1,0 +1,72 @@
+"""Blocks of threads: large enough whatever the sizes, with neighbours in memory side by side."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import emulated
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+
+# What no pass joins into fewer dimensions, since two of them change places.
+TURNED = "def f(float(A, B, C, D) X) -> (O) { O(a, b, c, d) = X(a, c, b, d) }"
+PAIRS = "def f(float(A, C) X, float(B, C) Y) -> (O) { O(a, b, c) = X(a, c) * Y(b, c) }"
+
+
+def launches_of(executor: tc.Executor) -> list[dict]:
+    return json.loads(executor.text("launches"))["launches"]
+
+
+@pytest.mark.parametrize(
+    "text, sizes, least",
+    [
+        (TURNED, [(20, 3, 40, 3)], 192),  # trailing dimensions of 3 x 3
+        (TURNED, [(64, 2, 9, 2)], 64),
+        (TURNED, [(40, 1, 50, 1)], 192),
+        (TURNED, [(1, 3, 3, 1)], 9),  # all there is
+        (TURNED, [(6, 33, 5, 7)], 192),
+        (TURNED, [(2, 2, 2, 300)], 192),
+        (PAIRS, [(50, 3), (3, 3)], 192),
+        (PAIRS, [(1, 300), (1, 300)], 256),
+        (PAIRS, [(300, 1), (1, 1)], 256),
+    ],
+)
+def test_blocks_have_many_threads(text: str, sizes: list[tuple[int, ...]], least: int) -> None:
+    inputs = tuple(torch.randn(s) for s in sizes)
+    executor = tc.compile(text, "f", None, *inputs, target="cuda:sm_90")
+    (launch,) = launches_of(executor)
+    assert least <= math.prod(launch["block"]) <= 1024
+    assert launch["block"][2] <= 64
+    counts: list = []
+    outputs = emulated.make_outputs(executor, inputs)
+    emulated.run(executor, inputs, outputs, initial=0, counts=counts)
+    x = inputs[0]
+    wanted = x.transpose(1, 2) if len(inputs) == 1 else x[:, None] * inputs[1][None]
+    assert torch.equal(outputs[0], wanted)
+    assert counts[0].threads <= 2 * outputs[0].numel() + 1024  # most have something to do
+
+
+def test_lanes_are_full_and_side_by_side() -> None:
+    """3 x 3 in the last dimensions: 27 of 28 threads of a warp's stores are neighbours."""
+    x = torch.randn(20, 3, 40, 3)
+    executor = tc.compile(TURNED, "f", None, x, target="cuda:sm_90")
+    counts: list = []
+    outputs = emulated.make_outputs(executor, (x,))
+    emulated.run(executor, (x,), outputs, initial=0, counts=counts)
+    # A load and a store for 32 elements, which take 4 sectors where they lie side by side.
+    assert counts[0].global_requests <= 2 * 1.3 * x.numel() / 32
+    assert counts[0].sectors_per_request < 8
+
+
+def test_options_of_the_user_stand() -> None:
+    x = torch.randn(20, 3, 40, 3)
+    options = tc.MappingOptions("naive").tile(4, 2, 2, 2).mapToThreads(2, 2, 2).mapToBlocks(5)
+    executor = tc.compile(TURNED, "f", options, x, target="cuda:sm_90")
+    (launch,) = launches_of(executor)
+    assert launch["block"] == [2, 2, 2] and launch["grid"] == [5, 1, 1]
+    outputs = emulated.make_outputs(executor, (x,))
+    emulated.run(executor, (x,), outputs, initial=0)
+    assert torch.equal(outputs[0], x.transpose(1, 2))
