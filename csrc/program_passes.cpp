@@ -70,6 +70,7 @@ struct ProgramContext {
 bool is_free(const ProgramContext& c) { return c.free; }
 bool is_automatic(const ProgramContext& c) { return c.automatic; }
 bool is_on_cpu(const ProgramContext& c) { return c.automatic && !c.cuda; }
+bool is_on_gpu(const ProgramContext& c) { return c.automatic && c.cuda; }
 bool makes_vectors(const ProgramContext& c) { return is_on_cpu(c) && c.options.vectorize; }
 bool makes_parts(const ProgramContext& c) { return is_on_cpu(c) && c.options.parallel; }
 bool makes_owners(const ProgramContext& c) { return c.free && c.cuda && runtime::deterministic(); }
@@ -129,6 +130,9 @@ const PassList<P, C> kProgramPasses(
          is_automatic},
         {"split_columns", [](P& p, C& c) { ir::split_columns(p.program, p.layouts, c.machine); },
          makes_vectors},
+        {"split_reductions_for_gpu",
+         [](P& p, C& c) { ir::split_reductions_for_gpu(p.program, p.layouts, c.machine); },
+         is_on_gpu},
         {"split_reductions",
          [](P& p, C& c) { ir::split_reductions(p.program, p.layouts, c.machine); }, makes_parts},
         {"share_scatters",

@@ -19,6 +19,9 @@ constexpr int64_t kTasks = 16, kParts = 64;
 constexpr int64_t kTerms = 8192;
 // Results that vectors and register blocks compute together.
 constexpr int64_t kTogether = 64;
+// On a GPU: threads that keep any of them busy, terms that are left to one thread, which waits for
+// memory at most of them, and below how many a second launch takes longer than what it saves.
+constexpr int64_t kGpuThreads = 32768, kGpuTerms = 32, kGpuLeast = 256;
 
 /// The work of a statement in numbers.
 struct Shape {
@@ -82,6 +85,15 @@ class Splitter {
            const poly::CpuMachine& machine)
       : program_(program), layouts_(layouts), machine_(machine) {}
 
+  /// Without an order in which cores would run through memory: a part takes every so many'th term,
+  /// so that threads side by side read neighbours; parts and their results are split again.
+  void run_for_gpu() {
+    std::vector<Statement> given = std::move(program_.statements);
+    for (const Statement& statement : given) interleave(statement);
+    program_.statements = std::move(result_);
+    number_statements(program_);
+  }
+
   void run() {
     for (const Statement& statement : program_.statements) {
       Cut cut = decide(statement);
@@ -98,13 +110,16 @@ class Splitter {
   }
 
  private:
-  Cut decide(const Statement& statement) const {
+  bool may_split(const Statement& statement) const {
     Type type = program_.tensor(statement.tensor).type;
     // Narrow floats that were not widened would be rounded once more for every part.
-    if (statement.reduction == Reduction::None || is_scatter(statement) ||
-        (type.is_float() && type.bits() < 32) ||
-        reads_tensor(program_, statement, statement.tensor))
-      return {};
+    return statement.reduction != Reduction::None && !is_scatter(statement) && !statement.scans &&
+           !(type.is_float() && type.bits() < 32) &&
+           !reads_tensor(program_, statement, statement.tensor);
+  }
+
+  Cut decide(const Statement& statement) const {
+    if (!may_split(statement)) return {};
     Shape shape = shape_of(statement);
     int64_t tasks = shape.results;
     if (walks_along_results(program_, statement, layouts_)) tasks = divide_up(tasks, kTogether);
@@ -113,7 +128,67 @@ class Splitter {
     return choose_cut(statement, wanted);
   }
 
-  void split(const Statement& statement, const Cut& cut) {
+  /// The reduction along which most terms lie side by side in memory, among equals the longest, in
+  /// parts that come out even where some number near the wanted one does.
+  Cut choose_interleaved(const Statement& statement) const {
+    if (!may_split(statement)) return {};
+    const Shape shape = shape_of(statement);
+    if (shape.results == 0 || shape.terms < machine_.least(kGpuLeast)) return {};
+    // Two terms in a part, so that what is left to combine is less.
+    const int64_t wanted = std::min(shape.terms / std::max<int64_t>(2, machine_.least(kGpuTerms)),
+                                    kGpuThreads / shape.results);
+    if (wanted < 4) return {};
+    const auto reads = poly::accesses(program_, statement);
+    Cut cut;
+    std::pair<int64_t, int64_t> best;
+    for (size_t d = 0; d < statement.domain.size(); ++d) {
+      const Iterator& it = statement.domain[d];
+      if (!it.reduction || extent_of(it) < 2) continue;
+      const auto contiguous =
+          std::count_if(reads.begin(), reads.end(), [&](const poly::MemoryAccess& access) {
+            return !access.write &&
+                   poly::stride_along(access, layouts_.at(access.tensor), it.name) == 1;
+          });
+      const std::pair<int64_t, int64_t> merit = {contiguous, extent_of(it)};
+      if (cut.parts > 1 && merit <= best) continue;
+      best = merit;
+      cut = {d, std::min(wanted, extent_of(it)), 0, 0};
+    }
+    if (cut.parts == 1) return {};
+    const int64_t extent = extent_of(statement.domain[cut.iterator]);
+    for (int64_t parts = cut.parts; parts > cut.parts / 2; --parts)
+      if (extent % parts == 0) {
+        cut.parts = parts;
+        break;
+      }
+    cut.length = divide_up(extent, cut.parts);
+    cut.rest = extent % cut.parts;
+    return cut.parts > 1 ? cut : Cut();
+  }
+
+  void interleave(const Statement& statement) {
+    const Cut cut = choose_interleaved(statement);
+    if (cut.parts == 1) return result_.push_back(statement);
+    const Split made = make_parts(statement, cut);
+    Statement parts = made.parts;
+    const Iterator& whole = statement.domain[cut.iterator];
+    const Expr place =
+        make_variable(whole.name) * static_cast<int>(cut.parts) + make_variable(made.index);
+    stretch(parts, statement, whole.name, whole.min + place, cut.length);
+    if (cut.rest > 0) {
+      const Expr inside = place < whole.extent;
+      parts.guard = parts.guard.defined() ? inside && parts.guard : inside;
+    }
+    interleave(parts);
+    interleave(made.combine);
+  }
+
+  /// The two statements that a cut makes: what `parts` adds up is not written yet.
+  struct Split {
+    Statement parts, combine;
+    std::string index;  ///< of the parts
+  };
+  Split make_parts(const Statement& statement, const Cut& cut) {
     const Iterator& whole = statement.domain[cut.iterator];
     Iterator part = whole;
     part.name = unused_index(statement, whole.name + "_part");
@@ -141,14 +216,21 @@ class Splitter {
                       sizes, statement.where);
     layouts_[partial.name] = row_major(partial);
 
-    Expr start = whole.min + make_variable(part.name) * static_cast<int>(cut.length);
     parts.tensor = partial.name;
     parts.subscripts = subscripts;
     parts.initializes = true;
-    stretch(parts, statement, whole.name, start, cut.length);
     combine.value = read(partial, subscripts);
     combine.guard = Expr();
     combine.meaning.clear();
+    return {parts, combine, part.name};
+  }
+
+  void split(const Statement& statement, const Cut& cut) {
+    const Iterator& whole = statement.domain[cut.iterator];
+    Split made = make_parts(statement, cut);
+    Statement &parts = made.parts, &combine = made.combine;
+    Expr start = whole.min + make_variable(made.index) * static_cast<int>(cut.length);
+    stretch(parts, statement, whole.name, start + make_variable(whole.name), cut.length);
 
     if (std::any_of(combined_.begin(), combined_.end(), [&](const std::string& tensor) {
           return reads_tensor(program_, statement, tensor);
@@ -165,15 +247,16 @@ class Splitter {
     rest.initializes = false;
     rest.domain = combine.domain;
     rest.domain.pop_back();
-    stretch(rest, statement, whole.name, whole.min + static_cast<int>(cut.parts * cut.length),
+    stretch(rest, statement, whole.name,
+            whole.min + static_cast<int>(cut.parts * cut.length) + make_variable(whole.name),
             cut.rest);
     result_.push_back(rest);
   }
 
   /// Gives `target` the reductions of `source`, of which `name` runs from 0 to `length` and stands
-  /// for start + its value.
+  /// for `value`.
   static void stretch(Statement& target, const Statement& source, const std::string& name,
-                      const Expr& start, int64_t length) {
+                      const Expr& value, int64_t length) {
     for (Iterator it : source.domain) {
       if (!it.reduction) continue;
       if (it.name == name) {
@@ -182,7 +265,6 @@ class Splitter {
       }
       target.domain.push_back(it);
     }
-    Expr value = start + make_variable(name);
     target.value = Halide::Internal::substitute(name, value, source.value);
     if (source.guard.defined())
       target.guard = Halide::Internal::substitute(name, value, source.guard);
@@ -201,6 +283,11 @@ class Splitter {
 void split_reductions(Program& program, std::map<std::string, Layout>& layouts,
                       const poly::CpuMachine& machine) {
   Splitter(program, layouts, machine).run();
+}
+
+void split_reductions_for_gpu(Program& program, std::map<std::string, Layout>& layouts,
+                              const poly::CpuMachine& machine) {
+  Splitter(program, layouts, machine).run_for_gpu();
 }
 
 }  // namespace tc::ir

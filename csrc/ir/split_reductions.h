@@ -19,4 +19,12 @@ namespace tc::ir {
 void split_reductions(Program& program, std::map<std::string, Layout>& layouts,
                       const poly::CpuMachine& machine);
 
+/// The same for a GPU, where some thousand threads are wanted and each launch that follows another
+/// is cheap: as many parts as keep the threads busy, down to 32 terms each, the terms of a part as
+/// far from each other as there are parts. Parts that are too long, because one index was too
+/// short, and results of parts that are many are split again, so that a sum of a million becomes
+/// four launches. The order of the additions follows from extents alone here too.
+void split_reductions_for_gpu(Program& program, std::map<std::string, Layout>& layouts,
+                              const poly::CpuMachine& machine);
+
 }  // namespace tc::ir
