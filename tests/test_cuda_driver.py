@@ -49,9 +49,10 @@ C10_REGISTER_GUARD_IMPL(CUDA, Guard);
 int asked_on = -1;
 struct Allocator : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
-    asked_on = Guard::getDeviceIdx();
+    asked_on = Guard::getDeviceIndex();
     void* memory = std::malloc(bytes);
-    return {memory, memory, &std::free, c10::Device(c10::DeviceType::CUDA, Guard::getDeviceIdx())};
+    const c10::Device device(c10::DeviceType::CUDA, Guard::getDeviceIndex());
+    return {memory, memory, &std::free, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &std::free; }
   void copy_data(void*, const void*, size_t) const override {}
@@ -63,11 +64,11 @@ extern "C" int allocate_elsewhere() {
   using HostFunction = const tc_host& (*)();
   auto host = reinterpret_cast<HostFunction>(dlsym(RTLD_DEFAULT, "_ZN8tc_torch10torch_hostEv"));
   if (!host) return 100;
-  Guard::setDeviceIdx(2);
+  Guard::setDeviceIndex(2);
   void* memory = host().allocate(host().context, DLDevice{kDLCUDA, 5}, 64);
   if (asked_on != 5) return 101;
   host().release(host().context, DLDevice{kDLCUDA, 5}, memory);
-  return Guard::getDeviceIdx();
+  return Guard::getDeviceIndex();
 }
 """
 PROGRAM = """

@@ -149,7 +149,7 @@ HAND_BUILT = {
     "reduce_warp": {"barrier": 0, "guard": 1, "step": 5},
     "types": {"barrier": 13, "guard": 0, "step": 0},
     "add": {"barrier": 0, "guard": 1, "step": 0},
-    "chain": {"barrier": 0, "guard": 5, "step": 0},
+    "chain": {"barrier": 0, "guard": 4, "step": 0},
 }
 
 

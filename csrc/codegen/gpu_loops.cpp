@@ -114,6 +114,26 @@ class MapLoops : public IRMutator {
   const MappingOptions& options_;
 };
 
+/// Loops over fewer axes than the block has, because others beside them have more, run on the first
+/// threads of the rest.
+class LimitThreads : public IRMutator {
+ public:
+  explicit LimitThreads(const GpuLaunch& launch) : launch_(launch) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    if (op->for_type != ForType::GPUThread) return IRMutator::visit(op);
+    Stmt limited = op;
+    for (int axis = thread_depth(op); axis < 3; ++axis)
+      if (launch_.block[axis] > 1)
+        limited = ir::make_for(op->name + ".first.__thread_id_" + kAxes[axis], 0, 1,
+                               ForType::GPUThread, limited);
+    return limited;
+  }
+  const GpuLaunch& launch_;
+};
+
 /// Collects buffers and turns loads of run-time scalars into variables.
 class FindArguments : public IRMutator {
  public:
@@ -189,6 +209,8 @@ const PassList<Stmt, LaunchContext> kLaunchPasses(
         {"simplify", [](Stmt& s, C&) { s = simplify(s); }},
         {"make_floats_plain", [](Stmt& s, C&) { s = make_floats_plain(s); }},
         {"show_nested_truncations", [](Stmt& s, C&) { s = show_nested_truncations(s); }},
+        // Halide's simplifier takes such loops away.
+        {"limit_threads", [](Stmt& s, C& c) { s = LimitThreads(c.launch).mutate(s); }},
         {"find_arguments",
          [](Stmt& s, C& c) { s = FindArguments(c.launch, c.program, c.layouts).mutate(s); }},
     });

@@ -593,7 +593,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<GpuProgram()>> cases = {
       {"add", add},
       {"matmul", [] { return matmul("matmul", true); }},
-      {"matmul_wide", [] { return matmul("matmul_wide", true, 40); }},
+      {"matmul_wide", [] { return matmul("matmul_wide", true, 20); }},
       {"matmul_dynamic", [] { return matmul("matmul_dynamic", true, 8, 8192); }},
       {"matmul_without_barriers", [] { return matmul("matmul_without_barriers", false); }},
       {"reduce_tree", [] { return reduce_tree("reduce_tree", true); }},
