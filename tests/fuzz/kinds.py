@@ -25,7 +25,7 @@ import shardings
 import torch
 from cases import DTYPES, MACHINES, Case, Disagreement, check, make_options, namespace_for
 from features import features
-from random_layers import make_layers, make_products
+from random_layers import make_derivable, make_layers, make_products
 from random_programs import make_case
 from random_scatters import RandomScatter, make_scatter
 from seeds import count, first_seed
@@ -301,7 +301,7 @@ KINDS: dict[str, Kind] = {
     "scatters": Kind(make_scatter_case, check_scatter, 150, 75, share("ran", 1)),
     "equations": Kind(make_equation_case, check_equation, 100, 100, share("ran", 1)),
     "derivatives": Kind(make_case, check_derivative, 40, 40, share("same", 0.1)),
-    "layer derivatives": Kind(make_layers, check_derivative, 90, 30, share("same", 0.7)),
+    "layer derivatives": Kind(make_derivable, check_derivative, 90, 30, share("same", 0.7)),
     "batches": Kind(make_either, check_batch, 40, 40, share("ran", 0.5)),
     "shardings": Kind(make_either, check_shardings, 80, 40, share("ways", 0.5)),
     "calls": Kind(make_either, random_calls.check, 60, 60, share("calls", 2)),

@@ -500,6 +500,13 @@ def make_layers(seed: int) -> Case:
     return Generator(seed).make()
 
 
+def make_derivable(seed: int) -> Case:
+    """Some of layers whose derivatives have forms that others have not."""
+    if seed % 10:
+        return make_layers(seed)
+    return Generator(seed).make({"quotients": 2, "softmax": 1, "strided": 1})
+
+
 def make_products(seed: int) -> Case:
     """Of layers that a library has, among others."""
     return Generator(seed).make(
