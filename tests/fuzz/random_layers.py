@@ -42,6 +42,7 @@ class Generator:
         self.inputs: list[Tensor] = []
         self.lines: list[str] = []
         self.counter = 0
+        self.shares_sizes = False
 
     def chance(self, probability: float) -> bool:
         return self.r.random() < probability
@@ -481,7 +482,11 @@ class Generator:
     def text(self, results: list[str]) -> str:
         parameters = []
         for t in self.inputs:
-            sizes = ", ".join(f"{t.name}_{d}" for d in range(len(t.shape)))
+            # Sizes of one name are known to be equal, whatever they are.
+            names = (
+                f"N{n}" if self.shares_sizes else f"{t.name}_{d}" for d, n in enumerate(t.shape)
+            )
+            sizes = ", ".join(names)
             parameters.append(f"{t.type}({sizes}) {t.name}")
         head = f"def layers({', '.join(parameters)}) -> ({', '.join(results)}) {{"
         return "\n".join([head, *(f"  {line}" for line in self.lines), "}"])
@@ -504,7 +509,9 @@ def make_derivable(seed: int) -> Case:
     """Some of layers whose derivatives have forms that others have not."""
     if seed % 10:
         return make_layers(seed)
-    return Generator(seed).make({"quotients": 2, "softmax": 1, "strided": 1})
+    generator = Generator(seed)
+    generator.shares_sizes = True
+    return generator.make({"quotients": 2, "softmax": 1, "strided": 1})
 
 
 def make_products(seed: int) -> Case:
