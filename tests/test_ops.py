@@ -173,7 +173,8 @@ def test_loads_without_warnings(name: str, caplog: pytest.LogCaptureFixture) -> 
         # Another text to the parser, which warns of each once.
         tc.define(text + "# again\n", namespace="tc_ops_again")
         t = tc.ops.load(name)
-    assert not caplog.records
+    # Others have loggers too: a notebook that is closed says so whenever Python comes to it.
+    assert not [r for r in caplog.records if r.name.startswith("tensor_comprehensions")]
     defined = [d for d, file in tc.ops.definitions().items() if file == name]
     assert defined
     for definition in defined:

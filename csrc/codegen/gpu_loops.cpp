@@ -209,8 +209,6 @@ const PassList<Stmt, LaunchContext> kLaunchPasses(
         {"simplify", [](Stmt& s, C&) { s = simplify(s); }},
         {"make_floats_plain", [](Stmt& s, C&) { s = make_floats_plain(s); }},
         {"show_nested_truncations", [](Stmt& s, C&) { s = show_nested_truncations(s); }},
-        // Halide's simplifier takes such loops away.
-        {"limit_threads", [](Stmt& s, C& c) { s = LimitThreads(c.launch).mutate(s); }},
         {"find_arguments",
          [](Stmt& s, C& c) { s = FindArguments(c.launch, c.program, c.layouts).mutate(s); }},
     });
@@ -224,6 +222,9 @@ GpuLaunch make_launch(const std::string& name, const Stmt& stmt, const ir::Progr
   launch.body = stmt;
   LaunchContext context{launch, program, layouts, options};
   kLaunchPasses.run(launch.body, context);
+  // Not among the passes: schedules make no such loops, whoever puts statements together by hand
+  // may. Behind them, since Halide's simplifier would take the loops that this adds away.
+  launch.body = LimitThreads(launch).mutate(launch.body);
   return launch;
 }
 
