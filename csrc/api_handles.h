@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
 #include "lang/definition.h"
 #include "options.h"

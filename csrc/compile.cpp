@@ -18,7 +18,6 @@
 #include "ir/verify.h"
 #include "ir/work.h"
 #include "library_plan.h"
-#include "machine.h"
 #include "poly/chain.h"
 #include "poly/computed_copies.h"
 #include "poly/dependences.h"
@@ -60,7 +59,7 @@ const Pass kFindStreamed("kernel", "find_streamed");
 struct Job {
   MappingOptions options;
   Target target;
-  poly::CpuMachine machine;
+  CpuMachine machine;
   Texts texts = Texts::Short;
 };
 
@@ -73,7 +72,7 @@ constexpr size_t kMostStatements = 64;
 std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& program,
                                    const std::map<std::string, Layout>& layouts,
                                    const MappingOptions& options, const Target& target,
-                                   const poly::CpuMachine& machine,
+                                   const CpuMachine& machine,
                                    std::map<std::string, poly::Slices>& slices, StageClock& clock) {
   if (scop.statements.empty()) return {};
   if (options.identity) {
@@ -134,20 +133,6 @@ std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& pr
   }
   clock.done("schedule");
   return mapped;
-}
-
-ir::Type memory_type(ir::Type type) { return type.is_bool() ? Halide::UInt(8) : type; }
-
-std::string size_list(const std::vector<int64_t>& sizes) {
-  std::string text;
-  for (int64_t size : sizes) text += concat(text.empty() ? "(" : ", ", size);
-  return text + ")";
-}
-
-int64_t count_elements(const Layout& layout) {
-  int64_t elements = 1;
-  for (int64_t size : layout.sizes) elements *= size;
-  return std::max<int64_t>(1, elements);
 }
 
 // Of what goes past the caches: a row has up to two lines that it shares with others, which
@@ -293,7 +278,7 @@ codegen::GpuBuffer gpu_temporary(const ir::Tensor& tensor, const Layout& layout)
   temporary.name = tensor.name;
   temporary.type = memory_type(tensor.type);
   temporary.written = true;
-  temporary.elements = count_elements(layout);
+  temporary.elements = count_allocated(layout);
   return temporary;
 }
 
@@ -387,33 +372,6 @@ Target parse_target(const std::string& text) {
                           "with the number of an architecture"));
 }
 
-int64_t dense_bytes(const ir::Tensor& tensor, const Layout& layout) {
-  return count_elements(layout) * memory_type(tensor.type).bytes();
-}
-
-Layout row_major(const std::vector<int64_t>& sizes) {
-  Layout layout{sizes, std::vector<int64_t>(sizes.size())};
-  int64_t stride = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
-    layout.strides[d] = stride;
-    if (__builtin_mul_overflow(stride, std::max<int64_t>(1, sizes[d]), &stride))
-      throw ShapeError("a dense tensor of these sizes has more elements than 64 bits can count");
-  }
-  return layout;
-}
-
-Layout row_major(const ir::Tensor& tensor) {
-  std::vector<int64_t> sizes;
-  for (const ir::Expr& size : tensor.sizes) sizes.push_back(*Halide::Internal::as_const_int(size));
-  int64_t bytes = memory_type(tensor.type).bytes();
-  const bool empty = std::count(sizes.begin(), sizes.end(), 0) > 0;
-  for (int64_t size : sizes)
-    if (!empty && (__builtin_mul_overflow(bytes, size, &bytes) || bytes > runtime::kAddressSpace))
-      throw ShapeError(concat(tensor.name, " has sizes ", size_list(sizes),
-                              " for these inputs, more than memory has room for"));
-  return row_major(sizes);
-}
-
 namespace {
 
 /// With the calls that were chosen, and a kernel for every stretch of statements around them.
@@ -491,7 +449,7 @@ bool logs_long_texts() {
 std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
                                                const std::map<std::string, Layout>& layouts,
                                                const MappingOptions& options, const Target& target,
-                                               const poly::CpuMachine& machine) {
+                                               const CpuMachine& machine) {
   StageClock clock;
   Job job{options, target, machine, logs_long_texts() ? Texts::All : Texts::Short};
   const std::map<std::string, Layout> all = with_temporaries(given, layouts);

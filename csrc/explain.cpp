@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "ir/work.h"
-#include "machine.h"
 #include "runtime/nvrtc.h"
 
 namespace tc {
@@ -30,10 +29,10 @@ std::string digits(double value) {
 
 /// How fast the model expects the whole to be, beside what the machine can do.
 Note describe_speed(double cycles, const ir::Work& work, const ir::Program& program,
-                    const poly::CpuMachine& machine) {
+                    const CpuMachine& machine) {
   std::string text = count_text(cycles) + " cycles by the model, on one core, from its caches";
   if (work.floating_point > 0) {
-    double peak = peak_operations(machine, float_bits(program));
+    double peak = machine.peak_operations(float_bits(program));
     // The model of anything but blocks in registers sees memory alone.
     if (work.floating_point > peak * cycles) {
       cycles = work.floating_point / peak;

@@ -11,7 +11,8 @@
 #include "base/notes.h"
 #include "codegen/cpu_jit.h"
 #include "codegen/cuda_printer.h"
-#include "compile.h"
+#include "ir/layout.h"
+#include "machine/cpu.h"
 #include "poly/map_cpu.h"
 
 namespace tc {
@@ -23,9 +24,9 @@ struct Explanation {
     double cycles = 0;  ///< of one core by the model; 0 when there is none
   };
   std::string target = "the CPU";
-  std::optional<poly::CpuMachine> machine;  ///< nothing on a GPU
-  Notes program;                            ///< what happened before there was a schedule
-  std::vector<Group> groups;                ///< fusion groups in order of execution
+  std::optional<CpuMachine> machine;  ///< nothing on a GPU
+  Notes program;                      ///< what happened before there was a schedule
+  std::vector<Group> groups;          ///< fusion groups in order of execution
   /// Operations of the statements that are mapped; nothing where a library does some of them.
   std::optional<double> floating_point;
   Notes memory;  ///< what a run takes beside its arguments

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/notes.h"
-#include "compile.h"
 #include "ir/index_checks.h"
+#include "ir/layout.h"
 #include "runtime/checked_kernel.h"
 
 namespace tc {

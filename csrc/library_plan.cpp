@@ -8,10 +8,11 @@
 
 #include "base/memory.h"
 #include "ir/segment.h"
+#include "machine/measure.h"
+#include "machine/measurements.h"
 #include "poly/notes.h"
 #include "poly/strides.h"
 #include "runtime/libraries.h"
-#include "runtime/measurements.h"
 #include "runtime/sequence.h"
 
 namespace tc {
@@ -122,7 +123,7 @@ std::string describe_measured(const LibraryChoice& choice, const ir::Program& pr
 
 std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
                                                 const std::map<std::string, Layout>& layouts,
-                                                const poly::CpuMachine& machine,
+                                                const CpuMachine& machine,
                                                 const tc_libraries& library,
                                                 const OwnKernels& own) {
   std::vector<LibraryChoice> choices;
@@ -147,15 +148,15 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
     if (!given && choice.theirs < kNear * choice.own && spanned_bytes(part, layouts) < kMostBytes) {
       choice.measured = true;
       const std::string what = describe_measured(choice, part, layouts, own.made_for);
-      std::optional<std::vector<double>> seconds = runtime::find_measured(what);
+      std::optional<std::vector<double>> seconds = machine::find_measured(what);
       if (!seconds) {
         const std::shared_ptr<const runtime::Kernel> kernel = own.kernel(part);
         seconds =
-            runtime::measure_once(what, [&] { return measure(choice, *kernel, part, layouts); });
+            machine::measure_once(what, [&] { return measure(choice, *kernel, part, layouts); });
       }
       choice.theirs = seconds->at(0);
       choice.own = seconds->at(1);
-      choice.theirs += around * runtime::seconds_per_cycle();
+      choice.theirs += around * machine::seconds_per_cycle();
     }
     const double least = choice.measured || given ? kClearly : 1 / kNear;
     choice.taken = choice.theirs < least * choice.own;

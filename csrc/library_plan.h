@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "base/notes.h"
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/library_calls.h"
+#include "machine/cpu.h"
 #include "poly/map_cpu.h"
 #include "runtime/kernel.h"
 
@@ -43,7 +44,7 @@ struct OwnKernels {
 /// call, and so the same bits, whenever it is compiled.
 std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
                                                 const std::map<std::string, Layout>& layouts,
-                                                const poly::CpuMachine& machine,
+                                                const CpuMachine& machine,
                                                 const tc_libraries& library, const OwnKernels& own);
 
 /// The calls that are taken, and kernels for the statements in front of, between and behind them,

@@ -61,7 +61,7 @@ struct ProgramContext {
   const std::map<std::string, Layout>& given;  ///< of arguments
   const MappingOptions& options;
   const bool cuda;
-  const poly::CpuMachine& machine;
+  const CpuMachine& machine;
   const bool free = !options.identity;  ///< the options do not keep the loops of the text
   /// Tile sizes of the user speak of the dimensions of the text.
   const bool automatic = free && options.automatic;
@@ -153,8 +153,7 @@ std::map<std::string, Layout> with_temporaries(const ir::Program& program,
 }
 
 Simplified simplify_program(const ir::Program& given, const std::map<std::string, Layout>& layouts,
-                            const MappingOptions& options, bool cuda,
-                            const poly::CpuMachine& machine) {
+                            const MappingOptions& options, bool cuda, const CpuMachine& machine) {
   Simplified simplified{given, layouts};
   ProgramContext context{layouts, options, cuda, machine};
   kProgramPasses.run(simplified, context);

@@ -4,10 +4,10 @@
 #include <map>
 #include <string>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
+#include "machine/cpu.h"
 #include "options.h"
-#include "poly/cpu_machine.h"
 
 namespace tc {
 
@@ -20,8 +20,7 @@ struct Simplified {
 /// Of a specialised program. `layouts` are those of its arguments at least. CompilationError where
 /// a number does not fit the bits that it has to have.
 Simplified simplify_program(const ir::Program& given, const std::map<std::string, Layout>& layouts,
-                            const MappingOptions& options, bool cuda,
-                            const poly::CpuMachine& machine);
+                            const MappingOptions& options, bool cuda, const CpuMachine& machine);
 
 /// Adds the layouts that are missing: temporaries are row-major.
 std::map<std::string, Layout> with_temporaries(const ir::Program& program,

@@ -11,7 +11,7 @@
 #include "base/task.h"
 #include "compile.h"
 #include "lang/roles.h"
-#include "machine.h"
+#include "machine/facts.h"
 #include "runtime/arguments.h"
 #include "runtime/check_tensor.h"
 #include "runtime/kernel_cache.h"
@@ -188,7 +188,7 @@ tc_status tc_compile(const tc_definition* definition, const tc_options* options,
     handle->kernel = tc::runtime::find_or_compile(
         cache_key(*shared, arguments, mapping, chosen), compiling(*shared, handle->values),
         [program = handle->program, layouts = handle->layouts, mapping, chosen,
-         machine = tc::this_machine()] {
+         machine = tc::machine::look_up(tc::runtime::host_threads()).cpu] {
           return tc::compile(program, layouts, mapping, chosen, machine);
         });
     *kernel = handle.release();

@@ -133,6 +133,19 @@ def version() -> str:
     )
 
 
+def print_machine(arguments: argparse.Namespace) -> int:
+    rows = [line.split("\t") for line in _torch.machine_facts(arguments.measure).splitlines()]
+    heads = ["fact", "value", "unit", "source", "meaning"]
+    if arguments.measure:
+        heads.insert(2, "measured")
+        rows = [[*row[:2], row[5] if len(row) > 5 else "", *row[2:5]] for row in rows]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  ".join(cells).rstrip())
+    return 0
+
+
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog=program(),
@@ -181,6 +194,18 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0, or 1 where something fails that every machine can do.",
     )
     doctor.set_defaults(run=examine_installation)
+    machine = commands.add_parser(
+        "machine",
+        help="print what is known of this machine",
+        description="Prints the facts that decisions are made from: value, unit, where it comes "
+        "from, meaning. TC_MACHINE=NAME=VALUE,... replaces any of them.",
+    )
+    machine.add_argument(
+        "--measure",
+        action="store_true",
+        help="measure what can be measured beside it, on one core, for some seconds",
+    )
+    machine.set_defaults(run=print_machine)
     for command in (fmt, check):
         command.set_defaults(run=lambda found: for_each(found.action, found))
         command.add_argument(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -69,6 +72,7 @@ def test_results_that_stay_in_registers_are_stored_once(monkeypatch: pytest.Monk
         ("cores", "TC_MACHINE: 'cores' is no name and number, as in cores=2"),
         ("cores=-1", "TC_MACHINE: 'cores=-1' is no name and number"),
         ("caches=3", "TC_MACHINE: 'caches=3' is not understood; it takes vector_bits"),
+        ("caches=3", "last_cache_rate, lines_of_a_request, cores, threads, library_rate, "),
         ("vector_bits=100", "'vector_bits=100' is not understood; .*a multiple of 128"),
         ("unit_bits=100", "'unit_bits=100' is not understood; .*a multiple of 128"),
         ("library_rate=fast", "TC_MACHINE: 'library_rate=fast' is no name and number"),
@@ -81,3 +85,60 @@ def test_machine_descriptions_are_checked(
     monkeypatch.setenv("TC_MACHINE", value)
     with pytest.raises(tc.TCError, match=message):
         tc.compile("def g(float(N) A) -> (O) { O(i) = A(i) }", "g", None, torch.zeros(5))
+
+
+def facts(*options: str, machine: str = "") -> dict[str, list[str]]:
+    """By name, the columns that the command prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tensor_comprehensions", "machine", *options],
+        env={**os.environ, "TC_MACHINE": machine},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    head, *lines = (re.split(r"\s{2,}", line) for line in done.stdout.splitlines())
+    assert head == ["fact", "value", *(["measured"] if options else []), "unit", "source", "meaning"]
+    return {name: columns for name, *columns in lines}
+
+
+def test_every_fact_has_a_unit_and_a_source() -> None:
+    found = facts()
+    for name, (value, unit, source, meaning) in found.items():
+        assert float(value) >= 0, name
+        assert unit and source and meaning
+    assert int(found["cores"][0]) == os.cpu_count()
+    assert found["cores"][2] == "the system"
+    assert found["multiply_latency"][2] == "assumed of every processor"
+    # Each can be replaced, and then says so.
+    others = {
+        name: 1024 + 128 * k if unit == "bits" else 97 + k
+        for k, (name, (_, unit, *_)) in enumerate(found.items())
+    }
+    replaced = facts(machine=",".join(f"{name}={value}" for name, value in others.items()))
+    assert {name: float(value) for name, (value, *_) in replaced.items()} == others
+    assert {source for _, _, source, _ in replaced.values()} == {"TC_MACHINE"}
+
+
+def test_facts_can_be_measured() -> None:
+    """As far as a shared machine tells: none is off by ten times."""
+    measured = {
+        name: (float(value), float(found))
+        for name, (value, found, *_) in facts("--measure").items()
+        if re.fullmatch(r"[\d.]+", found)
+    }
+    assert {"multiply_latency", "loads", "second_cache_percent"} <= measured.keys()
+    for name, (value, found) in measured.items():
+        assert 0.1 < found / value < 10, name
+
+
+def test_decisions_follow_the_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow multiply-add needs more sums at once; the expected time says so."""
+    text = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+    values = torch.zeros(4, 512), torch.zeros(512, 16)
+    machine = "vector_bits=512,vector_registers=32,cores=1,library_rate=1"
+    cycles = []
+    for latency in (4, 40):
+        monkeypatch.setenv("TC_MACHINE", f"{machine},multiply_latency={latency}")
+        explained = tc.compile(text, "f", None, *values).explain()
+        cycles.append(float(re.search(r"expected +([\d.]+)", explained)[1]))
+    assert cycles[1] != cycles[0]

@@ -8,6 +8,9 @@
 namespace tc {
 
 constexpr int64_t kLineBytes = 64, kPageBytes = 4096;
+/// How far apart in bytes two elements may lie: what five levels of page tables reach. Products of
+/// such a distance with a few elements stay within 64 bits.
+constexpr int64_t kAddressSpace = int64_t{1} << 57;
 
 struct alignas(kLineBytes) Line {
   uint8_t bytes[kLineBytes];

@@ -50,7 +50,7 @@ using Facts = BufferFacts;
 /// `strict`: LLVM may not take any float for a number.
 Halide::Target host_target(bool strict = true) {
   static const Halide::Target target =
-      restrict_target(Halide::get_host_target(), usable_instruction_sets())
+      restrict_target(Halide::get_host_target(), machine::usable_instruction_sets())
           .with_feature(Halide::Target::JIT)
           .with_feature(Halide::Target::NoAsserts)
           .with_feature(Halide::Target::NoBoundsQuery)

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "codegen/cuda_printer.h"
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
 #include "options.h"
 

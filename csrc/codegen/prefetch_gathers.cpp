@@ -6,8 +6,8 @@
 
 #include "base/memory.h"
 #include "base/numbers.h"
-#include "codegen/host_target.h"
 #include "ir/loops.h"
+#include "machine/instruction_sets.h"
 
 namespace tc::codegen {
 namespace {
@@ -61,7 +61,7 @@ struct Row {
 
   int64_t bytes() const { return (end - first) * load->type.element_of().bytes(); }
   int64_t lines() const { return divide_up(bytes(), kLineBytes); }
-  int64_t requests() const { return divide_up(lines(), lines_of_a_request()); }
+  int64_t requests() const { return divide_up(lines(), machine::lines_of_a_request()); }
 };
 
 /// What every iteration reads of the buffers at such places, each row once. Reads under a condition
@@ -145,7 +145,7 @@ struct Gathers {
       const ir::Type type = row.load->type.element_of();
       // Of one address, other lines are displacements of an instruction.
       Expr first = Halide::cast(Halide::Int(64), substitute(loop->name, iteration, row.index));
-      const int64_t elements = lines_of_a_request() * kLineBytes / type.bytes();
+      const int64_t elements = machine::lines_of_a_request() * kLineBytes / type.bytes();
       for (int64_t k = 0; k < row.requests(); ++k) {
         Expr place = first + make_const(Halide::Int(64), row.first + k * elements);
         stmts.push_back(ir::make_prefetch(type, row.load->name, place, cache));
@@ -165,7 +165,7 @@ std::optional<Gathers> find_gathers(const For* loop, const std::set<std::string>
   int64_t requests = 0;
   for (const Row& row : find.rows) requests += row.requests();
   const int64_t ahead = std::min(divide_up(kAhead, rows), divide_up(kAheadRequests, requests));
-  const bool brief = lines_of_a_request() == 1 &&
+  const bool brief = machine::lines_of_a_request() == 1 &&
                      std::all_of(find.rows.begin(), find.rows.end(),
                                  [](const Row& row) { return row.bytes() <= kShortBytes; });
   const int64_t shortly = brief ? divide_up(kShortlyAhead, rows) : 0;

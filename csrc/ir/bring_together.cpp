@@ -94,7 +94,7 @@ bool join_passes(std::vector<Statement>& statements, double least) {
 
 }  // namespace
 
-void bring_together(Program& program, const poly::CpuMachine& machine) {
+void bring_together(Program& program, const CpuMachine& machine) {
   const bool led = lead_with_numbers(program.statements);
   const bool joined = join_passes(program.statements, static_cast<double>(machine.least(kPoints)));
   if (led || joined) number_statements(program);

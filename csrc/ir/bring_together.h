@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/program.h"
-#include "poly/cpu_machine.h"
+#include "machine/cpu.h"
 
 namespace tc::ir {
 
@@ -12,6 +12,6 @@ namespace tc::ir {
 /// that waits for no loop, as the gradient of a mean, comes first: no loop is shared across it
 /// (measured: 512 x 1000 of a Huber loss backward in 148 us instead of 377). Runs on a specialised
 /// program.
-void bring_together(Program& program, const poly::CpuMachine& machine);
+void bring_together(Program& program, const CpuMachine& machine);
 
 }  // namespace tc::ir

@@ -108,7 +108,7 @@ class CountOperations : public IRGraphVisitor {
 class ComputeOperands {
  public:
   ComputeOperands(Program& program, std::map<std::string, Layout>& layouts,
-                  const poly::CpuMachine& machine)
+                  const CpuMachine& machine)
       : program_(program), layouts_(layouts), machine_(machine) {}
 
   void run() {
@@ -297,13 +297,13 @@ class ComputeOperands {
 
   Program& program_;
   std::map<std::string, Layout>& layouts_;
-  const poly::CpuMachine& machine_;
+  const CpuMachine& machine_;
 };
 
 }  // namespace
 
 void compute_operands(Program& program, std::map<std::string, Layout>& layouts,
-                      const poly::CpuMachine& machine) {
+                      const CpuMachine& machine) {
   ComputeOperands(program, layouts, machine).run();
 }
 

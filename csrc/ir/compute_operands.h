@@ -5,9 +5,9 @@
 #include <map>
 #include <string>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
-#include "poly/cpu_machine.h"
+#include "machine/cpu.h"
 
 namespace tc::ir {
 
@@ -23,6 +23,6 @@ namespace tc::ir {
 /// k)*s(k)). Runs on a specialised program, before collapse_dimensions; adds the layouts of its
 /// temporaries.
 void compute_operands(Program& program, std::map<std::string, Layout>& layouts,
-                      const poly::CpuMachine& machine);
+                      const CpuMachine& machine);
 
 }  // namespace tc::ir

@@ -51,7 +51,7 @@ bool is_lookup(const Expr& subscript, const std::vector<Iterator>& domain) {
 class GatherOperands {
  public:
   GatherOperands(Program& program, std::map<std::string, Layout>& layouts,
-                 const poly::CpuMachine& machine)
+                 const CpuMachine& machine)
       : program_(program), layouts_(layouts), machine_(machine) {}
 
   void run() {
@@ -154,13 +154,13 @@ class GatherOperands {
 
   Program& program_;
   std::map<std::string, Layout>& layouts_;
-  const poly::CpuMachine& machine_;
+  const CpuMachine& machine_;
 };
 
 }  // namespace
 
 void gather_operands(Program& program, std::map<std::string, Layout>& layouts,
-                     const poly::CpuMachine& machine) {
+                     const CpuMachine& machine) {
   GatherOperands(program, layouts, machine).run();
 }
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
-#include "poly/cpu_machine.h"
+#include "machine/cpu.h"
 
 namespace tc::ir {
 
@@ -22,6 +22,6 @@ namespace tc::ir {
 /// program, after make_offset_tables and before collapse_dimensions; adds the layouts of its
 /// temporaries.
 void gather_operands(Program& program, std::map<std::string, Layout>& layouts,
-                     const poly::CpuMachine& machine);
+                     const CpuMachine& machine);
 
 }  // namespace tc::ir

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
+#include "tc/tc.h"
 
 namespace tc::ir {
 

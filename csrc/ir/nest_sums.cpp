@@ -29,8 +29,7 @@ struct Candidate {
 
 class NestSums {
  public:
-  NestSums(Program& program, std::map<std::string, Layout>& layouts,
-           const poly::CpuMachine& machine)
+  NestSums(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
       : program_(program), layouts_(layouts), machine_(machine) {}
 
   void run() {
@@ -102,13 +101,13 @@ class NestSums {
 
   Program& program_;
   std::map<std::string, Layout>& layouts_;
-  const poly::CpuMachine& machine_;
+  const CpuMachine& machine_;
 };
 
 }  // namespace
 
 void nest_sums(Program& program, std::map<std::string, Layout>& layouts,
-               const poly::CpuMachine& machine) {
+               const CpuMachine& machine) {
   NestSums(program, layouts, machine).run();
 }
 

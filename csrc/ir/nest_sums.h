@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
-#include "poly/cpu_machine.h"
+#include "machine/cpu.h"
 
 namespace tc::ir {
 
@@ -18,7 +18,6 @@ namespace tc::ir {
 /// that scales all terms stays with them, so that sums are no larger than in the text. Left alone
 /// are products of two tensors, sums of integers and those under guards. Runs on a specialised
 /// program, after widen_accumulators; adds the layouts of its temporaries.
-void nest_sums(Program& program, std::map<std::string, Layout>& layouts,
-               const poly::CpuMachine& machine);
+void nest_sums(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine);
 
 }  // namespace tc::ir

@@ -50,7 +50,7 @@ class OffsetTables {
   OffsetTables(Program& program, std::map<std::string, Layout>& layouts)
       : program_(program), layouts_(layouts) {}
 
-  void run(const poly::CpuMachine& machine) {
+  void run(const CpuMachine& machine) {
     put_in_front(program_, [&](Statement& statement) {
       return count_results(statement) >= machine.least(kResults) ? rewrite(statement)
                                                                  : std::vector<Statement>();
@@ -218,7 +218,7 @@ class OffsetTables {
 }  // namespace
 
 void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
-                        const poly::CpuMachine& machine) {
+                        const CpuMachine& machine) {
   OffsetTables(program, layouts).run(machine);
 }
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
-#include "poly/cpu_machine.h"
+#include "machine/cpu.h"
 
 namespace tc::ir {
 
@@ -20,7 +20,7 @@ namespace tc::ir {
 /// points make, and tables that are too long for what a result gains. Runs on a specialised
 /// program, before collapse_dimensions; adds the layouts of its temporaries.
 void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
-                        const poly::CpuMachine& machine);
+                        const CpuMachine& machine);
 
 /// The same for the tables over all indices of a statement without a reduction that is to come;
 /// returns the statements in front of it.

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
 
 namespace tc::ir {

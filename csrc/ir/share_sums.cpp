@@ -117,8 +117,7 @@ std::optional<Common> find_common(const Statement& first, const Statement& secon
 
 class ShareSums {
  public:
-  ShareSums(Program& program, std::map<std::string, Layout>& layouts,
-            const poly::CpuMachine& machine)
+  ShareSums(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
       : program_(program), layouts_(layouts), machine_(machine) {}
 
   void run() {
@@ -209,13 +208,13 @@ class ShareSums {
 
   Program& program_;
   std::map<std::string, Layout>& layouts_;
-  const poly::CpuMachine& machine_;
+  const CpuMachine& machine_;
 };
 
 }  // namespace
 
 void share_sums(Program& program, std::map<std::string, Layout>& layouts,
-                const poly::CpuMachine& machine) {
+                const CpuMachine& machine) {
   ShareSums(program, layouts, machine).run();
 }
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
-#include "poly/cpu_machine.h"
+#include "machine/cpu.h"
 
 namespace tc::ir {
 
@@ -18,6 +18,6 @@ namespace tc::ir {
 /// outnumber their sums by far. Runs on a specialised program, after widen_accumulators; adds the
 /// layouts of its temporaries.
 void share_sums(Program& program, std::map<std::string, Layout>& layouts,
-                const poly::CpuMachine& machine);
+                const CpuMachine& machine);
 
 }  // namespace tc::ir

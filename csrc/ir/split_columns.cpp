@@ -36,8 +36,7 @@ struct Split {
 
 class SplitColumns {
  public:
-  SplitColumns(Program& program, std::map<std::string, Layout>& layouts,
-               const poly::CpuMachine& machine)
+  SplitColumns(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
       : program_(program), layouts_(layouts), machine_(machine) {}
 
   void run() {
@@ -217,13 +216,13 @@ class SplitColumns {
 
   Program& program_;
   std::map<std::string, Layout>& layouts_;
-  const poly::CpuMachine& machine_;
+  const CpuMachine& machine_;
 };
 
 }  // namespace
 
 void split_columns(Program& program, std::map<std::string, Layout>& layouts,
-                   const poly::CpuMachine& machine) {
+                   const CpuMachine& machine) {
   SplitColumns(program, layouts, machine).run();
 }
 

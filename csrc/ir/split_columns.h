@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
-#include "poly/cpu_machine.h"
+#include "machine/cpu.h"
 
 namespace tc::ir {
 
@@ -17,6 +17,6 @@ namespace tc::ir {
 /// Left alone are results that another statement uses, which could share a pass with the sum. Runs
 /// on a specialised program, before scop; adds the layouts of its temporaries.
 void split_columns(Program& program, std::map<std::string, Layout>& layouts,
-                   const poly::CpuMachine& machine);
+                   const CpuMachine& machine);
 
 }  // namespace tc::ir

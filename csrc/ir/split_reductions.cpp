@@ -81,8 +81,7 @@ Cut choose_cut(const Statement& statement, int64_t wanted) {
 
 class Splitter {
  public:
-  Splitter(Program& program, std::map<std::string, Layout>& layouts,
-           const poly::CpuMachine& machine)
+  Splitter(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
       : program_(program), layouts_(layouts), machine_(machine) {}
 
   /// Without an order in which cores would run through memory: a part takes every so many'th term,
@@ -272,7 +271,7 @@ class Splitter {
 
   Program& program_;
   std::map<std::string, Layout>& layouts_;
-  const poly::CpuMachine& machine_;
+  const CpuMachine& machine_;
   std::vector<Statement> result_;
   size_t parts_end_ = 0;            ///< where parts of the next statement may go
   std::set<std::string> combined_;  ///< tensors written since
@@ -281,12 +280,12 @@ class Splitter {
 }  // namespace
 
 void split_reductions(Program& program, std::map<std::string, Layout>& layouts,
-                      const poly::CpuMachine& machine) {
+                      const CpuMachine& machine) {
   Splitter(program, layouts, machine).run();
 }
 
 void split_reductions_for_gpu(Program& program, std::map<std::string, Layout>& layouts,
-                              const poly::CpuMachine& machine) {
+                              const CpuMachine& machine) {
   Splitter(program, layouts, machine).run_for_gpu();
 }
 

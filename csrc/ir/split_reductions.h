@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
-#include "poly/cpu_machine.h"
+#include "machine/cpu.h"
 
 namespace tc::ir {
 
@@ -17,7 +17,7 @@ namespace tc::ir {
 /// number of threads. Parts of neighbouring statements come first, so that they can share a loop
 /// over the parts. Runs on a specialised program, before scop; adds the layouts of its temporaries.
 void split_reductions(Program& program, std::map<std::string, Layout>& layouts,
-                      const poly::CpuMachine& machine);
+                      const CpuMachine& machine);
 
 /// The same for a GPU, where some thousand threads are wanted and each launch that follows another
 /// is cheap: as many parts as keep the threads busy, down to 32 terms each, the terms of a part as
@@ -25,6 +25,6 @@ void split_reductions(Program& program, std::map<std::string, Layout>& layouts,
 /// short, and results of parts that are many are split again, so that a sum of a million becomes
 /// four launches. The order of the additions follows from extents alone here too.
 void split_reductions_for_gpu(Program& program, std::map<std::string, Layout>& layouts,
-                              const poly::CpuMachine& machine);
+                              const CpuMachine& machine);
 
 }  // namespace tc::ir

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/notes.h"
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
 
 namespace tc::ir {

@@ -5,17 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "machine/cpu.h"
 #include "poly/operands.h"
 
 namespace tc::poly {
-
-/// Cycles from a multiply-add to the next one that needs it.
-constexpr double kLatency = 4;
-/// Of what a unit takes at a time, what comes each cycle from beyond the first cache (measured with
-/// vectors of 8: 1024 x 1024 x 1024 in blocks of 6 x 16, which need half of that, 1.28 times faster
-/// than in 3 x 24, which need all; 4 images of 1024 x 196 with 256 filters, 4 times faster in 6 x
-/// 16 than in 2 x 4 x 8).
-constexpr double kStream = 0.72;
 
 /// Of a block: vectors, and rows of two dimensions.
 using BlockShape = std::array<int64_t, 3>;
@@ -33,14 +26,14 @@ struct Load {
 
   /// In a step of such a block.
   double count(const BlockShape& block) const;
-  /// Lines that all steps bring to the first cache, where a line takes as long as `unit_bytes` say.
+  /// Lines that all steps bring to the first cache; what puts lanes together counts as lines too.
   double lines(const BlockShape& block, const std::vector<int64_t>& points, double vector_bytes,
-               double unit_bytes) const;
+               const CpuMachine& machine) const;
 
  private:
   /// Whether the lines that a step reads have too few places in the first cache to be there still
   /// when the next step reads them.
-  bool collides(const BlockShape& block, double vector_bytes) const;
+  bool collides(const BlockShape& block, double vector_bytes, const CpuMachine& machine) const;
 };
 
 /// What blocks take: cycles, and loads, where one of a vector counts twice: it brings a line.
@@ -50,14 +43,15 @@ struct Effort {
 
 /// One statement's step.
 struct Step {
+  explicit Step(const CpuMachine& on) : machine(&on) {}
+  const CpuMachine* machine;
   std::vector<Load> loads;
   double repeats = 1;  ///< steps for every result
   double vector_bytes = 64;
-  double unit_bytes = 64;  ///< of a vector, what a unit of a core takes at a time
-  double parts = 1;        ///< of a vector with so many lanes, that it takes one after the other
+  double parts = 1;  ///< of a vector with so many lanes, that it takes one after the other
 
-  /// Of a block with `points` of the results along each dimension, on a machine that starts two
-  /// multiply-adds and two loads a cycle; so many blocks of rows follow each other.
+  /// Of a block with `points` of the results along each dimension; so many blocks of rows follow
+  /// each other.
   Effort effort(const BlockShape& block, const std::vector<int64_t>& points,
                 double row_blocks) const;
 

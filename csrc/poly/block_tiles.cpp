@@ -16,9 +16,6 @@ constexpr int64_t kNearLines = 4;
 // (measured with a Xeon, read where it lies or in chunks that its second cache keeps: 4 images of
 // 1024 rows of 784 bytes 2.33 and 2.05 ms, 1000 rows of 4 KB 1.21 and 1.22, 1024 rows 10.1 and 11).
 constexpr int64_t kFetchedBytes = 2048;
-// What the last cache gives a core (measured there: 4 images of 1024 x 196 with 256 filters 1.3
-// times faster one by one, though copies are made anew for each).
-constexpr double kStreamBytes = 10;
 // The part of that time which copies for chunks may take where operands are waited for, or else of
 // the whole time (measured: 16 images of 1024 x 7 x 7 by twos with 2048 filters, 0.35 and 0.16, 1.3
 // times faster; 128 and 1024 x 1024 x 1024 in chunks for a cache of 256 KiB, whose rows are fetched
@@ -41,6 +38,7 @@ class Arranger {
   Arranger(const Operands& operands, const CpuMachine& machine, RegisterBlock& block)
       : operands_(operands),
         cache_(static_cast<double>(machine.cache_bytes)),
+        last_cache_rate_(machine.last_cache_rate),
         block_(block),
         positions_(positions(block.members)),
         extents_(positions_.size()),
@@ -114,7 +112,7 @@ class Arranger {
     }
     const double copies = (chunks - 1) * block_.copies;
     if (chunks > 1 && bytes_read_again(points) <= cache_ &&
-        (copies <= kCopiesOfStream * bytes_waited_for() / kStreamBytes ||
+        (copies <= kCopiesOfStream * bytes_waited_for() / last_cache_rate_ ||
          copies <= kCopiesOfAll * block_.cycles))
       block_.chunks = sizes;
   }
@@ -170,6 +168,7 @@ class Arranger {
 
   const Operands& operands_;
   const double cache_;  ///< bytes
+  double last_cache_rate_;
   RegisterBlock& block_;
   // By position of the member, but for positions_ themselves.
   const std::vector<int> positions_;
@@ -212,7 +211,7 @@ std::vector<int> order_by_traffic(const RegisterBlock& block, const std::vector<
     if (is_loop(m)) loops.push_back(m);
   if (loops.size() < 2 || loops.size() > kMostLoops) return block.tile_order;
   const auto cache = static_cast<double>(machine.cache_bytes);
-  const double spared = kSpared * block.cycles * kStreamBytes;
+  const double spared = kSpared * block.cycles * machine.last_cache_rate;
   double least = traffic(block, sizes, loops, cache);
   std::vector<int> best = loops, numbers(loops.size());
   std::iota(numbers.begin(), numbers.end(), 0);

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compile.h"
-#include "poly/cpu_machine.h"
+#include "ir/layout.h"
+#include "machine/cpu.h"
 #include "poly/fuse.h"
 #include "poly/promote.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "options.h"
 #include "poly/dependences.h"
 

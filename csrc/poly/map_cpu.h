@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "compile.h"
+#include "ir/layout.h"
+#include "machine/cpu.h"
 #include "options.h"
-#include "poly/cpu_machine.h"
 #include "poly/fuse.h"
 #include "poly/promote.h"
 

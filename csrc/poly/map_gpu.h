@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "options.h"
 #include "poly/fuse.h"
 #include "poly/promote.h"

@@ -196,8 +196,8 @@ class Chooser {
   }
   /// Rows of so many streamed vectors whose step takes as long as a multiply-add.
   int64_t count_rows_of_latency(int64_t vectors) const {
-    double row = static_cast<double>(vectors) / kStream;
-    return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(kLatency / row)));
+    double row = static_cast<double>(vectors) * 100 / machine_.second_cache_percent;
+    return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(machine_.multiply_latency / row)));
   }
 
   /// Results that lie along the rows instead of the vector.
@@ -303,10 +303,10 @@ class Chooser {
     std::vector<Step> steps;
     for (const Update& update : operands_.updates()) {
       const ScopStatement& statement = *update.statement;
-      Step step;
+      Step step(machine_);
       step.vector_bytes = machine_.vector_bits / 8;
-      step.unit_bytes = machine_.step_bits() / 8;
-      step.parts = std::max(1.0, step.vector_bytes * lanes / most_lanes_ / step.unit_bytes);
+      step.parts =
+          std::max(1.0, step.vector_bytes * lanes / most_lanes_ / (machine_.step_bits() / 8.0));
       step.repeats = volume(statement, [](const ir::Iterator& i) { return i.reduction; });
       for (const Operand& operand : update.operands) {
         auto stride = [&](size_t d) -> std::optional<int64_t> {

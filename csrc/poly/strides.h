@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compile.h"
+#include "ir/layout.h"
 #include "ir/program.h"
 
 namespace tc::poly {

@@ -28,9 +28,6 @@ struct Buffer {
   Halide::Parameter parameter;  ///< tells Halide that only elements are aligned
 };
 
-/// A Bool takes a byte in memory; everything else is stored as it is computed.
-Halide::Type memory_type(Halide::Type type) { return type.is_bool() ? Halide::UInt(8) : type; }
-
 Expr to_memory(const Expr& value) {
   return value.type().is_bool()
              ? Halide::select(value, Halide::cast<uint8_t>(1), Halide::cast<uint8_t>(0))

@@ -5,6 +5,7 @@
 
 #include "api_arguments.h"
 #include "base/error.h"
+#include "base/memory.h"
 
 namespace tc::runtime {
 namespace {

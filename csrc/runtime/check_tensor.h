@@ -8,10 +8,6 @@
 
 namespace tc::runtime {
 
-/// How far apart in bytes two elements may lie: what five levels of page tables reach. Products of
-/// such a distance with a few elements stay within 64 bits.
-constexpr int64_t kAddressSpace = int64_t{1} << 57;
-
 /// How many dimensions are read where nothing else says how many there are: as many as PyTorch's
 /// tensors may have.
 constexpr int32_t kMostDimensions = 64;

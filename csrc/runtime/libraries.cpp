@@ -11,7 +11,8 @@
 #include "api_arguments.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "runtime/measurements.h"
+#include "machine/measure.h"
+#include "machine/measurements.h"
 
 namespace tc::runtime {
 namespace {
@@ -93,30 +94,6 @@ int host_threads() {
 
 const tc_libraries* libraries() { return deterministic() ? nullptr : registered.load(); }
 
-double seconds_per_cycle() {
-  return measure_once("seconds of a cycle", [] {
-    constexpr int kRounds = 5, kAdditions = 1 << 15;
-    double best = std::numeric_limits<double>::infinity();
-    for (int round = 0; round < kRounds; ++round) {
-      auto start = std::chrono::steady_clock::now();
-      uint64_t value = 1, step = 3;
-      // Golden Cove adds numbers that are part of the instruction while it renames registers,
-      // several in a cycle, though each needs the one before.
-      asm volatile("" : "+r"(step));
-      for (int i = 0; i < kAdditions / 16; ++i) {
-#pragma GCC unroll 16
-        for (int k = 0; k < 16; ++k) {
-          // Every addition needs the one before; the compiler must not add them up.
-          value += step;
-          asm volatile("" : "+r"(value));
-        }
-      }
-      best = std::min(best, seconds_since(start) / kAdditions);
-    }
-    return std::vector<double>{best};
-  })[0];
-}
-
 std::vector<double> best_seconds(const std::vector<std::function<void()>>& runs) {
   // A library's convolution of 512 channels took 7.2 ms the third time, 5.7 from the tenth on.
   constexpr int kRounds = 4, kRoundsIfNear = 12, kMostRounds = 100;
@@ -143,7 +120,7 @@ double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir:
   const std::string what =
       concat("operations a cycle of ", &library, ", ", kind == ir::LibraryCall::Kind::Product, " ",
              static_cast<int>(type.code()), " ", type.bits());
-  return measure_once(what, [&] {
+  return machine::measure_once(what, [&] {
     try {
       ir::LibraryCall call = sample(kind, type);
       int threads = std::max(1, library.host->thread_count(library.host->context));
@@ -151,7 +128,8 @@ double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir:
                         result = memory(call.result, type);
       double seconds =
           best_seconds({[&] { run(library, call, a.data(), b.data(), result.data()); }}).front();
-      return std::vector<double>{call.operations / (seconds / seconds_per_cycle()) / threads};
+      return std::vector<double>{call.operations / (seconds / machine::seconds_per_cycle()) /
+                                 threads};
     } catch (const Error&) {
       return std::vector<double>{0};  // it refuses the type
     }

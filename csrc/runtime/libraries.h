@@ -29,8 +29,6 @@ double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir:
 /// Seconds of the fastest of several runs of each: four, more of short ones and of those that come
 /// near each other. They take turns, since a machine changes its pace.
 std::vector<double> best_seconds(const std::vector<std::function<void()>>& runs);
-/// Of one cycle of this core.
-double seconds_per_cycle();
 
 /// Makes the call. `a`, `b` and `result` are the memory of the operands' tensors. An Error says
 /// what the library said.

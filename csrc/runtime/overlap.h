@@ -1,7 +1,7 @@
 // Whether strided views share memory.
 #pragma once
 
-#include "compile.h"
+#include "ir/layout.h"
 
 namespace tc::runtime {
 

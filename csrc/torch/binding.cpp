@@ -266,6 +266,12 @@ std::string format(const std::string& text) {
   return formatted;
 }
 
+std::string machine_facts(bool measure) {
+  const char* facts = nullptr;
+  check_unlocked([&] { return tc_machine_facts(measure, &facts); });
+  return facts;
+}
+
 /// Size of an output dimension in Python's syntax; `inputs` are only looked at for scalars.
 std::string size_expression(const Definition& definition, const Values& inputs, int output,
                             int dimension) {
@@ -469,6 +475,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_readonly("warnings", &ParsedText::warnings);
   m.def("parse", parse);
   m.def("format", format);
+  m.def("machine_facts", machine_facts);
 
   py::class_<Options>(m, "Options")
       .def(py::init([](const std::string& preset) {

@@ -4,12 +4,13 @@
 #include <vector>
 
 #include "check.h"
+#include "codegen/cpu_jit.h"
 
 namespace {
 
 using Halide::Target;
-using tc::codegen::InstructionSets;
 using tc::codegen::restrict_target;
+using tc::machine::InstructionSets;
 
 const InstructionSets kAvx2 = {"sse4.1", "avx", "f16c", "fma", "avx2"};
 const InstructionSets kSkylake = {"sse4.1",  "avx",      "f16c",     "fma",      "avx2",
@@ -83,6 +84,17 @@ void test_other_processors_are_left_alone() {
   CHECK(restrict_target(kZen4Target, {}) == kZen4Target);
 }
 
+/// Decisions are made for the vectors that code is generated with.
+void test_vectors_are_those_of_the_target() {
+  CHECK_EQ(tc::machine::vector_bits(kZen4), 512);
+  CHECK_EQ(tc::machine::vector_bits(kSkylake), 512);
+  CHECK_EQ(tc::machine::vector_bits(kAvx2), 256);
+  CHECK_EQ(tc::machine::vector_bits({"sse4.1", "avx"}), 128);
+  CHECK_EQ(tc::machine::vector_bits({}), 128);
+  CHECK_EQ(tc::machine::vector_bits(tc::machine::usable_instruction_sets()),
+           tc::codegen::cpu_vector_bits());
+}
+
 }  // namespace
 
 int main() {
@@ -91,5 +103,6 @@ int main() {
   test_a_part_is_missing();
   test_a_width_goes_with_its_feature();
   test_other_processors_are_left_alone();
+  test_vectors_are_those_of_the_target();
   return check::finish();
 }

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "check.h"
 #include "compile.h"
-#include "machine.h"
+#include "machine/facts.h"
 #include "poly/scop.h"
 #include "texts.h"
 
@@ -41,7 +41,8 @@ Verdict call(const Program& inferred, const Values& sizes, bool whole) {
     std::map<std::string, tc::Layout> layouts;
     for (const auto& [name, tensor] : program.tensors)
       if (tensor.role != TensorRole::Temporary) layouts[name] = tc::row_major(tensor);
-    tc::compile(program, layouts, tc::MappingOptions(), tc::Target(), tc::this_machine());
+    tc::compile(program, layouts, tc::MappingOptions(), tc::Target(),
+                tc::machine::look_up(tc::runtime::host_threads()).cpu);
     return Verdict::Right;
   } catch (const tc::LanguageError& error) {
     CHECK_HAS(error.what(), "in place, at elements that other iterations of it write");

@@ -86,6 +86,11 @@ TC_API int tc_error_line(void);
 TC_API int tc_error_column(void);
 
 TC_API const char* tc_version(void);
+/* The machine that decisions are made for: a line for each fact with its name, value, unit, source
+ * and meaning, between tabs. With `measure`, what was measured stands behind them where there is a
+ * way to, which takes some seconds. The string lives until the thread's next call of this
+ * function. */
+TC_API tc_status tc_machine_facts(int32_t measure, const char** facts);
 /* What takes time (parsing, compiling, deriving) is done on threads of the library. The function is
  * called every 50 ms by the thread that waits; where it does not return 0, the call ends with
  * TC_INTERRUPTED at once, and the work as soon as it can. NULL: never. */

@@ -301,6 +301,13 @@ inline std::string format(const std::string& text) {
   return formatted;
 }
 
+/// The machine that decisions are made for, a line for each fact (tc_machine_facts).
+inline std::string machine_facts(bool measure = false) {
+  const char* facts = nullptr;
+  check(tc_machine_facts(measure, &facts));
+  return facts;
+}
+
 /// A parsed and checked text.
 class Module {
  public:

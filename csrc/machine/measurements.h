@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace tc::runtime {
+namespace tc::machine {
 
 /// Nothing where that was not measured yet.
 std::optional<std::vector<double>> find_measured(const std::string& what);
@@ -17,4 +17,4 @@ std::optional<std::vector<double>> find_measured(const std::string& what);
 std::vector<double> measure_once(const std::string& what,
                                  const std::function<std::vector<double>()>& measure);
 
-}  // namespace tc::runtime
+}  // namespace tc::machine

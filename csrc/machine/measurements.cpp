@@ -1,4 +1,4 @@
-#include "runtime/measurements.h"
+#include "machine/measurements.h"
 
 #include <pthread.h>
 
@@ -6,7 +6,7 @@
 #include <new>
 #include <unordered_map>
 
-namespace tc::runtime {
+namespace tc::machine {
 namespace {
 
 struct Measurements {
@@ -49,4 +49,4 @@ std::vector<double> measure_once(const std::string& what,
   return all().known.emplace(what, std::move(values)).first->second;
 }
 
-}  // namespace tc::runtime
+}  // namespace tc::machine

@@ -1,0 +1,28 @@
+// How tensors lie in memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/program.h"
+
+namespace tc {
+
+/// How a tensor lies in memory. Strides count elements and may be 0 or negative.
+struct Layout {
+  std::vector<int64_t> sizes, strides;
+  bool operator==(const Layout& other) const {
+    return sizes == other.sizes && strides == other.strides;
+  }
+};
+Layout row_major(const std::vector<int64_t>& sizes);
+/// Of a tensor of a specialised program.
+Layout row_major(const ir::Tensor& tensor);
+/// How an element lies in memory: a bool takes a byte.
+ir::Type memory_type(ir::Type type);
+/// Elements to allocate where nothing lies between them: one of an empty tensor.
+int64_t count_allocated(const Layout& layout);
+/// What a tensor of these sizes takes when nothing lies between its elements; bool is a byte.
+int64_t dense_bytes(const ir::Tensor& tensor, const Layout& layout);
+
+}  // namespace tc

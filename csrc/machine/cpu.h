@@ -1,0 +1,66 @@
+// What decisions for the CPU depend on: numbers of a processor, each with its unit.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+namespace tc {
+
+/// The defaults are those of a processor that nothing is known of. `machine/facts.h` says where the
+/// numbers of the one at hand come from.
+struct CpuMachine {
+  // ---- arithmetic, of a core
+  int vector_bits = 128;
+  /// Of the units that do arithmetic: a wider vector passes through in parts.
+  int unit_bits = 128;
+  int vector_registers = 16;
+  int multiply_adds = 2;        ///< vectors of units that are started in a cycle
+  int loads = 2;                ///< the same
+  double multiply_latency = 4;  ///< cycles from a multiply-add to the next one that needs it
+
+  // ---- memory
+  /// Of what newer processors have more (48 KiB and 12 places), decisions make no use yet.
+  int64_t first_cache_bytes = 32 * 1024;
+  int64_t first_cache_ways = 8;      ///< lines that a set has places for
+  int64_t cache_bytes = 512 * 1024;  ///< for copies of operands: half a second-level cache
+  int64_t last_cache_bytes = 0;      ///< 0: unknown
+  /// Of what a unit takes in a cycle, what comes from beyond the first cache (measured with vectors
+  /// of 8: 1024 x 1024 x 1024 in blocks of 6 x 16, which need half of that, 1.28 times faster than
+  /// in 3 x 24, which need all; 4 images of 1024 x 196 with 256 filters, 4 times faster in 6 x 16
+  /// than in 2 x 4 x 8).
+  double second_cache_percent = 72;
+  /// Bytes a cycle that the last cache gives a core (measured with a Xeon: 4 images of 1024 x 196
+  /// with 256 filters 1.3 times faster one by one, though copies are made anew for each).
+  double last_cache_rate = 10;
+  /// Neighbouring lines that come when the first is asked for; 1: that one alone.
+  int lines_of_a_request = 1;
+
+  // ---- cores
+  int cores = 1;
+  /// Of the host that compiles, where the number is known to matter; no more than cores.
+  int threads = 1;
+
+  // ---- the framework's library
+  /// Operations a cycle of a library's products and convolutions; 0: measured where it matters.
+  double library_rate = 0;
+  /// From generated code through the framework's dispatcher to the library: some 3 microseconds.
+  double library_call_cycles = 10000;
+
+  /// Tests, whose programs are small, lower it so that these take every path.
+  int64_t least_percent = 100;
+
+  /// Of a vector, what a unit takes at a time.
+  int step_bits() const { return std::min(vector_bits, unit_bits); }
+  /// Bytes a cycle.
+  double second_cache_rate() const { return second_cache_percent / 100 * step_bits() / 8; }
+  /// From how much of something on a task, a part, a copy or a table of its own pays.
+  int64_t least(int64_t amount) const { return std::max<int64_t>(1, amount * least_percent / 100); }
+  /// Floating-point operations that a core starts in a cycle at most, on numbers of so many bits.
+  double peak_operations(int bits) const { return 2.0 * multiply_adds * step_bits() / bits; }
+};
+
+/// "512-bit vectors, 32 registers, 2 cores, 512 KiB of cache for copies".
+std::string to_string(const CpuMachine& cpu);
+
+}  // namespace tc

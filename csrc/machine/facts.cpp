@@ -1,0 +1,204 @@
+#include "machine/facts.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/notes.h"
+#include "machine/instruction_sets.h"
+#include "machine/measure.h"
+
+namespace tc::machine {
+namespace {
+
+// Fewer registers hold no block at all.
+constexpr int64_t kFewestRegisters = 8;
+
+#define TC_FACT(field)                                                  \
+  [](const CpuMachine& cpu) { return static_cast<double>(cpu.field); }, \
+      [](CpuMachine& cpu, int64_t value) { cpu.field = static_cast<decltype(cpu.field)>(value); }
+
+const char* const kLastCache = "/sys/devices/system/cpu/cpu0/cache/index3/size";
+
+/// 0 where the system does not say. The C library adds up all of an AMD processor's, of which a
+/// core has one (320 MiB and 32, measured).
+int64_t read_last_cache() {
+  std::ifstream file(kLastCache);
+  int64_t kibibytes = 0;
+  char unit = 0;
+  return file >> kibibytes >> unit && unit == 'K' ? kibibytes << 10 : 0;
+}
+
+/// Facts that are looked up, by name, with their sources.
+class LookUp {
+ public:
+  explicit LookUp(int host_threads) {
+    const InstructionSets usable = usable_instruction_sets();
+    cpu.vector_bits = vector_bits(usable);
+    source("vector_bits", "the processor's list of instructions");
+    cpu.unit_bits = std::min(cpu.vector_bits, widest_unit_bits());
+    source("unit_bits", cpu.unit_bits < cpu.vector_bits ? "the processor's family" : "vector_bits");
+    // AVX-512 came with twice the registers.
+    cpu.vector_registers = cpu.vector_bits >= 512 ? 32 : 16;
+    source("vector_registers", "vector_bits");
+    cpu.lines_of_a_request = machine::lines_of_a_request();
+    source("lines_of_a_request", "the processor's maker");
+    cpu.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    source("cores", "the system");
+    cpu.threads = std::min(cpu.cores, host_threads);
+    source("threads", "the host, at most cores");
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    const int64_t second_level = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (second_level > 0) {
+      cpu.cache_bytes = second_level / 2;
+      source("cache_bytes", "half of what the C library says of the second-level cache");
+    }
+#endif
+    if (const int64_t bytes = read_last_cache()) {
+      cpu.last_cache_bytes = bytes;
+      source("last_cache_bytes", kLastCache);
+    }
+  }
+  CpuMachine cpu;
+  std::map<std::string, std::string> sources;
+
+ private:
+  void source(const std::string& name, const std::string& text) { sources[name] = text; }
+};
+
+std::string names_of_facts() {
+  std::string text;
+  for (const Fact& fact : facts()) {
+    const bool last = &fact == &facts().back();
+    text += concat(text.empty() ? "" : last ? " and " : ", ", fact.name);
+    if (fact.multiple > 1) text += concat(" (a multiple of ", fact.multiple, ")");
+    if (fact.least > 1) text += concat(" (at least ", fact.least, ")");
+  }
+  return text;
+}
+
+/// One entry of TC_MACHINE.
+void replace(Known& known, const std::string& entry) {
+  const size_t equals = entry.find('=');
+  const std::string name = entry.substr(0, equals);
+  const int64_t value = equals == std::string::npos ? 0 : std::atoll(entry.c_str() + equals + 1);
+  if (value <= 0)
+    throw UsageError(concat("TC_MACHINE: '", entry, "' is no name and number, as in cores=2"));
+  for (size_t k = 0; k < facts().size(); ++k) {
+    const Fact& fact = facts()[k];
+    if (name != fact.name || value < fact.least || value % fact.multiple != 0) continue;
+    fact.set(known.cpu, value);
+    known.sources[k] = "TC_MACHINE";
+    return;
+  }
+  throw UsageError(
+      concat("TC_MACHINE: '", entry, "' is not understood; it takes ", names_of_facts()));
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return value == static_cast<double>(static_cast<int64_t>(value))
+             ? std::to_string(static_cast<int64_t>(value))
+             : text;
+}
+
+}  // namespace
+
+const std::vector<Fact>& facts() {
+  static const std::vector<Fact> all = {
+      {"vector_bits", "bits", "of a vector register", 1, 128,
+       [](const CpuMachine& cpu) { return static_cast<double>(cpu.vector_bits); },
+       // Units are as wide, if nothing is said of them behind it.
+       [](CpuMachine& cpu, int64_t value) {
+         cpu.unit_bits = cpu.vector_bits = static_cast<int>(value);
+       }},
+      {"unit_bits", "bits", "of a vector that a unit works on in a cycle", 1, 128,
+       TC_FACT(unit_bits)},
+      {"vector_registers", "registers", "for vectors", kFewestRegisters, 1,
+       TC_FACT(vector_registers)},
+      {"multiply_adds", "a cycle", "vectors of a unit that a core multiplies and adds", 1, 1,
+       TC_FACT(multiply_adds)},
+      {"loads", "a cycle", "vectors of a unit that a core loads from the first cache", 1, 1,
+       TC_FACT(loads)},
+      {"multiply_latency", "cycles", "from a multiply-add to one that needs it", 1, 1,
+       TC_FACT(multiply_latency)},
+      {"first_cache_bytes", "bytes", "of the first-level cache for data", 1, 1,
+       TC_FACT(first_cache_bytes)},
+      {"first_cache_ways", "lines", "that a set of the first-level cache has places for", 1, 1,
+       TC_FACT(first_cache_ways)},
+      {"cache_bytes", "bytes", "for copies of operands", 1, 1, TC_FACT(cache_bytes)},
+      {"last_cache_bytes", "bytes", "of the last cache; results beyond a part of it go past it", 1,
+       1, TC_FACT(last_cache_bytes)},
+      {"second_cache_percent", "percent", "of what a unit takes in a cycle, from the second cache",
+       1, 1, TC_FACT(second_cache_percent)},
+      {"last_cache_rate", "bytes a cycle", "that the last cache gives a core", 1, 1,
+       TC_FACT(last_cache_rate)},
+      {"lines_of_a_request", "lines", "that come when the first of them is asked for", 1, 1,
+       TC_FACT(lines_of_a_request)},
+      {"cores", "cores", "that tasks are made for", 1, 1,
+       [](const CpuMachine& cpu) { return static_cast<double>(cpu.cores); },
+       [](CpuMachine& cpu, int64_t value) { cpu.threads = cpu.cores = static_cast<int>(value); }},
+      {"threads", "threads", "of the host, where their number matters", 1, 1, TC_FACT(threads)},
+      {"library_rate", "operations a cycle",
+       "of the library's products and convolutions; 0: measured where it matters", 1, 1,
+       TC_FACT(library_rate)},
+      {"library_call_cycles", "cycles", "of a call of the library beside its work", 1, 1,
+       TC_FACT(library_call_cycles)},
+      {"least_percent", "percent",
+       "of the amounts of work from which tasks, parts, copies and tables pay", 1, 1,
+       TC_FACT(least_percent)},
+  };
+  return all;
+}
+#undef TC_FACT
+
+Known look_up(int host_threads) {
+  LookUp found(host_threads);
+  Known known{found.cpu, {}};
+  for (const Fact& fact : facts()) {
+    auto source = found.sources.find(fact.name);
+    known.sources.push_back(source == found.sources.end() ? "assumed of every processor"
+                                                          : source->second);
+  }
+  const char* given = std::getenv("TC_MACHINE");
+  std::istringstream entries(given ? given : "");
+  for (std::string entry; std::getline(entries, entry, ',');) replace(known, entry);
+  return known;
+}
+
+std::string describe(const Known& known, bool measured) {
+  const std::map<std::string, double> found =
+      measured ? measure(known.cpu) : std::map<std::string, double>{};
+  std::string text;
+  for (size_t k = 0; k < facts().size(); ++k) {
+    const Fact& fact = facts()[k];
+    text += concat(fact.name, "\t", number(fact.get(known.cpu)), "\t", fact.unit, "\t",
+                   known.sources[k], "\t", fact.meaning);
+    auto value = found.find(fact.name);
+    if (value != found.end()) text += "\t" + number(value->second);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace tc::machine
+
+namespace tc {
+
+std::string to_string(const CpuMachine& cpu) {
+  const std::string units =
+      cpu.unit_bits < cpu.vector_bits ? concat(" in units of ", cpu.unit_bits) : "";
+  return concat(cpu.vector_bits, "-bit vectors", units, ", ", cpu.vector_registers, " registers, ",
+                plural(cpu.cores, "core"), ", ", bytes_text(static_cast<double>(cpu.cache_bytes)),
+                " of cache for copies");
+}
+
+}  // namespace tc

@@ -1,0 +1,39 @@
+// The facts of the processor at hand, each with its source, and TC_MACHINE, which replaces them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "machine/cpu.h"
+
+namespace tc::machine {
+
+/// A number of `CpuMachine`, by the name that TC_MACHINE gives it.
+struct Fact {
+  const char* name;
+  const char* unit;
+  const char* meaning;
+  int64_t least = 1;     ///< that makes sense
+  int64_t multiple = 1;  ///< of what it has to be
+  double (*get)(const CpuMachine&);
+  void (*set)(CpuMachine&, int64_t);
+};
+const std::vector<Fact>& facts();
+
+/// The processor, and where each of its facts comes from, in their order.
+struct Known {
+  CpuMachine cpu;
+  std::vector<std::string> sources;
+};
+
+/// This processor, or what TC_MACHINE says instead, so that decisions can be compared between
+/// machines: "vector_bits=512,vector_registers=32,cores=2". That changes decisions only; code is
+/// made for the processor at hand. `host_threads` is how many the host has for us. UsageError for
+/// any other text.
+Known look_up(int host_threads);
+
+/// One line a fact: name, value, unit, source, meaning and, where `measure` says so and there is a
+/// way to, what was measured, between tabs. Measuring takes some seconds.
+std::string describe(const Known& known, bool measure);
+
+}  // namespace tc::machine

@@ -1,0 +1,27 @@
+// The vector instructions of the processor at hand, and what else follows from its kind.
+#pragma once
+
+#include <set>
+#include <string>
+
+namespace tc::machine {
+
+/// Names of instruction sets as compilers spell them, such as "avx512vl".
+using InstructionSets = std::set<std::string>;
+
+/// What this processor has and the operating system keeps the registers of; empty where nothing is
+/// known of the kind of processor.
+InstructionSets usable_instruction_sets();
+
+/// Of the widest registers that these have.
+int vector_bits(const InstructionSets& usable);
+
+/// Of vectors that a unit of this processor's cores works on in one cycle: wider ones take two. No
+/// limit where none is known.
+int widest_unit_bits();
+
+/// How many neighbouring lines of memory this processor's own prefetchers bring when the first is
+/// asked for; 1: that one alone.
+int lines_of_a_request();
+
+}  // namespace tc::machine

@@ -1,0 +1,25 @@
+// The C interface: the machine.
+#include <string>
+
+#include "api_arguments.h"
+#include "api_error.h"
+#include "base/task.h"
+#include "machine/facts.h"
+#include "runtime/libraries.h"
+#include "tc/tc.h"
+
+using tc::api::clear;
+using tc::api::guarded;
+using tc::api::required;
+
+tc_status tc_machine_facts(int32_t measure, const char** facts) {
+  clear(facts);
+  return guarded([&] {
+    required(facts, "facts");
+    tc::machine::Known known = tc::machine::look_up(tc::runtime::host_threads());
+    thread_local std::string kept;
+    kept = tc::run_apart("measuring the machine",
+                         [=] { return tc::machine::describe(known, measure != 0); });
+    *facts = kept.c_str();
+  });
+}
