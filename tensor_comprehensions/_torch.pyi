@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['ArgumentInfo', 'Definition', 'Differentiable', 'Einsum', 'Executor', 'KernelInfo', 'Operator', 'Options', 'ParsedText', 'Schema', 'Store', 'StoredDefinition', 'StoredText', 'clear_kernels', 'core_version', 'derived_name', 'direct_call', 'forget_moves', 'format', 'is_backward_of', 'is_recorded', 'is_registered', 'kernel_info', 'limit_kernels', 'mangle', 'name_of_contents', 'paired_name', 'parse', 'register_derived', 'register_paired', 'remove_owner', 'set_checks_indices', 'set_exception_classes', 'set_owner', 'unregister']
+__all__: list[str] = ['ArgumentInfo', 'Definition', 'Differentiable', 'Einsum', 'Executor', 'KernelInfo', 'Operator', 'Options', 'ParsedText', 'Schema', 'Store', 'StoredDefinition', 'StoredText', 'clear_kernels', 'core_version', 'derived_name', 'direct_call', 'forget_moves', 'format', 'is_backward_of', 'is_recorded', 'is_registered', 'kernel_info', 'limit_kernels', 'machine_facts', 'mangle', 'name_of_contents', 'paired_name', 'parse', 'register_derived', 'register_paired', 'remove_owner', 'set_checks_indices', 'set_exception_classes', 'set_owner', 'unregister']
 class ArgumentInfo:
     @property
     def accumulates(self) -> bool:
@@ -229,6 +229,8 @@ def is_registered(namespace: str, name: str) -> bool:
 def kernel_info() -> KernelInfo:
     ...
 def limit_kernels(kernels: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+def machine_facts(arg0: bool) -> str:
     ...
 def mangle(name: str, taken: collections.abc.Sequence[str], prefix: str) -> str:
     ...

@@ -55,8 +55,10 @@ TC_EVERY_WIDTH float read_lines(const Vector* memory, int64_t lines, int64_t tim
   Vector sums[kAtOnce] = {};
   for (int64_t time = 0; time < times; ++time) {
     asm volatile("" : : "r"(memory) : "memory");
-    for (int64_t line = 0; line + kAtOnce <= lines; line += kAtOnce)
+    for (int64_t line = 0; line + kAtOnce <= lines; line += kAtOnce) {
+#pragma GCC unroll 8
       for (int64_t k = 0; k < kAtOnce; ++k) sums[k] += memory[line + k];
+    }
   }
   float total = 0;
   for (const Vector& sum : sums)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "check.h"
+#include "machine/measure.h"
 #include "runtime/libraries.h"
 #include "tc/tc.hpp"
 
@@ -139,7 +140,7 @@ void test_wide_views_are_not_measured() {
 /// A library's speed is known in operations a cycle. Additions that a processor makes while it
 /// renames registers are no measure: they gave 20 GHz.
 void test_cycles_of_a_core() {
-  const double hertz = 1 / tc::runtime::seconds_per_cycle();
+  const double hertz = 1 / tc::machine::seconds_per_cycle();
   CHECK(hertz > 0.1e9 && hertz < 8e9);
 }
 

@@ -11,6 +11,7 @@
 #include "compile.h"
 #include "machine/facts.h"
 #include "poly/scop.h"
+#include "runtime/libraries.h"
 #include "texts.h"
 
 namespace {
