@@ -67,3 +67,22 @@ def test_every_kind(kind: str, count: int) -> None:
     assert said == "" or said.startswith(("LanguageError", "ShapeError")), said
     assert "internal error" not in said
     assert seconds < 15
+
+
+@pytest.mark.parametrize("type_name", ["float", "double"])
+@pytest.mark.parametrize("size", [1, 2])
+def test_functions_of_functions(type_name: str, size: int) -> None:
+    """At a constant place all names are of scalars that follow from each other, which Halide would
+    put into each other's places. The derivative has the most of them."""
+    text = f"""
+    def f({type_name}(M, N) A) -> (B) {{
+      B(i, j) = sin(tanh(tanh(tanh(erf(tanh(sqrt(fabs(A(i, j)) + 0.5)))))))
+    }}
+    """
+    dtype = torch.float64 if type_name == "double" else torch.float32
+    gradient = tc.grad_source(text).replace("f_grad", "f")
+    inputs = tc.define(gradient, namespace=f"tc_times_{type_name}").f.definition.inputs
+    case = Hostile(gradient, [(size, size)] * len(inputs), dict.fromkeys(range(len(inputs)), dtype))
+    said, seconds = compile_in_a_child(case, 60)
+    assert said == ""
+    assert seconds < 10

@@ -31,6 +31,7 @@
 #include "codegen/split_blocks.h"
 #include "codegen/stream_rows.h"
 #include "codegen/strict_floats.h"
+#include "codegen/vector_intrinsics.h"
 #include "codegen/vector_loops.h"
 #include "codegen/vector_reductions.h"
 #include "codegen/vector_scans.h"
@@ -120,12 +121,7 @@ const PassList<Stmt, Facts> kLoopPasses(
          }},
         {"flatten_nested_ramps", [](Stmt& s, Facts&) { s = flatten_nested_ramps(s); }},
         {"lift_lets", [](Stmt& s, Facts&) { s = lift_lets(s); }},
-        {"find_intrinsics",
-         [](Stmt& s, Facts&) {
-           s = around_choices(
-               s, [](const Stmt& all) { return find_intrinsics(all); },
-               [](const Expr& part) { return find_intrinsics(part); });
-         }},
+        {"find_intrinsics", [](Stmt& s, Facts&) { s = find_vector_intrinsics(s); }},
         {"hoist_invariant_values",
          [](Stmt& s, Facts&) { s = around_choices(s, hoist_loop_invariant_values, name_common); }},
         {"simplify_hoisted", [](Stmt& s, Facts&) { s = simplify(s); }},
