@@ -165,8 +165,7 @@ Known look_up(int host_threads) {
   Known known{found.cpu, {}};
   for (const Fact& fact : facts()) {
     auto source = found.sources.find(fact.name);
-    known.sources.push_back(source == found.sources.end() ? "assumed"
-                                                          : source->second);
+    known.sources.push_back(source == found.sources.end() ? "assumed" : source->second);
   }
   const char* given = std::getenv("TC_MACHINE");
   std::istringstream entries(given ? given : "");
