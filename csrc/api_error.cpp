@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/task.h"
 #include "ir/halide.h"
+#include "poly/isl.h"
 
 namespace tc::api {
 namespace {
@@ -41,6 +42,8 @@ tc_status describe_current_exception() {
   } catch (const Halide::Error& e) {
     return keep(TC_INTERNAL_ERROR, concat("internal error in code generation: ", e.what()));
   } catch (const std::bad_alloc&) {
+    return keep_fixed(TC_USAGE_ERROR, "out of memory");
+  } catch (const isl::exception_alloc&) {  // isl calls malloc, whose failures no handler sees
     return keep_fixed(TC_USAGE_ERROR, "out of memory");
   } catch (const std::exception& e) {
     return keep(TC_INTERNAL_ERROR, concat("internal error: ", e.what()));

@@ -15,6 +15,8 @@ import json, os, random, signal, sys, threading, time
 import torch
 import tensor_comprehensions as tc
 
+# What a shell starts in the background has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 tc.SILENT = True
 torch.set_num_threads(1)
 functions = ("tanh(A(i, j) * {k}.5f)", "pow(A(j, i), {k}.25f)", "sin(A(i, j) + {k})")

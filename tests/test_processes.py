@@ -214,3 +214,41 @@ print("end")
         environment={"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"},
     )
     assert out.endswith("end\n")
+
+
+@pytest.mark.timeout(600)
+def test_little_memory_for_isl() -> None:
+    """It asks malloc itself, in the middle of its work."""
+    out = run(
+        """
+import ctypes
+def sums(name, count):
+    results = [f"T{k}" for k in range(count)]
+    body = " ".join(
+        f"{t}(i, j) +=! A(i, r) * A(r, j + {k}) where j in 0:20" for k, t in enumerate(results)
+    )
+    return f"def {name}(float(N, N) A) -> ({', '.join(results)}) {{ {body} }}"
+
+tc.define(sums("first", 6)).first(x)
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+refused = 0
+for trial in range(48):
+    name = f"f{trial}"
+    f = getattr(tc.define(sums(name, 5 + trial % 3)), name)
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    used = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + trial % 24 * 2**16, hard))
+    try:
+        f(x)
+    except (tc.TCError, MemoryError, RuntimeError) as error:
+        assert "out of memory" in str(error), error
+        refused += 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    tc.clear_cache()
+assert refused > 5, refused
+print("end")
+""",
+        environment={"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"},
+    )
+    assert out == "end\n"
