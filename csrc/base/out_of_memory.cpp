@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cassert>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -68,18 +69,28 @@ void free_number(void* memory, size_t) { std::free(memory); }
 
 // ---- what ends in abort()
 
-/// Instead of the process the thread ends, where it is a task's.
-void end_thread() {
-  if (!Task::is_inside()) return;
-  // The allocation that failed is not known here, and has perhaps been small.
+/// The allocation that failed is not known here, and has perhaps been small.
+bool lacks_memory() {
   void* memory = map(kReserve);
   if (memory) munmap(memory, kReserve);
-  Task::abandon(/*out_of_memory=*/memory == nullptr || Task::is_out_of_memory());
+  return memory == nullptr || Task::is_out_of_memory();
+}
+
+/// Instead of the process the thread ends, where it is a task's.
+void end_thread() {
+  if (Task::is_inside()) Task::abandon(/*out_of_memory=*/lacks_memory());
 }
 
 [[noreturn]] void abort_in_halide() {
   end_thread();
   std::abort();
+}
+
+/// LLVM asserts what failed allocations have made untrue. Anything else is its bug, and says so.
+[[noreturn]] void fail_assertion_in_halide(const char* assertion, const char* file,
+                                           unsigned int line, const char* function) {
+  if (Task::is_inside() && lacks_memory()) Task::abandon(/*out_of_memory=*/true);
+  __assert_fail(assertion, file, line, function);
 }
 
 std::terminate_handler terminate_before = nullptr;
@@ -120,14 +131,18 @@ void** find_slot(const dl_phdr_info& library, const char* function) {
   return nullptr;
 }
 
-int redirect_abort(dl_phdr_info* library, size_t, void*) {
-  if (!std::strstr(library->dlpi_name, "libHalide")) return 0;
-  void** slot = find_slot(*library, "abort");
-  if (!slot) return 1;
+void redirect(const dl_phdr_info& library, const char* function, void* to) {
+  void** slot = find_slot(library, function);
+  if (!slot) return;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   auto* start = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(slot) / page * page);
-  if (mprotect(start, page, PROT_READ | PROT_WRITE) == 0)
-    *slot = reinterpret_cast<void*>(abort_in_halide);
+  if (mprotect(start, page, PROT_READ | PROT_WRITE) == 0) *slot = to;
+}
+
+int redirect_in_halide(dl_phdr_info* library, size_t, void*) {
+  if (!std::strstr(library->dlpi_name, "libHalide")) return 0;
+  redirect(*library, "abort", reinterpret_cast<void*>(abort_in_halide));
+  redirect(*library, "__assert_fail", reinterpret_cast<void*>(fail_assertion_in_halide));
   return 1;
 }
 
@@ -143,7 +158,7 @@ void reserve_memory() {
     handler_before = std::set_new_handler(handle_new);
     terminate_before = std::set_terminate(handle_terminate);
     mp_set_memory_functions(allocate_number, reallocate_number, free_number);
-    dl_iterate_phdr(redirect_abort, nullptr);
+    dl_iterate_phdr(redirect_in_halide, nullptr);
     return true;
   }();
   (void)prepared;
