@@ -18,6 +18,7 @@
 #include "ir/verify.h"
 #include "ir/work.h"
 #include "library_plan.h"
+#include "machine/facts.h"
 #include "poly/chain.h"
 #include "poly/computed_copies.h"
 #include "poly/dependences.h"
@@ -201,6 +202,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
         kFindStreamed, [&] { return find_streamed(results, read, job.machine.last_cache_bytes); },
         [](const auto& found) { return !found.empty(); });
   facts.least_streamed_row = job.machine.least(kStreamedRow);
+  facts.lines_of_a_request = job.machine.lines_of_a_request;
   auto kernel =
       codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock);
   if (job.texts == Texts::All) kernel->texts["loop_nest"] = ir::to_string(body);
@@ -405,9 +407,7 @@ std::vector<LibraryChoice> choose_calls(const ir::Program& given,
                                         const tc_libraries& library, StageClock& clock,
                                         Compiled& compiled) {
   OwnKernels own;
-  own.made_for =
-      concat(to_string(job.options), "\n", to_string(job.machine), " ", job.machine.threads, " ",
-             job.machine.last_cache_bytes, " ", job.machine.least_percent);
+  own.made_for = concat(to_string(job.options), "\n", machine::values(job.machine));
   own.cycles = [&](const ir::Program& part) {
     StageClock apart;
     auto scheduled = simplify_and_schedule(part, all, job, apart);

@@ -152,3 +152,16 @@ def test_decisions_follow_the_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"cycles +2\.05 k  this form, vectors along n", explained[0])
     assert "a block of results in registers: " not in explained[1]
     assert re.search(r" 20\.5 k  as a block of results in registers", explained[1])
+
+
+def test_requests_ahead_follow_the_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a row of four lines, each is asked for where none comes with another."""
+    text = "def f(float(N,D) T, int32(B,L) I) -> (O) { O(b,d) +=! T(I(b,l),d) }"
+    values = torch.zeros(100000, 64), torch.zeros(8, 50, dtype=torch.int32)
+    requests = []
+    for lines in (1, 4):
+        monkeypatch.setenv(
+            "TC_MACHINE", f"cache_bytes=65536,cores=1,library_rate=1,lines_of_a_request={lines}"
+        )
+        requests.append(tc.compile(text, "f", None, *values).text("stmt").count("prefetch"))
+    assert requests[0] > requests[1] > 0

@@ -108,7 +108,10 @@ const PassList<Stmt, Facts> kLoopPasses(
         {"simplify_unrolled", [](Stmt& s, Facts&) { s = simplify(s); }},
         {"load_neighbours", [](Stmt& s, Facts&) { s = load_neighbours(s); }},
         {"forward_values", [](Stmt& s, Facts& facts) { s = forward_values(s, facts.temporaries); }},
-        {"prefetch_gathers", [](Stmt& s, Facts& facts) { s = prefetch_gathers(s, facts.large); }},
+        {"prefetch_gathers",
+         [](Stmt& s, Facts& facts) {
+           s = prefetch_gathers(s, facts.large, facts.lines_of_a_request);
+         }},
         {"prefetch_rows", [](Stmt& s, Facts& facts) { s = prefetch_rows(s, facts.large); }},
         {"expand_checked_indices", [](Stmt& s, Facts&) { s = expand_checked_indices(s); }},
         {"separate_lanes", [](Stmt& s, Facts&) { s = separate_lanes(s); }},
@@ -171,6 +174,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
                                              StageClock& clock) {
   BufferFacts renamed;
   renamed.least_streamed_row = facts.least_streamed_row;
+  renamed.lines_of_a_request = facts.lines_of_a_request;
   for (const std::string& tensor : facts.large) renamed.large.insert(buffer_name(tensor));
   for (const std::string& tensor : facts.empty) renamed.empty.insert(buffer_name(tensor));
   for (const std::string& tensor : facts.temporaries)

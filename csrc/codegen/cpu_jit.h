@@ -26,6 +26,8 @@ struct BufferFacts {
   /// Results that leave the caches before somebody reads them, with their sizes in bytes.
   std::map<std::string, int64_t> streamed;
   int64_t least_streamed_row = 0;  ///< bytes
+  /// Lines of memory that come when the first of them is asked for (machine/cpu.h).
+  int lines_of_a_request = 1;
 };
 
 /// Whether a kernel comes with the texts that only readers need: they take longer to write, and

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/numbers.h"
 #include "ir/loops.h"
-#include "machine/instruction_sets.h"
 
 namespace tc::codegen {
 namespace {
@@ -53,6 +52,12 @@ class FindData : public IRVisitor {
   const std::string& loop_;
 };
 
+/// The buffers whose reads are asked for, and the lines that come with one request.
+struct Sought {
+  const std::set<std::string>& buffers;
+  int lines_of_a_request;
+};
+
 /// Neighbours in a buffer.
 struct Row {
   const Load* load;
@@ -61,7 +66,7 @@ struct Row {
 
   int64_t bytes() const { return (end - first) * load->type.element_of().bytes(); }
   int64_t lines() const { return divide_up(bytes(), kLineBytes); }
-  int64_t requests() const { return divide_up(lines(), machine::lines_of_a_request()); }
+  int64_t requests(int lines_of_a_request) const { return divide_up(lines(), lines_of_a_request); }
 };
 
 /// What every iteration reads of the buffers at such places, each row once. Reads under a condition
@@ -135,6 +140,7 @@ class FindRows : public IRVisitor {
 struct Gathers {
   const For* loop = nullptr;
   std::vector<Row> rows;
+  int lines_of_a_request = 1;
   int ahead = 0;    ///< iterations
   int shortly = 0;  ///< the same of requests into the first cache; 0: there are none
 
@@ -145,8 +151,8 @@ struct Gathers {
       const ir::Type type = row.load->type.element_of();
       // Of one address, other lines are displacements of an instruction.
       Expr first = Halide::cast(Halide::Int(64), substitute(loop->name, iteration, row.index));
-      const int64_t elements = machine::lines_of_a_request() * kLineBytes / type.bytes();
-      for (int64_t k = 0; k < row.requests(); ++k) {
+      const int64_t elements = lines_of_a_request * kLineBytes / type.bytes();
+      for (int64_t k = 0; k < row.requests(lines_of_a_request); ++k) {
         Expr place = first + make_const(Halide::Int(64), row.first + k * elements);
         stmts.push_back(ir::make_prefetch(type, row.load->name, place, cache));
       }
@@ -156,20 +162,20 @@ struct Gathers {
 };
 
 /// Nothing where a loop has no such reads, or other loops inside.
-std::optional<Gathers> find_gathers(const For* loop, const std::set<std::string>& buffers) {
+std::optional<Gathers> find_gathers(const For* loop, const Sought& sought) {
   if (loop->for_type != ForType::Serial) return std::nullopt;
-  FindRows find(loop->name, buffers);
+  FindRows find(loop->name, sought.buffers);
   loop->body.accept(&find);
   if (!find.innermost || find.rows.empty() || find.rows.size() > kMostRows) return std::nullopt;
   const auto rows = static_cast<int64_t>(find.rows.size());
   int64_t requests = 0;
-  for (const Row& row : find.rows) requests += row.requests();
+  for (const Row& row : find.rows) requests += row.requests(sought.lines_of_a_request);
   const int64_t ahead = std::min(divide_up(kAhead, rows), divide_up(kAheadRequests, requests));
-  const bool brief = machine::lines_of_a_request() == 1 &&
+  const bool brief = sought.lines_of_a_request == 1 &&
                      std::all_of(find.rows.begin(), find.rows.end(),
                                  [](const Row& row) { return row.bytes() <= kShortBytes; });
   const int64_t shortly = brief ? divide_up(kShortlyAhead, rows) : 0;
-  return Gathers{loop, std::move(find.rows), static_cast<int>(ahead),
+  return Gathers{loop, std::move(find.rows), sought.lines_of_a_request, static_cast<int>(ahead),
                  static_cast<int>(shortly < ahead ? shortly : 0)};
 }
 
@@ -184,23 +190,23 @@ struct Next {
 
 /// The first of a statement's loops whose reads can be asked for in front of the statement, for
 /// every branch that it may take.
-std::vector<Next> find_first(const Stmt& stmt, const std::set<std::string>& buffers) {
+std::vector<Next> find_first(const Stmt& stmt, const Sought& sought) {
   if (!stmt.defined()) return {};
   if (const auto* block = stmt.as<Block>()) {
-    std::vector<Next> first = find_first(block->first, buffers);
-    return first.empty() ? find_first(block->rest, buffers) : first;
+    std::vector<Next> first = find_first(block->first, sought);
+    return first.empty() ? find_first(block->rest, sought) : first;
   }
   if (const auto* branch = stmt.as<IfThenElse>()) {
     if (ir::has_load(branch->condition)) return {};
-    std::vector<Next> then = find_first(branch->then_case, buffers);
-    std::vector<Next> otherwise = find_first(branch->else_case, buffers);
+    std::vector<Next> then = find_first(branch->then_case, sought);
+    std::vector<Next> otherwise = find_first(branch->else_case, sought);
     for (Next& next : then) next.guard = next.guard && branch->condition;
     for (Next& next : otherwise) next.guard = next.guard && !branch->condition;
     then.insert(then.end(), otherwise.begin(), otherwise.end());
     return then;
   }
   if (const auto* allocate = stmt.as<Allocate>()) {
-    std::vector<Next> first = find_first(allocate->body, buffers);
+    std::vector<Next> first = find_first(allocate->body, sought);
     // What a buffer that is not there yet says of places is not known.
     auto unknown = [&](const Next& next) {
       return std::any_of(next.gathers.rows.begin(), next.gathers.rows.end(), [&](const Row& r) {
@@ -213,7 +219,7 @@ std::vector<Next> find_first(const Stmt& stmt, const std::set<std::string>& buff
     return first;
   }
   if (const auto* loop = stmt.as<For>()) {
-    auto gathers = find_gathers(loop, buffers);
+    auto gathers = find_gathers(loop, sought);
     auto extent = as_const_int(loop->extent);
     if (gathers && extent && *extent > 0 && is_const(loop->min)) return {Next{*gathers}};
   }
@@ -222,16 +228,16 @@ std::vector<Next> find_first(const Stmt& stmt, const std::set<std::string>& buff
 
 class PrefetchGathers : public IRMutator {
  public:
-  explicit PrefetchGathers(const std::set<std::string>& buffers) : buffers_(buffers) {}
+  explicit PrefetchGathers(const Sought& sought) : sought_(sought) {}
 
  private:
   using IRMutator::visit;
   Stmt visit(const For* op) override {
-    if (auto gathers = find_gathers(op, buffers_)) return prefetch(*gathers);
+    if (auto gathers = find_gathers(op, sought_)) return prefetch(*gathers);
     // Behind the last statement of the body runs the first one, an iteration later.
     std::vector<Next> behind = std::move(next_);
     next_.clear();
-    if (op->for_type == ForType::Serial) next_ = find_first(op->body, buffers_);
+    if (op->for_type == ForType::Serial) next_ = find_first(op->body, sought_);
     Expr now = ir::make_variable(op->name), later = now + 1;
     for (Next& next : next_) {
       if (is_const_one(next.guard)) next.repeats = op->min + op->extent - 1 - now;
@@ -251,7 +257,7 @@ class PrefetchGathers : public IRMutator {
     stmts.push_back(rest);
     std::vector<Next> behind = next_;
     for (auto stmt = stmts.rbegin(); stmt != stmts.rend(); ++stmt) {
-      std::vector<Next> first = find_first(*stmt, buffers_);
+      std::vector<Next> first = find_first(*stmt, sought_);
       *stmt = mutate(*stmt);
       if (!first.empty()) next_ = first;
     }
@@ -311,7 +317,7 @@ class PrefetchGathers : public IRMutator {
     return IfThenElse::make(later < end, gathers.ask(later, cache), beyond);
   }
 
-  const std::set<std::string>& buffers_;
+  const Sought sought_;
   std::vector<Next> next_;  ///< what may run behind the visited statement
 };
 
@@ -330,8 +336,9 @@ class HintPrefetches : public IRMutator {
 
 Stmt hint_prefetches(const Stmt& stmt) { return HintPrefetches().mutate(stmt); }
 
-Stmt prefetch_gathers(const Stmt& stmt, const std::set<std::string>& buffers) {
-  return buffers.empty() ? stmt : PrefetchGathers(buffers).mutate(stmt);
+Stmt prefetch_gathers(const Stmt& stmt, const std::set<std::string>& buffers,
+                      int lines_of_a_request) {
+  return buffers.empty() ? stmt : PrefetchGathers({buffers, lines_of_a_request}).mutate(stmt);
 }
 
 }  // namespace tc::codegen

@@ -14,7 +14,9 @@ namespace tc::codegen {
 /// last iterations ask for what comes behind the loop: the next such loop of the same statements,
 /// or the first one in the next iteration of the serial loop around them. Only data that the kernel
 /// reads anyway says where. Runs after vectors are made and loops unrolled.
-ir::Stmt prefetch_gathers(const ir::Stmt& stmt, const std::set<std::string>& buffers);
+/// `lines_of_a_request` is a fact of the machine.
+ir::Stmt prefetch_gathers(const ir::Stmt& stmt, const std::set<std::string>& buffers,
+                          int lines_of_a_request);
 
 /// Branch hints for these prefetches: most are for the loop itself, few for what follows it. To be
 /// called after the last simplification, which the hints would stop.

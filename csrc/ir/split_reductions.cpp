@@ -19,8 +19,9 @@ constexpr int64_t kTasks = 16, kParts = 64;
 constexpr int64_t kTerms = 8192;
 // Results that vectors and register blocks compute together.
 constexpr int64_t kTogether = 64;
-// On a GPU: threads that keep any of them busy, terms that are left to one thread, which waits for
-// memory at most of them, and below how many a second launch takes longer than what it saves.
+// On a GPU, by reasoning, not by measurement: threads that keep any of them busy, terms that are
+// left to one thread, which waits for memory at most of them, and below how many a second launch
+// takes longer than what it saves.
 constexpr int64_t kGpuThreads = 32768, kGpuTerms = 32, kGpuLeast = 256;
 
 /// The work of a statement in numbers.

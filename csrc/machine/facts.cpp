@@ -39,7 +39,7 @@ int64_t read_last_cache() {
 /// Facts that are looked up, by name, with their sources.
 class LookUp {
  public:
-  explicit LookUp(int host_threads) {
+  LookUp() {
     const InstructionSets usable = usable_instruction_sets();
     cpu.vector_bits = vector_bits(usable);
     source("vector_bits", "the processor's list of instructions");
@@ -52,7 +52,6 @@ class LookUp {
     source("lines_of_a_request", "the processor's maker");
     cpu.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     source("cores", "the system");
-    cpu.threads = std::min(cpu.cores, host_threads);
     source("threads", "the host, at most cores");
 #ifdef _SC_LEVEL2_CACHE_SIZE
     const int64_t second_level = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -161,8 +160,10 @@ const std::vector<Fact>& facts() {
 #undef TC_FACT
 
 Known look_up(int host_threads) {
-  LookUp found(host_threads);
+  // A machine stays what it is.
+  static const LookUp& found = *new LookUp;
   Known known{found.cpu, {}};
+  known.cpu.threads = std::min(known.cpu.cores, host_threads);
   for (const Fact& fact : facts()) {
     auto source = found.sources.find(fact.name);
     known.sources.push_back(source == found.sources.end() ? "assumed" : source->second);
@@ -171,6 +172,13 @@ Known look_up(int host_threads) {
   std::istringstream entries(given ? given : "");
   for (std::string entry; std::getline(entries, entry, ',');) replace(known, entry);
   return known;
+}
+
+std::string values(const CpuMachine& cpu) {
+  std::string text;
+  for (const Fact& fact : facts())
+    text += concat(text.empty() ? "" : ",", fact.name, "=", number(fact.get(cpu)));
+  return text;
 }
 
 std::string describe(const Known& known, bool measured) {

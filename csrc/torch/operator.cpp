@@ -153,8 +153,7 @@ void check_memory(const std::vector<ArgumentInfo>& infos, at::ArrayRef<c10::IVal
 }
 
 /// Sizes, strides, device and specialised values, behind whether algorithms are to be
-/// deterministic; dtypes are part of it since a wrong one must not
-/// find a kernel.
+/// deterministic; dtypes are part of it since a wrong one must not find a kernel.
 void append_key(std::vector<int64_t>& key, const at::Tensor& tensor) {
   key.push_back(static_cast<int64_t>(tensor.scalar_type()) * 1024 + tensor.dim());
   key.push_back(static_cast<int64_t>(tensor.layout()) * 1000000 +
