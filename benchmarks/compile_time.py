@@ -8,6 +8,7 @@ python benchmarks/compile_time.py
 
 from __future__ import annotations
 
+import argparse
 import gc
 import multiprocessing
 import re
@@ -72,6 +73,7 @@ def in_one_process() -> dict[str, float]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.split("\n")[0]).parse_args()
     fresh = in_fresh_processes()
     for name, (seconds, megabytes) in fresh.items():
         over = "" if megabytes <= MEGABYTES else f"  above {MEGABYTES} MB"
