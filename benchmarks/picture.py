@@ -8,6 +8,7 @@ python benchmarks/picture.py [results.json]
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import sys
@@ -89,7 +90,7 @@ def draw(report: dict, path: Path) -> None:
             ),
             Line2D([], [], color=INK, marker="|", markersize=8, linestyle="", label="asked for"),
         ],
-        loc="lower right",
+        loc="lower left",
         fontsize=7,
     )
     machine = report["machine"]
@@ -103,7 +104,9 @@ def draw(report: dict, path: Path) -> None:
 
 
 def main() -> None:
-    source = Path(sys.argv[1]) if len(sys.argv) > 1 else newest()
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    arguments.add_argument("results", nargs="?", type=Path, help="a file of paper.py's")
+    source = arguments.parse_args().results or newest()
     path = source.with_suffix(".png")
     draw(json.loads(source.read_text()), path)
     print(f"saved {path}, {path.stat().st_size / 1024:.0f} KB")
