@@ -5,9 +5,10 @@ python benchmarks/ab.py COMMIT [part of a name ...] [--with COMMIT] [--benchmark
 Both versions measure the rows of this tree's benchmarks, our own kernels only, each in a process of
 its own. They take turns: within a round both run the same row for as long, in a random order, and
 what is compared is the ratio of each such pair, so that drifts of the clock and most of what other
-programs do cancel out. Inputs are made anew several times, since where tensors lie in memory counts
-too. The ratio is COMMIT's time over that of the other version, which is this tree as `make build`
-left it: above 1, this tree is the faster one.
+programs do cancel out. All of that is done several times, in new processes with new inputs, since
+small kernels differ by some hundredths with the places of their tensors in memory. The ratio is
+COMMIT's time over that of the other version, which is this tree as `make build` left it: above 1,
+this tree is the faster one.
 
 Versions are built below build/ab, once for each commit. The exit status is 1 where a row became
 slower, 2 where one failed.
@@ -26,7 +27,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import command
@@ -153,6 +154,10 @@ class Version:
             raise Failed(f"{self.name}: {answer['error']}")
         return answer["result"]
 
+    def end(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
 
 @dataclass
 class Verdict:
@@ -170,7 +175,7 @@ class Verdict:
 
 
 def judge(sets: list[list[float]]) -> Verdict:
-    """Of the ratios of pairs, a list for each time that the inputs were made.
+    """Of the ratios of pairs, a list for each pair of processes.
 
     The interval comes from drawing anew, sets first and then pairs in them.
     """
@@ -187,26 +192,55 @@ def judge(sets: list[list[float]]) -> Verdict:
     return Verdict(ratio, medians[10], medians[-11])
 
 
+@dataclass
+class Measured:
+    """Of one row: ratios of pairs, a list for each pair of processes, and the samples of each."""
+
+    sets: list[list[float]] = field(default_factory=list)
+    samples: dict[str, list[float]] = field(default_factory=lambda: {"A": [], "B": []})
+
+
+def measure_row(versions: tuple[Version, Version], seed: int, options: argparse.Namespace) -> dict:
+    """Seconds of the turns of each version."""
+    once = max(version("prepare", seed) for version in versions)
+    count = max(1, int(options.seconds / BATCHES / max(once, 1e-7)))
+    turns: dict[str, list[float]] = {"A": [], "B": []}
+    for _ in range(options.rounds):
+        for version in random.sample(versions, 2):
+            turns[version.name].append(version("time", count))
+    return turns
+
+
 def measure(
-    a: Version, b: Version, options: argparse.Namespace
-) -> tuple[list[list[float]], dict[str, list[float]]]:
-    """Ratios of pairs by sets of inputs, and the samples behind them."""
-    orders = random.Random(0)
-    sets: list[list[float]] = []
-    samples: dict[str, list[float]] = {a.name: [], b.name: []}
+    trees: dict[str, Path], options: argparse.Namespace
+) -> tuple[dict[str, Measured], dict[str, str]]:
+    """All rows by their names, and what failed."""
+    measured: dict[str, Measured] = {}
+    failed: dict[str, str] = {}
     for seed in range(options.sets):
-        once = max(version("prepare", seed) for version in (a, b))
-        count = max(1, int(options.seconds / BATCHES / max(once, 1e-7)))
-        ratios = []
-        for _ in range(options.rounds):
-            pair = {}
-            for version in orders.sample((a, b), 2):
-                pair[version.name] = version("time", count)
-            ratios.append(pair[a.name] / pair[b.name])
-            for name, seconds in pair.items():
-                samples[name].append(seconds)
-        sets.append(ratios)
-    return sets, samples
+        print(f"processes {seed + 1} of {options.sets}", end="\r", file=sys.stderr, flush=True)
+        versions = tuple(Version(name, tree, options) for name, tree in trees.items())
+        for benchmark in options.benchmarks:
+            for version in versions:
+                version("benchmark", benchmark)
+            while True:
+                name, other = (version("next") for version in versions)
+                assert name == other, f"rows differ: {name} and {other}"
+                if name is None:
+                    break
+                row = f"{benchmark}: {name}"
+                try:
+                    turns = measure_row(versions, seed, options)
+                except Failed as error:
+                    failed[row] = str(error)
+                    continue
+                one = measured.setdefault(row, Measured())
+                one.sets.append([a / b for a, b in zip(turns["A"], turns["B"], strict=True)])
+                for which, seconds in turns.items():
+                    one.samples[which] += seconds
+        for version in versions:
+            version.end()
+    return {row: one for row, one in measured.items() if row not in failed}, failed
 
 
 def build(commit: str) -> Path:
@@ -242,8 +276,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--with", dest="other", metavar="COMMIT", help="in the place of this tree")
     parser.add_argument("--benchmarks", nargs="+", choices=BENCHMARKS, default=BENCHMARKS)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--sets", type=int, default=6, help="times that inputs are made")
-    parser.add_argument("--rounds", type=int, default=5, help="pairs for each set of inputs")
+    parser.add_argument("--sets", type=int, default=6, help="pairs of processes")
+    parser.add_argument("--rounds", type=int, default=5, help="turns in each process")
     parser.add_argument("--seconds", type=float, default=0.02, help="of one turn")
     parser.add_argument("--save", action="store_true", help="keep the figures in results/")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -257,45 +291,32 @@ def main() -> None:
         work(options)
         return
     names = {"A": options.commit, "B": options.other or "this tree"}
-    versions = (
-        Version("A", build(options.commit), options),
-        Version("B", build(options.other) if options.other else ROOT, options),
-    )
+    trees = {"A": build(options.commit), "B": build(options.other) if options.other else ROOT}
     print(f"A is {names['A']}, B is {names['B']}: A's time over B's\n", flush=True)
-    comparisons, words, failed = [], [], {}
-    for benchmark in options.benchmarks:
-        for version in versions:
-            version("benchmark", benchmark)
-        while True:
-            name, other = (version("next") for version in versions)
-            assert name == other, f"rows differ: {name} and {other}"
-            if name is None:
-                break
-            try:
-                sets, samples = measure(*versions, options)
-            except Failed as error:
-                failed[f"{benchmark}: {name}"] = str(error)
-                print(f"{benchmark + ': ' + name:58s} FAILED {error}", flush=True)
-                continue
-            verdict = judge(sets)
-            words.append(verdict.word)
-            timings = {which: timing(seconds) for which, seconds in samples.items()}
-            print(
-                f"{benchmark + ': ' + name:58s} {timings['A'].median * 1e6:10.1f} us "
-                f"{timings['B'].median * 1e6:10.1f} us  ratio {verdict.ratio:.3f} "
-                f"({verdict.low:.3f} to {verdict.high:.3f})  {verdict.word}",
-                flush=True,
+    random.seed(0)
+    measured, failed = measure(trees, options)
+    comparisons, words = [], []
+    for row, why in failed.items():
+        print(f"{row:58s} FAILED {why}")
+    for row, one in measured.items():
+        verdict = judge(one.sets)
+        words.append(verdict.word)
+        timings = {which: timing(seconds) for which, seconds in one.samples.items()}
+        print(
+            f"{row:58s} {timings['A'].median * 1e6:10.1f} us "
+            f"{timings['B'].median * 1e6:10.1f} us  ratio {verdict.ratio:.3f} "
+            f"({verdict.low:.3f} to {verdict.high:.3f})  {verdict.word}"
+        )
+        comparisons.append(
+            Comparison(
+                row,
+                options.threads,
+                timings,
+                verdict.ratio,
+                timings["A"].median / timings["B"].median,
+                notes={"low": verdict.low, "high": verdict.high, "verdict": verdict.word},
             )
-            comparisons.append(
-                Comparison(
-                    f"{benchmark}: {name}",
-                    options.threads,
-                    timings,
-                    verdict.ratio,
-                    timings["A"].median / timings["B"].median,
-                    notes={"low": verdict.low, "high": verdict.high, "verdict": verdict.word},
-                )
-            )
+        )
     if not comparisons:
         sys.exit("no rows")
     off = sorted(abs(c.ratio - 1) for c in comparisons)

@@ -129,15 +129,18 @@ def tensors(result: object) -> tuple[torch.Tensor, ...]:
 def check(
     name: str, result: object, wanted: object, tolerance: float, scale: float | None = None
 ) -> None:
-    """Differences are bounded by `tolerance` times `scale`, or the largest value of each tensor."""
+    """Differences are bounded by `tolerance` times `scale`, or the largest value of each tensor; a
+    rounding of values of one is allowed where terms of a sum cancel out."""
     result, wanted = tensors(result), tensors(wanted)
     assert len(result) == len(wanted), f"{name}: {len(result)} results, wanted {len(wanted)}"
     for k, (r, w) in enumerate(zip(result, wanted, strict=True)):
+        largest = float(w.abs().max()) if scale is None and w.numel() else scale or 0
+        rounding = torch.finfo(w.dtype).eps if w.is_floating_point() else 0
         torch.testing.assert_close(
             r,
             w,
             rtol=0,
-            atol=tolerance * (float(w.abs().max()) if scale is None and w.numel() else scale or 0),
+            atol=max(tolerance * largest, rounding),
             msg=lambda message, k=k: f"{name}, result {k}: {message}",
         )
 

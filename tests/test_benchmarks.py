@@ -109,16 +109,19 @@ def test_verdicts() -> None:
 def test_two_versions_take_turns() -> None:
     options = argparse.Namespace(names=["square root, float"], threads=1)
     options.sets, options.rounds, options.seconds = 2, 3, 0.001
-    versions = ab.Version("A", ROOT, options), ab.Version("B", ROOT, options)
-    for version in versions:
-        version("benchmark", "functions")
-        assert version("next") == "square root, float"
-    sets, samples = ab.measure(*versions, options)
-    assert [len(ratios) for ratios in sets] == [3, 3]
-    assert [len(seconds) for seconds in samples.values()] == [6, 6]
-    for version in versions:
-        assert version("next") is None
-        with pytest.raises(ab.Failed, match="No module named 'nothing'"):
-            version("benchmark", "nothing")
-        version.process.stdin.close()
-        assert version.process.wait() == 0
+    options.benchmarks = ["functions"]
+    measured, failed = ab.measure({"A": ROOT, "B": ROOT}, options)
+    assert not failed
+    (one,) = measured.values()
+    assert "functions: square root, float" in measured
+    assert [len(ratios) for ratios in one.sets] == [3, 3]
+    assert [len(seconds) for seconds in one.samples.values()] == [6, 6]
+
+
+def test_a_version_that_fails_says_why() -> None:
+    options = argparse.Namespace(names=[], threads=1)
+    version = ab.Version("A", ROOT, options)
+    with pytest.raises(ab.Failed, match="No module named 'nothing'"):
+        version("benchmark", "nothing")
+    version.end()
+    assert version.process.returncode == 0
