@@ -10,7 +10,7 @@
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "lang/definition.h"
-#include "options.h"
+#include "plan/options.h"
 #include "runtime/kernel.h"
 #include "tc/tc.h"
 

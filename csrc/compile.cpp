@@ -10,6 +10,7 @@
 #include "codegen/cpu_jit.h"
 #include "codegen/gpu_loops.h"
 #include "codegen/private_temporaries.h"
+#include "codegen/to_stmt.h"
 #include "explain.h"
 #include "index_plan.h"
 #include "ir/compare.h"
@@ -19,17 +20,8 @@
 #include "ir/work.h"
 #include "library_plan.h"
 #include "machine/facts.h"
-#include "poly/chain.h"
-#include "poly/computed_copies.h"
-#include "poly/dependences.h"
-#include "poly/fuse.h"
-#include "poly/map_cpu.h"
-#include "poly/map_gpu.h"
-#include "poly/members.h"
-#include "poly/notes.h"
+#include "plan/plan_program.h"
 #include "poly/scop.h"
-#include "poly/slices.h"
-#include "poly/to_stmt.h"
 #include "program_passes.h"
 #include "runtime/check_tensor.h"
 #include "runtime/cuda_kernel.h"
@@ -43,12 +35,7 @@ namespace {
 using codegen::Texts;
 using ir::Stmt;
 
-const Pass kFuse("schedule", "fuse");
-const Pass kChain("schedule", "chain");
-const Pass kFindSlices("schedule", "find_slices");
-const Pass kComputeInCopies("schedule", "compute_in_copies");
 const Pass kJoinLoops("schedule", "join_loops");
-const Pass kIdentity("mapping", "identity");
 const Pass kCallLibraries("kernel", "call_libraries");
 const Pass kPlanIndexChecks("kernel", "plan_index_checks");
 const Pass kCheckInLoops("kernel", "check_in_loops");
@@ -68,73 +55,6 @@ struct Job {
 // number of statements stays short (dependences, LLVM's passes over one function), and nothing is
 // fused across the borders. The longest derivative in ops/ has 33.
 constexpr size_t kMostStatements = 64;
-
-/// A schedule of its own for every cluster, in order of execution. Adds what chains slice.
-std::vector<poly::Mapped> schedule(const poly::Scop& scop, const ir::Program& program,
-                                   const std::map<std::string, Layout>& layouts,
-                                   const MappingOptions& options, const Target& target,
-                                   const CpuMachine& machine,
-                                   std::map<std::string, poly::Slices>& slices, StageClock& clock) {
-  if (scop.statements.empty()) return {};
-  if (options.identity) {
-    std::vector<const poly::ScopStatement*> all;
-    for (const poly::ScopStatement& statement : scop.statements) all.push_back(&statement);
-    std::vector<poly::Mapped> mapped;
-    run_always(kIdentity, [&] {
-      Notes notes = poly::describe_statements(all);
-      notes.push_back({"form", "the loops of the text, serial and scalar, as the options say"});
-      mapped.push_back({scop.textual, {}, notes});
-    });
-    return mapped;
-  }
-  poly::Dependences dependences = poly::find_dependences(scop);
-  clock.done("dependences");
-  std::vector<poly::Mapped> mapped;
-  // A strategy that was asked for is not extended.
-  bool rows = options.automatic && !target.cuda &&
-              options.outer_fusion == FusionStrategy::Preserve3Coincident;
-  std::vector<poly::Cluster> clusters = run_pass(
-      kFuse,
-      [&] {
-        return poly::fuse(scop, dependences, options.outer_fusion, rows, layouts,
-                          machine.cache_bytes);
-      },
-      [&](const auto& fused) { return fused.size() < program.statements.size(); });
-  if (rows) {
-    clusters = run_pass(
-        kChain, [&] { return poly::chain(clusters, scop, dependences, layouts, options, machine); },
-        [](const auto& chained) {
-          return std::any_of(chained.begin(), chained.end(),
-                             [](const poly::Cluster& each) { return !each.outer.empty(); });
-        });
-    slices = run_pass(
-        kFindSlices, [&] { return poly::find_slices(clusters, scop, layouts); },
-        [](const auto& found) { return !found.empty(); });
-  }
-  const auto map = [&](const poly::Cluster& cluster) {
-    return target.cuda ? poly::map_gpu(cluster, program, layouts, options)
-                       : poly::map_cpu(cluster, scop, layouts, options, machine);
-  };
-  for (const poly::Cluster& cluster : clusters) mapped.push_back(map(cluster));
-  if (options.automatic && !target.cuda)
-    run_pass(kComputeInCopies, [&] {
-      return poly::compute_in_copies(clusters, mapped, scop, dependences, layouts, machine, map);
-    });
-  for (size_t c = 0; c < clusters.size(); ++c) {
-    const poly::Cluster& cluster = clusters[c];
-    Notes statements = poly::describe_statements(cluster.statements);
-    if (!cluster.apart.empty()) statements.push_back({"apart", cluster.apart});
-    if (!cluster.outer.empty())
-      statements.push_back({"chain", concat(cluster.joined ? "in the loop of the group before: "
-                                                           : "in one loop with the next group: ",
-                                            poly::describe_outer_loops(cluster))});
-    Notes& notes = mapped[c].notes;
-    notes.insert(notes.begin(), statements.begin(), statements.end());
-    if (cluster.joined) mapped[c].joined = cluster.outer[0].size();
-  }
-  clock.done("schedule");
-  return mapped;
-}
 
 // Of what goes past the caches: a row has up to two lines that it shares with others, which
 // ordinary stores write.
@@ -219,8 +139,7 @@ struct Scheduled {
   ir::Program program;  ///< as it is mapped
   std::map<std::string, Layout> layouts;
   poly::Scop scop;
-  std::vector<poly::Mapped> groups;
-  std::map<std::string, poly::Slices> slices;
+  plan::ProgramPlan plan;
 };
 
 std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
@@ -231,16 +150,17 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   clock.done("simplify program");
   auto result = std::make_unique<Scheduled>(std::move(simplified.program),
                                             std::move(simplified.layouts), clock);
-  result->groups = schedule(result->scop, result->program, result->layouts, job.options, job.target,
-                            job.machine, result->slices, clock);
+  result->plan = plan::plan_program(result->scop, result->layouts, job.options, job.target.cuda,
+                                    job.machine, clock);
   return result;
 }
 
 /// The loops of every group; the schedule trees go behind `tree`, where one is wanted.
 std::vector<Stmt> make_parts(const Scheduled& scheduled, std::string* tree, StageClock& clock) {
   std::vector<Stmt> parts;
-  for (const poly::Mapped& part : scheduled.groups) {
-    Stmt stmt = poly::to_stmt(scheduled.scop, part, scheduled.layouts);
+  for (const plan::Proposal& group : scheduled.plan.groups) {
+    const poly::Mapped& part = group.mapped;
+    Stmt stmt = codegen::to_stmt(scheduled.scop, part, scheduled.layouts);
     if (part.joined)
       run_always(kJoinLoops,
                  [&] { parts.back() = ir::join_loops(parts.back(), stmt, part.joined); });
@@ -263,16 +183,20 @@ std::vector<std::string> arguments_of(const ir::Program& program) {
 struct Compiled {
   std::shared_ptr<runtime::Kernel> kernel;
   Explanation explanation;
+  std::vector<plan::ClusterPlan> plans;  ///< of all clusters, in order of execution
 };
 
 /// What became of a program in front of its code.
-void describe(const ir::Program& program, const Scheduled& scheduled, Explanation& explanation) {
+void describe(const ir::Program& program, const Scheduled& scheduled, Compiled& compiled) {
+  Explanation& explanation = compiled.explanation;
   const Notes changes = describe_changes(program, scheduled.program);
   explanation.program.insert(explanation.program.end(), changes.begin(), changes.end());
   explanation.floating_point = explanation.floating_point.value_or(0) +
                                ir::count_work(scheduled.program, scheduled.layouts).floating_point;
-  for (const poly::Mapped& group : scheduled.groups)
-    explanation.groups.push_back({group.notes, group.cycles});
+  for (const plan::Proposal& group : scheduled.plan.groups) {
+    explanation.groups.push_back({group.mapped.notes, group.mapped.cycles});
+    if (!group.plan.statements.empty()) compiled.plans.push_back(group.plan);
+  }
 }
 
 codegen::GpuBuffer gpu_temporary(const ir::Tensor& tensor, const Layout& layout) {
@@ -284,24 +208,62 @@ codegen::GpuBuffer gpu_temporary(const ir::Tensor& tensor, const Layout& layout)
   return temporary;
 }
 
+// Statements of several segments have the same names: options of a cluster say which one they are
+// of, "2:S0". Those that do not are of each.
+constexpr char kOfSegment = ':';
+
+/// The options of a segment, counted from 1.
+MappingOptions options_of_segment(const MappingOptions& options, size_t segment) {
+  MappingOptions own = options;
+  own.clusters.clear();
+  for (plan::ClusterOptions cluster : options.clusters) {
+    bool other = false;
+    for (std::string& name : cluster.statements) {
+      const size_t mark = name.find(kOfSegment);
+      if (mark == std::string::npos) continue;
+      other = other || name.substr(0, mark) != std::to_string(segment);
+      name.erase(0, mark + 1);
+    }
+    if (!other) own.clusters.push_back(std::move(cluster));
+  }
+  return own;
+}
+
+/// Appends the Plans of a segment.
+void append_plans(const std::vector<plan::ClusterPlan>& plans, size_t segment,
+                  std::vector<plan::ClusterPlan>& all) {
+  for (plan::ClusterPlan plan : plans) {
+    for (std::string& name : plan.statements) name = concat(segment, kOfSegment, name);
+    all.push_back(std::move(plan));
+  }
+}
+
 /// One launch a cluster.
 Compiled compile_cuda(const ir::Program& program, const std::map<std::string, Layout>& layouts,
                       const Job& job, StageClock& clock) {
   Compiled compiled;
   codegen::GpuProgram gpu;
-  std::map<std::string, ir::Tensor> temporaries;  // of all stretches so far
+  std::map<std::string, ir::Tensor> temporaries;  // of all segments so far
   std::string nest, tree;
   const size_t end = program.statements.size();
   std::vector<size_t> cuts = ir::find_cuts(program, 0, end, kMostStatements);
   cuts.push_back(end);
-  size_t begin = 0;
+  size_t begin = 0, segments = 0;
   for (size_t cut : cuts) {
     ir::Program part = end == 0 ? program : ir::segment(program, begin, cut - 1);
     begin = cut;
-    // What a stretch adds gets a name that no other one uses.
+    // What a segment adds gets a name that no other one uses.
     part.tensors.insert(temporaries.begin(), temporaries.end());
-    auto scheduled = simplify_and_schedule(part, layouts, job, clock);
-    describe(part, *scheduled, compiled.explanation);
+    Job segment = job;
+    if (cuts.size() > 1) segment.options = options_of_segment(job.options, ++segments);
+    auto scheduled = simplify_and_schedule(part, layouts, segment, clock);
+    Compiled described;
+    describe(part, *scheduled, described);
+    append(described.explanation, compiled.explanation);
+    if (cuts.size() > 1)
+      append_plans(described.plans, segments, compiled.plans);
+    else
+      compiled.plans = described.plans;
     const std::vector<std::string> arguments = arguments_of(scheduled->program);
     std::set<std::string> buffers(arguments.begin(), arguments.end());
     for (const auto& [name, tensor] : scheduled->program.tensors) {
@@ -325,7 +287,8 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
   }
   runtime::CudaTarget where{job.target.arch, job.target.device, job.target.offline};
   if (where.arch.empty()) where.arch = runtime::Device::get(job.target.device).arch();
-  auto kernel = std::make_shared<runtime::CudaKernel>(gpu, arguments_of(program), where);
+  auto kernel = std::make_shared<runtime::CudaKernel>(codegen::make_cuda_program(gpu),
+                                                      arguments_of(program), where);
   clock.done("nvrtc");
   describe_launches(gpu, where.arch, *kernel, compiled.explanation);
   kernel->texts["loop_nest"] = nest;
@@ -341,14 +304,14 @@ Compiled compile_own(const ir::Program& program, const std::map<std::string, Lay
   if (job.target.cuda) return compile_cuda(program, layouts, job, clock);
   auto scheduled = simplify_and_schedule(program, layouts, job, clock);
   Compiled compiled;
-  describe(program, *scheduled, compiled.explanation);
+  describe(program, *scheduled, compiled);
   compiled.explanation.machine = job.machine;
   const bool texts = job.texts == Texts::All;
   std::string tree;
   const std::vector<Stmt> parts = make_parts(*scheduled, texts ? &tree : nullptr, clock);
   compiled.kernel =
       compile_cpu(parts, scheduled->program, scheduled->layouts, arguments_of(scheduled->program),
-                  scheduled->slices, job, clock, compiled.explanation.memory);
+                  scheduled->plan.slices, job, clock, compiled.explanation.memory);
   if (texts) compiled.kernel->texts["schedule_tree"] = tree;
   return compiled;
 }
@@ -376,7 +339,7 @@ Target parse_target(const std::string& text) {
 
 namespace {
 
-/// With the calls that were chosen, and a kernel for every stretch of statements around them.
+/// With the calls that were chosen, and a kernel for every segment of statements around them.
 Compiled compile_with_calls(const ir::Program& given, const std::map<std::string, Layout>& all,
                             const std::vector<LibraryChoice>& choices, const Job& job,
                             StageClock& clock) {
@@ -387,11 +350,15 @@ Compiled compile_with_calls(const ir::Program& given, const std::map<std::string
     return compile_own(given, all, job, clock);
   Compiled compiled;
   compiled.explanation.machine = job.machine;
+  size_t segments = 0;
   compiled.kernel = compile_around_calls(
       given, all, choices, calls ? taken->library : nullptr, kMostStatements,
       [&](const ir::Program& part) {
-        Compiled own = compile_own(part, all, job, clock);
+        Job segment = job;
+        segment.options = options_of_segment(job.options, ++segments);
+        Compiled own = compile_own(part, all, segment, clock);
         append(own.explanation, compiled.explanation);
+        append_plans(own.plans, segments, compiled.plans);
         return own.kernel;
       },
       [&](const LibraryChoice& choice) {
@@ -406,13 +373,15 @@ std::vector<LibraryChoice> choose_calls(const ir::Program& given,
                                         const std::map<std::string, Layout>& all, const Job& job,
                                         const tc_libraries& library, StageClock& clock,
                                         Compiled& compiled) {
+  if (job.options.library_calls)
+    return take_library_calls(given, all, library, *job.options.library_calls);
   OwnKernels own;
   own.made_for = concat(to_string(job.options), "\n", machine::values(job.machine));
   own.cycles = [&](const ir::Program& part) {
     StageClock apart;
     auto scheduled = simplify_and_schedule(part, all, job, apart);
     double cycles = 0;
-    for (const poly::Mapped& group : scheduled->groups) cycles += group.cycles;
+    for (const plan::Proposal& group : scheduled->plan.groups) cycles += group.mapped.cycles;
     return cycles;
   };
   own.kernel = [&](const ir::Program& part) {
@@ -432,8 +401,45 @@ std::vector<LibraryChoice> choose_calls(const ir::Program& given,
 }
 
 bool may_call_libraries(const Job& job) {
-  return job.options.match_library_calls.value_or(job.options.automatic) && !job.options.identity &&
+  if (job.options.library_calls && job.options.library_calls->empty()) return false;
+  const bool open = job.options.library_calls.has_value() ||
+                    (job.options.preset == "default" && !job.options.decides_loops());
+  return job.options.match_library_calls.value_or(open) && !job.options.identity &&
          !job.target.cuda && runtime::libraries();
+}
+
+/// All that was decided: given as options, it is decided so again.
+MappingOptions whole_plan(const ir::Program& program, const Job& job,
+                          const std::vector<plan::ClusterPlan>& plans,
+                          const std::vector<LibraryChoice>& choices) {
+  MappingOptions whole = job.options;
+  if (whole.identity) return whole;
+  whole.clusters.clear();
+  for (const plan::ClusterPlan& plan : plans) whole.clusters.push_back(plan::to_options(plan));
+  if (job.target.cuda) return whole;
+  whole.match_library_calls.reset();
+  whole.library_calls.emplace();
+  for (const LibraryChoice& choice : choices)
+    if (choice.taken) whole.library_calls->push_back(program.statements[choice.call.first].name);
+  return whole;
+}
+
+/// CompilationError where options speak of a statement that there is not.
+void check_statements(const MappingOptions& options, const std::vector<plan::ClusterPlan>& plans) {
+  std::set<std::string> known;
+  for (const plan::ClusterPlan& plan : plans)
+    for (const std::string& id : plan.statements) {
+      const std::string name = id.substr(id.find(kOfSegment) + 1);
+      known.insert({id, name});
+      const size_t init = name.rfind("_init");
+      if (init != std::string::npos) known.insert(name.substr(0, init));
+    }
+  for (const plan::ClusterOptions& cluster : options.clusters)
+    for (const std::string& name : cluster.statements)
+      if (known.count(name) == 0)
+        throw CompilationError(concat("the options speak of a statement ", name,
+                                      "; with loops of their own are ",
+                                      join(std::vector<std::string>(known.begin(), known.end()))));
 }
 
 // Texts that the kernel's author alone looks at.
@@ -472,6 +478,7 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   const bool calls = std::any_of(choices.begin(), choices.end(),
                                  [](const LibraryChoice& choice) { return choice.taken; });
   if (calls || !compiled.kernel) compiled = compile_with_calls(program, all, choices, job, clock);
+  if (!options.identity) check_statements(options, compiled.plans);
   std::shared_ptr<runtime::Kernel> kernel = compiled.kernel;
   Notes& notes = compiled.explanation.program;
   const Notes looked_at = describe(indices);
@@ -499,7 +506,7 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   }
   kernel->texts["explain"] = explain(compiled.explanation, given, all, clock);
   kernel->texts["program"] = ir::to_string(given);
-  kernel->texts["options"] = to_string(options);
+  kernel->texts["options"] = to_string(whole_plan(program, job, compiled.plans, choices));
   kernel->texts["stages"] = clock.summary();
   double total = 0;
   for (const StageClock::Entry& entry : clock.entries()) total += entry.milliseconds;

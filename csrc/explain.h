@@ -13,7 +13,6 @@
 #include "codegen/cuda_printer.h"
 #include "ir/layout.h"
 #include "machine/cpu.h"
-#include "poly/map_cpu.h"
 
 namespace tc {
 

@@ -6,12 +6,13 @@
 #include <optional>
 #include <utility>
 
+#include "base/error.h"
 #include "base/memory.h"
+#include "ir/accesses.h"
 #include "ir/segment.h"
 #include "machine/measure.h"
 #include "machine/measurements.h"
-#include "poly/notes.h"
-#include "poly/strides.h"
+#include "plan/notes.h"
 #include "runtime/libraries.h"
 #include "runtime/sequence.h"
 
@@ -42,7 +43,7 @@ double bytes_of(const ir::LibraryOperand& operand, const ir::LibraryCall& call) 
 bool separates(const ir::Program& program, const ir::LibraryCall& call) {
   for (size_t s = 0; s < program.statements.size(); ++s) {
     if (s >= call.first && s <= call.last) continue;
-    for (const poly::MemoryAccess& access : poly::accesses(program, program.statements[s]))
+    for (const ir::MemoryAccess& access : ir::accesses(program, program.statements[s]))
       if (access.tensor == call.result.tensor ||
           (access.write && (access.tensor == call.a.tensor || access.tensor == call.b.tensor)))
         return true;
@@ -165,6 +166,29 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
   return choices;
 }
 
+std::vector<LibraryChoice> take_library_calls(const ir::Program& program,
+                                              const std::map<std::string, Layout>& layouts,
+                                              const tc_libraries& library,
+                                              const std::vector<std::string>& statements) {
+  std::vector<LibraryChoice> choices;
+  std::vector<std::string> known;
+  for (const ir::LibraryCall& call : ir::match_library_calls(program, layouts)) {
+    known.push_back(program.statements[call.first].name);
+    if (std::count(statements.begin(), statements.end(), known.back()) == 0) continue;
+    LibraryChoice choice;
+    choice.library = &library;
+    choice.call = call;
+    choice.taken = true;
+    choices.push_back(choice);
+  }
+  for (const std::string& statement : statements)
+    if (std::count(known.begin(), known.end(), statement) == 0)
+      throw CompilationError(concat("the options leave ", statement,
+                                    " to a library, which has no function for it; it has some for ",
+                                    known.empty() ? "no statement here" : join(known)));
+  return choices;
+}
+
 std::shared_ptr<runtime::Kernel> compile_around_calls(
     const ir::Program& program, const std::map<std::string, Layout>& layouts,
     const std::vector<LibraryChoice>& choices, const tc_libraries* library, size_t most,
@@ -217,7 +241,7 @@ std::shared_ptr<runtime::Kernel> compile_around_calls(
 Notes describe(const ir::Program& program, const LibraryChoice& choice) {
   Notes notes;
   for (size_t s = choice.call.first; s <= choice.call.last; ++s)
-    notes.push_back(poly::describe_statement(program.statements[s]));
+    notes.push_back(plan::describe_statement(program.statements[s]));
   notes.push_back({"library", "call: " + to_string(choice)});
   return notes;
 }

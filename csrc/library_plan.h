@@ -11,7 +11,6 @@
 #include "ir/layout.h"
 #include "ir/library_calls.h"
 #include "machine/cpu.h"
-#include "poly/map_cpu.h"
 #include "runtime/kernel.h"
 
 namespace tc {
@@ -47,8 +46,14 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
                                                 const CpuMachine& machine,
                                                 const tc_libraries& library, const OwnKernels& own);
 
+/// The calls for these statements, and no others. CompilationError where the library has none.
+std::vector<LibraryChoice> take_library_calls(const ir::Program& program,
+                                              const std::map<std::string, Layout>& layouts,
+                                              const tc_libraries& library,
+                                              const std::vector<std::string>& statements);
+
 /// The calls that are taken, and kernels for the statements in front of, between and behind them,
-/// one for every stretch of at most `most`. `own` compiles those; `made` is told of every call in
+/// one for every segment of at most `most`. `own` compiles those; `made` is told of every call in
 /// its turn. Without calls `library` may be null.
 std::shared_ptr<runtime::Kernel> compile_around_calls(
     const ir::Program& program, const std::map<std::string, Layout>& layouts,

@@ -18,6 +18,7 @@
 #include "ir/nest_sums.h"
 #include "ir/offset_tables.h"
 #include "ir/order_reductions.h"
+#include "ir/reverse_indices.h"
 #include "ir/share_scatters.h"
 #include "ir/share_sums.h"
 #include "ir/simplify.h"
@@ -26,7 +27,6 @@
 #include "ir/split_reductions.h"
 #include "ir/split_residues.h"
 #include "ir/start_at_zero.h"
-#include "ir/turn_indices.h"
 #include "ir/wide_integers.h"
 #include "ir/widen_accumulators.h"
 #include "runtime/libraries.h"
@@ -63,16 +63,17 @@ struct ProgramContext {
   const bool cuda;
   const CpuMachine& machine;
   const bool free = !options.identity;  ///< the options do not keep the loops of the text
-  /// Tile sizes of the user speak of the dimensions of the text.
-  const bool automatic = free && options.automatic;
+  /// Tile sizes by position speak of the dimensions of the text.
+  const bool keeps_dimensions = !free || !options.tile.empty();
 };
 
 bool is_free(const ProgramContext& c) { return c.free; }
-bool is_automatic(const ProgramContext& c) { return c.automatic; }
-bool is_on_cpu(const ProgramContext& c) { return c.automatic && !c.cuda; }
-bool is_on_gpu(const ProgramContext& c) { return c.automatic && c.cuda; }
+bool changes_dimensions(const ProgramContext& c) { return !c.keeps_dimensions; }
+bool is_on_cpu(const ProgramContext& c) { return c.free && !c.cuda; }
+bool makes_parts_on_gpu(const ProgramContext& c) { return changes_dimensions(c) && c.cuda; }
 bool makes_vectors(const ProgramContext& c) { return is_on_cpu(c) && c.options.vectorize; }
-bool makes_parts(const ProgramContext& c) { return is_on_cpu(c) && c.options.parallel; }
+bool shares_scatters(const ProgramContext& c) { return is_on_cpu(c) && c.options.parallel; }
+bool makes_parts(const ProgramContext& c) { return changes_dimensions(c) && shares_scatters(c); }
 bool makes_owners(const ProgramContext& c) { return c.free && c.cuda && runtime::deterministic(); }
 
 /// Temporaries that came are row-major, and of those that went nothing stays.
@@ -102,22 +103,19 @@ const PassList<P, C> kProgramPasses(
         {"forward_copies", [](P& p, C&) { p.program = ir::forward_copies(std::move(p.program)); },
          is_free},
         {"widen_accumulators", [](P& p, C&) { p.program = ir::widen_accumulators(p.program); }},
-        {"split_residues", [](P& p, C&) { p.program = ir::split_residues(p.program); },
-         is_automatic},
+        {"split_residues", [](P& p, C&) { p.program = ir::split_residues(p.program); }, is_free},
         // While products are those of the text.
-        {"lay_out_sums", lay_out_temporaries, is_automatic},
+        {"lay_out_sums", lay_out_temporaries, is_free},
         {"share_sums", [](P& p, C& c) { ir::share_sums(p.program, p.layouts, c.machine); },
-         is_automatic},
-        {"nest_sums", [](P& p, C& c) { ir::nest_sums(p.program, p.layouts, c.machine); },
-         is_automatic},
-        {"bring_together", [](P& p, C& c) { ir::bring_together(p.program, c.machine); },
-         is_automatic},
+         is_free},
+        {"nest_sums", [](P& p, C& c) { ir::nest_sums(p.program, p.layouts, c.machine); }, is_free},
+        {"bring_together", [](P& p, C& c) { ir::bring_together(p.program, c.machine); }, is_free},
         {"inline_temporaries", [](P& p, C&) { p.program = ir::inline_temporaries(p.program); },
          is_free},
-        {"find_scans", [](P& p, C&) { p.program = ir::find_scans(p.program); }, is_automatic},
+        {"find_scans", [](P& p, C&) { p.program = ir::find_scans(p.program); }, is_free},
         {"lay_out_temporaries", lay_out_temporaries},
         {"split_ranges", [](P& p, C&) { ir::split_ranges(p.program, p.layouts); }, makes_vectors},
-        {"turn_indices", [](P& p, C&) { ir::turn_indices(p.program, p.layouts); }, is_on_cpu},
+        {"reverse_indices", [](P& p, C&) { ir::reverse_indices(p.program, p.layouts); }, is_on_cpu},
         {"make_offset_tables",
          [](P& p, C& c) { ir::make_offset_tables(p.program, p.layouts, c.machine); }, is_on_cpu},
         {"gather_operands",
@@ -127,17 +125,17 @@ const PassList<P, C> kProgramPasses(
         {"order_reductions", [](P& p, C&) { ir::order_reductions(p.program, p.layouts); },
          is_on_cpu},
         {"collapse_dimensions", [](P& p, C&) { ir::collapse_dimensions(p.program, p.layouts); },
-         is_automatic},
+         changes_dimensions},
         {"split_columns", [](P& p, C& c) { ir::split_columns(p.program, p.layouts, c.machine); },
          makes_vectors},
         {"split_reductions_for_gpu",
          [](P& p, C& c) { ir::split_reductions_for_gpu(p.program, p.layouts, c.machine); },
-         is_on_gpu},
+         makes_parts_on_gpu},
         {"split_reductions",
          [](P& p, C& c) { ir::split_reductions(p.program, p.layouts, c.machine); }, makes_parts},
         {"share_scatters",
          [](P& p, C& c) { ir::share_scatters(p.program, p.layouts, c.machine.threads); },
-         makes_parts},
+         shares_scatters},
         {"give_owners", [](P& p, C&) { ir::give_owners(p.program, kGpuOwners); }, makes_owners},
         {"decide_new_conditions", [](P& p, C&) { decide_conditions(p.program); }},
         {"free_reads", [](P& p, C&) { ir::free_reads(p.program, p.layouts); }, makes_vectors},

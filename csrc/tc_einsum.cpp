@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "api_arguments.h"
 #include "api_error.h"
+#include "base/arguments.h"
 #include "base/task.h"
 #include "einsum/bind.h"
 #include "einsum/equation.h"
@@ -33,7 +33,7 @@ namespace {
 
 tc::einsum::Shape shape_of(const DLTensor& tensor, const std::string& name) {
   tc::runtime::check_tensor(tensor, name);
-  return {{tensor.shape, tensor.shape + tensor.ndim}, tc::runtime::from_dlpack(tensor.dtype, name)};
+  return {{tensor.shape, tensor.shape + tensor.ndim}, tc::ir::from_dlpack(tensor.dtype, name)};
 }
 
 int64_t read_integer(const char* from, const tc::ir::Type& type) {
@@ -77,8 +77,7 @@ tc::einsum::Table read_table(const char* name, const DLTensor& tensor) {
   const tc::ir::Type& type = table.shape.type;
   if (type.is_bool() || !(type.is_int() || type.is_uint()))
     throw tc::ShapeError(tc::concat("einsum: table ", name, " is ",
-                                    tc::runtime::dtype_name(tensor.dtype),
-                                    "; tables hold integers"));
+                                    tc::ir::dtype_name(tensor.dtype), "; tables hold integers"));
   if (tensor.device.device_type != kDLCPU)
     throw tc::ShapeError(tc::concat("einsum: table ", name, " is on ",
                                     tc::runtime::device_name(tensor.device),

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "api_arguments.h"
 #include "api_error.h"
 #include "api_handles.h"
+#include "base/arguments.h"
 #include "base/task.h"
 #include "compile.h"
 #include "lang/roles.h"
@@ -272,5 +272,19 @@ tc_status tc_kernel_binary(const tc_kernel* kernel, const void** data, size_t* s
     const std::vector<char>& binary = required(kernel, "kernel").kernel->binary();
     *data = binary.data();
     *size = binary.size();
+  });
+}
+
+tc_status tc_set_libraries(const tc_libraries* libraries) {
+  return guarded([&] {
+    if (libraries) {
+      using tc::api::required;
+      required(libraries->name, "libraries: name");
+      required(libraries->multiply, "libraries: multiply");
+      required(libraries->convolve, "libraries: convolve");
+      required(libraries->deterministic, "libraries: deterministic");
+      tc::api::check_host(required(libraries->host, "libraries: host"), /*gpu=*/false);
+    }
+    tc::runtime::set_libraries(libraries);
   });
 }

@@ -1,8 +1,8 @@
 // The C interface: the machine.
 #include <string>
 
-#include "api_arguments.h"
 #include "api_error.h"
+#include "base/arguments.h"
 #include "base/task.h"
 #include "machine/facts.h"
 #include "runtime/libraries.h"

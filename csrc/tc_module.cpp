@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "api_arguments.h"
 #include "api_error.h"
 #include "api_handles.h"
+#include "base/arguments.h"
 #include "base/task.h"
 #include "lang/batch.h"
 #include "lang/definition.h"
@@ -184,14 +184,14 @@ tc_status tc_definition_input(const tc_definition* definition, int32_t index,
     if (parameter.scalar) {
       const tc::ir::Scalar& scalar = d.signature.scalars.at(parameter.name);
       result.name = scalar.name.c_str();
-      result.dtype = tc::runtime::to_dlpack(scalar.type);
+      result.dtype = tc::ir::to_dlpack(scalar.type);
       result.is_scalar = 1;
       result.read = 1;
       result.specialized = flag(scalar.specialized);
     } else {
       const tc::ir::Tensor& tensor = d.signature.tensor(parameter.name);
       result.name = tensor.name.c_str();
-      result.dtype = tc::runtime::to_dlpack(tensor.type);
+      result.dtype = tc::ir::to_dlpack(tensor.type);
       result.ndim = static_cast<int32_t>(tensor.sizes.size());
       result.read = flag(tc::lang::elements_read(*d.tree, parameter.name));
     }
@@ -209,7 +209,7 @@ tc_status tc_definition_output(const tc_definition* definition, int32_t index,
     const tc::ir::Tensor& tensor = d.signature.tensor(d.signature.outputs[index]);
     tc_argument result = {};
     result.name = tensor.name.c_str();
-    result.dtype = tc::runtime::to_dlpack(tensor.type);
+    result.dtype = tc::ir::to_dlpack(tensor.type);
     result.ndim = static_cast<int32_t>(tensor.sizes.size());
     result.accumulates = flag(tensor.role == tc::ir::TensorRole::InOut);
     result.follows = find_parameter(d.signature, tc::lang::laid_out_like(*d.tree, tensor.name));

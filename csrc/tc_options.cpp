@@ -1,9 +1,9 @@
 // The C interface: mapping options.
 #include <memory>
 
-#include "api_arguments.h"
 #include "api_error.h"
 #include "api_handles.h"
+#include "base/arguments.h"
 
 using tc::api::check_array;
 using tc::api::clear;

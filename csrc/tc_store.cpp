@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "api_arguments.h"
 #include "api_error.h"
 #include "api_handles.h"
+#include "base/arguments.h"
 #include "base/task.h"
 #include "lang/definition.h"
 #include "store/file.h"

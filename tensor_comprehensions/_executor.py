@@ -196,7 +196,13 @@ class Executor:
 
     @property
     def mapping_options(self) -> MappingOptions:
+        """What it was compiled with."""
         return self._options
+
+    @property
+    def options(self) -> MappingOptions:
+        """The whole Plan that runs: compiled with these options, it is the same machine code."""
+        return MappingOptions.parse(self.text("options"))
 
     @property
     def input_names(self) -> list[str]:

@@ -27,10 +27,29 @@ def _flatten(values: Iterable[Any]) -> list[int]:
     return result
 
 
-class MappingOptions:
-    """Options of one schedule; every method changes them and returns them.
+def _text(value: object) -> str:
+    """A value as the core reads it."""
+    if isinstance(value, str):
+        if '"' in value:
+            raise TCError(f"names in MappingOptions have no quotes: {value}")
+        return f'"{value}"'
+    if isinstance(value, (list, tuple)):
+        return f"({', '.join(map(_text, value))}{',' if value else ''})"
+    if value is None or isinstance(value, bool):
+        return str(value)
+    return str(index(value))  # type: ignore[arg-type]
 
-    ``preset`` is one of ``default`` (the compiler chooses), ``naive``, ``pointwise``, ``mlp``,
+
+class MappingOptions:
+    """What is decided about loops; every method changes that and returns it.
+
+    These are a part of a Plan: what is set holds, the rest the compiler chooses by its models,
+    which know what was set. `Executor.options` is all of a Plan, as it ran. ``cluster`` begins
+    with the options of one cluster, a group of statements that share loops as `Executor.explain()`
+    lists them; ``inside``, ``order``, ``tile`` with a level, ``parallel``, ``registers``,
+    ``points``, ``vector``, ``nest`` and ``copy`` speak of that cluster from then on.
+
+    ``preset`` is one of ``default`` (nothing is set), ``naive``, ``pointwise``, ``mlp``,
     ``convolution``, ``group_convolution``, ``unmapped``, ``single_thread``, ``identity`` (the order
     of the text, serial and scalar). ``str()`` gives the Python expression that rebuilds the
     options; equal options have equal texts.
@@ -56,16 +75,82 @@ class MappingOptions:
         self._options.set_word(name, word)
         return self
 
-    def tile(self, *sizes: int) -> MappingOptions:
-        """Tile sizes of the outermost band, outermost loop first; 0 leaves a loop whole."""
+    def _call(self, name: str, *values: object, **named: object) -> MappingOptions:
+        """Appends a call to the text; the core reads it, and says what is wrong with it."""
+        arguments = [_text(value) for value in values]
+        arguments += [f"{key}={_text(value)}" for key, value in named.items()]
+        self._options = _torch.Options.parse(f"{self}.{name}({', '.join(arguments)})")
+        return self
+
+    def tile(self, *sizes: Any, **points: int) -> MappingOptions:
+        """Tile sizes of the loops that statements share, outermost first; 0 leaves a loop whole.
+
+        Of a cluster, ``tile("task", m=64, n=8)``: points of a task along these loops, which is what
+        threads get; named all, their order is that of the loops. ``tile("reduction", k=256)``:
+        points of a reduction between which results rest in memory and copies are made anew.
+        """
+        if points or (sizes and isinstance(sizes[0], str)):
+            return self._call("tile", *sizes, **points)
         return self._set("tile", sizes)
 
+    def cluster(self, *statements: str) -> MappingOptions:
+        """Begins with the options of the cluster that has these statements, and all of them.
+
+        Statements of two clusters that are named do not share loops.
+        """
+        return self._call("cluster", *statements)
+
+    def inside(self, *loops: str, joined: bool = False) -> MappingOptions:
+        """Of a cluster: the loops around it; ``joined``: it runs inside those of the one before."""
+        return self._call("inside", *loops, **({"joined": True} if joined else {}))
+
+    def order(self, *loops: str) -> MappingOptions:
+        """Of a cluster: all shared loops in the order of a tile's points, outermost first."""
+        return self._call("order", *loops)
+
+    def registers(self, *pairs: tuple[str, int], **points: int) -> MappingOptions:
+        """Of a cluster: points of a register tile, ``registers(n=6, m=64)``; none without any."""
+        return self._call("registers", *pairs, **points)
+
+    def points(self, where: str) -> MappingOptions:
+        """Of a cluster: where the loops over a tile's points are.
+
+        ``around`` all statements' own loops, ``inside`` all of them, ``vector inside`` (the last of
+        the loops, the others around), or ``apart``: around those of every nest by itself.
+        """
+        return self._call("points", where)
+
+    def vector(self, use: bool = True) -> MappingOptions:
+        """Of a cluster: whether the last of the shared loops is a vector."""
+        return self._call("vector", use)
+
+    def nest(self, *statements: str | None, **options: Any) -> MappingOptions:
+        """Of a cluster: loops of statements beside the shared ones, ``nest("S0", loops=("k",))``.
+
+        One call for each group of statements that have their loops in common, in order of
+        execution; ``vector=True``: the innermost is one. ``nest(None)``: every statement has its
+        own, in the order of the text.
+        """
+        return self._call("nest", *statements, **options)
+
+    def copy(self, read: str | None, **options: Any) -> MappingOptions:
+        """Of a cluster: ``copy("B(k, n)", statement="S0", order=(0, 1))`` of what a task reads.
+
+        ``order`` has the tensor's dimensions from the slowest of the copy to its fastest.
+        ``copy(None)``: there is none.
+        """
+        return self._call("copy", read, **options)
+
+    def libraryCalls(self, *statements: str | None) -> MappingOptions:
+        """CPU: the statements that a library computes, whatever the models say; None: no one."""
+        return self._call("libraryCalls", *statements)
+
     def mapToThreads(self, *sizes: int) -> MappingOptions:
-        """CUDA threads of a block: x, y, z."""
+        """CUDA threads of a block: x, y, z, at most; without ``tile``, so many points of a tile."""
         return self._set("mapToThreads", sizes)
 
     def mapToBlocks(self, *sizes: int) -> MappingOptions:
-        """CUDA blocks of a grid: x, y, z."""
+        """CUDA blocks of a grid: x, y, z, at most."""
         return self._set("mapToBlocks", sizes)
 
     def unroll(self, factor: int) -> MappingOptions:
@@ -169,7 +254,7 @@ class MappingOptions:
         return self._set("vectorize", [use])
 
     def parallel(self, use: bool = True) -> MappingOptions:
-        """CPU: tiles on PyTorch's threads."""
+        """CPU: tiles on PyTorch's threads. Of a cluster: its tasks."""
         return self._set("parallel", [use])
 
     def serialize(self) -> bytes:

@@ -89,7 +89,34 @@ WRITTEN = {
         (torch.float32, torch.int32, torch.float32),
     ),
 }
+ROTARY = """def f(float(B,S,H,D) x, float(D) f) -> (O) {{
+    O(b, s, h, d) = {value} where s in 0:S
+}}"""
+ROTARY_SIZES = ((4, 12, 5, 16), (16,))
+WRITTEN |= {
+    "angles of two of four indices": Case(
+        ROTARY.format(
+            value="x(b, s, h, d) * cos(s * f(d)) + x(b, s, h, D - 1 - d) * sin(s * f(d))"
+        ),
+        ROTARY_SIZES,
+    ),
+    "angles of indices alone": Case(
+        ROTARY.format(value="x(b, s, h, d) * f(d) * sin(0.1 * s * d)"), ROTARY_SIZES
+    ),
+    "rows for many": Case(
+        "def f(float(M, N) A, float(N) s) -> (O) { O(m, n) = A(m, n) * tanh(s(n)) }",
+        ((70, 45), (45,)),
+    ),
+}
 LEFT = {
+    "the same for a row": Case(
+        "def f(float(M, N) A, float(M) s) -> (O) { O(m, n) = A(m, n) * tanh(s(m)) }",
+        ((70, 45), (70,)),
+    ),
+    "rows for few": Case(
+        "def f(float(M, N) A, float(N) s) -> (O) { O(m, n) = A(m, n) * tanh(s(n)) }",
+        ((12, 45), (45,)),
+    ),
     "few uses": Case(product("A(m, k) * exp(B(n, k))"), ((3, 45), (83, 45))),
     "few uses of rows of results": Case(
         "def f(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * exp(B(k, n)) }",

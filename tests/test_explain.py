@@ -150,7 +150,7 @@ def test_a_refused_copy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     text = tc.compile(text, "two", None, *values).explain()
     group = notes(text, "group 1")
     assert len(group["no copy"]) == len({x for x in group["operands"] if "gathered" in x})
-    # Twice the cache, in floats: no stretches are cut where two statements would have to agree.
+    # Twice the cache, in floats: no reduction is tiled where two statements would have to agree.
     reason = f"needs more than {2 * cache // 4} elements"
     for tensor, line in zip("ABD", group["operands"], strict=True):
         refused = "gathered" in line
@@ -452,13 +452,13 @@ def test_chained_products_keep_their_blocks() -> None:
     assert tc.compile(text, entry, None, *values).explain().count("a block of results") == 3
 
 
-def test_a_long_reduction_says_its_stretches() -> None:
-    stretch = notes(explain("few_results"), "group 1")["stretches"]
+def test_a_long_reduction_says_its_tiles() -> None:
+    tile = notes(explain("few_results"), "group 1")["reduction"]
     length, limit = re.fullmatch(
-        r"(\d+) of k: copies for the whole .* exceed (.*)", stretch[0]
+        r"(\d+) of k: copies for the whole .* exceed (.*)", tile[0]
     ).groups()
     assert limit == "512 KiB"
-    # The stretch of a panel of 64 columns fits; all of it does not.
+    # The tile of a panel of 64 columns fits; all of it does not.
     assert int(length) * 64 * 4 <= 512 * 1024 < 200_000 * 64 * 4
 
 
@@ -482,7 +482,7 @@ def test_options_are_named_as_the_reason() -> None:
     tiled = tc.MappingOptions("naive").tile(16, 8)
     group = notes(tc.compile(mm, entry, tiled, *values).explain(), "group 1")
     assert group["tasks"] == [
-        "1024 in parallel, as the options say: m in 8 tiles of 16, n in 128 tiles of 8"
+        "1024 in parallel, as the options say: n in 128 tiles of 8, m in 8 tiles of 16"
     ]
 
 
@@ -551,7 +551,7 @@ def test_cuda_options_decide_launches() -> None:
     options = tc.MappingOptions("naive").tile(16, 8).mapToThreads(8, 4).mapToBlocks(4)
     text = tc.compile(mm, entry, options, *values, target="cuda:sm_80").explain()
     group = notes(text, "group 1")
-    assert group["threads"] == ["8 of n on x, 16 of m on y: 128, as the options' tiles say"]
+    assert group["threads"] == ["8 of n on x, 16 of m on y: 128, as the options say"]
     assert group["launch"][0].startswith("mm_0: grid 4 x 1 x 1, block 8 x 4 x 1,")
 
 

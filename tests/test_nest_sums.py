@@ -77,6 +77,35 @@ def test_contractions(text: str, equation: str, sizes: dict[str, int], inside: s
     assert added(executor) == inside
 
 
+# A quotient, what it is, and the sum inside; powers of two keep sums exact.
+QUOTIENTS = {
+    "by rows": ("A(i, k) * B(k, j) / z(i)", lambda a, b, z: a @ b / z[:, None], "O.over_k"),
+    "inside the product": (
+        "A(i, k) / z(i) * B(k, j)",
+        lambda a, b, z: a @ b / z[:, None],
+        "O.over_k",
+    ),
+    "by a quotient": (
+        "A(i, k) * B(k, j) / (2.0 / z(i))",
+        lambda a, b, z: a @ b * z[:, None] / 2,
+        "O.over_k",
+    ),
+    "by terms": ("A(i, k) * B(k, j) / z(k)", lambda a, b, z: (a / z) @ b, None),
+}
+
+
+@pytest.mark.parametrize(("value", "wanted", "inside"), QUOTIENTS.values(), ids=QUOTIENTS)
+def test_quotients(value: str, wanted: object, inside: str | None) -> None:
+    text = f"""def f(float(N, N) A, float(N, N) B, float(N) z) -> (O) {{
+        O(i, j) +=! {value}
+    }}"""
+    a, b = integers(40, 40), integers(40, 40)
+    z = 2.0 ** integers(40)
+    executor = compiled(text, a, b, z)
+    assert torch.equal(executor(a, b, z), wanted(a, b, z))
+    assert added(executor) == ({inside} if inside else set())
+
+
 def test_windows() -> None:
     """A depthwise convolution and the pointwise one behind it, in one sum."""
     text = """def f(float(C, H, W) X, float(C, KH, KW) D, float(M, C) P) -> (O) {
@@ -157,9 +186,9 @@ def test_scales_that_keep_a_sum_finite() -> None:
     assert torch.isfinite(compiled(text, *values)(*values)).all()
 
 
-def test_naive_options_compute_what_the_text_says() -> None:
+def test_the_loops_of_the_text_stay() -> None:
     text = CONTRACTIONS["three matrices"][0]
     values = (integers(20, 30), integers(30, 25), integers(25, 18))
-    executor = tc.compile("def " + text, "f", tc.MappingOptions("naive"), *values)
+    executor = tc.compile("def " + text, "f", tc.MappingOptions("identity"), *values)
     assert not added(executor)
     assert torch.equal(executor(*values), values[0] @ values[1] @ values[2])

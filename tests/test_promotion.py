@@ -399,7 +399,7 @@ def test_subscripts_with_data() -> None:
     check(fixed, a.double() @ b.double()[11:44].t(), a, b, torch.tensor([11], dtype=torch.int32))
 
 
-def copies_in_stretches(text: str, *inputs: torch.Tensor) -> bool:
+def copies_in_reduction_tiles(text: str, *inputs: torch.Tensor) -> bool:
     """Whether the copy is made anew in a loop around it that runs one after the other."""
     before = loop_nest(text, *inputs).partition("produce tc.copy")[0]
     loops = [line.strip() for line in before.splitlines() if line.strip().endswith("{")]
@@ -418,29 +418,29 @@ def copies_in_stretches(text: str, *inputs: torch.Tensor) -> bool:
         ("mk,nk,k->mn", (35, 65, LONG), "dense"),
     ],
 )
-def test_sums_in_stretches(equation: str, sizes: tuple[int, int, int], layout: str) -> None:
+def test_sums_in_tiles(equation: str, sizes: tuple[int, int, int], layout: str) -> None:
     """Copies of such operands are larger than common caches of the second level."""
     operands = operands_of(equation, dict(zip("mnk", sizes, strict=True)))
     check_product(equation, *(lay_out(x, layout) for x in operands))
 
 
-def test_stretches_of_several_loops() -> None:
+def test_reduction_tiles_of_several_loops() -> None:
     """Whole inner loops, a part of the next one: also where nothing divides."""
     for i, j, k in ((7, 311, 47), (401, 3, 101), (3, 2, 20_011), (30_011, 1, 2)):
         operands = operands_of("mijk,nkij->mn", {"m": 24, "n": 65, "i": i, "j": j, "k": k})
         check_product("mijk,nkij->mn", *(lay_out(x, "stepped") for x in operands))
 
 
-def test_copies_are_made_in_stretches() -> None:
+def test_copies_are_made_in_reduction_tiles() -> None:
     """The tests above and below would test nothing if they were made at once, or not at all."""
     for equation, sizes in (("mk,nk->mn", "mnk"), ("mijk,nkij->mn", "mnijk")):
         extents = dict(zip(sizes, (35, 70, LONG) if len(sizes) == 3 else (35, 70, 7, 311, LONG)))
         extents["k"] //= math.prod(extents[i] for i in "ij" if i in extents)
         operands = [lay_out(x, "stepped") for x in operands_of(equation, extents)]
-        assert copies_in_stretches(product_text(equation, "float"), *operands), equation
+        assert copies_in_reduction_tiles(product_text(equation, "float"), *operands), equation
 
 
-def test_what_follows_a_sum_in_stretches() -> None:
+def test_what_follows_a_sum_in_tiles() -> None:
     text = """
     def layer(float(M, K) A, float(N, K) B, float(N) bias) -> (C) {
       C(m, n) = bias(n)
@@ -477,7 +477,7 @@ def product(float(N, F, H, W) I, float(F, C, KH, KW) K) -> (O) {
     assert ("prefetch" in kernel.assembly or "prfm" in kernel.assembly) == ahead
 
 
-def test_stretches_of_one_statement_beside_copies_of_another(
+def test_reduction_tiles_of_one_statement_beside_copies_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each copies what it reads itself, in its own loops."""
@@ -488,5 +488,5 @@ def test_stretches_of_one_statement_beside_copies_of_another(
     }"""
     a, b, c = integers(35, 50), integers(40, 50), lay_out(integers(35, 40), "transposed")
     executor = tc.compile(text, "f", None, a, b, c)
-    assert "stretches" in executor.explain()
+    assert "\n  reduction " in executor.explain()
     assert torch.equal(executor(a, b, c), a @ b.T + c)

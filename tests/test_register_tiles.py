@@ -241,7 +241,7 @@ def pointwise(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {{
 
 
 def test_products_of_their_own_have_loops_of_their_own() -> None:
-    # In one group neither could cut its reduction into stretches, and operands were gathered.
+    # In one group neither could tile its reduction, and operands were gathered.
     text = """
 def both(float(M,K) A, float(N,K) B, float(M,K) D) -> (C, E) {
   C(m,n) +=! A(m,k) * B(n,k)

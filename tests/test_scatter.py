@@ -236,7 +236,7 @@ def test_places_of_every_type(name: str) -> None:
 
 
 def test_shares_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows, stretches of places and copies: however threads share, results are right."""
+    """Rows, ranges of places and copies: however threads share, results are right."""
     cases = {
         "owner": (3000, 500, 600),
         "copies": (40000, 10, 2),

@@ -16,7 +16,7 @@ from tensor_comprehensions import reference
 OWN = tc.MappingOptions().matchLibraryCalls(False)
 SIZES = [(3, 8), (5, 16), (4, 17), (7, 31), (2, 100), (1, 333), (20, 9)]
 
-# Numbers the stretches of equal keys, from the first element on or from the last.
+# Numbers the runs of equal keys, from the first element on or from the last.
 RUNS = {
     "k <= d": "R(n, d) +=! k <= d ? (k > 0 && Y(n, k) != Y(n, k - 1) ? 1 : 0) : 0",
     "k >= d": "R(n, d) +=! k >= d ? (k < D - 1 && Y(n, k) != Y(n, k + 1) ? 1 : 0) : 0",

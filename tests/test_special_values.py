@@ -212,7 +212,7 @@ def test_extrema_of_products(operator: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["float", "double"])
 def test_long_sums(name: str) -> None:
-    """Sums in parts and in stretches."""
+    """Sums in parts and in tiles."""
     text = f"""
     def special({name}(M, K) A, {name}(N, K) B) -> (C, D) {{
       C(m, n) +=! A(m, k) * B(n, k)

@@ -150,7 +150,7 @@ class Expand : public IRMutator {
     notes.push_back(IfThenElse::make(condition, then, otherwise));
     return Block::make(notes);
   }
-  /// Calls for their effect alone ask for memory ahead of its use, where a bad address does no
+  /// Calls for their effect alone prefetch memory ahead of its use, where a bad address does no
   /// harm.
   Stmt visit(const Evaluate* op) override {
     ++unchecked_;

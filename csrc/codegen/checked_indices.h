@@ -14,7 +14,7 @@ constexpr char kBadIndex[] = "tc_bad_index";
 /// largest inside, both without sign; the largest of all that a parallel task or the rest of the
 /// function has seen are kept in a vector beside the loops, which takes an instruction, and looked
 /// at in the end: one that is outside is handed to kBadIndex. A store that one index decides is
-/// left out where that is bad. Statements that only ask for memory ahead of its use are not
+/// left out where that is bad. Statements that only prefetch memory ahead of its use are not
 /// checked.
 ///
 /// Runs after vectorisation and unrolling, before common subexpressions are named.

@@ -26,7 +26,7 @@ struct BufferFacts {
   /// Results that leave the caches before somebody reads them, with their sizes in bytes.
   std::map<std::string, int64_t> streamed;
   int64_t least_streamed_row = 0;  ///< bytes
-  /// Lines of memory that come when the first of them is asked for (machine/cpu.h).
+  /// Lines of memory that come with a prefetch of the first of them (machine/cpu.h).
   int lines_of_a_request = 1;
 };
 
@@ -34,7 +34,7 @@ struct BufferFacts {
 /// more memory, than the code.
 enum class Texts { Short, All };
 
-/// Compiles a statement over flat buffers (see poly/to_stmt) for this machine. `arguments` names
+/// Compiles a statement over flat buffers (see codegen/to_stmt) for this machine. `arguments` names
 /// the buffers in the order of Kernel::launch. Of the workspaces, those stay that are still used
 /// where blocks of results have their temporaries in registers. Stages are logged to `clock`. All
 /// texts are "stmt" and "assembly".

@@ -384,4 +384,23 @@ ir::Expr shuffle_xor(const ir::Expr& value, int lane_mask) {
   return Call::make(value.type(), "tc_shuffle_xor", {value, lane_mask}, Call::Extern);
 }
 
+runtime::CudaProgram make_cuda_program(const GpuProgram& program) {
+  runtime::CudaProgram made;
+  made.source = print_cuda(program);
+  for (const GpuBuffer& temporary : program.temporaries)
+    made.temporaries.push_back({temporary.name, temporary.elements * temporary.type.bytes()});
+  for (const GpuLaunch& launch : program.launches) {
+    runtime::CudaLaunch own;
+    own.symbol = kernel_symbol(launch.name);
+    for (const GpuBuffer& buffer : launch.buffers) own.buffers.push_back(buffer.name);
+    for (const GpuScalar& scalar : launch.scalars) own.scalars.push_back(scalar.name);
+    own.checks_indices = launch.checks_indices;
+    std::copy(std::begin(launch.grid), std::end(launch.grid), own.grid);
+    std::copy(std::begin(launch.block), std::end(launch.block), own.block);
+    own.dynamic_shared_bytes = dynamic_shared_bytes(launch);
+    made.launches.push_back(std::move(own));
+  }
+  return made;
+}
+
 }  // namespace tc::codegen

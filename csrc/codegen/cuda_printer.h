@@ -19,6 +19,7 @@
 
 #include "ir/halide.h"
 #include "ir/program.h"
+#include "runtime/cuda_program.h"
 
 namespace tc::codegen {
 
@@ -66,6 +67,8 @@ struct GpuProgram {
 
 /// The translation unit. Anything it cannot express is an InternalError.
 std::string print_cuda(const GpuProgram& program);
+/// The same with what is needed to run it.
+runtime::CudaProgram make_cuda_program(const GpuProgram& program);
 
 /// The name of a launch's function in the text: never a name that CUDA has already.
 std::string kernel_symbol(const std::string& launch_name);

@@ -111,7 +111,7 @@ class FindUnknown : public IRVisitor {
     if (!is_known(values_, *op)) unknown.insert(op->name);
   }
   void visit(const Variable* op) override {
-    unknown.insert(op->name);  // where it lies is asked for, as by a prefetch
+    unknown.insert(op->name);  // where it lies is prefetched, as by a prefetch
   }
   void visit(const Store* op) override {
     IRVisitor::visit(op);

@@ -78,7 +78,7 @@ class MapLoops : public IRMutator {
   Stmt visit(const For* op) override {
     if (op->for_type == ForType::GPUBlock) {
       int64_t extent = constant_extent(op->extent), limit = kMaxGridX;
-      if (!options_.automatic) {
+      if (!options_.blocks.empty()) {
         limit = 1;
         for (int64_t blocks : options_.blocks) limit = std::min(limit * blocks, kMaxGridX);
       }
@@ -93,7 +93,7 @@ class MapLoops : public IRMutator {
       TC_INTERNAL_CHECK(axis < 3, "more than three nested thread loops");
       Stmt body = mutate(op->body);
       int64_t limit = axis == 2 ? kMaxThreadsZ : kMaxThreads;
-      if (!options_.automatic)
+      if (!options_.threads.empty())
         limit = std::min<int64_t>(
             limit, axis < static_cast<int>(options_.threads.size()) ? options_.threads[axis] : 1);
       // The block is as large as the largest loop on each axis, whichever loops follow one another.

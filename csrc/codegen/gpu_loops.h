@@ -7,11 +7,11 @@
 #include "codegen/cuda_printer.h"
 #include "ir/layout.h"
 #include "ir/program.h"
-#include "options.h"
+#include "plan/options.h"
 
 namespace tc::codegen {
 
-/// Makes one launch of a cluster's statement (see poly/map_gpu): nested block loops become one grid
+/// Makes one launch of a cluster's statement (see plan/gpu): nested block loops become one grid
 /// dimension, thread loops become x, y, z from the inside out, each with a guard where its extent
 /// varies and a serial loop where it is larger than options.threads or options.blocks allow. A
 /// statement without such loops runs on one thread. Loads of run-time scalars become arguments.

@@ -15,7 +15,7 @@ using namespace Halide::Internal;
 using ir::Expr;
 using ir::Stmt;
 
-// Lines that an iteration asks for at most: more would wait for each other.
+// Lines that an iteration prefetches at most: more would wait for each other.
 constexpr int64_t kMostLines = 8;
 // Loops count in 32 bits.
 constexpr int64_t kMostIterations = std::numeric_limits<int32_t>::max();
@@ -57,7 +57,7 @@ int64_t power_below(int64_t value) {
 
 }  // namespace
 
-Stmt ask_for_next_part(const Part& part, const AroundLoops& around, int64_t least_steps) {
+Stmt prefetch_next_part(const Part& part, const AroundLoops& around, int64_t least_steps) {
   auto iterations = count_iterations(part, around);
   if (!iterations) return Stmt();
   int64_t span = part.width, gap = std::numeric_limits<int64_t>::max();
@@ -90,7 +90,7 @@ Stmt ask_for_next_part(const Part& part, const AroundLoops& around, int64_t leas
 
   Expr first = iterations->done / static_cast<int>(each) * static_cast<int>(together);
   Expr now = iterations->done % static_cast<int>(each) == 0 && first < static_cast<int>(runs);
-  std::vector<Stmt> asked;
+  std::vector<Stmt> prefetches;
   for (int64_t t = 0; t < together; ++t) {
     Expr number = first + static_cast<int>(t);
     // What lies behind a buffer may have a place that 32 bits do not hold.
@@ -104,10 +104,10 @@ Stmt ask_for_next_part(const Part& part, const AroundLoops& around, int64_t leas
       if (!last) number = number / extent;
     }
     for (int64_t l = 0; l < lines; ++l)
-      asked.push_back(ir::make_prefetch(part.type, part.buffer,
-                                        simplify(place + static_cast<int>(l * line)), 2));
+      prefetches.push_back(ir::make_prefetch(part.type, part.buffer,
+                                             simplify(place + static_cast<int>(l * line)), 2));
   }
-  return IfThenElse::make(simplify(now), Block::make(asked));
+  return IfThenElse::make(simplify(now), Block::make(prefetches));
 }
 
 }  // namespace tc::codegen

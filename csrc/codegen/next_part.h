@@ -21,12 +21,12 @@ struct Part {
   std::vector<Walk> walks;  ///< innermost first
 };
 
-/// What an iteration of the innermost of the loops has to ask for so that all iterations together,
-/// in the order in which they run, ask for the part that belongs to the next iteration of the loop
+/// What an iteration of the innermost of the loops has to prefetch so that all iterations together,
+/// in the order in which they run, prefetch the part that belongs to the next iteration of the loop
 /// that moves `part`, some lines at a time, each into the second cache. Undefined where the next
 /// part overlaps this one, where there are fewer than `least_steps` iterations for a run, or where
-/// the loops do not say how many there are. What is beyond the last part is asked for as well,
+/// the loops do not say how many there are. What is beyond the last part is prefetched as well,
 /// which no program notices.
-ir::Stmt ask_for_next_part(const Part& part, const AroundLoops& around, int64_t least_steps);
+ir::Stmt prefetch_next_part(const Part& part, const AroundLoops& around, int64_t least_steps);
 
 }  // namespace tc::codegen

@@ -16,21 +16,21 @@ using ir::Expr;
 using ir::ForType;
 using ir::Stmt;
 
-// Rows that are asked for ahead of their use, and the most requests, into the second cache: it
+// Rows that are prefetched ahead of their use, and the most requests, into the second cache: it
 // waits for more lines at once than the first one (measured with a Zen 4: 6400 rows of 256 bytes
 // from a table of 256 MB in 205 us as the first cache alone gets them, in 71 with all lines of a
-// row asked for 24 to 48 ahead; in 57 and 61 with 32 and 48 ahead where the same rows are read
-// again). Of lines that the processor brings together (host_target) the first is asked for.
+// row prefetched 24 to 48 ahead; in 57 and 61 with 32 and 48 ahead where the same rows are read
+// again). Of lines that the processor brings together (host_target) the first is prefetched.
 constexpr int64_t kAhead = 32, kAheadRequests = 128;
-// Short rows are asked for again shortly before their use, into the first cache, which then has not
-// to wait long (measured with the same core, in a loop in C++: rows of 64, 128 and 256 bytes that
-// are read again and again in 0.93 to 0.95, 0.95 and 0.91 of the time, new ones in 0.95 to 1;
+// Short rows are prefetched again shortly before their use, into the first cache, which then has
+// not to wait long (measured with the same core, in a loop in C++: rows of 64, 128 and 256 bytes
+// that are read again and again in 0.93 to 0.95, 0.95 and 0.91 of the time, new ones in 0.95 to 1;
 // longer new ones take 1.1 times as long, and with requests 4 to 8 rows ahead little differs).
 constexpr int64_t kShortlyAhead = 8, kShortBytes = 256;
 // More rows than that in one iteration keep the memory busy by themselves.
 constexpr size_t kMostRows = 48;
-// Elements so near to each other mostly lie in one line, or in two with one asked for in each.
-// Vectors so near to each other lie in one row, of which all lines are asked for.
+// Elements so near to each other mostly lie in one line, or in two with one prefetched in each.
+// Vectors so near to each other lie in one row, of which all lines are prefetched.
 constexpr int64_t kNearBytes = 32, kRowBytes = 512;
 
 /// Whether an index reads data at a place that depends on the loop; of which buffers, and whether
@@ -52,7 +52,7 @@ class FindData : public IRVisitor {
   const std::string& loop_;
 };
 
-/// The buffers whose reads are asked for, and the lines that come with one request.
+/// The buffers whose reads are prefetched, and the lines that come with one request.
 struct Sought {
   const std::set<std::string>& buffers;
   int lines_of_a_request;
@@ -136,7 +136,7 @@ class FindRows : public IRVisitor {
   int lets_ = 0, conditions_ = 0;
 };
 
-/// A loop whose rows are asked for ahead of their use.
+/// A loop whose rows are prefetched ahead of their use.
 struct Gathers {
   const For* loop = nullptr;
   std::vector<Row> rows;
@@ -188,7 +188,7 @@ struct Next {
   Expr repeats = Expr();
 };
 
-/// The first of a statement's loops whose reads can be asked for in front of the statement, for
+/// The first of a statement's loops whose reads can be prefetched in front of the statement, for
 /// every branch that it may take.
 std::vector<Next> find_first(const Stmt& stmt, const Sought& sought) {
   if (!stmt.defined()) return {};
@@ -275,12 +275,12 @@ class PrefetchGathers : public IRMutator {
     return result;
   }
 
-  /// Iterations ask for what those some places behind them read, the last ones for what the next
+  /// Iterations prefetch what those some places behind them read, the last ones for what the next
   /// loop reads first: else the memory would have nothing to do at every change of loops.
   Stmt prefetch(const Gathers& gathers) const {
-    std::vector<Stmt> asked = {ask_ahead(gathers, &Gathers::ahead, 2)};
-    if (gathers.shortly > 0) asked.push_back(ask_ahead(gathers, &Gathers::shortly, 1));
-    return ir::prepend(gathers.loop, asked);
+    std::vector<Stmt> prefetches = {prefetch_ahead(gathers, &Gathers::ahead, 2)};
+    if (gathers.shortly > 0) prefetches.push_back(prefetch_ahead(gathers, &Gathers::shortly, 1));
+    return ir::prepend(gathers.loop, prefetches);
   }
 
   /// Whether the loop itself runs next, and what says where it reads lies behind what says it now:
@@ -298,7 +298,7 @@ class PrefetchGathers : public IRMutator {
     return true;
   }
 
-  Stmt ask_ahead(const Gathers& gathers, int Gathers::*ahead_of, int cache) const {
+  Stmt prefetch_ahead(const Gathers& gathers, int Gathers::*ahead_of, int cache) const {
     const For* op = gathers.loop;
     const int ahead = gathers.*ahead_of;
     Expr now = ir::make_variable(op->name), end = op->min + op->extent, later = now + ahead;

@@ -8,10 +8,10 @@
 
 namespace tc::codegen {
 
-/// In innermost loops, asks for what later iterations read of the given buffers where the address
+/// In innermost loops, prefetches what later iterations read of the given buffers where the address
 /// depends on data that the loop reads (rows of a lookup table): the processor cannot guess such
 /// addresses, and only starts as many reads by itself as fit between two that it waits for. The
-/// last iterations ask for what comes behind the loop: the next such loop of the same statements,
+/// last iterations prefetch what comes behind the loop: the next such loop of the same statements,
 /// or the first one in the next iteration of the serial loop around them. Only data that the kernel
 /// reads anyway says where. Runs after vectors are made and loops unrolled.
 /// `lines_of_a_request` is a fact of the machine.

@@ -17,19 +17,19 @@ using ir::Expr;
 using ir::ForType;
 using ir::Stmt;
 
-// Steps between asking for a row and reading it (measured with products of 24 and 43 x 768 x 2304,
+// Steps between prefetching a row and reading it (measured with products of 24 and 43 x 768 x 2304,
 // rows of 9 KiB, on a core with 2 MiB of second-level cache: 0.70 ms without, 0.57 with 8 or 16
 // steps, 0.60 with 4; with the next part too, 0.49).
 constexpr int64_t kStepsAhead = 8;
 // Rows that processors do not expect are further apart: in any loop, and in those of register
-// tiles, which leave the time to ask for more.
+// tiles, which leave the time to prefetch more.
 constexpr int64_t kFarBytes = kPageBytes / 2, kFarBytesOfTiles = 512;
 // What the loop of a tile walks through in rows closer together, from which on the first cache does
 // not keep it for the next block of results (measured: 256 filters of 1024 x 14 x 14, whose rows of
 // two lines lie 784 bytes apart, in 2.54 instead of 3.01 ms; 512 of 2048 x 7 x 7 in 2.53 instead
 // of 2.91; a panel of 8 KiB 1.03 times slower).
 constexpr int64_t kLongWalk = 16 * 1024;
-// Of a row that is asked for. Wider ones are no blocks of results in registers.
+// Of a row that is prefetched. Wider ones are no blocks of results in registers.
 constexpr int64_t kMostLines = 8;
 
 /// Elements side by side that a step reads.
@@ -85,7 +85,7 @@ class PrefetchPanels : public InnermostLoops {
   explicit PrefetchPanels(const std::set<std::string>& large) : large_(large) {}
 
  private:
-  /// The loop with what its steps ask for.
+  /// The loop with what its steps prefetch.
   Stmt visit_innermost(const For* op) const override {
     FindRows find;
     op->body.accept(&find);
@@ -102,14 +102,14 @@ class PrefetchPanels : public InnermostLoops {
     // What lies behind a buffer may have a place that 32 bits do not hold.
     Expr ahead =
         Halide::cast(Halide::Int(64), row.start) + make_const(Halide::Int(64), *step * kStepsAhead);
-    auto ask_for = [&](int64_t element) {
+    auto prefetch = [&](int64_t element) {
       stmts.push_back(ir::make_prefetch(row.load->type, row.load->name,
                                         simplify(ahead + static_cast<int>(element))));
     };
-    for (int64_t l = 0; l < lines; ++l) ask_for(l * (kLineBytes / bytes));
+    for (int64_t l = 0; l < lines; ++l) prefetch(l * (kLineBytes / bytes));
     // Where rows begin anywhere in a line, they end in one more.
-    if (*step * bytes % kLineBytes != 0) ask_for(row.width - 1);
-    if (large_.count(row.load->name)) ask_for_next(row, stmts);
+    if (*step * bytes % kLineBytes != 0) prefetch(row.width - 1);
+    if (large_.count(row.load->name)) prefetch_next(row, stmts);
   }
 
   /// Whether a loop waits for rows of so many lines that lie so far apart.
@@ -146,7 +146,7 @@ class PrefetchPanels : public InnermostLoops {
 
   /// The rows that lie beside those that the loop and the ones around it walk over, if these are
   /// read several times.
-  void ask_for_next(const Row& row, std::vector<Stmt>& stmts) const {
+  void prefetch_next(const Row& row, std::vector<Stmt>& stmts) const {
     Part part{row.load->type, row.load->name, row.start, row.width, {}};
     const std::vector<AroundLoop>& loops = around_.loops();
     for (auto loop = loops.rbegin(); loop != loops.rend() && loop->serial; ++loop) {
@@ -157,8 +157,8 @@ class PrefetchPanels : public InnermostLoops {
       part.walks.push_back({*extent, *step});
       part.start = substitute(loop->name, loop->min, part.start);
     }
-    Stmt asked = ask_for_next_part(part, around_, 2);
-    if (asked.defined()) stmts.push_back(asked);
+    Stmt prefetches = prefetch_next_part(part, around_, 2);
+    if (prefetches.defined()) stmts.push_back(prefetches);
   }
 
   const std::set<std::string>& large_;

@@ -9,12 +9,12 @@
 namespace tc::codegen {
 
 /// Where every step of an innermost serial loop reads vectors of another row, so far from the last
-/// one that no processor expects it there, the step asks for the row that is read some steps later.
-/// If the loop reads the same rows for several blocks of results, and the next iteration of a loop
-/// around these reads another part of one of the `large` buffers, the steps of all blocks together
-/// ask for that part as well, some lines at a time: it comes from the last cache, or from memory,
-/// while this part is worked on. Copies are left alone. Runs on expanded register tiles, before
-/// vectors are made.
+/// one that no processor expects it there, the step prefetches the row that is read some steps
+/// later. If the loop reads the same rows for several blocks of results, and the next iteration of
+/// a loop around these reads another part of one of the `large` buffers, the steps of all blocks
+/// together prefetch that part as well, some lines at a time: it comes from the last cache, or from
+/// memory, while this part is worked on. Copies are left alone. Runs on expanded register tiles,
+/// before vectors are made.
 ir::Stmt prefetch_panels(const ir::Stmt& stmt, const std::set<std::string>& large);
 
 }  // namespace tc::codegen

@@ -113,7 +113,7 @@ class FindReads : public IRVisitor {
     std::vector<AroundLoop> points;  ///< loops in the body, outermost first
   };
   std::map<std::string, Read> reads;
-  std::set<std::string> asked;  ///< buffers that it asks for itself
+  std::set<std::string> prefetches;  ///< buffers that it prefetches itself
 
  private:
   using IRVisitor::visit;
@@ -127,7 +127,7 @@ class FindReads : public IRVisitor {
     if (!ir::has_load(op->index)) reads.try_emplace(op->name, Read{op, points_});
   }
   void visit(const Variable* op) override {
-    if (op->type.is_handle()) asked.insert(op->name);
+    if (op->type.is_handle()) prefetches.insert(op->name);
   }
   std::vector<AroundLoop> points_;
 };
@@ -154,7 +154,7 @@ class PrefetchParts : public InnermostLoops {
     return op;
   }
 
-  /// The loop of a register tile with what its steps ask for.
+  /// The loop of a register tile with what its steps prefetch.
   Stmt visit_innermost(const For* op) const override {
     if (!in_tile()) return op;
     FindReads find;
@@ -168,7 +168,7 @@ class PrefetchParts : public InnermostLoops {
       // What the kernel writes is in a cache when it is read, but for what is large and written by
       // loops of its own.
       const bool dense = !stored_.count(name) && ask(find_dense(*read.load, index, inside), stmts);
-      if (!dense && !find.asked.count(name) && !stored_here_.count(name))
+      if (!dense && !find.prefetches.count(name) && !stored_here_.count(name))
         for (const Part& part : find_runs(*read.load, index, inside))
           if (ask(part, stmts)) break;
     }
@@ -181,12 +181,12 @@ class PrefetchParts : public InnermostLoops {
     return ir::prepend(op, stmts);
   }
 
-  /// Whether anything is asked for.
+  /// Whether anything is prefetched.
   bool ask(const std::optional<Part>& part, std::vector<Stmt>& stmts) const {
     if (!part) return false;
-    Stmt asked = ask_for_next_part(*part, around_, 0);
-    if (asked.defined()) stmts.push_back(asked);
-    return asked.defined();
+    Stmt prefetches = prefetch_next_part(*part, around_, 0);
+    if (prefetches.defined()) stmts.push_back(prefetches);
+    return prefetches.defined();
   }
 
   /// The largest part in one piece that is small enough: of the loops around, those further out

@@ -19,7 +19,7 @@ using ir::Stmt;
 constexpr int64_t kShortest = 512, kLongest = 16 << 10;
 // Vectors of one row that an iteration reads at most (codegen/vector_reductions).
 constexpr int64_t kMostVectors = 16;
-// That an iteration asks for at most.
+// That an iteration prefetches at most.
 constexpr int64_t kMostLines = 8;
 
 /// Elements side by side that a loop reads in all its iterations.
@@ -116,7 +116,7 @@ class PrefetchPasses : public IRMutator {
     return IRMutator::visit(op);
   }
 
-  /// What is beyond the last row is asked for as well, which no program notices: as a rule another
+  /// What is beyond the last row is prefetched as well, which no program notices: as a rule another
   /// task reads it next.
   static void ask(const Row& row, const std::string& rows, const For& asking,
                   std::vector<Stmt>& stmts) {

@@ -9,9 +9,9 @@
 namespace tc::codegen {
 
 /// Where a loop over rows holds several loops, and the first reads the row from one of `buffers`,
-/// the second asks for the next row meanwhile: it finds its own row in the cache, as in a softmax,
-/// and memory would wait for it. Processors expect the rest of a page, but not the next one. To be
-/// called between cut_vector_loops and Halide's vectoriser.
+/// the second prefetches the next row meanwhile: it finds its own row in the cache, as in a
+/// softmax, and memory would wait for it. Processors expect the rest of a page, but not the next
+/// one. To be called between cut_vector_loops and Halide's vectoriser.
 ir::Stmt prefetch_passes(const ir::Stmt& stmt, const std::set<std::string>& buffers);
 
 }  // namespace tc::codegen

@@ -13,7 +13,7 @@ using namespace Halide::Internal;
 using ir::Expr;
 using ir::Stmt;
 
-// Lines that an iteration asks for at most; where a piece of the row would be larger, most of it
+// Lines that an iteration prefetches at most; where a piece of the row would be larger, most of it
 // would not be read (measured: a product of 512 x 512 x 4096 whose rows of 16 KiB are put in order,
 // in an order that keeps to 256 bytes for a while, in 13.7 ms without and 11.1 with).
 constexpr int64_t kMostLines = 2;
@@ -68,7 +68,7 @@ class PrefetchRows : public IRMutator {
     return result;
   }
 
-  /// What is beyond the last row is asked for as well, which no program notices: as a rule another
+  /// What is beyond the last row is prefetched as well, which no program notices: as a rule another
   /// task reads it next.
   void ask(const For* op, const Load& pick, std::vector<Stmt>& stmts) const {
     const std::string& row = rows_.back();

@@ -9,7 +9,7 @@
 namespace tc::codegen {
 
 /// Where a vector loop picks elements out of a row of one of the buffers, X[y * n + t[x]], and the
-/// loop around it goes from row to row, every iteration asks for a piece of the next row, so that
+/// loop around it goes from row to row, every iteration prefetches a piece of the next row, so that
 /// the row is there when it begins: the processor follows steps, which an order from a table has
 /// not, and the vectors of one or two lines each leave it little to wait for at the same time. Rows
 /// of which the loop picks but a few elements are left alone. Runs after vectors are made.

@@ -54,7 +54,7 @@ class FindLoops : public IRVisitor {
   std::vector<const For*> stack_;
 };
 
-/// Whether an iteration of a loop writes a stretch of a buffer before it reads of it, and stays
+/// Whether an iteration of a loop writes a slice of a buffer before it reads of it, and stays
 /// inside.
 class CheckIteration : public IRVisitor {
  public:
@@ -64,7 +64,7 @@ class CheckIteration : public IRVisitor {
   }
 
   bool possible = true;
-  Expr base;           ///< where the stretch begins
+  Expr base;           ///< where the slice begins
   int64_t length = 1;  ///< elements
 
  private:
@@ -86,7 +86,7 @@ class CheckIteration : public IRVisitor {
   void visit(const Load* op) override {
     IRVisitor::visit(op);
     if (op->name != buffer_ || !possible) return;
-    // While the stretch is being written only the element just written is known.
+    // While the slice is being written only the element just written is known.
     if (!covered_ && !(writing_.defined() && inner_ == writers_ && equal(op->index, writing_)))
       possible = false;
     else
@@ -101,7 +101,7 @@ class CheckIteration : public IRVisitor {
       check_inside(op->index);
   }
 
-  /// The first store: its loops must run through the stretch.
+  /// The first store: its loops must run through the slice.
   void cover(const Expr& index) {
     possible = conditions_ == 0;
     base = index;
@@ -193,7 +193,7 @@ class CheckSlices : public IRVisitor {
   const std::vector<const For*>& loops_;
 };
 
-/// A stretch of a temporary and the loop in whose body its buffer is made.
+/// A slice of a temporary and the loop in whose body its buffer is made.
 struct Private {
   std::string temporary, name;
   ir::Type type;

@@ -324,7 +324,7 @@ class ExpandTiles : public IRMutator {
     std::map<std::string, std::string> locals;
     std::set<std::string> names, read;
     for (const auto& [name, a] : addressing.buffers) {
-      if (!a.regular || a.steps.size() != looped) continue;
+      if (!a.regular || a.steps.size() != looped || !a.steps.count(0)) continue;
       // Elements that are no neighbours are moved in loops of their own: unrolled, they are
       // hundreds of scalar accesses, among which LLVM compares all pairs.
       bool apart = a.steps.at(0) != 1 && !a.inside && (a.stored || !a.guarded);

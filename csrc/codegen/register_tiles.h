@@ -28,7 +28,7 @@ std::vector<ir::Stmt> join_register_tiles(const std::vector<ir::Stmt>& parts);
 /// initialises it, stored once behind its last. Tensors that some statement of the tile addresses
 /// differently stay in memory. Runs before cut_vector_loops; tiles whose vector loop was not
 /// vectorised are left as they are. Lines of `large` buffers that a tile does not read, and fills
-/// in part, are asked for before it begins. Of `temporaries` that one tile makes and nothing else
+/// in part, are prefetched before it begins. Of `temporaries` that one tile makes and nothing else
 /// touches, nothing is stored.
 ir::Stmt expand_register_tiles(const ir::Stmt& stmt, int vector_bits,
                                const std::set<std::string>& large,

@@ -91,7 +91,7 @@ bool match_operator(const Expr& e, const Store& store, Expr& term) {
   return true;
 }
 
-/// Recognises X[f] = X[f] op term as poly/to_stmt writes it.
+/// Recognises X[f] = X[f] op term as codegen/to_stmt writes it.
 bool match_accumulation(GuardedStore& s) {
   const Store& store = *s.store;
   ir::Type type = store.value.type();

@@ -44,7 +44,7 @@ class ShuffleLanes : public IRMutator {
     Expr value = vector(mutate(op->args[0]), lanes);
     const int by = static_cast<int>(*constant(op->args[op->args.size() - 2]));
     if (!moves) return Shuffle::make({value}, std::vector<int>(lanes, by));
-    // A stretch of both, one behind the other. As any other shuffle, half of its four lanes could
+    // A slice of both, one behind the other. As any other shuffle, half of its four lanes could
     // be taken for a slice that runs backwards, which Halide 21 loses.
     Expr neutral = vector(mutate(op->args[1]), lanes);
     if (by < 0)

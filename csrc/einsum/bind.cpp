@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "runtime/arguments.h"
+#include "ir/dtypes.h"
 
 namespace tc::einsum {
 namespace {
@@ -70,8 +70,8 @@ class Binder {
     check_count(equation_, shapes_.size());
     for (size_t k = 0; k < shapes_.size(); ++k) {
       if (shapes_[k].type != shapes_[0].type) {
-        throw ShapeError(concat("einsum: operand ", k, " is ", runtime::dtype_name(shapes_[k].type),
-                                " but operand 0 is ", runtime::dtype_name(shapes_[0].type),
+        throw ShapeError(concat("einsum: operand ", k, " is ", ir::dtype_name(shapes_[k].type),
+                                " but operand 0 is ", ir::dtype_name(shapes_[0].type),
                                 "; convert one of them"));
       }
       for (size_t d = 0; d < shapes_[k].sizes.size(); ++d) {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/accesses.h"
 #include "ir/choices.h"
 #include "ir/inner_sums.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
 #include "ir/subscript_sums.h"
-#include "poly/strides.h"
 
 namespace tc::ir {
 namespace {
@@ -40,9 +40,18 @@ class FindNames : public IRVisitor {
  public:
   std::set<std::string> found;
 
- private:
+ protected:
   using IRVisitor::visit;
   void visit(const Variable* op) override { found.insert(op->name); }
+};
+
+/// Indices that a value is made of, beside those that say which elements it reads.
+class FindValues : public FindNames {
+ private:
+  using FindNames::visit;
+  void visit(const Call* op) override {
+    if (read_name(op).empty()) FindNames::visit(op);
+  }
 };
 
 bool is_choice_by_indices(const Expr& e) {
@@ -117,9 +126,7 @@ class ComputeOperands {
 
  private:
   std::vector<Statement> rewrite(Statement& statement) {
-    if (statement.reduction == Reduction::None || is_scatter(statement) || statement.scans ||
-        statement.guard.defined())
-      return {};
+    if (is_scatter(statement) || statement.scans || statement.guard.defined()) return {};
     bring_factors_together(statement);
     Rewrite rewrite(*this, statement);
     statement.value = rewrite.mutate(statement.value);
@@ -169,12 +176,15 @@ class ComputeOperands {
   /// Nothing where a temporary is not possible or does not pay.
   std::optional<Operand> find(const Statement& statement, const Expr& e) const {
     const bool choice = is_choice_by_indices(e);
-    if (!choice && !e.type().is_float()) return std::nullopt;
+    const bool reduces = statement.reduction != Reduction::None;
+    if (choice ? !reduces : !e.type().is_float()) return std::nullopt;
     CountOperations count;
     e.accept(&count);
     if (count.operations <= 0) return std::nullopt;
-    const SubscriptSums found = find_sums(e, statement.domain);
-    if (!found.known || found.sums.empty() || found.tensors.count(statement.tensor))
+    SubscriptSums found = find_sums(e, statement.domain);
+    if (!reduces) add_values(e, statement, found);
+    if (!found.known || found.sums.empty() || found.tensors.count(statement.tensor) ||
+        (!reduces && !moves_along_rows(found, statement)))
       return std::nullopt;
     int64_t points = 1, elements = 1;
     for (const Sum& sum : found.sums) elements *= sum.count;
@@ -189,7 +199,7 @@ class ComputeOperands {
         points / elements * count.operations < machine_.least(kSaved) ||
         elements * e.type().bytes() > most_bytes(statement))
       return std::nullopt;
-    Operand operand{found.first, found.sums, {}, e};
+    Operand operand{found.first.empty() ? statement.tensor : found.first, found.sums, {}, e};
     make_value(statement, operand);
     // What is left are indices of conditions and values that no subscript has.
     FindNames names;
@@ -199,18 +209,43 @@ class ComputeOperands {
     return operand;
   }
 
+  /// Indices that count as values, as s of cos(s * f(d)).
+  static void add_values(const Expr& e, const Statement& statement, SubscriptSums& found) {
+    FindValues values;
+    e.accept(&values);
+    for (const Iterator& it : statement.domain) {
+      const auto min = as_const_int(simplify(it.min));
+      const bool known = std::any_of(found.sums.begin(), found.sums.end(),
+                                     [&](const Sum& sum) { return sum.moved_by(it); });
+      if (!values.found.count(it.name) || known || extent_of(it) == 1) continue;
+      found.known = found.known && min;
+      found.sums.push_back({{{it, 1}}, min.value_or(0), extent_of(it)});
+    }
+  }
+
+  /// Whether an operand differs from one element of a result to its neighbour: other ones are
+  /// computed outside of the loop over a row anyway.
+  bool moves_along_rows(const SubscriptSums& found, const Statement& statement) const {
+    const MemoryAccess write = accesses(program_, statement).back();
+    return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+      return stride_along(write, layouts_.at(write.tensor), it.name) == 1 &&
+             std::any_of(found.sums.begin(), found.sums.end(),
+                         [&](const Sum& sum) { return sum.moved_by(it); });
+    });
+  }
+
   bool lies_along_results(const Statement& statement, const std::set<std::string>& tensors) const {
-    for (const poly::MemoryAccess& access : poly::accesses(program_, statement))
+    for (const MemoryAccess& access : accesses(program_, statement))
       for (const Iterator& it : statement.domain)
         if (!access.write && !it.reduction && extent_of(it) > 1 && tensors.count(access.tensor) &&
-            poly::stride_along(access, layouts_.at(access.tensor), it.name) == 1)
+            stride_along(access, layouts_.at(access.tensor), it.name) == 1)
           return true;
     return false;
   }
 
   int64_t most_bytes(const Statement& statement) const {
     int64_t largest = 0;
-    for (const poly::MemoryAccess& access : poly::accesses(program_, statement)) {
+    for (const MemoryAccess& access : accesses(program_, statement)) {
       const Tensor& tensor = program_.tensor(access.tensor);
       largest = std::max(largest, dense_bytes(tensor, layouts_.at(tensor.name)));
     }
@@ -274,10 +309,10 @@ class ComputeOperands {
       auto best = factors.end();
       for (auto other = factors.begin(); other != factors.end(); ++other) {
         const Factor& factor = factors[f];
-        if (&*other == &factor ||
+        if (&*other == &factor || other->divides ||
             !std::includes(other->indices.begin(), other->indices.end(), factor.indices.begin(),
                            factor.indices.end()) ||
-            !find(statement, other->value * factor.value))
+            !find(statement, multiply(other->value, factor)))
           continue;
         if (best == factors.end() || points_of(statement.domain, other->indices) <
                                          points_of(statement.domain, best->indices))
@@ -287,7 +322,7 @@ class ComputeOperands {
         ++f;
         continue;
       }
-      best->value = best->value * factors[f].value;
+      best->value = multiply(best->value, factors[f]);
       factors.erase(factors.begin() + static_cast<long>(f));
       changed = true;
       f = 0;

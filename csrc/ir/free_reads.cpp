@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "ir/accesses.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
-#include "poly/strides.h"
 
 namespace tc::ir {
 namespace {
@@ -51,18 +51,17 @@ class FreeReads : public Halide::Internal::IRMutator {
     return std::any_of(all.begin(), all.end(), [&](const Call* read) {
       auto layout = layouts_.find(read_name(read));
       if (layout == layouts_.end() || !is_inside(read)) return false;
-      const poly::MemoryAccess access{read_name(read), read->args};
-      auto stride = poly::stride_along(access, layout->second, *lane);
+      const MemoryAccess access{read_name(read), read->args};
+      auto stride = stride_along(access, layout->second, *lane);
       return stride && *stride >= 2 && *stride <= 4;
     });
   }
 
   /// The index along which results are neighbours.
   const std::string* contiguous_index() const {
-    const poly::MemoryAccess written{statement_.tensor, statement_.subscripts, true};
+    const MemoryAccess written{statement_.tensor, statement_.subscripts, true};
     for (const Iterator& it : statement_.domain)
-      if (!it.reduction &&
-          poly::stride_along(written, layouts_.at(statement_.tensor), it.name) == 1)
+      if (!it.reduction && stride_along(written, layouts_.at(statement_.tensor), it.name) == 1)
         return &it.name;
     return nullptr;
   }

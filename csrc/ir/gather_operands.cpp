@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "ir/accesses.h"
 #include "ir/offset_tables.h"
 #include "ir/reads.h"
-#include "poly/strides.h"
 
 namespace tc::ir {
 namespace {
@@ -66,7 +66,7 @@ class GatherOperands {
       return {};
     std::vector<Statement> gathers;
     // What is read in order is no candidate any more, nor are equal reads.
-    while (std::optional<poly::MemoryAccess> access = find(statement)) {
+    while (std::optional<MemoryAccess> access = find(statement)) {
       Statement gather = make_gather(statement, *access);
       Expr to = read(program_.tensor(gather.tensor), gather.subscripts);
       statement.value = replace_read(statement.value, gather.value, to);
@@ -77,15 +77,15 @@ class GatherOperands {
     return gathers;
   }
 
-  std::optional<poly::MemoryAccess> find(const Statement& statement) const {
-    for (const poly::MemoryAccess& access : poly::accesses(program_, statement))
+  std::optional<MemoryAccess> find(const Statement& statement) const {
+    for (const MemoryAccess& access : accesses(program_, statement))
       if (!access.write && !access.conditional && access.tensor != statement.tensor &&
-          poly::is_gather(access, program_) && pays(statement, access))
+          is_gather(access, program_) && pays(statement, access))
         return access;
     return std::nullopt;
   }
 
-  bool pays(const Statement& statement, const poly::MemoryAccess& access) const {
+  bool pays(const Statement& statement, const MemoryAccess& access) const {
     const Layout& layout = layouts_.at(access.tensor);
     // Who looks up places: in the contiguous dimension or across it.
     bool result_in_row = false, reduction_in_row = false, reduction_across = false;
@@ -121,7 +121,7 @@ class GatherOperands {
            panel >= kPanelShare * static_cast<double>(machine_.cache_bytes);
   }
 
-  Statement make_gather(const Statement& statement, const poly::MemoryAccess& access) {
+  Statement make_gather(const Statement& statement, const MemoryAccess& access) {
     const Tensor& source = program_.tensor(access.tensor);
     Statement gather;
     gather.value = read(source, access.subscripts);

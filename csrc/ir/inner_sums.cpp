@@ -3,19 +3,26 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/accesses.h"
 #include "ir/reads.h"
-#include "poly/strides.h"
 
 namespace tc::ir {
 namespace {
 
-void add_factors(const Expr& e, const Statement& statement, std::vector<Factor>& factors) {
+void add_factors(const Expr& e, const Statement& statement, bool divides,
+                 std::vector<Factor>& factors) {
   if (const auto* product = e.as<Halide::Internal::Mul>()) {
-    add_factors(product->a, statement, factors);
-    add_factors(product->b, statement, factors);
+    add_factors(product->a, statement, divides, factors);
+    add_factors(product->b, statement, divides, factors);
     return;
   }
-  Factor factor{e, {}};
+  const auto* quotient = e.as<Halide::Internal::Div>();
+  if (quotient && e.type().is_float()) {
+    add_factors(quotient->a, statement, divides, factors);
+    add_factors(quotient->b, statement, !divides, factors);
+    return;
+  }
+  Factor factor{e, {}, divides};
   for (const Iterator& it : statement.domain)
     if (Halide::Internal::expr_uses_var(e, it.name)) factor.indices.insert(it.name);
   factors.push_back(std::move(factor));
@@ -25,8 +32,8 @@ void add_factors(const Expr& e, const Statement& statement, std::vector<Factor>&
 int rows_along(const std::string& index, const Statement& statement, const Program& program,
                const std::map<std::string, Layout>& layouts) {
   int count = 0;
-  for (const poly::MemoryAccess& access : poly::accesses(program, statement))
-    count += !access.write && poly::stride_along(access, layouts.at(access.tensor), index) == 1;
+  for (const MemoryAccess& access : accesses(program, statement))
+    count += !access.write && stride_along(access, layouts.at(access.tensor), index) == 1;
   return count;
 }
 
@@ -34,14 +41,22 @@ int rows_along(const std::string& index, const Statement& statement, const Progr
 
 std::vector<Factor> factors_of(const Statement& statement) {
   std::vector<Factor> factors;
-  add_factors(statement.value, statement, factors);
+  add_factors(statement.value, statement, false, factors);
   return factors;
 }
 
 Expr product_of(const std::vector<Factor>& factors) {
-  Expr product = factors.front().value;
-  for (size_t f = 1; f < factors.size(); ++f) product = product * factors[f].value;
+  Expr product;
+  for (const Factor& factor : factors)
+    if (!factor.divides) product = product.defined() ? product * factor.value : factor.value;
+  if (!product.defined()) product = Halide::Internal::make_one(factors.front().value.type());
+  for (const Factor& factor : factors)
+    if (factor.divides) product = product / factor.value;
   return product;
+}
+
+Expr multiply(const Expr& product, const Factor& factor) {
+  return factor.divides ? product / factor.value : product * factor.value;
 }
 
 bool is_plain_sum(const Statement& statement, const Program& program) {
@@ -104,7 +119,7 @@ Statement take_out(const InnerSum& inner, Statement& statement, Program& program
 void read_instead(const InnerSum& inner, const Tensor& sum, const std::vector<Expr>& place,
                   Statement& statement) {
   statement.value = read(sum, place);
-  for (const Factor& factor : inner.outside) statement.value = statement.value * factor.value;
+  for (const Factor& factor : inner.outside) statement.value = multiply(statement.value, factor);
   statement.domain.erase(
       std::remove_if(statement.domain.begin(), statement.domain.end(),
                      [&](const Iterator& it) { return inner.summed.count(it.name) != 0; }),

@@ -11,14 +11,18 @@
 
 namespace tc::ir {
 
-/// What a value multiplies, and the indices of its statement that it depends on.
+/// What a value multiplies or divides, and the indices of its statement that it depends on.
 struct Factor {
   Expr value;
   std::set<std::string> indices;
+  bool divides = false;
 };
 
+/// Floats are divided by the factors of what divides them.
 std::vector<Factor> factors_of(const Statement& statement);
 Expr product_of(const std::vector<Factor>& factors);
+/// The product with one more factor, or without it where that divides.
+Expr multiply(const Expr& product, const Factor& factor);
 
 /// Whether it sums floats that are no narrower than what they are summed in, at all points of its
 /// domain and from zero or from its tensor's earlier values, into plain elements.

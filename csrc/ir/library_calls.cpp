@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "base/text_stream.h"
+#include "ir/accesses.h"
 #include "ir/loops.h"
 #include "ir/padding.h"
-#include "poly/strides.h"
 
 namespace tc::ir {
 namespace {
@@ -14,7 +14,6 @@ namespace {
 using Halide::Internal::as_const_int;
 using Halide::Internal::Call;
 using Halide::Internal::Mul;
-using poly::MemoryAccess;
 
 /// One index of the statement and how it moves through the operands.
 struct Index {
@@ -70,7 +69,7 @@ std::optional<SumOfProducts> as_sum_of_products(const Program& program, const St
     if (extent == 0) return std::nullopt;
     sum.operations *= static_cast<double>(extent);
     auto stride = [&](const MemoryAccess& access) {
-      return poly::stride_along(access, layouts.at(access.tensor), it.name);
+      return stride_along(access, layouts.at(access.tensor), it.name);
     };
     auto a = stride(sum.a), b = stride(sum.b), result = stride(sum.result);
     if (!a || !b || !result) return std::nullopt;
@@ -251,7 +250,7 @@ std::optional<Padding> find_padding(const Program& program, size_t at, const std
   for (size_t s = 0; s < program.statements.size(); ++s) {
     const Statement& statement = program.statements[s];
     if (s != at - 1 && statement.tensor == image) return std::nullopt;
-    for (const MemoryAccess& access : poly::accesses(program, statement))
+    for (const MemoryAccess& access : accesses(program, statement))
       if (s != at && !access.write && access.tensor == image) return std::nullopt;
   }
   return match_padding(program, program.statements[at - 1]);
@@ -387,7 +386,7 @@ std::optional<LibraryCall> match_convolution(const Program& program, size_t at,
       SumOfProducts inner = form;
       const Layout& layout = layouts.at(padding->tensor);
       for (Index& index : inner.indices)
-        index.a = *poly::stride_along(inner.a, layout, index.iterator->name);
+        index.a = *stride_along(inner.a, layout, index.iterator->name);
       auto indices = sort_indices(inner, layout);
       auto call =
           indices ? build_convolution(inner, *indices, layout, &*padding, layouts) : std::nullopt;

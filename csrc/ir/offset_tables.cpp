@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/accesses.h"
 #include "ir/order_reductions.h"
 #include "ir/reads.h"
-#include "poly/strides.h"
 
 namespace tc::ir {
 namespace {
@@ -60,7 +60,7 @@ class OffsetTables {
   /// Makes the statement read through tables, and returns the statements that fill them.
   std::vector<Statement> rewrite(Statement& statement) {
     std::vector<Statement> tables;
-    for (const poly::MemoryAccess& access : poly::accesses(program_, statement)) {
+    for (const MemoryAccess& access : accesses(program_, statement)) {
       std::optional<Offset> offset = find_offset(statement, access);
       if (!offset) continue;
       order_reductions(program_, layouts_, statement, access.tensor);
@@ -93,11 +93,10 @@ class OffsetTables {
     return it.reduction || statement.reduction == Reduction::None;
   }
 
-  std::optional<Offset> find_offset(const Statement& statement,
-                                    const poly::MemoryAccess& access) const {
+  std::optional<Offset> find_offset(const Statement& statement, const MemoryAccess& access) const {
     const Tensor& tensor = program_.tensor(access.tensor);
     if (access.write || access.conditional || tensor.role != TensorRole::Input ||
-        !poly::is_gather(access, program_))
+        !is_gather(access, program_))
       return std::nullopt;
     std::vector<std::vector<Term>> terms(access.subscripts.size());
     Offset offset;
@@ -118,7 +117,7 @@ class OffsetTables {
     // Other reductions that the place moves along; a contiguous one may serve better as a vector.
     for (const Iterator& it : statement.domain) {
       if (!it.reduction || offset.along.count(it.name)) continue;
-      auto stride = poly::stride_along(access, layouts_.at(access.tensor), it.name);
+      auto stride = stride_along(access, layouts_.at(access.tensor), it.name);
       if (stride && std::abs(*stride) > 1) offset.along.insert(it.name);
     }
     int64_t entries = 1;
@@ -136,7 +135,7 @@ class OffsetTables {
   }
 
   /// Fills in what moves along `offset.along` only, and what is left.
-  bool split(const Statement& statement, const poly::MemoryAccess& access,
+  bool split(const Statement& statement, const MemoryAccess& access,
              const std::vector<std::vector<Term>>& terms, Offset& offset) const {
     const Layout& layout = layouts_.at(access.tensor);
     auto moves = [&](const Expr& e, bool along) {
@@ -189,7 +188,7 @@ class OffsetTables {
     return unit;
   }
 
-  Statement make_table(const Statement& statement, const poly::MemoryAccess& access,
+  Statement make_table(const Statement& statement, const MemoryAccess& access,
                        const Offset& offset) {
     Statement fill;
     fill.value = offset.value;

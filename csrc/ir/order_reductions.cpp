@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "poly/strides.h"
+#include "ir/accesses.h"
 
 namespace tc::ir {
 namespace {
@@ -21,14 +21,14 @@ std::vector<Operand> find_operands(const Program& program,
                                    const std::map<std::string, Layout>& layouts,
                                    const Statement& statement, const std::string& except) {
   std::vector<Operand> operands;
-  for (const poly::MemoryAccess& access : poly::accesses(program, statement)) {
+  for (const MemoryAccess& access : accesses(program, statement)) {
     if (access.write || access.tensor == except) continue;
     const Layout& layout = layouts.at(access.tensor);
     Operand operand;
     for (int64_t size : layout.sizes) operand.elements *= size;
     for (const Iterator& it : statement.domain) {
       if (!it.reduction || extent_of(it) < 2) continue;
-      auto stride = poly::stride_along(access, layout, it.name);
+      auto stride = stride_along(access, layout, it.name);
       if (stride && *stride != 0) operand.strides[it.name] = std::abs(*stride);
     }
     operands.push_back(std::move(operand));

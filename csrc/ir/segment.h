@@ -1,4 +1,4 @@
-// A stretch of a program's statements as a program of its own.
+// A segment of a program's statements as a program of its own.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ namespace tc::ir {
 /// itself.
 Program segment(const Program& program, size_t first, size_t last);
 
-/// Where the statements [first, end) of a specialised program are to be cut, so that no stretch has
-/// more than `most`: the numbers of those that begin a stretch, in order, without `first`. Cuts lie
-/// where little data is handed on from the statements in front of them to those behind.
+/// Where the statements [first, end) of a specialised program are to be cut, so that no segment has
+/// more than `most`: the numbers of those that begin a segment, in order, without `first`. Cuts lie
+/// where little data passes from the statements in front of them to those behind.
 std::vector<size_t> find_cuts(const Program& program, size_t first, size_t end, size_t most);
 
 }  // namespace tc::ir

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/numbers.h"
-#include "poly/strides.h"
+#include "ir/accesses.h"
 
 namespace tc::ir {
 namespace {
@@ -15,9 +15,9 @@ using Halide::Internal::as_const_int;
 // Cycles: a point whose row is no vector, one lane of one that is, a look at a place, a branch that
 // was guessed wrong, an element of a copy that is cleared and added up, and for the start of tasks.
 constexpr double kScalar = 3, kLane = 0.4, kLook = 1, kWrongGuess = 20, kCopied = 1, kStart = 20000;
-// Rows up to this size are cut into stretches, of whole pairs of cache lines, rather than split
+// Rows up to this size are cut into ranges, of whole pairs of cache lines, rather than split
 // among owners: reads ahead go on over all of them.
-constexpr int64_t kShortRowBytes = 1024, kStretchBytes = 128;
+constexpr int64_t kShortRowBytes = 1024, kRangeBytes = 128;
 // Looks for every owner, so that none has nearly all places.
 constexpr int64_t kLooksPerOwner = 16;
 // What splitting has to gain.
@@ -36,12 +36,12 @@ struct Shape {
 Shape measure(const Program& program, const Statement& statement,
               const std::map<std::string, Layout>& layouts) {
   Shape shape;
-  poly::MemoryAccess write = poly::accesses(program, statement).back();
+  MemoryAccess write = accesses(program, statement).back();
   const Layout& layout = layouts.at(statement.tensor);
   for (int64_t size : layout.sizes) shape.elements *= size;
   for (const Iterator& it : statement.domain) {
     int64_t extent = extent_of(it);
-    bool vector = !it.reduction && poly::stride_along(write, layout, it.name) == 1;
+    bool vector = !it.reduction && stride_along(write, layout, it.name) == 1;
     if (vector)
       shape.row *= extent;
     else
@@ -49,7 +49,7 @@ Shape measure(const Program& program, const Statement& statement,
     if (!vector && !it.reduction) shape.tasks *= extent;
   }
   int64_t row_bytes = shape.row * program.tensor(statement.tensor).type.bytes();
-  if (row_bytes <= kShortRowBytes) shape.tasks *= std::max<int64_t>(1, row_bytes / kStretchBytes);
+  if (row_bytes <= kShortRowBytes) shape.tasks *= std::max<int64_t>(1, row_bytes / kRangeBytes);
   shape.cycles = static_cast<double>(shape.looks) * std::max(kScalar, shape.row * kLane);
   return shape;
 }
@@ -60,7 +60,7 @@ size_t first_scattered(const Statement& statement) {
   return dimension;
 }
 
-/// The points whose place lies in the stretch of an owner, for each of them.
+/// The points whose place lies in the range of an owner, for each of them.
 Statement owned(const Statement& statement, size_t dimension, int64_t size, int owners) {
   Statement result = statement;
   Iterator owner;
@@ -68,7 +68,7 @@ Statement owned(const Statement& statement, size_t dimension, int64_t size, int 
   owner.min = 0;
   owner.extent = owners;
   owner.where = statement.where;
-  owner.meaning = concat("stretches of dimension ", dimension, " of ", statement.tensor);
+  owner.meaning = concat("ranges of dimension ", dimension, " of ", statement.tensor);
   result.domain.insert(result.domain.begin(), owner);
   int length = static_cast<int>(divide_up(size, owners));
   Expr mine = statement.subscripts[dimension] / length == make_variable(owner.name);
@@ -185,7 +185,8 @@ class Sharing {
     const int length = static_cast<int>(extent_of(whole) / count);
     const int left = static_cast<int>(extent_of(whole) % count);
     Expr index = make_variable(whole.name);
-    Statement parts = stretch(statement, whole, make_variable(part.name) * length + index, length);
+    Statement parts =
+        restrict_range(statement, whole, make_variable(part.name) * length + index, length);
     parts.tensor = copies.name;
     parts.subscripts.insert(parts.subscripts.begin(), make_variable(part.name));
     parts.scattered.insert(parts.scattered.begin(), false);
@@ -194,13 +195,14 @@ class Sharing {
     result_.push_back(parts);
     result_.push_back(sum);
     if (left > 0)
-      result_.push_back(stretch(statement, whole, index + static_cast<int>(count * length), left));
+      result_.push_back(
+          restrict_range(statement, whole, index + static_cast<int>(count * length), left));
   }
 
   /// The points of a statement whose index `whole`, counted from its minimum, has this value for
   /// values of it from 0 to `extent`.
-  static Statement stretch(const Statement& statement, const Iterator& whole, const Expr& value,
-                           int extent) {
+  static Statement restrict_range(const Statement& statement, const Iterator& whole,
+                                  const Expr& value, int extent) {
     Statement result = statement;
     for (Iterator& it : result.domain)
       if (it.name == whole.name) {

@@ -67,7 +67,7 @@ std::optional<Common> find_common(const Statement& first, const Statement& secon
     auto b = std::find_if(theirs.begin(), theirs.end(), [&](const Factor& factor) {
       bool known = std::all_of(factor.indices.begin(), factor.indices.end(),
                                [&](const std::string& index) { return names.count(index) != 0; });
-      return known && !factor.indices.empty() &&
+      return known && !factor.indices.empty() && factor.divides == a->divides &&
              Halide::Internal::equal(rename(factor.value, names), a->value);
     });
     if (b == theirs.end()) {

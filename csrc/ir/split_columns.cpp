@@ -8,13 +8,11 @@
 
 #include "base/error.h"
 #include "base/numbers.h"
+#include "ir/accesses.h"
 #include "ir/reads.h"
-#include "poly/strides.h"
 
 namespace tc::ir {
 namespace {
-
-using poly::MemoryAccess;
 
 // Cycles of a step of a vector of terms, of adding up the lanes at the end of a sum, of storing a
 // result alone, of copying an element from a column, and of the loops around all that (measured on
@@ -53,7 +51,7 @@ class SplitColumns {
 
  private:
   std::optional<int64_t> stride(const MemoryAccess& access, const Iterator& it) const {
-    return poly::stride_along(access, layouts_.at(access.tensor), it.name);
+    return stride_along(access, layouts_.at(access.tensor), it.name);
   }
 
   int64_t lanes_of(const Statement& statement) const {
@@ -68,7 +66,7 @@ class SplitColumns {
     };
     for (const Statement& other : program_.statements) {
       if (other.name == statement.name) continue;
-      for (const MemoryAccess& access : poly::accesses(program_, other))
+      for (const MemoryAccess& access : accesses(program_, other))
         if (access.tensor == statement.tensor || (access.write && is_operand(access.tensor)))
           return false;
     }
@@ -80,7 +78,7 @@ class SplitColumns {
   std::optional<Split> find(const Statement& statement) const {
     if (statement.reduction != Reduction::Sum || is_scatter(statement) || statement.guard.defined())
       return std::nullopt;
-    std::vector<MemoryAccess> reads = poly::accesses(program_, statement);
+    std::vector<MemoryAccess> reads = accesses(program_, statement);
     const MemoryAccess write = reads.back();
     reads.pop_back();
     const std::vector<Iterator>& domain = statement.domain;
@@ -94,8 +92,7 @@ class SplitColumns {
     split.rest = extent_of(*columns) % lanes;
     for (const MemoryAccess& read : reads) {
       auto step = stride(read, *columns);
-      if (read.conditional || read.tensor == statement.tensor || !step ||
-          poly::is_gather(read, program_))
+      if (read.conditional || read.tensor == statement.tensor || !step || is_gather(read, program_))
         return std::nullopt;
       (*step == 0 ? split.still : split.moved).push_back(read);
     }

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/accesses.h"
 #include "ir/loops.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
-#include "poly/strides.h"
 
 namespace tc::ir {
 namespace {
@@ -301,12 +301,11 @@ class SplitRanges {
     if (statement.reduction != Reduction::None || statement.guard.defined() || statement.scans ||
         reads(statement, statement.tensor))
       return std::nullopt;
-    const std::vector<poly::MemoryAccess> accesses = poly::accesses(program_, statement);
-    const poly::MemoryAccess& write = accesses.back();
+    const std::vector<MemoryAccess> accesses = ir::accesses(program_, statement);
+    const MemoryAccess& write = accesses.back();
     Cut cut;
     while (cut.iterator < statement.domain.size() &&
-           poly::stride_along(write, layouts_.at(write.tensor),
-                              statement.domain[cut.iterator].name) != 1)
+           stride_along(write, layouts_.at(write.tensor), statement.domain[cut.iterator].name) != 1)
       ++cut.iterator;
     if (cut.iterator == statement.domain.size()) return std::nullopt;
     const Iterator& it = statement.domain[cut.iterator];
@@ -321,7 +320,7 @@ class SplitRanges {
 
   /// The subscripts of a read that are not affine in the index; false where they are not made of
   /// affine pieces of it alone.
-  static bool add_subscripts(const Statement& statement, const poly::MemoryAccess& read,
+  static bool add_subscripts(const Statement& statement, const MemoryAccess& read,
                              const Iterator& it, Cut& cut, std::set<int64_t>& ends) {
     for (const Expr& subscript : read.subscripts) {
       if (!expr_uses_var(subscript, it.name) || ir::step_along(subscript, it.name)) continue;
@@ -338,20 +337,20 @@ class SplitRanges {
   }
 
   /// Whether what was no neighbour is one on the longest segment.
-  bool reads_neighbours(const std::vector<poly::MemoryAccess>& accesses, const Iterator& it,
+  bool reads_neighbours(const std::vector<MemoryAccess>& accesses, const Iterator& it,
                         const Cut& cut) const {
     int64_t first = 0, longest = 0, begin = 0;
     for (int64_t end : cut.ends) {
       if (end - begin > longest) first = begin, longest = end - begin;
       begin = end;
     }
-    return std::any_of(accesses.begin(), accesses.end() - 1, [&](const poly::MemoryAccess& read) {
-      poly::MemoryAccess straight = read;
+    return std::any_of(accesses.begin(), accesses.end() - 1, [&](const MemoryAccess& read) {
+      MemoryAccess straight = read;
       Straighten straighten(cut.subscripts, it.name, first);
       const Expr value = straighten.mutate(ir::read(program_.tensor(read.tensor), read.subscripts));
       straight.subscripts = value.as<Call>()->args;
-      auto before = poly::stride_along(read, layouts_.at(read.tensor), it.name);
-      auto after = poly::stride_along(straight, layouts_.at(read.tensor), it.name);
+      auto before = stride_along(read, layouts_.at(read.tensor), it.name);
+      auto after = stride_along(straight, layouts_.at(read.tensor), it.name);
       return !before && after && std::abs(*after) <= 1;
     });
   }

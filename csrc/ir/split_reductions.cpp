@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/numbers.h"
-#include "poly/strides.h"
+#include "ir/accesses.h"
 
 namespace tc::ir {
 namespace {
@@ -40,11 +40,11 @@ Shape shape_of(const Statement& statement) {
 /// result share, as the mean in a variance, is none of them.
 bool walks_along_results(const Program& program, const Statement& statement,
                          const std::map<std::string, Layout>& layouts) {
-  for (const poly::MemoryAccess& access : poly::accesses(program, statement)) {
+  for (const MemoryAccess& access : accesses(program, statement)) {
     auto any = [&](bool reduction, auto holds) {
       return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
         return it.reduction == reduction && extent_of(it) > 1 &&
-               holds(poly::stride_along(access, layouts.at(access.tensor), it.name));
+               holds(stride_along(access, layouts.at(access.tensor), it.name));
       });
     };
     if (!access.write && any(false, [](auto stride) { return stride == 1; }) &&
@@ -55,8 +55,8 @@ bool walks_along_results(const Program& program, const Statement& statement,
 }
 
 bool reads_tensor(const Program& program, const Statement& statement, const std::string& tensor) {
-  auto accesses = poly::accesses(program, statement);
-  return std::any_of(accesses.begin(), accesses.end(), [&](const poly::MemoryAccess& access) {
+  auto accesses = ir::accesses(program, statement);
+  return std::any_of(accesses.begin(), accesses.end(), [&](const MemoryAccess& access) {
     return !access.write && access.tensor == tensor;
   });
 }
@@ -138,16 +138,15 @@ class Splitter {
     const int64_t wanted = std::min(shape.terms / std::max<int64_t>(2, machine_.least(kGpuTerms)),
                                     kGpuThreads / shape.results);
     if (wanted < 4) return {};
-    const auto reads = poly::accesses(program_, statement);
+    const auto reads = accesses(program_, statement);
     Cut cut;
     std::pair<int64_t, int64_t> best;
     for (size_t d = 0; d < statement.domain.size(); ++d) {
       const Iterator& it = statement.domain[d];
       if (!it.reduction || extent_of(it) < 2) continue;
       const auto contiguous =
-          std::count_if(reads.begin(), reads.end(), [&](const poly::MemoryAccess& access) {
-            return !access.write &&
-                   poly::stride_along(access, layouts_.at(access.tensor), it.name) == 1;
+          std::count_if(reads.begin(), reads.end(), [&](const MemoryAccess& access) {
+            return !access.write && stride_along(access, layouts_.at(access.tensor), it.name) == 1;
           });
       const std::pair<int64_t, int64_t> merit = {contiguous, extent_of(it)};
       if (cut.parts > 1 && merit <= best) continue;
@@ -174,7 +173,7 @@ class Splitter {
     const Iterator& whole = statement.domain[cut.iterator];
     const Expr place =
         make_variable(whole.name) * static_cast<int>(cut.parts) + make_variable(made.index);
-    stretch(parts, statement, whole.name, whole.min + place, cut.length);
+    restrict_range(parts, statement, whole.name, whole.min + place, cut.length);
     if (cut.rest > 0) {
       const Expr inside = place < whole.extent;
       parts.guard = parts.guard.defined() ? inside && parts.guard : inside;
@@ -230,7 +229,7 @@ class Splitter {
     Split made = make_parts(statement, cut);
     Statement &parts = made.parts, &combine = made.combine;
     Expr start = whole.min + make_variable(made.index) * static_cast<int>(cut.length);
-    stretch(parts, statement, whole.name, start + make_variable(whole.name), cut.length);
+    restrict_range(parts, statement, whole.name, start + make_variable(whole.name), cut.length);
 
     if (std::any_of(combined_.begin(), combined_.end(), [&](const std::string& tensor) {
           return reads_tensor(program_, statement, tensor);
@@ -247,16 +246,16 @@ class Splitter {
     rest.initializes = false;
     rest.domain = combine.domain;
     rest.domain.pop_back();
-    stretch(rest, statement, whole.name,
-            whole.min + static_cast<int>(cut.parts * cut.length) + make_variable(whole.name),
-            cut.rest);
+    restrict_range(rest, statement, whole.name,
+                   whole.min + static_cast<int>(cut.parts * cut.length) + make_variable(whole.name),
+                   cut.rest);
     result_.push_back(rest);
   }
 
   /// Gives `target` the reductions of `source`, of which `name` runs from 0 to `length` and stands
   /// for `value`.
-  static void stretch(Statement& target, const Statement& source, const std::string& name,
-                      const Expr& value, int64_t length) {
+  static void restrict_range(Statement& target, const Statement& source, const std::string& name,
+                             const Expr& value, int64_t length) {
     for (Iterator it : source.domain) {
       if (!it.reduction) continue;
       if (it.name == name) {

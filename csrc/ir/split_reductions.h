@@ -11,7 +11,7 @@
 namespace tc::ir {
 
 /// Splits a reduction whose left-hand side has too few elements to keep threads busy, and whose
-/// right-hand side has many: a temporary gets the partial results of up to 64 stretches of one
+/// right-hand side has many: a temporary gets the partial results of up to 64 parts of one
 /// reduction index, and two statements combine them, and the iterations that do not divide, in a
 /// fixed order. The number of parts follows from extents alone, so results do not depend on the
 /// number of threads. Parts of neighbouring statements come first, so that they can share a loop

@@ -32,7 +32,7 @@ struct Residues {
 
 /// Residues of y, from `first` on, whose quotients are the same in number, as are those of k; the
 /// residue of k is slope * (residue of y) + shift.
-struct Stretch {
+struct Piece {
   int64_t first = 0, count = 0;
   int64_t results = 0, terms = 0;
   int64_t slope = 1, shift = 0;
@@ -142,14 +142,14 @@ class Splitter {
   }
 
   /// In the order of the residues of y.
-  static std::vector<Stretch> stretches(const Statement& statement, const Residues& residues) {
+  static std::vector<Piece> pieces(const Statement& statement, const Residues& residues) {
     const int64_t modulus = residues.modulus;
     const int64_t results = extent_of(statement.domain[residues.result]);
     const int64_t terms = extent_of(statement.domain[residues.reduction]);
-    std::vector<Stretch> all;
+    std::vector<Piece> all;
     for (int64_t y = 0; y < std::min(modulus, results); ++y) {
       const int64_t k = mod_imp(residues.sign * (y - residues.offset), modulus);
-      Stretch one;
+      Piece one;
       one.first = y;
       one.count = 1;
       one.results = divide_up(results - y, modulus);
@@ -166,12 +166,12 @@ class Splitter {
   }
 
   /// Loops over residues would be in the way of those over results.
-  static std::vector<Stretch> one_by_one(const std::vector<Stretch>& all) {
-    std::vector<Stretch> single;
-    for (Stretch stretch : all)
-      for (const int64_t end = stretch.first + std::exchange(stretch.count, 1); stretch.first < end;
-           ++stretch.first)
-        single.push_back(stretch);
+  static std::vector<Piece> one_by_one(const std::vector<Piece>& all) {
+    std::vector<Piece> single;
+    for (Piece piece : all)
+      for (const int64_t end = piece.first + std::exchange(piece.count, 1); piece.first < end;
+           ++piece.first)
+        single.push_back(piece);
     return single;
   }
 
@@ -230,14 +230,14 @@ class Splitter {
 
   /// A statement for every kind of residues; they write `temporary`, or null for their places.
   void fill(const Statement& statement, const std::vector<Residues>& all, const Tensor* temporary) {
-    std::vector<std::vector<Stretch>> choices;
+    std::vector<std::vector<Piece>> choices;
     for (const Residues& residues : all) {
-      choices.push_back(stretches(statement, residues));
+      choices.push_back(pieces(statement, residues));
       if (!temporary) choices.back() = one_by_one(choices.back());
     }
     std::vector<size_t> at(all.size());
     do {
-      std::vector<Stretch> chosen;
+      std::vector<Piece> chosen;
       for (size_t i = 0; i < all.size(); ++i) chosen.push_back(choices[i][at[i]]);
       program_.statements.push_back(part_of(statement, all, chosen, temporary));
     } while (next(at, choices));
@@ -251,7 +251,7 @@ class Splitter {
     return first;
   }
 
-  static bool next(std::vector<size_t>& at, const std::vector<std::vector<Stretch>>& choices) {
+  static bool next(std::vector<size_t>& at, const std::vector<std::vector<Piece>>& choices) {
     for (size_t i = at.size(); i-- > 0;) {
       if (++at[i] < choices[i].size()) return true;
       at[i] = 0;
@@ -261,7 +261,7 @@ class Splitter {
 
   /// The results of these residues.
   static Statement part_of(const Statement& statement, const std::vector<Residues>& all,
-                           const std::vector<Stretch>& chosen, const Tensor* temporary) {
+                           const std::vector<Piece>& chosen, const Tensor* temporary) {
     Statement part = statement;
     if (temporary) part.tensor = temporary->name;
     part.meaning = concat(statement.tensor, " by residues");
@@ -271,24 +271,24 @@ class Splitter {
     const size_t first = first_result(all);
     bool any = true;
     for (size_t i = 0; i < all.size(); ++i) {
-      const Stretch& stretch = chosen[i];
+      const Piece& piece = chosen[i];
       Iterator& y = part.domain[all[i].result];
       Iterator& k = part.domain[all[i].reduction];
       const auto modulus = static_cast<int>(all[i].modulus);
       Iterator residue = y;
       residue.name = unused_index(statement, y.name + "_residue");
-      residue.extent = static_cast<int>(stretch.count);
+      residue.extent = static_cast<int>(piece.count);
       residue.meaning = concat(y.name, " % ", modulus);
-      Expr place = static_cast<int>(stretch.first);
+      Expr place = static_cast<int>(piece.first);
       if (temporary) place = make_variable(residue.name) + place;
       values[y.name] = make_variable(y.name) * modulus + place;
-      values[k.name] = make_variable(k.name) * modulus + place * static_cast<int>(stretch.slope) +
-                       static_cast<int>(stretch.shift);
-      y.extent = static_cast<int>(stretch.results);
+      values[k.name] = make_variable(k.name) * modulus + place * static_cast<int>(piece.slope) +
+                       static_cast<int>(piece.shift);
+      y.extent = static_cast<int>(piece.results);
       y.meaning = concat(y.name, " / ", modulus);
-      k.extent = static_cast<int>(stretch.terms);
+      k.extent = static_cast<int>(piece.terms);
       k.meaning = concat(k.name, " / ", modulus);
-      any = any && stretch.terms > 0;
+      any = any && piece.terms > 0;
       residue_places.push_back(simplify(place));
       residues_of.push_back(std::move(residue));
     }

@@ -10,7 +10,7 @@ namespace tc::ir {
 
 /// Throws an InternalError unless every variable is bound by a loop or let around it, no loop hides
 /// another of its name, every buffer is one of `buffers` or allocated around its use, index types
-/// are Int(32) or Int(64), and no read of the language is left. Runs after poly/to_stmt.
+/// are Int(32) or Int(64), and no read of the language is left. Runs after codegen/to_stmt.
 void verify(const Stmt& stmt, const std::set<std::string>& buffers);
 
 }  // namespace tc::ir

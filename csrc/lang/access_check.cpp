@@ -1,7 +1,5 @@
 // `check_accesses` of definition.h: interval arithmetic proves most accesses right at once;
 // isl finds the smallest offending point of the others.
-#include <isl/point.h>
-#include <isl/set.h>
 
 #include <algorithm>
 #include <optional>

@@ -71,7 +71,7 @@ class Builder {
     const ExpressionPtr extreme = read(step_.target, step_.places, step_.type);
     const ExpressionPtr is_extreme = binary(Operator::Equal, made.terms.value, at_term(extreme));
 
-    // Numbers the stretches of one extreme.
+    // Numbers the runs of one extreme.
     const ExpressionPtr term = name(running_.term);
     const ExpressionPtr neighbour =
         binary(running_.up_to ? Operator::Subtract : Operator::Add, term, integer(1));

@@ -21,7 +21,7 @@ struct RunningExtreme {
 /// Of O(n, d) max=! k <= d ? X(n, k) : X(n, 0), or min=!, or k >= d, which receives `gradient`: as
 /// for any extreme, the values that are the extreme share what a result receives evenly, but so
 /// that scans find all of it (ir/find_scans), a step for every element instead of their square. A
-/// value is the extreme of a stretch of results that begins with its own, if it is that of its own,
+/// value is the extreme of a run of results that begins with its own, if it is that of its own,
 /// and ends where the extreme changes. What stands where the condition does not hold has to be the
 /// first term, which counts once, or an infinity that is never larger, or smaller, than a term.
 /// Nothing where the pattern is another. FreshNames are taken only where it is this one.

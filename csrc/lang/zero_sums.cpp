@@ -112,27 +112,27 @@ using Coordinates = std::vector<int64_t>;
 using Indices = std::map<std::string, int64_t>;
 using Ranges = std::vector<std::pair<std::string, Range>>;
 
-// Points that are evaluated for one definition in one world, and tensors on the way to an element.
+// Points that are evaluated for one definition in one trial, and tensors on the way to an element.
 constexpr int64_t kMostPoints = 20000;
 constexpr int kMostDepth = 200;
 // Places that are looked at first.
 constexpr int kSamples = 6;
-constexpr int kWorlds = 3;
+constexpr int kTrials = 3;
 constexpr size_t kMostSizes = 9;
 
 }  // namespace
 
 /// Sizes, random inputs, and what was computed of them.
-class ZeroSums::World {
+class ZeroSums::Trial {
  public:
-  World(const Versions& versions, const ir::Program& signature,
+  Trial(const Versions& versions, const ir::Program& signature,
         const std::vector<GradientStatement>& statements, uint64_t number)
       : versions_(versions), signature_(signature), statements_(statements), seed_(mix(number)) {
-    // Two sizes differ in the first world or, up to nine, in the second, and each of them differs
+    // Two sizes differ in the first trial or, up to nine, in the second, and each of them differs
     // in the first and the third: nothing is zero because two sizes are equal, or one of them is
     // what a literal says.
     for (size_t i = 0; i < signature.sizes.size(); ++i) {
-      const size_t digits[kWorlds] = {i % 3, i / 3 % 3, (i + 1) % 3 + 1};
+      const size_t digits[kTrials] = {i % 3, i / 3 % 3, (i + 1) % 3 + 1};
       const int size = 3 + static_cast<int>(digits[number]);
       sizes_[signature.sizes[i]] = size;
       replacements_[signature.sizes[i]] = Expr(size);
@@ -518,8 +518,8 @@ class ZeroSums::World {
 ZeroSums::ZeroSums(const Versions& versions, const ir::Program& signature,
                    const std::vector<GradientStatement>& statements) {
   if (signature.sizes.size() > kMostSizes) return;
-  for (uint64_t number = 0; number < kWorlds; ++number)
-    worlds_.push_back(std::make_unique<World>(versions, signature, statements, number));
+  for (uint64_t number = 0; number < kTrials; ++number)
+    trials_.push_back(std::make_unique<Trial>(versions, signature, statements, number));
 }
 
 ZeroSums::~ZeroSums() = default;
@@ -529,8 +529,8 @@ bool ZeroSums::is_zero(const std::vector<GradientStatement>& more) { return hold
 bool ZeroSums::are_zero(const std::vector<GradientStatement>& more) { return holds(more, true); }
 
 bool ZeroSums::holds(const std::vector<GradientStatement>& more, bool together) {
-  return !worlds_.empty() && std::all_of(worlds_.begin(), worlds_.end(), [&](const auto& world) {
-    return world->is_zero(more, together).value_or(false);
+  return !trials_.empty() && std::all_of(trials_.begin(), trials_.end(), [&](const auto& trial) {
+    return trial->is_zero(more, together).value_or(false);
   });
 }
 

@@ -31,9 +31,9 @@ class ZeroSums {
   bool are_zero(const std::vector<GradientStatement>& more);
 
  private:
-  class World;
+  class Trial;
   bool holds(const std::vector<GradientStatement>& more, bool together);
-  std::vector<std::unique_ptr<World>> worlds_;
+  std::vector<std::unique_ptr<Trial>> trials_;
 };
 
 }  // namespace tc::lang

@@ -33,7 +33,7 @@ struct CpuMachine {
   /// Bytes a cycle that the last cache gives a core (measured with a Xeon: 4 images of 1024 x 196
   /// with 256 filters 1.3 times faster one by one, though copies are made anew for each).
   double last_cache_rate = 10;
-  /// Neighbouring lines that come when the first is asked for; 1: that one alone.
+  /// Neighbouring lines that come with a prefetch of the first; 1: that one alone.
   int lines_of_a_request = 1;
 
   // ---- cores

@@ -140,7 +140,7 @@ const std::vector<Fact>& facts() {
        1, 1, TC_FACT(second_cache_percent)},
       {"last_cache_rate", "bytes a cycle", "that the last cache gives a core", 1, 1,
        TC_FACT(last_cache_rate)},
-      {"lines_of_a_request", "lines", "that come when the first of them is asked for", 1, 1,
+      {"lines_of_a_request", "lines", "that come with a prefetch of the first of them", 1, 1,
        TC_FACT(lines_of_a_request)},
       {"cores", "cores", "that tasks are made for", 1, 1,
        [](const CpuMachine& cpu) { return static_cast<double>(cpu.cores); },

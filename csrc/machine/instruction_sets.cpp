@@ -58,7 +58,7 @@ int lines_of_a_request() {
   __builtin_cpu_init();
   // Intel's second cache completes pairs and follows streams inside a page; asking for what it
   // brings anyway takes places from other rows (measured with a Granite Rapids, 6400 rows of 256
-  // bytes, one line or all four asked for: 93 and 109 us where the same rows are read again, 177
+  // bytes, one line or all four prefetched: 93 and 109 us where the same rows are read again, 177
   // and 171 where new ones are; a Zen 4 takes 205 and 71 us for new ones).
   if (__builtin_cpu_is("intel")) return 4;
 #endif

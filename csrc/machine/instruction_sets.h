@@ -21,7 +21,7 @@ int vector_bits(const InstructionSets& usable);
 int widest_unit_bits();
 
 /// How many neighbouring lines of memory this processor's own prefetchers bring when the first is
-/// asked for; 1: that one alone.
+/// prefetched; 1: that one alone.
 int lines_of_a_request();
 
 }  // namespace tc::machine

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/notes.h"
-#include "poly/strides.h"
+#include "ir/accesses.h"
 
 namespace tc::poly {
 namespace {
@@ -120,7 +120,7 @@ bool loses_block(const std::vector<const ScopStatement*>& statements, const Alig
     const ScopStatement& statement = *statements[s];
     if (!is_update(statement)) continue;
     const std::vector<ir::Iterator>& domain = statement.source->domain;
-    for (const MemoryAccess& access : accesses(program, *statement.source)) {
+    for (const ir::MemoryAccess& access : accesses(program, *statement.source)) {
       auto moves = [&](int d) {
         return stride_along(access, layouts.at(access.tensor), domain[d].name) != 0;
       };
@@ -141,7 +141,7 @@ bool wants_block(const ScopStatement& statement, const ir::Program& program,
                  const std::map<std::string, Layout>& layouts) {
   if (!is_update(statement)) return false;
   int reused = 0;
-  for (const MemoryAccess& access : accesses(program, *statement.source)) {
+  for (const ir::MemoryAccess& access : accesses(program, *statement.source)) {
     bool reduced = false, again = false;
     for (const ir::Iterator& it : statement.source->domain) {
       bool moves = stride_along(access, layouts.at(access.tensor), it.name) != 0;
@@ -169,8 +169,8 @@ bool write_the_same(const ir::Statement& a, const ir::Statement& b) {
   return true;
 }
 
-/// Whether some statement of a group is such a sum too. Two of them cannot cut their reductions
-/// into stretches, and gain from a common loop over blocks only where they add few terms to the
+/// Whether some statement of a group is such a sum too. Two of them cannot tile their reductions,
+/// and gain from a common loop over blocks only where they add few terms to the
 /// same results.
 bool has_other_block(const std::vector<const ScopStatement*>& statements, const ScopStatement& next,
                      const ir::Program& program, const std::map<std::string, Layout>& layouts) {
@@ -199,7 +199,7 @@ bool writes_beside_block(const std::vector<const ScopStatement*>& statements,
 /// backwards, too.
 bool walks(const ScopStatement& statement, const std::vector<int>& iterators,
            const ir::Program& program, const std::map<std::string, Layout>& layouts) {
-  for (const MemoryAccess& access : accesses(program, *statement.source))
+  for (const ir::MemoryAccess& access : accesses(program, *statement.source))
     for (int d : iterators) {
       const auto stride =
           stride_along(access, layouts.at(access.tensor), statement.source->domain[d].name);
@@ -212,9 +212,9 @@ bool share_data(const std::vector<const ScopStatement*>& statements, const ScopS
                 const ir::Program& program) {
   std::set<std::string> tensors;
   for (const ScopStatement* statement : statements)
-    for (const MemoryAccess& access : accesses(program, *statement->source))
+    for (const ir::MemoryAccess& access : accesses(program, *statement->source))
       tensors.insert(access.tensor);
-  for (const MemoryAccess& access : accesses(program, *next.source))
+  for (const ir::MemoryAccess& access : accesses(program, *next.source))
     if (tensors.count(access.tensor)) return true;
   return false;
 }
@@ -223,7 +223,7 @@ bool share_data(const std::vector<const ScopStatement*>& statements, const ScopS
 double read_bytes(const ScopStatement& statement, const ir::Program& program,
                   const std::map<std::string, Layout>& layouts) {
   double bytes = 0;
-  for (const MemoryAccess& access : accesses(program, *statement.source)) {
+  for (const ir::MemoryAccess& access : accesses(program, *statement.source)) {
     if (access.write) continue;
     const Layout& layout = layouts.at(access.tensor);
     double reads = 1, elements = 1;
@@ -239,9 +239,9 @@ double read_bytes(const ScopStatement& statement, const ir::Program& program,
 /// Whether two groups of statements reduce data that they do not share and a cache does not keep,
 /// to results that no later statement reads together: a common loop only makes each wait for the
 /// other's memory (measured: two lookups of 1.6 MB 1.02 times faster one after the other).
-bool are_strangers(const std::vector<const ScopStatement*>& statements,
-                   const std::vector<const ScopStatement*>& next, const Scop& scop,
-                   const std::map<std::string, Layout>& layouts, int64_t cache_bytes) {
+bool reduce_unrelated_data(const std::vector<const ScopStatement*>& statements,
+                           const std::vector<const ScopStatement*>& next, const Scop& scop,
+                           const std::map<std::string, Layout>& layouts, int64_t cache_bytes) {
   const ir::Program& program = *scop.program;
   auto reduces_much = [&](const std::vector<const ScopStatement*>& group) {
     return std::any_of(group.begin(), group.end(), [&](const ScopStatement* s) {
@@ -272,7 +272,7 @@ std::string why_apart(const std::vector<const ScopStatement*>& group,
     return "is a product with a block in registers of its own";
   if (writes_beside_block(group, last, program, layouts))
     return "writes beside a block in registers";
-  if (are_strangers(group, unit, scop, layouts, cache_bytes))
+  if (reduce_unrelated_data(group, unit, scop, layouts, cache_bytes))
     return "shares no data with its group, and both read more than the cache keeps";
   return "";
 }
@@ -387,9 +387,15 @@ isl::schedule_node insert_band(const isl::schedule_node& node,
   return band;
 }
 
+bool is_named(const ScopStatement& statement, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return name == statement.id || name == statement.source->name;
+  });
+}
+
 std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
                           bool rows, const std::map<std::string, Layout>& layouts,
-                          int64_t cache_bytes) {
+                          int64_t cache_bytes, const std::vector<std::vector<std::string>>& given) {
   struct Group {
     std::vector<const ScopStatement*> statements;
     Alignment alignment;
@@ -398,6 +404,17 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
   };
   Aligner aligner(dependences);
   std::vector<Group> groups;
+  /// The list that names a statement; null where none does.
+  auto list_of = [&](const ScopStatement& statement) {
+    const std::vector<std::string>* found = nullptr;
+    for (const auto& names : given)
+      if (is_named(statement, names)) found = &names;
+    return found;
+  };
+  auto names_any = [&](const Group& group, const std::vector<std::string>* names) {
+    return std::any_of(group.statements.begin(), group.statements.end(),
+                       [&](const auto* other) { return list_of(*other) == names; });
+  };
   for (size_t s = 0; s < scop.statements.size();) {
     // An initialisation and its updates go together, so they are judged together.
     const ScopStatement& statement = scop.statements[s];
@@ -416,10 +433,30 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
       return group;
     };
     std::string apart;
+    const std::vector<std::string>* names = list_of(statement);
+    const bool together = names && !groups.empty() && names_any(groups.back(), names);
+    if (names && !together && std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
+          return names_any(group, names);
+        }))
+      throw CompilationError(concat("the options put ", join(*names),
+                                    " into one cluster, but others lie between them"));
+    const bool separate =
+        names && !together && !groups.empty() &&
+        std::any_of(groups.back().statements.begin(), groups.back().statements.end(),
+                    [&](const auto* other) { return list_of(*other); });
     if (!groups.empty() && strategy == FusionStrategy::Min) apart = "the options fuse nothing";
     bool scatters = !groups.empty() && (ir::is_scatter(*statement.source) ||
                                         ir::is_scatter(*groups.back().statements[0]->source));
-    if (scatters && strategy != FusionStrategy::Min)
+    if (scatters && together)
+      throw CompilationError(concat("the options put ", join(*names),
+                                    " into one cluster, but a scatter has loops of its own"));
+    if (together) {
+      groups.back() = extend(groups.back());
+      continue;
+    }
+    if (separate)
+      apart = "the options have it in another cluster";
+    else if (scatters && strategy != FusionStrategy::Min)
       apart = "a scatter has loops of its own";
     else if (!groups.empty() && strategy != FusionStrategy::Min) {
       Group joint = extend(groups.back());

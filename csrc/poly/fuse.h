@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ir/layout.h"
-#include "options.h"
 #include "poly/dependences.h"
+#include "poly/fusion_strategy.h"
 
 namespace tc::poly {
 
@@ -32,9 +32,8 @@ struct Cluster {
   std::string apart;  ///< why it is not one with the cluster in front of it; empty for the first
 };
 
-/// Groups neighbouring statements. A statement's initialisation always goes with its updates.
-/// Min: nothing else is fused. Preserve3Coincident: as long as the joint band keeps
-/// min(3, what each had) coincident members. Max: as long as one coincident member is shared.
+/// Groups neighbouring statements by a strategy. A statement's initialisation always goes with its
+/// updates.
 ///
 /// `rows` adds the rule of the default options on the CPU: statements that use the same data also
 /// share fewer members, down to one, where what is left below them is a long contiguous row for
@@ -46,9 +45,16 @@ struct Cluster {
 /// where two of them write different tensors or add up many terms.
 ///
 /// A scatter always has a cluster of its own.
+///
+/// Statements that one list of `given` names are together, those that two lists name are apart,
+/// whatever the strategy says: CompilationError where they are no neighbours, or one is a scatter.
 std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
                           bool rows, const std::map<std::string, Layout>& layouts,
-                          int64_t cache_bytes);
+                          int64_t cache_bytes,
+                          const std::vector<std::vector<std::string>>& given = {});
+
+/// Whether one of the names is that of the statement: "S0" is its initialisation as well.
+bool is_named(const ScopStatement& statement, const std::vector<std::string>& names);
 
 /// The alignment of the statements and one more: those of the members given for which some iterator
 /// of `next` has the same range and every dependence on the statements distance zero.

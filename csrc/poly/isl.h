@@ -14,8 +14,10 @@
 #include <isl/ast_build.h>
 #include <isl/cpp.h>
 #include <isl/options.h>
+#include <isl/point.h>
 #include <isl/schedule.h>
 #include <isl/schedule_node.h>
+#include <isl/set.h>
 #include <isl/union_map.h>
 #include <isl/union_set.h>
 

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/numbers.h"
 #include "base/passes.h"
-#include "poly/members.h"
+#include "poly/marks.h"
 
 namespace tc::poly {
 namespace {
@@ -13,7 +13,7 @@ const Pass kPromote("schedule", "promote");
 int64_t to_integer(const isl::val& value) { return isl_val_get_num_si(value.get()); }
 
 Result<Promotion> copy_footprint(isl::schedule_node& node, const Scop& scop,
-                                 const ScopStatement& statement, const MemoryAccess& read,
+                                 const ScopStatement& statement, const ir::MemoryAccess& read,
                                  const std::vector<size_t>& order, int64_t padding,
                                  int64_t most_elements, const std::string& id) {
   isl::union_map prefix =
@@ -61,7 +61,7 @@ Result<Promotion> copy_footprint(isl::schedule_node& node, const Scop& scop,
       isl::schedule_node::from_extension(isl::union_map(instances))
           .child(0)
           .insert_partial_schedule(isl::multi_union_pw_aff(node.ctx(), "[" + members + "]"));
-  copy = insert_mark(copy.as<isl::schedule_node_band>(), "copy");
+  copy = insert_mark(copy.as<isl::schedule_node_band>(), Role::Copy);
   node = node.graft_before(copy.root());
   return promotion;
 }
@@ -69,7 +69,7 @@ Result<Promotion> copy_footprint(isl::schedule_node& node, const Scop& scop,
 }  // namespace
 
 Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
-                          const ScopStatement& statement, const MemoryAccess& read,
+                          const ScopStatement& statement, const ir::MemoryAccess& read,
                           const std::vector<size_t>& order, int64_t padding, int64_t most_elements,
                           const std::string& id) {
   return run_pass(kPromote, [&] {

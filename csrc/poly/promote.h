@@ -8,8 +8,8 @@
 
 #include "base/notes.h"
 #include "base/result.h"
+#include "ir/accesses.h"
 #include "poly/scop.h"
-#include "poly/strides.h"
 
 namespace tc::poly {
 
@@ -17,7 +17,7 @@ namespace tc::poly {
 struct Promotion {
   std::string id;  ///< the copying statement's tuple: [box offsets, element] of the tensor
   const ScopStatement* statement = nullptr;
-  MemoryAccess read;           ///< of the statement, over its iterators; equal ones share the copy
+  ir::MemoryAccess read;       ///< of the statement, over its iterators; equal ones share the copy
   std::string buffer;          ///< where to
   std::vector<int64_t> sizes;  ///< of the box, one a dimension of the tensor
   std::vector<int64_t> strides;  ///< of the buffer
@@ -43,7 +43,7 @@ struct Mapped {
 /// must not be written below the node. The reason says why there is no box, or that it has more
 /// than `most_elements`.
 Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
-                          const ScopStatement& statement, const MemoryAccess& read,
+                          const ScopStatement& statement, const ir::MemoryAccess& read,
                           const std::vector<size_t>& order, int64_t padding, int64_t most_elements,
                           const std::string& id);
 

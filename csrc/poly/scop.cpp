@@ -44,7 +44,8 @@ std::string isl_tensor_name(const ir::Program& program, const std::string& name)
 
 /// { S0[..] -> A[..] }, with a free index in every dimension that is not affine.
 isl::union_map make_access(isl::ctx ctx, const Instance& instance, const ir::Program& program,
-                           const MemoryAccess& access, const std::vector<ir::Iterator>& domain) {
+                           const ir::MemoryAccess& access,
+                           const std::vector<ir::Iterator>& domain) {
   const ir::Tensor& tensor = program.tensor(access.tensor);
   std::string target = isl_tensor_name(program, access.tensor) + "[",
               conditions = instance.conditions;
@@ -79,7 +80,7 @@ const ScopStatement& Scop::statement(const std::string& id) const {
   throw InternalError(__FILE__, __LINE__, "no statement is called " + id);
 }
 
-isl::union_map Scop::access(const ScopStatement& statement, const MemoryAccess& access) const {
+isl::union_map Scop::access(const ScopStatement& statement, const ir::MemoryAccess& access) const {
   Instance instance = make_instance(*statement.source, statement.id, statement.dimensions);
   return make_access(context->get(), instance, *program, access, statement.source->domain);
 }
@@ -107,7 +108,7 @@ Scop make_scop(const ir::Program& program) {
     if (statement.domain.is_empty()) return;
 
     isl::union_map writes(ctx, "{ }"), reads(ctx, "{ }"), own_reads(ctx, "{ }");
-    for (const MemoryAccess& access : accesses(program, source)) {
+    for (const ir::MemoryAccess& access : accesses(program, source)) {
       if (initialization && !access.write) continue;
       isl::union_map relation = make_access(ctx, instance, program, access, source.domain);
       (access.write ? writes : reads) = (access.write ? writes : reads).unite(relation);

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "ir/accesses.h"
 #include "ir/program.h"
 #include "poly/isl.h"
-#include "poly/strides.h"
 
 namespace tc::poly {
 
@@ -32,7 +32,7 @@ struct Scop {
 
   const ScopStatement& statement(const std::string& id) const;
   /// { statement -> tensor } of one access of a statement over its whole domain.
-  isl::union_map access(const ScopStatement& statement, const MemoryAccess& access) const;
+  isl::union_map access(const ScopStatement& statement, const ir::MemoryAccess& access) const;
 };
 
 /// The program must be specialised: all extents and sizes constant. Statements that never run are

@@ -2,14 +2,14 @@
 
 #include <set>
 
+#include "ir/accesses.h"
 #include "ir/reads.h"
-#include "poly/strides.h"
 
 namespace tc::poly {
 namespace {
 
 /// Whether an access is at the iteration of the outer loops in the first dimensions.
-bool is_in_slice(const MemoryAccess& access, const ir::Statement& statement,
+bool is_in_slice(const ir::MemoryAccess& access, const ir::Statement& statement,
                  const std::vector<int>& outer) {
   if (access.subscripts.size() < outer.size()) return false;
   for (size_t d = 0; d < outer.size(); ++d) {
@@ -34,7 +34,7 @@ std::map<std::string, Slices> find_slices(const std::vector<Cluster>& clusters, 
     if (!cluster.joined) chain = c;
     for (size_t s = 0; s < cluster.statements.size(); ++s) {
       const ir::Statement& statement = *cluster.statements[s]->source;
-      for (const MemoryAccess& access : accesses(program, statement)) {
+      for (const ir::MemoryAccess& access : accesses(program, statement)) {
         const std::string& name = access.tensor;
         if (program.tensor(name).role != ir::TensorRole::Temporary) continue;
         const bool here = chain_of.emplace(name, chain).first->second == chain;

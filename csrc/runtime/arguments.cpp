@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "api_arguments.h"
+#include "base/arguments.h"
 #include "base/error.h"
 #include "base/notes.h"
 #include "runtime/check_tensor.h"
@@ -25,10 +25,6 @@ std::vector<int64_t> sizes_of(const DLTensor& tensor) {
   return {tensor.shape, tensor.shape + tensor.ndim};
 }
 
-bool same(DLDataType a, DLDataType b) {
-  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
-}
-
 /// "(M, K)" as the signature writes it.
 std::string declared(const ir::Tensor& tensor) {
   std::string text = "(";
@@ -45,9 +41,10 @@ const DLTensor& not_null(const DLTensor* tensor, const std::string& name) {
 }
 
 void check_dtype(const std::string& name, Halide::Type expected, DLDataType came) {
-  if (same(to_dlpack(expected), came)) return;
-  throw ShapeError(concat("argument ", name, ": expected dtype ", dtype_name(expected), " but got ",
-                          dtype_name(came), "; convert it, or change its type in the text"));
+  if (ir::same(ir::to_dlpack(expected), came)) return;
+  throw ShapeError(concat("argument ", name, ": expected dtype ", ir::dtype_name(expected),
+                          " but got ", ir::dtype_name(came),
+                          "; convert it, or change its type in the text"));
 }
 
 void check_scalar(const ir::Scalar& scalar, const DLTensor& given) {
@@ -159,42 +156,6 @@ std::map<std::string, int64_t> Arguments::values() const {
   std::map<std::string, int64_t> all = sizes;
   all.insert(scalars.begin(), scalars.end());
   return all;
-}
-
-std::string dtype_name(DLDataType dtype) {
-  const char* kind = dtype.code == kDLInt      ? "int"
-                     : dtype.code == kDLUInt   ? "uint"
-                     : dtype.code == kDLFloat  ? "float"
-                     : dtype.code == kDLBfloat ? "bfloat"
-                     : dtype.code == kDLBool   ? "bool"
-                     : dtype.code == 5         ? "complex"  // kDLComplex of newer headers
-                                               : nullptr;
-  if (!kind) return concat("a type with DLPack code ", static_cast<int>(dtype.code));
-  std::string name = kind;
-  if (dtype.code != kDLBool || dtype.bits != 8) name += std::to_string(dtype.bits);
-  if (dtype.lanes != 1) name += concat(" in vectors of ", dtype.lanes);
-  return name;
-}
-
-std::string dtype_name(Halide::Type type) { return dtype_name(to_dlpack(type)); }
-
-DLDataType to_dlpack(Halide::Type type) {
-  uint8_t code = type.is_bool()     ? kDLBool
-                 : type.is_bfloat() ? kDLBfloat
-                 : type.is_float()  ? kDLFloat
-                 : type.is_uint()   ? kDLUInt
-                                    : kDLInt;
-  return {code, static_cast<uint8_t>(type.is_bool() ? 8 : type.bits()), 1};
-}
-
-Halide::Type from_dlpack(DLDataType dtype, const std::string& name) {
-  static const std::vector<Halide::Type> known = {
-      Halide::Bool(),     Halide::UInt(8),   Halide::UInt(16), Halide::UInt(32), Halide::UInt(64),
-      Halide::Int(8),     Halide::Int(16),   Halide::Int(32),  Halide::Int(64),  Halide::Float(16),
-      Halide::BFloat(16), Halide::Float(32), Halide::Float(64)};
-  for (const Halide::Type& type : known)
-    if (same(to_dlpack(type), dtype)) return type;
-  throw ShapeError(concat(name, " is ", dtype_name(dtype), ", which the language has no type for"));
 }
 
 void* data_pointer(const DLTensor& tensor) {
@@ -320,9 +281,9 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs, in
     const ir::Tensor& tensor = program.tensor(program.outputs[o]);
     std::string what = concat("output ", tensor.name);
     const DLTensor& given = not_null(outputs[o], what);
-    if (!same(to_dlpack(tensor.type), given.dtype))
-      throw ShapeError(concat(what, ": expected dtype ", dtype_name(tensor.type), " but got ",
-                              dtype_name(given.dtype)));
+    if (!ir::same(ir::to_dlpack(tensor.type), given.dtype))
+      throw ShapeError(concat(what, ": expected dtype ", ir::dtype_name(tensor.type), " but got ",
+                              ir::dtype_name(given.dtype)));
     std::vector<int64_t> sizes;
     for (const ir::Expr& size : tensor.sizes) sizes.push_back(*as_const_int(size));
     auto refuse_sizes = [&] {

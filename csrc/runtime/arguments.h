@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/dtypes.h"
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "lang/definition.h"
@@ -46,13 +47,6 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
 void check_outputs(const ir::Program& program, const DLTensor* const* inputs, int32_t input_count,
                    const DLTensor* const* outputs, int32_t output_count, bool addresses,
                    Arguments& arguments);
-
-/// "float32", "uint8", "bfloat16", "bool".
-std::string dtype_name(DLDataType dtype);
-std::string dtype_name(Halide::Type type);
-DLDataType to_dlpack(Halide::Type type);
-/// ShapeError for elements that the language has no type for; `name` is whose they are.
-Halide::Type from_dlpack(DLDataType dtype, const std::string& name);
 
 /// Where the first element is.
 void* data_pointer(const DLTensor& tensor);

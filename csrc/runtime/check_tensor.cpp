@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "api_arguments.h"
+#include "base/arguments.h"
 #include "base/error.h"
 #include "base/memory.h"
 

@@ -63,42 +63,36 @@ size_t find_name(const List& list, const std::string& name) {
 
 }  // namespace
 
-CudaKernel::CudaKernel(const codegen::GpuProgram& program,
-                       const std::vector<std::string>& arguments, const CudaTarget& target)
-    : CudaKernel(program, arguments, target, codegen::print_cuda(program), CudaBinary()) {}
-
-CudaKernel::CudaKernel(const codegen::GpuProgram& program,
-                       const std::vector<std::string>& arguments, const CudaTarget& target,
-                       std::string source, CudaBinary binary)
+CudaKernel::CudaKernel(CudaProgram program, const std::vector<std::string>& arguments,
+                       const CudaTarget& target, CudaBinary binary)
     : target_(target), binary_(std::move(binary)) {
-  if (log_enabled("cuda")) log("cuda", source);
-  if (binary_.cubin.empty()) binary_ = compile_cuda(source, target.arch);
+  if (log_enabled("cuda")) log("cuda", program.source);
+  if (binary_.cubin.empty()) binary_ = compile_cuda(program.source, target.arch);
   if (binary_.kernels.empty()) binary_.kernels = parse_resources(binary_.log);
 
   const auto argument = [&](const std::string& name) {
     return size_t(std::find(arguments.begin(), arguments.end(), name) - arguments.begin());
   };
-  for (const codegen::GpuBuffer& buffer : program.temporaries) {
-    temporary_bytes_.push_back(std::max<int64_t>(1, buffer.elements * buffer.type.bytes()));
-  }
+  for (const CudaTemporary& temporary : program.temporaries)
+    temporary_bytes_.push_back(static_cast<size_t>(std::max<int64_t>(1, temporary.bytes)));
   int64_t shared_bytes = binary_.shared_bytes();
-  for (const codegen::GpuLaunch& launch : program.launches) {
+  for (const CudaLaunch& launch : program.launches) {
     Launch made;
-    made.symbol = codegen::kernel_symbol(launch.name);
-    made.dynamic_shared_bytes = codegen::dynamic_shared_bytes(launch);
+    made.symbol = launch.symbol;
+    made.dynamic_shared_bytes = launch.dynamic_shared_bytes;
     made.checks_indices = launch.checks_indices;
     shared_bytes = std::max(shared_bytes, made.dynamic_shared_bytes);
-    for (const codegen::GpuBuffer& buffer : launch.buffers) {
-      const size_t temporary = find_name(program.temporaries, buffer.name);
+    for (const std::string& buffer : launch.buffers) {
+      const size_t temporary = find_name(program.temporaries, buffer);
       const bool is_temporary = temporary < program.temporaries.size();
-      const size_t index = is_temporary ? temporary : argument(buffer.name);
-      TC_INTERNAL_CHECK(is_temporary || index < arguments.size(), "buffer ", buffer.name, " of ",
-                        launch.name, " is neither an argument nor a temporary");
+      const size_t index = is_temporary ? temporary : argument(buffer);
+      TC_INTERNAL_CHECK(is_temporary || index < arguments.size(), "buffer ", buffer, " of ",
+                        launch.symbol, " is neither an argument nor a temporary");
       made.slots.push_back({is_temporary ? Slot::Temporary : Slot::Pointer, index});
     }
-    for (const codegen::GpuScalar& scalar : launch.scalars) {
-      const size_t index = argument(scalar.name);
-      TC_INTERNAL_CHECK(index < arguments.size(), "scalar ", scalar.name, " of ", launch.name,
+    for (const std::string& scalar : launch.scalars) {
+      const size_t index = argument(scalar);
+      TC_INTERNAL_CHECK(index < arguments.size(), "scalar ", scalar, " of ", launch.symbol,
                         " is no argument");
       made.slots.push_back({Slot::Value, index});
     }
@@ -109,7 +103,7 @@ CudaKernel::CudaKernel(const codegen::GpuProgram& program,
     launches_.push_back(std::move(made));
   }
 
-  texts["cuda_source"] = std::move(source);
+  texts["cuda_source"] = std::move(program.source);
   texts["build_log"] = binary_.log;
   numbers["registers"] = binary_.registers();
   numbers["spill_bytes"] = binary_.spill_bytes();

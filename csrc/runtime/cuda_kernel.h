@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cuda_printer.h"
+#include "runtime/cuda_program.h"
 #include "runtime/driver.h"
 #include "runtime/index_reports.h"
 #include "runtime/kernel.h"
@@ -22,14 +22,12 @@ struct CudaTarget {
 
 class CudaKernel : public Kernel {
  public:
-  /// Prints, compiles and, unless offline, loads. `arguments` names what `launch` receives, in
-  /// order: every buffer of a launch is one of them or a temporary, every scalar is one of them.
-  CudaKernel(const codegen::GpuProgram& program, const std::vector<std::string>& arguments,
-             const CudaTarget& target);
-  /// The same with code compiled before, from a cache: what the texts "cuda_source" and "build_log"
-  /// and `binary()` gave then, the last two as `cubin` and `log` of `binary`.
-  CudaKernel(const codegen::GpuProgram& program, const std::vector<std::string>& arguments,
-             const CudaTarget& target, std::string source, CudaBinary binary);
+  /// Compiles and, unless offline, loads. `arguments` names what `launch` receives, in order: every
+  /// buffer of a launch is one of them or a temporary, every scalar is one of them. `binary` is
+  /// code that was compiled before, from a cache: what the text "build_log" and `binary()` gave
+  /// then, as `log` and `cubin`.
+  CudaKernel(CudaProgram program, const std::vector<std::string>& arguments,
+             const CudaTarget& target, CudaBinary binary = {});
 
   /// A bad index that some kernel has met on the device before is an error of this call, since
   /// launches are not waited for; with CUDA_LAUNCH_BLOCKING=1 they are.

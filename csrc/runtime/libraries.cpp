@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "api_arguments.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "machine/measure.h"
@@ -151,18 +150,6 @@ void run(const tc_libraries& library, const ir::LibraryCall& call, void* a, void
                        "; matchLibraryCalls(False) keeps kernels to themselves"));
 }
 
-}  // namespace tc::runtime
+void set_libraries(const tc_libraries* libraries) { registered = libraries; }
 
-tc_status tc_set_libraries(const tc_libraries* libraries) {
-  return tc::api::guarded([&] {
-    if (libraries) {
-      using tc::api::required;
-      required(libraries->name, "libraries: name");
-      required(libraries->multiply, "libraries: multiply");
-      required(libraries->convolve, "libraries: convolve");
-      required(libraries->deterministic, "libraries: deterministic");
-      tc::api::check_host(required(libraries->host, "libraries: host"), /*gpu=*/false);
-    }
-    tc::runtime::registered = libraries;
-  });
-}
+}  // namespace tc::runtime

@@ -17,6 +17,8 @@ int host_threads();
 /// Whether the host asks for results that are the same from run to run.
 bool deterministic();
 
+/// Null: there are none.
+void set_libraries(const tc_libraries* libraries);
 /// What the host gave with tc_set_libraries; null when it gave none, and while it asks for results
 /// that do not depend on measurements.
 const tc_libraries* libraries();

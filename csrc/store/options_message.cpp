@@ -30,7 +30,8 @@ FusionStrategy from_message(pb::FusionStrategy strategy) {
 
 void options_to_message(const MappingOptions& options, pb::MappingOptions& message) {
   message.set_preset(options.preset);
-  message.set_automatic(options.automatic);
+  // For readers of before: whatever is set here ended the compiler's own choice.
+  message.set_automatic(!options.decides_loops());
   message.set_identity(options.identity);
   message.set_outer_fusion(to_message(options.outer_fusion));
   message.mutable_tile()->Assign(options.tile.begin(), options.tile.end());
@@ -49,17 +50,28 @@ void options_to_message(const MappingOptions& options, pb::MappingOptions& messa
   message.set_max_shared_memory(options.max_shared_memory);
   message.set_use_readonly_cache(options.use_readonly_cache);
   message.set_fix_parameters_before_scheduling(options.fix_parameters_before_scheduling);
+  if (options.library_calls) {
+    pb::LibraryCalls* calls = message.mutable_library_calls();
+    for (const std::string& statement : *options.library_calls) calls->add_statements(statement);
+  }
+  for (const plan::ClusterOptions& cluster : options.clusters)
+    message.add_clusters(plan::to_string(cluster));
 }
 
 MappingOptions options_from_message(const pb::MappingOptions& message) {
   MappingOptions options = make_options(message.preset());
   bool identity = options.identity;
-  if (message.has_automatic()) options.automatic = message.automatic();
   if (message.has_identity()) options.identity = message.identity();
   options.outer_fusion = from_message(message.outer_fusion());
   options.tile.assign(message.tile().begin(), message.tile().end());
   options.threads.assign(message.threads().begin(), message.threads().end());
   options.blocks.assign(message.blocks().begin(), message.blocks().end());
+  // Files of before hold lists that meant nothing while the compiler chose.
+  if (message.automatic()) {
+    options.tile.clear();
+    options.threads.clear();
+    options.blocks.clear();
+  }
   if (message.has_vectorize()) options.vectorize = message.vectorize();
   if (message.has_parallel()) options.parallel = message.parallel();
   if (message.has_match_library_calls())
@@ -76,6 +88,12 @@ MappingOptions options_from_message(const pb::MappingOptions& message) {
   if (message.has_use_readonly_cache()) options.use_readonly_cache = message.use_readonly_cache();
   if (message.has_fix_parameters_before_scheduling())
     options.fix_parameters_before_scheduling = message.fix_parameters_before_scheduling();
+  if (message.has_library_calls())
+    options.library_calls.emplace(message.library_calls().statements().begin(),
+                                  message.library_calls().statements().end());
+  for (const std::string& cluster : message.clusters())
+    for (const PythonCall& call : parse_calls("MappingOptions()" + cluster, "these are no options"))
+      if (call.name != "MappingOptions") set_option(options, call);
   // The setters know what values there may be; the text that calls them says all of the options.
   std::string text = to_string(options);
   if (options.identity != identity || parse_options(text) != options)

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "options.h"
+#include "plan/options.h"
 
 namespace tensor_comprehensions::store {
 class MappingOptions;

@@ -435,7 +435,7 @@ std::vector<Entry> Interface::entries() {
   options_text.bad("an unknown preset", "tc.MappingOptions(\"fast\")", "preset 'fast'")
       .bad("a bad value", "tc.MappingOptions(\"naive\").unroll(-1)", "unroll(-1)")
       .bad("an unknown option", "tc.MappingOptions(\"naive\").roll(1)", "'roll'")
-      .bad("an empty option", "tc.MappingOptions(\"naive\").(1)", "''");
+      .bad("an empty option", "tc.MappingOptions(\"naive\").(1)", "expected a name");
   add(entry("tc_options_parse", tc_options_parse, {options_text, made_options_.argument()},
             free_options));
   add(entry("tc_options_copy", tc_options_copy, {handle(options_)},
@@ -448,7 +448,7 @@ std::vector<Entry> Interface::entries() {
   };
   add(entry("tc_options_set", tc_options_set,
             {handle(options_),
-             option_name("tile").bad("one that takes a word", "scheduleFusionStrategy", "a word"),
+             option_name("tile").bad("one that takes a word", "scheduleFusionStrategy", "\"Max\""),
              Argument(tiles_),
              Argument(2).bad("0", 0, "tile()").bad("the largest", INT32_MAX, "count is")}));
   add(entry(

@@ -107,7 +107,7 @@ void check_launch(int shared_elements, bool device_clock) {
   const GpuProgram program = make_program(shared_elements);
   runtime::CudaBinary binary;
   binary.cubin = {'\x7f', 'E', 'L', 'F'};
-  const runtime::CudaKernel kernel(program, {"A", "alpha", "n", "C"}, target, print_cuda(program),
+  const runtime::CudaKernel kernel(make_cuda_program(program), {"A", "alpha", "n", "C"}, target,
                                    binary);
   // The emulated device's memory is the host's.
   auto* a = static_cast<float*>(device.allocate(128 * sizeof(float)));

@@ -559,7 +559,8 @@ void check_errors() {
   target.arch = "sm_90";
   target.offline = true;
   const GpuProgram program = add();
-  const tc::runtime::CudaKernel kernel(program, {"A", "B", "alpha", "C"}, target);
+  const tc::runtime::CudaKernel kernel(make_cuda_program(program), {"A", "B", "alpha", "C"},
+                                       target);
   expect(kernel.text("cuda_source").find("tc_add(float* C, const float* A") != std::string::npos,
          "the source of a kernel");
   expect(kernel.number("launches") == 1 && kernel.number("spill_bytes") == 0 &&
@@ -574,15 +575,17 @@ void check_errors() {
   tc::runtime::CudaBinary kept;
   kept.cubin = kernel.binary();
   kept.log = kernel.text("build_log");
-  const tc::runtime::CudaKernel again(program, {"A", "B", "alpha", "C"}, target, "text", kept);
+  tc::runtime::CudaProgram cached = make_cuda_program(program);
+  cached.source = "text";
+  const tc::runtime::CudaKernel again(cached, {"A", "B", "alpha", "C"}, target, kept);
   expect(again.binary() == kernel.binary() && again.text("cuda_source") == "text" &&
              again.number("registers") == kernel.number("registers"),
          "a kept kernel");
-  expect_error<tc::InternalError>("a missing argument", "buffer B of add", [&] {
-    tc::runtime::CudaKernel(program, {"A", "alpha", "C"}, target, "text", kept);
+  expect_error<tc::InternalError>("a missing argument", "buffer B of tc_add", [&] {
+    tc::runtime::CudaKernel(cached, {"A", "alpha", "C"}, target, kept);
   });
   const GpuProgram large = matmul("matmul_dynamic", true, 8, 8192);
-  const tc::runtime::CudaKernel dynamic(large, {"A", "B", "C"}, target);
+  const tc::runtime::CudaKernel dynamic(make_cuda_program(large), {"A", "B", "C"}, target);
   expect(dynamic.number("shared_bytes") == 2 * 4 * (16 * 8 + 8192), "dynamic shared memory");
 }
 

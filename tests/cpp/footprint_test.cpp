@@ -1,10 +1,10 @@
 // How many lines of memory an operand's points bring to a cache.
 #include "check.h"
-#include "poly/operands.h"
+#include "plan/operands.h"
 
 namespace {
 
-using tc::poly::Footprint;
+using tc::plan::Footprint;
 using Steps = std::vector<std::optional<int64_t>>;
 
 /// Floats in two dimensions; a reduction walks all of the first one.

@@ -21,6 +21,7 @@ import random_calls
 import random_cuda
 import random_derivatives
 import random_integers
+import random_plans
 import shardings
 import torch
 from cases import DTYPES, MACHINES, Case, Disagreement, check, make_options, namespace_for
@@ -117,6 +118,11 @@ def check_integer_derivative(text: str) -> Counter[str]:
 def integers_ran(counts: Counter[str], programs: int) -> None:
     assert counts["ran"] >= 0.6 * programs, counts
     assert counts["too wide"] <= 0.2 * programs, counts
+
+
+def plans_ran(counts: Counter[str], programs: int) -> None:
+    assert counts["plans"] >= 0.8 * programs, counts
+    assert counts["reasons"] >= 0.1 * programs, counts
 
 
 # ---- scatters, beside NumPy: every schedule, any number of threads, CUDA's text under the emulator
@@ -298,6 +304,7 @@ KINDS: dict[str, Kind] = {
     "integer derivatives": Kind(
         random_integers.make_differentiable_text, check_integer_derivative, 50, 50, integers_ran
     ),
+    "plans": Kind(random_plans.make_planned, random_plans.check_plans, 120, 40, plans_ran),
     "scatters": Kind(make_scatter_case, check_scatter, 150, 75, share("ran", 1)),
     "equations": Kind(make_equation_case, check_equation, 100, 100, share("ran", 1)),
     "derivatives": Kind(make_case, check_derivative, 40, 40, share("same", 0.1)),

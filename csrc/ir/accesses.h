@@ -1,0 +1,38 @@
+// How far apart in memory consecutive iterations touch a tensor: what decides loop roles.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/layout.h"
+#include "ir/program.h"
+
+namespace tc::ir {
+
+/// One access of a statement.
+struct MemoryAccess {
+  std::string tensor;
+  std::vector<Expr> subscripts;
+  bool write = false;
+  bool conditional = false;  ///< a read that only some instances make; it may lie outside in others
+};
+
+/// Reads in order of appearance, those of a scatter's subscripts last, then the write.
+std::vector<MemoryAccess> accesses(const Program& program, const Statement& statement);
+
+/// Whether two accesses are of the same element for all iterators.
+bool same_element(const MemoryAccess& a, const MemoryAccess& b);
+
+/// "B(k, n)": the same for two reads of a statement only where they are of the same element.
+std::string access_text(const MemoryAccess& access);
+
+/// Whether the place of an access is data, as in a lookup table.
+bool is_gather(const MemoryAccess& access, const Program& program);
+
+/// The distance in elements when `iterator` grows by one; nothing when it varies.
+std::optional<int64_t> stride_along(const MemoryAccess& access, const Layout& layout,
+                                    const std::string& iterator);
+
+}  // namespace tc::ir

@@ -1,0 +1,44 @@
+#include "ir/reverse_indices.h"
+
+#include "ir/accesses.h"
+#include "ir/simplify.h"
+
+namespace tc::ir {
+namespace {
+
+/// Whether neighbours along an index lie in falling order, and nowhere in rising order.
+bool runs_backwards(const Statement& statement, const Iterator& it, const Program& program,
+                    const std::map<std::string, Layout>& layouts) {
+  bool falls = false;
+  for (const MemoryAccess& access : accesses(program, statement)) {
+    const auto stride = stride_along(access, layouts.at(access.tensor), it.name);
+    if (!stride || *stride == 1 || (access.write && *stride < 0)) return false;
+    falls = falls || *stride == -1;
+  }
+  return falls;
+}
+
+}  // namespace
+
+void reverse_indices(Program& program, const std::map<std::string, Layout>& layouts) {
+  for (Statement& statement : program.statements) {
+    if (statement.reduction != Reduction::None || is_scatter(statement) || statement.scans)
+      continue;
+    for (const Iterator& it : statement.domain) {
+      if (!Halide::Internal::is_const_zero(it.min) ||
+          !runs_backwards(statement, it, program, layouts))
+        continue;
+      const Expr turned = static_cast<int>(extent_of(it) - 1) - make_variable(it.name);
+      auto turn = [&](const Expr& e) {
+        return Halide::Internal::simplify(Halide::Internal::substitute(it.name, turned, e));
+      };
+      for (Expr& subscript : statement.subscripts) subscript = turn(subscript);
+      // Floats stay as they are written.
+      statement.value =
+          simplify_integers(Halide::Internal::substitute(it.name, turned, statement.value), {});
+      if (statement.guard.defined()) statement.guard = turn(statement.guard);
+    }
+  }
+}
+
+}  // namespace tc::ir

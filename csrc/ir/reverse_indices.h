@@ -1,0 +1,18 @@
+// Indices that memory is walked backwards along are reversed.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ir/layout.h"
+#include "ir/program.h"
+
+namespace tc::ir {
+
+/// O(i, j) = X(j, N - 1 - i), a picture on its side, becomes O(N - 1 - i, j) = X(j, i): of a
+/// statement without reduction, an index along which something is read backwards and nothing is
+/// walked forwards counts down, so that what lies along it is found to do so. Runs on a specialised
+/// program whose indices count from 0.
+void reverse_indices(Program& program, const std::map<std::string, Layout>& layouts);
+
+}  // namespace tc::ir

@@ -1,0 +1,42 @@
+// What a user, a tuner or a file decides about a cluster: a part of its Plan.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/python_calls.h"
+#include "plan/plan.h"
+
+namespace tc::plan {
+
+/// A partial ClusterPlan: what is set holds, the rest stays the compiler's to choose.
+struct ClusterOptions {
+  std::vector<std::string> statements;  ///< that are in this cluster: "S0", with its initialisation
+  std::optional<std::vector<std::string>> outer;  ///< see ClusterPlan
+  std::optional<bool> joined;
+  std::optional<std::vector<std::string>> order;
+  std::optional<std::vector<Tile>> tasks;
+  std::optional<bool> parallel;
+  std::optional<std::vector<Tile>> reductions;
+  std::optional<std::vector<Tile>> registers;
+  std::optional<Points> points;
+  std::optional<bool> vector;
+  std::optional<std::vector<NestPlan>> nests;
+  std::optional<std::vector<CopyPlan>> copies;
+};
+
+/// All of a Plan as options.
+ClusterOptions to_options(const ClusterPlan& plan);
+
+/// The Plan where everything is set.
+std::optional<ClusterPlan> complete_plan(const ClusterOptions& options);
+
+/// Whether a call sets an option of a cluster; sets it if so. A bad value is a UsageError that says
+/// what is allowed.
+bool set_option(ClusterOptions& options, const PythonCall& call);
+
+/// .cluster("S0").tile("task", n=64, m=48).parallel(True): calls that set what is set.
+std::string to_string(const ClusterOptions& options);
+
+}  // namespace tc::plan

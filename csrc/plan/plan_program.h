@@ -1,0 +1,27 @@
+// The Plans of a whole program: which statements share loops, and how their clusters run.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "ir/layout.h"
+#include "machine/cpu.h"
+#include "plan/options.h"
+#include "plan/proposal.h"
+#include "poly/slices.h"
+
+namespace tc::plan {
+
+struct ProgramPlan {
+  std::vector<Proposal> groups;                ///< of all clusters, in order of execution
+  std::map<std::string, poly::Slices> slices;  ///< temporaries of which chains make slices
+};
+
+/// Fuses statements, chains their clusters, and proposes a Plan for each.
+ProgramPlan plan_program(const Scop& scop, const std::map<std::string, Layout>& layouts,
+                         const MappingOptions& options, bool cuda, const CpuMachine& machine,
+                         StageClock& clock);
+
+}  // namespace tc::plan

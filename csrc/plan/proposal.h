@@ -1,0 +1,19 @@
+// A Plan that was chosen, with the schedule tree that it makes and why.
+#pragma once
+
+#include "plan/members.h"
+#include "plan/plan.h"
+#include "poly/promote.h"
+
+namespace tc::plan {
+
+struct Proposal {
+  ClusterPlan plan;
+  poly::Mapped mapped;  ///< its tree and copies, what is to be said of it, its cycles by the model
+};
+
+/// Applies a Plan. Copies that are refused leave it, with a note for each, unless they were
+/// `given`: that is a CompilationError, as is a Plan that does not fit.
+Proposal apply_proposal(ClusterPlan plan, const Cluster& cluster, const Scop& scop, bool given);
+
+}  // namespace tc::plan

@@ -1,0 +1,402 @@
+#include "plan/propose.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/passes.h"
+#include "plan/constraints.h"
+#include "plan/members.h"
+#include "plan/notes.h"
+#include "plan/register_tiles.h"
+#include "plan/rows.h"
+#include "plan/scatters.h"
+#include "plan/transposed.h"
+
+namespace tc::plan {
+namespace {
+
+const Pass kScatter("mapping", "scatter");
+const Pass kRegisterTiles("mapping", "register_tiles");
+const Pass kRows("mapping", "rows");
+const Pass kBlocksOfRows("mapping", "blocks_of_rows");
+const Pass kTransposed("mapping", "transposed");
+const Pass kTilesInMemory("mapping", "tiles_in_memory");
+const Pass kElements("mapping", "elements");
+const Pass kScalarLoops("mapping", "scalar_loops");
+
+// Accesses below which a cluster stays on the calling thread: handing tasks out costs some
+// microseconds. The same figure as PyTorch's own grain.
+constexpr int64_t kGrain = 32768;
+// Elementwise clusters are cut into tasks of about this many elements: large enough for the grain
+// of a cheap body, small enough that a fused chain's intermediates stay in the second-level cache.
+constexpr int64_t kElementwiseTile = 16384;
+// The same for blocks of rows, which take one multiply-add for many elements.
+constexpr int64_t kBlockedTile = 1 << 18;
+// The tile of a reduction's outputs that stays in the first-level cache while terms are added.
+constexpr int64_t kReductionTileVector = 64, kReductionTileOther = 8;
+
+/// Elements for a task of rows in these blocks.
+int64_t row_task(const std::vector<int64_t>& blocks, const CpuMachine& machine) {
+  bool blocked = std::any_of(blocks.begin(), blocks.end(), [](int64_t size) { return size > 1; });
+  return machine.least(blocked ? kBlockedTile : kElementwiseTile);
+}
+
+/// Where the sizes of tiles of about so many elements come from.
+std::string describe_sizes(const Constraints& constraints, int64_t elements) {
+  return constraints.sizes_tasks() ? std::string("as the options say")
+                                   : concat("aiming at ", elements, " elements each");
+}
+
+/// Tile sizes for rows in blocks, in the order of the members: tasks of about the same work.
+std::vector<int64_t> row_tile_sizes(const Cluster& cluster, const std::vector<Member>& members,
+                                    const std::vector<int64_t>& blocks,
+                                    const Constraints& constraints, const CpuMachine& machine) {
+  int64_t rows = 1, elements = 0;
+  for (const Member& member : members) rows *= member.extent;
+  for (const ScopStatement* statement : cluster.statements) elements += instances(*statement);
+  elements = std::max<int64_t>(1, elements / std::max<int64_t>(1, rows));
+  int64_t task = row_task(blocks, machine);
+  std::vector<int64_t> sizes(members.size());
+  for (size_t k = members.size(); k-- > 0;) {
+    int64_t wanted = std::max<int64_t>(1, task / elements);
+    wanted = (wanted + blocks[k] - 1) / blocks[k] * blocks[k];
+    sizes[k] = constraints.task(members[k], wanted);
+    elements *= sizes[k];
+  }
+  return sizes;
+}
+
+/// How the statements of a cluster share the loops over the points of a tile that the options give:
+/// as a form does by itself, or as they say.
+FusionStrategy fusion_in_tiles(const Cluster& cluster, const MappingOptions& options) {
+  const bool tiled = !options.tile.empty() && cluster.shared > 0;
+  return tiled && cluster.statements.size() > 1 ? options.intra_tile_fusion
+                                                : FusionStrategy::Preserve3Coincident;
+}
+
+/// Where the points of tiles in memory or of elements go.
+Points place_points(bool inner_loops, bool vector, size_t members, FusionStrategy fusion) {
+  const bool inside = inner_loops ? fusion != FusionStrategy::Max || (vector && members == 1)
+                                  : fusion == FusionStrategy::Min;
+  if (inside) return Points::Inside;
+  return inner_loops && vector ? Points::VectorInside : Points::Around;
+}
+
+void describe_fusion(FusionStrategy fusion, Notes& notes) {
+  if (fusion == FusionStrategy::Min)
+    notes.push_back({"points", "each statement passes over a tile by itself, as the options say"});
+  if (fusion == FusionStrategy::Max)
+    notes.push_back({"points", "statements share the loops over a tile, as the options say"});
+}
+
+/// A cluster as rows, in blocks where that shares loads.
+ClusterPlan plan_as_rows(const Cluster& cluster, std::vector<Member> members,
+                         const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                         const MappingOptions& options, const Constraints& constraints,
+                         const CpuMachine& machine, bool parallel, Notes& notes) {
+  std::vector<int64_t> block = run_pass(
+      kBlocksOfRows, [&] { return choose_row_block(cluster, program, layouts, machine); },
+      [](const auto& rows) {
+        return std::any_of(rows.begin(), rows.end(), [](int64_t size) { return size > 1; });
+      });
+  for (const Member& member : members) {
+    // A task has whole blocks.
+    const int64_t task = constraints.task(member, std::max<int64_t>(1, member.extent));
+    while (task < member.extent && task % block[member.position] != 0) --block[member.position];
+  }
+  // Nests that pass over a tile one by one have no block in common.
+  if (fusion_in_tiles(cluster, options) == FusionStrategy::Min)
+    std::fill(block.begin(), block.end(), 1);
+  // The rows of a block last; the longer member outside, so that the operand that belongs to the
+  // shorter one is what the cache has to keep.
+  std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+    bool block_a = block[a.position] > 1, block_b = block[b.position] > 1;
+    return block_a != block_b ? block_b : block_a && a.extent > b.extent;
+  });
+  std::vector<int64_t> blocks;
+  for (const Member& member : members) blocks.push_back(block[member.position]);
+  std::vector<int64_t> sizes = row_tile_sizes(cluster, members, blocks, constraints, machine);
+  const FusionStrategy fusion = fusion_in_tiles(cluster, options);
+  ClusterPlan plan = plan_rows(cluster, members, sizes, blocks, program, layouts, machine, parallel,
+                               fusion == FusionStrategy::Min, notes);
+  describe_fusion(fusion, notes);
+  if (cluster.shared > 0)
+    notes.push_back(describe_tasks(cluster, members, sizes, parallel,
+                                   describe_sizes(constraints, row_task(blocks, machine))));
+  return plan;
+}
+
+/// Tile sizes in the order of the members, whose last is the vector if there is one.
+std::vector<int64_t> tile_sizes(const std::vector<Member>& members, bool vector, bool inner_loops,
+                                const Constraints& constraints, const CpuMachine& machine) {
+  std::vector<int64_t> sizes(members.size());
+  int64_t elements = 1;
+  for (size_t k = members.size(); k-- > 0;) {
+    const Member& member = members[k];
+    size_t from_last = members.size() - 1 - k;
+    int64_t wanted = 1;
+    if (!inner_loops) {
+      wanted = std::max<int64_t>(1, machine.least(kElementwiseTile) / elements);
+    } else if (from_last == 0 && vector) {
+      wanted = kReductionTileVector;
+    } else if (from_last < 2) {
+      wanted = kReductionTileOther;
+    }
+    sizes[k] = constraints.task(member, wanted);
+    elements *= sizes[k];
+  }
+  return sizes;
+}
+
+/// Whether the statements' own loops make better vectors than any member of the shared band.
+bool prefers_rows(double rows, const std::vector<Member>& members) {
+  if (members.empty()) return rows < std::numeric_limits<double>::infinity();
+  return std::all_of(members.begin(), members.end(),
+                     [&](const Member& member) { return rows < member.cost; });
+}
+
+/// Why a cluster that suits_register_tiles refuses has no block in registers.
+Note refuse_register_tiles(const Cluster& cluster) {
+  for (const ScopStatement* statement : cluster.statements)
+    if (statement->source->subscripts.size() != cluster.shared)
+      return {
+          "no block",
+          concat("the group shares ", plural(cluster.shared, "loop"), ", but ",
+                 statement->source->tensor, " in ", statement->source->name, " has ",
+                 plural(static_cast<int64_t>(statement->source->subscripts.size()), "dimension"))};
+  return {"no block", "no loop that the group shares makes a vector"};
+}
+
+/// Notes about the choice, those of the Plan, and its copies.
+void explain(Proposal& proposal, Notes notes, const Scop& scop,
+             const std::map<std::string, Layout>& layouts) {
+  poly::Mapped& mapped = proposal.mapped;
+  notes.insert(notes.end(), mapped.notes.begin(), mapped.notes.end());
+  Notes copies = describe_copies(mapped.promotions, scop, layouts);
+  notes.insert(notes.end(), copies.begin(), copies.end());
+  // Several statements may make the same read.
+  auto same = [](const Note& a, const Note& b) { return a.label == b.label && a.text == b.text; };
+  notes.erase(std::unique(notes.begin(), notes.end(), same), notes.end());
+  mapped.notes = std::move(notes);
+}
+
+/// Plans one cluster.
+class Planner {
+ public:
+  Planner(const Cluster& cluster, const Scop& scop, const std::map<std::string, Layout>& layouts,
+          const MappingOptions& options, const CpuMachine& machine)
+      : cluster_(cluster),
+        scop_(scop),
+        program_(*scop.program),
+        layouts_(layouts),
+        options_(options),
+        machine_(machine),
+        constraints_(constraints_of(cluster, options)),
+        members_(analyze_members(cluster, program_, layouts,
+                                 count_lanes(cluster, program_, machine.step_bits()))),
+        accessed_(count_accesses(cluster, program_)),
+        // Outer loops of a chain are enough tasks.
+        parallel_(constraints_.parallel && cluster.outer.empty() &&
+                  (constraints_.cluster.parallel || accessed_ >= machine.least(kGrain))),
+        inner_loops_(has_inner_loops(cluster)),
+        vector_(place_vector()),
+        rows_(constraints_.allows_own_vectors() ? row_cost(cluster, program_, layouts, machine)
+                                                : kNone) {}
+
+  Proposal propose() {
+    if (auto plan = complete_plan(constraints_.cluster))
+      return finish(*plan, {{"form", "as the options say"}}, {}, 0);
+    if (is_scatter(cluster_)) return propose_scatter();
+    if (vector_ && inner_loops_ && constraints_.allows_register_tiles() &&
+        suits_register_tiles(cluster_)) {
+      const RegisterBlock block = choose_block(cluster_, members_, program_, layouts_, machine_,
+                                               {constraints_.tasks, constraints_.last});
+      block_cycles_ = block.cycles;
+      if (block_cycles_ <= row_cycles()) return propose_register_tiles(block);
+    }
+    if (prefers_rows(rows_, members_)) return propose_rows();
+    if (cluster_.shared == 0) return propose_scalar_loops();
+    if (vector_ && !inner_loops_ && fusion_in_tiles(cluster_, options_) != FusionStrategy::Min) {
+      Notes notes;
+      auto plan = run_pass(kTransposed, [&] {
+        return plan_transposed(cluster_, members_, scop_, layouts_, constraints_, parallel_, notes);
+      });
+      if (plan) return finish(*plan, {}, notes, 0);
+    }
+    return propose_tiles();
+  }
+
+ private:
+  static constexpr double kNone = std::numeric_limits<double>::infinity();
+
+  /// Moves the loop that becomes a vector last, if one may; without a vector, the loops are in the
+  /// same order. Returns whether there is one.
+  bool place_vector() {
+    const bool found = move_vector_last(members_);
+    if (constraints_.last >= 0) {
+      auto given = std::find_if(members_.begin(), members_.end(), [&](const Member& member) {
+        return member.position == constraints_.last;
+      });
+      std::rotate(given, given + 1, members_.end());
+      return constraints_.allows_shared_vector() && members_.back().extent > 1;
+    }
+    return constraints_.allows_shared_vector() && found;
+  }
+
+  double row_cycles() const { return rows_ * kCyclesPerOperation; }
+
+  /// One of the ways to plan a cluster, taken.
+  template <class Make>
+  static ClusterPlan take(const Pass& way, Make make) {
+    return run_pass(way, make, [](const ClusterPlan&) { return true; });
+  }
+
+  /// `notes` tell of the choice, `of_plan` of what was chosen.
+  Proposal finish(ClusterPlan plan, Notes notes, const Notes& of_plan, double cycles) const {
+    constrain(plan, constraints_);
+    Proposal proposal =
+        apply_proposal(std::move(plan), cluster_, scop_, constraints_.cluster.copies.has_value());
+    Notes& own = proposal.mapped.notes;
+    own.insert(own.begin(), of_plan.begin(), of_plan.end());
+    proposal.mapped.cycles = cycles;
+    if (!options_.parallel)
+      notes.push_back({"threads", "one, as the options say"});
+    else if (!parallel_ && cluster_.outer.empty())
+      notes.push_back({"threads", concat("one: ", accessed_, " accesses are fewer than ",
+                                         machine_.least(kGrain))});
+    explain(proposal, std::move(notes), scop_, layouts_);
+    return proposal;
+  }
+
+  Proposal propose_scatter() const {
+    Notes notes;
+    double cycles = 0;
+    const ClusterPlan plan = take(kScatter, [&] {
+      return plan_scatter(cluster_, scop_, layouts_, constraints_, machine_, parallel_, notes,
+                          cycles);
+    });
+    return finish(plan, notes, {}, cycles);
+  }
+
+  Proposal propose_register_tiles(const RegisterBlock& block) const {
+    Notes tasks;
+    ClusterPlan plan = take(kRegisterTiles, [&] {
+      return plan_register_tiles(cluster_, block, program_, constraints_, parallel_, machine_,
+                                 tasks);
+    });
+    const FusionStrategy fusion = fusion_in_tiles(cluster_, options_);
+    if (fusion == FusionStrategy::Min) plan.points = Points::Apart;
+    describe_fusion(fusion, tasks);
+    Notes notes = describe_block(cluster_, block, row_cycles(), machine_);
+    Proposal proposal = finish(plan, {}, tasks, block_cycles_);
+    notes.push_back(
+        describe_operands(cluster_, block, proposal.mapped.promotions, scop_, layouts_));
+    // The model counted on every copy.
+    if (proposal.plan.copies.size() != block.packed.size()) proposal.mapped.cycles = 0;
+    Notes& own = proposal.mapped.notes;
+    own.insert(own.begin(), notes.begin(), notes.end());
+    return proposal;
+  }
+
+  /// Why there are no register tiles, where somebody might expect them.
+  Notes refuse() const {
+    const bool refused = block_cycles_ == kNone && inner_loops_ &&
+                         constraints_.allows_register_tiles() && cluster_.shared > 0;
+    return refused ? Notes{refuse_register_tiles(cluster_)} : Notes{};
+  }
+
+  std::vector<std::pair<double, std::string>> choices() const {
+    auto all = vector_choices(cluster_, members_, kCyclesPerOperation);
+    if (block_cycles_ < kNone)
+      all.emplace_back(block_cycles_, "as a block of results in registers");
+    return all;
+  }
+
+  Proposal propose_rows() const {
+    auto all = choices();
+    std::string shared;
+    std::vector<Member> members = members_;
+    std::sort(members.begin(), members.end(),
+              [](const Member& a, const Member& b) { return a.position < b.position; });
+    for (const Member& member : members)
+      shared += (shared.empty() ? " below " : ", ") + name_of(cluster_, member);
+    all.insert(all.begin(), {row_cycles(), "this form"});
+    Notes notes = {{"form", "rows: every statement has vectors along loops of its own" + shared},
+                   describe_cycles(all)};
+    const Notes refused = refuse();
+    notes.insert(notes.end(), refused.begin(), refused.end());
+    Notes own;
+    const ClusterPlan plan = take(kRows, [&] {
+      return plan_as_rows(cluster_, members, program_, layouts_, options_, constraints_, machine_,
+                          parallel_, own);
+    });
+    return finish(plan, notes, own, row_cycles());
+  }
+
+  Proposal propose_scalar_loops() const {
+    ClusterPlan plan = take(kScalarLoops, [&] { return begin_plan(cluster_, {}); });
+    constrain(plan, constraints_);
+    Proposal proposal =
+        apply_proposal(std::move(plan), cluster_, scop_, constraints_.cluster.copies.has_value());
+    proposal.mapped.notes = {{"form", "scalar loops: nothing here makes a vector"}};
+    return proposal;
+  }
+
+  /// Tiles of elements, or of results that reductions keep in memory.
+  Proposal propose_tiles() const {
+    auto all = choices();
+    if (rows_ < kNone) all.emplace_back(row_cycles(), "as rows");
+    const FusionStrategy fusion = fusion_in_tiles(cluster_, options_);
+    const std::vector<int64_t> sizes =
+        tile_sizes(members_, vector_, inner_loops_, constraints_, machine_);
+    const ClusterPlan plan = take(inner_loops_ ? kTilesInMemory : kElements, [&] {
+      ClusterPlan made = begin_plan(cluster_, members_);
+      made.tasks = make_tiles(cluster_, members_, sizes);
+      made.run_tasks = parallel_ ? Tasks::Parallel : Tasks::Serial;
+      made.points = place_points(inner_loops_, vector_, members_.size(), fusion);
+      made.vector = vector_;
+      return made;
+    });
+    const std::string last = name_of(cluster_, members_.back());
+    const std::string what = inner_loops_ ? "tiles of results in memory" : "element by element";
+    Notes notes = {{"form", what + (vector_              ? ", vectors along " + last
+                                    : options_.vectorize ? ", scalar"
+                                                         : ", scalar as the options say")}};
+    if (vector_) {
+      all[0].second = "this form, vectors along " + last;
+      notes.push_back(describe_cycles(all));
+    }
+    const Notes refused = refuse();
+    notes.insert(notes.end(), refused.begin(), refused.end());
+    describe_fusion(fusion, notes);
+    const int64_t task = inner_loops_ ? kReductionTileVector * kReductionTileOther
+                                      : machine_.least(kElementwiseTile);
+    return finish(
+        plan, notes,
+        {describe_tasks(cluster_, members_, sizes, parallel_, describe_sizes(constraints_, task))},
+        vector_ ? members_.back().cost * kCyclesPerOperation : 0);
+  }
+
+  const Cluster& cluster_;
+  const Scop& scop_;
+  const ir::Program& program_;
+  const std::map<std::string, Layout>& layouts_;
+  const MappingOptions& options_;
+  const CpuMachine& machine_;
+  const Constraints constraints_;
+  std::vector<Member> members_;  ///< the vector last
+  const int64_t accessed_;
+  const bool parallel_, inner_loops_, vector_;
+  const double rows_;            ///< memory operations as rows
+  double block_cycles_ = kNone;  ///< with register tiles, where these were considered
+};
+
+}  // namespace
+
+Proposal propose_cpu(const Cluster& cluster, const Scop& scop,
+                     const std::map<std::string, Layout>& layouts, const MappingOptions& options,
+                     const CpuMachine& machine) {
+  return Planner(cluster, scop, layouts, options, machine).propose();
+}
+
+}  // namespace tc::plan

@@ -1,0 +1,85 @@
+#include "poly/marks.h"
+
+#include <memory>
+
+#include "base/error.h"
+
+namespace tc::poly {
+namespace {
+
+const char* name_of(Role role) {
+  switch (role) {
+    case Role::Parallel: return "parallel";
+    case Role::Vector: return "vector";
+    case Role::Unrolled: return "unroll";
+    case Role::Block: return "block";
+    case Role::Thread: return "thread";
+    case Role::RegisterTile: return "register tile";
+    case Role::Copy: return "copy";
+  }
+  throw InternalError(__FILE__, __LINE__, "a mark without a role");
+}
+
+isl::schedule_node mark_points(const isl::schedule_node_band& band, bool unroll) {
+  const int members = static_cast<int>(band.n_member());
+  if (members == 1) return insert_mark(band, Role::Vector);
+  auto inner = band.split(members - 1).child(0).as<isl::schedule_node_band>();
+  auto outer = insert_mark(inner, Role::Vector).parent().as<isl::schedule_node_band>();
+  return unroll ? insert_mark(outer, Role::Unrolled) : isl::schedule_node(outer);
+}
+
+}  // namespace
+
+isl::schedule_node insert_mark(const isl::schedule_node_band& band, Role role,
+                               const std::vector<RegisterPoints>& points) {
+  auto mark = std::make_unique<Mark>();
+  mark->role = role;
+  mark->depth = static_cast<unsigned>(isl_schedule_node_get_schedule_depth(band.get()));
+  mark->members = band.n_member();
+  mark->points = points;
+  // The name is for whoever reads the tree; isl keeps what it stands for.
+  isl_id* id = isl_id_alloc(band.ctx().get(), name_of(role), mark.get());
+  id = isl_id_set_free_user(id, [](void* user) { delete static_cast<Mark*>(user); });
+  if (id) mark.release();
+  return isl::manage(isl_schedule_node_insert_mark(band.copy(), id));
+}
+
+const Mark& mark_of(const isl::id& id) { return *static_cast<Mark*>(isl_id_get_user(id.get())); }
+
+isl::schedule_node mark_vector(const isl::schedule_node_band& band) {
+  return mark_points(band, false);
+}
+
+isl::schedule_node mark_leaves(isl::schedule_node node, bool unroll) {
+  if (node.isa<isl::schedule_node_leaf>()) return node;
+  if (node.isa<isl::schedule_node_band>() && node.child(0).isa<isl::schedule_node_leaf>())
+    return mark_points(node.as<isl::schedule_node_band>(), unroll);
+  const int children = isl_schedule_node_n_children(node.get());
+  for (int c = 0; c < children; ++c) node = mark_leaves(node.child(c), unroll).parent();
+  return node;
+}
+
+isl::schedule_node insert_outer_loops(const isl::schedule_node& node, const Cluster& cluster) {
+  if (cluster.outer.empty()) return node;
+  std::vector<bool> coincident(cluster.outer[0].size(), true);
+  isl::schedule_node band = insert_band(node, cluster.statements, cluster.outer, true, coincident);
+  if (!cluster.outer_parallel) return band.child(0);
+  return insert_mark(band.as<isl::schedule_node_band>(), Role::Parallel).child(0).child(0);
+}
+
+isl::schedule_node_band insert_permutable_band(const isl::schedule_node& node,
+                                               const isl::multi_union_pw_aff& schedule) {
+  auto band = node.insert_partial_schedule(schedule).as<isl::schedule_node_band>();
+  band = band.set_permutable(1);
+  for (int m = 0; m < static_cast<int>(band.n_member()); ++m)
+    band = band.member_set_coincident(m, 1);
+  return band;
+}
+
+isl::schedule_node_band reorder(const isl::schedule_node_band& band,
+                                const std::vector<int>& order) {
+  isl::multi_union_pw_aff schedule = pick(band.partial_schedule(), order);
+  return insert_permutable_band(isl::manage(isl_schedule_node_delete(band.copy())), schedule);
+}
+
+}  // namespace tc::poly

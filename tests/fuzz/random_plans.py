@@ -1,0 +1,168 @@
+"""Random Plans: what the compiler decided about a program, changed at random.
+
+A Plan that is right gives right results, one that is not a reason. Changed are sizes and order of
+tiles, register tiles, places of points, vectors, loops of nests and copies; of some Plans only a
+part is said, so that the compiler chooses the rest around it. A Plan that is left as it was gives
+the same machine code.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+
+from cases import Case, Disagreement, check, make_options, on_machine
+from random_layers import make_layers, make_products
+from random_programs import make_case
+
+import tensor_comprehensions as tc
+
+SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64)
+POINTS = ("around", "vector inside", "inside", "apart")
+#: Plans that are tried of a program.
+PLANS = 3
+
+Call = tuple[str, list, dict]
+
+
+def make_planned(seed: int) -> Case:
+    make = (make_layers, make_products, make_layers, make_case)[seed % 4]
+    case = make(seed)
+    # One of its machines; its options are what is drawn here.
+    machine = next((o.partition(" on ")[2] for o in case.options if " on " in o), "")
+    return replace(case, options=(f"None on {machine}" if machine else "None",))
+
+
+def calls_of(options: str) -> list[Call]:
+    """tc.MappingOptions("default").tile(...): its calls, the first one first."""
+    node, calls = ast.parse(options, mode="eval").body, []
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        values = [ast.literal_eval(value) for value in node.args]
+        named = {k.arg: ast.literal_eval(k.value) for k in node.keywords}
+        calls.append((node.func.attr, values, named))
+        node = node.func.value
+    return calls[::-1]
+
+
+def text_of(calls: list[Call]) -> str:
+    parts = []
+    for name, values, named in calls:
+        arguments = [repr(value) for value in values]
+        arguments += [f"{key}={value!r}" for key, value in named.items()]
+        parts.append(f"{name}({', '.join(arguments)})")
+    return ".".join(parts)
+
+
+def sections(calls: list[Call]) -> list[list[Call]]:
+    """What is said of all, then of one cluster after the other."""
+    result: list[list[Call]] = [[]]
+    for call in calls:
+        if call[0] == "cluster":
+            result.append([])
+        result[-1].append(call)
+    return result
+
+
+class Change:
+    """Changes of one cluster's part of a Plan."""
+
+    def __init__(self, r: random.Random, section: list[Call]) -> None:
+        self.r = r
+        self.loops = next((c[1] for c in section if c[0] == "order"), [])
+
+    def sizes(self, loops: list[str]) -> list:
+        return [(loop, self.r.choice(SIZES)) for loop in loops]
+
+    def change(self, call: Call) -> list[Call]:
+        """The calls in place of one."""
+        name, values, named = call
+        r = self.r
+        if name == "tile" and values[:1] == ["task"]:
+            loops = r.sample(self.loops, len(self.loops))
+            kept = loops if r.random() < 0.7 else loops[: r.randrange(len(loops) + 1)]
+            return [("tile", ["task", *self.sizes(kept)], {})]
+        if name == "tile":
+            return [] if r.random() < 0.5 else [call]
+        if name == "registers":
+            loops = r.sample(self.loops, r.randrange(min(3, len(self.loops)) + 1))
+            return [("registers", self.sizes(loops), {})]
+        if name == "order":
+            return [("order", r.sample(values, len(values)), {})]
+        if name == "points":
+            return [("points", [r.choice(POINTS)], {})]
+        if name in ("vector", "parallel"):
+            return [(name, [r.random() < 0.5], {})]
+        if name == "nest" and named.get("loops") and isinstance(named["loops"][0], str):
+            loops = list(named["loops"])
+            changed = {"loops": tuple(r.sample(loops, len(loops))), "vector": r.random() < 0.5}
+            return [("nest", values, changed)]
+        if name == "copy" and named:
+            order = list(named["order"])
+            changed = {**named, "order": tuple(r.sample(order, len(order)))}
+            return [("copy", values, changed)] if r.random() < 0.7 else []
+        return [call]
+
+
+def change(options: str, r: random.Random) -> str:
+    """A Plan that differs from another one in some places."""
+    first, *clusters = sections(calls_of(options))
+    often = r.choice([0.15, 0.4, 0.8])
+    partial = r.random() < 0.3
+    result = list(first)
+    for section in clusters:
+        changes = Change(r, section)
+        for call in section:
+            if call[0] in ("cluster", "inside"):
+                result.append(call)
+            elif partial and r.random() < 0.5:
+                continue
+            elif r.random() < often:
+                result += changes.change(call)
+            else:
+                result.append(call)
+    return text_of(result)
+
+
+def code(run: tc.Executor) -> str:
+    """Without numbers that names have of all that the process compiled, and a file's name."""
+    text = re.sub(r"^\s*\.file.*$", "", run.assembly, flags=re.M)
+    return re.sub(r"__\d+\b", "", text)
+
+
+def check_plans(case: Case) -> Counter[str]:
+    machine = case.options[0].partition(" on ")[2]
+    suffix = f" on {machine}" if machine else ""
+    with on_machine(machine):
+        try:
+            own = tc.compile(case.text, case.entry, None, *case.make_inputs())
+        except tc.TCError:
+            return Counter()  # the programs themselves are looked at elsewhere
+        again = tc.compile(case.text, case.entry, own.options, *case.make_inputs())
+        if again.options != own.options:
+            raise Disagreement("plan", f"{own.options}\nbecame\n{again.options}")
+        if case.seed % 4 == 0 and code(again) != code(own):
+            raise Disagreement("code", f"another machine code by the same Plan\n{own.options}")
+    counts: Counter[str] = Counter(programs=1)
+    r = random.Random(case.seed)
+    for _ in range(PLANS):
+        options = change(str(own.options), r)
+        with on_machine(machine):
+            try:
+                tc.compile(case.text, case.entry, make_options(options), *case.make_inputs())
+            except tc.CompilationError as error:
+                reason = str(error)
+                if "the plan" not in reason and "the options" not in reason:
+                    raise Disagreement("refused", f"options {options}: {reason}") from error
+                counts["reasons"] += 1
+                continue
+        try:
+            counts["plans"] += check(replace(case, options=(options + suffix,)))["programs"]
+        except Disagreement as error:
+            # A Plan is for results that lie as they did: a call may bring others.
+            if not re.search("CompilationError: the (plan|options) ", str(error)):
+                raise
+            counts["reasons"] += 1
+    return counts
