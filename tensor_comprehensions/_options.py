@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 
@@ -82,7 +82,13 @@ class MappingOptions:
         self._options = _torch.Options.parse(f"{self}.{name}({', '.join(arguments)})")
         return self
 
-    def tile(self, *sizes: Any, **points: int) -> MappingOptions:
+    @overload
+    def tile(self, /, *sizes: int | Sequence[int]) -> MappingOptions: ...
+    @overload
+    def tile(
+        self, level: Literal["task", "reduction"], /, *pairs: tuple[str, int], **points: int
+    ) -> MappingOptions: ...
+    def tile(self, /, *sizes: Any, **points: int) -> MappingOptions:
         """Tile sizes of the loops that statements share, outermost first; 0 leaves a loop whole.
 
         Of a cluster, ``tile("task", m=64, n=8)``: points of a task along these loops, which is what
