@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from block import Block, Passes
 from kinds import list_blocks
 from pass_coverage import documented
@@ -17,6 +18,8 @@ def is_of_the_table() -> bool:
     return "AuthenticAMD" in facts and "avx512bw" in facts
 
 
+# Where no other test has run them yet, all blocks are run here.
+@pytest.mark.timeout(1200)
 def test_every_pass_fires(block_of: Callable[[str, int, int], Block]) -> None:
     """Each is counted where it changed something, or was chosen; what none of the programs reaches
     is tested by none of them. TC_UPDATE_GOLDEN=1 writes the table of docs/testing.md."""
