@@ -49,7 +49,30 @@ struct Job {
   Target target;
   CpuMachine machine;
   Texts texts = Texts::Short;
+  size_t segment = 0;  ///< which one of a program's, counted from 1; 0: all of it
 };
+
+// Statements of several segments have the same names: options of a cluster say which one they are
+// of, "2:S0". Those that do not are of each.
+constexpr char kOfSegment = ':';
+
+/// The job for a segment, with the options that are of it.
+Job for_segment(const Job& job, size_t segment) {
+  Job own = job;
+  own.segment = segment;
+  own.options.clusters.clear();
+  for (plan::ClusterOptions cluster : job.options.clusters) {
+    bool other = false;
+    for (std::string& name : cluster.statements) {
+      const size_t mark = name.find(kOfSegment);
+      if (mark == std::string::npos) continue;
+      other = other || name.substr(0, mark) != std::to_string(segment);
+      name.erase(0, mark + 1);
+    }
+    if (!other) own.options.clusters.push_back(std::move(cluster));
+  }
+  return own;
+}
 
 // Statements that are scheduled and compiled together. What takes longer than in proportion to the
 // number of statements stays short (dependences, LLVM's passes over one function), and nothing is
@@ -187,7 +210,8 @@ struct Compiled {
 };
 
 /// What became of a program in front of its code.
-void describe(const ir::Program& program, const Scheduled& scheduled, Compiled& compiled) {
+void describe(const ir::Program& program, const Scheduled& scheduled, const Job& job,
+              Compiled& compiled) {
   Explanation& explanation = compiled.explanation;
   const Notes changes = describe_changes(program, scheduled.program);
   explanation.program.insert(explanation.program.end(), changes.begin(), changes.end());
@@ -195,7 +219,10 @@ void describe(const ir::Program& program, const Scheduled& scheduled, Compiled& 
                                ir::count_work(scheduled.program, scheduled.layouts).floating_point;
   for (const plan::Proposal& group : scheduled.plan.groups) {
     explanation.groups.push_back({group.mapped.notes, group.mapped.cycles});
-    if (!group.plan.statements.empty()) compiled.plans.push_back(group.plan);
+    if (group.plan.statements.empty()) continue;
+    compiled.plans.push_back(group.plan);
+    for (std::string& name : compiled.plans.back().statements)
+      if (job.segment > 0) name = concat(job.segment, kOfSegment, name);
   }
 }
 
@@ -206,36 +233,6 @@ codegen::GpuBuffer gpu_temporary(const ir::Tensor& tensor, const Layout& layout)
   temporary.written = true;
   temporary.elements = count_allocated(layout);
   return temporary;
-}
-
-// Statements of several segments have the same names: options of a cluster say which one they are
-// of, "2:S0". Those that do not are of each.
-constexpr char kOfSegment = ':';
-
-/// The options of a segment, counted from 1.
-MappingOptions options_of_segment(const MappingOptions& options, size_t segment) {
-  MappingOptions own = options;
-  own.clusters.clear();
-  for (plan::ClusterOptions cluster : options.clusters) {
-    bool other = false;
-    for (std::string& name : cluster.statements) {
-      const size_t mark = name.find(kOfSegment);
-      if (mark == std::string::npos) continue;
-      other = other || name.substr(0, mark) != std::to_string(segment);
-      name.erase(0, mark + 1);
-    }
-    if (!other) own.clusters.push_back(std::move(cluster));
-  }
-  return own;
-}
-
-/// Appends the Plans of a segment.
-void append_plans(const std::vector<plan::ClusterPlan>& plans, size_t segment,
-                  std::vector<plan::ClusterPlan>& all) {
-  for (plan::ClusterPlan plan : plans) {
-    for (std::string& name : plan.statements) name = concat(segment, kOfSegment, name);
-    all.push_back(std::move(plan));
-  }
 }
 
 /// One launch a cluster.
@@ -254,23 +251,16 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
     begin = cut;
     // What a segment adds gets a name that no other one uses.
     part.tensors.insert(temporaries.begin(), temporaries.end());
-    Job segment = job;
-    if (cuts.size() > 1) segment.options = options_of_segment(job.options, ++segments);
-    auto scheduled = simplify_and_schedule(part, layouts, segment, clock);
-    Compiled described;
-    describe(part, *scheduled, described);
-    append(described.explanation, compiled.explanation);
-    if (cuts.size() > 1)
-      append_plans(described.plans, segments, compiled.plans);
-    else
-      compiled.plans = described.plans;
+    const Job own = cuts.size() > 1 ? for_segment(job, ++segments) : job;
+    auto scheduled = simplify_and_schedule(part, layouts, own, clock);
+    describe(part, *scheduled, own, compiled);
     const std::vector<std::string> arguments = arguments_of(scheduled->program);
     std::set<std::string> buffers(arguments.begin(), arguments.end());
     for (const auto& [name, tensor] : scheduled->program.tensors) {
       if (tensor.role == ir::TensorRole::Temporary) buffers.insert(name);
-      auto own = program.tensors.find(name);
+      auto given = program.tensors.find(name);
       const bool inner =
-          own == program.tensors.end() || own->second.role == ir::TensorRole::Temporary;
+          given == program.tensors.end() || given->second.role == ir::TensorRole::Temporary;
       if (!inner || !temporaries.emplace(name, tensor).second) continue;
       temporaries.at(name).role = ir::TensorRole::Temporary;
       gpu.temporaries.push_back(gpu_temporary(tensor, scheduled->layouts.at(name)));
@@ -304,7 +294,7 @@ Compiled compile_own(const ir::Program& program, const std::map<std::string, Lay
   if (job.target.cuda) return compile_cuda(program, layouts, job, clock);
   auto scheduled = simplify_and_schedule(program, layouts, job, clock);
   Compiled compiled;
-  describe(program, *scheduled, compiled);
+  describe(program, *scheduled, job, compiled);
   compiled.explanation.machine = job.machine;
   const bool texts = job.texts == Texts::All;
   std::string tree;
@@ -354,11 +344,9 @@ Compiled compile_with_calls(const ir::Program& given, const std::map<std::string
   compiled.kernel = compile_around_calls(
       given, all, choices, calls ? taken->library : nullptr, kMostStatements,
       [&](const ir::Program& part) {
-        Job segment = job;
-        segment.options = options_of_segment(job.options, ++segments);
-        Compiled own = compile_own(part, all, segment, clock);
+        Compiled own = compile_own(part, all, for_segment(job, ++segments), clock);
         append(own.explanation, compiled.explanation);
-        append_plans(own.plans, segments, compiled.plans);
+        compiled.plans.insert(compiled.plans.end(), own.plans.begin(), own.plans.end());
         return own.kernel;
       },
       [&](const LibraryChoice& choice) {

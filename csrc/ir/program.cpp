@@ -402,6 +402,10 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
   return result;
 }
 
+bool have_same_range(const Iterator& a, const Iterator& b) {
+  return Halide::Internal::equal(a.min, b.min) && Halide::Internal::equal(a.extent, b.extent);
+}
+
 int64_t extent_of(const Iterator& iterator) {
   return *Halide::Internal::as_const_int(iterator.extent);
 }

@@ -58,6 +58,8 @@ struct Iterator {
 
 /// Of a specialised program.
 int64_t extent_of(const Iterator& iterator);
+/// Whether two indices run over the same values.
+bool have_same_range(const Iterator& a, const Iterator& b);
 
 /// And and Or are of bool. ArgMin and ArgMax store where the first extreme value is, counted from 0
 /// and row-major over the reductions, or the index itself where there is one; they always start

@@ -47,9 +47,7 @@ std::optional<Renaming> match(const Halide::Internal::Call* a, const Statement& 
     const auto* y = b->args[d].as<Halide::Internal::Variable>();
     if (!x || !y) return std::nullopt;
     const Iterator *here = find(first, x->name), *there = find(second, y->name);
-    if (!here || !there || !Halide::Internal::equal(here->extent, there->extent) ||
-        !Halide::Internal::equal(here->min, there->min))
-      return std::nullopt;
+    if (!here || !there || !have_same_range(*here, *there)) return std::nullopt;
     auto known = names.emplace(y->name, x->name);
     if (known.first->second != x->name || (known.second && !taken.insert(x->name).second))
       return std::nullopt;

@@ -17,8 +17,6 @@ using isl::schedule_node;
 using isl::schedule_node_band;
 using poly::Role;
 
-// Dimensions of a CUDA block.
-constexpr int kThreadAxes = 3;
 // Of a register tile, beside the vector and along it: twice what the registers of any processor
 // hold, so that code stays short.
 constexpr int64_t kMostUnrolled = 64, kMostAlongVector = 1024;
@@ -60,22 +58,20 @@ class Builder {
   // ---- what the plan says, in positions
 
   std::optional<Reason> read_loops() {
-    std::map<std::string, int> positions;
-    for (int m = 0; m < static_cast<int>(cluster_.shared); ++m) {
-      Member member;
-      member.position = m;
-      positions[name_of(cluster_, member)] = m;
-    }
+    std::vector<std::string> names = shared_names(cluster_);
     for (const std::string& index : plan_.order) {
-      auto found = positions.find(index);
-      if (found == positions.end())
+      const auto found = std::find(names.begin(), names.end(), index);
+      if (found == names.end())
         return Reason{concat("the plan orders a loop ", index, ", which the statements of ",
                              join(plan_.statements), " do not share, or orders it twice")};
-      members_.push_back({found->second, extent_of(shared_iterator(found->second)), 0});
-      positions.erase(found);
+      Member member;
+      member.position = static_cast<int>(found - names.begin());
+      member.extent = extent_of(iterator_along(cluster_, member, 0));
+      members_.push_back(member);
+      found->clear();
     }
-    if (!positions.empty())
-      return Reason{concat("the plan does not order the loop ", positions.begin()->first)};
+    for (const std::string& name : names)
+      if (!name.empty()) return Reason{concat("the plan does not order the loop ", name)};
     if (auto reason = read_tiles(plan_.tasks, task_sizes_, &task_order_)) return reason;
     for (size_t m = 0; m < members_.size(); ++m)
       if (task_sizes_[m] == 0) task_sizes_[m] = members_[m].extent;
@@ -174,11 +170,8 @@ class Builder {
 
   bool have_same_ranges(const Nest& nest, size_t s, const std::vector<int>& loops) const {
     const auto& domain = cluster_.statements[s]->source->domain;
-    for (size_t k = 0; k < loops.size(); ++k) {
-      const ir::Iterator &a = own_iterator(nest, k), &b = domain[loops[k]];
-      if (!Halide::Internal::equal(a.min, b.min) || !Halide::Internal::equal(a.extent, b.extent))
-        return false;
-    }
+    for (size_t k = 0; k < loops.size(); ++k)
+      if (!have_same_range(own_iterator(nest, k), domain[loops[k]])) return false;
     return true;
   }
 
@@ -217,7 +210,8 @@ class Builder {
       if (nest > next_nest || place > next_place)
         return Reason{
             concat("the plan has ", after, " in front of ", before, ", which it depends on")};
-      if (!is_of_same_iteration(dependence, nests_[nest], place, next_place))
+      if (!poly::is_of_same_iteration(dependence, nests_[nest].loops[place],
+                                      nests_[nest].loops[next_place]))
         return Reason{concat("the plan lets ", before, " and ", after,
                              " share loops, but the second needs of the first what other "
                              "iterations make")};
@@ -236,15 +230,6 @@ class Builder {
                              ", whose lanes may meet in one place of ", source.tensor)};
     }
     return std::nullopt;
-  }
-
-  static bool is_of_same_iteration(const isl::map& dependence, const Nest& nest, size_t first,
-                                   size_t second) {
-    isl_map* same = isl_map_universe(isl_map_get_space(dependence.get()));
-    for (size_t k = 0; k < nest.loops[first].size(); ++k)
-      same = isl_map_equate(same, isl_dim_in, nest.loops[first][k], isl_dim_out,
-                            nest.loops[second][k]);
-    return dependence.is_subset(isl::manage(same));
   }
 
   /// Whether the loops over terms are in the order of the text.
@@ -315,12 +300,6 @@ class Builder {
     return std::nullopt;
   }
 
-  const ir::Iterator& shared_iterator(int position) const {
-    Member member;
-    member.position = position;
-    return iterator_along(cluster_, member, 0);
-  }
-
   // ---- the tree
 
   /// All nests, one after the other, without the shared loops.
@@ -365,8 +344,7 @@ class Builder {
       times *= static_cast<double>(count_tiles(members_, task_sizes_));
     }
     if (plan_.run_tasks == Tasks::Blocks) return mark_threads(node);
-    if (plan_.points == Points::Apart || !plan_.reductions.empty())
-      return add_points_apart(node, times);
+    if (has_points_apart()) return add_points_apart(node, times);
     const int depth = isl_schedule_node_get_tree_depth(node.get());
     node = add_points(node, 0);
     node = back_to(node, depth);
@@ -375,7 +353,7 @@ class Builder {
 
   static void mark_threads(schedule_node& node) {
     schedule_node_band points = as_band(node);
-    const int extra = static_cast<int>(points.n_member()) - kThreadAxes;
+    const int extra = static_cast<int>(points.n_member()) - static_cast<int>(kThreadAxes);
     if (extra > 0) points = as_band(points.split(extra).child(0));
     node = insert_mark(points, Role::Thread);
   }
@@ -464,6 +442,10 @@ class Builder {
     return node;
   }
 
+  bool has_points_apart() const {
+    return plan_.points == Points::Apart || !plan_.reductions.empty();
+  }
+
   bool has_own_loops() const {
     return std::any_of(nests_.begin(), nests_.end(),
                        [](const Nest& nest) { return !nest.loops[0].empty(); });
@@ -472,8 +454,7 @@ class Builder {
   /// Marks the vectors of nests below `node`, the first of which has that number: one where points
   /// are apart, or else all.
   void mark_nests(schedule_node& node, size_t first) const {
-    const bool apart = plan_.points == Points::Apart || !plan_.reductions.empty();
-    if (apart || nests_.size() == 1) {
+    if (has_points_apart() || nests_.size() == 1) {
       node = mark_nest(node, nests_[first]);
       return;
     }

@@ -21,11 +21,6 @@ constexpr char kTask[] = "task", kReduction[] = "reduction";
 
 // ---- reading
 
-[[noreturn]] void refuse(const PythonCall& call, const std::string& allowed) {
-  throw UsageError(
-      concat("MappingOptions.", call.name, "(", arguments_text(call), "): expected ", allowed));
-}
-
 std::string word_of(const PythonValue& value, const PythonCall& call, const std::string& allowed) {
   if (value.kind != Kind::Word) refuse(call, allowed);
   return value.word;
@@ -124,11 +119,9 @@ void add_nest(ClusterOptions& options, const PythonCall& call) {
     const bool each = std::any_of(loops->items.begin(), loops->items.end(),
                                   [](const PythonValue& item) { return item.kind == Kind::Tuple; });
     nest.loops.clear();
-    if (!each) nest.loops.push_back(words_of(loops->items, call, allowed));
-    for (const PythonValue& item : loops->items) {
-      if (!each) break;
-      if (item.kind != Kind::Tuple) refuse(call, allowed);
-      nest.loops.push_back(words_of(item.items, call, allowed));
+    for (const PythonValue& list : each ? loops->items : std::vector<PythonValue>{*loops}) {
+      if (list.kind != Kind::Tuple) refuse(call, allowed);
+      nest.loops.push_back(words_of(list.items, call, allowed));
     }
   }
   if (const PythonValue* vector = find_named(call, "vector"))
@@ -140,9 +133,8 @@ void add_nest(ClusterOptions& options, const PythonCall& call) {
 void add_copy(ClusterOptions& options, const PythonCall& call) {
   const std::string allowed =
       "a read, the statement that makes it, and its dimensions from the slowest to the fastest: "
-      "copy(\"A(m, k)\", statement=\"S0\", order=(1, 0)), and with computes=\"S1\" a statement "
-      "whose "
-      "value it computes; or None";
+      "copy(\"A(m, k)\", statement=\"S0\", order=(1, 0)), and with "
+      "computes=\"S1\" a statement whose value it computes; or None";
   if (!options.copies) options.copies.emplace();
   if (is_none(call)) return options.copies->clear();
   expect(call, 1, 1, {"statement", "order", "computes"}, allowed);
@@ -322,6 +314,10 @@ std::optional<ClusterPlan> complete_plan(const ClusterOptions& o) {
   plan.nests = *o.nests;
   plan.copies = *o.copies;
   return plan;
+}
+
+void refuse(const PythonCall& call, const std::string& allowed) {
+  throw UsageError(concat("MappingOptions.", to_string(call), ": expected ", allowed));
 }
 
 bool set_option(ClusterOptions& options, const PythonCall& call) {

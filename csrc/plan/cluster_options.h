@@ -36,6 +36,9 @@ std::optional<ClusterPlan> complete_plan(const ClusterOptions& options);
 /// what is allowed.
 bool set_option(ClusterOptions& options, const PythonCall& call);
 
+/// UsageError: MappingOptions.<the call>: expected what is allowed.
+[[noreturn]] void refuse(const PythonCall& call, const std::string& allowed);
+
 /// .cluster("S0").tile("task", n=64, m=48).parallel(True): calls that set what is set.
 std::string to_string(const ClusterOptions& options);
 

@@ -13,19 +13,11 @@ bool any_vector(const std::vector<NestPlan>& nests) {
   return std::any_of(nests.begin(), nests.end(), [](const NestPlan& nest) { return nest.vector; });
 }
 
-/// The position of a shared loop by its name; -1: there is none.
+/// The position of a shared loop by its name; CompilationError where there is none.
 int position_of(const Cluster& cluster, const std::string& index) {
-  Member member;
-  for (; member.position < static_cast<int>(cluster.shared); ++member.position)
-    if (name_of(cluster, member) == index) return member.position;
-  return -1;
-}
-
-[[noreturn]] void refuse_loop(const Cluster& cluster, const std::string& index) {
-  std::vector<std::string> names;
-  Member member;
-  for (; member.position < static_cast<int>(cluster.shared); ++member.position)
-    names.push_back(name_of(cluster, member));
+  const std::vector<std::string> names = shared_names(cluster);
+  const auto found = std::find(names.begin(), names.end(), index);
+  if (found != names.end()) return static_cast<int>(found - names.begin());
   std::vector<std::string> statements;
   for (const ScopStatement* statement : cluster.statements) statements.push_back(statement->id);
   throw CompilationError(concat("the options speak of a loop ", index, " of ", join(statements),
@@ -33,7 +25,7 @@ int position_of(const Cluster& cluster, const std::string& index) {
                                 names.empty() ? "no loops" : "the loops " + join(names)));
 }
 
-bool names(const std::optional<std::vector<Tile>>& tiles, const std::string& index) {
+bool has_size(const std::optional<std::vector<Tile>>& tiles, const std::string& index) {
   return tiles && std::any_of(tiles->begin(), tiles->end(),
                               [&](const Tile& tile) { return tile.index == index; });
 }
@@ -55,7 +47,7 @@ bool Constraints::allows_shared_vector() const {
 }
 
 bool Constraints::allows_own_vectors() const {
-  return vectorize && !cluster.vector.value_or(false) && !asks_for_register_tiles() &&
+  return vectorize && !cluster.vector.value_or(false) && !requires_register_tiles() &&
          !(cluster.nests && !cluster.nests->empty() && !any_vector(*cluster.nests));
 }
 
@@ -64,7 +56,7 @@ bool Constraints::allows_register_tiles() const {
          !(cluster.nests && !cluster.nests->empty());
 }
 
-bool Constraints::asks_for_register_tiles() const {
+bool Constraints::requires_register_tiles() const {
   return cluster.registers && !cluster.registers->empty() && cluster.vector.value_or(false);
 }
 
@@ -91,18 +83,12 @@ Constraints constraints_of(const Cluster& cluster, const MappingOptions& options
   for (size_t m = 0; m < cluster.shared && !options.tile.empty(); ++m)
     result.tasks[m] = m < options.tile.size() && options.tile[m] > 0 ? options.tile[m] : INT64_MAX;
   if (result.cluster.tasks)
-    for (const Tile& tile : *result.cluster.tasks) {
-      const int position = position_of(cluster, tile.index);
-      if (position < 0) refuse_loop(cluster, tile.index);
-      result.tasks[static_cast<size_t>(position)] = tile.size;
-    }
+    for (const Tile& tile : *result.cluster.tasks)
+      result.tasks[static_cast<size_t>(position_of(cluster, tile.index))] = tile.size;
   if (result.cluster.registers)
-    for (const Tile& tile : *result.cluster.registers)
-      if (position_of(cluster, tile.index) < 0) refuse_loop(cluster, tile.index);
-  if (result.cluster.order && !result.cluster.order->empty()) {
+    for (const Tile& tile : *result.cluster.registers) position_of(cluster, tile.index);
+  if (result.cluster.order && !result.cluster.order->empty())
     result.last = position_of(cluster, result.cluster.order->back());
-    if (result.last < 0) refuse_loop(cluster, result.cluster.order->back());
-  }
   return result;
 }
 
@@ -127,7 +113,7 @@ void constrain(ClusterPlan& plan, const Constraints& constraints) {
     // Tasks have whole register tiles.
     for (Tile& task : plan.tasks)
       for (const Tile& points : plan.registers)
-        if (task.index == points.index && !names(given.tasks, task.index))
+        if (task.index == points.index && !has_size(given.tasks, task.index))
           task.size = round_up(task.size, points.size);
   }
   if (given.vector) plan.vector = *given.vector;

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/result.h"
 #include "plan/members.h"
 #include "plan/options.h"
 
@@ -24,7 +23,7 @@ struct Constraints {
   bool allows_own_vectors() const;
   /// Whether results of a reduction may stay in registers, and whether they must.
   bool allows_register_tiles() const;
-  bool asks_for_register_tiles() const;
+  bool requires_register_tiles() const;
   /// Whether the size of a task is given along a member, or along any.
   bool sizes_task(const Member& member) const;
   bool sizes_tasks() const;

@@ -18,15 +18,13 @@ const Pass kBlocksAndThreads("mapping", "blocks_and_threads");
 constexpr int64_t kThreads = 256;
 constexpr int64_t kWarp = 32;
 
-// Dimensions of a block.
-constexpr size_t kAxes = 3;
-// What CUDA allows on the third of them.
+// What CUDA allows on the third dimension of a block.
 constexpr int64_t kMostOnZ = 64;
 
 /// Iterations of the members beside the last one that may be threads of the same block.
 int64_t others_on_threads(const std::vector<Member>& members) {
   int64_t count = 1;
-  for (size_t axis = 1; axis < std::min(kAxes, members.size()); ++axis)
+  for (size_t axis = 1; axis < std::min(kThreadAxes, members.size()); ++axis)
     count = std::min(kThreads, count * members[members.size() - 1 - axis].extent);
   return count;
 }
@@ -34,8 +32,8 @@ int64_t others_on_threads(const std::vector<Member>& members) {
 /// Where the members on threads x and y are short and the next one would leave most of a block
 /// empty, the longest of the others comes in its place.
 void fill_block(std::vector<Member>& members) {
-  if (members.size() <= kAxes) return;
-  const auto z = members.end() - static_cast<long>(kAxes);
+  if (members.size() <= kThreadAxes) return;
+  const auto z = members.end() - static_cast<long>(kThreadAxes);
   if (z[0].extent * z[1].extent * z[2].extent >= kThreads / 2) return;
   const auto longest = std::max_element(
       members.begin(), z + 1, [](const Member& a, const Member& b) { return a.extent < b.extent; });
@@ -57,9 +55,9 @@ std::vector<int64_t> tile_sizes(const std::vector<Member>& members, const Constr
       wanted = axis < given.size() ? given[axis] : 1;
     } else if (axis == 0) {
       wanted = std::max(kWarp, kThreads / others_on_threads(members) / kWarp * kWarp);
-    } else if (axis < kAxes) {
+    } else if (axis < kThreadAxes) {
       wanted = std::max<int64_t>(1, kThreads / threads);
-      if (axis + 1 == kAxes) wanted = std::min(wanted, kMostOnZ);
+      if (axis + 1 == kThreadAxes) wanted = std::min(wanted, kMostOnZ);
     }
     sizes[k] = constraints.task(member, wanted);
     threads *= sizes[k];
@@ -77,8 +75,8 @@ Notes describe(const Cluster& cluster, const std::vector<Member>& members,
     size_t k = members.size() - 1 - axis;
     std::string name = name_of(cluster, members[k]), points = concat(sizes[k], " of ", name);
     if (members[k].extent > 1) costs.emplace_back(count_text(members[k].cost), name + " on x");
-    if (axis >= kAxes && sizes[k] > 1) serial.push_back(points);
-    if (axis >= kAxes || (axis > 0 && sizes[k] == 1)) continue;
+    if (axis >= kThreadAxes && sizes[k] > 1) serial.push_back(points);
+    if (axis >= kThreadAxes || (axis > 0 && sizes[k] == 1)) continue;
     threads.push_back(concat(points, " on ", "xyz"[axis]));
     count *= sizes[k];
   }

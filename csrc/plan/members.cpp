@@ -99,6 +99,13 @@ std::string name_of(const Cluster& cluster, const Member& member) {
   return iterator_along(cluster, member, cluster.statements.size() - 1).name;
 }
 
+std::vector<std::string> shared_names(const Cluster& cluster) {
+  std::vector<std::string> names;
+  for (int d : cluster.alignment.back())
+    names.push_back(cluster.statements.back()->source->domain[d].name);
+  return names;
+}
+
 std::string describe_tiles(const Cluster& cluster, const std::vector<Member>& members,
                            const std::vector<int64_t>& sizes) {
   std::string text;

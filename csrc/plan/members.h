@@ -39,6 +39,8 @@ const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member,
 
 /// The name of a member's index in the text, as the last statement has it.
 std::string name_of(const Cluster& cluster, const Member& member);
+/// Those of all members of the shared band, by position.
+std::vector<std::string> shared_names(const Cluster& cluster);
 /// "m in 22 tiles of 6, n": a band's members with their tile sizes, outermost first.
 std::string describe_tiles(const Cluster& cluster, const std::vector<Member>& members,
                            const std::vector<int64_t>& sizes);

@@ -29,10 +29,7 @@ std::string join(const std::vector<int64_t>& values) {
   return text;
 }
 
-[[noreturn]] void refuse(const PythonCall& call, const std::string& allowed) {
-  throw UsageError(
-      concat("MappingOptions.", call.name, "(", arguments_text(call), "): expected ", allowed));
-}
+using plan::refuse;
 
 /// The arguments of a call that takes integers; True and False are 1 and 0.
 std::vector<int64_t> integers_of(const PythonCall& call, const std::string& allowed) {

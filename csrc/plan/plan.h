@@ -2,6 +2,7 @@
 // one, apply makes a schedule tree of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -47,8 +48,10 @@ enum class Points {
 enum class Tasks {
   Serial,
   Parallel,
-  Blocks  ///< of a CUDA grid; points are threads of a block
+  Blocks  ///< of a CUDA grid; points of the last loops are threads of a block
 };
+/// Dimensions of a CUDA block.
+constexpr size_t kThreadAxes = 3;
 
 /// The loops of one cluster. Shared loops have the names that its last statement gives them.
 struct ClusterPlan {

@@ -251,15 +251,19 @@ class Planner {
     return run_pass(way, make, [](const ClusterPlan&) { return true; });
   }
 
+  Proposal apply_constrained(ClusterPlan plan) const {
+    constrain(plan, constraints_);
+    return apply_proposal(std::move(plan), cluster_, scop_,
+                          constraints_.cluster.copies.has_value());
+  }
+
   /// `notes` tell of the choice, `of_plan` of what was chosen.
   Proposal finish(ClusterPlan plan, Notes notes, const Notes& of_plan, double cycles) const {
-    constrain(plan, constraints_);
-    Proposal proposal =
-        apply_proposal(std::move(plan), cluster_, scop_, constraints_.cluster.copies.has_value());
+    Proposal proposal = apply_constrained(std::move(plan));
     Notes& own = proposal.mapped.notes;
     own.insert(own.begin(), of_plan.begin(), of_plan.end());
     proposal.mapped.cycles = cycles;
-    if (!options_.parallel)
+    if (!constraints_.parallel)
       notes.push_back({"threads", "one, as the options say"});
     else if (!parallel_ && cluster_.outer.empty())
       notes.push_back({"threads", concat("one: ", accessed_, " accesses are fewer than ",
@@ -334,10 +338,8 @@ class Planner {
   }
 
   Proposal propose_scalar_loops() const {
-    ClusterPlan plan = take(kScalarLoops, [&] { return begin_plan(cluster_, {}); });
-    constrain(plan, constraints_);
     Proposal proposal =
-        apply_proposal(std::move(plan), cluster_, scop_, constraints_.cluster.copies.has_value());
+        apply_constrained(take(kScalarLoops, [&] { return begin_plan(cluster_, {}); }));
     proposal.mapped.notes = {{"form", "scalar loops: nothing here makes a vector"}};
     return proposal;
   }

@@ -113,21 +113,14 @@ class Grouper {
       return false;
     const auto& domain_a = cluster_.statements[group.statements[0]]->source->domain;
     const auto& domain_b = cluster_.statements[s]->source->domain;
-    for (size_t k = 0; k < a.iterators.size(); ++k) {
-      const ir::Iterator &i = domain_a[a.iterators[k]], &j = domain_b[b.iterators[k]];
-      if (!Halide::Internal::equal(i.min, j.min) || !Halide::Internal::equal(i.extent, j.extent))
-        return false;
-    }
+    for (size_t k = 0; k < a.iterators.size(); ++k)
+      if (!have_same_range(domain_a[a.iterators[k]], domain_b[b.iterators[k]])) return false;
     return true;
   }
   bool same_iteration(size_t a, size_t b) const {
     const isl::map* dependences = between(a, b);
-    if (!dependences) return true;
-    isl_map* same = isl_map_universe(isl_map_get_space(dependences->get()));
-    for (size_t k = 0; k < nests_[a].iterators.size(); ++k)
-      same = isl_map_equate(same, isl_dim_in, nests_[a].iterators[k], isl_dim_out,
-                            nests_[b].iterators[k]);
-    return dependences->is_subset(isl::manage(same));
+    return !dependences ||
+           poly::is_of_same_iteration(*dependences, nests_[a].iterators, nests_[b].iterators);
   }
 
   const Cluster& cluster_;

@@ -14,6 +14,14 @@ isl::union_map last_sources(const isl::union_map& sources, const isl::union_map&
 
 }  // namespace
 
+bool is_of_same_iteration(const isl::map& dependence, const std::vector<int>& first,
+                          const std::vector<int>& second) {
+  isl_map* same = isl_map_universe(isl_map_get_space(dependence.get()));
+  for (size_t k = 0; k < first.size(); ++k)
+    same = isl_map_equate(same, isl_dim_in, first[k], isl_dim_out, second[k]);
+  return dependence.is_subset(isl::manage(same));
+}
+
 Dependences find_dependences(const Scop& scop) {
   isl::union_map flow = last_sources(scop.writes, scop.reads, scop.textual);
   isl::union_map false_ones =

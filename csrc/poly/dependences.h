@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "poly/scop.h"
 
@@ -17,6 +18,11 @@ struct Dependences {
   isl::union_map all;     ///< flow, anti and output
   DependencePairs pairs;  ///< `all`, taken apart
 };
+
+/// Whether a dependence is inside single iterations of the loops over these dimensions of its two
+/// statements.
+bool is_of_same_iteration(const isl::map& dependence, const std::vector<int>& first,
+                          const std::vector<int>& second);
 
 /// Exact for affine accesses; indirect ones depend on everything that their dimension may hold.
 Dependences find_dependences(const Scop& scop);

@@ -66,9 +66,8 @@ class Aligner {
   static bool same_range(const std::vector<const ScopStatement*>& statements,
                          const Alignment& alignment, size_t member, const ScopStatement& next,
                          unsigned d) {
-    const ir::Iterator& a = statements[0]->source->domain[alignment[0][member]];
-    const ir::Iterator& b = next.source->domain[d];
-    return Halide::Internal::equal(a.min, b.min) && Halide::Internal::equal(a.extent, b.extent);
+    return have_same_range(statements[0]->source->domain[alignment[0][member]],
+                           next.source->domain[d]);
   }
 
   bool distance_zero(const std::vector<const ScopStatement*>& statements,

@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import replace
 
 from cases import Case, Disagreement, check, make_options, on_machine
+from machine_code import code
 from random_layers import make_layers, make_products
 from random_programs import make_case
 
@@ -124,12 +125,6 @@ def change(options: str, r: random.Random) -> str:
             else:
                 result.append(call)
     return text_of(result)
-
-
-def code(run: tc.Executor) -> str:
-    """Without numbers that names have of all that the process compiled, and a file's name."""
-    text = re.sub(r"^\s*\.file.*$", "", run.assembly, flags=re.M)
-    return re.sub(r"__\d+\b", "", text)
 
 
 def check_plans(case: Case) -> Counter[str]:
