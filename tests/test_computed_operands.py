@@ -154,6 +154,11 @@ def test_once_for_every_element(name: str) -> None:
     assert ".computed" in check(WRITTEN[name])
 
 
+def test_temporaries_lie_like_results() -> None:
+    """Though the index that counts as a value is found behind the one that something is read at."""
+    assert "f.computed(s, d) = cos(" in check(WRITTEN["angles of two of four indices"])
+
+
 @pytest.mark.parametrize("name", LEFT)
 def test_left_alone(name: str) -> None:
     assert ".computed" not in check(LEFT[name])
