@@ -8,6 +8,6 @@ import tensor_comprehensions as tc
 
 
 def code(run: tc.Executor) -> str:
-    """Without numbers that names have of all that the process compiled, and a file's name."""
-    text = re.sub(r"^\s*\.file.*$", "", run.assembly, flags=re.M)
+    """Without comments, a file's name, and numbers in names that count what the process compiled."""
+    text = re.sub(r"^\s*\.file.*$|\s*#.*$", "", run.assembly, flags=re.M)
     return re.sub(r"__\d+\b", "", text)
