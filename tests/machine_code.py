@@ -8,6 +8,6 @@ import tensor_comprehensions as tc
 
 
 def code(run: tc.Executor) -> str:
-    """Without comments, a file's name, and numbers in names that count what the process compiled."""
+    """Without comments, a file's name, and the numbers in names that count compilations."""
     text = re.sub(r"^\s*\.file.*$|\s*#.*$", "", run.assembly, flags=re.M)
     return re.sub(r"__\d+\b", "", text)
