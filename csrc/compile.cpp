@@ -9,8 +9,8 @@
 #include "base/passes.h"
 #include "codegen/cpu_jit.h"
 #include "codegen/gpu_loops.h"
+#include "codegen/lower_nest.h"
 #include "codegen/private_temporaries.h"
-#include "codegen/to_stmt.h"
 #include "explain.h"
 #include "index_plan.h"
 #include "ir/compare.h"
@@ -20,6 +20,7 @@
 #include "ir/work.h"
 #include "library_plan.h"
 #include "machine/facts.h"
+#include "nest/build.h"
 #include "plan/plan_program.h"
 #include "poly/scop.h"
 #include "program_passes.h"
@@ -183,7 +184,8 @@ std::vector<Stmt> make_parts(const Scheduled& scheduled, std::string* tree, Stag
   std::vector<Stmt> parts;
   for (const plan::Proposal& group : scheduled.plan.groups) {
     const poly::Mapped& part = group.mapped;
-    Stmt stmt = codegen::to_stmt(scheduled.scop, part, scheduled.layouts);
+    Stmt stmt = ir::hoist_conditions(
+        codegen::lower(nest::build(scheduled.scop, part, scheduled.layouts)));
     if (part.joined)
       run_always(kJoinLoops,
                  [&] { parts.back() = ir::join_loops(parts.back(), stmt, part.joined); });

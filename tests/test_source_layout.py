@@ -13,6 +13,7 @@ LAYERS = (
     ("ir",),
     ("lang", "einsum", "poly"),
     ("plan",),
+    ("nest",),
     ("runtime",),
     ("codegen",),
     ("store",),

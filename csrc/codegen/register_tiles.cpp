@@ -540,19 +540,12 @@ Stmt make_register_tile(const std::vector<TileDimension>& dimensions, const Stmt
   return ProducerConsumer::make(name, true, body);
 }
 
-std::vector<Stmt> join_register_tiles(const std::vector<Stmt>& parts) {
-  std::vector<Stmt> joined;
-  for (const Stmt& part : parts) {
-    const auto* tile = part.as<ProducerConsumer>();
-    const auto* before = joined.empty() ? nullptr : joined.back().as<ProducerConsumer>();
-    if (tile && before && tile->name == before->name) {
-      joined.back() =
-          ProducerConsumer::make(tile->name, true, Block::make(before->body, tile->body));
-    } else {
-      joined.push_back(part);
-    }
-  }
-  return joined;
+std::optional<std::vector<TileDimension>> register_tile_of(const ProducerConsumer* op) {
+  if (!is_tile(op)) return std::nullopt;
+  std::vector<TileDimension> dimensions;
+  std::istringstream list(op->name.substr(sizeof kMarker - 1));
+  for (TileDimension d; list >> d.full >> d.rest;) dimensions.push_back(d);
+  return dimensions;
 }
 
 Stmt expand_register_tiles(const Stmt& stmt, int vector_bits, const std::set<std::string>& large,

@@ -1,6 +1,7 @@
 // Register blocks: the tile of results that a reduction keeps in registers.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,8 +20,8 @@ struct TileDimension {
 /// point_loop(dimension) + anything (`point_vectors`), start at 0, and are Unrolled or Vectorized.
 /// Dimension 0 is the vector.
 ir::Stmt make_register_tile(const std::vector<TileDimension>& dimensions, const ir::Stmt& body);
-/// Makes one of neighbouring parts of the same tile.
-std::vector<ir::Stmt> join_register_tiles(const std::vector<ir::Stmt>& parts);
+std::optional<std::vector<TileDimension>> register_tile_of(
+    const Halide::Internal::ProducerConsumer* op);
 
 /// Gives every register tile a version for each of its sizes, so that all its loops have constant
 /// extents and are unrolled, and keeps every tensor that it accumulates into in a local array of

@@ -1,51 +1,32 @@
-#include "codegen/to_stmt.h"
+#include "nest/build.h"
 
-#include <functional>
+#include <algorithm>
 #include <limits>
 
 #include "base/error.h"
-#include "codegen/copies.h"
-#include "codegen/cuda_printer.h"
-#include "codegen/point_vectors.h"
-#include "codegen/register_tiles.h"
-#include "ir/loops.h"
 #include "poly/affine.h"
 #include "poly/marks.h"
 
-namespace tc::codegen {
+namespace tc::nest {
 namespace {
 
 using Halide::Internal::as_const_int;
 using Halide::Internal::Call;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
 using poly::Mapped;
 using poly::Mark;
 using poly::Promotion;
-using poly::Role;
 using poly::Scop;
 using poly::ScopStatement;
 
 /// The flat buffer behind a tensor.
-struct Buffer {
+struct TensorBuffer {
   Layout layout;
   Halide::Type index_type = Halide::Int(32);
   Halide::Parameter parameter;  ///< tells Halide that only elements are aligned
 };
 
-Expr to_memory(const Expr& value) {
-  return value.type().is_bool()
-             ? Halide::select(value, Halide::cast<uint8_t>(1), Halide::cast<uint8_t>(0))
-             : value;
-}
-
-Expr from_memory(const Expr& loaded, Halide::Type type) {
-  return type.is_bool() ? loaded != Halide::cast<uint8_t>(0) : loaded;
-}
-
-Buffer make_buffer(const ir::Tensor& tensor, const Layout& layout) {
-  Buffer buffer;
+TensorBuffer make_buffer(const ir::Tensor& tensor, const Layout& layout) {
+  TensorBuffer buffer;
   buffer.layout = layout;
   int64_t low = 0, high = 0;
   for (size_t d = 0; d < layout.sizes.size(); ++d) {
@@ -67,6 +48,27 @@ struct MadeCopy {
   std::vector<Expr> offsets;
 };
 
+/// Makes one tile of neighbouring parts of it, since isl repeats a mark over every part of what it
+/// marks.
+Nest join_tiles(const std::vector<Nest>& parts) {
+  std::vector<Nest> joined;
+  for (const Nest& part : parts) {
+    const auto* tile = as<Tile>(part);
+    const auto* before = joined.empty() ? nullptr : as<Tile>(joined.back());
+    const bool same =
+        tile && before &&
+        std::equal(tile->dimensions.begin(), tile->dimensions.end(), before->dimensions.begin(),
+                   before->dimensions.end(), [](const TileDimension& a, const TileDimension& b) {
+                     return a.full == b.full && a.rest == b.rest;
+                   });
+    if (same)
+      joined.back() = make(Tile{tile->dimensions, make_sequence({before->body, tile->body})});
+    else
+      joined.push_back(part);
+  }
+  return make_sequence(joined);
+}
+
 class Generator {
  public:
   Generator(const Scop& scop, const std::vector<Promotion>& promotions,
@@ -76,64 +78,63 @@ class Generator {
       buffers_.emplace(name, make_buffer(tensor, layouts.at(name)));
   }
 
-  Stmt generate(const isl::schedule& schedule) {
+  Nest generate(const isl::schedule& schedule) {
     isl::ast_build build(scop_.context->get());
-    return ir::hoist_conditions(node(build.node_from(schedule)));
+    return node(build.node_from(schedule));
   }
 
  private:
-  Stmt node(const isl::ast_node& n) {
+  Nest node(const isl::ast_node& n) {
     if (n.isa<isl::ast_node_for>()) return loop(n.as<isl::ast_node_for>());
     if (n.isa<isl::ast_node_block>()) {
       isl::ast_node_list children = n.as<isl::ast_node_block>().children();
-      std::vector<Stmt> stmts;
+      std::vector<Nest> parts;
       // What a part of the block copies serves the parts behind it.
       size_t outer = copies_.size();
-      for (unsigned i = 0; i < children.size(); ++i) stmts.push_back(node(children.at(i)));
-      // isl repeats a mark over every part of what it marks.
-      Stmt block = Halide::Internal::Block::make(join_register_tiles(stmts));
+      for (unsigned i = 0; i < children.size(); ++i) parts.push_back(node(children.at(i)));
+      Nest block = join_tiles(parts);
       for (; copies_.size() > outer; copies_.pop_back()) block = allocate(copies_.back(), block);
       return block;
     }
     if (n.isa<isl::ast_node_if>()) {
       auto branch = n.as<isl::ast_node_if>();
       Expr condition = poly::to_expr(branch.cond(), iterators_);
-      Stmt then = node(branch.then_node());
-      Stmt otherwise = branch.has_else_node() ? node(branch.else_node()) : Stmt();
-      return Halide::Internal::IfThenElse::make(condition, then, otherwise);
+      Nest then = node(branch.then_node());
+      Nest otherwise = branch.has_else_node() ? node(branch.else_node()) : Nest();
+      return make(Guard{condition, then, otherwise});
     }
-    if (n.isa<isl::ast_node_mark>()) {
-      auto marked = n.as<isl::ast_node_mark>();
-      const Mark& mark = poly::mark_of(marked.id());
-      if (mark.role == Role::RegisterTile) return register_tile(mark, marked.node());
-      if (mark.role == Role::Copy) return make_copy(node(marked.node()));
-      std::map<std::string, Role> outer = roles_;
-      for (unsigned m = 0; m < mark.members; ++m) {
-        std::string iterator = "c" + std::to_string(mark.depth + m);
-        roles_[iterator] = mark.role;
-        // The points of a register tile: the unrolled members, then the vector, which is dimension
-        // 0.
-        points_[iterator] = mark.role == Role::Unrolled ? mark.members - m : 0;
-      }
-      Stmt body = node(marked.node());
-      roles_ = outer;
-      return body;
-    }
+    if (n.isa<isl::ast_node_mark>()) return marked(n.as<isl::ast_node_mark>());
     return instance(n.as<isl::ast_node_user>());
   }
 
-  /// The mark lists the members outermost first; dimension 0 of a register tile is the innermost.
-  Stmt register_tile(const Mark& mark, const isl::ast_node& body) {
-    std::vector<TileDimension> dimensions;
-    for (size_t m = mark.members; m-- > 0;)
-      dimensions.push_back({mark.points[m].full, mark.points[m].rest});
-    tile_dimensions_ = mark.members;
-    Stmt result = make_register_tile(dimensions, node(body));
-    tile_dimensions_ = 0;
-    return result;
+  Nest marked(const isl::ast_node_mark& n) {
+    const Mark& mark = poly::mark_of(n.id());
+    if (mark.role == poly::Role::RegisterTile) return register_tile(mark, n.node());
+    if (mark.role == poly::Role::Copy) return make(Copy{node(n.node())});
+    std::map<std::string, MarkedLoop> outer = marked_;
+    for (unsigned m = 0; m < mark.members; ++m) {
+      // The points of a register tile: the unrolled members, then the vector, which is dimension 0.
+      const bool unrolled = mark.role == poly::Role::Unrolled;
+      marked_["c" + std::to_string(mark.depth + m)] = {role_of(mark.role),
+                                                       unrolled ? mark.members - m : 0};
+    }
+    Nest body = node(n.node());
+    marked_ = outer;
+    return body;
   }
 
-  Stmt loop(const isl::ast_node_for& f) {
+  /// The mark lists the members outermost first; dimension 0 of a register tile is the innermost.
+  Nest register_tile(const Mark& mark, const isl::ast_node& body) {
+    Tile tile;
+    for (size_t m = mark.members; m-- > 0;)
+      tile.dimensions.push_back({mark.points[m].full, mark.points[m].rest});
+    in_tile_ = true;
+    tile.body = node(body);
+    in_tile_ = false;
+    return make(std::move(tile));
+  }
+
+  Nest loop(const isl::ast_node_for& f) {
     std::string isl_name = f.iterator().as<isl::ast_expr_id>().id().name();
     Expr first = poly::to_expr(f.init(), iterators_);
     auto step = as_const_int(poly::to_expr(f.inc(), iterators_));
@@ -146,54 +147,54 @@ class Generator {
                       f.cond().to_C_str());
     if (kind == isl_ast_op_lt) last = last - 1;
 
-    std::string name = concat(isl_name, "_", loops_++);
-    Expr variable = ir::make_variable(name);
-    Expr extent = Halide::Internal::simplify(last - first + 1);
-    Expr value = variable;
-    Expr min = first;
+    Loop made;
+    made.name = concat(isl_name, "_", loops_++);
+    made.extent = Halide::Internal::simplify(last - first + 1);
+    made.min = first;
+    const auto found = marked_.find(isl_name);
+    if (found != marked_.end()) made.role = found->second.role;
+    if (in_tile_ && (made.role == Role::Unrolled || made.role == Role::Vector))
+      made.point = found->second.point;
+    if (made.point) made.name = concat("point", *made.point, "_", made.name);
+    Expr value = ir::make_variable(made.name);
     if (*step != 1) {
-      extent = Halide::Internal::simplify((extent + (static_cast<int>(*step) - 1)) /
-                                          static_cast<int>(*step));
-      value = first + variable * static_cast<int>(*step);
-      min = Expr(0);
+      made.extent = Halide::Internal::simplify((made.extent + (static_cast<int>(*step) - 1)) /
+                                               static_cast<int>(*step));
+      value = first + value * static_cast<int>(*step);
+      made.min = Expr(0);
+    } else if (made.point) {
+      value = first + value;
+      made.min = Expr(0);
     }
     auto shadowed = iterators_.find(isl_name);
     Expr outer = shadowed == iterators_.end() ? Expr() : shadowed->second;
     iterators_[isl_name] = value;
-    ForType type = role_type(isl_name);
-    if (tile_dimensions_ && (type == ForType::Unrolled || type == ForType::Vectorized)) {
-      name = concat(point_loop(points_.at(isl_name)), "_", name);
-      iterators_[isl_name] = first + ir::make_variable(name);
-      min = Expr(0);
-    }
     // Marks below speak of deeper loops only.
-    std::map<std::string, Role> roles = roles_;
-    roles_.erase(isl_name);
-    Stmt body = node(f.body());
-    roles_ = roles;
+    std::map<std::string, MarkedLoop> outer_marks = marked_;
+    marked_.erase(isl_name);
+    made.body = node(f.body());
+    marked_ = outer_marks;
     if (outer.defined())
       iterators_[isl_name] = outer;
     else
       iterators_.erase(isl_name);
-    return ir::make_for(name, min, extent, type, body);
+    return make(std::move(made));
   }
 
-  ForType role_type(const std::string& iterator) const {
-    auto found = roles_.find(iterator);
-    if (found == roles_.end()) return ForType::Serial;
-    switch (found->second) {
-      case Role::Parallel: return ForType::Parallel;
-      case Role::Vector: return ForType::Vectorized;
-      case Role::Unrolled: return ForType::Unrolled;
-      case Role::Block: return ForType::GPUBlock;
-      case Role::Thread: return ForType::GPUThread;
-      case Role::RegisterTile:
-      case Role::Copy: break;
+  static Role role_of(poly::Role role) {
+    switch (role) {
+      case poly::Role::Parallel: return Role::Parallel;
+      case poly::Role::Vector: return Role::Vector;
+      case poly::Role::Unrolled: return Role::Unrolled;
+      case poly::Role::Block: return Role::Block;
+      case poly::Role::Thread: return Role::Thread;
+      case poly::Role::RegisterTile:
+      case poly::Role::Copy: break;
     }
     throw InternalError(__FILE__, __LINE__, "a loop without a role");
   }
 
-  Stmt instance(const isl::ast_node_user& user) {
+  Nest instance(const isl::ast_node_user& user) {
     auto call = user.expr().as<isl::ast_expr_op>();
     std::string id = call.arg(0).as<isl::ast_expr_id>().id().name();
     for (const Promotion& promotion : promotions_)
@@ -203,11 +204,11 @@ class Generator {
     for (size_t d = 0; d < statement.dimensions; ++d)
       values[statement.source->domain[d].name] =
           Halide::Internal::simplify(poly::to_expr(call.arg(static_cast<int>(d) + 1), iterators_));
-    return store(statement, values);
+    return compute(statement, values);
   }
 
   /// The tuple of a copying statement: the offsets of the box, then the element.
-  Stmt copy_element(const Promotion& promotion, const isl::ast_expr_op& call) {
+  Nest copy_element(const Promotion& promotion, const isl::ast_expr_op& call) {
     std::vector<Expr> arguments;
     for (unsigned k = 1; k < call.n_arg(); ++k)
       arguments.push_back(
@@ -217,8 +218,12 @@ class Generator {
     std::vector<Expr> element(arguments.begin() + static_cast<int>(rank), arguments.end());
     // Its loops may come in pieces.
     if (copies_.empty() || copies_.back().promotion != &promotion) copies_.push_back(copy);
-    return ir::make_store(promotion.buffer, offset_in_copy(copy, element),
-                          copied_value(promotion, element));
+    Compute made;
+    made.buffer = promotion.buffer;
+    made.index = offset_in_copy(copy, element);
+    made.value = copied_value(promotion, element);
+    made.type = made.value.type();
+    return make(std::move(made));
   }
 
   Expr copied_value(const Promotion& promotion, const std::vector<Expr>& element) const {
@@ -233,11 +238,9 @@ class Generator {
     return to_memory(lower_reads(Halide::Internal::substitute(values, source.value)));
   }
 
-  Stmt allocate(const MadeCopy& copy, const Stmt& body) const {
-    Halide::Type type = memory_type(scop_.program->tensor(copy.promotion->read.tensor).type);
-    return Halide::Internal::Allocate::make(copy.promotion->buffer, type, Halide::MemoryType::Heap,
-                                            {static_cast<int>(copy.promotion->elements)},
-                                            Halide::Internal::const_true(), body);
+  Nest allocate(const MadeCopy& copy, const Nest& body) const {
+    Type type = memory_type(scop_.program->tensor(copy.promotion->read.tensor).type);
+    return make(Buffer{copy.promotion->buffer, type, copy.promotion->elements, Memory::Heap, body});
   }
 
   Expr offset_in_copy(const MadeCopy& copy, const std::vector<Expr>& subscripts) const {
@@ -248,34 +251,30 @@ class Generator {
     return Halide::Internal::simplify(index);
   }
 
-  Stmt store(const ScopStatement& statement, const std::map<std::string, Expr>& values) {
+  Nest compute(const ScopStatement& statement, const std::map<std::string, Expr>& values) {
     const ir::Statement& source = *statement.source;
-    const ir::Tensor& tensor = scop_.program->tensor(source.tensor);
-    const Buffer& buffer = buffers_.at(source.tensor);
+    const TensorBuffer& buffer = buffers_.at(source.tensor);
     std::vector<Expr> subscripts;
     for (const Expr& s : source.subscripts)
       subscripts.push_back(lower_reads(Halide::Internal::substitute(values, s)));
-    Expr index = offset(buffer, subscripts);
-    Expr value;
+    Compute made;
+    made.buffer = source.tensor;
+    made.type = scop_.program->tensor(source.tensor).type;
+    made.index = offset(buffer, subscripts);
+    made.parameter = buffer.parameter;
     if (statement.initialization) {
-      value = ir::identity(source.reduction, tensor.type);
-    } else {
-      value =
-          lower_reads(Halide::Internal::substitute(values, use_copies(statement, source.value)));
-      if (source.reduction != ir::Reduction::None && !source.atomic)
-        value = ir::combine(source.reduction, load(source.tensor, tensor.type, index), value);
+      made.value = ir::identity(source.reduction, made.type);
+      return make(std::move(made));
     }
-    Stmt result =
-        source.atomic && !statement.initialization
-            ? make_atomic_update(source.reduction, load(source.tensor, tensor.type, index), value)
-            : Halide::Internal::Store::make(source.tensor, to_memory(value), index,
-                                            buffer.parameter, Halide::Internal::const_true(),
-                                            Halide::Internal::ModulusRemainder());
-    if (source.guard.defined() && !statement.initialization)
-      result = Halide::Internal::IfThenElse::make(
-          lower_reads(Halide::Internal::substitute(values, use_copies(statement, source.guard))),
-          result);
-    return result;
+    made.value =
+        lower_reads(Halide::Internal::substitute(values, use_copies(statement, source.value)));
+    made.reduction = source.reduction;
+    made.atomic = source.atomic;
+    Nest result = make(std::move(made));
+    if (!source.guard.defined()) return result;
+    return make(Guard{
+        lower_reads(Halide::Internal::substitute(values, use_copies(statement, source.guard))),
+        result, nullptr});
   }
 
   Expr load(const std::string& name, Halide::Type type, const Expr& index) const {
@@ -319,7 +318,7 @@ class Generator {
   }
 
   /// sum of subscript * stride.
-  Expr offset(const Buffer& buffer, const std::vector<Expr>& subscripts) const {
+  Expr offset(const TensorBuffer& buffer, const std::vector<Expr>& subscripts) const {
     Expr index = Halide::Internal::make_zero(buffer.index_type);
     for (size_t d = 0; d < subscripts.size(); ++d) {
       Expr stride = Halide::Internal::make_const(buffer.index_type, buffer.layout.strides[d]);
@@ -359,18 +358,21 @@ class Generator {
   const Scop& scop_;
   const std::vector<Promotion>& promotions_;
   std::vector<MadeCopy> copies_;  ///< in force
-  std::map<std::string, Buffer> buffers_;
+  std::map<std::string, TensorBuffer> buffers_;
   std::map<std::string, Expr> iterators_;  ///< isl's loop names -> values
-  std::map<std::string, Role> roles_;      ///< isl's loop names -> roles in force
-  std::map<std::string, size_t> points_;   ///< isl's loop names -> register tile dimensions
-  size_t tile_dimensions_ = 0;             ///< of the register tile around; 0 outside
+  struct MarkedLoop {
+    Role role = Role::Serial;
+    size_t point = 0;  ///< the dimension, where a register tile is around
+  };
+  std::map<std::string, MarkedLoop> marked_;  ///< isl's loop names -> marks in force
+  bool in_tile_ = false;
   int loops_ = 0;
 };
 
 }  // namespace
 
-Stmt to_stmt(const Scop& scop, const Mapped& mapped, const std::map<std::string, Layout>& layouts) {
+Nest build(const Scop& scop, const Mapped& mapped, const std::map<std::string, Layout>& layouts) {
   return Generator(scop, mapped.promotions, layouts).generate(mapped.schedule);
 }
 
-}  // namespace tc::codegen
+}  // namespace tc::nest

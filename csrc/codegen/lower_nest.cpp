@@ -1,0 +1,89 @@
+#include "codegen/lower_nest.h"
+
+#include <vector>
+
+#include "base/error.h"
+#include "codegen/accumulations.h"
+#include "codegen/copies.h"
+#include "codegen/cuda_printer.h"
+#include "codegen/register_tiles.h"
+#include "ir/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::ForType;
+using ir::Stmt;
+
+ForType type_of(nest::Role role) {
+  switch (role) {
+    case nest::Role::Serial: return ForType::Serial;
+    case nest::Role::Parallel: return ForType::Parallel;
+    case nest::Role::Vector: return ForType::Vectorized;
+    case nest::Role::Unrolled: return ForType::Unrolled;
+    case nest::Role::Block: return ForType::GPUBlock;
+    case nest::Role::Thread: return ForType::GPUThread;
+  }
+  throw InternalError(__FILE__, __LINE__, "a loop without a role");
+}
+
+Stmt lower_node(const nest::Loop& loop) {
+  return ir::make_for(loop.name, loop.min, loop.extent, type_of(loop.role), lower(loop.body));
+}
+
+Stmt lower_node(const nest::Sequence& sequence) {
+  std::vector<Stmt> parts;
+  for (const nest::Nest& part : sequence.parts) parts.push_back(lower(part));
+  return parts.empty() ? Evaluate::make(0) : Block::make(parts);
+}
+
+Stmt lower_node(const nest::Guard& guard) {
+  return IfThenElse::make(guard.condition, lower(guard.then),
+                          guard.otherwise ? lower(guard.otherwise) : Stmt());
+}
+
+Stmt lower_node(const nest::Binding& binding) {
+  return LetStmt::make(binding.name, binding.value, lower(binding.body));
+}
+
+Stmt lower_node(const nest::Buffer& buffer) {
+  const auto memory =
+      buffer.memory == nest::Memory::Heap ? Halide::MemoryType::Heap : Halide::MemoryType::Stack;
+  return Allocate::make(buffer.name, buffer.type, memory, {static_cast<int>(buffer.elements)},
+                        const_true(), lower(buffer.body));
+}
+
+Stmt lower_node(const nest::Tile& tile) {
+  std::vector<TileDimension> dimensions;
+  for (const nest::TileDimension& d : tile.dimensions) dimensions.push_back({d.full, d.rest});
+  return make_register_tile(dimensions, lower(tile.body));
+}
+
+Stmt lower_node(const nest::Copy& copy) { return make_copy(lower(copy.body)); }
+
+Stmt lower_node(const nest::Compute& compute) {
+  if (compute.atomic && compute.reduction != ir::Reduction::None)
+    return make_atomic_update(
+        compute.reduction, nest::from_memory(nest::load_of(compute), compute.type), compute.value);
+  return Store::make(compute.buffer, nest::stored_value(compute), compute.index, compute.parameter,
+                     const_true(), ModulusRemainder());
+}
+
+Stmt lower_node(const nest::Prefetch& prefetch) {
+  return ir::make_prefetch(prefetch.type, prefetch.buffer, prefetch.index, prefetch.cache);
+}
+
+Stmt lower_node(const nest::Barrier&) {
+  throw InternalError(__FILE__, __LINE__, "a barrier on a target that has none");
+}
+
+Stmt lower_node(const nest::Lowered& lowered) { return lowered.stmt; }
+
+}  // namespace
+
+Stmt lower(const nest::Nest& nest) {
+  return std::visit([](const auto& node) { return lower_node(node); }, nest->value);
+}
+
+}  // namespace tc::codegen

@@ -1,0 +1,102 @@
+#include "codegen/raise.h"
+
+#include "base/error.h"
+#include "codegen/copies.h"
+#include "codegen/point_vectors.h"
+#include "codegen/register_tiles.h"
+#include "ir/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::ForType;
+using ir::Stmt;
+using nest::Nest;
+
+nest::Role role_of(ForType type) {
+  switch (type) {
+    case ForType::Serial: return nest::Role::Serial;
+    case ForType::Parallel: return nest::Role::Parallel;
+    case ForType::Vectorized: return nest::Role::Vector;
+    case ForType::Unrolled: return nest::Role::Unrolled;
+    case ForType::GPUBlock: return nest::Role::Block;
+    case ForType::GPUThread: return nest::Role::Thread;
+    default: throw InternalError(__FILE__, __LINE__, "a loop of another type");
+  }
+}
+
+template <class Node>
+bool match(const Expr& e, const Store& store, Expr& term) {
+  const auto* op = e.as<Node>();
+  if (!op || !ir::loads_itself(op->a, store)) return false;
+  term = op->b;
+  return true;
+}
+
+Nest raise_store(const Store& store) {
+  nest::Compute made;
+  made.buffer = store.name;
+  made.type = store.value.type();
+  made.index = store.index;
+  made.value = store.value;
+  made.parameter = store.param;
+  TC_INTERNAL_CHECK(is_const_one(store.predicate), "a predicated store");
+  if (const auto* truth = store.value.as<Select>()) {
+    const auto* any = truth->condition.as<Or>();
+    const auto* all = truth->condition.as<And>();
+    const NE* before = any ? any->a.as<NE>() : all ? all->a.as<NE>() : nullptr;
+    if (made.type == Halide::UInt(8) && is_const_one(truth->true_value) &&
+        is_const_zero(truth->false_value) && before && ir::loads_itself(before->a, store)) {
+      made.type = Halide::Bool();
+      made.reduction = any ? ir::Reduction::Or : ir::Reduction::And;
+      made.value = any ? any->b : all->b;
+    }
+  } else if (match<Add>(store.value, store, made.value)) {
+    made.reduction = ir::Reduction::Sum;
+  } else if (match<Mul>(store.value, store, made.value)) {
+    made.reduction = ir::Reduction::Product;
+  } else if (match<Min>(store.value, store, made.value)) {
+    made.reduction = ir::Reduction::Min;
+  } else if (match<Max>(store.value, store, made.value)) {
+    made.reduction = ir::Reduction::Max;
+  }
+  return nest::make(std::move(made));
+}
+
+}  // namespace
+
+Nest raise(const Stmt& stmt) {
+  if (const auto* op = stmt.as<For>()) {
+    nest::Loop loop{op->name, op->min, op->extent, role_of(op->for_type), {}, raise(op->body)};
+    loop.point = point_dimension(op->name);
+    return nest::make(std::move(loop));
+  }
+  if (const auto* op = stmt.as<Block>())
+    return nest::make_sequence({raise(op->first), raise(op->rest)});
+  if (const auto* op = stmt.as<IfThenElse>())
+    return nest::make(nest::Guard{op->condition, raise(op->then_case),
+                                  op->else_case.defined() ? raise(op->else_case) : nullptr});
+  if (const auto* op = stmt.as<LetStmt>())
+    return nest::make(nest::Binding{op->name, op->value, raise(op->body)});
+  if (const auto* op = stmt.as<Allocate>())
+    return nest::make(nest::Buffer{
+        op->name, op->type, *as_const_int(op->extents[0]),
+        op->memory_type == Halide::MemoryType::Heap ? nest::Memory::Heap : nest::Memory::Stack,
+        raise(op->body)});
+  if (const auto* op = stmt.as<ProducerConsumer>()) {
+    if (auto dimensions = register_tile_of(op)) {
+      nest::Tile tile;
+      for (const TileDimension& d : *dimensions) tile.dimensions.push_back({d.full, d.rest});
+      tile.body = raise(op->body);
+      return nest::make(std::move(tile));
+    }
+    return nest::make(nest::Copy{raise(op->body)});
+  }
+  if (const auto* op = stmt.as<Store>())
+    return op->value.type().is_scalar() ? raise_store(*op) : nest::make(nest::Lowered{stmt});
+  return nest::make(nest::Lowered{stmt});
+}
+
+}  // namespace tc::codegen

@@ -1,0 +1,338 @@
+#include "nest/nest.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tc::nest {
+
+using namespace Halide::Internal;
+
+namespace {
+
+template <class... Visits>
+struct Overloaded : Visits... {
+  using Visits::operator()...;
+};
+template <class... Visits>
+Overloaded(Visits...) -> Overloaded<Visits...>;
+
+template <class T, class = void>
+struct HasBody : std::false_type {};
+template <class T>
+struct HasBody<T, std::void_t<decltype(std::declval<T&>().body)>> : std::true_type {};
+
+/// Calls `visit` with each of the node's bodies, in order of execution.
+template <class Value, class Visit>
+void each_child(Value& value, Visit visit) {
+  std::visit(
+      [&](auto& node) {
+        using T = std::decay_t<decltype(node)>;
+        if constexpr (std::is_same_v<T, Sequence>) {
+          for (auto& part : node.parts) visit(part);
+        } else if constexpr (std::is_same_v<T, Guard>) {
+          visit(node.then);
+          if (node.otherwise) visit(node.otherwise);
+        } else if constexpr (HasBody<T>::value) {
+          visit(node.body);
+        }
+      },
+      value);
+}
+
+/// Calls `visit` with each of the node's own expressions.
+template <class Value, class Visit>
+void each_expression(Value& value, Visit visit) {
+  std::visit(
+      [&](auto& node) {
+        using T = std::decay_t<decltype(node)>;
+        if constexpr (std::is_same_v<T, Loop>) {
+          visit(node.min);
+          visit(node.extent);
+        } else if constexpr (std::is_same_v<T, Guard>) {
+          visit(node.condition);
+        } else if constexpr (std::is_same_v<T, Binding>) {
+          visit(node.value);
+        } else if constexpr (std::is_same_v<T, Compute>) {
+          visit(node.index);
+          visit(node.value);
+        } else if constexpr (std::is_same_v<T, Prefetch>) {
+          visit(node.index);
+        }
+      },
+      value);
+}
+
+/// The node with other expressions of its own; the same node where none changes.
+Nest change_expressions(const Nest& nest, const std::function<Expr(const Expr&)>& change) {
+  Node::Value value = nest->value;
+  bool changed = false;
+  each_expression(value, [&](Expr& e) {
+    Expr made = change(e);
+    changed = changed || !made.same_as(e);
+    e = std::move(made);
+  });
+  return changed ? std::make_shared<const Node>(std::move(value)) : nest;
+}
+
+class FindLoads : public IRVisitor {
+ public:
+  explicit FindLoads(const std::function<void(const Load&)>& found) : found_(found) {}
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Load* op) override {
+    found_(*op);
+    IRVisitor::visit(op);
+  }
+  const std::function<void(const Load&)>& found_;
+};
+
+class MapLoads : public IRMutator {
+ public:
+  explicit MapLoads(const std::function<Expr(const Load&)>& change) : change_(change) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Load* op) override {
+    const Expr inner = IRMutator::visit(op);
+    const auto* load = inner.as<Load>();
+    return load ? change_(*load) : inner;
+  }
+  const std::function<Expr(const Load&)>& change_;
+};
+
+class FindStores : public IRVisitor {
+ public:
+  std::set<std::string> names;
+  int bits = 0;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Store* op) override {
+    names.insert(op->name);
+    bits = std::max(bits, op->value.type().bits());
+    IRVisitor::visit(op);
+  }
+};
+
+bool same(const Expr& a, const Expr& b) {
+  return a.defined() == b.defined() && (!a.defined() || graph_equal(a, b));
+}
+
+}  // namespace
+
+Nest make_sequence(const std::vector<Nest>& parts) {
+  Sequence sequence;
+  for (const Nest& part : parts)
+    if (const auto* inner = as<Sequence>(part))
+      sequence.parts.insert(sequence.parts.end(), inner->parts.begin(), inner->parts.end());
+    else if (part)
+      sequence.parts.push_back(part);
+  return sequence.parts.size() == 1 ? sequence.parts[0] : make(std::move(sequence));
+}
+
+std::vector<Nest> parts_of(const Nest& nest) {
+  const auto* sequence = as<Sequence>(nest);
+  return sequence ? sequence->parts : std::vector<Nest>{nest};
+}
+
+Nest make_loop(const std::string& name, const Expr& min, const Expr& extent, Role role, Nest body) {
+  return make(Loop{name, min, extent, role, std::nullopt, std::move(body)});
+}
+
+Nest with_body(const Loop& loop, Nest body) {
+  Loop changed = loop;
+  changed.body = std::move(body);
+  return make(std::move(changed));
+}
+
+Nest prepend(const Nest& loop, std::vector<Nest> parts) {
+  if (parts.empty()) return loop;
+  const auto* around = as<Loop>(loop);
+  TC_INTERNAL_CHECK(around, "something is put in front of what is no loop's body");
+  parts.push_back(around->body);
+  return with_body(*around, make_sequence(parts));
+}
+
+Nest map_children(const Nest& nest, const std::function<Nest(const Nest&)>& change) {
+  Node::Value value = nest->value;
+  bool changed = false;
+  each_child(value, [&](Nest& child) {
+    Nest made = change(child);
+    changed = changed || made != child;
+    child = std::move(made);
+  });
+  if (!changed) return nest;
+  // What became a sequence in a sequence is dissolved.
+  if (const auto* sequence = std::get_if<Sequence>(&value)) return make_sequence(sequence->parts);
+  return std::make_shared<const Node>(std::move(value));
+}
+
+void for_each_child(const Nest& nest, const std::function<void(const Nest&)>& visit) {
+  each_child(nest->value, visit);
+}
+
+Nest map_expressions(const Nest& nest, const std::function<Expr(const Expr&)>& change) {
+  Nest below =
+      map_children(nest, [&](const Nest& child) { return map_expressions(child, change); });
+  TC_INTERNAL_CHECK(!as<Lowered>(nest), "expressions are changed behind the lowering");
+  return change_expressions(below, change);
+}
+
+void for_each_node(const Nest& nest, const std::function<void(const Nest&)>& visit) {
+  visit(nest);
+  for_each_child(nest, [&](const Nest& child) { for_each_node(child, visit); });
+}
+
+void for_each_expression(const Nest& nest, const std::function<void(const Expr&)>& visit) {
+  for_each_node(nest, [&](const Nest& node) { each_expression(node->value, visit); });
+}
+
+Nest substitute(const std::string& name, const Expr& value, const Nest& nest) {
+  if (const auto* lowered = as<Lowered>(nest))
+    return make(Lowered{Halide::Internal::substitute(name, value, lowered->stmt)});
+  // Not below what has a name of its own that is the same.
+  const auto* loop = as<Loop>(nest);
+  const auto* binding = as<Binding>(nest);
+  const bool hidden = (loop && loop->name == name) || (binding && binding->name == name);
+  Nest below = hidden ? nest : map_children(nest, [&](const Nest& child) {
+    return substitute(name, value, child);
+  });
+  return change_expressions(
+      below, [&](const Expr& e) { return Halide::Internal::substitute(name, value, e); });
+}
+
+void for_each_load(const Expr& e, const std::function<void(const Load&)>& visit) {
+  FindLoads find(visit);
+  e.accept(&find);
+}
+
+Expr map_loads(const Expr& e, const std::function<Expr(const Load&)>& change) {
+  return MapLoads(change).mutate(e);
+}
+
+void for_each_load(const Nest& nest, const std::function<void(const Load&)>& visit) {
+  FindLoads find(visit);
+  for_each_expression(nest, [&](const Expr& e) { e.accept(&find); });
+  for_each_node(nest, [&](const Nest& node) {
+    if (const auto* lowered = as<Lowered>(node)) lowered->stmt.accept(&find);
+  });
+}
+
+void for_each_compute(const Nest& nest, const std::function<void(const Compute&)>& visit) {
+  for_each_node(nest, [&](const Nest& node) {
+    if (const auto* compute = as<Compute>(node)) visit(*compute);
+  });
+}
+
+std::set<std::string> loaded_buffers(const Nest& nest) {
+  std::set<std::string> names;
+  for_each_load(nest, [&](const Load& load) { names.insert(load.name); });
+  for_each_compute(nest, [&](const Compute& compute) {
+    if (compute.reduction != ir::Reduction::None) names.insert(compute.buffer);
+  });
+  return names;
+}
+
+std::set<std::string> stored_buffers(const Nest& nest) {
+  std::set<std::string> names;
+  for_each_node(nest, [&](const Nest& node) {
+    if (const auto* compute = as<Compute>(node)) names.insert(compute->buffer);
+    if (const auto* lowered = as<Lowered>(node)) {
+      FindStores find;
+      lowered->stmt.accept(&find);
+      names.insert(find.names.begin(), find.names.end());
+    }
+  });
+  return names;
+}
+
+int widest_element(const Nest& nest) {
+  int bits = 0;
+  for_each_load(nest, [&](const Load& load) { bits = std::max(bits, load.type.bits()); });
+  for_each_node(nest, [&](const Nest& node) {
+    if (const auto* compute = as<Compute>(node))
+      bits = std::max(bits, memory_type(compute->type).bits());
+    if (const auto* lowered = as<Lowered>(node)) {
+      FindStores find;
+      lowered->stmt.accept(&find);
+      bits = std::max(bits, find.bits);
+    }
+  });
+  return bits;
+}
+
+Expr to_memory(const Expr& value) {
+  return value.type().is_bool()
+             ? Halide::select(value, Halide::cast<uint8_t>(1), Halide::cast<uint8_t>(0))
+             : value;
+}
+
+Expr from_memory(const Expr& loaded, Type type) {
+  return type.is_bool() ? loaded != Halide::cast<uint8_t>(0) : loaded;
+}
+
+Expr load_of(const Compute& compute) {
+  return Load::make(memory_type(compute.type), compute.buffer, compute.index, Halide::Buffer<>(),
+                    compute.parameter, const_true(), ModulusRemainder());
+}
+
+Expr stored_value(const Compute& compute) {
+  Expr value = compute.value;
+  if (compute.reduction != ir::Reduction::None)
+    value = ir::combine(compute.reduction, from_memory(load_of(compute), compute.type), value);
+  return to_memory(value);
+}
+
+bool same(const Nest& a, const Nest& b) {
+  if (a == b) return true;
+  if (!a || !b || a->value.index() != b->value.index()) return false;
+  const Node::Value& y = b->value;
+  std::vector<Expr> first, second;
+  each_expression(a->value, [&](const Expr& e) { first.push_back(e); });
+  each_expression(b->value, [&](const Expr& e) { second.push_back(e); });
+  for (size_t k = 0; k < first.size(); ++k)
+    if (!same(first[k], second[k])) return false;
+  const bool plain = std::visit(
+      Overloaded{[&](const Loop& n) {
+                   const auto& m = std::get<Loop>(y);
+                   return n.name == m.name && n.role == m.role && n.point == m.point;
+                 },
+                 [&](const Binding& n) { return n.name == std::get<Binding>(y).name; },
+                 [&](const Buffer& n) {
+                   const auto& m = std::get<Buffer>(y);
+                   return n.name == m.name && n.type == m.type && n.elements == m.elements &&
+                          n.memory == m.memory;
+                 },
+                 [&](const Tile& n) {
+                   const auto& m = std::get<Tile>(y);
+                   return std::equal(n.dimensions.begin(), n.dimensions.end(), m.dimensions.begin(),
+                                     m.dimensions.end(),
+                                     [](const TileDimension& p, const TileDimension& q) {
+                                       return p.full == q.full && p.rest == q.rest;
+                                     });
+                 },
+                 [&](const Compute& n) {
+                   const auto& m = std::get<Compute>(y);
+                   return n.buffer == m.buffer && n.type == m.type && n.reduction == m.reduction &&
+                          n.atomic == m.atomic && n.contracts == m.contracts;
+                 },
+                 [&](const Prefetch& n) {
+                   const auto& m = std::get<Prefetch>(y);
+                   return n.buffer == m.buffer && n.type == m.type && n.cache == m.cache;
+                 },
+                 [&](const Lowered& n) { return graph_equal(n.stmt, std::get<Lowered>(y).stmt); },
+                 [](const auto&) { return true; }},
+      a->value);
+  if (!plain) return false;
+  std::vector<Nest> mine, others;
+  for_each_child(a, [&](const Nest& child) { mine.push_back(child); });
+  for_each_child(b, [&](const Nest& child) { others.push_back(child); });
+  return std::equal(mine.begin(), mine.end(), others.begin(), others.end(),
+                    [](const Nest& p, const Nest& q) { return same(p, q); });
+}
+
+}  // namespace tc::nest

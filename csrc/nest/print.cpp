@@ -1,0 +1,93 @@
+#include "base/error.h"
+#include "base/text_stream.h"
+#include "ir/compare.h"
+#include "nest/nest.h"
+
+namespace tc::nest {
+namespace {
+
+const char* name_of(Role role) {
+  switch (role) {
+    case Role::Serial: return "for";
+    case Role::Parallel: return "parallel";
+    case Role::Vector: return "vector";
+    case Role::Unrolled: return "unrolled";
+    case Role::Block: return "block";
+    case Role::Thread: return "thread";
+  }
+  throw InternalError(__FILE__, __LINE__, "a loop without a role");
+}
+
+std::string text_of(const Expr& e) {
+  TextStream text;
+  text << e;
+  return text.str();
+}
+
+std::string text_of(const Type& type) {
+  TextStream text;
+  text << type;
+  return text.str();
+}
+
+const char* operator_of(ir::Reduction reduction) {
+  return reduction == ir::Reduction::None ? "=" : ir::spelling(reduction);
+}
+
+/// The node's own line, without its end.
+std::string line_of(const Nest& nest) {
+  if (const auto* n = as<Loop>(nest))
+    return concat(name_of(n->role), n->point ? concat(" point ", *n->point) : std::string(), " ",
+                  n->name, " in ", text_of(n->min), " to ",
+                  text_of(Halide::Internal::simplify(n->min + n->extent)));
+  if (const auto* n = as<Guard>(nest)) return concat("if ", text_of(n->condition));
+  if (const auto* n = as<Binding>(nest)) return concat("let ", n->name, " = ", text_of(n->value));
+  if (const auto* n = as<Buffer>(nest))
+    return concat("buffer ", n->name, "[", n->elements, "] of ", text_of(n->type),
+                  n->memory == Memory::Heap ? " on the heap" : " on the stack");
+  if (const auto* n = as<Tile>(nest)) {
+    std::string text = "register tile";
+    for (size_t d = n->dimensions.size(); d-- > 0;) {
+      text += concat(d + 1 == n->dimensions.size() ? " " : " x ", n->dimensions[d].full);
+      if (n->dimensions[d].rest > 0) text += concat(" (rest ", n->dimensions[d].rest, ")");
+    }
+    return text;
+  }
+  if (as<Copy>(nest)) return "copy";
+  if (const auto* n = as<Compute>(nest))
+    return concat(n->buffer, "[", text_of(n->index), "] ", operator_of(n->reduction), " ",
+                  text_of(n->value), n->atomic ? " (atomic)" : "",
+                  n->contracts ? " (contracted)" : "");
+  if (const auto* n = as<Prefetch>(nest))
+    return concat("prefetch ", n->buffer, "[", text_of(n->index), "] to cache ", n->cache);
+  if (as<Barrier>(nest)) return "barrier";
+  if (const auto* n = as<Lowered>(nest)) return concat("lowered\n", ir::to_string(n->stmt));
+  return "";
+}
+
+void print(const Nest& nest, const std::string& indent, std::string& text) {
+  if (const auto* sequence = as<Sequence>(nest)) {
+    for (const Nest& part : sequence->parts) print(part, indent, text);
+    return;
+  }
+  text += concat(indent, line_of(nest), "\n");
+  const std::string inner = indent + "  ";
+  if (const auto* guard = as<Guard>(nest)) {
+    print(guard->then, inner, text);
+    if (!guard->otherwise) return;
+    text += indent + "else\n";
+    print(guard->otherwise, inner, text);
+    return;
+  }
+  for_each_child(nest, [&](const Nest& child) { print(child, inner, text); });
+}
+
+}  // namespace
+
+std::string to_string(const Nest& nest) {
+  std::string text;
+  print(nest, "", text);
+  return text;
+}
+
+}  // namespace tc::nest

@@ -1,0 +1,126 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "nest/nest.h"
+
+namespace tc::nest {
+namespace {
+
+using namespace Halide::Internal;
+
+/// Every variable and access of an expression against what exists around it.
+class CheckExpression : public IRVisitor {
+ public:
+  CheckExpression(const std::set<std::string>& bound, const std::set<std::string>& buffers)
+      : bound_(bound), buffers_(buffers) {}
+
+  void check_access(const std::string& buffer, const Expr& index) const {
+    TC_INTERNAL_CHECK(buffers_.count(buffer), "the buffer ", buffer, " does not exist");
+    const Type type = index.type();
+    TC_INTERNAL_CHECK(type.is_int() && (type.bits() == 32 || type.bits() == 64), "the index of ",
+                      buffer, " is no 32- or 64-bit integer");
+  }
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Variable* op) override {
+    TC_INTERNAL_CHECK(bound_.count(op->name) || inner_.count(op->name), "the variable ", op->name,
+                      " is used outside its loop");
+  }
+  void visit(const Let* op) override {
+    op->value.accept(this);
+    inner_.insert(op->name);
+    op->body.accept(this);
+    inner_.erase(op->name);
+  }
+  void visit(const Load* op) override {
+    check_access(op->name, op->index);
+    IRVisitor::visit(op);
+  }
+  void visit(const Call* op) override {
+    TC_INTERNAL_CHECK(ir::read_name(op).empty(), "a read of ", ir::read_name(op),
+                      " was not lowered");
+    IRVisitor::visit(op);
+  }
+  const std::set<std::string>& bound_;
+  const std::set<std::string>& buffers_;
+  std::set<std::string> inner_;
+};
+
+class Verify {
+ public:
+  explicit Verify(const std::set<std::string>& buffers) : buffers_(buffers) {}
+
+  void node(const Nest& nest) {
+    if (const auto* loop = as<Loop>(nest)) {
+      expression(loop->min);
+      expression(loop->extent);
+      if (loop->point) check_point(*loop);
+      bind(loop->name, loop->body);
+    } else if (const auto* binding = as<Binding>(nest)) {
+      expression(binding->value);
+      bind(binding->name, binding->body);
+    } else if (const auto* guard = as<Guard>(nest)) {
+      expression(guard->condition);
+      TC_INTERNAL_CHECK(guard->condition.type().is_bool(), "a guard's condition is no bool");
+      for_each_child(nest, [&](const Nest& child) { node(child); });
+    } else if (const auto* buffer = as<Buffer>(nest)) {
+      TC_INTERNAL_CHECK(buffer->elements > 0, "the buffer ", buffer->name, " has ",
+                        buffer->elements, " elements");
+      TC_INTERNAL_CHECK(buffers_.insert(buffer->name).second, "the buffer ", buffer->name,
+                        " hides another of its name");
+      node(buffer->body);
+      buffers_.erase(buffer->name);
+    } else if (const auto* tile = as<Tile>(nest)) {
+      TC_INTERNAL_CHECK(!tile_, "a register tile lies in another one");
+      tile_ = tile;
+      node(tile->body);
+      tile_ = nullptr;
+    } else if (const auto* compute = as<Compute>(nest)) {
+      CheckExpression(bound_, buffers_).check_access(compute->buffer, compute->index);
+      expression(compute->index);
+      expression(compute->value);
+      TC_INTERNAL_CHECK(compute->value.type() == compute->type, "a ", compute->value.type().bits(),
+                        "-bit value goes to ", compute->buffer, " of elements of ",
+                        compute->type.bits(), " bits, or is of another kind");
+    } else if (const auto* prefetch = as<Prefetch>(nest)) {
+      expression(prefetch->index);
+      TC_INTERNAL_CHECK(prefetch->cache >= 1 && prefetch->cache <= 3, "there is no cache ",
+                        prefetch->cache);
+    } else {
+      for_each_child(nest, [&](const Nest& child) { node(child); });
+    }
+  }
+
+ private:
+  void expression(const Expr& e) const {
+    CheckExpression check(bound_, buffers_);
+    e.accept(&check);
+  }
+
+  void check_point(const Loop& loop) const {
+    TC_INTERNAL_CHECK(tile_ && *loop.point < tile_->dimensions.size(), "the loop ", loop.name,
+                      " is over points of no register tile around it");
+    TC_INTERNAL_CHECK(is_const_zero(loop.min), "the points of ", loop.name,
+                      " begin at another "
+                      "place than 0");
+    TC_INTERNAL_CHECK(loop.role == Role::Unrolled || loop.role == Role::Vector, "the points of ",
+                      loop.name, " are not unrolled");
+  }
+
+  void bind(const std::string& name, const Nest& body) {
+    TC_INTERNAL_CHECK(bound_.insert(name).second, "the loop or name ", name,
+                      " hides another of its name");
+    node(body);
+    bound_.erase(name);
+  }
+
+  std::set<std::string> buffers_, bound_;
+  const Tile* tile_ = nullptr;
+};
+
+}  // namespace
+
+void verify(const Nest& nest, const std::set<std::string>& buffers) { Verify(buffers).node(nest); }
+
+}  // namespace tc::nest
