@@ -9,18 +9,16 @@
 #include "base/passes.h"
 #include "codegen/cpu_jit.h"
 #include "codegen/gpu_loops.h"
-#include "codegen/lower_nest.h"
-#include "codegen/private_temporaries.h"
 #include "explain.h"
 #include "index_plan.h"
 #include "ir/compare.h"
-#include "ir/loops.h"
 #include "ir/segment.h"
-#include "ir/verify.h"
 #include "ir/work.h"
 #include "library_plan.h"
 #include "machine/facts.h"
 #include "nest/build.h"
+#include "nest/loops.h"
+#include "nest/private_temporaries.h"
 #include "plan/plan_program.h"
 #include "poly/scop.h"
 #include "program_passes.h"
@@ -34,7 +32,7 @@ namespace tc {
 namespace {
 
 using codegen::Texts;
-using ir::Stmt;
+using nest::Nest;
 
 const Pass kJoinLoops("schedule", "join_loops");
 const Pass kCallLibraries("kernel", "call_libraries");
@@ -101,22 +99,23 @@ std::map<std::string, int64_t> find_streamed(const std::map<std::string, int64_t
 }
 
 /// One function for all clusters.
-std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
+std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Nest>& parts,
                                              const ir::Program& program,
                                              const std::map<std::string, Layout>& layouts,
                                              const std::vector<std::string>& arguments,
                                              const std::map<std::string, poly::Slices>& slices,
                                              const Job& job, StageClock& clock, Notes& memory) {
-  Stmt body =
-      parts.empty() ? Halide::Internal::Evaluate::make(0) : Halide::Internal::Block::make(parts);
+  Nest body = nest::make_sequence(parts);
   std::set<std::string> temporaries;
   for (const auto& [name, tensor] : program.tensors)
     if (tensor.role == ir::TensorRole::Temporary) temporaries.insert(name);
   std::set<std::string> all = temporaries;
-  body = ir::run_pass(kMakeTemporariesPrivate, body,
-                      [&] { return codegen::make_temporaries_private(body, temporaries, slices); });
+  body = run_pass(
+      kMakeTemporariesPrivate,
+      [&] { return nest::make_temporaries_private(body, temporaries, slices); },
+      [&](const Nest& made) { return made != body; });
   // Copies may compute all that is read of one.
-  const std::set<std::string> written = ir::stored_buffers(body);
+  const std::set<std::string> written = nest::stored_buffers(body);
   for (auto name = temporaries.begin(); name != temporaries.end();)
     name = written.count(*name) ? std::next(name) : temporaries.erase(name);
   std::vector<runtime::Workspace> workspaces;
@@ -125,7 +124,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
     buffers.insert(name);
     workspaces.push_back({name, dense_bytes(program.tensor(name), layouts.at(name))});
   }
-  ir::verify(body, buffers);
+  nest::verify(body, buffers);
   // Copies take half the second-level cache.
   const int64_t cache = 2 * job.machine.cache_bytes;
   codegen::BufferFacts facts;
@@ -149,7 +148,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Stmt>& parts,
   facts.lines_of_a_request = job.machine.lines_of_a_request;
   auto kernel =
       codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock);
-  if (job.texts == Texts::All) kernel->texts["loop_nest"] = ir::to_string(body);
+  if (job.texts == Texts::All) kernel->texts["loop_nest"] = nest::to_string(body);
   memory = describe_memory(workspaces, all, *kernel);
   return kernel;
 }
@@ -180,17 +179,16 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
 }
 
 /// The loops of every group; the schedule trees go behind `tree`, where one is wanted.
-std::vector<Stmt> make_parts(const Scheduled& scheduled, std::string* tree, StageClock& clock) {
-  std::vector<Stmt> parts;
+std::vector<Nest> make_parts(const Scheduled& scheduled, std::string* tree, StageClock& clock) {
+  std::vector<Nest> parts;
   for (const plan::Proposal& group : scheduled.plan.groups) {
     const poly::Mapped& part = group.mapped;
-    Stmt stmt = ir::hoist_conditions(
-        codegen::lower(nest::build(scheduled.scop, part, scheduled.layouts)));
+    const Nest made = nest::hoist_conditions(nest::build(scheduled.scop, part, scheduled.layouts));
     if (part.joined)
       run_always(kJoinLoops,
-                 [&] { parts.back() = ir::join_loops(parts.back(), stmt, part.joined); });
+                 [&] { parts.back() = nest::join_loops(parts.back(), made, part.joined); });
     else
-      parts.push_back(stmt);
+      parts.push_back(made);
     if (tree) *tree += poly::to_string(part.schedule);
   }
   clock.done("ast");
@@ -243,7 +241,7 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
   Compiled compiled;
   codegen::GpuProgram gpu;
   std::map<std::string, ir::Tensor> temporaries;  // of all segments so far
-  std::string nest, tree;
+  std::string text, tree;
   const size_t end = program.statements.size();
   std::vector<size_t> cuts = ir::find_cuts(program, 0, end, kMostStatements);
   cuts.push_back(end);
@@ -268,11 +266,11 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
       gpu.temporaries.push_back(gpu_temporary(tensor, scheduled->layouts.at(name)));
     }
     // The compiler of the code takes longer by far than texts.
-    for (const Stmt& stmt : make_parts(*scheduled, &tree, clock)) {
-      ir::verify(stmt, buffers);
-      nest += ir::to_string(stmt);
+    for (const Nest& part : make_parts(*scheduled, &tree, clock)) {
+      nest::verify(part, buffers);
+      text += nest::to_string(part);
       gpu.launches.push_back(codegen::make_launch(concat(program.name, "_", gpu.launches.size()),
-                                                  stmt, scheduled->program, scheduled->layouts,
+                                                  part, scheduled->program, scheduled->layouts,
                                                   job.options));
     }
     clock.done("gpu loops");
@@ -283,7 +281,7 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
                                                       arguments_of(program), where);
   clock.done("nvrtc");
   describe_launches(gpu, where.arch, *kernel, compiled.explanation);
-  kernel->texts["loop_nest"] = nest;
+  kernel->texts["loop_nest"] = text;
   kernel->texts["launches"] = codegen::describe_launches(gpu);
   kernel->texts["schedule_tree"] = tree;
   compiled.kernel = std::move(kernel);
@@ -300,7 +298,7 @@ Compiled compile_own(const ir::Program& program, const std::map<std::string, Lay
   compiled.explanation.machine = job.machine;
   const bool texts = job.texts == Texts::All;
   std::string tree;
-  const std::vector<Stmt> parts = make_parts(*scheduled, texts ? &tree : nullptr, clock);
+  const std::vector<Nest> parts = make_parts(*scheduled, texts ? &tree : nullptr, clock);
   compiled.kernel =
       compile_cpu(parts, scheduled->program, scheduled->layouts, arguments_of(scheduled->program),
                   scheduled->plan.slices, job, clock, compiled.explanation.memory);

@@ -316,7 +316,7 @@ def test_tasks_are_the_parallel_loops(name: str) -> None:
             tasks.append(int(line.split()[0]))
     loops, depth, found = [], 0, []
     for line in executor.loop_nest.splitlines():
-        parallel = re.match(r" *parallel \([^,]+, 0, (\d+)\)", line)
+        parallel = re.match(r" *parallel \S+ in 0:(\d+)$", line)
         indent = len(line) - len(line.lstrip())
         if parallel and loops and indent > depth:
             found[-1] *= int(parallel[1])

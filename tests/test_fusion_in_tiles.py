@@ -41,7 +41,7 @@ def shapes(loop_nest: str) -> list[tuple[str, tuple[str, ...]]]:
     for line in loop_nest.splitlines():
         depth = len(line) - len(line.lstrip())
         loops = [loop for loop in loops if loop[0] < depth]
-        if opened := re.search(r"\((c\d+_\d+),", line):
+        if opened := re.search(r" (c\d+_\d+) in ", line):
             loops.append((depth, opened[1]))
         elif stored := re.match(r"\s*(\w+)\[", line):
             found.append((stored[1], tuple(name for _, name in loops)))

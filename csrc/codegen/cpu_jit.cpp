@@ -18,6 +18,7 @@
 #include "codegen/invariant_divisors.h"
 #include "codegen/joined_lanes.h"
 #include "codegen/lift_lets.h"
+#include "codegen/lower_nest.h"
 #include "codegen/narrow_steps.h"
 #include "codegen/near_gathers.h"
 #include "codegen/nested_truncations.h"
@@ -38,6 +39,7 @@
 #include "codegen/vector_trigonometry.h"
 #include "ir/compare.h"
 #include "ir/loops.h"
+#include "nest/loops.h"
 
 namespace tc::codegen {
 namespace {
@@ -46,6 +48,7 @@ using namespace Halide::Internal;
 using Halide::Module;
 using ir::Expr;
 using ir::Stmt;
+using nest::Nest;
 using Facts = BufferFacts;
 
 /// `strict`: LLVM may not take any float for a number.
@@ -69,10 +72,17 @@ bool fuses(const Facts&) { return fuses_multiply_add(); }
 // All three of Halide's passes that follow unrolling name common subexpressions.
 Expr name_common(const Expr& e) { return common_subexpression_elimination(e); }
 
+const PassList<Nest, Facts> kNestPasses("nest", nest::same, nest::to_string,
+                                        {
+                                            {"collapse_loops",
+                                             [](Nest& n, Facts&) {
+                                               n = nest::collapse_loops(n, nest::Role::Parallel);
+                                             }},
+                                        });
+
 const PassList<Stmt, Facts> kLoopPasses(
     "loops", ir::same, ir::to_string,
     {
-        {"collapse_loops", [](Stmt& s, Facts&) { s = ir::collapse_loops(s, ForType::Parallel); }},
         {"expand_register_tiles",
          [](Stmt& s, Facts& facts) {
            s = expand_register_tiles(s, cpu_vector_bits(), facts.large, facts.temporaries);
@@ -155,10 +165,12 @@ const PassList<Stmt, Accumulates> kFunctionPasses(
         {"define_launch", [](Stmt& s, Accumulates&) { s = define_launch(s); }},
     });
 
-Stmt lower(Stmt stmt, BufferFacts& buffers) {
+Stmt run_passes(Nest nest, BufferFacts& buffers) {
   // Tasks have stacks that are large enough (see base/task).
   static const bool once = (Halide::set_compiler_stack_size(0), true);
   (void)once;
+  kNestPasses.run(nest, buffers);
+  Stmt stmt = lower(nest);
   kLoopPasses.run(stmt, buffers);
   return stmt;
 }
@@ -167,7 +179,7 @@ Stmt lower(Stmt stmt, BufferFacts& buffers) {
 
 int cpu_vector_bits() { return host_target().natural_vector_size(Halide::UInt(8)) * 8; }
 
-std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt& stmt,
+std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Nest& nest,
                                              const std::vector<std::string>& arguments,
                                              std::vector<runtime::Workspace>& workspaces,
                                              const BufferFacts& facts, Texts texts,
@@ -181,7 +193,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Stmt
     renamed.temporaries.insert(buffer_name(tensor));
   for (const auto& [tensor, bytes] : facts.streamed)
     renamed.streamed.emplace(buffer_name(tensor), bytes);
-  Stmt body = lower(rename_buffers(stmt), renamed);
+  Stmt body = run_passes(rename_buffers(nest), renamed);
   const std::set<std::string> stored = ir::stored_buffers(body);
   auto unused = [&](const runtime::Workspace& workspace) {
     return stored.count(buffer_name(workspace.name)) == 0;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "ir/program.h"
+#include "nest/nest.h"
 #include "runtime/kernel.h"
 #include "runtime/workspaces.h"
 
@@ -34,11 +34,11 @@ struct BufferFacts {
 /// more memory, than the code.
 enum class Texts { Short, All };
 
-/// Compiles a statement over flat buffers (see codegen/to_stmt) for this machine. `arguments` names
+/// Compiles a nest (see nest/build) for this machine. `arguments` names
 /// the buffers in the order of Kernel::launch. Of the workspaces, those stay that are still used
 /// where blocks of results have their temporaries in registers. Stages are logged to `clock`. All
 /// texts are "stmt" and "assembly".
-std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const ir::Stmt& stmt,
+std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const nest::Nest& nest,
                                              const std::vector<std::string>& arguments,
                                              std::vector<runtime::Workspace>& workspaces,
                                              const BufferFacts& facts, Texts texts,

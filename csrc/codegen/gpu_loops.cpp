@@ -7,11 +7,13 @@
 #include "base/error.h"
 #include "base/numbers.h"
 #include "codegen/changing_buffers.h"
+#include "codegen/lower_nest.h"
 #include "codegen/narrow_steps.h"
 #include "codegen/nested_truncations.h"
 #include "codegen/strict_floats.h"
 #include "ir/compare.h"
 #include "ir/loops.h"
+#include "nest/loops.h"
 
 namespace tc::codegen {
 namespace {
@@ -20,6 +22,7 @@ using namespace Halide::Internal;
 using ir::Expr;
 using ir::ForType;
 using ir::Stmt;
+using nest::Nest;
 
 // CUDA's limits for every architecture since sm_30.
 constexpr int64_t kMaxGridX = std::numeric_limits<int32_t>::max();
@@ -35,103 +38,105 @@ int64_t constant_extent(const Expr& extent) {
   return std::max<int64_t>(1, *value);
 }
 
-int thread_depth(const Stmt& stmt) {
-  class Depth : public IRVisitor {
-   public:
-    int deepest = 0;
-
-   private:
-    using IRVisitor::visit;
-    void visit(const For* op) override {
-      bool thread = op->for_type == ForType::GPUThread;
-      depth_ += thread;
-      deepest = std::max(deepest, depth_);
-      IRVisitor::visit(op);
-      depth_ -= thread;
-    }
-    int depth_ = 0;
-  } depth;
-  stmt.accept(&depth);
-  return depth.deepest;
+/// How many thread loops lie in each other at most.
+int thread_depth(const Nest& nest) {
+  int deepest = 0;
+  nest::for_each_child(
+      nest, [&](const Nest& child) { deepest = std::max(deepest, thread_depth(child)); });
+  const auto* loop = nest::as<nest::Loop>(nest);
+  return deepest + (loop && loop->role == nest::Role::Thread);
 }
 
-/// for v in [min, min + extent) on `lanes` hardware lanes called `lane`, over a body that uses v.
-Stmt distribute(const For* op, ForType type, const std::string& lane, int64_t lanes, int64_t extent,
-                Stmt body) {
+/// The iterations of a loop on `lanes` hardware lanes called `lane`, over a body that uses its
+/// iterator.
+Nest distribute(const nest::Loop& loop, const std::string& lane, int64_t lanes, int64_t extent,
+                Nest body) {
   Expr index = ir::make_variable(lane);
-  std::string round = op->name + ".round";
+  std::string round = loop.name + ".round";
   const int64_t rounds = divide_up(extent, lanes);
   if (rounds > 1) index = ir::make_variable(round) * static_cast<int>(lanes) + index;
-  body = LetStmt::make(op->name, simplify(op->min + index), body);
-  auto exact = as_const_int(op->extent);
-  if (!exact || *exact != rounds * lanes) body = IfThenElse::make(index < op->extent, body);
-  if (rounds > 1) body = ir::make_for(round, 0, static_cast<int>(rounds), ForType::Serial, body);
-  return ir::make_for(lane, 0, static_cast<int>(lanes), type, body);
+  body = nest::make(nest::Binding{loop.name, simplify(loop.min + index), body});
+  auto exact = as_const_int(loop.extent);
+  if (!exact || *exact != rounds * lanes)
+    body = nest::make(nest::Guard{index < loop.extent, body, nullptr});
+  if (rounds > 1)
+    body = nest::make_loop(round, 0, static_cast<int>(rounds), nest::Role::Serial, body);
+  return nest::make_loop(lane, 0, static_cast<int>(lanes), loop.role, body);
 }
 
-class MapLoops : public IRMutator {
+/// Gives blocks and threads their axes, and the launch its sizes.
+class MapLoops {
  public:
-  MapLoops(GpuLaunch& launch, const MappingOptions& options) : launch_(launch), options_(options) {}
+  /// `axes` gets the axis of every thread loop by the name of its lanes.
+  MapLoops(GpuLaunch& launch, const MappingOptions& options, std::map<std::string, int>& axes)
+      : launch_(launch), options_(options), axes_(axes) {}
+
+  Nest map(const Nest& nest) {
+    const auto* loop = nest::as<nest::Loop>(nest);
+    if (loop && loop->role == nest::Role::Block) return map_blocks(*loop);
+    if (loop && loop->role == nest::Role::Thread) return map_threads(*loop);
+    return nest::map_children(nest, [&](const Nest& child) { return map(child); });
+  }
 
  private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    if (op->for_type == ForType::GPUBlock) {
-      int64_t extent = constant_extent(op->extent), limit = kMaxGridX;
-      if (!options_.blocks.empty()) {
-        limit = 1;
-        for (int64_t blocks : options_.blocks) limit = std::min(limit * blocks, kMaxGridX);
-      }
-      const int64_t blocks = std::min(extent, limit);
-      // Loops may follow one another: the grid is that of the largest, the others have guards.
-      launch_.grid[0] = std::max(launch_.grid[0], blocks);
-      return distribute(op, op->for_type, op->name + ".__block_id_x", blocks, extent,
-                        mutate(op->body));
+  Nest map_blocks(const nest::Loop& loop) {
+    int64_t extent = constant_extent(loop.extent), limit = kMaxGridX;
+    if (!options_.blocks.empty()) {
+      limit = 1;
+      for (int64_t blocks : options_.blocks) limit = std::min(limit * blocks, kMaxGridX);
     }
-    if (op->for_type == ForType::GPUThread) {
-      int axis = thread_depth(op->body);
-      TC_INTERNAL_CHECK(axis < 3, "more than three nested thread loops");
-      Stmt body = mutate(op->body);
-      int64_t limit = axis == 2 ? kMaxThreadsZ : kMaxThreads;
-      if (!options_.threads.empty())
-        limit = std::min<int64_t>(
-            limit, axis < static_cast<int>(options_.threads.size()) ? options_.threads[axis] : 1);
-      // The block is as large as the largest loop on each axis, whichever loops follow one another.
-      int64_t others = 1;
-      for (int other = 0; other < 3; ++other)
-        if (other != axis) others *= launch_.block[other];
-      limit = std::max<int64_t>(1, std::min(limit, kMaxThreads / others));
-      int64_t extent = constant_extent(op->extent);
-      const int64_t lanes = std::min(extent, limit);
-      launch_.block[axis] = std::max(launch_.block[axis], lanes);
-      return distribute(op, op->for_type, op->name + ".__thread_id_" + kAxes[axis], lanes, extent,
-                        body);
-    }
-    return IRMutator::visit(op);
+    const int64_t blocks = std::min(extent, limit);
+    // Loops may follow one another: the grid is that of the largest, the others have guards.
+    launch_.grid[0] = std::max(launch_.grid[0], blocks);
+    return distribute(loop, loop.name + ".__block_id_x", blocks, extent, map(loop.body));
+  }
+
+  Nest map_threads(const nest::Loop& loop) {
+    int axis = thread_depth(loop.body);
+    TC_INTERNAL_CHECK(axis < 3, "more than three nested thread loops");
+    Nest body = map(loop.body);
+    int64_t limit = axis == 2 ? kMaxThreadsZ : kMaxThreads;
+    if (!options_.threads.empty())
+      limit = std::min<int64_t>(
+          limit, axis < static_cast<int>(options_.threads.size()) ? options_.threads[axis] : 1);
+    // The block is as large as the largest loop on each axis, whichever loops follow one another.
+    int64_t others = 1;
+    for (int other = 0; other < 3; ++other)
+      if (other != axis) others *= launch_.block[other];
+    limit = std::max<int64_t>(1, std::min(limit, kMaxThreads / others));
+    int64_t extent = constant_extent(loop.extent);
+    const int64_t lanes = std::min(extent, limit);
+    launch_.block[axis] = std::max(launch_.block[axis], lanes);
+    const std::string lane = loop.name + ".__thread_id_" + kAxes[axis];
+    axes_[lane] = axis;
+    return distribute(loop, lane, lanes, extent, body);
   }
 
   GpuLaunch& launch_;
   const MappingOptions& options_;
+  std::map<std::string, int>& axes_;
 };
 
 /// Loops over fewer axes than the block has, because others beside them have more, run on the first
 /// threads of the rest.
 class LimitThreads : public IRMutator {
  public:
-  explicit LimitThreads(const GpuLaunch& launch) : launch_(launch) {}
+  LimitThreads(const GpuLaunch& launch, const std::map<std::string, int>& axes)
+      : launch_(launch), axes_(axes) {}
 
  private:
   using IRMutator::visit;
   Stmt visit(const For* op) override {
     if (op->for_type != ForType::GPUThread) return IRMutator::visit(op);
     Stmt limited = op;
-    for (int axis = thread_depth(op); axis < 3; ++axis)
+    for (int axis = axes_.at(op->name) + 1; axis < 3; ++axis)
       if (launch_.block[axis] > 1)
         limited = ir::make_for(op->name + ".first.__thread_id_" + kAxes[axis], 0, 1,
                                ForType::GPUThread, limited);
     return limited;
   }
   const GpuLaunch& launch_;
+  const std::map<std::string, int>& axes_;
 };
 
 /// Collects buffers and turns loads of run-time scalars into variables.
@@ -192,15 +197,21 @@ struct LaunchContext {
   const ir::Program& program;
   const std::map<std::string, Layout>& layouts;
   const MappingOptions& options;
+  std::map<std::string, int> axes = {};  ///< of thread loops, by the names of their lanes
 };
 
 using C = LaunchContext;
 
+const PassList<Nest, LaunchContext> kLaunchNestPasses(
+    "launch nest", nest::same, nest::to_string,
+    {
+        {"collapse_blocks", [](Nest& n, C&) { n = nest::collapse_loops(n, nest::Role::Block); }},
+        {"map_loops", [](Nest& n, C& c) { n = MapLoops(c.launch, c.options, c.axes).map(n); }},
+    });
+
 const PassList<Stmt, LaunchContext> kLaunchPasses(
     "launch", ir::same, ir::to_string,
     {
-        {"collapse_blocks", [](Stmt& s, C&) { s = ir::collapse_loops(s, ForType::GPUBlock); }},
-        {"map_loops", [](Stmt& s, C& c) { s = MapLoops(c.launch, c.options).mutate(s); }},
         {"forget_parameters", [](Stmt& s, C&) { s = forget_parameters(s); }},
         {"hide_nested_truncations", [](Stmt& s, C&) { s = hide_nested_truncations(s); }},
         {"lower_narrow_steps", [](Stmt& s, C&) { s = lower_narrow_steps(s); }},
@@ -215,16 +226,18 @@ const PassList<Stmt, LaunchContext> kLaunchPasses(
 
 }  // namespace
 
-GpuLaunch make_launch(const std::string& name, const Stmt& stmt, const ir::Program& program,
+GpuLaunch make_launch(const std::string& name, const Nest& nest, const ir::Program& program,
                       const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
   GpuLaunch launch;
   launch.name = name;
-  launch.body = stmt;
   LaunchContext context{launch, program, layouts, options};
+  Nest mapped = nest;
+  kLaunchNestPasses.run(mapped, context);
+  launch.body = lower(mapped);
   kLaunchPasses.run(launch.body, context);
   // Not among the passes: schedules make no such loops, whoever puts statements together by hand
   // may. Behind them, since Halide's simplifier would take the loops that this adds away.
-  launch.body = LimitThreads(launch).mutate(launch.body);
+  launch.body = LimitThreads(launch, context.axes).mutate(launch.body);
   return launch;
 }
 

@@ -6,16 +6,16 @@
 
 #include "codegen/cuda_printer.h"
 #include "ir/layout.h"
-#include "ir/program.h"
+#include "nest/nest.h"
 #include "plan/options.h"
 
 namespace tc::codegen {
 
-/// Makes one launch of a cluster's statement (see plan/gpu): nested block loops become one grid
+/// Makes one launch of a cluster's nest (see plan/gpu): nested block loops become one grid
 /// dimension, thread loops become x, y, z from the inside out, each with a guard where its extent
 /// varies and a serial loop where it is larger than options.threads or options.blocks allow. A
-/// statement without such loops runs on one thread. Loads of run-time scalars become arguments.
-GpuLaunch make_launch(const std::string& name, const ir::Stmt& stmt, const ir::Program& program,
+/// nest without such loops runs on one thread. Loads of run-time scalars become arguments.
+GpuLaunch make_launch(const std::string& name, const nest::Nest& nest, const ir::Program& program,
                       const std::map<std::string, Layout>& layouts, const MappingOptions& options);
 
 /// How to run a program, as JSON: launches with symbol, grid, block, the bytes of shared memory

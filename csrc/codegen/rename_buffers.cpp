@@ -2,38 +2,37 @@
 
 #include <set>
 
+#include "base/error.h"
+
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
+using nest::Nest;
 
-class RenameBuffers : public IRMutator {
- private:
-  using IRMutator::visit;
-  std::string renamed(const std::string& name) const {
-    return inside_.count(name) ? name : buffer_name(name);
+Nest rename(const Nest& n, const std::set<std::string>& own) {
+  if (const auto* buffer = nest::as<nest::Buffer>(n)) {
+    std::set<std::string> inside = own;
+    inside.insert(buffer->name);
+    return nest::map_children(n, [&](const Nest& body) { return rename(body, inside); });
   }
-  Expr visit(const Load* op) override {
-    return Load::make(op->type, renamed(op->name), mutate(op->index), op->image, op->param,
-                      mutate(op->predicate), op->alignment);
+  TC_INTERNAL_CHECK(!nest::as<nest::Lowered>(n) && !nest::as<nest::Prefetch>(n),
+                    "buffers are renamed before parts are lowered");
+  const auto renamed = [&](const std::string& name) {
+    return own.count(name) ? name : buffer_name(name);
+  };
+  Nest made = nest::map_own_expressions(n, [&](const ir::Expr& e) {
+    return nest::map_loads(e, [&](const Halide::Internal::Load& load) {
+      return Halide::Internal::Load::make(load.type, renamed(load.name), load.index, load.image,
+                                          load.param, load.predicate, load.alignment);
+    });
+  });
+  if (const auto* compute = nest::as<nest::Compute>(made)) {
+    nest::Compute changed = *compute;
+    changed.buffer = renamed(compute->buffer);
+    return nest::make(std::move(changed));
   }
-  Stmt visit(const Store* op) override {
-    Expr value = mutate(op->value), index = mutate(op->index);
-    return Store::make(renamed(op->name), value, index, op->param, mutate(op->predicate),
-                       op->alignment);
-  }
-  Stmt visit(const Allocate* op) override {
-    inside_.insert(op->name);
-    return IRMutator::visit(op);
-  }
-  Expr visit(const Variable* op) override {
-    if (!op->type.is_handle()) return op;
-    return Variable::make(op->type, renamed(op->name));
-  }
-  std::set<std::string> inside_;  ///< what the statement allocates
-};
+  return nest::map_children(made, [&](const Nest& child) { return rename(child, own); });
+}
 
 }  // namespace
 
@@ -42,6 +41,6 @@ std::string buffer_name(const std::string& tensor) {
   return small ? tensor + ".data" : tensor;
 }
 
-Stmt rename_buffers(const Stmt& stmt) { return RenameBuffers().mutate(stmt); }
+Nest rename_buffers(const Nest& nest) { return rename(nest, {}); }
 
 }  // namespace tc::codegen

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ir/halide.h"
+#include "nest/nest.h"
 
 namespace tc::codegen {
 
@@ -12,7 +12,7 @@ namespace tc::codegen {
 /// another name.
 std::string buffer_name(const std::string& tensor);
 
-/// Calls all buffers that the statement does not allocate itself by `buffer_name`.
-ir::Stmt rename_buffers(const ir::Stmt& stmt);
+/// Calls all buffers that are not the nest's own by `buffer_name`.
+nest::Nest rename_buffers(const nest::Nest& nest);
 
 }  // namespace tc::codegen

@@ -1,7 +1,6 @@
 #include "ir/loops.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <string>
 
@@ -14,36 +13,6 @@ using namespace Halide::Internal;
 
 constexpr char kPrefetch[] = "llvm.prefetch.p0";
 
-class Collapse : public IRMutator {
- public:
-  explicit Collapse(ForType type) : type_(type) {}
-
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    Stmt body = mutate(op->body);
-    auto same = [&]() -> Stmt {
-      return body.same_as(op->body) ? Stmt(op)
-                                    : make_for(op->name, op->min, op->extent, op->for_type, body);
-    };
-    const For* inner = body.as<For>();
-    if (op->for_type != type_ || !inner || inner->for_type != type_) return same();
-    auto outer_extent = as_const_int(op->extent), inner_extent = as_const_int(inner->extent);
-    if (!outer_extent || !inner_extent || expr_uses_var(inner->min, op->name) ||
-        *outer_extent * *inner_extent > std::numeric_limits<int32_t>::max())
-      return same();
-    std::string name = op->name + "." + inner->name;
-    Expr both = make_variable(name);
-    Expr outer_value = op->min + both / inner->extent;
-    Expr inner_value = inner->min + both % inner->extent;
-    Stmt collapsed = LetStmt::make(op->name, simplify(outer_value),
-                                   LetStmt::make(inner->name, simplify(inner_value), inner->body));
-    return make_for(name, 0, static_cast<int>(*outer_extent * *inner_extent), type_, collapsed);
-  }
-
-  const ForType type_;
-};
-
 /// Buffers that a piece of IR reads and writes.
 struct Touched : IRVisitor {
   std::set<std::string> loads, stores;
@@ -55,29 +24,6 @@ struct Touched : IRVisitor {
   void visit(const Store* op) override {
     stores.insert(op->name);
     IRVisitor::visit(op);
-  }
-};
-
-class HoistConditions : public IRMutator {
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    Stmt body = mutate(op->body);
-    const auto* branch = body.as<IfThenElse>();
-    bool serial = op->for_type == ForType::Serial || op->for_type == ForType::Vectorized ||
-                  op->for_type == ForType::Unrolled;
-    if (serial && branch && !branch->else_case.defined() &&
-        !expr_uses_var(branch->condition, op->name)) {
-      Touched condition, then;
-      branch->condition.accept(&condition);
-      branch->then_case.accept(&then);
-      bool written = std::any_of(condition.loads.begin(), condition.loads.end(),
-                                 [&](const std::string& name) { return then.stores.count(name); });
-      if (!condition.loads.empty() && !written)
-        return IfThenElse::make(branch->condition, make_for(op->name, op->min, op->extent,
-                                                            op->for_type, branch->then_case));
-    }
-    if (body.same_as(op->body)) return op;
-    return make_for(op->name, op->min, op->extent, op->for_type, body);
   }
 };
 
@@ -98,20 +44,6 @@ class WidestElement : public IRVisitor {
 };
 
 }  // namespace
-
-Stmt collapse_loops(const Stmt& stmt, ForType type) { return Collapse(type).mutate(stmt); }
-
-Stmt hoist_conditions(const Stmt& stmt) { return HoistConditions().mutate(stmt); }
-
-Stmt join_loops(const Stmt& first, const Stmt& second, size_t count) {
-  if (count == 0) return Block::make(first, second);
-  const For *a = first.as<For>(), *b = second.as<For>();
-  TC_INTERNAL_CHECK(
-      a && b && a->for_type == b->for_type && equal(a->min, b->min) && equal(a->extent, b->extent),
-      "loops to be joined differ");
-  Stmt body = b->name == a->name ? b->body : substitute(b->name, make_variable(a->name), b->body);
-  return make_for(a->name, a->min, a->extent, a->for_type, join_loops(a->body, body, count - 1));
-}
 
 Stmt prepend(const For* loop, std::vector<Stmt> stmts) {
   if (stmts.empty()) return loop;

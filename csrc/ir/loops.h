@@ -1,4 +1,4 @@
-// Small rewrites of loop nests and helpers for them that several passes use.
+// Helpers for indices, loads and stores that several passes use.
 #pragma once
 
 #include <optional>
@@ -9,18 +9,6 @@
 #include "ir/halide.h"
 
 namespace tc::ir {
-
-/// Directly nested loops of one type become one loop over all their iterations, as far as the inner
-/// bounds do not depend on the outer iterator and extents are constant: the outer one varies
-/// slowest. `type` is Parallel or GPUBlock.
-Stmt collapse_loops(const Stmt& stmt, ForType type);
-
-/// Puts conditions that read memory in front of the loops whose iterations they are the same for.
-Stmt hoist_conditions(const Stmt& stmt);
-
-/// One nest of the `count` outermost loops of both, which must have the same ranges and types, with
-/// both bodies in it.
-Stmt join_loops(const Stmt& first, const Stmt& second, size_t count);
 
 /// The loop whose iterations begin with these statements; the loop itself where there are none.
 Stmt prepend(const Halide::Internal::For* loop, std::vector<Stmt> stmts);

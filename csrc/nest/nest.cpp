@@ -65,18 +65,6 @@ void each_expression(Value& value, Visit visit) {
       value);
 }
 
-/// The node with other expressions of its own; the same node where none changes.
-Nest change_expressions(const Nest& nest, const std::function<Expr(const Expr&)>& change) {
-  Node::Value value = nest->value;
-  bool changed = false;
-  each_expression(value, [&](Expr& e) {
-    Expr made = change(e);
-    changed = changed || !made.same_as(e);
-    e = std::move(made);
-  });
-  return changed ? std::make_shared<const Node>(std::move(value)) : nest;
-}
-
 class FindLoads : public IRVisitor {
  public:
   explicit FindLoads(const std::function<void(const Load&)>& found) : found_(found) {}
@@ -175,11 +163,22 @@ void for_each_child(const Nest& nest, const std::function<void(const Nest&)>& vi
   each_child(nest->value, visit);
 }
 
+Nest map_own_expressions(const Nest& nest, const std::function<Expr(const Expr&)>& change) {
+  Node::Value value = nest->value;
+  bool changed = false;
+  each_expression(value, [&](Expr& e) {
+    Expr made = change(e);
+    changed = changed || !made.same_as(e);
+    e = std::move(made);
+  });
+  return changed ? std::make_shared<const Node>(std::move(value)) : nest;
+}
+
 Nest map_expressions(const Nest& nest, const std::function<Expr(const Expr&)>& change) {
   Nest below =
       map_children(nest, [&](const Nest& child) { return map_expressions(child, change); });
   TC_INTERNAL_CHECK(!as<Lowered>(nest), "expressions are changed behind the lowering");
-  return change_expressions(below, change);
+  return map_own_expressions(below, change);
 }
 
 void for_each_node(const Nest& nest, const std::function<void(const Nest&)>& visit) {
@@ -201,7 +200,7 @@ Nest substitute(const std::string& name, const Expr& value, const Nest& nest) {
   Nest below = hidden ? nest : map_children(nest, [&](const Nest& child) {
     return substitute(name, value, child);
   });
-  return change_expressions(
+  return map_own_expressions(
       below, [&](const Expr& e) { return Halide::Internal::substitute(name, value, e); });
 }
 

@@ -161,6 +161,8 @@ Nest prepend(const Nest& loop, std::vector<Nest> parts);
 /// changes.
 Nest map_children(const Nest& nest, const std::function<Nest(const Nest&)>& change);
 void for_each_child(const Nest& nest, const std::function<void(const Nest&)>& visit);
+/// The node with its own expressions replaced; those below stay.
+Nest map_own_expressions(const Nest& nest, const std::function<Expr(const Expr&)>& change);
 /// The node, and all below it, with every expression replaced: bounds, conditions, indices, values.
 Nest map_expressions(const Nest& nest, const std::function<Expr(const Expr&)>& change);
 /// Every expression of the node and all below it.

@@ -1,3 +1,5 @@
+#include <regex>
+
 #include "base/error.h"
 #include "base/text_stream.h"
 #include "ir/compare.h"
@@ -18,10 +20,20 @@ const char* name_of(Role role) {
   throw InternalError(__FILE__, __LINE__, "a loop without a role");
 }
 
+/// As Halide prints it, without the types that it puts in front of loads and calls, "(float32)A[i]".
 std::string text_of(const Expr& e) {
-  TextStream text;
-  text << e;
-  return text.str();
+  static const std::regex typed(R"(\((u?int|b?float)\d+\)(?=[A-Za-z_]))");
+  TextStream stream;
+  stream << e;
+  std::string text = std::regex_replace(stream.str(), typed, "");
+  // Parentheses around all of it say nothing.
+  int depth = 0;
+  size_t end = 0;
+  for (; end < text.size(); ++end) {
+    depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
+    if (depth == 0) break;
+  }
+  return text.front() == '(' && end + 1 == text.size() ? text.substr(1, end - 1) : text;
 }
 
 std::string text_of(const Type& type) {
@@ -38,7 +50,7 @@ const char* operator_of(ir::Reduction reduction) {
 std::string line_of(const Nest& nest) {
   if (const auto* n = as<Loop>(nest))
     return concat(name_of(n->role), n->point ? concat(" point ", *n->point) : std::string(), " ",
-                  n->name, " in ", text_of(n->min), " to ",
+                  n->name, " in ", text_of(n->min), ":",
                   text_of(Halide::Internal::simplify(n->min + n->extent)));
   if (const auto* n = as<Guard>(nest)) return concat("if ", text_of(n->condition));
   if (const auto* n = as<Binding>(nest)) return concat("let ", n->name, " = ", text_of(n->value));

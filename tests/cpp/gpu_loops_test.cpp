@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "check.h"
+#include "codegen/lower_nest.h"
 
 namespace {
 
@@ -15,28 +16,34 @@ using codegen::GpuLaunch;
 using codegen::GpuProgram;
 using Halide::Float;
 using Halide::Internal::Block;
+using nest::Nest;
 
 void expect(bool condition, const std::string& what) {
   check::record(condition, __FILE__, __LINE__, what);
 }
 
 /// buffer[index] = 1.
-Stmt store(const std::string& buffer, const Expr& index) {
-  return make_store(buffer, index, Halide::Internal::make_const(Float(32), 1));
+Nest store(const std::string& buffer, const Expr& index) {
+  nest::Compute compute;
+  compute.buffer = buffer;
+  compute.type = Float(32);
+  compute.index = index;
+  compute.value = Halide::Internal::make_const(Float(32), 1);
+  return nest::make(std::move(compute));
 }
 Expr var(const std::string& name) { return make_variable(name); }
-Stmt threads(const std::string& name, int extent, const Stmt& body) {
-  return make_for(name, 0, extent, ForType::GPUThread, body);
+Nest threads(const std::string& name, int extent, const Nest& body) {
+  return nest::make_loop(name, 0, extent, nest::Role::Thread, body);
 }
-Stmt blocks(const std::string& name, int extent, const Stmt& body) {
-  return make_for(name, 0, extent, ForType::GPUBlock, body);
+Nest blocks(const std::string& name, int extent, const Nest& body) {
+  return nest::make_loop(name, 0, extent, nest::Role::Block, body);
 }
 
-GpuLaunch launch_of(const Stmt& stmt) {
+GpuLaunch launch_of(const Nest& nest) {
   std::map<std::string, Layout> layouts;
   for (const char* name : {"A", "B", "C"}) layouts[name] = row_major(std::vector<int64_t>{100000});
   const MappingOptions options = make_options("default");
-  return codegen::make_launch("k", stmt, Program(), layouts, options);
+  return codegen::make_launch("k", nest, Program(), layouts, options);
 }
 
 bool has_extents(const GpuLaunch& launch, int64_t grid, int64_t x, int64_t y, int64_t z) {
@@ -55,18 +62,18 @@ void check_text(const std::string& what, const GpuLaunch& launch,
 /// The last loop must not decide alone.
 void check_successive_loops() {
   for (bool largest_first : {true, false}) {
-    Stmt small = blocks("b", 3, threads("t", 8, store("A", var("b") * 8 + var("t"))));
-    Stmt large = blocks("c", 7, threads("u", 96, store("B", var("c") * 96 + var("u"))));
-    GpuLaunch launch =
-        launch_of(largest_first ? Block::make(large, small) : Block::make(small, large));
+    Nest small = blocks("b", 3, threads("t", 8, store("A", var("b") * 8 + var("t"))));
+    Nest large = blocks("c", 7, threads("u", 96, store("B", var("c") * 96 + var("u"))));
+    GpuLaunch launch = launch_of(nest::make_sequence(
+        largest_first ? std::vector<Nest>{large, small} : std::vector<Nest>{small, large}));
     expect(has_extents(launch, 7, 96, 1, 1), "loops one after the other");
     check_text("loops one after the other", launch, {"if (bx < 3)", "if (tx < 8)"});
   }
   // Side by side in one loop over blocks, along other axes.
-  Stmt wide = threads("t", 256, store("A", var("b") * 256 + var("t")));
-  Stmt high =
+  Nest wide = threads("t", 256, store("A", var("b") * 256 + var("t")));
+  Nest high =
       threads("v", 16, threads("u", 16, store("B", var("b") * 256 + var("v") * 16 + var("u"))));
-  GpuLaunch launch = launch_of(blocks("b", 5, Block::make(wide, high)));
+  GpuLaunch launch = launch_of(blocks("b", 5, nest::make_sequence({wide, high})));
   expect(launch.block[0] * launch.block[1] * launch.block[2] <= 1024,
          "a block of too many threads");
   expect(has_extents(launch, 5, 256, 4, 1), "16 x 16 beside 256");
@@ -80,7 +87,7 @@ void check_description() {
          codegen::describe_launches(program));
   program.launches[0].body = Halide::Internal::Allocate::make(
       "s", Float(32), Halide::MemoryType::GPUShared, {15000}, Halide::Internal::const_true(),
-      Block::make(threads("t", 32, store("s", var("t"))), launch.body));
+      Block::make(codegen::lower(threads("t", 32, store("s", var("t")))), launch.body));
   expect(codegen::describe_launches(program).find("\"shared_bytes\": 60000") != std::string::npos,
          codegen::describe_launches(program));
 }

@@ -155,7 +155,7 @@ void test(const Case& c, int threads) {
   Buffers in = make(c.inputs);
   Buffers out = make(definition.infer_sizes(in.tensors));
   tcpp::Kernel kernel = tcpp::compile(definition, in.tensors);
-  CHECK_HAS(kernel.text("loop_nest"), "tc.copy");
+  CHECK_HAS(kernel.text("loop_nest"), "  copy\n");
 
   // Without any schedule there are no copies.
   Buffers expected = make(definition.infer_sizes(in.tensors));
