@@ -51,6 +51,27 @@ def test_reduction(cases, name, outputs):
     torch.testing.assert_close(t["S"], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_nest_tmm(cases, sanitize):
+    """Operands in shared memory, copied by all threads of a block."""
+    case = Case(cases, "nest_tmm")
+    a, b = uniform(48, 40), uniform(32, 40, seed=1)
+    t = {**case.zeros("tc_nest_tmm"), "A": a, "B": b}
+    case.run("tc_nest_tmm", t, sanitize)
+    torch.testing.assert_close(t["C"].reshape(48, 32), a @ b.T, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_nest_softmax(cases, sanitize):
+    """Reductions over the threads of a block, whose number is no power of two."""
+    case = Case(cases, "nest_softmax")
+    x = uniform(5, 200) * 10
+    t = {**case.zeros("tc_nest_softmax"), "x": x}
+    case.run("tc_nest_softmax", t, sanitize)
+    torch.testing.assert_close(t["y"].reshape(5, 200), torch.softmax(x, 1), rtol=1e-5, atol=1e-7)
+    same(t["top"], x.amax(1))
+
+
 def values(dtype, count, seed=0):
     """Small values, where every type computes exactly what numpy's does, and a NaN in floats."""
     generator = torch.Generator().manual_seed(seed)

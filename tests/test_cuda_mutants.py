@@ -150,6 +150,8 @@ HAND_BUILT = {
     "types": {"barrier": 13, "guard": 0, "step": 0},
     "add": {"barrier": 0, "guard": 1, "step": 0},
     "chain": {"barrier": 0, "guard": 4, "step": 0},
+    "nest_tmm": {"barrier": 2, "guard": 2, "step": 0},
+    "nest_softmax": {"barrier": 12, "guard": 19, "step": 8},
 }
 
 

@@ -10,7 +10,9 @@
 #include "codegen/lower_nest.h"
 #include "codegen/narrow_steps.h"
 #include "codegen/nested_truncations.h"
+#include "codegen/shared_copies.h"
 #include "codegen/strict_floats.h"
+#include "codegen/thread_reductions.h"
 #include "ir/compare.h"
 #include "ir/loops.h"
 #include "nest/loops.h"
@@ -47,6 +49,12 @@ int thread_depth(const Nest& nest) {
   return deepest + (loop && loop->role == nest::Role::Thread);
 }
 
+bool has_barrier(const Nest& nest) {
+  bool found = false;
+  nest::for_each_node(nest, [&](const Nest& n) { found = found || nest::as<nest::Barrier>(n); });
+  return found;
+}
+
 /// The iterations of a loop on `lanes` hardware lanes called `lane`, over a body that uses its
 /// iterator.
 Nest distribute(const nest::Loop& loop, const std::string& lane, int64_t lanes, int64_t extent,
@@ -54,6 +62,8 @@ Nest distribute(const nest::Loop& loop, const std::string& lane, int64_t lanes, 
   Expr index = ir::make_variable(lane);
   std::string round = loop.name + ".round";
   const int64_t rounds = divide_up(extent, lanes);
+  TC_INTERNAL_CHECK(rounds == 1 || !has_barrier(body), "the ", extent, " iterations of ", loop.name,
+                    " run on ", lanes, " threads, and wait for each other");
   if (rounds > 1) index = ir::make_variable(round) * static_cast<int>(lanes) + index;
   body = nest::make(nest::Binding{loop.name, simplify(loop.min + index), body});
   auto exact = as_const_int(loop.extent);
@@ -154,11 +164,15 @@ class FindArguments : public IRMutator {
       if (scalars_.insert(op->name).second) launch_.scalars.push_back({op->name, op->type});
       return ir::make_variable(op->name, op->type);
     }
-    buffer(op->name, op->type);
+    if (!own_.count(op->name)) buffer(op->name, op->type);
     return IRMutator::visit(op);
   }
   Stmt visit(const Store* op) override {
-    buffer(op->name, op->value.type()).written = true;
+    if (!own_.count(op->name)) buffer(op->name, op->value.type()).written = true;
+    return IRMutator::visit(op);
+  }
+  Stmt visit(const Allocate* op) override {
+    own_.insert(op->name);
     return IRMutator::visit(op);
   }
   Stmt visit(const Evaluate* op) override {
@@ -189,6 +203,7 @@ class FindArguments : public IRMutator {
   const ir::Program& program_;
   const std::map<std::string, Layout>& layouts_;
   std::set<std::string> scalars_;
+  std::set<std::string> own_;  ///< buffers of the launch's own
 };
 
 /// What passes over a launch know beside its body.
@@ -231,7 +246,8 @@ GpuLaunch make_launch(const std::string& name, const Nest& nest, const ir::Progr
   GpuLaunch launch;
   launch.name = name;
   LaunchContext context{launch, program, layouts, options};
-  Nest mapped = nest;
+  // Not among the passes: no Plan proposes these yet, whoever puts nests together by hand may.
+  Nest mapped = reduce_over_threads(share_copies(nest));
   kLaunchNestPasses.run(mapped, context);
   launch.body = lower(mapped);
   kLaunchPasses.run(launch.body, context);

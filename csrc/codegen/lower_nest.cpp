@@ -47,11 +47,18 @@ Stmt lower_node(const nest::Binding& binding) {
   return LetStmt::make(binding.name, binding.value, lower(binding.body));
 }
 
+Halide::MemoryType type_of(nest::Memory memory) {
+  switch (memory) {
+    case nest::Memory::Stack: return Halide::MemoryType::Stack;
+    case nest::Memory::Heap: return Halide::MemoryType::Heap;
+    case nest::Memory::Shared: return Halide::MemoryType::GPUShared;
+  }
+  throw InternalError(__FILE__, __LINE__, "a buffer without a place");
+}
+
 Stmt lower_node(const nest::Buffer& buffer) {
-  const auto memory =
-      buffer.memory == nest::Memory::Heap ? Halide::MemoryType::Heap : Halide::MemoryType::Stack;
-  return Allocate::make(buffer.name, buffer.type, memory, {static_cast<int>(buffer.elements)},
-                        const_true(), lower(buffer.body));
+  return Allocate::make(buffer.name, buffer.type, type_of(buffer.memory),
+                        {static_cast<int>(buffer.elements)}, const_true(), lower(buffer.body));
 }
 
 Stmt lower_node(const nest::Tile& tile) {
@@ -74,9 +81,7 @@ Stmt lower_node(const nest::Prefetch& prefetch) {
   return ir::make_prefetch(prefetch.type, prefetch.buffer, prefetch.index, prefetch.cache);
 }
 
-Stmt lower_node(const nest::Barrier&) {
-  throw InternalError(__FILE__, __LINE__, "a barrier on a target that has none");
-}
+Stmt lower_node(const nest::Barrier&) { return make_barrier(); }
 
 Stmt lower_node(const nest::Lowered& lowered) { return lowered.stmt; }
 

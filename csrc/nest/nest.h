@@ -64,7 +64,8 @@ struct Binding {
 /// Where a buffer of the nest's own lies.
 enum class Memory {
   Stack,
-  Heap  ///< got from the host before a task begins
+  Heap,   ///< got from the host before a task begins
+  Shared  ///< of the threads of a CUDA block
 };
 
 /// A buffer that exists for its body.

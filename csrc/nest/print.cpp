@@ -20,7 +20,8 @@ const char* name_of(Role role) {
   throw InternalError(__FILE__, __LINE__, "a loop without a role");
 }
 
-/// As Halide prints it, without the types that it puts in front of loads and calls, "(float32)A[i]".
+/// As Halide prints it, without the types that it puts in front of loads and calls,
+/// "(float32)A[i]".
 std::string text_of(const Expr& e) {
   static const std::regex typed(R"(\((u?int|b?float)\d+\)(?=[A-Za-z_]))");
   TextStream stream;
@@ -34,6 +35,15 @@ std::string text_of(const Expr& e) {
     if (depth == 0) break;
   }
   return text.front() == '(' && end + 1 == text.size() ? text.substr(1, end - 1) : text;
+}
+
+const char* place_of(Memory memory) {
+  switch (memory) {
+    case Memory::Stack: return " on the stack";
+    case Memory::Heap: return " on the heap";
+    case Memory::Shared: return " in shared memory";
+  }
+  throw InternalError(__FILE__, __LINE__, "a buffer without a place");
 }
 
 std::string text_of(const Type& type) {
@@ -56,7 +66,7 @@ std::string line_of(const Nest& nest) {
   if (const auto* n = as<Binding>(nest)) return concat("let ", n->name, " = ", text_of(n->value));
   if (const auto* n = as<Buffer>(nest))
     return concat("buffer ", n->name, "[", n->elements, "] of ", text_of(n->type),
-                  n->memory == Memory::Heap ? " on the heap" : " on the stack");
+                  place_of(n->memory));
   if (const auto* n = as<Tile>(nest)) {
     std::string text = "register tile";
     for (size_t d = n->dimensions.size(); d-- > 0;) {

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "check.h"
+#include "cuda_nests.h"
 #include "ir/program.h"
 #include "lang/builtins.h"
 #include "runtime/cuda_kernel.h"
@@ -608,7 +609,9 @@ int main(int argc, char** argv) {
       {"control", control},
       {"math", math},
       {"intrinsics", intrinsics},
-      {"chain", chain}};
+      {"chain", chain},
+      {"nest_tmm", cuda_nests::tmm},
+      {"nest_softmax", cuda_nests::softmax}};
   for (const auto& [name, make] : cases) {
     try {
       check_program(name, make(), directory);
