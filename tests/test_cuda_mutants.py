@@ -151,7 +151,7 @@ HAND_BUILT = {
     "add": {"barrier": 0, "guard": 1, "step": 0},
     "chain": {"barrier": 0, "guard": 4, "step": 0},
     "nest_tmm": {"barrier": 2, "guard": 2, "step": 0},
-    "nest_softmax": {"barrier": 12, "guard": 19, "step": 8},
+    "nest_softmax": {"barrier": 12, "guard": 17, "step": 8},
 }
 
 
