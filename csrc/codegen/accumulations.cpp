@@ -7,44 +7,33 @@
 
 #include "base/error.h"
 #include "codegen/hidden_zero.h"
-#include "codegen/point_vectors.h"
-#include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
 
 using namespace Halide::Internal;
 using ir::Expr;
-using ir::ForType;
 using ir::Stmt;
+using nest::as;
+using nest::Compute;
+using nest::Loop;
+using nest::Nest;
+using nest::Role;
 
 constexpr char kAccumulate[] = "tc.accumulate";
 constexpr char kHidden[] = "tc.hidden";
-
-/// The elements that the factors of a product load.
-class FindLoads : public IRVisitor {
- public:
-  std::vector<const Load*> loads;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Load* op) override {
-    loads.push_back(op);
-    IRVisitor::visit(op);
-  }
-};
 
 /// Whether two iterations of unrolled loops may multiply by the same element. Then x * a + x * b
 /// would be x * (a + b) to LLVM, which differs for infinite x, a or b.
 class SharedFactors {
  public:
-  explicit SharedFactors(const std::vector<const For*>& loops) : loops_(loops) {}
+  explicit SharedFactors(const std::vector<const Loop*>& loops) : loops_(loops) {}
 
   bool any(const Expr& product) const {
-    FindLoads find;
-    product.accept(&find);
-    for (const Load* a : find.loads) {
-      for (const Load* b : find.loads) {
+    std::vector<const Load*> loads;
+    nest::for_each_load(product, [&](const Load& load) { loads.push_back(&load); });
+    for (const Load* a : loads) {
+      for (const Load* b : loads) {
         if (a->name == b->name && meet(a->index, b->index)) return true;
       }
     }
@@ -54,13 +43,13 @@ class SharedFactors {
  private:
   bool meet(const Expr& a, const Expr& b) const {
     std::vector<int64_t> steps;
-    for (const For* loop : loops_) {
+    for (const Loop* loop : loops_) {
       auto step = constant(at(a, loop, 1) - at(a, loop, 0));
       if (!step || step != constant(at(b, loop, 1) - at(b, loop, 0))) return true;
       steps.push_back(*step);
     }
     Expr first = a, second = b;
-    for (const For* loop : loops_) first = at(first, loop, 0), second = at(second, loop, 0);
+    for (const Loop* loop : loops_) first = at(first, loop, 0), second = at(second, loop, 0);
     auto distance = constant(first - second);
     return !distance || meet(steps, 0, *distance, false);
   }
@@ -75,90 +64,65 @@ class SharedFactors {
     return false;
   }
 
-  static Expr at(const Expr& index, const For* loop, int iteration) {
+  static Expr at(const Expr& index, const Loop* loop, int iteration) {
     return substitute(loop->name, Expr(iteration), index);
   }
   static std::optional<int64_t> constant(const Expr& e) { return as_const_int(reveal(e)); }
 
-  const std::vector<const For*>& loops_;
+  const std::vector<const Loop*>& loops_;
 };
 
 /// Adds a zero of its own for every iteration to the addresses of loads.
-class SeparateLoads : public IRMutator {
- public:
-  explicit SeparateLoads(const std::vector<const For*>& loops) {
-    for (const For* loop : loops)
-      iteration_ = iteration_ * loop->extent + ir::make_variable(loop->name);
+Expr separate_loads(const Expr& e, const std::vector<const Loop*>& loops) {
+  Expr iteration = 0;
+  for (const Loop* loop : loops)
+    iteration = iteration * loop->extent + ir::make_variable(loop->name);
+  return nest::map_loads(e, [&](const Load& load) {
+    return Load::make(load.type, load.name, load.index + iteration * hidden_zero(), load.image,
+                      load.param, load.predicate, ModulusRemainder());
+  });
+}
+
+bool is_unrolled_reduction(const Loop& loop) { return loop.role == Role::Unrolled && !loop.point; }
+
+/// Says which sums in a loop contract; `unrolled` are the reductions around them.
+Nest contract(const Nest& nest, const std::set<std::string>& locals,
+              std::vector<const Loop*> unrolled) {
+  if (const auto* compute = as<Compute>(nest)) {
+    const auto* product = compute->value.as<Mul>();
+    if (compute->reduction != ir::Reduction::Sum || !product || !locals.count(compute->buffer) ||
+        !compute->type.is_float() || compute->type.bits() < 32 || is_const(product->a) ||
+        is_const(product->b))
+      return nest;
+    Compute sum = *compute;
+    sum.contracts = true;
+    if (SharedFactors(unrolled).any(sum.value))
+      sum.value =
+          Mul::make(separate_loads(product->a, unrolled), separate_loads(product->b, unrolled));
+    return nest::make(std::move(sum));
   }
+  const auto* loop = as<Loop>(nest);
+  if (loop && is_unrolled_reduction(*loop)) unrolled.push_back(loop);
+  return nest::map_children(nest,
+                            [&](const Nest& child) { return contract(child, locals, unrolled); });
+}
 
- private:
-  using IRMutator::visit;
-  Expr visit(const Load* op) override {
-    return Load::make(op->type, op->name, mutate(op->index) + iteration_ * hidden_zero(), op->image,
-                      op->param, op->predicate, ModulusRemainder());
-  }
-
-  Expr iteration_ = 0;
-};
-
-class MarkAccumulations : public IRMutator {
- public:
-  MarkAccumulations(const std::set<std::string>& locals, const std::set<std::string>& read,
-                    int64_t elements)
-      : locals_(locals), read_(read), elements_(elements) {}
-
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    if (op->for_type != ForType::Serial && !is_reduction(op)) return IRMutator::visit(op);
-    ++loops_;
-    if (is_reduction(op)) unrolled_.push_back(op);
-    Stmt loop = IRMutator::visit(op);
-    if (is_reduction(op)) unrolled_.pop_back();
-    if (--loops_ > 0) return loop;
-    for (const auto& [local, type] : marked_) loop = Block::make(loop, hide(local, type));
-    marked_.clear();
-    return loop;
-  }
-  Stmt visit(const Store* op) override {
-    const auto* sum = op->value.as<Add>();
-    if (loops_ == 0 || !sum || !locals_.count(op->name) || !op->value.type().is_float() ||
-        op->value.type().bits() < 32)
-      return op;
-    const auto* product = sum->b.as<Mul>();
-    if (!product || !ir::loads_itself(sum->a, *op) || is_const(product->a) || is_const(product->b))
-      return op;
-    if (read_.count(op->name)) marked_.emplace(op->name, op->value.type());
-    Expr a = product->a, b = product->b;
-    if (SharedFactors(unrolled_).any(sum->b)) {
-      SeparateLoads separate(unrolled_);
-      a = separate.mutate(a);
-      b = separate.mutate(b);
-    }
-    return ir::make_store(
-        op->name, op->index,
-        Call::make(op->value.type(), kAccumulate, {sum->a, a, b}, Call::PureExtern));
-  }
-
-  static bool is_reduction(const For* op) {
-    return op->for_type == ForType::Unrolled && !is_point_loop(op->name);
-  }
-
-  Stmt hide(const std::string& local, ir::Type type) const {
-    std::string loop = concat(point_loop(0), ".hidden.", local);
-    Expr index = ir::make_variable(loop);
-    Expr value = Call::make(type, kHidden, {ir::make_load(type, local, index)}, Call::PureExtern);
-    return ir::make_for(loop, 0, static_cast<int>(elements_), ForType::Vectorized,
-                        ir::make_store(local, index, value));
-  }
-
-  const std::set<std::string>& locals_;
-  const std::set<std::string>& read_;
-  const int64_t elements_;
-  std::map<std::string, ir::Type> marked_;
-  std::vector<const For*> unrolled_;  ///< reductions around the visited statement
-  int loops_ = 0;
-};
+Nest hide(const std::string& local, ir::Type type, int64_t elements) {
+  Loop loop;
+  loop.name = concat("point0.hidden.", local);
+  loop.min = 0;
+  loop.extent = static_cast<int>(elements);
+  loop.role = Role::Vector;
+  loop.point = 0;
+  Compute same;
+  same.buffer = local;
+  same.type = type;
+  same.index = ir::make_variable(loop.name);
+  same.value =
+      Call::make(type, kHidden, {ir::make_load(type, local, same.index)}, Call::PureExtern);
+  loop.body = nest::make(std::move(same));
+  return nest::make(std::move(loop));
+}
 
 class LowerAccumulations : public IRMutator {
  private:
@@ -208,9 +172,31 @@ class FindAccumulations : public IRVisitor {
 
 }  // namespace
 
-Stmt mark_accumulations(const Stmt& stmt, const std::set<std::string>& locals,
+Nest mark_accumulations(const Nest& nest, const std::set<std::string>& locals,
                         const std::set<std::string>& read, int64_t elements) {
-  return MarkAccumulations(locals, read, elements).mutate(stmt);
+  const auto* loop = as<Loop>(nest);
+  if (!loop || (loop->role != Role::Serial && !is_unrolled_reduction(*loop)))
+    return nest::map_children(
+        nest, [&](const Nest& child) { return mark_accumulations(child, locals, read, elements); });
+  std::vector<Nest> parts{contract(nest, locals, {})};
+  std::map<std::string, ir::Type> assumed;  // to be numbers
+  nest::for_each_compute(parts[0], [&](const Compute& compute) {
+    if (compute.contracts && read.count(compute.buffer))
+      assumed.emplace(compute.buffer, compute.type);
+  });
+  for (const auto& [local, type] : assumed) parts.push_back(hide(local, type, elements));
+  return nest::make_sequence(parts);
+}
+
+Expr make_accumulation(const Expr& sum, const Expr& product) {
+  const auto* factors = product.as<Mul>();
+  TC_INTERNAL_CHECK(factors, "a sum of ", product, " contracts");
+  return Call::make(sum.type(), kAccumulate, {sum, factors->a, factors->b}, Call::PureExtern);
+}
+
+const Call* accumulation_of(const Expr& e) {
+  const auto* call = e.as<Call>();
+  return call && call->name == kAccumulate ? call : nullptr;
 }
 
 bool has_accumulations(const Stmt& stmt) {

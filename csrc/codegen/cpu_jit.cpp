@@ -27,6 +27,7 @@
 #include "codegen/prefetch_parts.h"
 #include "codegen/prefetch_passes.h"
 #include "codegen/prefetch_rows.h"
+#include "codegen/raise.h"
 #include "codegen/register_tiles.h"
 #include "codegen/rename_buffers.h"
 #include "codegen/split_blocks.h"
@@ -85,7 +86,9 @@ const PassList<Stmt, Facts> kLoopPasses(
     {
         {"expand_register_tiles",
          [](Stmt& s, Facts& facts) {
-           s = expand_register_tiles(s, cpu_vector_bits(), facts.large, facts.temporaries);
+           s = on_nest(s, [&](const nest::Nest& n) {
+             return expand_register_tiles(n, cpu_vector_bits(), facts.large, facts.temporaries);
+           });
          }},
         {"prefetch_panels", [](Stmt& s, Facts& facts) { s = prefetch_panels(s, facts.large); }},
         {"prefetch_parts", [](Stmt& s, Facts& facts) { s = prefetch_parts(s, facts.large); }},

@@ -6,13 +6,14 @@
 #include "codegen/accumulations.h"
 #include "codegen/copies.h"
 #include "codegen/cuda_printer.h"
-#include "codegen/register_tiles.h"
+#include "codegen/raise.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
 
 using namespace Halide::Internal;
+using ir::Expr;
 using ir::ForType;
 using ir::Stmt;
 
@@ -62,9 +63,7 @@ Stmt lower_node(const nest::Buffer& buffer) {
 }
 
 Stmt lower_node(const nest::Tile& tile) {
-  std::vector<TileDimension> dimensions;
-  for (const nest::TileDimension& d : tile.dimensions) dimensions.push_back({d.full, d.rest});
-  return make_register_tile(dimensions, lower(tile.body));
+  return mark_register_tile(tile.dimensions, lower(tile.body));
 }
 
 Stmt lower_node(const nest::Copy& copy) { return make_copy(lower(copy.body)); }
@@ -73,8 +72,10 @@ Stmt lower_node(const nest::Compute& compute) {
   if (compute.atomic && compute.reduction != ir::Reduction::None)
     return make_atomic_update(
         compute.reduction, nest::from_memory(nest::load_of(compute), compute.type), compute.value);
-  return Store::make(compute.buffer, nest::stored_value(compute), compute.index, compute.parameter,
-                     const_true(), ModulusRemainder());
+  const Expr value = compute.contracts ? make_accumulation(nest::load_of(compute), compute.value)
+                                       : nest::stored_value(compute);
+  return Store::make(compute.buffer, value, compute.index, compute.parameter, const_true(),
+                     ModulusRemainder());
 }
 
 Stmt lower_node(const nest::Prefetch& prefetch) {

@@ -1,74 +1,58 @@
 #include "codegen/merge_reductions.h"
 
 #include <limits>
-#include <string>
 
-#include "codegen/point_vectors.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
 
 using namespace Halide::Internal;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
+using nest::as;
+using nest::Compute;
+using nest::Expr;
+using nest::Loop;
+using nest::Nest;
+using nest::Role;
 
 /// Whether all uses of the two iterators are indices that walk through both loops as through one.
-class CheckIndices : public IRVisitor {
- public:
-  CheckIndices(const For* outer, const For* inner, int64_t extent)
-      : outer_(outer->name), inner_(inner->name), extent_(extent) {}
+bool walk_as_one(const Loop& outer, const Loop& inner, int64_t extent) {
   bool regular = true;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Variable* op) override {
-    if (op->name == outer_ || op->name == inner_) regular = false;
-  }
-  void visit(const Load* op) override {
-    check(op->index);
-    op->predicate.accept(this);
-  }
-  void visit(const Store* op) override {
-    check(op->index);
-    op->value.accept(this);
-    op->predicate.accept(this);
-  }
-  void check(const Expr& index) {
-    auto outer = ir::step_along(index, outer_), inner = ir::step_along(index, inner_);
-    if (outer && inner && *outer == *inner * extent_) return;
-    // Data that the index reads may be walked through as one all the same.
-    index.accept(this);
-  }
-
-  const std::string outer_, inner_;
-  const int64_t extent_;
-};
-
-class MergeReductions : public IRMutator {
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    Stmt body = mutate(op->body);
-    const auto* inner = body.as<For>();
-    if (inner && op->for_type == ForType::Serial && inner->for_type == ForType::Serial &&
-        !is_point_loop(op->name) && !is_point_loop(inner->name) &&
-        !expr_uses_var(inner->min, op->name)) {
-      auto length = as_const_int(op->extent), extent = as_const_int(inner->extent);
-      CheckIndices check(op, inner, extent.value_or(1));
-      check.regular = length && extent && *length * *extent <= std::numeric_limits<int32_t>::max();
-      if (check.regular) inner->body.accept(&check);
-      if (check.regular)
-        return ir::make_for(inner->name, inner->min, static_cast<int>(*length * *extent),
-                            ForType::Serial, substitute(op->name, op->min, inner->body));
+  auto check = [&](const Expr& e) {
+    // What is read at such an index is data where it is an index itself.
+    const Expr rest = nest::map_loads(e, [&](const Load& load) -> Expr {
+      auto far = ir::step_along(load.index, outer.name),
+           near = ir::step_along(load.index, inner.name);
+      return far && near && *far == *near * extent ? make_zero(load.type) : Expr(&load);
+    });
+    regular = regular && !expr_uses_var(rest, outer.name) && !expr_uses_var(rest, inner.name);
+  };
+  nest::for_each_node(inner.body, [&](const Nest& node) {
+    if (const auto* compute = as<Compute>(node)) {
+      check(nest::load_of(*compute));
+      check(compute->value);
+    } else {
+      nest::for_each_own_expression(node, check);
     }
-    return ir::make_for(op->name, op->min, op->extent, op->for_type, body);
-  }
-};
+  });
+  return regular;
+}
 
 }  // namespace
 
-Stmt merge_reductions(const Stmt& body) { return MergeReductions().mutate(body); }
+Nest merge_reductions(const Nest& body) {
+  const Nest merged = nest::map_children(body, merge_reductions);
+  const auto* outer = as<Loop>(merged);
+  const auto* inner = outer ? as<Loop>(outer->body) : nullptr;
+  if (!inner || outer->role != Role::Serial || inner->role != Role::Serial ||
+      expr_uses_var(inner->min, outer->name))
+    return merged;
+  auto length = as_const_int(outer->extent), extent = as_const_int(inner->extent);
+  if (!length || !extent || *length * *extent > std::numeric_limits<int32_t>::max() ||
+      !walk_as_one(*outer, *inner, *extent))
+    return merged;
+  return nest::make_loop(inner->name, inner->min, static_cast<int>(*length * *extent), Role::Serial,
+                         nest::substitute(outer->name, outer->min, inner->body));
+}
 
 }  // namespace tc::codegen

@@ -1,7 +1,7 @@
 // Reduction loops that walk all operands as one.
 #pragma once
 
-#include "ir/halide.h"
+#include "nest/nest.h"
 
 namespace tc::codegen {
 
@@ -10,6 +10,6 @@ namespace tc::codegen {
 /// inner ones: after copies into the order of use, operands often lie like this though their
 /// tensors do not, and a long loop has fewer ends than short ones. Extents must be constant, and
 /// the iterators stand in nothing but indices.
-ir::Stmt merge_reductions(const ir::Stmt& body);
+nest::Nest merge_reductions(const nest::Nest& body);
 
 }  // namespace tc::codegen

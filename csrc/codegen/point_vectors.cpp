@@ -1,115 +1,89 @@
 #include "codegen/point_vectors.h"
 
 #include <utility>
+#include <vector>
 
-#include "base/error.h"
+#include "ir/choices.h"
 
 namespace tc::codegen {
 namespace {
 
 using namespace Halide::Internal;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
+using nest::as;
+using nest::Compute;
+using nest::Expr;
+using nest::Loop;
+using nest::Nest;
+using nest::Role;
 
-constexpr char kPoint[] = "point";
+/// Accesses of local arrays at another position of the loop than all others.
+Nest place_locals(const Nest& nest, const std::string& loop, const Expr& position,
+                  const std::set<std::string>& locals) {
+  Nest placed = nest::map_expressions(nest, [&](const Expr& e) {
+    return nest::map_loads(e, [&](const Load& load) -> Expr {
+      if (!locals.count(load.name)) return &load;
+      return ir::make_load(load.type, load.name, substitute(loop, position, load.index));
+    });
+  });
+  return nest::map_computes(placed, [&](const Compute& compute) -> Nest {
+    Compute changed = compute;
+    if (locals.count(compute.buffer)) changed.index = substitute(loop, position, compute.index);
+    return nest::make(std::move(changed));
+  });
+}
 
-class CutPointVectors : public IRMutator {
- public:
-  CutPointVectors(int lanes, const std::set<std::string>& locals, bool repeatable)
-      : lanes_(lanes), locals_(locals), repeatable_(repeatable) {}
+/// Only lanes for which the condition holds touch memory.
+Nest predicate_memory(const Nest& nest, const Expr& condition,
+                      const std::set<std::string>& locals) {
+  Nest loaded = nest::map_expressions(nest, [&](const Expr& e) {
+    return nest::map_loads(e, [&](const Load& load) -> Expr {
+      if (locals.count(load.name)) return &load;
+      return ir::choose_lazily(condition, &load, make_zero(load.type));
+    });
+  });
+  return nest::map_computes(loaded, [&](const Compute& compute) -> Nest {
+    Nest stored = nest::make(compute);
+    return locals.count(compute.buffer) ? stored
+                                        : nest::make(nest::Guard{condition, stored, nullptr});
+  });
+}
 
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    if (!point_dimension(op->name) || op->for_type != ForType::Vectorized)
-      return IRMutator::visit(op);
-    int extent = static_cast<int>(*as_const_int(op->extent));
-    if (lanes_ == 1) return ir::make_for(op->name, 0, extent, ForType::Unrolled, op->body);
-    int full = extent / lanes_, rest = extent % lanes_;
-    std::string vector = op->name + ".v", lane = op->name + ".l", tail = op->name + ".t";
-    Stmt result;
-    if (full > 0) {
-      Expr value = ir::make_variable(vector) * lanes_ + ir::make_variable(lane);
-      Stmt body =
-          ir::make_for(lane, 0, lanes_, ForType::Vectorized, substitute(op->name, value, op->body));
-      result = ir::make_for(vector, 0, full, ForType::Unrolled, body);
-    }
-    if (rest > 0) {
-      Expr x = ir::make_variable(tail);
-      bool repeat = repeatable_ && full > 0;
-      Stmt body = LocalPositions(op->name, x + full * lanes_, locals_).mutate(op->body);
-      body = substitute(op->name, repeat ? x + (extent - lanes_) : x + full * lanes_, body);
-      if (!repeat) body = PredicateMemory(x < rest, locals_).mutate(body);
-      body = ir::make_for(tail, 0, lanes_, ForType::Vectorized, body);
-      result = result.defined() ? Block::make(result, body) : body;
-    }
-    return result;
-  }
-
-  /// Local arrays have a place of their own for every lane of the last vector.
-  class LocalPositions : public IRMutator {
-   public:
-    LocalPositions(const std::string& loop, const Expr& position,
-                   const std::set<std::string>& locals)
-        : loop_(loop), position_(position), locals_(locals) {}
-
-   private:
-    using IRMutator::visit;
-    Expr visit(const Load* op) override {
-      if (!locals_.count(op->name)) return IRMutator::visit(op);
-      return ir::make_load(op->type, op->name, substitute(loop_, position_, op->index));
-    }
-    Stmt visit(const Store* op) override {
-      if (!locals_.count(op->name)) return IRMutator::visit(op);
-      return ir::make_store(op->name, substitute(loop_, position_, op->index), mutate(op->value));
-    }
-    const std::string& loop_;
-    const Expr& position_;
-    const std::set<std::string>& locals_;
-  };
-
-  class PredicateMemory : public IRMutator {
-   public:
-    PredicateMemory(Expr condition, const std::set<std::string>& locals)
-        : condition_(std::move(condition)), locals_(locals) {}
-
-   private:
-    using IRMutator::visit;
-    Stmt visit(const Store* op) override {
-      Stmt store = IRMutator::visit(op);
-      return locals_.count(op->name) ? store : IfThenElse::make(condition_, store);
-    }
-    Expr visit(const Load* op) override {
-      Expr load = IRMutator::visit(op);
-      if (locals_.count(op->name)) return load;
-      return Call::make(load.type(), Call::if_then_else, {condition_, load, make_zero(load.type())},
-                        Call::PureIntrinsic);
-    }
-    const Expr condition_;
-    const std::set<std::string>& locals_;
-  };
-
-  const int lanes_;
-  const std::set<std::string>& locals_;
-  const bool repeatable_;
-};
+Nest make_vector(const std::string& lane, int lanes, Nest body) {
+  return nest::make_loop(lane, 0, lanes, Role::Vector, std::move(body));
+}
 
 }  // namespace
 
-std::string point_loop(size_t dimension) { return concat(kPoint, dimension); }
-
-std::optional<size_t> point_dimension(const std::string& name) {
-  size_t length = sizeof kPoint - 1;
-  if (name.compare(0, length, kPoint) != 0) return std::nullopt;
-  return std::stoul(name.substr(length));
-}
-
-bool is_point_loop(const std::string& name) { return point_dimension(name).has_value(); }
-
-Stmt cut_point_vectors(const Stmt& stmt, int lanes, const std::set<std::string>& locals,
+Nest cut_point_vectors(const Nest& nest, int lanes, const std::set<std::string>& locals,
                        bool repeatable) {
-  return CutPointVectors(lanes, locals, repeatable).mutate(stmt);
+  const auto* loop = as<Loop>(nest);
+  if (!loop || !loop->point || loop->role != Role::Vector || lanes == 1) {
+    Nest cut = nest::map_children(nest, [&](const Nest& child) {
+      return cut_point_vectors(child, lanes, locals, repeatable);
+    });
+    loop = as<Loop>(cut);
+    if (!loop || !loop->point) return cut;
+    return nest::make_loop(loop->name, loop->min, loop->extent, Role::Unrolled, loop->body);
+  }
+  const int extent = static_cast<int>(*as_const_int(loop->extent));
+  const int full = extent / lanes, rest = extent % lanes;
+  const std::string vector = loop->name + ".v", lane = loop->name + ".l", tail = loop->name + ".t";
+  std::vector<Nest> parts;
+  if (full > 0) {
+    const Expr value = ir::make_variable(vector) * lanes + ir::make_variable(lane);
+    parts.push_back(
+        nest::make_loop(vector, 0, full, Role::Unrolled,
+                        make_vector(lane, lanes, nest::substitute(loop->name, value, loop->body))));
+  }
+  if (rest > 0) {
+    const Expr x = ir::make_variable(tail), position = x + full * lanes;
+    const bool repeat = repeatable && full > 0;
+    Nest body = place_locals(loop->body, loop->name, position, locals);
+    body = nest::substitute(loop->name, repeat ? x + (extent - lanes) : position, body);
+    if (!repeat) body = predicate_memory(body, x < rest, locals);
+    parts.push_back(make_vector(tail, lanes, body));
+  }
+  return nest::make_sequence(parts);
 }
 
 }  // namespace tc::codegen

@@ -1,9 +1,10 @@
 #include "codegen/raise.h"
 
+#include <sstream>
+
 #include "base/error.h"
+#include "codegen/accumulations.h"
 #include "codegen/copies.h"
-#include "codegen/point_vectors.h"
-#include "codegen/register_tiles.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -14,6 +15,15 @@ using ir::Expr;
 using ir::ForType;
 using ir::Stmt;
 using nest::Nest;
+
+constexpr char kTile[] = "tc.register_tile:";
+constexpr char kPoint[] = "point";
+constexpr size_t kTileLength = sizeof kTile - 1, kPointLength = sizeof kPoint - 1;
+
+std::optional<size_t> point_dimension(const std::string& name) {
+  if (name.compare(0, kPointLength, kPoint) != 0) return std::nullopt;
+  return std::stoul(name.substr(kPointLength));
+}
 
 nest::Role role_of(ForType type) {
   switch (type) {
@@ -43,7 +53,11 @@ Nest raise_store(const Store& store) {
   made.value = store.value;
   made.parameter = store.param;
   TC_INTERNAL_CHECK(is_const_one(store.predicate), "a predicated store");
-  if (const auto* truth = store.value.as<Select>()) {
+  if (const Call* sum = accumulation_of(store.value)) {
+    made.reduction = ir::Reduction::Sum;
+    made.contracts = true;
+    made.value = Mul::make(sum->args[1], sum->args[2]);
+  } else if (const auto* truth = store.value.as<Select>()) {
     const auto* any = truth->condition.as<Or>();
     const auto* all = truth->condition.as<And>();
     const NE* before = any ? any->a.as<NE>() : all ? all->a.as<NE>() : nullptr;
@@ -70,7 +84,8 @@ Nest raise_store(const Store& store) {
 Nest raise(const Stmt& stmt) {
   if (const auto* op = stmt.as<For>()) {
     nest::Loop loop{op->name, op->min, op->extent, role_of(op->for_type), {}, raise(op->body)};
-    loop.point = point_dimension(op->name);
+    if (loop.role == nest::Role::Unrolled || loop.role == nest::Role::Vector)
+      loop.point = point_dimension(op->name);
     return nest::make(std::move(loop));
   }
   if (const auto* op = stmt.as<Block>())
@@ -86,9 +101,10 @@ Nest raise(const Stmt& stmt) {
         op->memory_type == Halide::MemoryType::Heap ? nest::Memory::Heap : nest::Memory::Stack,
         raise(op->body)});
   if (const auto* op = stmt.as<ProducerConsumer>()) {
-    if (auto dimensions = register_tile_of(op)) {
+    if (op->name.compare(0, kTileLength, kTile) == 0) {
       nest::Tile tile;
-      for (const TileDimension& d : *dimensions) tile.dimensions.push_back({d.full, d.rest});
+      std::istringstream list(op->name.substr(kTileLength));
+      for (nest::TileDimension d; list >> d.full >> d.rest;) tile.dimensions.push_back(d);
       tile.body = raise(op->body);
       return nest::make(std::move(tile));
     }
@@ -97,6 +113,12 @@ Nest raise(const Stmt& stmt) {
   if (const auto* op = stmt.as<Store>())
     return op->value.type().is_scalar() ? raise_store(*op) : nest::make(nest::Lowered{stmt});
   return nest::make(nest::Lowered{stmt});
+}
+
+Stmt mark_register_tile(const std::vector<nest::TileDimension>& dimensions, const Stmt& body) {
+  std::string name = kTile;
+  for (const nest::TileDimension& d : dimensions) name += concat(" ", d.full, " ", d.rest);
+  return ProducerConsumer::make(name, true, body);
 }
 
 }  // namespace tc::codegen

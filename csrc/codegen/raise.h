@@ -8,6 +8,10 @@ namespace tc::codegen {
 /// The nest of a statement that lower() made, or passes over it.
 nest::Nest raise(const ir::Stmt& stmt);
 
+/// A register tile between two passes over nests.
+ir::Stmt mark_register_tile(const std::vector<nest::TileDimension>& dimensions,
+                            const ir::Stmt& body);
+
 /// A pass over nests, for a place among passes over statements.
 template <class Change>
 ir::Stmt on_nest(const ir::Stmt& stmt, Change change);

@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <set>
-#include <sstream>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/passes.h"
 #include "codegen/accumulations.h"
-#include "codegen/copies.h"
 #include "codegen/hidden_zero.h"
 #include "codegen/merge_reductions.h"
 #include "codegen/point_vectors.h"
 #include "codegen/unroll_reductions.h"
-#include "ir/compare.h"
-#include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
@@ -27,43 +24,33 @@ const Pass kMarkAccumulations("tile", "mark_accumulations");
 const Pass kCutPointVectors("tile", "cut_point_vectors");
 
 using namespace Halide::Internal;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
+using nest::as;
+using nest::Compute;
+using nest::Expr;
+using nest::Loop;
+using nest::make;
+using nest::Nest;
+using nest::Role;
+using nest::Tile;
+using nest::TileDimension;
+using nest::Type;
 
-constexpr char kMarker[] = "tc.register_tile:";
-bool is_tile(const ProducerConsumer* op) {
-  return op->name.compare(0, sizeof kMarker - 1, kMarker) == 0;
+template <class Work>
+Nest run(const Pass& pass, const Nest& before, Work work) {
+  return run_pass(pass, std::move(work),
+                  [&](const Nest& after) { return !nest::same(before, after); });
 }
 
 /// Replaces the extents of point loops by constants.
-class FixExtents : public IRMutator {
- public:
-  explicit FixExtents(const std::vector<int64_t>& extents) : extents_(extents) {}
-
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    auto dimension = point_dimension(op->name);
-    if (!dimension) return IRMutator::visit(op);
-    return ir::make_for(op->name, op->min, static_cast<int>(extents_[*dimension]), op->for_type,
-                        mutate(op->body));
-  }
-  const std::vector<int64_t>& extents_;
-};
-
-/// The condition under which a dimension's tile is full: the first point loop's extent says it.
-class FindExtents : public IRVisitor {
- public:
-  std::map<size_t, Expr> extents;
-
- private:
-  using IRVisitor::visit;
-  void visit(const For* op) override {
-    if (auto dimension = point_dimension(op->name)) extents.emplace(*dimension, op->extent);
-    IRVisitor::visit(op);
-  }
-};
+Nest fix_extents(const Nest& nest, const std::vector<int64_t>& extents) {
+  Nest fixed =
+      nest::map_children(nest, [&](const Nest& child) { return fix_extents(child, extents); });
+  const auto* loop = as<Loop>(fixed);
+  if (!loop || !loop->point) return fixed;
+  Loop point = *loop;
+  point.extent = static_cast<int>(extents[*loop->point]);
+  return make(std::move(point));
+}
 
 /// How a buffer is addressed inside a tile: base + sum of steps[d] * (position in dimension d).
 struct Addressing {
@@ -74,60 +61,62 @@ struct Addressing {
   bool initialised = false;  ///< the first access is a store that reads nothing of it
   bool guarded = false;      ///< loaded under a condition, so perhaps outside of the buffer
   bool seen = false, regular = true, loaded = false, stored = false;
-  ir::Type type;
+  Type type;
   Halide::Parameter parameter;
 };
 
-class FindAddressing : public IRVisitor {
+/// What is around an access.
+struct Around {
+  std::map<std::string, size_t> points;  ///< loops, and their dimensions
+  bool loops = false;                    ///< others
+  bool conditions = false;
+};
+
+class Addressings {
  public:
+  explicit Addressings(const Nest& nest) { visit(nest, {}); }
+
   std::map<std::string, Addressing> buffers;
 
  private:
-  using IRVisitor::visit;
-  void visit(const For* op) override {
-    auto dimension = point_dimension(op->name);
-    if (dimension)
-      points_[op->name] = *dimension;
-    else
-      ++inner_loops_;
-    IRVisitor::visit(op);
-    if (dimension)
-      points_.erase(op->name);
-    else
-      --inner_loops_;
-  }
-  void visit(const IfThenElse* op) override {
-    ++conditions_;
-    IRVisitor::visit(op);
-    --conditions_;
-  }
-  void visit(const Call* op) override {
-    bool choice = op->is_intrinsic(Call::if_then_else);
-    if (choice) ++choices_;
-    IRVisitor::visit(op);
-    if (choice) --choices_;
-  }
-  void visit(const Load* op) override {
-    Addressing& a = access(op->name, op->index, op->type, op->param);
-    a.loaded = true;
-    if (choices_ > 0) a.guarded = true;
-    IRVisitor::visit(op);
-  }
-  void visit(const Store* op) override {
-    IRVisitor::visit(op);  // what it reads comes first
-    Addressing& a = access(op->name, op->index, op->value.type(), op->param, true);
-    a.stored = true;
-    if (inner_loops_ > 0) a.accumulated = true;
+  void visit(const Nest& nest, Around around) {
+    if (const auto* loop = as<Loop>(nest)) {
+      if (loop->point)
+        around.points[loop->name] = *loop->point;
+      else
+        around.loops = true;
+    }
+    if (as<nest::Guard>(nest)) around.conditions = true;
+    if (const auto* compute = as<Compute>(nest)) {
+      // What it reads comes first.
+      if (compute->reduction != ir::Reduction::None) loads(nest::load_of(*compute), around);
+      loads(compute->value, around);
+      loads(compute->index, around);
+      Addressing& a = access(compute->buffer, compute->index, memory_type(compute->type),
+                             compute->parameter, around, true);
+      a.stored = true;
+      if (around.loops) a.accumulated = true;
+    } else {
+      nest::for_each_own_expression(nest, [&](const Expr& e) { loads(e, around); });
+    }
+    nest::for_each_child(nest, [&](const Nest& child) { visit(child, around); });
   }
 
-  Addressing& access(const std::string& name, const Expr& index, ir::Type type,
-                     const Halide::Parameter& parameter, bool store = false) {
+  void loads(const Expr& e, const Around& around) {
+    nest::for_each_load(e, [&](const Load& load) {
+      access(load.name, load.index, load.type, load.param, around, false).loaded = true;
+    });
+    nest::for_each_lazy_load(e, [&](const Load& load) { buffers.at(load.name).guarded = true; });
+  }
+
+  Addressing& access(const std::string& name, const Expr& index, Type type,
+                     const Halide::Parameter& parameter, const Around& around, bool store) {
     Addressing& a = buffers[name];
-    if (inner_loops_ > 0) a.inside = true;
+    if (around.loops) a.inside = true;
     Expr base = index;
     std::map<size_t, int64_t> steps;
-    bool regular = conditions_ == 0;
-    for (const auto& [loop, dimension] : points_) {
+    bool regular = !around.conditions;
+    for (const auto& [loop, dimension] : around.points) {
       Expr next = substitute(loop, ir::make_variable(loop) + 1, index);
       Expr step = simplify(next - index);
       auto constant = as_const_int(step);
@@ -141,7 +130,7 @@ class FindAddressing : public IRVisitor {
     if (!a.seen) {
       a.base = base;
       a.steps = steps;
-      a.initialised = store && inner_loops_ == 0;
+      a.initialised = store && !around.loops;
       a.seen = true;
       a.regular = regular;
       a.type = type;
@@ -151,120 +140,71 @@ class FindAddressing : public IRVisitor {
     }
     return a;
   }
-
-  std::map<std::string, size_t> points_;
-  int inner_loops_ = 0, conditions_ = 0, choices_ = 0;
 };
 
-class FindBuffers : public IRVisitor {
- public:
-  std::set<std::string> names;
+std::set<std::string> accessed_buffers(const Nest& nest) {
+  std::set<std::string> names = nest::loaded_buffers(nest);
+  names.merge(nest::stored_buffers(nest));
+  return names;
+}
 
- private:
-  using IRVisitor::visit;
-  void visit(const Load* op) override {
-    names.insert(op->name);
-    IRVisitor::visit(op);
-  }
-  void visit(const Store* op) override {
-    names.insert(op->name);
-    IRVisitor::visit(op);
-  }
-};
-
-/// Redirects accesses of promoted buffers to their local arrays.
-class Redirect : public IRMutator {
- public:
-  Redirect(const std::map<std::string, std::string>& locals, const std::vector<int64_t>& strides)
-      : locals_(locals), strides_(strides) {}
-
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    auto dimension = point_dimension(op->name);
-    if (dimension) points_[*dimension] = op->name;
-    Stmt result = IRMutator::visit(op);
-    if (dimension) points_.erase(*dimension);
-    return result;
-  }
-  Expr visit(const Load* op) override {
-    auto local = locals_.find(op->name);
-    if (local == locals_.end()) return IRMutator::visit(op);
-    return ir::make_load(op->type, local->second, local_index());
-  }
-  Stmt visit(const Store* op) override {
-    auto local = locals_.find(op->name);
-    if (local == locals_.end()) return IRMutator::visit(op);
-    return ir::make_store(local->second, local_index(), mutate(op->value));
-  }
-  Expr local_index() const {
+/// Redirects accesses of promoted buffers to their local arrays. `points`: loops around, by their
+/// dimensions.
+Nest redirect(const Nest& nest, const std::map<std::string, std::string>& locals,
+              const std::vector<int64_t>& strides, std::map<size_t, std::string> points = {}) {
+  if (const auto* loop = as<Loop>(nest); loop && loop->point) points[*loop->point] = loop->name;
+  auto place = [&] {
     Expr index = 0;
-    for (const auto& [dimension, loop] : points_)
-      index = index + ir::make_variable(loop) * static_cast<int>(strides_[dimension]);
+    for (const auto& [dimension, loop] : points)
+      index = index + ir::make_variable(loop) * static_cast<int>(strides[dimension]);
     return index;
-  }
+  };
+  Nest below = nest::map_children(
+      nest, [&](const Nest& child) { return redirect(child, locals, strides, points); });
+  below = nest::map_own_expressions(below, [&](const Expr& e) {
+    return nest::map_loads(e, [&](const Load& load) -> Expr {
+      auto local = locals.find(load.name);
+      return local == locals.end() ? &load : ir::make_load(load.type, local->second, place());
+    });
+  });
+  const auto* compute = as<Compute>(below);
+  auto local = compute ? locals.find(compute->buffer) : locals.end();
+  if (local == locals.end()) return below;
+  Compute changed = *compute;
+  changed.buffer = local->second;
+  changed.index = place();
+  changed.parameter = {};
+  return make(std::move(changed));
+}
 
-  const std::map<std::string, std::string>& locals_;
-  const std::vector<int64_t>& strides_;
-  std::map<size_t, std::string> points_;
-};
-
-/// Buffers that are accessed in one register tile only.
-class FindTileBuffers : public IRVisitor {
- public:
-  std::set<std::string> find(const Stmt& stmt, const std::set<std::string>& among) {
-    stmt.accept(this);
-    std::set<std::string> found;
-    for (const std::string& name : among) {
-      auto where = tiles_.find(name);
-      if (where != tiles_.end() && where->second.size() == 1 && !where->second.count(0))
-        found.insert(name);
-    }
-    return found;
-  }
-
- private:
-  using IRVisitor::visit;
-  void visit(const ProducerConsumer* op) override {
-    const int around = tile_;
-    if (is_tile(op)) tile_ = ++count_;
-    IRVisitor::visit(op);
-    tile_ = around;
-  }
-  void visit(const Load* op) override {
-    tiles_[op->name].insert(tile_);
-    IRVisitor::visit(op);
-  }
-  void visit(const Store* op) override {
-    tiles_[op->name].insert(tile_);
-    IRVisitor::visit(op);
-  }
-  std::map<std::string, std::set<int>> tiles_;
-  int tile_ = 0, count_ = 0;  ///< 0: none
-};
+/// Those of `among` that are accessed in one register tile only.
+std::set<std::string> buffers_of_one_tile(const Nest& nest, const std::set<std::string>& among) {
+  std::map<std::string, int> tiles;
+  std::function<Nest(const Nest&)> take_tiles = [&](const Nest& part) -> Nest {
+    const auto* tile = as<Tile>(part);
+    if (!tile) return nest::map_children(part, take_tiles);
+    for (const std::string& name : accessed_buffers(tile->body)) ++tiles[name];
+    return nest::make_sequence({});
+  };
+  const std::set<std::string> elsewhere = accessed_buffers(take_tiles(nest));
+  std::set<std::string> found;
+  for (const std::string& name : among)
+    if (tiles.count(name) && tiles.at(name) == 1 && !elsewhere.count(name)) found.insert(name);
+  return found;
+}
 
 /// Buffers that are read for more than to add something to what is read.
-class FindReadBuffers : public IRVisitor {
- public:
+std::set<std::string> read_buffers(const Nest& nest) {
   std::set<std::string> found;
+  nest::for_each_load(nest, [&](const Load& load) { found.insert(load.name); });
+  nest::for_each_compute(nest, [&](const Compute& compute) {
+    if (compute.reduction != ir::Reduction::None && compute.reduction != ir::Reduction::Sum)
+      found.insert(compute.buffer);
+  });
+  return found;
+}
 
- private:
-  using IRVisitor::visit;
-  void visit(const Store* op) override {
-    const auto* sum = op->value.as<Add>();
-    if (sum && ir::loads_itself(sum->a, *op)) {
-      sum->b.accept(this);
-    } else {
-      IRVisitor::visit(op);
-    }
-  }
-  void visit(const Load* op) override {
-    found.insert(op->name);
-    IRVisitor::visit(op);
-  }
-};
-
-class ExpandTiles : public IRMutator {
+class ExpandTiles {
  public:
   ExpandTiles(int vector_bits, const std::set<std::string>& large, std::set<std::string> forgotten,
               std::set<std::string> read)
@@ -273,44 +213,44 @@ class ExpandTiles : public IRMutator {
         forgotten_(std::move(forgotten)),
         read_(std::move(read)) {}
 
- private:
-  using IRMutator::visit;
-  Stmt visit(const ProducerConsumer* op) override {
-    if (!is_tile(op)) return IRMutator::visit(op);
-    std::vector<TileDimension> dimensions;
-    std::istringstream list(op->name.substr(sizeof kMarker - 1));
-    for (TileDimension d; list >> d.full >> d.rest;) dimensions.push_back(d);
-    FindExtents find;
-    op->body.accept(&find);
-    std::vector<int64_t> extents(dimensions.size(), 1);
-    return choose(dimensions, find.extents, 0, extents, op->body);
+  Nest expand(const Nest& nest) {
+    const auto* tile = as<Tile>(nest);
+    if (!tile) return nest::map_children(nest, [&](const Nest& child) { return expand(child); });
+    // The first loop over a dimension says how many points this tile has.
+    std::map<size_t, Expr> actual;
+    nest::for_each_node(tile->body, [&](const Nest& node) {
+      if (const auto* loop = as<Loop>(node); loop && loop->point)
+        actual.emplace(*loop->point, loop->extent);
+    });
+    std::vector<int64_t> extents(tile->dimensions.size(), 1);
+    return choose(*tile, actual, 0, extents);
   }
 
+ private:
   /// if (dimension is full) ... else ..., for one dimension after the other.
-  Stmt choose(const std::vector<TileDimension>& dimensions, const std::map<size_t, Expr>& actual,
-              size_t at, std::vector<int64_t>& extents, const Stmt& body) {
-    if (at == dimensions.size()) return tile(extents, actual.size(), body);
-    const TileDimension& d = dimensions[at];
+  Nest choose(const Tile& tile, const std::map<size_t, Expr>& actual, size_t at,
+              std::vector<int64_t>& extents) {
+    if (at == tile.dimensions.size()) return version(extents, actual.size(), tile.body);
+    const TileDimension& d = tile.dimensions[at];
     extents[at] = d.full;
-    Stmt full = choose(dimensions, actual, at + 1, extents, body);
+    Nest full = choose(tile, actual, at + 1, extents);
     auto extent = actual.find(at);
     if (d.rest == 0 || extent == actual.end()) return full;
     extents[at] = d.rest;
-    Stmt rest = choose(dimensions, actual, at + 1, extents, body);
-    return IfThenElse::make(extent->second == static_cast<int>(d.full), full, rest);
+    Nest rest = choose(tile, actual, at + 1, extents);
+    return make(nest::Guard{extent->second == static_cast<int>(d.full), full, rest});
   }
 
   /// `looped`: dimensions that have loops; the others have one point and none.
-  Stmt tile(const std::vector<int64_t>& extents, size_t looped, const Stmt& given) {
-    Stmt body = FixExtents(extents).mutate(given);
-    body = ir::run_pass(kMergeReductions, body, [&] { return merge_reductions(body); });
-    int bits = std::max(8, ir::widest_element(body));
+  Nest version(const std::vector<int64_t>& extents, size_t looped, const Nest& given) {
+    Nest body = fix_extents(given, extents);
+    body = run(kMergeReductions, body, [&] { return merge_reductions(body); });
+    int bits = std::max(8, nest::widest_element(body));
     int lanes = std::max(1, vector_bits_ / bits);
     // Whole vectors and one that overlaps them beat masks, also at half the width.
     while (lanes > extents[0]) lanes /= 2;
-    body = ir::run_pass(kUnrollReductions, body, [&] {
-      return unroll_short_reductions(body, lanes, vector_bits_ >= 512 ? 32 : 16);
-    });
+    body = run(kUnrollReductions, body,
+               [&] { return unroll_short_reductions(body, lanes, vector_bits_ >= 512 ? 32 : 16); });
 
     // Local arrays: whole vectors in dimension 0, then the other dimensions.
     std::vector<int64_t> strides(extents.size(), 1);
@@ -319,8 +259,7 @@ class ExpandTiles : public IRMutator {
       strides[d] = elements;
       elements *= extents[d];
     }
-    FindAddressing addressing;
-    body.accept(&addressing);
+    const Addressings addressing(body);
     std::map<std::string, std::string> locals;
     std::set<std::string> names, read;
     for (const auto& [name, a] : addressing.buffers) {
@@ -334,25 +273,24 @@ class ExpandTiles : public IRMutator {
       if (read_.count(name)) read.insert(locals[name]);
     }
     ++tiles_;
-    body = ir::run_pass(kKeepInRegisters, body,
-                        [&] { return Redirect(locals, strides).mutate(body); });
-    body = ir::run_pass(kMarkAccumulations, body,
-                        [&] { return mark_accumulations(body, names, read, elements); });
-    std::vector<std::pair<std::string, ir::Type>> arrays;
+    body = run(kKeepInRegisters, body, [&] { return redirect(body, locals, strides); });
+    body = run(kMarkAccumulations, body,
+               [&] { return mark_accumulations(body, names, read, elements); });
+    std::vector<std::pair<std::string, Type>> arrays;
     std::vector<Part> parts = list_parts(body);
     for (const auto& [name, local] : locals) {
       const Addressing& a = addressing.buffers.at(name);
+      const Result result{a, name, local, strides, extents};
       arrays.emplace_back(local, a.type);
-      Moves moves = a.steps.at(0) == 1 ? move_vectors(a, name, local, strides, extents)
-                                       : move_elements(a, name, local, strides, extents, arrays);
+      Moves moves = a.steps.at(0) == 1 ? move_vectors(result) : move_elements(result, arrays);
       // Registers are free for other results as soon as these are stored.
       auto uses = [&](const Part& part) { return part.buffers.count(local) > 0; };
       auto first = std::find_if(parts.begin(), parts.end(), uses);
       auto last = std::find_if(parts.rbegin(), parts.rend(), uses);
       if (!a.initialised) first->before.push_back(moves.in);
       if (a.initialised && forgotten_.count(name)) continue;
-      if (a.initialised && large_.count(name) && stores_parts_of_lines(a, extents))
-        first->before.push_back(ask(a, name, local, strides, extents));
+      if (a.initialised && large_.count(name) && stores_parts_of_lines(result))
+        first->before.push_back(prefetch_lines(result));
       if (a.stored) last->after.push_back(moves.out);
     }
     body = join(parts);
@@ -360,168 +298,172 @@ class ExpandTiles : public IRMutator {
         std::none_of(addressing.buffers.begin(), addressing.buffers.end(), [&](const auto& entry) {
           return entry.second.loaded && entry.second.stored && !locals.count(entry.first);
         });
-    body = ir::run_pass(kCutPointVectors, body,
-                        [&] { return cut_point_vectors(body, lanes, names, repeatable); });
+    body = run(kCutPointVectors, body,
+               [&] { return cut_point_vectors(body, lanes, names, repeatable); });
     for (const auto& [array, type] : arrays)
-      body = Allocate::make(array, type, Halide::MemoryType::Stack, {unlike_others(type, elements)},
-                            const_true(), body);
+      body =
+          make(nest::Buffer{array, type, unlike_others(type, elements), nest::Memory::Stack, body});
     return body;
   }
 
   /// Elements of an array of at least this many that is larger than all arrays before. Halide lets
   /// one that is no larger lie where another was, and LLVM then takes accumulators of 8 lanes for
   /// halves of those of 16, which it puts together and takes apart in every step.
-  int unlike_others(ir::Type type, int64_t elements) {
+  int64_t unlike_others(Type type, int64_t elements) {
     const int64_t vector = vector_bits_ / 8;
     const int64_t bytes = (elements * type.bytes() + vector - 1) / vector * vector;
     largest_ = std::max(bytes, largest_ + vector);
-    return static_cast<int>(largest_ / type.bytes());
+    return largest_ / type.bytes();
   }
 
-  /// One of the statements that a tile runs one after the other, and what moves results for it.
+  /// One of the parts that a tile runs one after the other, and what moves results for it.
   struct Part {
-    Stmt stmt;
+    Nest nest;
     std::set<std::string> buffers;
-    std::vector<Stmt> before, after;
+    std::vector<Nest> before, after;
   };
-  static std::vector<Part> list_parts(Stmt body) {
+  static std::vector<Part> list_parts(const Nest& body) {
     std::vector<Part> parts;
-    for (const Block* block; (block = body.as<Block>()); body = block->rest)
-      parts.push_back({block->first, find_buffers(block->first), {}, {}});
-    parts.push_back({body, find_buffers(body), {}, {}});
+    for (const Nest& part : nest::parts_of(body))
+      parts.push_back({part, accessed_buffers(part), {}, {}});
     return parts;
   }
-  static Stmt join(const std::vector<Part>& parts) {
-    std::vector<Stmt> stmts;
+  static Nest join(const std::vector<Part>& parts) {
+    std::vector<Nest> all;
     for (const Part& part : parts) {
-      stmts.insert(stmts.end(), part.before.begin(), part.before.end());
-      stmts.push_back(part.stmt);
-      stmts.insert(stmts.end(), part.after.begin(), part.after.end());
+      all.insert(all.end(), part.before.begin(), part.before.end());
+      all.push_back(part.nest);
+      all.insert(all.end(), part.after.begin(), part.after.end());
     }
-    return Block::make(stmts);
-  }
-  static std::set<std::string> find_buffers(const Stmt& stmt) {
-    FindBuffers find;
-    stmt.accept(&find);
-    return find.names;
+    return nest::make_sequence(all);
   }
 
-  /// Index expressions of a result's place in its local array and in memory, as loops around them
-  /// see it.
-  struct Place {
-    Expr local, memory;
-    std::string suffix;  ///< of the loops' names
+  /// What a tile keeps in a local array.
+  struct Result {
+    const Addressing& addressing;
+    const std::string &name, &local;
+    const std::vector<int64_t>&strides, &extents;
   };
-  static Place place(const Addressing& a, const std::string& local,
-                     const std::vector<int64_t>& strides) {
-    Place p{0, a.base, "." + local};
-    for (const auto& [d, step] : a.steps) {
-      Expr point = ir::make_variable(point_loop(d) + p.suffix);
-      p.local = p.local + point * static_cast<int>(strides[d]);
-      p.memory = p.memory + Halide::cast(a.base.type(), point) * make_const(a.base.type(), step);
-    }
-    return p;
-  }
 
-  /// Loops over all results of the tile, of one type over the vector and another over the rest.
-  static Stmt nest(const Addressing& a, const Place& p, const std::vector<int64_t>& extents,
-                   const char* what, ForType vector, ForType other, Stmt inner) {
-    for (const auto& [d, step] : a.steps) {
-      std::string loop = point_loop(d) + p.suffix;
-      std::string fresh = loop + what;
-      inner = substitute(loop, ir::make_variable(fresh), inner);
-      inner = ir::make_for(fresh, 0, static_cast<int>(extents[d]), d == 0 ? vector : other, inner);
+  /// The loops of a purpose over all points of a result: its element in the local array and in
+  /// memory at the iterators that these loops have.
+  struct Points {
+    Points(const Result& result, const char* purpose)
+        : local(0), memory(result.addressing.base), result_(result), purpose_(purpose) {
+      for (const auto& [d, step] : result.addressing.steps) {
+        Expr point = ir::make_variable(iterator(d));
+        local = local + point * static_cast<int>(result.strides[d]);
+        memory = memory + Halide::cast(memory.type(), point) * make_const(memory.type(), step);
+      }
     }
-    return inner;
-  }
+
+    std::string iterator(size_t d) const {
+      return concat("point", d, ".", result_.local, purpose_);
+    }
+    Expr load_local() const { return load(result_.local, local, {}); }
+    Expr load_memory() const { return load(result_.name, memory, result_.addressing.parameter); }
+    Expr load(const std::string& buffer, const Expr& index,
+              const Halide::Parameter& parameter) const {
+      return Load::make(result_.addressing.type, buffer, index, Halide::Buffer<>(), parameter,
+                        const_true(), ModulusRemainder());
+    }
+    Nest store_local(const Expr& value) const { return store(result_.local, local, value, {}); }
+    Nest store_memory(const Expr& value) const {
+      return store(result_.name, memory, value, result_.addressing.parameter);
+    }
+    Nest store(const std::string& buffer, const Expr& index, const Expr& value,
+               const Halide::Parameter& parameter) const {
+      Compute made;
+      made.buffer = buffer;
+      made.type = result_.addressing.type;
+      made.index = index;
+      made.value = value;
+      made.parameter = parameter;
+      return make(std::move(made));
+    }
+    /// Vectors, unrolled.
+    Nest vectors(Nest inner) const {
+      for (const auto& [d, step] : result_.addressing.steps)
+        inner = make(Loop{iterator(d), 0, static_cast<int>(result_.extents[d]),
+                          d == 0 ? Role::Vector : Role::Unrolled, d, inner});
+      return inner;
+    }
+    /// One by one, over all dimensions but this one.
+    Nest elements(Nest inner, std::optional<size_t> without = {}) const {
+      for (const auto& [d, step] : result_.addressing.steps)
+        if (d != without)
+          inner = nest::make_loop(iterator(d), 0, static_cast<int>(result_.extents[d]),
+                                  Role::Serial, inner);
+      return inner;
+    }
+
+    Expr local, memory;
+
+   private:
+    const Result& result_;
+    const char* const purpose_;
+  };
 
   /// What fills a local array and what stores it.
   struct Moves {
-    Stmt in, out;
+    Nest in, out;
   };
 
   /// Results that lie side by side in memory go there as vectors.
-  static Moves move_vectors(const Addressing& a, const std::string& name, const std::string& local,
-                            const std::vector<int64_t>& strides,
-                            const std::vector<int64_t>& extents) {
-    Place p = place(a, local, strides);
-    Stmt in = ir::make_store(local, p.local, load(a, name, p.memory));
-    Stmt out = store(a, name, p.memory, ir::make_load(a.type, local, p.local));
-    return {nest(a, p, extents, ".in", ForType::Vectorized, ForType::Unrolled, in),
-            nest(a, p, extents, ".out", ForType::Vectorized, ForType::Unrolled, out)};
+  static Moves move_vectors(const Result& result) {
+    const Points in(result, ".in"), out(result, ".out");
+    return {in.vectors(in.store_local(in.load_memory())),
+            out.vectors(out.store_memory(out.load_local()))};
   }
 
   /// Others pass through an array in memory that keeps their order, from where they are copied one
   /// by one or in transposed blocks: LLVM would take accumulators apart whose elements are stored
   /// alone. The hidden zero keeps it from doing so through that array.
-  static Moves move_elements(const Addressing& a, const std::string& name, const std::string& local,
-                             const std::vector<int64_t>& strides,
-                             const std::vector<int64_t>& extents,
-                             std::vector<std::pair<std::string, ir::Type>>& arrays) {
-    std::string bounce = local + ".memory";
-    arrays.emplace_back(bounce, a.type);
-    Place p = place(a, local, strides);
-    auto vectors = [&](const Stmt& inner, const char* what) {
-      return nest(a, p, extents, what, ForType::Vectorized, ForType::Unrolled, inner);
-    };
-    auto copy = [&](const Stmt& inner, const char* what) {
-      return make_copy(nest(a, p, extents, what, ForType::Serial, ForType::Serial, inner));
-    };
-    Stmt gather = copy(ir::make_store(bounce, p.local, load(a, name, p.memory)), ".gather");
-    Stmt in =
-        vectors(ir::make_store(local, p.local, ir::make_load(a.type, bounce, p.local)), ".in");
-    Stmt out =
-        vectors(ir::make_store(bounce, p.local, ir::make_load(a.type, local, p.local)), ".out");
-    Stmt scatter =
-        copy(store(a, name, p.memory, ir::make_load(a.type, bounce, p.local + hidden_zero())),
-             ".scatter");
-    return {Block::make(gather, in), Block::make(out, scatter)};
+  static Moves move_elements(const Result& result,
+                             std::vector<std::pair<std::string, Type>>& arrays) {
+    const std::string bounce = result.local + ".memory";
+    arrays.emplace_back(bounce, result.addressing.type);
+    const Points gather(result, ".gather"), in(result, ".in"), out(result, ".out"),
+        scatter(result, ".scatter");
+    auto copy = [](Nest loops) { return make(nest::Copy{std::move(loops)}); };
+    return {
+        nest::make_sequence(
+            {copy(gather.elements(gather.store(bounce, gather.local, gather.load_memory(), {}))),
+             in.vectors(in.store_local(in.load(bounce, in.local, {})))}),
+        nest::make_sequence({out.vectors(out.store(bounce, out.local, out.load_local(), {})),
+                             copy(scatter.elements(scatter.store_memory(
+                                 scatter.load(bounce, scatter.local + hidden_zero(), {}))))})};
   }
 
   /// Whether some line is stored to that the tile does not fill.
-  static bool stores_parts_of_lines(const Addressing& a, const std::vector<int64_t>& extents) {
+  static bool stores_parts_of_lines(const Result& result) {
+    const Addressing& a = result.addressing;
     const int64_t line = kLineBytes / a.type.bytes();
-    return a.steps.at(0) != 1 || extents[0] % line != 0 ||
+    return a.steps.at(0) != 1 || result.extents[0] % line != 0 ||
            std::any_of(a.steps.begin(), a.steps.end(), [&](const auto& step) {
              return step.first != 0 && step.second % line != 0;
            });
   }
 
-  /// Asks for the lines that results will be stored to, some elements to each: the store buffer
+  /// Prefetches the lines that results will be stored to, some elements to each: the store buffer
   /// would be full of stores that wait for the rest of their lines (measured: 14 x 32 blocks of 16
   /// x 256 x 28 x 28 results, 14 side by side, 1.13 times faster; blocks of 8 rows of 26 in 32 x 32
   /// x 8 x 26 x 26 results 1.06 times; 64 columns of results whose rows begin with a line 0.95 to
   /// 1.02). Nothing where no dimension is contiguous.
-  static Stmt ask(const Addressing& a, const std::string& name, const std::string& local,
-                  const std::vector<int64_t>& strides, const std::vector<int64_t>& extents) {
-    Place p = place(a, local, strides);
+  static Nest prefetch_lines(const Result& result) {
+    const Addressing& a = result.addressing;
+    const Points points(result, ".ask");
     auto run = std::find_if(a.steps.begin(), a.steps.end(),
                             [](const auto& step) { return step.second == 1; });
-    if (run == a.steps.end()) return Evaluate::make(0);
-    int64_t line = kLineBytes / a.type.bytes(), last = extents[run->first] - 1;
-    std::vector<Stmt> lines;
+    if (run == a.steps.end()) return nullptr;
+    int64_t line = kLineBytes / a.type.bytes(), last = result.extents[run->first] - 1;
+    std::vector<Nest> lines;
     for (int64_t at = 0; at < last + line; at += line) {
-      Expr index = substitute(point_loop(run->first) + p.suffix,
-                              Expr(static_cast<int>(std::min(at, last))), p.memory);
-      lines.push_back(ir::make_prefetch(a.type, name, index, 2));
+      Expr index = substitute(points.iterator(run->first),
+                              Expr(static_cast<int>(std::min(at, last))), points.memory);
+      lines.push_back(make(nest::Prefetch{result.name, a.type, index, 2}));
     }
-    Stmt inner = Block::make(lines);
-    for (const auto& [d, step] : a.steps) {
-      if (d == run->first) continue;
-      std::string loop = point_loop(d) + p.suffix, fresh = loop + ".ask";
-      inner = ir::make_for(fresh, 0, static_cast<int>(extents[d]), ForType::Serial,
-                           substitute(loop, ir::make_variable(fresh), inner));
-    }
-    return inner;
-  }
-
-  static Expr load(const Addressing& a, const std::string& name, const Expr& index) {
-    return Load::make(a.type, name, index, Halide::Buffer<>(), a.parameter, const_true(),
-                      ModulusRemainder());
-  }
-  static Stmt store(const Addressing& a, const std::string& name, const Expr& index,
-                    const Expr& value) {
-    return Store::make(name, value, index, a.parameter, const_true(), ModulusRemainder());
+    return points.elements(nest::make_sequence(lines), run->first);
   }
 
   const int vector_bits_;
@@ -534,27 +476,10 @@ class ExpandTiles : public IRMutator {
 
 }  // namespace
 
-Stmt make_register_tile(const std::vector<TileDimension>& dimensions, const Stmt& body) {
-  std::string name = kMarker;
-  for (const TileDimension& d : dimensions) name += concat(" ", d.full, " ", d.rest);
-  return ProducerConsumer::make(name, true, body);
-}
-
-std::optional<std::vector<TileDimension>> register_tile_of(const ProducerConsumer* op) {
-  if (!is_tile(op)) return std::nullopt;
-  std::vector<TileDimension> dimensions;
-  std::istringstream list(op->name.substr(sizeof kMarker - 1));
-  for (TileDimension d; list >> d.full >> d.rest;) dimensions.push_back(d);
-  return dimensions;
-}
-
-Stmt expand_register_tiles(const Stmt& stmt, int vector_bits, const std::set<std::string>& large,
+Nest expand_register_tiles(const Nest& nest, int vector_bits, const std::set<std::string>& large,
                            const std::set<std::string>& temporaries) {
-  FindReadBuffers read;
-  stmt.accept(&read);
-  return ExpandTiles(vector_bits, large, FindTileBuffers().find(stmt, temporaries),
-                     std::move(read.found))
-      .mutate(stmt);
+  return ExpandTiles(vector_bits, large, buffers_of_one_tile(nest, temporaries), read_buffers(nest))
+      .expand(nest);
 }
 
 }  // namespace tc::codegen

@@ -1,7 +1,7 @@
 // The reduction loops of a register tile that are short enough to unroll.
 #pragma once
 
-#include "ir/halide.h"
+#include "nest/nest.h"
 
 namespace tc::codegen {
 
@@ -9,6 +9,6 @@ namespace tc::codegen {
 /// have constant extents, innermost first. Where the accumulators leave no registers for elements
 /// that several iterations read, as the windows of a convolution do, every iteration loads its own.
 /// Runs before the tile's results move to registers and its vectors are cut.
-ir::Stmt unroll_short_reductions(const ir::Stmt& body, int lanes, int registers);
+nest::Nest unroll_short_reductions(const nest::Nest& body, int lanes, int registers);
 
 }  // namespace tc::codegen

@@ -67,15 +67,25 @@ void each_expression(Value& value, Visit visit) {
 
 class FindLoads : public IRVisitor {
  public:
-  explicit FindLoads(const std::function<void(const Load&)>& found) : found_(found) {}
+  /// `lazy`: only those inside of lazy choices.
+  explicit FindLoads(const std::function<void(const Load&)>& found, bool lazy = false)
+      : found_(found), wanted_(lazy ? 1 : 0) {}
 
  private:
   using IRVisitor::visit;
   void visit(const Load* op) override {
-    found_(*op);
+    if (choices_ >= wanted_) found_(*op);
     IRVisitor::visit(op);
   }
+  void visit(const Call* op) override {
+    const int choice = op->is_intrinsic(Call::if_then_else) ? 1 : 0;
+    choices_ += choice;
+    IRVisitor::visit(op);
+    choices_ -= choice;
+  }
   const std::function<void(const Load&)>& found_;
+  const int wanted_;
+  int choices_ = 0;  ///< around what is visited
 };
 
 class MapLoads : public IRMutator {
@@ -181,6 +191,15 @@ Nest map_expressions(const Nest& nest, const std::function<Expr(const Expr&)>& c
   return map_own_expressions(below, change);
 }
 
+void for_each_own_expression(const Nest& nest, const std::function<void(const Expr&)>& visit) {
+  each_expression(nest->value, visit);
+}
+
+Nest map_computes(const Nest& nest, const std::function<Nest(const Compute&)>& change) {
+  if (const auto* compute = as<Compute>(nest)) return change(*compute);
+  return map_children(nest, [&](const Nest& child) { return map_computes(child, change); });
+}
+
 void for_each_node(const Nest& nest, const std::function<void(const Nest&)>& visit) {
   visit(nest);
   for_each_child(nest, [&](const Nest& child) { for_each_node(child, visit); });
@@ -206,6 +225,11 @@ Nest substitute(const std::string& name, const Expr& value, const Nest& nest) {
 
 void for_each_load(const Expr& e, const std::function<void(const Load&)>& visit) {
   FindLoads find(visit);
+  e.accept(&find);
+}
+
+void for_each_lazy_load(const Expr& e, const std::function<void(const Load&)>& visit) {
+  FindLoads find(visit, true);
   e.accept(&find);
 }
 

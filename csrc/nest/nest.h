@@ -168,6 +168,9 @@ Nest map_own_expressions(const Nest& nest, const std::function<Expr(const Expr&)
 Nest map_expressions(const Nest& nest, const std::function<Expr(const Expr&)>& change);
 /// Every expression of the node and all below it.
 void for_each_expression(const Nest& nest, const std::function<void(const Expr&)>& visit);
+void for_each_own_expression(const Nest& nest, const std::function<void(const Expr&)>& visit);
+/// The node with every compute in it replaced.
+Nest map_computes(const Nest& nest, const std::function<Nest(const Compute&)>& change);
 /// Every node, those around others first.
 void for_each_node(const Nest& nest, const std::function<void(const Nest&)>& visit);
 
@@ -177,6 +180,9 @@ Nest substitute(const std::string& name, const Expr& value, const Nest& nest);
 
 /// Every load in an expression, those in indices of others included.
 void for_each_load(const Expr& e, const std::function<void(const Halide::Internal::Load&)>& visit);
+/// Those inside of lazy choices, which may not run.
+void for_each_lazy_load(const Expr& e,
+                        const std::function<void(const Halide::Internal::Load&)>& visit);
 /// The expression with every load replaced by what `change` makes of it, those in indices first.
 Expr map_loads(const Expr& e, const std::function<Expr(const Halide::Internal::Load&)>& change);
 /// Every load in the nest, but for those that reductions make of their results.
