@@ -27,6 +27,7 @@
 #include "codegen/prefetch_parts.h"
 #include "codegen/prefetch_passes.h"
 #include "codegen/prefetch_rows.h"
+#include "codegen/raise.h"
 #include "codegen/register_tiles.h"
 #include "codegen/rename_buffers.h"
 #include "codegen/split_blocks.h"
@@ -90,7 +91,10 @@ const PassList<Stmt, Facts> kLoopPasses(
         {"prefetch_panels", [](Stmt& s, Facts& facts) { s = prefetch_panels(s, facts.large); }},
         {"prefetch_parts", [](Stmt& s, Facts& facts) { s = prefetch_parts(s, facts.large); }},
         {"vectorize_copies", [](Stmt& s, Facts&) { s = vectorize_copies(s, cpu_vector_bits()); }},
-        {"vectorize_scans", [](Stmt& s, Facts&) { s = vectorize_scans(s, cpu_vector_bits()); }},
+        {"vectorize_scans",
+         [](Stmt& s, Facts&) {
+           s = on_nest(s, [](const Nest& n) { return vectorize_scans(n, cpu_vector_bits()); });
+         }},
         {"vectorize_reductions",
          [](Stmt& s, Facts&) { s = vectorize_reductions(s, cpu_vector_bits()); }},
         {"stream_rows",
