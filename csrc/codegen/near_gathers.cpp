@@ -27,20 +27,13 @@ struct Pattern {
   std::vector<int64_t> offsets;
 };
 
-class IsPure : public IRVisitor {
- public:
-  bool pure = true;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Load*) override { pure = false; }
-  void visit(const Call*) override { pure = false; }
-};
-
 std::optional<Pattern> find_pattern(const Expr& index) {
-  IsPure look;
-  index.accept(&look);
-  if (!look.pure) return std::nullopt;
+  bool pure = true;
+  ir::walk(index, [&](const Expr& part) {
+    pure = pure && !part.as<Load>() && !part.as<Call>();
+    return pure;
+  });
+  if (!pure) return std::nullopt;
   Pattern pattern{simplify(extract_lane(index, 0)), {0}};
   for (int lane = 1; lane < index.type().lanes(); ++lane) {
     auto offset = as_const_int(simplify(extract_lane(index, lane) - pattern.first));

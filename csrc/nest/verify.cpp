@@ -24,6 +24,8 @@ class CheckExpression : public IRVisitor {
  private:
   using IRVisitor::visit;
   void visit(const Variable* op) override {
+    // Where a buffer lies.
+    if (op->type.is_handle() && buffers_.count(op->name)) return;
     TC_INTERNAL_CHECK(bound_.count(op->name) || inner_.count(op->name), "the variable ", op->name,
                       " is used outside its loop");
   }
