@@ -93,14 +93,26 @@ const PassList<Stmt, Facts> kLoopPasses(
         {"prefetch_panels", [](Stmt& s, Facts& facts) { s = prefetch_panels(s, facts.large); }},
         {"prefetch_parts", [](Stmt& s, Facts& facts) { s = prefetch_parts(s, facts.large); }},
         {"vectorize_copies", [](Stmt& s, Facts&) { s = vectorize_copies(s, cpu_vector_bits()); }},
-        {"vectorize_scans", [](Stmt& s, Facts&) { s = vectorize_scans(s, cpu_vector_bits()); }},
+        {"vectorize_scans",
+         [](Stmt& s, Facts&) {
+           s = on_nest(s, [](const Nest& n) { return vectorize_scans(n, cpu_vector_bits()); });
+         }},
         {"vectorize_reductions",
-         [](Stmt& s, Facts&) { s = vectorize_reductions(s, cpu_vector_bits()); }},
+         [](Stmt& s, Facts&) {
+           s = on_nest(s, [](const Nest& n) { return vectorize_reductions(n, cpu_vector_bits()); });
+         }},
         {"stream_rows",
          [](Stmt& s, Facts& facts) {
-           s = stream_rows(s, facts.streamed, facts.least_streamed_row);
+           s = on_nest(s, [&](const Nest& n) {
+             const Nest chosen = choose_streamed(n, facts.streamed, facts.least_streamed_row);
+             facts.streams = streamed_buffers(chosen);
+             return stream_rows(chosen, facts.streamed);
+           });
          }},
-        {"cut_vector_loops", [](Stmt& s, Facts&) { s = cut_vector_loops(s, cpu_vector_bits()); }},
+        {"cut_vector_loops",
+         [](Stmt& s, Facts&) {
+           s = on_nest(s, [](const Nest& n) { return cut_vector_loops(n, cpu_vector_bits()); });
+         }},
         {"prefetch_passes", [](Stmt& s, Facts& facts) { s = prefetch_passes(s, facts.large); }},
         {"forget_parameters", [](Stmt& s, Facts&) { s = forget_parameters(s); }},
         {"lower_narrow_steps", [](Stmt& s, Facts&) { s = lower_narrow_steps(s); }},
@@ -224,9 +236,8 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Nest
   module.set_any_strict_float(true);
   for (LoweredFunc& closure : closures) module.append(closure);
   module.append(function);
-  const std::set<std::string> streamed = streamed_buffers(body);
-  auto kernel =
-      make_cpu_kernel(module, function, body, arguments.size(), workspaces, !streamed.empty());
+  auto kernel = make_cpu_kernel(module, function, body, arguments.size(), workspaces,
+                                !renamed.streams.empty());
   if (texts == Texts::All) {
     TextStream text;
     text << body;
@@ -234,7 +245,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Nest
     kernel->texts["assembly"] = assembly(module);
   }
   for (const auto& [tensor, bytes] : facts.streamed)
-    if (streamed.count(buffer_name(tensor))) kernel->streamed.push_back(tensor);
+    if (renamed.streams.count(buffer_name(tensor))) kernel->streamed.push_back(tensor);
   clock.done("llvm");
   return kernel;
 }

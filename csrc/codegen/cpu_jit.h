@@ -26,6 +26,7 @@ struct BufferFacts {
   /// Results that leave the caches before somebody reads them, with their sizes in bytes.
   std::map<std::string, int64_t> streamed;
   int64_t least_streamed_row = 0;  ///< bytes
+  std::set<std::string> streams;   ///< those of them that do, once their loops are chosen
   /// Lines of memory that come with a prefetch of the first of them (machine/cpu.h).
   int lines_of_a_request = 1;
 };

@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "ir/walk.h"
+
 namespace tc::codegen {
 namespace {
 
@@ -19,55 +21,19 @@ constexpr int kMaxPeriod = 8;
 // one lane each.
 constexpr size_t kMaxLoads = 4, kLanesOfLoad = 2;
 
-class FindPeriod : public IRVisitor {
- public:
-  explicit FindPeriod(const std::string& loop) : loop_(loop) {}
-  int period = 1;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Load* op) override {
-    const bool inside = inside_;
-    inside_ = true;
-    IRVisitor::visit(op);
-    inside_ = inside;
-  }
-  void visit(const Div* op) override { divide(op); }
-  void visit(const Mod* op) override { divide(op); }
-  template <typename T>
-  void divide(const T* op) {
-    auto divisor = as_const_int(op->b);
-    if (inside_ && divisor && *divisor > 1 && expr_uses_var(op->a, loop_)) {
-      const int64_t joint = std::lcm(static_cast<int64_t>(std::max(period, 1)), *divisor);
-      period = period == 0 || joint > kMaxPeriod ? 0 : static_cast<int>(joint);
-    }
-    IRVisitor::visit(op);
-  }
-
-  const std::string& loop_;
-  bool inside_ = false;
-};
-
 /// Lane l of an index is `first` + offsets[l].
 struct Pattern {
   Expr first;
   std::vector<int64_t> offsets;
 };
 
-class IsPure : public IRVisitor {
- public:
-  bool pure = true;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Load*) override { pure = false; }
-  void visit(const Call*) override { pure = false; }
-};
-
 std::optional<Pattern> find_pattern(const Expr& index) {
-  IsPure look;
-  index.accept(&look);
-  if (!look.pure) return std::nullopt;
+  bool pure = true;
+  ir::walk(index, [&](const Expr& part) {
+    pure = pure && !part.as<Load>() && !part.as<Call>();
+    return pure;
+  });
+  if (!pure) return std::nullopt;
   Pattern pattern{simplify(extract_lane(index, 0)), {0}};
   for (int lane = 1; lane < index.type().lanes(); ++lane) {
     auto offset = as_const_int(simplify(extract_lane(index, lane) - pattern.first));
@@ -135,10 +101,21 @@ class LoadNeighbours : public IRMutator {
 
 Stmt load_neighbours(const Stmt& stmt) { return LoadNeighbours().mutate(stmt); }
 
-int find_period(const Stmt& body, const std::string& loop) {
-  FindPeriod find(loop);
-  body.accept(&find);
-  return std::max(1, find.period);
+int find_period(const nest::Nest& body, const std::string& loop) {
+  int64_t period = 1;
+  auto divide = [&](const Expr& dividend, const Expr& by) {
+    const auto divisor = as_const_int(by);
+    if (divisor && *divisor > 1 && period <= kMaxPeriod && expr_uses_var(dividend, loop))
+      period = std::lcm(period, *divisor);
+  };
+  nest::for_each_read(body, [&](const Load& load) {
+    ir::walk(load.index, [&](const Expr& part) {
+      if (const auto* quotient = part.as<Div>()) divide(quotient->a, quotient->b);
+      if (const auto* rest = part.as<Mod>()) divide(rest->a, rest->b);
+      return true;
+    });
+  });
+  return period > kMaxPeriod ? 1 : static_cast<int>(period);
 }
 
 }  // namespace tc::codegen

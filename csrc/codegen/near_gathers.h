@@ -1,7 +1,7 @@
 // Gathers from neighbouring elements.
 #pragma once
 
-#include "ir/halide.h"
+#include "nest/nest.h"
 
 namespace tc::codegen {
 
@@ -14,6 +14,6 @@ ir::Stmt load_neighbours(const ir::Stmt& stmt);
 
 /// How many iterations a pattern has that divisions and remainders of `loop` give the places of
 /// loads, by small numbers: 3 for X[i / 3], 1 where there are none, or one is too large.
-int find_period(const ir::Stmt& body, const std::string& loop);
+int find_period(const nest::Nest& body, const std::string& loop);
 
 }  // namespace tc::codegen

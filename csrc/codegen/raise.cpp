@@ -45,6 +45,11 @@ bool match(const Expr& e, const Store& store, Expr& term) {
   return true;
 }
 
+bool is_neighbour(const ir::ScanTerm& split, const Store& store) {
+  const auto* load = split.scan.neighbour.as<Load>();
+  return load && load->name == store.name && !ir::loads_itself(load, store);
+}
+
 Nest raise_store(const Store& store) {
   nest::Compute made;
   made.buffer = store.name;
@@ -67,6 +72,9 @@ Nest raise_store(const Store& store) {
       made.reduction = any ? ir::Reduction::Or : ir::Reduction::And;
       made.value = any ? any->b : all->b;
     }
+  } else if (auto split = ir::split_scan(store.value); split && is_neighbour(*split, store)) {
+    made.scan = split->scan;
+    made.value = split->term;
   } else if (match<Add>(store.value, store, made.value)) {
     made.reduction = ir::Reduction::Sum;
   } else if (match<Mul>(store.value, store, made.value)) {

@@ -7,15 +7,17 @@
 #include "base/error.h"
 #include "ir/choices.h"
 #include "ir/loops.h"
-#include "ir/program.h"
 
 namespace tc::codegen {
 namespace {
 
 using namespace Halide::Internal;
 using ir::Expr;
-using ir::ForType;
 using ir::Stmt;
+using nest::Compute;
+using nest::Loop;
+using nest::Nest;
+using nest::Role;
 
 constexpr int kMaxLanes = 32;
 
@@ -61,184 +63,109 @@ class ShuffleLanes : public IRMutator {
   }
 };
 
-/// A store that goes on from its neighbour.
-struct Scan {
-  ir::Reduction reduction = ir::Reduction::None;
-  Expr start, value;
-  Expr goes_on;  ///< from the neighbour, but for the first; undefined: always
-  Expr scale;    ///< of the neighbour in a sum that goes on; undefined: 1
-  int step = 1;  ///< of the element along the loop: 1 or -1
-};
-
-/// A store of a loop's body, with its scan if it is one.
-struct Part {
-  const Store* store = nullptr;
-  std::optional<Scan> scan;
-};
-
-/// Whether e loads the element that the store had one iteration ago.
-bool loads_before(const Expr& e, const Store& store, const std::string& loop) {
-  const auto* load = e.as<Load>();
-  if (!load || load->name != store.name || !expr_uses_var(store.index, loop)) return false;
-  Expr before = substitute(loop, ir::make_variable(loop) - 1, store.index);
-  return is_const_zero(simplify(load->index - before));
+/// The computes of a loop's body, one after the other; false when it has something else.
+bool collect(const Nest& body, std::vector<Compute>& parts) {
+  for (const Nest& part : nest::parts_of(body)) {
+    const auto* compute = nest::as<Compute>(part);
+    if (!compute) return false;
+    parts.push_back(*compute);
+  }
+  return true;
 }
 
-class NeedsNeighbour : public IRVisitor {
- public:
-  NeedsNeighbour(const Store& store, const std::string& loop) : store_(store), loop_(loop) {
-    store.value.accept(this);
-  }
-  bool found = false;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Load* op) override {
-    found = found || loads_before(Expr(op), store_, loop_);
-    IRVisitor::visit(op);
-  }
-  const Store& store_;
-  const std::string& loop_;
-};
-
-template <class Operation>
-bool split(const Expr& e, Expr& before, Expr& value) {
-  const auto* op = e.as<Operation>();
-  if (op) before = op->a, value = op->b;
-  return op != nullptr;
+/// Whether iterations of the loop go on from one another.
+bool scans_along(const Compute& compute, const std::string& loop) {
+  return compute.scan && expr_uses_var(compute.scan->position, loop);
 }
 
-std::optional<Scan> match_scan(const Store& store, const std::string& loop) {
-  Scan scan;
-  Expr before;
-  if (split<Add>(store.value, before, scan.value))
-    scan.reduction = ir::Reduction::Sum;
-  else if (split<Mul>(store.value, before, scan.value))
-    scan.reduction = ir::Reduction::Product;
-  else if (split<Min>(store.value, before, scan.value))
-    scan.reduction = ir::Reduction::Min;
-  else if (split<Max>(store.value, before, scan.value))
-    scan.reduction = ir::Reduction::Max;
-  else
-    return std::nullopt;
-  auto choice = ir::find_choice(before);
-  auto step = ir::step_along(store.index, loop);
-  if (!choice || !step || (*step != 1 && *step != -1) ||
-      !is_const_one(simplify(choice->condition == (ir::make_variable(loop) > 0))))
-    return std::nullopt;
-  scan.start = choice->no;
-  scan.step = static_cast<int>(*step);
-  if (auto inner = ir::find_choice(choice->yes)) {
-    scan.goes_on = inner->condition;
-    const Expr nothing = ir::identity(scan.reduction, store.value.type());
-    if (!equal(inner->no, scan.start) || !equal(simplify(scan.start), simplify(nothing)))
-      return std::nullopt;
-    choice->yes = inner->yes;
-  }
-  const auto* product = choice->yes.as<Mul>();
-  if (product && scan.reduction == ir::Reduction::Sum) {
-    scan.scale = product->b;
-    choice->yes = product->a;
-  }
-  if (!loads_before(choice->yes, store, loop)) return std::nullopt;
-  return scan;
+/// Whether they do so one by one, from its first to its last, to a neighbour each.
+bool is_whole(const Compute& compute, const std::string& loop) {
+  const auto step = ir::step_along(compute.index, loop);
+  return is_const_zero(simplify(compute.scan->position - ir::make_variable(loop))) &&
+         (step == 1 || step == -1);
 }
-
-/// The body as a list of stores; false when it has something else.
-bool collect(const Stmt& stmt, const std::string& loop, std::vector<Part>& parts) {
-  if (const auto* block = stmt.as<Block>())
-    return collect(block->first, loop, parts) && collect(block->rest, loop, parts);
-  const auto* store = stmt.as<Store>();
-  if (store) parts.push_back({store, match_scan(*store, loop)});
-  return store != nullptr;
-}
-
-/// Whether any store below the loop needs what an iteration before it made.
-class FindScans : public IRVisitor {
- public:
-  explicit FindScans(const std::string& loop) : loop_(loop) {}
-  bool found = false;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Store* op) override { found = found || NeedsNeighbour(*op, loop_).found; }
-  const std::string& loop_;
-};
 
 /// A loop with scans, in vectors.
 class Vectors {
  public:
-  Vectors(const For& loop, std::vector<Part> parts, int lanes, int number)
+  Vectors(const Loop& loop, std::vector<Compute> parts, int lanes, int number)
       : loop_(loop), parts_(std::move(parts)), lanes_(lanes), number_(number) {}
 
-  Stmt stmt() const {
+  Nest nest() const {
     Expr full = simplify(loop_.extent / lanes_), rest = simplify(loop_.extent % lanes_);
     std::string round = loop_.name + ".v";
-    std::vector<Stmt> all;
+    std::vector<Nest> all;
     for (size_t p = 0; p < parts_.size(); ++p)
-      if (parts_[p].scan)
-        all.push_back(lane_loop(
-            ir::make_store(carry(p), ir::make_variable(loop_.name + ".l"), parts_[p].scan->start)));
+      if (scans(p)) all.push_back(lane_loop(store_carry(p, identity(p))));
     if (!is_const_zero(full))
-      all.push_back(ir::make_for(round, 0, full, ForType::Serial,
-                                 vector(ir::make_variable(round) * lanes_, Expr())));
+      all.push_back(nest::make_loop(round, 0, full, Role::Serial,
+                                    vector(ir::make_variable(round) * lanes_, Expr())));
     if (!is_const_zero(rest)) {
-      Stmt tail = vector(full * lanes_, rest);
-      all.push_back(is_const(rest) ? tail : IfThenElse::make(rest > 0, tail));
+      Nest tail = vector(full * lanes_, rest);
+      all.push_back(is_const(rest) ? tail : nest::make(nest::Guard{rest > 0, tail, nullptr}));
     }
-    Stmt result = Block::make(all);
+    Nest result = nest::make_sequence(all);
     for (size_t p = 0; p < parts_.size(); ++p)
-      if (parts_[p].scan) result = allocate(carry(p), type_of(p), lanes_, result);
+      if (scans(p))
+        result =
+            nest::make(nest::Buffer{carry(p), type_of(p), lanes_, nest::Memory::Stack, result});
     return result;
   }
 
  private:
+  bool scans(size_t part) const { return scans_along(parts_[part], loop_.name); }
+  ir::Type type_of(size_t part) const { return parts_[part].type; }
+  Expr identity(size_t part) const {
+    return ir::identity(parts_[part].scan->reduction, type_of(part));
+  }
+  Expr lane() const { return ir::make_variable(loop_.name + ".l"); }
+
+  /// The buffer of what the vectors before came to, in all lanes.
   std::string carry(size_t part) const {
-    return concat(parts_[part].store->name, ".carry", number_, "_", part);
+    return concat(parts_[part].buffer, ".carry", number_, "_", part);
   }
-  ir::Type type_of(size_t part) const { return parts_[part].store->value.type(); }
-
-  static Stmt allocate(const std::string& name, ir::Type type, int elements, const Stmt& body) {
-    return Allocate::make(name, type, Halide::MemoryType::Stack, {elements}, const_true(), body);
+  Nest store_carry(size_t part, const Expr& value) const {
+    Compute made;
+    made.buffer = carry(part);
+    made.type = type_of(part);
+    made.index = lane();
+    made.value = value;
+    return nest::make(std::move(made));
   }
 
-  Stmt lane_loop(const Stmt& body) const {
-    return ir::make_for(loop_.name + ".l", 0, lanes_, ForType::Vectorized, body);
+  Nest lane_loop(const Nest& body) const {
+    return nest::make_loop(loop_.name + ".l", 0, lanes_, Role::Vector, body);
   }
 
-  /// All stores for the iterations from `first` on, of which there are `count`, or a vector's.
-  Stmt vector(const Expr& first, const Expr& count) const {
-    const Expr lane = ir::make_variable(loop_.name + ".l");
-    std::vector<Stmt> all;
+  /// All computes for the iterations from `first` on, of which there are `count`, or a vector's.
+  Nest vector(const Expr& first, const Expr& count) const {
+    std::vector<Nest> all;
     for (size_t p = 0; p < parts_.size(); ++p) {
-      const Part& part = parts_[p];
-      if (part.scan) {
+      if (scans(p)) {
         all.push_back(scan(p, first, count));
         continue;
       }
-      Stmt store = substitute(loop_.name, loop_.min + first + lane, Stmt(part.store));
-      all.push_back(lane_loop(count.defined() ? IfThenElse::make(lane < count, store) : store));
+      Nest part = nest::substitute(loop_.name, loop_.min + first + lane(), nest::make(parts_[p]));
+      all.push_back(lane_loop(
+          count.defined() ? nest::make(nest::Guard{lane() < count, part, nullptr}) : part));
     }
-    return Block::make(all);
+    return nest::make_sequence(all);
   }
 
   /// Lanes lie as in memory: the last iteration first where elements go down.
-  Stmt scan(size_t p, const Expr& first, const Expr& count) const {
-    const Scan& scan = *parts_[p].scan;
-    const ir::Type type = type_of(p);
-    const bool down = scan.step < 0;
-    const Expr lane = ir::make_variable(loop_.name + ".l");
-    const Expr turn = down ? (lanes_ - 1) - lane : lane;
+  Nest scan(size_t p, const Expr& first, const Expr& count) const {
+    const Compute& part = parts_[p];
+    const ir::Scan& scan = *part.scan;
+    const ir::Type type = part.type;
+    const bool down = ir::step_along(part.index, loop_.name) < 0;
+    const Expr turn = down ? (lanes_ - 1) - lane() : lane();
     const Expr iteration = loop_.min + first + turn;
-    Expr value = substitute(loop_.name, iteration, scan.value);
+    Expr value = substitute(loop_.name, iteration, part.value);
     Expr runs = count.defined() ? turn < count : Expr();
-    if (runs.defined())
-      value = Call::make(type, Call::if_then_else, {runs, value, identity(scan, type)},
-                         Call::PureIntrinsic);
+    if (runs.defined()) value = ir::choose_lazily(runs, value, identity(p));
     std::vector<std::pair<std::string, Expr>> steps;
     auto name_it = [&](const Expr& e) {
-      steps.emplace_back(concat(parts_[p].store->name, ".scan", number_, "_", p, "_", steps.size()),
-                         e);
+      steps.emplace_back(concat(part.buffer, ".scan", number_, "_", p, "_", steps.size()), e);
       return Variable::make(e.type(), steps.back().first);
     };
     // What lies before, and e, as far as everything in between goes on.
@@ -257,70 +184,67 @@ class Vectors {
     Expr sum = name_it(value);
     for (int distance = 1; distance < lanes_; distance *= 2) {
       const int by = down ? distance : -distance;
-      sum = name_it(join(move_lanes(sum, identity(scan, type), by, lane), sum, goes_on, scale));
+      sum = name_it(join(move_lanes(sum, identity(p), by, lane()), sum, goes_on, scale));
       if (goes_on.defined())
-        goes_on = name_it(goes_on && move_lanes(goes_on, const_true(), by, lane));
-      if (scale.defined()) scale = name_it(scale * move_lanes(scale, make_one(type), by, lane));
+        goes_on = name_it(goes_on && move_lanes(goes_on, const_true(), by, lane()));
+      if (scale.defined()) scale = name_it(scale * move_lanes(scale, make_one(type), by, lane()));
     }
-    const Expr carried = ir::make_load(type, carry(p), lane);
-    const Store& store = *parts_[p].store;
-    Stmt result = Store::make(store.name, join(carried, sum, goes_on, scale),
-                              substitute(loop_.name, iteration, store.index), store.param,
-                              const_true(), ModulusRemainder());
-    if (runs.defined()) result = IfThenElse::make(runs, result);
+    const Expr carried = ir::make_load(type, carry(p), lane());
+    Compute store = part;
+    store.index = substitute(loop_.name, iteration, part.index);
+    store.value = join(carried, sum, goes_on, scale);
+    store.scan.reset();
+    Nest result = nest::make(std::move(store));
+    if (runs.defined()) result = nest::make(nest::Guard{runs, result, nullptr});
     auto of_last = [&](const Expr& e) {
-      return e.defined() ? spread_lane(e, down ? 0 : lanes_ - 1, lane) : e;
+      return e.defined() ? spread_lane(e, down ? 0 : lanes_ - 1, lane()) : e;
     };
-    Stmt body = Block::make(
-        result, ir::make_store(carry(p), lane,
-                               join(carried, of_last(sum), of_last(goes_on), of_last(scale))));
+    Nest body = nest::make_sequence(
+        {result, store_carry(p, join(carried, of_last(sum), of_last(goes_on), of_last(scale)))});
     for (size_t s = steps.size(); s-- > 0;)
-      body = LetStmt::make(steps[s].first, steps[s].second, body);
+      body = nest::make(nest::Binding{steps[s].first, steps[s].second, body});
     return lane_loop(body);
   }
 
-  static Expr identity(const Scan& scan, ir::Type type) {
-    return ir::identity(scan.reduction, type);
-  }
-
-  const For& loop_;
-  std::vector<Part> parts_;
+  const Loop& loop_;
+  std::vector<Compute> parts_;
   int lanes_, number_;
 };
 
-class VectorizeScans : public IRMutator {
- public:
-  explicit VectorizeScans(int vector_bits) : vector_bits_(vector_bits) {}
+/// Null where it is not scanned along.
+Nest vectorize_loop(const Loop& loop, int vector_bits, int& number) {
+  bool found = false;
+  nest::for_each_compute(
+      loop.body, [&](const Compute& compute) { found = found || scans_along(compute, loop.name); });
+  if (!found) return nullptr;
+  std::vector<Compute> parts;
+  bool plain = collect(loop.body, parts);
+  for (const Compute& part : parts)
+    plain = plain && (!scans_along(part, loop.name) || is_whole(part, loop.name));
+  int lanes = std::clamp(vector_bits / std::max(8, nest::widest_element(loop.body)), 1, kMaxLanes);
+  auto extent = as_const_int(loop.extent);
+  while (extent && *extent <= lanes / 2) lanes /= 2;
+  if (!plain || lanes == 1) return nest::with_role(loop, Role::Serial);
+  return Vectors(loop, std::move(parts), lanes, number++).nest();
+}
 
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    if (op->for_type != ForType::Vectorized) return IRMutator::visit(op);
-    FindScans find(op->name);
-    op->body.accept(&find);
-    if (!find.found) return op;
-    std::vector<Part> parts;
-    bool plain = collect(op->body, op->name, parts);
-    for (const Part& part : parts)
-      plain = plain && (part.scan || !NeedsNeighbour(*part.store, op->name).found);
-    int lanes = std::clamp(vector_bits_ / std::max(8, ir::widest_element(op->body)), 1, kMaxLanes);
-    auto extent = as_const_int(op->extent);
-    while (extent && *extent <= lanes / 2) lanes /= 2;
-    if (!plain || lanes == 1)
-      return ir::make_for(op->name, op->min, op->extent, ForType::Serial, op->body);
-    return Vectors(*op, parts, lanes, number_++).stmt();
+Nest vectorize(const Nest& nest, int vector_bits, int& number) {
+  const auto* loop = nest::as<Loop>(nest);
+  if (loop && loop->role == Role::Vector) {
+    Nest changed = vectorize_loop(*loop, vector_bits, number);
+    return changed ? changed : nest;
   }
-
-  const int vector_bits_;
-  int number_ = 0;
-};
+  return nest::map_children(
+      nest, [&](const Nest& child) { return vectorize(child, vector_bits, number); });
+}
 
 }  // namespace
 
 Stmt shuffle_lanes(const Stmt& stmt) { return ShuffleLanes().mutate(stmt); }
 
-Stmt vectorize_scans(const Stmt& stmt, int vector_bits) {
-  return VectorizeScans(vector_bits).mutate(stmt);
+Nest vectorize_scans(const Nest& nest, int vector_bits) {
+  int number = 0;
+  return vectorize(nest, vector_bits, number);
 }
 
 }  // namespace tc::codegen

@@ -11,6 +11,7 @@
 #include "ir/choices.h"
 #include "ir/reads.h"
 #include "ir/rescaled_sums.h"
+#include "ir/scan.h"
 
 namespace tc::ir {
 namespace {
@@ -309,13 +310,16 @@ class Find {
     if (results - 1 + offset >= terms)
       exists = exists.defined() ? exists && next < terms : next < terms;
     if (exists.defined()) value = choose_lazily(exists, value, same);
-    Expr neighbour = read(result_.tensor(scan.tensor), before);
+    Scan from;
+    from.reduction = statement.reduction;
+    from.position = index;
+    from.neighbour = read(result_.tensor(scan.tensor), before);
     const Expr one_back = prefix.up_to ? at - 1 : at + 1;
     if (prefix.segment.defined()) {
       auto segment = [&](const Expr& place) {
         return substitute(term.name, simplify(place), prefix.segment);
       };
-      neighbour = choose_lazily(segment(at) == segment(one_back), neighbour, same);
+      from.goes_on = segment(at) == segment(one_back);
     }
     if (prefix.rescaled) {
       auto level = [&](const Expr& place) {
@@ -323,14 +327,13 @@ class Find {
       };
       const Expr low = level(prefix.rescaled->falls ? at : one_back);
       const Expr high = level(prefix.rescaled->falls ? one_back : at);
-      neighbour = neighbour * Halide::select(low == high, Halide::Internal::make_one(low.type()),
-                                             math("exp", low.type(), {low - high}));
+      from.scale = Halide::select(low == high, Halide::Internal::make_one(low.type()),
+                                  math("exp", low.type(), {low - high}));
       // Terms at a level of -infinity are NaN, and nothing at any other level.
       const Expr lowest = -identity(Reduction::Min, low.type());
-      if (!prefix.rescaled->falls)
-        neighbour = choose_lazily(low > lowest || low == high, neighbour, same);
+      if (!prefix.rescaled->falls) from.goes_on = low > lowest || low == high;
     }
-    scan.value = combine(statement.reduction, choose_lazily(index > 0, neighbour, same), value);
+    scan.value = scan_value(from, value);
     scan.reduction = Reduction::None;
     scan.initializes = false;
     scan.scans = true;

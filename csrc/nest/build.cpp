@@ -266,15 +266,25 @@ class Generator {
       made.value = ir::identity(source.reduction, made.type);
       return make(std::move(made));
     }
-    made.value =
-        lower_reads(Halide::Internal::substitute(values, use_copies(statement, source.value)));
+    auto lowered = [&](const Expr& e) {
+      return lower_reads(Halide::Internal::substitute(values, use_copies(statement, e)));
+    };
+    if (source.scans) {
+      std::optional<ir::ScanTerm> split = ir::split_scan(source.value);
+      TC_INTERNAL_CHECK(split, "a scan of ", source.tensor, " has the value ", source.value);
+      made.scan = split->scan;
+      for (Expr* e :
+           {&made.scan->position, &made.scan->neighbour, &made.scan->goes_on, &made.scan->scale})
+        if (e->defined()) *e = lowered(*e);
+      made.value = lowered(split->term);
+    } else {
+      made.value = lowered(source.value);
+    }
     made.reduction = source.reduction;
     made.atomic = source.atomic;
     Nest result = make(std::move(made));
     if (!source.guard.defined()) return result;
-    return make(Guard{
-        lower_reads(Halide::Internal::substitute(values, use_copies(statement, source.guard))),
-        result, nullptr});
+    return make(Guard{lowered(source.guard), result, nullptr});
   }
 
   Expr load(const std::string& name, Halide::Type type, const Expr& index) const {

@@ -58,6 +58,10 @@ void each_expression(Value& value, Visit visit) {
         } else if constexpr (std::is_same_v<T, Compute>) {
           visit(node.index);
           visit(node.value);
+          if (node.scan)
+            for (auto* e : {&node.scan->position, &node.scan->neighbour, &node.scan->goes_on,
+                            &node.scan->scale})
+              if (e->defined()) visit(*e);
         } else if constexpr (std::is_same_v<T, Prefetch>) {
           visit(node.index);
         }
@@ -120,6 +124,13 @@ bool same(const Expr& a, const Expr& b) {
   return a.defined() == b.defined() && (!a.defined() || graph_equal(a, b));
 }
 
+/// But for their expressions.
+bool same(const std::optional<ir::Scan>& a, const std::optional<ir::Scan>& b) {
+  if (!a || !b) return a.has_value() == b.has_value();
+  return a->reduction == b->reduction && a->goes_on.defined() == b->goes_on.defined() &&
+         a->scale.defined() == b->scale.defined();
+}
+
 }  // namespace
 
 Nest make_sequence(const std::vector<Nest>& parts) {
@@ -144,6 +155,12 @@ Nest make_loop(const std::string& name, const Expr& min, const Expr& extent, Rol
 Nest with_body(const Loop& loop, Nest body) {
   Loop changed = loop;
   changed.body = std::move(body);
+  return make(std::move(changed));
+}
+
+Nest with_role(const Loop& loop, Role role) {
+  Loop changed = loop;
+  changed.role = role;
   return make(std::move(changed));
 }
 
@@ -245,6 +262,13 @@ void for_each_load(const Nest& nest, const std::function<void(const Load&)>& vis
   });
 }
 
+void for_each_read(const Nest& nest, const std::function<void(const Load&)>& visit) {
+  for_each_load(nest, visit);
+  for_each_compute(nest, [&](const Compute& compute) {
+    if (compute.reduction != ir::Reduction::None) for_each_load(load_of(compute), visit);
+  });
+}
+
 void for_each_compute(const Nest& nest, const std::function<void(const Compute&)>& visit) {
   for_each_node(nest, [&](const Nest& node) {
     if (const auto* compute = as<Compute>(node)) visit(*compute);
@@ -305,6 +329,7 @@ Expr load_of(const Compute& compute) {
 
 Expr stored_value(const Compute& compute) {
   Expr value = compute.value;
+  if (compute.scan) value = ir::scan_value(*compute.scan, value);
   if (compute.reduction != ir::Reduction::None)
     value = ir::combine(compute.reduction, from_memory(load_of(compute), compute.type), value);
   return to_memory(value);
@@ -317,6 +342,7 @@ bool same(const Nest& a, const Nest& b) {
   std::vector<Expr> first, second;
   each_expression(a->value, [&](const Expr& e) { first.push_back(e); });
   each_expression(b->value, [&](const Expr& e) { second.push_back(e); });
+  if (first.size() != second.size()) return false;
   for (size_t k = 0; k < first.size(); ++k)
     if (!same(first[k], second[k])) return false;
   const bool plain = std::visit(
@@ -341,7 +367,8 @@ bool same(const Nest& a, const Nest& b) {
                  [&](const Compute& n) {
                    const auto& m = std::get<Compute>(y);
                    return n.buffer == m.buffer && n.type == m.type && n.reduction == m.reduction &&
-                          n.atomic == m.atomic && n.contracts == m.contracts;
+                          n.atomic == m.atomic && n.contracts == m.contracts &&
+                          n.streams == m.streams && same(n.scan, m.scan);
                  },
                  [&](const Prefetch& n) {
                    const auto& m = std::get<Prefetch>(y);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/layout.h"
+#include "ir/scan.h"
 
 namespace tc::nest {
 
@@ -97,7 +98,8 @@ struct Copy {
   Nest body;
 };
 
-/// buffer[index] = value, or buffer[index] = buffer[index] op value where it reduces.
+/// buffer[index] = value, or buffer[index] = buffer[index] op value where it reduces, or goes on
+/// from the element an iteration before it.
 struct Compute {
   std::string buffer;
   Type type;  ///< of the element; a bool takes a byte of memory
@@ -109,6 +111,10 @@ struct Compute {
   /// A sum of products, value = a * b, whose multiply-adds may be contracted and reordered (see
   /// codegen/accumulations).
   bool contracts = false;
+  /// Of what does not reduce; its neighbour is a load of the buffer.
+  std::optional<ir::Scan> scan;
+  /// Whether the element goes past the caches where the memory of its buffer was used before.
+  bool streams = false;
   Halide::Parameter parameter;  ///< tells Halide that only elements are aligned
 };
 
@@ -153,6 +159,8 @@ std::vector<Nest> parts_of(const Nest& nest);
 Nest make_loop(const std::string& name, const Expr& min, const Expr& extent, Role role, Nest body);
 /// The loop with another body.
 Nest with_body(const Loop& loop, Nest body);
+/// The loop in another role.
+Nest with_role(const Loop& loop, Role role);
 /// The loop with these in front of its body; the loop itself where there are none.
 Nest prepend(const Nest& loop, std::vector<Nest> parts);
 
@@ -188,6 +196,9 @@ Expr map_loads(const Expr& e, const std::function<Expr(const Halide::Internal::L
 /// Every load in the nest, but for those that reductions make of their results.
 void for_each_load(const Nest& nest,
                    const std::function<void(const Halide::Internal::Load&)>& visit);
+/// Those as well.
+void for_each_read(const Nest& nest,
+                   const std::function<void(const Halide::Internal::Load&)>& visit);
 void for_each_compute(const Nest& nest, const std::function<void(const Compute&)>& visit);
 /// Buffers that are read, by reductions of their own results too.
 std::set<std::string> loaded_buffers(const Nest& nest);
@@ -200,7 +211,8 @@ Expr to_memory(const Expr& value);
 Expr from_memory(const Expr& loaded, Type type);
 /// The element that a compute writes, as it is in memory.
 Expr load_of(const Compute& compute);
-/// What a compute stores, with its reduction spelled out: a value of the type that memory has.
+/// What a compute stores, with its reduction or scan spelled out: a value of the type that memory
+/// has.
 Expr stored_value(const Compute& compute);
 
 // ---- for passes

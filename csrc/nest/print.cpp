@@ -56,6 +56,13 @@ const char* operator_of(ir::Reduction reduction) {
   return reduction == ir::Reduction::None ? "=" : ir::spelling(reduction);
 }
 
+std::string text_of(const ir::Scan& scan) {
+  std::string text = concat(" scans ", ir::spelling(scan.reduction), " from ",
+                            text_of(scan.neighbour), " where ", text_of(scan.position), " > 0");
+  if (scan.goes_on.defined()) text += concat(" and ", text_of(scan.goes_on));
+  return scan.scale.defined() ? concat(text, ", times ", text_of(scan.scale)) : text;
+}
+
 /// The node's own line, without its end.
 std::string line_of(const Nest& nest) {
   if (const auto* n = as<Loop>(nest))
@@ -79,7 +86,8 @@ std::string line_of(const Nest& nest) {
   if (const auto* n = as<Compute>(nest))
     return concat(n->buffer, "[", text_of(n->index), "] ", operator_of(n->reduction), " ",
                   text_of(n->value), n->atomic ? " (atomic)" : "",
-                  n->contracts ? " (contracted)" : "");
+                  n->contracts ? " (contracted)" : "", n->streams ? " (past the caches)" : "",
+                  n->scan ? text_of(*n->scan) : std::string());
   if (const auto* n = as<Prefetch>(nest))
     return concat("prefetch ", n->buffer, "[", text_of(n->index), "] to cache ", n->cache);
   if (as<Barrier>(nest)) return "barrier";

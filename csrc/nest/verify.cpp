@@ -24,6 +24,8 @@ class CheckExpression : public IRVisitor {
  private:
   using IRVisitor::visit;
   void visit(const Variable* op) override {
+    // Where a buffer lies.
+    if (op->type.is_handle() && buffers_.count(op->name)) return;
     TC_INTERNAL_CHECK(bound_.count(op->name) || inner_.count(op->name), "the variable ", op->name,
                       " is used outside its loop");
   }
@@ -80,6 +82,7 @@ class Verify {
       CheckExpression(bound_, buffers_).check_access(compute->buffer, compute->index);
       expression(compute->index);
       expression(compute->value);
+      if (compute->scan) check_scan(*compute);
       TC_INTERNAL_CHECK(compute->value.type() == compute->type, "a ", compute->value.type().bits(),
                         "-bit value goes to ", compute->buffer, " of elements of ",
                         compute->type.bits(), " bits, or is of another kind");
@@ -96,6 +99,19 @@ class Verify {
   void expression(const Expr& e) const {
     CheckExpression check(bound_, buffers_);
     e.accept(&check);
+  }
+
+  void check_scan(const Compute& compute) const {
+    const ir::Scan& scan = *compute.scan;
+    TC_INTERNAL_CHECK(compute.reduction == ir::Reduction::None, "a scan of ", compute.buffer,
+                      " reduces");
+    for (const Expr& e : {scan.position, scan.neighbour, scan.goes_on, scan.scale})
+      if (e.defined()) expression(e);
+    const auto* neighbour = scan.neighbour.as<Load>();
+    TC_INTERNAL_CHECK(neighbour && neighbour->name == compute.buffer, "a scan of ", compute.buffer,
+                      " goes on from what is none of its elements");
+    TC_INTERNAL_CHECK(!scan.scale.defined() || scan.reduction == ir::Reduction::Sum, "a scan of ",
+                      compute.buffer, " that is no sum scales what is before it");
   }
 
   void check_point(const Loop& loop) const {

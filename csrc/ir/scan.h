@@ -1,0 +1,29 @@
+// Values that go on from the one an iteration before them.
+#pragma once
+
+#include <optional>
+
+#include "ir/program.h"
+
+namespace tc::ir {
+
+/// What is before an iteration's own term: position > 0 && goes_on ? neighbour * scale : identity.
+struct Scan {
+  Reduction reduction = Reduction::Sum;
+  Expr position;   ///< of the iteration, among those that go on from one another
+  Expr neighbour;  ///< a read of the element before, only where position > 0 and it goes on
+  Expr goes_on;    ///< only asked where position > 0; undefined: always
+  Expr scale;      ///< of a sum, only asked for where the neighbour is; undefined: 1
+};
+
+/// The value of an iteration that adds this term, or what the operator does.
+Expr scan_value(const Scan& scan, const Expr& term);
+
+/// The two of a value that scan_value made; nothing for others.
+struct ScanTerm {
+  Scan scan;
+  Expr term;
+};
+std::optional<ScanTerm> split_scan(const Expr& value);
+
+}  // namespace tc::ir
