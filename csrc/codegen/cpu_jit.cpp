@@ -120,7 +120,7 @@ const PassList<Stmt, Facts> kLoopPasses(
         {"forward_values", [](Stmt& s, Facts& facts) { s = forward_values(s, facts.temporaries); }},
         {"prefetch_gathers",
          [](Stmt& s, Facts& facts) {
-           s = prefetch_gathers(s, facts.large, facts.lines_of_a_request);
+           s = prefetch_gathers(s, facts.large, facts.machine.lines_of_a_request);
          }},
         {"prefetch_rows", [](Stmt& s, Facts& facts) { s = prefetch_rows(s, facts.large); }},
         {"expand_checked_indices", [](Stmt& s, Facts&) { s = expand_checked_indices(s); }},
@@ -186,7 +186,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Nest
                                              StageClock& clock) {
   BufferFacts renamed;
   renamed.least_streamed_row = facts.least_streamed_row;
-  renamed.lines_of_a_request = facts.lines_of_a_request;
+  renamed.machine = facts.machine;
   for (const std::string& tensor : facts.large) renamed.large.insert(buffer_name(tensor));
   for (const std::string& tensor : facts.empty) renamed.empty.insert(buffer_name(tensor));
   for (const std::string& tensor : facts.temporaries)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "machine/cpu.h"
 #include "nest/nest.h"
 #include "runtime/kernel.h"
 #include "runtime/workspaces.h"
@@ -26,8 +27,7 @@ struct BufferFacts {
   /// Results that leave the caches before somebody reads them, with their sizes in bytes.
   std::map<std::string, int64_t> streamed;
   int64_t least_streamed_row = 0;  ///< bytes
-  /// Lines of memory that come with a prefetch of the first of them (machine/cpu.h).
-  int lines_of_a_request = 1;
+  CpuMachine machine;
 };
 
 /// Whether a kernel comes with the texts that only readers need: they take longer to write, and
