@@ -27,6 +27,7 @@
 #include "codegen/prefetch_parts.h"
 #include "codegen/prefetch_passes.h"
 #include "codegen/prefetch_rows.h"
+#include "codegen/raise.h"
 #include "codegen/register_tiles.h"
 #include "codegen/rename_buffers.h"
 #include "codegen/split_blocks.h"
@@ -87,8 +88,16 @@ const PassList<Stmt, Facts> kLoopPasses(
          [](Stmt& s, Facts& facts) {
            s = expand_register_tiles(s, cpu_vector_bits(), facts.large, facts.temporaries);
          }},
-        {"prefetch_panels", [](Stmt& s, Facts& facts) { s = prefetch_panels(s, facts.large); }},
-        {"prefetch_parts", [](Stmt& s, Facts& facts) { s = prefetch_parts(s, facts.large); }},
+        {"prefetch_panels",
+         [](Stmt& s, Facts& facts) {
+           s = on_nest(
+               s, [&](const Nest& n) { return prefetch_panels(n, facts.large, facts.machine); });
+         }},
+        {"prefetch_parts",
+         [](Stmt& s, Facts& facts) {
+           s = on_nest(
+               s, [&](const Nest& n) { return prefetch_parts(n, facts.large, facts.machine); });
+         }},
         {"vectorize_copies", [](Stmt& s, Facts&) { s = vectorize_copies(s, cpu_vector_bits()); }},
         {"vectorize_scans", [](Stmt& s, Facts&) { s = vectorize_scans(s, cpu_vector_bits()); }},
         {"vectorize_reductions",
@@ -98,7 +107,11 @@ const PassList<Stmt, Facts> kLoopPasses(
            s = stream_rows(s, facts.streamed, facts.least_streamed_row);
          }},
         {"cut_vector_loops", [](Stmt& s, Facts&) { s = cut_vector_loops(s, cpu_vector_bits()); }},
-        {"prefetch_passes", [](Stmt& s, Facts& facts) { s = prefetch_passes(s, facts.large); }},
+        {"prefetch_passes",
+         [](Stmt& s, Facts& facts) {
+           s = on_nest(
+               s, [&](const Nest& n) { return prefetch_passes(n, facts.large, facts.machine); });
+         }},
         {"forget_parameters", [](Stmt& s, Facts&) { s = forget_parameters(s); }},
         {"lower_narrow_steps", [](Stmt& s, Facts&) { s = lower_narrow_steps(s); }},
         // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
