@@ -98,7 +98,12 @@ const PassList<Stmt, Facts> kLoopPasses(
            s = on_nest(
                s, [&](const Nest& n) { return prefetch_parts(n, facts.large, facts.machine); });
          }},
-        {"vectorize_copies", [](Stmt& s, Facts&) { s = vectorize_copies(s, cpu_vector_bits()); }},
+        {"vectorize_copies",
+         [](Stmt& s, Facts& facts) {
+           s = on_nest(s, [&](const Nest& n) {
+             return vectorize_copies(n, cpu_vector_bits(), facts.machine);
+           });
+         }},
         {"vectorize_scans", [](Stmt& s, Facts&) { s = vectorize_scans(s, cpu_vector_bits()); }},
         {"vectorize_reductions",
          [](Stmt& s, Facts&) { s = vectorize_reductions(s, cpu_vector_bits()); }},
