@@ -145,7 +145,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Nest>& parts,
         kFindStreamed, [&] { return find_streamed(results, read, job.machine.last_cache_bytes); },
         [](const auto& found) { return !found.empty(); });
   facts.least_streamed_row = job.machine.least(kStreamedRow);
-  facts.lines_of_a_request = job.machine.lines_of_a_request;
+  facts.machine = job.machine;
   auto kernel =
       codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock);
   if (job.texts == Texts::All) kernel->texts["loop_nest"] = nest::to_string(body);

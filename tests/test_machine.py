@@ -133,7 +133,7 @@ def test_facts_can_be_measured() -> None:
         for name, (value, found, *_) in facts("--measure").items()
         if re.fullmatch(r"[\d.]+", found)
     }
-    assert {"multiply_latency", "loads", "second_cache_percent"} <= measured.keys()
+    assert {"multiply_latency", "loads", "line_buffers", "second_cache_percent"} <= measured.keys()
     for name, (value, found) in measured.items():
         assert 0.1 < found / value < 10, name
 

@@ -5,10 +5,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "base/memory.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -16,8 +16,9 @@ namespace {
 
 using namespace Halide::Internal;
 using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
+using nest::as;
+using nest::Nest;
+using nest::Role;
 
 constexpr char kMarker[] = "tc.copy";
 // Blocks of a short copy that are no loop. LLVM takes deeper loops for more frequent ones: with
@@ -25,58 +26,27 @@ constexpr char kMarker[] = "tc.copy";
 // needs for its results.
 constexpr int64_t kUnrolledBlocks = 4;
 
-/// The steps of everything that a computed element reads when a loop goes on.
-class FindSteps : public IRVisitor {
- public:
-  explicit FindSteps(const std::string& loop) : loop_(loop) {}
-  /// 1 where all that moves is contiguous, 0 where nothing moves; the largest of other steps, and a
-  /// long one of what is in no order.
-  int64_t step = 0;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Load* op) override {
-    const int64_t own = ir::step_along(op->index, loop_).value_or(kPageBytes);
-    if (std::abs(own) > std::abs(step)) step = own;
-    IRVisitor::visit(op);
-  }
-  const std::string& loop_;
+/// One loop of a copy.
+struct CopyLoop {
+  std::string name;
+  Expr min, extent;
+  int64_t from = 0, to = 0;  ///< steps of the two indices
 };
 
-/// Nothing when the statement has another form.
-std::optional<Copy> match(Stmt stmt) {
-  Copy nest;
-  while (const For* loop = stmt.as<For>()) {
-    for (const CopyLoop& outer : nest.loops)
-      if (expr_uses_var(loop->min, outer.name) || expr_uses_var(loop->extent, outer.name))
-        return std::nullopt;
-    nest.loops.push_back({loop->name, loop->min, loop->extent, 0, 0});
-    stmt = loop->body;
-  }
-  nest.store = stmt.as<Store>();
-  if (!nest.store || nest.loops.empty()) return std::nullopt;
-  nest.load = nest.store->value.as<Load>();
-  nest.from = nest.load ? nest.load->index : Expr(0);
-  nest.to = nest.store->index;
-  for (CopyLoop& loop : nest.loops) {
-    std::optional<int64_t> from;
-    if (nest.load) {
-      from = ir::step_along(nest.load->index, loop.name);
-    } else {
-      FindSteps find(loop.name);
-      nest.store->value.accept(&find);
-      from = find.step;
-    }
-    auto to = ir::step_along(nest.store->index, loop.name);
-    if (!from || !to) return std::nullopt;
-    loop.from = *from;
-    loop.to = *to;
-    nest.from = substitute(loop.name, loop.min, nest.from);
-    nest.to = substitute(loop.name, loop.min, nest.to);
-  }
-  nest.from = simplify(nest.from);
-  nest.to = simplify(nest.to);
-  return nest;
+/// The loops of a copy, outermost first, around one element.
+struct CopyLoops {
+  std::vector<CopyLoop> loops;
+  const nest::Compute* element = nullptr;
+  const Load* load = nullptr;  ///< null where elements are computed
+  Expr from, to;               ///< indices where all loops begin
+};
+
+Expr position(const Expr& value, int64_t step, ir::Type type) {
+  return Halide::cast(type, value) * make_const(type, step);
+}
+
+Expr ramp(const Expr& base, int64_t offset, int lanes) {
+  return Ramp::make(base + make_const(base.type(), offset), make_one(base.type()), lanes);
 }
 
 /// Joins loops that both sides walk as one.
@@ -96,223 +66,284 @@ void merge(std::vector<CopyLoop>& loops) {
   }
 }
 
-class VectorizeCopies : public IRMutator {
+/// The element at these iterations, counted from 0, of the loops.
+Expr compute(const CopyLoops& copy, std::map<std::string, Expr> places) {
+  for (const CopyLoop& loop : copy.loops)
+    places[loop.name] = simplify(places.at(loop.name) + loop.min);
+  return substitute(places, copy.element->value);
+}
+
+Expr load(const CopyLoops& copy, const Expr& index) {
+  const int lanes = index.type().lanes();
+  return Load::make(copy.load->type.with_lanes(lanes), copy.load->name, index, Halide::Buffer<>(),
+                    copy.load->param, const_true(lanes), ModulusRemainder());
+}
+
+Nest serial_loop(const std::string& name, const Expr& extent, const Nest& body) {
+  return nest::make_loop(name, 0, extent, Role::Serial, body);
+}
+
+/// The loops in this order, the last of this role, around the copy of one element.
+Nest emit(const CopyLoops& copy, const std::vector<CopyLoop>& loops, Role last) {
+  Expr from = copy.from, to = copy.to;
+  std::map<std::string, Expr> places;
+  for (const CopyLoop& loop : loops) {
+    from = from + position(ir::make_variable(loop.name), loop.from, from.type());
+    to = to + position(ir::make_variable(loop.name), loop.to, to.type());
+    places[loop.name] = ir::make_variable(loop.name);
+  }
+  nest::Compute element = *copy.element;
+  element.value = copy.load ? load(copy, from) : compute(copy, places);
+  element.index = to;
+  Nest result = nest::make(std::move(element));
+  for (size_t l = loops.size(); l-- > 0;)
+    result = nest::make_loop(loops[l].name, 0, loops[l].extent,
+                             l + 1 == loops.size() ? last : Role::Serial, result);
+  return result;
+}
+
+/// Square blocks of rows, contiguous in `from`, that are stored as columns, contiguous in `to`.
+class Transpose {
  public:
-  explicit VectorizeCopies(int vector_bits) : vector_bits_(vector_bits) {}
-
- private:
-  using IRMutator::visit;
-  Stmt visit(const ProducerConsumer* op) override {
-    if (op->name != kMarker) return IRMutator::visit(op);
-    inside_ = true;
-    Stmt body = mutate(op->body);
-    inside_ = false;
-    return body;
-  }
-  Stmt visit(const For* op) override {
-    if (!inside_) return IRMutator::visit(op);
-    auto nest = match(op);
-    return nest ? vectorize(std::move(*nest)) : Stmt(op);
+  Transpose(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& column,
+            const CpuMachine& machine)
+      : copy_(copy), row_(row), column_(column), machine_(machine) {
+    for (const CopyLoop& loop : copy.loops)
+      if (loop.name != row.name && loop.name != column.name) outer_.push_back(loop);
   }
 
-  Stmt vectorize(Copy nest) {
-    auto unit = [](const CopyLoop& loop) { return loop.from == 1 && loop.to == 1; };
-    // Steps of what is computed are those of one of its reads.
-    if (nest.load) merge(nest.loops);
-    auto find = [&](auto condition) {
-      return std::find_if(nest.loops.begin(), nest.loops.end(), condition);
-    };
-    auto end = nest.loops.end();
-    auto both = find(unit);
-    auto from = find([](const CopyLoop& loop) { return loop.from == 1; });
-    auto to = find([](const CopyLoop& loop) { return loop.to == 1; });
-    if (both == end && from != end && to != end) return transpose(nest, *from, *to);
-    auto vector = both != end ? both : to != end ? to : from;
-    if (vector != end) std::rotate(vector, vector + 1, end);
-    return emit(nest, nest.loops, vector != end ? ForType::Vectorized : ForType::Serial);
-  }
+  Nest make(int lanes) {
+    const Side along_row = side_of(row_, lanes), along_column = side_of(column_, lanes);
+    side_ = std::min(along_row.lanes, along_column.lanes);
+    std::vector<CopyLoop> plain = outer_;
+    plain.push_back(row_);
+    plain.push_back(column_);
+    if (side_ == 1) return emit(copy_, plain, Role::Serial);
 
-  /// The loops in this order, the last of this type, around the copy of one element.
-  static Stmt emit(const Copy& nest, const std::vector<CopyLoop>& loops, ForType last) {
-    Expr from = nest.from, to = nest.to;
-    std::map<std::string, Expr> places;
-    for (const CopyLoop& loop : loops) {
+    Expr from = copy_.from, to = copy_.to;
+    for (const CopyLoop& loop : outer_) {
       from = from + position(ir::make_variable(loop.name), loop.from, from.type());
       to = to + position(ir::make_variable(loop.name), loop.to, to.type());
-      places[loop.name] = ir::make_variable(loop.name);
     }
-    Expr value = nest.load ? Load::make(nest.load->type, nest.load->name, from, Halide::Buffer<>(),
-                                        nest.load->param, const_true(), ModulusRemainder())
-                           : compute(nest, places);
-    Stmt stmt = Store::make(nest.store->name, value, to, nest.store->param, const_true(),
-                            ModulusRemainder());
-    for (size_t l = loops.size(); l-- > 0;)
-      stmt = ir::make_for(loops[l].name, 0, loops[l].extent,
-                          l + 1 == loops.size() ? last : ForType::Serial, stmt);
-    return stmt;
+    const std::string row_block = row_.name + ".b", column_block = column_.name + ".b";
+    row_start_ = block_start(row_, row_block);
+    column_start_ = block_start(column_, column_block);
+    from = from + position(row_start_, row_.from, from.type()) +
+           position(column_start_, column_.from, from.type());
+    to = to + position(row_start_, row_.to, to.type()) +
+         position(column_start_, column_.to, to.type());
+
+    Nest body = copy_.load ? block(from, to) : computed_block(to);
+    const Expr row_blocks = count_blocks(row_);
+    auto count = as_const_int(row_blocks);
+    const bool short_copy = outer_.empty() && count && *count <= kUnrolledBlocks;
+    body =
+        nest::make_loop(row_block, 0, row_blocks, short_copy ? Role::Unrolled : Role::Serial, body);
+    body = serial_loop(column_block, count_blocks(column_), body);
+    for (size_t l = outer_.size(); l-- > 0;)
+      body = serial_loop(outer_[l].name, outer_[l].extent, body);
+    if (along_row.certain && along_column.certain) return body;
+    return nest::make(nest::Guard{row_.extent >= side_ && column_.extent >= side_, body,
+                                  emit(copy_, plain, Role::Serial)});
   }
 
-  /// The element at these iterations, counted from 0, of the loops.
-  static Expr compute(const Copy& nest, std::map<std::string, Expr> places) {
-    for (const CopyLoop& loop : nest.loops)
-      places[loop.name] = simplify(places.at(loop.name) + loop.min);
-    return substitute(places, nest.store->value);
-  }
-
-  static Expr position(const Expr& value, int64_t step, ir::Type type) {
-    return Halide::cast(type, value) * make_const(type, step);
-  }
-
+ private:
   /// The most lanes of a block along a loop, and whether it is known to have as many iterations.
   struct Side {
     int lanes;
     bool certain;
   };
-  Side side_of(const CopyLoop& loop, int lanes) const {
+  static Side side_of(const CopyLoop& loop, int lanes) {
     auto extent = as_const_int(loop.extent);
     if (!extent) return {lanes, false};
     while (lanes > *extent) lanes /= 2;
     return {lanes, true};
   }
 
-  /// Square blocks of rows, contiguous in `from`, that are stored as columns, contiguous in `to`.
-  Stmt transpose(const Copy& nest, const CopyLoop& row, const CopyLoop& column) {
-    const ir::Type element = nest.store->value.type();
-    int lanes = vector_bits_ / std::max(8, element.bits());
-    Side along_row = side_of(row, lanes), along_column = side_of(column, lanes);
-    const int side = std::min(along_row.lanes, along_column.lanes);
-    std::vector<CopyLoop> outer;
-    for (const CopyLoop& loop : nest.loops)
-      if (loop.name != row.name && loop.name != column.name) outer.push_back(loop);
-    std::vector<CopyLoop> plain = outer;
-    plain.push_back(row);
-    plain.push_back(column);
-    if (side == 1) return emit(nest, plain, ForType::Serial);
+  Nest block(const Expr& from, const Expr& to) const {
+    std::vector<Expr> rows;
+    for (int r = 0; r < side_; ++r)
+      rows.push_back(load(copy_, ramp(from, r * column_.from, side_)));
+    std::vector<Nest> prefetches;
+    if (const CopyLoop* next = next_region())
+      for (int r = 0; r < side_; ++r)
+        prefetches.push_back(nest::make(
+            nest::Prefetch{copy_.load->name, copy_.load->type,
+                           from + make_const(from.type(), next->from + r * column_.from)}));
+    return shuffle(rows, to, prefetches);
+  }
 
-    Expr from = nest.from, to = nest.to;
-    for (const CopyLoop& loop : outer) {
-      from = from + position(ir::make_variable(loop.name), loop.from, from.type());
-      to = to + position(ir::make_variable(loop.name), loop.to, to.type());
-    }
-    std::string row_block = row.name + ".b", column_block = column.name + ".b";
-    Expr row_start = block_start(row, row_block, side);
-    Expr column_start = block_start(column, column_block, side);
-    from = from + position(row_start, row.from, from.type()) +
-           position(column_start, column.from, from.type());
-    to = to + position(row_start, row.to, to.type()) + position(column_start, column.to, to.type());
+  /// A block passes through an array.
+  Nest computed_block(const Expr& to) const {
+    const std::string block = row_.name + ".block", each = column_.name + ".r",
+                      lane = row_.name + ".l";
+    const ir::Type type = copy_.element->type;
+    std::map<std::string, Expr> places;
+    for (const CopyLoop& loop : outer_) places[loop.name] = ir::make_variable(loop.name);
+    places[row_.name] = row_start_ + ir::make_variable(lane);
+    places[column_.name] = column_start_ + ir::make_variable(each);
+    nest::Compute element;
+    element.buffer = block;
+    element.type = type;
+    element.index = ir::make_variable(each) * side_ + ir::make_variable(lane);
+    element.value = compute(copy_, places);
+    Nest computed = nest::make_loop(lane, 0, side_, Role::Vector, nest::make(std::move(element)));
+    std::vector<Expr> rows;
+    for (int r = 0; r < side_; ++r)
+      rows.push_back(ir::make_load(type.with_lanes(side_), block, ramp(0, r * side_, side_)));
+    return nest::make(nest::Buffer{
+        block, type, side_ * side_, nest::Memory::Stack,
+        nest::make_sequence({serial_loop(each, side_, computed), shuffle(rows, to, {})})});
+  }
 
-    const ir::Type type = element.with_lanes(side);
-    std::vector<std::pair<std::string, Expr>> lets;
+  /// Stores the rows of a block as columns, with these nodes behind.
+  Nest shuffle(std::vector<Expr> vectors, const Expr& to, const std::vector<Nest>& behind) const {
+    std::vector<std::pair<std::string, Expr>> names;
     auto bind = [&](const Expr& value) {
-      std::string name = concat(row.name, ".x", lets.size());
-      lets.emplace_back(name, value);
-      return ir::make_variable(name, type);
+      names.emplace_back(concat(row_.name, ".x", names.size()), value);
+      return ir::make_variable(names.back().first, value.type());
     };
-    const std::string block = row.name + ".block";  // of what is computed
-    std::vector<Expr> vectors;
-    for (int r = 0; r < side; ++r)
-      vectors.push_back(
-          bind(nest.load ? Load::make(type, nest.load->name, ramp(from, r * column.from, side),
-                                      Halide::Buffer<>(), nest.load->param, const_true(side),
-                                      ModulusRemainder())
-                         : ir::make_load(type, block, ramp(0, r * side, side))));
+    for (Expr& vector : vectors) vector = bind(vector);
     // Exchanges one bit of the vectors' number with the same bit of the lanes' number at a time,
     // the lanes that are farthest apart first.
-    for (int distance = side / 2; distance > 0; distance /= 2) {
+    for (int distance = side_ / 2; distance > 0; distance /= 2) {
       std::vector<Expr> next(vectors.size());
-      for (int r = 0; r < side; ++r) {
+      for (int r = 0; r < side_; ++r) {
         if (r & distance) continue;
         std::vector<int> low, high;
-        for (int lane = 0; lane < side; ++lane) {
-          bool second = lane & distance;
-          low.push_back(second ? side + lane - distance : lane);
-          high.push_back(second ? side + lane : lane + distance);
+        for (int lane = 0; lane < side_; ++lane) {
+          const bool second = lane & distance;
+          low.push_back(second ? side_ + lane - distance : lane);
+          high.push_back(second ? side_ + lane : lane + distance);
         }
         next[r] = bind(Shuffle::make({vectors[r], vectors[r + distance]}, low));
         next[r + distance] = bind(Shuffle::make({vectors[r], vectors[r + distance]}, high));
       }
       vectors = next;
     }
-    std::vector<Stmt> stores;
-    for (int c = 0; c < side; ++c)
-      stores.push_back(Store::make(nest.store->name, vectors[c], ramp(to, c * row.to, side),
-                                   nest.store->param, const_true(side), ModulusRemainder()));
-    if (const CopyLoop* next = nest.load ? next_region(nest, outer, row, column) : nullptr)
-      for (int r = 0; r < side; ++r)
-        stores.push_back(
-            prefetch(nest, from + make_const(from.type(), next->from + r * column.from)));
-    Stmt body = Block::make(stores);
-    for (size_t l = lets.size(); l-- > 0;)
-      body = LetStmt::make(lets[l].first, lets[l].second, body);
-    if (!nest.load) {
-      const std::string each = column.name + ".r", lane = row.name + ".l";
-      std::map<std::string, Expr> places;
-      for (const CopyLoop& loop : outer) places[loop.name] = ir::make_variable(loop.name);
-      places[row.name] = row_start + ir::make_variable(lane);
-      places[column.name] = column_start + ir::make_variable(each);
-      Stmt computed = ir::make_store(
-          block, ir::make_variable(each) * side + ir::make_variable(lane), compute(nest, places));
-      computed = ir::make_for(lane, 0, side, ForType::Vectorized, computed);
-      computed = ir::make_for(each, 0, side, ForType::Serial, computed);
-      body = Allocate::make(block, element, Halide::MemoryType::Stack, {side * side}, const_true(),
-                            Block::make(computed, body));
-    }
-    Expr row_blocks = count_blocks(row, side);
-    auto count = as_const_int(row_blocks);
-    bool short_copy = outer.empty() && count && *count <= kUnrolledBlocks;
-    body = ir::make_for(row_block, 0, row_blocks, short_copy ? ForType::Unrolled : ForType::Serial,
-                        body);
-    body = ir::make_for(column_block, 0, count_blocks(column, side), ForType::Serial, body);
-    for (size_t l = outer.size(); l-- > 0;)
-      body = ir::make_for(outer[l].name, 0, outer[l].extent, ForType::Serial, body);
-    if (along_row.certain && along_column.certain) return body;
-    return IfThenElse::make(row.extent >= side && column.extent >= side, body,
-                            emit(nest, plain, ForType::Serial));
+    std::vector<Nest> parts;
+    for (int c = 0; c < side_; ++c)
+      parts.push_back(nest::make(nest::Lowered{
+          Store::make(copy_.element->buffer, vectors[c], ramp(to, c * row_.to, side_),
+                      copy_.element->parameter, const_true(side_), ModulusRemainder())}));
+    parts.insert(parts.end(), behind.begin(), behind.end());
+    Nest result = nest::make_sequence(parts);
+    for (size_t n = names.size(); n-- > 0;)
+      result = nest::make(nest::Binding{names[n].first, names[n].second, result});
+    return result;
   }
 
   /// The loop whose next iteration reads from another page: a processor expects accesses behind the
   /// last ones, up to the end of their page.
-  static const CopyLoop* next_region(const Copy& nest, const std::vector<CopyLoop>& outer,
-                                     const CopyLoop& row, const CopyLoop& column) {
-    auto row_extent = as_const_int(row.extent), column_extent = as_const_int(column.extent);
-    if (outer.empty() || !row_extent || !column_extent) return nullptr;
-    int64_t reach = std::max(*row_extent * row.from, *column_extent * column.from);
-    int64_t page = kPageBytes / nest.load->type.bytes(), step = outer.back().from;
-    return step > reach && step >= page ? &outer.back() : nullptr;
+  const CopyLoop* next_region() const {
+    auto row_extent = as_const_int(row_.extent), column_extent = as_const_int(column_.extent);
+    if (outer_.empty() || !row_extent || !column_extent) return nullptr;
+    const int64_t reach = std::max(*row_extent * row_.from, *column_extent * column_.from);
+    const int64_t page = machine_.page_bytes / copy_.load->type.bytes();
+    const int64_t step = outer_.back().from;
+    return step > reach && step >= page ? &outer_.back() : nullptr;
   }
 
-  /// No fault where the address is outside of the tensor.
-  static Stmt prefetch(const Copy& nest, const Expr& index) {
-    return ir::make_prefetch(nest.load->type, nest.load->name, index);
+  Expr count_blocks(const CopyLoop& loop) const {
+    return simplify((loop.extent + (side_ - 1)) / side_);
   }
-
-  static Expr ramp(const Expr& base, int64_t offset, int lanes) {
-    return Ramp::make(base + make_const(base.type(), offset), make_one(base.type()), lanes);
-  }
-  static Expr count_blocks(const CopyLoop& loop, int lanes) {
-    return simplify((loop.extent + (lanes - 1)) / lanes);
-  }
-  static Expr block_start(const CopyLoop& loop, const std::string& block, int lanes) {
-    Expr start = ir::make_variable(block) * lanes;
+  Expr block_start(const CopyLoop& loop, const std::string& block) const {
+    Expr start = ir::make_variable(block) * side_;
     auto extent = as_const_int(loop.extent);
-    return extent && *extent % lanes == 0 ? start : min(start, loop.extent - lanes);
+    return extent && *extent % side_ == 0 ? start : min(start, loop.extent - side_);
   }
 
-  const int vector_bits_;
-  bool inside_ = false;
+  const CopyLoops& copy_;
+  const CopyLoop &row_, &column_;
+  const CpuMachine& machine_;
+  std::vector<CopyLoop> outer_;
+  int side_ = 0;  ///< of a block
+  Expr row_start_, column_start_;
+};
+
+struct VectorizeCopies {
+  const int vector_bits;
+  const CpuMachine& machine;
+
+  Nest visit(const Nest& nest) const {
+    if (const auto* copy = as<nest::Copy>(nest)) return visit_copy(copy->body);
+    return nest::map_children(nest, [&](const Nest& child) { return visit(child); });
+  }
+
+  /// Its loops may come in pieces.
+  Nest visit_copy(const Nest& nest) const {
+    if (!as<nest::Loop>(nest))
+      return nest::map_children(nest, [&](const Nest& child) { return visit_copy(child); });
+    auto copy = match(nest);
+    return copy ? vectorize(std::move(*copy)) : nest;
+  }
+
+  /// Nothing when a loop depends on another one, or places are in no order.
+  std::optional<CopyLoops> match(Nest nest) const {
+    CopyLoops copy;
+    for (; const auto* loop = as<nest::Loop>(nest); nest = loop->body) {
+      for (const CopyLoop& outer : copy.loops)
+        if (expr_uses_var(loop->min, outer.name) || expr_uses_var(loop->extent, outer.name))
+          return std::nullopt;
+      copy.loops.push_back({loop->name, loop->min, loop->extent, 0, 0});
+    }
+    copy.element = as<nest::Compute>(nest);
+    if (!copy.element) return std::nullopt;
+    copy.load = copy.element->value.as<Load>();
+    copy.from = copy.load ? copy.load->index : Expr(0);
+    copy.to = copy.element->index;
+    for (CopyLoop& loop : copy.loops) {
+      auto from = copy.load ? ir::step_along(copy.load->index, loop.name)
+                            : computed_step(copy.element->value, loop.name);
+      auto to = ir::step_along(copy.element->index, loop.name);
+      if (!from || !to) return std::nullopt;
+      loop.from = *from;
+      loop.to = *to;
+      copy.from = substitute(loop.name, loop.min, copy.from);
+      copy.to = substitute(loop.name, loop.min, copy.to);
+    }
+    copy.from = simplify(copy.from);
+    copy.to = simplify(copy.to);
+    return copy;
+  }
+
+  /// By how much the places that a computed element is made of move when a loop goes on: 1 where
+  /// all that moves is contiguous, 0 where nothing moves; the largest of other steps, and a long
+  /// one of what is in no order.
+  std::optional<int64_t> computed_step(const Expr& value, const std::string& loop) const {
+    int64_t step = 0;
+    nest::for_each_load(value, [&](const Load& load) {
+      const int64_t own = ir::step_along(load.index, loop).value_or(machine.page_bytes);
+      if (std::abs(own) > std::abs(step)) step = own;
+    });
+    return step;
+  }
+
+  Nest vectorize(CopyLoops copy) const {
+    // Steps of what is computed are those of one of its reads.
+    if (copy.load) merge(copy.loops);
+    auto find = [&](auto condition) {
+      return std::find_if(copy.loops.begin(), copy.loops.end(), condition);
+    };
+    auto end = copy.loops.end();
+    auto both = find([](const CopyLoop& loop) { return loop.from == 1 && loop.to == 1; });
+    auto from = find([](const CopyLoop& loop) { return loop.from == 1; });
+    auto to = find([](const CopyLoop& loop) { return loop.to == 1; });
+    if (both == end && from != end && to != end)
+      return Transpose(copy, *from, *to, machine)
+          .make(vector_bits / std::max(8, copy.element->type.bits()));
+    auto vector = both != end ? both : to != end ? to : from;
+    if (vector != end) std::rotate(vector, vector + 1, end);
+    return emit(copy, copy.loops, vector != end ? Role::Vector : Role::Serial);
+  }
 };
 
 }  // namespace
 
-Stmt make_copy(const Stmt& nest) { return ProducerConsumer::make(kMarker, true, nest); }
+ir::Stmt make_copy(const ir::Stmt& nest) { return ProducerConsumer::make(kMarker, true, nest); }
 
-std::optional<Copy> find_copy(const ProducerConsumer* marked) {
-  std::optional<Copy> copy = marked->name == kMarker ? match(marked->body) : std::nullopt;
-  return copy && copy->load ? copy : std::nullopt;
-}
-
-Stmt vectorize_copies(const Stmt& stmt, int vector_bits) {
-  return VectorizeCopies(vector_bits).mutate(stmt);
+Nest vectorize_copies(const Nest& nest, int vector_bits, const CpuMachine& machine) {
+  return VectorizeCopies{vector_bits, machine}.visit(nest);
 }
 
 }  // namespace tc::codegen

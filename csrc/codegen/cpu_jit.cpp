@@ -27,7 +27,6 @@
 #include "codegen/prefetch_parts.h"
 #include "codegen/prefetch_passes.h"
 #include "codegen/prefetch_rows.h"
-#include "codegen/raise.h"
 #include "codegen/register_tiles.h"
 #include "codegen/rename_buffers.h"
 #include "codegen/split_blocks.h"
@@ -73,47 +72,38 @@ bool fuses(const Facts&) { return fuses_multiply_add(); }
 // All three of Halide's passes that follow unrolling name common subexpressions.
 Expr name_common(const Expr& e) { return common_subexpression_elimination(e); }
 
-const PassList<Nest, Facts> kNestPasses("nest", nest::same, nest::to_string,
-                                        {
-                                            {"collapse_loops",
-                                             [](Nest& n, Facts&) {
-                                               n = nest::collapse_loops(n, nest::Role::Parallel);
-                                             }},
-                                        });
+const PassList<Nest, Facts> kNestPasses(
+    "nest", nest::same, nest::to_string,
+    {
+        {"collapse_loops",
+         [](Nest& n, Facts&) { n = nest::collapse_loops(n, nest::Role::Parallel); }},
+        {"expand_register_tiles",
+         [](Nest& n, Facts& facts) {
+           n = expand_register_tiles(n, cpu_vector_bits(), facts.large, facts.temporaries);
+         }},
+        {"prefetch_panels",
+         [](Nest& n, Facts& facts) { n = prefetch_panels(n, facts.large, facts.machine); }},
+        {"prefetch_parts",
+         [](Nest& n, Facts& facts) { n = prefetch_parts(n, facts.large, facts.machine); }},
+        {"vectorize_copies",
+         [](Nest& n, Facts& facts) { n = vectorize_copies(n, cpu_vector_bits(), facts.machine); }},
+        {"vectorize_scans", [](Nest& n, Facts&) { n = vectorize_scans(n, cpu_vector_bits()); }},
+        {"vectorize_reductions",
+         [](Nest& n, Facts&) { n = vectorize_reductions(n, cpu_vector_bits()); }},
+        {"choose_streamed",
+         [](Nest& n, Facts& facts) {
+           n = choose_streamed(n, facts.streamed, facts.least_streamed_row);
+           facts.streams = streamed_buffers(n);
+         }},
+        {"stream_rows", [](Nest& n, Facts& facts) { n = stream_rows(n, facts.streamed); }},
+        {"cut_vector_loops", [](Nest& n, Facts&) { n = cut_vector_loops(n, cpu_vector_bits()); }},
+        {"prefetch_passes",
+         [](Nest& n, Facts& facts) { n = prefetch_passes(n, facts.large, facts.machine); }},
+    });
 
 const PassList<Stmt, Facts> kLoopPasses(
     "loops", ir::same, ir::to_string,
     {
-        {"expand_register_tiles",
-         [](Stmt& s, Facts& facts) {
-           s = on_nest(s, [&](const nest::Nest& n) {
-             return expand_register_tiles(n, cpu_vector_bits(), facts.large, facts.temporaries);
-           });
-         }},
-        {"prefetch_panels", [](Stmt& s, Facts& facts) { s = prefetch_panels(s, facts.large); }},
-        {"prefetch_parts", [](Stmt& s, Facts& facts) { s = prefetch_parts(s, facts.large); }},
-        {"vectorize_copies", [](Stmt& s, Facts&) { s = vectorize_copies(s, cpu_vector_bits()); }},
-        {"vectorize_scans",
-         [](Stmt& s, Facts&) {
-           s = on_nest(s, [](const Nest& n) { return vectorize_scans(n, cpu_vector_bits()); });
-         }},
-        {"vectorize_reductions",
-         [](Stmt& s, Facts&) {
-           s = on_nest(s, [](const Nest& n) { return vectorize_reductions(n, cpu_vector_bits()); });
-         }},
-        {"stream_rows",
-         [](Stmt& s, Facts& facts) {
-           s = on_nest(s, [&](const Nest& n) {
-             const Nest chosen = choose_streamed(n, facts.streamed, facts.least_streamed_row);
-             facts.streams = streamed_buffers(chosen);
-             return stream_rows(chosen, facts.streamed);
-           });
-         }},
-        {"cut_vector_loops",
-         [](Stmt& s, Facts&) {
-           s = on_nest(s, [](const Nest& n) { return cut_vector_loops(n, cpu_vector_bits()); });
-         }},
-        {"prefetch_passes", [](Stmt& s, Facts& facts) { s = prefetch_passes(s, facts.large); }},
         {"forget_parameters", [](Stmt& s, Facts&) { s = forget_parameters(s); }},
         {"lower_narrow_steps", [](Stmt& s, Facts&) { s = lower_narrow_steps(s); }},
         // Before simplify, whose rules take floats for finite numbers; strict forms are left alone.
@@ -135,7 +125,7 @@ const PassList<Stmt, Facts> kLoopPasses(
         {"forward_values", [](Stmt& s, Facts& facts) { s = forward_values(s, facts.temporaries); }},
         {"prefetch_gathers",
          [](Stmt& s, Facts& facts) {
-           s = prefetch_gathers(s, facts.large, facts.lines_of_a_request);
+           s = prefetch_gathers(s, facts.large, facts.machine.lines_of_a_request);
          }},
         {"prefetch_rows", [](Stmt& s, Facts& facts) { s = prefetch_rows(s, facts.large); }},
         {"expand_checked_indices", [](Stmt& s, Facts&) { s = expand_checked_indices(s); }},
@@ -201,7 +191,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Nest
                                              StageClock& clock) {
   BufferFacts renamed;
   renamed.least_streamed_row = facts.least_streamed_row;
-  renamed.lines_of_a_request = facts.lines_of_a_request;
+  renamed.machine = facts.machine;
   for (const std::string& tensor : facts.large) renamed.large.insert(buffer_name(tensor));
   for (const std::string& tensor : facts.empty) renamed.empty.insert(buffer_name(tensor));
   for (const std::string& tensor : facts.temporaries)

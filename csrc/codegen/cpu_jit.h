@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "machine/cpu.h"
 #include "nest/nest.h"
 #include "runtime/kernel.h"
 #include "runtime/workspaces.h"
@@ -27,8 +28,7 @@ struct BufferFacts {
   std::map<std::string, int64_t> streamed;
   int64_t least_streamed_row = 0;  ///< bytes
   std::set<std::string> streams;   ///< those of them that do, once their loops are chosen
-  /// Lines of memory that come with a prefetch of the first of them (machine/cpu.h).
-  int lines_of_a_request = 1;
+  CpuMachine machine;
 };
 
 /// Whether a kernel comes with the texts that only readers need: they take longer to write, and

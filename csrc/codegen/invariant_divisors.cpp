@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "codegen/around_loops.h"
 #include "codegen/condition_visitor.h"
 #include "codegen/named.h"
 #include "codegen/strict_math.h"
@@ -139,14 +138,19 @@ class ReplaceQuotients : public IRMutator {
   const std::vector<Divisor>& divisors_;
 };
 
-class MultiplyByReciprocals : public InnermostLoops {
+/// Changes serial loops without other serial loops inside.
+class MultiplyByReciprocals : public IRMutator {
  private:
-  using InnermostLoops::visit;
+  using IRMutator::visit;
   Stmt visit(const For* op) override {
-    return op->for_type == ForType::Vectorized ? Stmt(op) : InnermostLoops::visit(op);
+    if (op->for_type == ForType::Vectorized) return op;
+    const int64_t before = serial_loops_;
+    Stmt result = IRMutator::visit(op);
+    if (op->for_type != ForType::Serial) return result;
+    return serial_loops_++ == before ? visit_innermost(op) : result;
   }
 
-  Stmt visit_innermost(const For* op) const override {
+  Stmt visit_innermost(const For* op) const {
     FindDivisors find(op);
     auto extent = as_const_int(op->extent);
     if (!find.vectors || find.divisors.empty() || find.divisors.size() > kMostDivisors ||
@@ -169,6 +173,8 @@ class MultiplyByReciprocals : public InnermostLoops {
       result = LetStmt::make(divisor.name, divisor.value, result);
     return extent ? result : IfThenElse::make(op->extent >= kLeastIterations, result, op);
   }
+
+  int64_t serial_loops_ = 0;  ///< left so far
 };
 
 }  // namespace

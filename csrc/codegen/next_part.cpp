@@ -5,18 +5,13 @@
 #include <limits>
 #include <optional>
 
-#include "base/memory.h"
-#include "ir/loops.h"
-
 namespace tc::codegen {
 namespace {
 
 using namespace Halide::Internal;
 using ir::Expr;
-using ir::Stmt;
+using nest::Nest;
 
-// Lines that an iteration prefetches at most: more would wait for each other.
-constexpr int64_t kMostLines = 8;
 // Loops count in 32 bits.
 constexpr int64_t kMostIterations = std::numeric_limits<int32_t>::max();
 
@@ -27,7 +22,7 @@ struct Iterations {
   const AroundLoop* mover = nullptr;
 };
 
-std::optional<Iterations> count_iterations(const Part& part, const AroundLoops& around) {
+std::optional<Iterations> count_iterations(const Footprint& part, const Around& around) {
   Iterations result;
   bool exact = true;
   for (auto loop = around.loops().rbegin(); loop != around.loops().rend(); ++loop) {
@@ -49,6 +44,14 @@ std::optional<Iterations> count_iterations(const Part& part, const AroundLoops& 
   return std::nullopt;
 }
 
+/// Whether the next part lies behind this one or between its runs, a step away.
+bool is_apart(const Footprint& part, int64_t step) {
+  if (step <= part.width) return step == part.width;
+  int64_t gap = std::numeric_limits<int64_t>::max();
+  for (const Walk& walk : part.walks) gap = std::min(gap, walk.step - part.width);
+  return step <= gap || step >= part.span();
+}
+
 int64_t power_below(int64_t value) {
   int64_t power = 1;
   while (power * 2 <= value) power *= 2;
@@ -57,57 +60,44 @@ int64_t power_below(int64_t value) {
 
 }  // namespace
 
-Stmt prefetch_next_part(const Part& part, const AroundLoops& around, int64_t least_steps) {
+Nest prefetch_next_part(const Footprint& part, const Around& around, int64_t least_steps,
+                        const CpuMachine& machine) {
   auto iterations = count_iterations(part, around);
-  if (!iterations) return Stmt();
-  int64_t span = part.width, gap = std::numeric_limits<int64_t>::max();
-  for (const Part::Walk& walk : part.walks) {
-    span += (walk.extent - 1) * walk.step;
-    gap = std::min(gap, walk.step - part.width);
-  }
+  if (!iterations) return nullptr;
   const std::string& mover = iterations->mover->name;
-  auto step = ir::step_along(part.start, mover);
-  // Behind this part, or between its runs.
-  if (!step || *step < part.width || (*step > part.width && *step > gap && *step < span))
-    return Stmt();
+  auto step = part.step(mover);
+  if (!step || !is_apart(part, *step)) return nullptr;
 
   // Long runs are walked over line by line.
-  const int64_t line = std::max<int64_t>(1, kLineBytes / part.type.bytes());
-  int64_t lines = (part.width + line - 1) / line;
-  std::vector<Part::Walk> walks = part.walks;
-  if (lines > kMostLines) {
-    walks.insert(walks.begin(), {lines, line});
+  Footprint next = part;
+  int64_t lines = part.lines();
+  if (lines > machine.lines_at_once()) {
+    next.walks.insert(next.walks.begin(), {lines, part.line()});
     lines = 1;
   }
-  int64_t runs = 1;
-  for (const Part::Walk& walk : walks) runs *= walk.extent;
-  const int64_t steps = iterations->count / runs;
-  if (steps < least_steps) return Stmt();
+  const int64_t runs = next.runs(), steps = iterations->count / runs;
+  if (steps < least_steps) return nullptr;
   // Several runs in an iteration, or one in so many. A power of two is told from a number's bits.
   const int64_t each = power_below(std::max<int64_t>(1, steps));
   const int64_t together = (runs + iterations->count - 1) / iterations->count;
-  if (together * lines > kMostLines) return Stmt();
+  if (together * lines > machine.lines_at_once()) return nullptr;
 
   Expr first = iterations->done / static_cast<int>(each) * static_cast<int>(together);
   Expr now = iterations->done % static_cast<int>(each) == 0 && first < static_cast<int>(runs);
-  std::vector<Stmt> prefetches;
+  std::vector<Nest> prefetches;
   for (int64_t t = 0; t < together; ++t) {
     Expr number = first + static_cast<int>(t);
-    // What lies behind a buffer may have a place that 32 bits do not hold.
-    Expr place =
-        Halide::cast(Halide::Int(64), substitute(mover, ir::make_variable(mover) + 1, part.start));
-    for (size_t w = 0; w < walks.size(); ++w) {
-      const auto extent = static_cast<int>(walks[w].extent);
-      const bool last = w + 1 == walks.size();
-      place = place + Halide::cast(Halide::Int(64), last ? number : number % extent) *
-                          make_const(Halide::Int(64), walks[w].step);
+    Expr place = wide(substitute(mover, ir::make_variable(mover) + 1, part.start));
+    for (size_t w = 0; w < next.walks.size(); ++w) {
+      const auto extent = static_cast<int>(next.walks[w].extent);
+      const bool last = w + 1 == next.walks.size();
+      place = place + wide(last ? number : number % extent) * wide(next.walks[w].step);
       if (!last) number = number / extent;
     }
     for (int64_t l = 0; l < lines; ++l)
-      prefetches.push_back(ir::make_prefetch(part.type, part.buffer,
-                                             simplify(place + static_cast<int>(l * line)), 2));
+      prefetches.push_back(part.prefetch(simplify(place + static_cast<int>(l * part.line())), 2));
   }
-  return IfThenElse::make(simplify(now), Block::make(prefetches));
+  return nest::make(nest::Guard{simplify(now), nest::make_sequence(prefetches), nullptr});
 }
 
 }  // namespace tc::codegen

@@ -4,7 +4,8 @@
 #include <set>
 #include <string>
 
-#include "ir/halide.h"
+#include "machine/cpu.h"
+#include "nest/nest.h"
 
 namespace tc::codegen {
 
@@ -15,6 +16,7 @@ namespace tc::codegen {
 /// together prefetch that part as well, some lines at a time: it comes from the last cache, or from
 /// memory, while this part is worked on. Copies are left alone. Runs on expanded register tiles,
 /// before vectors are made.
-ir::Stmt prefetch_panels(const ir::Stmt& stmt, const std::set<std::string>& large);
+nest::Nest prefetch_panels(const nest::Nest& nest, const std::set<std::string>& large,
+                           const CpuMachine& machine);
 
 }  // namespace tc::codegen

@@ -4,7 +4,8 @@
 #include <set>
 #include <string>
 
-#include "ir/halide.h"
+#include "machine/cpu.h"
+#include "nest/nest.h"
 
 namespace tc::codegen {
 
@@ -16,6 +17,7 @@ namespace tc::codegen {
 /// behind: no processor expects runs on other pages. Those may be larger, and what the kernel
 /// itself wrote. Runs on expanded register tiles, before vectors are made, after prefetch_panels,
 /// whose buffers are left alone.
-ir::Stmt prefetch_parts(const ir::Stmt& stmt, const std::set<std::string>& buffers);
+nest::Nest prefetch_parts(const nest::Nest& nest, const std::set<std::string>& buffers,
+                          const CpuMachine& machine);
 
 }  // namespace tc::codegen

@@ -4,7 +4,8 @@
 #include <set>
 #include <string>
 
-#include "ir/halide.h"
+#include "machine/cpu.h"
+#include "nest/nest.h"
 
 namespace tc::codegen {
 
@@ -12,6 +13,7 @@ namespace tc::codegen {
 /// the second prefetches the next row meanwhile: it finds its own row in the cache, as in a
 /// softmax, and memory would wait for it. Processors expect the rest of a page, but not the next
 /// one. To be called between cut_vector_loops and Halide's vectoriser.
-ir::Stmt prefetch_passes(const ir::Stmt& stmt, const std::set<std::string>& buffers);
+nest::Nest prefetch_passes(const nest::Nest& nest, const std::set<std::string>& buffers,
+                           const CpuMachine& machine);
 
 }  // namespace tc::codegen

@@ -87,6 +87,22 @@ Nest raise_store(const Store& store) {
   return nest::make(std::move(made));
 }
 
+/// Undoes ir::make_prefetch, but for the type, of which the size counts; null for another form.
+Nest raise_prefetch(const Stmt& stmt) {
+  const auto* call = stmt.as<Evaluate>()->value.as<Call>();
+  const auto* address = call->args[0].as<Reinterpret>();
+  const auto* sum = address ? address->value.as<Add>() : nullptr;
+  const auto* base = sum ? sum->a.as<Reinterpret>() : nullptr;
+  const auto* buffer = base ? base->value.as<Variable>() : nullptr;
+  const auto* offset = sum ? sum->b.as<Cast>() : nullptr;
+  const auto* product = offset ? offset->value.as<Mul>() : nullptr;
+  auto bytes = product ? as_const_int(product->b) : std::nullopt;
+  auto caches = as_const_int(call->args[2]);
+  if (!buffer || !bytes || !caches) return nullptr;
+  return nest::make(nest::Prefetch{buffer->name, Halide::UInt(static_cast<int>(8 * *bytes)),
+                                   product->a, static_cast<int>(4 - *caches)});
+}
+
 }  // namespace
 
 Nest raise(const Stmt& stmt) {
@@ -120,7 +136,8 @@ Nest raise(const Stmt& stmt) {
   }
   if (const auto* op = stmt.as<Store>())
     return op->value.type().is_scalar() ? raise_store(*op) : nest::make(nest::Lowered{stmt});
-  return nest::make(nest::Lowered{stmt});
+  Nest prefetch = ir::is_prefetch(stmt) ? raise_prefetch(stmt) : nullptr;
+  return prefetch ? prefetch : nest::make(nest::Lowered{stmt});
 }
 
 Stmt mark_register_tile(const std::vector<nest::TileDimension>& dimensions, const Stmt& body) {

@@ -33,6 +33,13 @@ struct CpuMachine {
   /// Bytes a cycle that the last cache gives a core (measured with a Xeon: 4 images of 1024 x 196
   /// with 256 filters 1.3 times faster one by one, though copies are made anew for each).
   double last_cache_rate = 10;
+  /// Of memory that is mapped as one: processors read nothing ahead beyond its end.
+  int64_t page_bytes = 4096;
+  /// From one access of an instruction to the next, where a core expects it (Intel's optimization
+  /// manual: up to 2 KiB).
+  int64_t followed_bytes = 2048;
+  /// Lines that may be on their way to the first cache: 12 in a Skylake, 16 in a Golden Cove.
+  int line_buffers = 16;
   /// Neighbouring lines that come with a prefetch of the first; 1: that one alone.
   int lines_of_a_request = 1;
 
@@ -54,6 +61,8 @@ struct CpuMachine {
   int step_bits() const { return std::min(vector_bits, unit_bits); }
   /// Bytes a cycle.
   double second_cache_rate() const { return second_cache_percent / 100 * step_bits() / 8; }
+  /// Lines that are prefetched together at most, which leaves as many to others: more wait.
+  int64_t lines_at_once() const { return std::max(1, line_buffers / 2); }
   /// From how much of something on a task, a part, a copy or a table of its own pays.
   int64_t least(int64_t amount) const { return std::max<int64_t>(1, amount * least_percent / 100); }
   /// Floating-point operations that a core starts in a cycle at most, on numbers of so many bits.

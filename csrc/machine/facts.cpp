@@ -60,6 +60,12 @@ class LookUp {
       source("cache_bytes", "half of what the C library says of the second-level cache");
     }
 #endif
+#ifdef _SC_PAGESIZE
+    if (const int64_t bytes = sysconf(_SC_PAGESIZE); bytes > 0) {
+      cpu.page_bytes = bytes;
+      source("page_bytes", "the C library");
+    }
+#endif
     if (const int64_t bytes = read_last_cache()) {
       cpu.last_cache_bytes = bytes;
       source("last_cache_bytes", kLastCache);
@@ -136,6 +142,12 @@ const std::vector<Fact>& facts() {
       {"cache_bytes", "bytes", "for copies of operands", 1, 1, TC_FACT(cache_bytes)},
       {"last_cache_bytes", "bytes", "of the last cache; results beyond a part of it go past it", 1,
        1, TC_FACT(last_cache_bytes)},
+      {"page_bytes", "bytes", "of memory that is mapped as one, and read ahead no further", 1, 1,
+       TC_FACT(page_bytes)},
+      {"followed_bytes", "bytes", "from an access to the next one that a core expects", 1, 1,
+       TC_FACT(followed_bytes)},
+      {"line_buffers", "lines", "that may be on their way to the first-level cache", 1, 1,
+       TC_FACT(line_buffers)},
       {"second_cache_percent", "percent", "of what a unit takes in a cycle, from the second cache",
        1, 1, TC_FACT(second_cache_percent)},
       {"last_cache_rate", "bytes a cycle", "that the last cache gives a core", 1, 1,

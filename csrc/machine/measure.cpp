@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include "base/memory.h"
@@ -80,6 +83,41 @@ double read_rate(int64_t bytes) {
   return static_cast<double>(bytes * times) / (seconds / seconds_per_cycle());
 }
 
+/// Goes through memory from line to line, so many ways at once, to where each says.
+template <int kWays>
+double follow(const std::vector<Line>& memory, const std::vector<int64_t>& starts) {
+  int64_t places[kWays];
+  auto next = [&](int64_t place) {
+    return *reinterpret_cast<const int64_t*>(memory[static_cast<size_t>(place)].bytes);
+  };
+  const auto steps = static_cast<int64_t>(memory.size()) / kWays;
+  const double seconds = best_seconds([&] {
+    std::copy_n(starts.begin(), kWays, places);
+    for (int64_t step = 0; step < steps; ++step)
+      for (int64_t& place : places) place = next(place);
+    use(places[0]);
+  });
+  return seconds / static_cast<double>(steps * kWays);
+}
+
+/// Of memory beyond the second cache, in no order: the time of a line that nothing else waits for,
+/// over that of one of many.
+double lines_on_their_way(int64_t bytes) {
+  constexpr int kMany = 32;
+  std::vector<Line> memory = make_lines(static_cast<size_t>(bytes));
+  const auto lines = static_cast<int64_t>(memory.size());
+  std::vector<int64_t> order(memory.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::shuffle(order.begin(), order.end(), std::mt19937(1));
+  for (int64_t k = 0; k < lines; ++k)
+    std::memcpy(memory[static_cast<size_t>(order[static_cast<size_t>(k)])].bytes,
+                &order[static_cast<size_t>((k + 1) % lines)], sizeof(int64_t));
+  std::vector<int64_t> starts;
+  for (int64_t way = 0; way < kMany; ++way)
+    starts.push_back(order[static_cast<size_t>(way * lines / kMany)]);
+  return follow<1>(memory, starts) / follow<kMany>(memory, starts);
+}
+
 }  // namespace
 
 double seconds_per_cycle() {
@@ -117,6 +155,7 @@ std::map<std::string, double> measure(const CpuMachine& cpu) {
   const double unit_bytes = cpu.step_bits() / 8.0;
   found["loads"] = read_rate(cpu.first_cache_bytes / 2) / unit_bytes;
   found["second_cache_percent"] = 100 * read_rate(cpu.cache_bytes) / unit_bytes;
+  found["line_buffers"] = lines_on_their_way(4 * cpu.cache_bytes);
   if (cpu.last_cache_bytes > 0) {
     // A quarter, which neighbours on a shared cache leave.
     const int64_t bytes = std::max(4 * cpu.cache_bytes, cpu.last_cache_bytes / 4);
