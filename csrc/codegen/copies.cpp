@@ -20,7 +20,6 @@ using nest::as;
 using nest::Nest;
 using nest::Role;
 
-constexpr char kMarker[] = "tc.copy";
 // Blocks of a short copy that are no loop. LLVM takes deeper loops for more frequent ones: with
 // these inside others, the masks of their shuffles kept the registers that a reduction before them
 // needs for its results.
@@ -339,8 +338,6 @@ struct VectorizeCopies {
 };
 
 }  // namespace
-
-ir::Stmt make_copy(const ir::Stmt& nest) { return ProducerConsumer::make(kMarker, true, nest); }
 
 Nest vectorize_copies(const Nest& nest, int vector_bits, const CpuMachine& machine) {
   return VectorizeCopies{vector_bits, machine}.visit(nest);

@@ -2,15 +2,10 @@
 // which direction is contiguous.
 #pragma once
 
-#include "ir/halide.h"
 #include "machine/cpu.h"
 #include "nest/nest.h"
 
 namespace tc::codegen {
-
-/// Marks a statement as a copy: loops, whose order does not matter, around `to[affine] = value`,
-/// which is `from[affine]` or computed, of buffers that are not written meanwhile.
-ir::Stmt make_copy(const ir::Stmt& nest);
 
 /// Reorders and merges the loops of copies and gives them vectors: along the direction that both
 /// sides have contiguous, or else in square blocks that are transposed by shuffles, the last of

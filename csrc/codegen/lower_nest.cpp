@@ -4,9 +4,7 @@
 
 #include "base/error.h"
 #include "codegen/accumulations.h"
-#include "codegen/copies.h"
 #include "codegen/cuda_printer.h"
-#include "codegen/raise.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -62,11 +60,12 @@ Stmt lower_node(const nest::Buffer& buffer) {
                         {static_cast<int>(buffer.elements)}, const_true(), lower(buffer.body));
 }
 
-Stmt lower_node(const nest::Tile& tile) {
-  return mark_register_tile(tile.dimensions, lower(tile.body));
+Stmt lower_node(const nest::Tile&) {
+  throw InternalError(__FILE__, __LINE__, "a register tile that no pass has expanded");
 }
 
-Stmt lower_node(const nest::Copy& copy) { return make_copy(lower(copy.body)); }
+// Those that no pass knew how to make vectors of.
+Stmt lower_node(const nest::Copy& copy) { return lower(copy.body); }
 
 Stmt lower_node(const nest::Compute& compute) {
   if (compute.atomic && compute.reduction != ir::Reduction::None)
