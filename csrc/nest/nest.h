@@ -64,7 +64,7 @@ struct Binding {
 
 /// Where a buffer of the nest's own lies.
 enum class Memory {
-  Stack,
+  Stack,  ///< so are the results of expanded register tiles, which become registers
   Heap,   ///< got from the host before a task begins
   Shared  ///< of the threads of a CUDA block
 };
@@ -222,10 +222,11 @@ bool same(const Nest& a, const Nest& b);
 /// A line for every node.
 std::string to_string(const Nest& nest);
 
-/// Throws an InternalError unless every variable is bound by a loop or binding around it, none
-/// hides another of its name, every buffer is one of `buffers` or exists around its use, point
-/// loops lie below a tile that has their dimension, values have the type of their elements, and no
-/// read of the language is left. Lowered parts are left alone.
-void verify(const Nest& nest, const std::set<std::string>& buffers);
+/// Throws an InternalError unless every variable is one of `names` or bound by a loop or binding
+/// around it, none hides another of its name, every buffer is one of `buffers` or exists around its
+/// use, point loops lie below a tile that has their dimension, values have the type of their
+/// elements, and no read of the language is left. Lowered parts are left alone.
+void verify(const Nest& nest, const std::set<std::string>& buffers,
+            const std::set<std::string>& names = {});
 
 }  // namespace tc::nest

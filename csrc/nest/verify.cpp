@@ -51,7 +51,8 @@ class CheckExpression : public IRVisitor {
 
 class Verify {
  public:
-  explicit Verify(const std::set<std::string>& buffers) : buffers_(buffers) {}
+  Verify(const std::set<std::string>& buffers, const std::set<std::string>& names)
+      : buffers_(buffers), bound_(names) {}
 
   void node(const Nest& nest) {
     if (const auto* loop = as<Loop>(nest)) {
@@ -137,6 +138,9 @@ class Verify {
 
 }  // namespace
 
-void verify(const Nest& nest, const std::set<std::string>& buffers) { Verify(buffers).node(nest); }
+void verify(const Nest& nest, const std::set<std::string>& buffers,
+            const std::set<std::string>& names) {
+  Verify(buffers, names).node(nest);
+}
 
 }  // namespace tc::nest
