@@ -69,6 +69,26 @@ Nest join_tiles(const std::vector<Nest>& parts) {
   return make_sequence(joined);
 }
 
+/// Whether a compute combines its element by this operator with something; then it reduces.
+template <class Operator>
+bool is_update(Compute& compute, ir::Reduction reduction) {
+  const auto* value = compute.value.as<Operator>();
+  if (!value || !Halide::Internal::equal(value->a, from_memory(load_of(compute), compute.type)))
+    return false;
+  compute.reduction = reduction;
+  compute.value = Expr(value->b);
+  return true;
+}
+
+/// An assignment that combines an element with something is the update of a reduction: X(i) = X(i)
+/// + v is X(i) += v.
+void find_update(Compute& compute) {
+  using namespace Halide::Internal;
+  is_update<Add>(compute, ir::Reduction::Sum) || is_update<Mul>(compute, ir::Reduction::Product) ||
+      is_update<Min>(compute, ir::Reduction::Min) || is_update<Max>(compute, ir::Reduction::Max) ||
+      is_update<And>(compute, ir::Reduction::And) || is_update<Or>(compute, ir::Reduction::Or);
+}
+
 class Generator {
  public:
   Generator(const Scop& scop, const std::vector<Promotion>& promotions,
@@ -282,6 +302,7 @@ class Generator {
     }
     made.reduction = source.reduction;
     made.atomic = source.atomic;
+    if (!source.scans && source.reduction == ir::Reduction::None) find_update(made);
     Nest result = make(std::move(made));
     if (!source.guard.defined()) return result;
     return make(Guard{lowered(source.guard), result, nullptr});
