@@ -9,7 +9,7 @@
 #include "codegen/point_vectors.h"
 #include "codegen/register_tiles.h"
 #include "ir/loops.h"
-#include "poly/affine.h"
+#include "poly/ast_expr.h"
 #include "poly/marks.h"
 
 namespace tc::codegen {
