@@ -11,24 +11,24 @@
 #include "ir/expand_positions.h"
 #include "ir/find_scans.h"
 #include "ir/forward_copies.h"
-#include "ir/free_reads.h"
 #include "ir/gather_operands.h"
 #include "ir/inline_temporaries.h"
 #include "ir/lower_scatters.h"
 #include "ir/nest_sums.h"
 #include "ir/offset_tables.h"
 #include "ir/order_reductions.h"
-#include "ir/reverse_indices.h"
 #include "ir/share_scatters.h"
 #include "ir/share_sums.h"
 #include "ir/simplify.h"
 #include "ir/split_columns.h"
-#include "ir/split_ranges.h"
 #include "ir/split_reductions.h"
-#include "ir/split_residues.h"
 #include "ir/start_at_zero.h"
 #include "ir/wide_integers.h"
 #include "ir/widen_accumulators.h"
+#include "rewrite/domains/free_reads.h"
+#include "rewrite/domains/reverse_indices.h"
+#include "rewrite/domains/split_ranges.h"
+#include "rewrite/domains/split_residues.h"
 #include "runtime/libraries.h"
 
 namespace tc {
@@ -103,7 +103,8 @@ const PassList<P, C> kProgramPasses(
         {"forward_copies", [](P& p, C&) { p.program = ir::forward_copies(std::move(p.program)); },
          is_free},
         {"widen_accumulators", [](P& p, C&) { p.program = ir::widen_accumulators(p.program); }},
-        {"split_residues", [](P& p, C&) { p.program = ir::split_residues(p.program); }, is_free},
+        {"split_residues", [](P& p, C&) { p.program = rewrite::split_residues(p.program); },
+         is_free},
         // While products are those of the text.
         {"lay_out_sums", lay_out_temporaries, is_free},
         {"share_sums", [](P& p, C& c) { ir::share_sums(p.program, p.layouts, c.machine); },
@@ -114,8 +115,10 @@ const PassList<P, C> kProgramPasses(
          is_free},
         {"find_scans", [](P& p, C&) { p.program = ir::find_scans(p.program); }, is_free},
         {"lay_out_temporaries", lay_out_temporaries},
-        {"split_ranges", [](P& p, C&) { ir::split_ranges(p.program, p.layouts); }, makes_vectors},
-        {"reverse_indices", [](P& p, C&) { ir::reverse_indices(p.program, p.layouts); }, is_on_cpu},
+        {"split_ranges", [](P& p, C&) { rewrite::split_ranges(p.program, p.layouts); },
+         makes_vectors},
+        {"reverse_indices", [](P& p, C&) { rewrite::reverse_indices(p.program, p.layouts); },
+         is_on_cpu},
         {"make_offset_tables",
          [](P& p, C& c) { ir::make_offset_tables(p.program, p.layouts, c.machine); }, is_on_cpu},
         {"gather_operands",
@@ -138,7 +141,7 @@ const PassList<P, C> kProgramPasses(
          shares_scatters},
         {"give_owners", [](P& p, C&) { ir::give_owners(p.program, kGpuOwners); }, makes_owners},
         {"decide_new_conditions", [](P& p, C&) { decide_conditions(p.program); }},
-        {"free_reads", [](P& p, C&) { ir::free_reads(p.program, p.layouts); }, makes_vectors},
+        {"free_reads", [](P& p, C&) { rewrite::free_reads(p.program, p.layouts); }, makes_vectors},
     });
 
 }  // namespace

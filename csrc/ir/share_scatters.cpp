@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/numbers.h"
 #include "ir/accesses.h"
+#include "ir/simplify.h"
 
 namespace tc::ir {
 namespace {
@@ -209,12 +210,7 @@ class Sharing {
         it.min = 0;
         it.extent = extent;
       }
-    auto moved = [&](const Expr& e) {
-      return Halide::Internal::substitute(whole.name, whole.min + value, e);
-    };
-    for (Expr& subscript : result.subscripts) subscript = moved(subscript);
-    result.value = moved(result.value);
-    if (result.guard.defined()) result.guard = moved(result.guard);
+    substitute_indices(result, {{whole.name, whole.min + value}});
     return result;
   }
 

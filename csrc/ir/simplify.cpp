@@ -105,15 +105,7 @@ class ReadsInside : public IRVisitor {
   using IRVisitor::visit;
   void visit(const Call* op) override {
     IRVisitor::visit(op);
-    auto found = program_.tensors.find(read_name(op));
-    if (found == program_.tensors.end()) return;
-    for (size_t i = 0; i < op->args.size() && inside; ++i) {
-      const Expr& subscript = op->args[i];
-      Expr condition = subscript >= 0 && subscript < found->second.sizes[i];
-      Expr always = Halide::Internal::simplify(
-          Halide::Internal::and_condition_over_domain(condition, bounds_), true, bounds_);
-      inside = Halide::Internal::is_const_one(always);
-    }
+    inside = inside && stays_inside(op, program_, bounds_);
   }
   const Program& program_;
   const Bounds& bounds_;
@@ -182,8 +174,29 @@ struct Sum {
 
 }  // namespace
 
+bool stays_inside(const Call* read, const Program& program, const Bounds& bounds) {
+  auto tensor = program.tensors.find(read_name(read));
+  if (tensor == program.tensors.end()) return true;
+  for (size_t d = 0; d < read->args.size(); ++d) {
+    Expr inside = read->args[d] >= 0 && read->args[d] < tensor->second.sizes[d];
+    inside = Halide::Internal::and_condition_over_domain(inside, bounds);
+    if (!Halide::Internal::is_const_one(Halide::Internal::simplify(inside, true, bounds)))
+      return false;
+  }
+  return true;
+}
+
 Expr simplify_integers(const Expr& e, const Bounds& bounds) {
   return SimplifyIntegers(bounds).mutate(e);
+}
+
+void substitute_indices(Statement& statement, const std::map<std::string, Expr>& values) {
+  const auto put = [&](Expr& e) {
+    if (e.defined()) e = simplify_integers(Halide::Internal::substitute(values, e), {});
+  };
+  for (Expr& subscript : statement.subscripts) put(subscript);
+  put(statement.value);
+  put(statement.guard);
 }
 
 Expr decide_repeated_conditions(const Expr& e) { return DecideConditions().mutate(e); }

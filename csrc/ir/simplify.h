@@ -7,10 +7,17 @@ namespace tc::ir {
 
 using Bounds = Halide::Internal::Scope<Halide::Internal::Interval>;
 
+/// Whether intervals show that a read stays inside its tensor for all values in bounds.
+bool stays_inside(const Halide::Internal::Call* read, const Program& program, const Bounds& bounds);
+
 /// Simplifies what is computed on integers and leaves every floating-point operation as written:
 /// Halide's rules (x - x is 0, x * 0 is 0) do not keep NaN and infinity. `bounds` may give constant
 /// limits of variables.
 Expr simplify_integers(const Expr& e, const Bounds& bounds);
+
+/// Puts expressions of other indices in place of a statement's in all that it says; its domain
+/// stays.
+void substitute_indices(Statement& statement, const std::map<std::string, Expr>& values);
 
 /// Replaces conditions of lazy choices that those around them decide, as the second one in
 /// `c ? a : c && d ? e : f`, and choices whose conditions are constants. Halide's simplifier, which

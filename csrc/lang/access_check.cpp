@@ -11,8 +11,7 @@
 #include "ir/simplify.h"
 #include "ir/wide_integers.h"
 #include "lang/definition.h"
-#include "poly/affine.h"
-#include "poly/isl.h"
+#include "poly/index_sets.h"
 
 namespace tc::lang {
 namespace {
@@ -27,60 +26,6 @@ int64_t constant(const Expr& e) {
   std::optional<int64_t> value = Halide::Internal::as_const_int(e);
   TC_INTERNAL_CHECK(value, e, " is not a constant: the program is not specialised");
   return *value;
-}
-
-/// One piece of a subscript without min, max and choices: `value` where all of `conditions` hold.
-struct Piece {
-  std::vector<Expr> conditions;
-  Expr value;
-};
-
-/// Finds one Min, Max or Select inside an expression that has none inside, so that it may be affine
-/// which side is taken: abs(abs(i) - 5).
-struct FindChoice : IRVisitor {
-  Expr found;
-  using IRVisitor::visit;
-  template <class Node>
-  void note(const Node* op) {
-    IRVisitor::visit(op);
-    if (!found.defined()) found = Expr(op);
-  }
-  void visit(const Halide::Internal::Min* op) override { note(op); }
-  void visit(const Halide::Internal::Max* op) override { note(op); }
-  void visit(const Halide::Internal::Select* op) override { note(op); }
-};
-
-/// Splits an expression into pieces, up to a number no sensible subscript reaches.
-std::vector<Piece> pieces(const Expr& e) {
-  std::vector<Piece> todo = {{{}, e}}, done;
-  while (!todo.empty() && todo.size() + done.size() < 64) {
-    Piece piece = todo.back();
-    todo.pop_back();
-    FindChoice choice;
-    piece.value.accept(&choice);
-    if (!choice.found.defined()) {
-      done.push_back(piece);
-      continue;
-    }
-    Expr condition, yes, no;
-    if (const auto* op = choice.found.as<Halide::Internal::Min>()) {
-      condition = op->a <= op->b, yes = op->a, no = op->b;
-    } else if (const auto* op = choice.found.as<Halide::Internal::Max>()) {
-      condition = op->a >= op->b, yes = op->a, no = op->b;
-    } else {
-      const auto* select = choice.found.as<Halide::Internal::Select>();
-      condition = select->condition, yes = select->true_value, no = select->false_value;
-    }
-    for (bool taken : {true, false}) {
-      Piece half = piece;
-      half.conditions.push_back(taken ? condition : !condition);
-      half.value = Halide::Internal::simplify(
-          Halide::Internal::substitute(choice.found, taken ? yes : no, piece.value));
-      todo.push_back(half);
-    }
-  }
-  if (!todo.empty()) return {};
-  return done;
 }
 
 bool holds_data(const Expr& e) {
@@ -178,10 +123,8 @@ class StatementCheck : public IRVisitor {
         statement_(program.statements[place]),
         positions_(positions) {
     const ir::Statement& statement = statement_;
-    for (size_t i = 0; i < statement.domain.size(); ++i) {
-      const ir::Iterator& iterator = statement.domain[i];
+    for (const ir::Iterator& iterator : statement.domain) {
       int64_t first = constant(iterator.min), last = first + constant(iterator.extent) - 1;
-      names_[iterator.name] = poly::iterator_name(i);
       bounds_.push(iterator.name, Interval(iterator.min, Expr(static_cast<int32_t>(last))));
       // Of an empty range nothing is looked at.
       limits_.push(iterator.name, ConstantInterval(first, std::max(first, last)));
@@ -310,25 +253,17 @@ class StatementCheck : public IRVisitor {
     Expr inside = Halide::Internal::and_condition_over_domain(
         subscript >= Halide::Internal::make_zero(subscript.type()) && subscript < size, bounds_);
     if (Halide::Internal::is_const_one(Halide::Internal::simplify(inside))) return true;
-    Known guard{"true", true};
-    for (const Expr& condition : guards_) guard = both(guard, known(condition, true));
-    std::vector<Piece> parts = pieces(subscript);
-    bool affine = !parts.empty();
-    for (const Piece& piece : parts) {
-      std::optional<std::string> value = poly::affine_text(piece.value, names_, statement_.domain);
-      Known all = guard;
-      for (const Expr& condition : piece.conditions) all = both(all, known(condition, true));
-      affine = affine && value;
-      if (!affine) break;
-      if (stays_inside(all.text, *value, constant(tensor.sizes[d]))) continue;
-      // Only data knows whether what leaves the tensor is reached.
-      if (!all.exact) return false;
-      report_offence(verb, tensor, subscripts, d, all.text, *value);
-      return true;
+    const std::optional<Offence> found = find_offence(subscript, constant(tensor.sizes[d]));
+    if (!found) {
+      if (guards_.empty()) report_bounds(verb, tensor, subscripts, d);
+      return !message_.empty();
     }
-    if (affine) return true;
-    if (guards_.empty()) report_bounds(verb, tensor, subscripts, d);
-    return !message_.empty();
+    if (found->none) return true;
+    // Only data knows whether what leaves the tensor is reached.
+    if (!found->exact) return false;
+    report(verb, tensor, subscripts, d, found->point,
+           Halide::Internal::simplify(Halide::Internal::substitute(found->point, subscript)));
+    return true;
   }
 
   /// Without the cast around one that is computed in 64 bits (ir/wrap_integers): its number counts,
@@ -349,20 +284,17 @@ class StatementCheck : public IRVisitor {
     return true;
   }
 
-  /// What polyhedra know of a condition: it follows from it, and is the same where it is exact.
+  /// What polyhedra know of a condition: it holds nowhere else, and at all of them where it is
+  /// exact.
   struct Known {
-    std::string text;
+    isl::set points;
     bool exact = true;
   };
   static Known both(const Known& a, const Known& b) {
-    return {a.text == "true"   ? b.text
-            : b.text == "true" ? a.text
-                               : a.text + " and (" + b.text + ")",
-            a.exact && b.exact};
+    return {a.points.intersect(b.points), a.exact && b.exact};
   }
   static Known either(const Known& a, const Known& b) {
-    if (a.text == "true" || b.text == "true") return {"true", a.exact && b.exact};
-    return {"((" + a.text + ") or (" + b.text + "))", a.exact && b.exact};
+    return {a.points.unite(b.points), a.exact && b.exact};
   }
 
   /// Of the condition, or of its opposite.
@@ -383,52 +315,38 @@ class StatementCheck : public IRVisitor {
     if (joined && Halide::Internal::is_const_one(choice->yes))
       return holds ? either(known(choice->condition, true), known(choice->no, true))
                    : both(known(choice->condition, false), known(choice->no, false));
-    std::optional<std::string> text = poly::affine_condition(e, names_, statement_.domain);
-    if (!text) return {"true", false};
-    return {holds ? *text : "(not " + *text + ")", true};
+    const std::optional<isl::set> points = sets_->where(e);
+    if (!points) return {sets_->points(), false};
+    return {holds ? *points : sets_->points().subtract(*points), true};
   }
 
-  bool stays_inside(const std::string& condition, const std::string& value, int64_t size) {
-    const std::string text = offending_text(condition, value, size);
-    auto [entry, added] = inside_.emplace(text, false);
-    if (added) entry->second = isl::set(context_.get(), text).is_empty();
-    return entry->second;
-  }
+  /// A point that leads outside of a dimension, or that there is none.
+  struct Offence {
+    bool none = true, exact = true;
+    std::map<std::string, Expr> point;
+  };
 
-  /// The points that lead outside.
-  std::string offending_text(const std::string& condition, const std::string& value,
-                             int64_t size) const {
-    TextStream text;
-    text << "{ [";
-    for (size_t i = 0; i < statement_.domain.size(); ++i) {
-      text << (i ? ", " : "") << poly::iterator_name(i);
+  /// Nothing where the subscript is not affine piece by piece.
+  std::optional<Offence> find_offence(const Expr& subscript, int64_t size) {
+    std::vector<Expr> question = guards_;
+    question.push_back(subscript);
+    question.push_back(Halide::Internal::make_const(Halide::Int(64), size));
+    const Expr key = Call::make(Halide::Int(32), "inside", question, Call::PureExtern);
+    auto [entry, added] = offences_.emplace(key, std::nullopt);
+    if (!added) return entry->second;
+    if (!sets_) sets_.emplace(context_.get(), statement_.domain);
+    const std::optional<isl::set> inside = sets_->inside(subscript, size);
+    if (!inside) return std::nullopt;
+    Known offending{sets_->points().subtract(*inside)};
+    for (const Expr& condition : guards_) offending = both(offending, known(condition, true));
+    Offence offence{offending.points.is_empty(), offending.exact, {}};
+    if (!offence.none && offence.exact) {
+      const isl::multi_val place = offending.points.lexmin().sample_point().multi_val();
+      for (size_t i = 0; i < statement_.domain.size(); ++i)
+        offence.point[statement_.domain[i].name] =
+            static_cast<int32_t>(poly::to_integer(place.at(static_cast<int>(i))));
     }
-    text << "] : " << condition << " and ((" << value << ") < 0 or (" << value << ") >= " << size
-         << ")";
-    for (size_t i = 0; i < statement_.domain.size(); ++i) {
-      int64_t min = constant(statement_.domain[i].min);
-      text << " and " << min << " <= " << poly::iterator_name(i) << " < "
-           << min + constant(statement_.domain[i].extent);
-    }
-    text << " }";
-    return text.str();
-  }
-
-  void report_offence(const char* verb, const ir::Tensor& tensor,
-                      const std::vector<Expr>& subscripts, size_t d, const std::string& condition,
-                      const std::string& value) {
-    isl::set offending(context_.get(), offending_text(condition, value, constant(tensor.sizes[d])));
-    isl_point* point = isl_set_sample_point(isl_set_lexmin(offending.release()));
-    std::map<std::string, Expr> values;
-    for (size_t i = 0; i < statement_.domain.size(); ++i) {
-      isl_val* coordinate = isl_point_get_coordinate_val(point, isl_dim_set, static_cast<int>(i));
-      values[statement_.domain[i].name] =
-          Expr(static_cast<int32_t>(isl_val_get_num_si(coordinate)));
-      isl_val_free(coordinate);
-    }
-    isl_point_free(point);
-    report(verb, tensor, subscripts, d, values,
-           Halide::Internal::simplify(Halide::Internal::substitute(values, exact(subscripts[d]))));
+    return entry->second = offence;
   }
 
   /// For a subscript no polyhedron describes, such as i * j: its extreme values.
@@ -506,11 +424,12 @@ class StatementCheck : public IRVisitor {
   const ir::Statement& statement_;
   const std::map<std::string, ConstantInterval>& positions_;
   poly::Context context_;
-  std::map<std::string, std::string> names_;
+  std::optional<poly::IndexSets> sets_;  ///< of the domain, where anything is asked of them
   ir::Bounds bounds_;
   Halide::Internal::Scope<ConstantInterval> limits_;
   std::vector<Expr> guards_;
-  std::map<std::string, bool> inside_;  ///< what isl was asked, by its text
+  /// What isl was asked: guards, subscript and size.
+  std::map<Expr, std::optional<Offence>, Halide::Internal::IRDeepCompare> offences_;
   std::map<Expr, std::vector<size_t>, Halide::Internal::IRDeepCompare> known_open_;
   std::string message_;
 };

@@ -11,21 +11,17 @@
 #include "ir/simplify.h"
 #include "ir/wide_integers.h"
 #include "lang/tree.h"
-#include "poly/affine.h"
-#include "poly/isl.h"
+#include "poly/index_sets.h"
 
 namespace tc::lang {
 namespace {
 
-using Halide::Internal::as_const_int;
 using Halide::Internal::Call;
 using Halide::Internal::Interval;
 using Halide::Internal::IRMutator;
 using Halide::Internal::IRVisitor;
 using ir::Expr;
 
-// Larger than any size: what is known of an index of which the end is not.
-constexpr int32_t kFar = 1 << 30;
 // Of isl's, on one statement: two thousand are usual. What takes more is left to the call, where
 // sizes are numbers.
 constexpr unsigned long kMostOperations = 200'000;
@@ -118,200 +114,94 @@ class OwnReads : public IRVisitor {
   std::vector<Expr> conditions_;
 };
 
-/// Expressions of indices and sizes in isl's syntax. Each min and max is a number more, of which
-/// `conditions` say what it is.
-class IslText {
- public:
-  IslText(std::map<std::string, std::string> names, std::vector<ir::Iterator> known,
-          std::string prefix)
-      : names_(std::move(names)), known_(std::move(known)), prefix_(std::move(prefix)) {}
-
-  std::vector<std::string> more;        ///< the numbers
-  std::vector<std::string> conditions;  ///< what they are
-
-  std::optional<std::string> operator()(const Expr& e) {
-    Replace replace(*this);
-    Expr plain = replace.mutate(e);
-    if (replace.failed) return std::nullopt;
-    return poly::affine_text(plain, names_, known_);
-  }
-
-  std::optional<std::string> condition(const Expr& e) {
-    Replace replace(*this);
-    Expr plain = replace.mutate(e);
-    if (replace.failed) return std::nullopt;
-    return poly::affine_condition(plain, names_, known_);
-  }
-
- private:
-  struct Replace : IRMutator {
-    explicit Replace(IslText& text) : text(text) {}
-    IslText& text;
-    bool failed = false;
-    using IRMutator::visit;
-
-    template <class Node>
-    Expr replace(const Node* op, const char* first) {
-      if (!op->type.is_int()) return failed = true, Expr(op);
-      Expr a = mutate(op->a), b = mutate(op->b);
-      auto x = poly::affine_text(a, text.names_, text.known_),
-           y = poly::affine_text(b, text.names_, text.known_);
-      if (!x || !y) return failed = true, Expr(op);
-      const std::string name = concat(text.prefix_, text.more.size());
-      text.more.push_back(name);
-      text.conditions.push_back(concat("((", name, " = ", *x, " and ", *x, first, *y, ") or (",
-                                       name, " = ", *y, " and not (", *x, first, *y, ")))"));
-      text.names_[name] = name;
-      return ir::make_variable(name);
-    }
-    Expr visit(const Halide::Internal::Min* op) override { return replace(op, " <= "); }
-    Expr visit(const Halide::Internal::Max* op) override { return replace(op, " >= "); }
-  };
-
-  std::map<std::string, std::string> names_;
-  std::vector<ir::Iterator> known_;
-  std::string prefix_;
-};
-
-std::string joined(const std::vector<std::string>& parts, const char* between) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : between) + part;
-  return text;
-}
-
 /// Says of one statement for which sizes it reads what it writes elsewhere.
 class InPlace {
  public:
   InPlace(const ir::Program& program, const ir::Statement& statement)
       : program_(program), statement_(statement) {
     isl_ctx_set_max_operations(context_.raw(), kMostOperations);
-    for (size_t k = 0; k < program.sizes.size(); ++k) {
-      names_[program.sizes[k]] = concat("size", k);
-      parameters_.push_back(concat("size", k));
-      known_.push_back(range(program.sizes[k], Expr(0)));
-    }
   }
 
   bool is_never_right(const std::vector<OwnRead>& reads) try {
-    isl::set conflicts = isl::set(context_.get(), space() + " : false }");
-    for (const OwnRead& read : reads) {
-      std::optional<std::string> text = conflict(read);
-      if (text) conflicts = conflicts.unite(isl::set(context_.get(), *text));
-    }
+    const poly::IndexSets writing = points(0), reading = points(1);
+    isl::set conflicts = writing.points().subtract(writing.points());
+    for (const OwnRead& read : reads)
+      if (auto found = conflict(writing, reading, read)) conflicts = conflicts.unite(*found);
     if (conflicts.is_empty()) return false;
-    std::optional<std::string> counts = what_counts(conflicts);
-    if (!counts) return false;
-    isl::set sizes(context_.get(), *counts);
-    return !sizes.is_empty() && sizes.is_subset(conflicts.params());
+    const std::optional<isl::set> counts = what_counts(conflicts, writing, reading);
+    return counts && !counts->is_empty() && sizes_of(*counts).is_subset(sizes_of(conflicts));
   } catch (const isl::exception&) {
     return false;
   }
 
  private:
-  /// From `first` on: what is known of sizes and indices.
-  static ir::Iterator range(const std::string& name, const Expr& first) {
-    ir::Iterator iterator;
-    iterator.name = name;
-    iterator.min = first;
-    iterator.extent = Expr(kFar);
-    return iterator;
+  /// { [sizes, the point that writes, the one that reads] }, with the names of one of the points.
+  poly::IndexSets points(size_t which) const {
+    const size_t sizes = program_.sizes.size(), indices = statement_.domain.size();
+    std::vector<std::string> names = program_.sizes;
+    names.resize(sizes + 2 * indices);
+    for (size_t k = 0; k < indices; ++k)
+      names[sizes + which * indices + k] = statement_.domain[k].name;
+    isl_set* all = isl_set_universe(
+        isl_space_set_alloc(context_.raw(), 0, static_cast<unsigned>(names.size())));
+    for (unsigned k = 0; k < sizes; ++k) all = isl_set_lower_bound_si(all, isl_dim_set, k, 0);
+    return poly::IndexSets(isl::manage(all), names);
   }
 
-  std::string index(const char* point, size_t k) const { return concat(point, k); }
-
-  /// [size0, ...] -> { [p0, ..., q0, ...]
-  std::string space() const {
-    std::vector<std::string> tuple;
-    for (const char* point : {"p", "q"})
-      for (size_t k = 0; k < statement_.domain.size(); ++k) tuple.push_back(index(point, k));
-    return concat("[", joined(parameters_, ", "), "] -> { [", joined(tuple, ", "), "]");
-  }
-
-  IslText text_at(const char* point) const {
-    std::map<std::string, std::string> names = names_;
-    std::vector<ir::Iterator> known = known_;
-    for (size_t k = 0; k < statement_.domain.size(); ++k) {
-      const ir::Iterator& iterator = statement_.domain[k];
-      names[iterator.name] = index(point, k);
-      auto first = as_const_int(iterator.min);
-      if (first && *first > -kFar && *first < kFar)
-        known.push_back(range(iterator.name, iterator.min));
-    }
-    return IslText(std::move(names), std::move(known), concat("m", point));
-  }
-
-  /// That a point is one of the statement's.
-  bool add_domain(const char* point, IslText& text, std::vector<std::string>& conditions) const {
-    for (size_t k = 0; k < statement_.domain.size(); ++k) {
-      const ir::Iterator& iterator = statement_.domain[k];
-      auto first = text(iterator.min), extent = text(iterator.extent);
-      if (!first || !extent) return false;
-      conditions.push_back(concat(*first, " <= ", index(point, k), " and ", index(point, k), " < ",
-                                  *first, " + ", *extent));
-    }
-    return true;
+  isl::set sizes_of(const isl::set& points) const {
+    const auto sizes = static_cast<unsigned>(program_.sizes.size());
+    const auto indices = static_cast<unsigned>(2 * statement_.domain.size());
+    return isl::manage(isl_set_project_out(points.copy(), isl_dim_set, sizes, indices));
   }
 
   /// The pairs of points of which the second reads here what the first writes.
-  std::optional<std::string> conflict(const OwnRead& read) const {
-    IslText p = text_at("p"), q = text_at("q");
-    std::vector<std::string> conditions;
-    if (!add_domain("p", p, conditions) || !add_domain("q", q, conditions)) return std::nullopt;
+  std::optional<isl::set> conflict(const poly::IndexSets& writing, const poly::IndexSets& reading,
+                                   const OwnRead& read) const {
+    isl::set conflicts = writing.points(), same = conflicts;
+    for (const ir::Iterator& it : statement_.domain) {
+      const Expr index = ir::make_variable(it.name);
+      for (const poly::IndexSets* point : {&writing, &reading}) {
+        const auto runs = point->where(it.min <= index && index < it.min + it.extent);
+        if (!runs) return std::nullopt;
+        conflicts = conflicts.intersect(*runs);
+      }
+      same = same.intersect(writing.value(index)->eq_set(*reading.value(index)));
+    }
     for (const Expr& condition : read.conditions) {
-      std::optional<std::string> text = q.condition(condition);
+      const std::optional<isl::set> holds = reading.where(condition);
       // What data decides may be, whatever the sizes are.
-      if (!text && ir::has_data(condition)) continue;
-      if (!text) return std::nullopt;
-      conditions.push_back(*text);
+      if (!holds && !ir::has_data(condition)) return std::nullopt;
+      if (holds) conflicts = conflicts.intersect(*holds);
     }
     for (size_t d = 0; d < statement_.subscripts.size(); ++d) {
-      std::optional<std::string> written = p(statement_.subscripts[d]),
-                                 place = q(read.subscripts[d]);
-      if (!written) return std::nullopt;
-      if (place) conditions.push_back(concat(*written, " = ", *place));
+      const auto written = writing.value(statement_.subscripts[d]),
+                 place = reading.value(read.subscripts[d]);
       // Data may lead anywhere.
-      if (!place && !ir::has_data(read.subscripts[d])) return std::nullopt;
+      if (!written || (!place && !ir::has_data(read.subscripts[d]))) return std::nullopt;
+      if (place) conflicts = conflicts.intersect(written->eq_set(*place));
     }
-    std::vector<std::string> differ;
-    for (size_t k = 0; k < statement_.domain.size(); ++k)
-      differ.push_back(concat(index("p", k), " != ", index("q", k)));
-    if (differ.empty()) return std::nullopt;
-    conditions.push_back("(" + joined(differ, " or ") + ")");
-    for (const std::string& parameter : parameters_) conditions.push_back(parameter + " >= 0");
-    std::vector<std::string> more = p.more;
-    more.insert(more.end(), q.more.begin(), q.more.end());
-    for (const IslText* text : {&p, &q})
-      conditions.insert(conditions.end(), text->conditions.begin(), text->conditions.end());
-    return concat(space(), " : ", more.empty() ? "" : concat("exists ", joined(more, ", "), " : "),
-                  joined(conditions, " and "), " }");
+    return conflicts.subtract(same);
   }
 
   /// The sizes that leave several values to every index along which it reads elsewhere, and one to
   /// the others.
-  std::optional<std::string> what_counts(const isl::set& conflicts) const {
-    IslText text = text_at("p");
-    std::vector<std::string> conditions;
-    for (size_t k = 0; k < statement_.domain.size(); ++k) {
-      isl::set along(context_.get(),
-                     concat(space(), " : ", index("p", k), " != ", index("q", k), " }"));
-      bool several = !conflicts.intersect(along).is_empty();
-      auto extent = text(statement_.domain[k].extent);
-      if (!extent) return std::nullopt;
-      conditions.push_back(concat(*extent, " >= ", several ? 2 : 1));
+  std::optional<isl::set> what_counts(const isl::set& conflicts, const poly::IndexSets& writing,
+                                      const poly::IndexSets& reading) const {
+    isl::set counts = writing.points();
+    for (const ir::Iterator& it : statement_.domain) {
+      const Expr index = ir::make_variable(it.name);
+      const isl::set along = writing.value(index)->ne_set(*reading.value(index));
+      const bool several = !conflicts.intersect(along).is_empty();
+      const std::optional<isl::set> enough = writing.where(it.extent >= (several ? 2 : 1));
+      if (!enough) return std::nullopt;
+      counts = counts.intersect(*enough);
     }
-    for (const std::string& parameter : parameters_) conditions.push_back(parameter + " >= 0");
-    conditions.insert(conditions.end(), text.conditions.begin(), text.conditions.end());
-    return concat("[", joined(parameters_, ", "), "] -> { : ",
-                  text.more.empty() ? "" : concat("exists ", joined(text.more, ", "), " : "),
-                  joined(conditions, " and "), " }");
+    return counts;
   }
 
   const ir::Program& program_;
   const ir::Statement& statement_;
   poly::Context context_;
-  std::map<std::string, std::string> names_;
-  std::vector<std::string> parameters_;
-  std::vector<ir::Iterator> known_;
 };
 
 /// Whether every point reads no place but its own.

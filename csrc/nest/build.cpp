@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "poly/affine.h"
+#include "poly/ast_expr.h"
 #include "poly/marks.h"
 
 namespace tc::nest {

@@ -13,6 +13,8 @@ isl::schedule_node_band tile(const isl::schedule_node_band& band,
   return band.tile(isl::multi_val(space, values));
 }
 
+int64_t to_integer(const isl::val& value) { return isl_val_get_num_si(value.get()); }
+
 isl::multi_union_pw_aff pick(const isl::multi_union_pw_aff& members,
                              const std::vector<int>& order) {
   isl::ctx ctx = members.ctx();

@@ -18,6 +18,7 @@
 #include <isl/schedule.h>
 #include <isl/schedule_node.h>
 #include <isl/set.h>
+#include <isl/stride_info.h>
 #include <isl/union_map.h>
 #include <isl/union_set.h>
 
@@ -70,6 +71,9 @@ inline isl::schedule_node sink(const isl::schedule_node_band& band) {
 /// Tiles a band; one size a member.
 isl::schedule_node_band tile(const isl::schedule_node_band& band,
                              const std::vector<int64_t>& sizes);
+
+/// A number without fraction.
+int64_t to_integer(const isl::val& value);
 
 /// The chosen members of a band's schedule, in this order.
 isl::multi_union_pw_aff pick(const isl::multi_union_pw_aff& members, const std::vector<int>& order);

@@ -10,8 +10,6 @@ namespace {
 
 const Pass kPromote("schedule", "promote");
 
-int64_t to_integer(const isl::val& value) { return isl_val_get_num_si(value.get()); }
-
 Result<Promotion> copy_footprint(isl::schedule_node& node, const Scop& scop,
                                  const ScopStatement& statement, const ir::MemoryAccess& read,
                                  const std::vector<size_t>& order, int64_t padding,

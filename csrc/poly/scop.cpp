@@ -5,61 +5,49 @@
 
 #include "base/error.h"
 #include "ir/in_place.h"
-#include "poly/affine.h"
+#include "poly/index_sets.h"
 
 namespace tc::poly {
 namespace {
 
 using Halide::Internal::as_const_int;
 
-/// isl text of the pieces that make a relation from a statement's instances.
-struct Instance {
-  std::string tuple;       ///< S0[i0, i1]
-  std::string conditions;  ///< 0 <= i0 < 10 and ...
-  std::map<std::string, std::string> names;
-};
-
-Instance make_instance(const ir::Statement& statement, const std::string& id, size_t dimensions) {
-  Instance instance;
-  instance.tuple = id + "[";
-  for (size_t d = 0; d < dimensions; ++d) {
-    const ir::Iterator& it = statement.domain[d];
-    auto low = as_const_int(it.min), extent = as_const_int(it.extent);
-    TC_INTERNAL_CHECK(low && extent, "the range of ", it.name, " in ", statement.name,
-                      " is not constant");
-    std::string name = iterator_name(d);
-    instance.names[it.name] = name;
-    instance.tuple += (d ? ", " : "") + name;
-    instance.conditions += concat(d ? " and " : "", *low, " <= ", name, " < ", *low + *extent);
-  }
-  instance.tuple += "]";
-  if (instance.conditions.empty()) instance.conditions = "true";
-  return instance;
-}
-
 /// isl wants identifiers; tensors may be called `1LUT` or `and`.
 std::string isl_tensor_name(const ir::Program& program, const std::string& name) {
   return concat("T", std::distance(program.tensors.begin(), program.tensors.find(name)));
 }
 
+/// The domain of a statement's instances over its leading indices.
+IndexSets make_instances(isl::ctx ctx, const ir::Statement& statement, const std::string& id,
+                         size_t dimensions) {
+  const auto first = statement.domain.begin();
+  return {ctx, {first, first + static_cast<long>(dimensions)}, true, id};
+}
+
 /// { S0[..] -> A[..] }, with a free index in every dimension that is not affine.
-isl::union_map make_access(isl::ctx ctx, const Instance& instance, const ir::Program& program,
-                           const ir::MemoryAccess& access,
-                           const std::vector<ir::Iterator>& domain) {
+isl::union_map make_access(const IndexSets& instances, const ir::Program& program,
+                           const ir::MemoryAccess& access) {
   const ir::Tensor& tensor = program.tensor(access.tensor);
-  std::string target = isl_tensor_name(program, access.tensor) + "[",
-              conditions = instance.conditions;
+  isl_ctx* ctx = instances.points().ctx().get();
+  isl::set element = isl::set::universe(isl::manage(isl_space_set_alloc(ctx, 0, 0)));
+  isl_map* relation = isl_map_from_domain_and_range(instances.points().copy(), element.release());
   for (size_t d = 0; d < access.subscripts.size(); ++d) {
-    auto affine = affine_text(access.subscripts[d], instance.names, domain);
-    if (affine) {
-      target += (d ? ", " : "") + *affine;
+    const std::optional<isl::pw_aff> place = instances.value(access.subscripts[d]);
+    isl_map* along;
+    if (place && place->n_piece() == 1) {
+      along = isl_map_from_pw_aff(place->copy());
     } else {
-      std::string free = "a" + std::to_string(d);
-      target += (d ? ", " : "") + free;
-      conditions += concat(" and 0 <= ", free, " < ", *as_const_int(tensor.sizes[d]));
+      isl_set* free = isl_set_universe(isl_space_set_alloc(ctx, 0, 1));
+      free = isl_set_lower_bound_si(free, isl_dim_set, 0, 0);
+      free = isl_set_upper_bound_si(free, isl_dim_set, 0,
+                                    static_cast<int>(*as_const_int(tensor.sizes[d])) - 1);
+      along = isl_map_from_domain_and_range(instances.points().copy(), free);
     }
+    relation = isl_map_flat_range_product(relation, along);
   }
-  return isl::union_map(ctx, "{ " + instance.tuple + " -> " + target + "] : " + conditions + " }");
+  relation = isl_map_set_tuple_name(relation, isl_dim_out,
+                                    isl_tensor_name(program, access.tensor).c_str());
+  return isl::map(isl::manage(relation));
 }
 
 void check_in_place(const ir::Statement& statement, const isl::union_map& own_reads,
@@ -81,8 +69,9 @@ const ScopStatement& Scop::statement(const std::string& id) const {
 }
 
 isl::union_map Scop::access(const ScopStatement& statement, const ir::MemoryAccess& access) const {
-  Instance instance = make_instance(*statement.source, statement.id, statement.dimensions);
-  return make_access(context->get(), instance, *program, access, statement.source->domain);
+  return make_access(
+      make_instances(context->get(), *statement.source, statement.id, statement.dimensions),
+      *program, access);
 }
 
 Scop make_scop(const ir::Program& program) {
@@ -102,15 +91,14 @@ Scop make_scop(const ir::Program& program) {
     if (initialization)
       while (statement.dimensions && source.domain[statement.dimensions - 1].reduction)
         --statement.dimensions;
-    Instance instance = make_instance(source, statement.id, statement.dimensions);
-    statement.domain =
-        isl::union_set(ctx, "{ " + instance.tuple + " : " + instance.conditions + " }");
+    const IndexSets instances = make_instances(ctx, source, statement.id, statement.dimensions);
+    statement.domain = instances.points();
     if (statement.domain.is_empty()) return;
 
     isl::union_map writes(ctx, "{ }"), reads(ctx, "{ }"), own_reads(ctx, "{ }");
     for (const ir::MemoryAccess& access : accesses(program, source)) {
       if (initialization && !access.write) continue;
-      isl::union_map relation = make_access(ctx, instance, program, access, source.domain);
+      isl::union_map relation = make_access(instances, program, access);
       (access.write ? writes : reads) = (access.write ? writes : reads).unite(relation);
       if (!access.write && access.tensor == source.tensor) own_reads = own_reads.unite(relation);
     }
@@ -124,12 +112,11 @@ Scop make_scop(const ir::Program& program) {
 
     isl::schedule nest = isl::schedule::from_domain(statement.domain);
     if (statement.dimensions) {
-      std::string members;
-      for (size_t d = 0; d < statement.dimensions; ++d)
-        members += concat(d ? ", " : "", "{ ", instance.tuple, " -> [", iterator_name(d), "] }");
+      const isl::multi_aff all =
+          isl::multi_aff::identity_on_domain(instances.points().space()).reset_range_tuple_id();
       nest = nest.root()
                  .child(0)
-                 .insert_partial_schedule(isl::multi_union_pw_aff(ctx, "[" + members + "]"))
+                 .insert_partial_schedule(all.to_multi_union_pw_aff())
                  .root()
                  .schedule();
     }

@@ -1,10 +1,12 @@
-#include "ir/reverse_indices.h"
+#include "rewrite/domains/reverse_indices.h"
 
 #include "ir/accesses.h"
 #include "ir/simplify.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 namespace {
+
+using namespace ir;
 
 /// Whether neighbours along an index lie in falling order, and nowhere in rising order.
 bool runs_backwards(const Statement& statement, const Iterator& it, const Program& program,
@@ -28,17 +30,10 @@ void reverse_indices(Program& program, const std::map<std::string, Layout>& layo
       if (!Halide::Internal::is_const_zero(it.min) ||
           !runs_backwards(statement, it, program, layouts))
         continue;
-      const Expr turned = static_cast<int>(extent_of(it) - 1) - make_variable(it.name);
-      auto turn = [&](const Expr& e) {
-        return Halide::Internal::simplify(Halide::Internal::substitute(it.name, turned, e));
-      };
-      for (Expr& subscript : statement.subscripts) subscript = turn(subscript);
-      // Floats stay as they are written.
-      statement.value =
-          simplify_integers(Halide::Internal::substitute(it.name, turned, statement.value), {});
-      if (statement.guard.defined()) statement.guard = turn(statement.guard);
+      substitute_indices(statement,
+                         {{it.name, static_cast<int>(extent_of(it) - 1) - make_variable(it.name)}});
     }
   }
 }
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

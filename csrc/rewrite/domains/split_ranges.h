@@ -7,7 +7,7 @@
 #include "ir/layout.h"
 #include "ir/program.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 
 /// O(n, w) = X(n, (w - 3 + W) % W), an image that goes on from its other side, is three copies of
 /// neighbours: of the left border, the middle and the right border (index-set splitting; Griebl,
@@ -16,6 +16,6 @@ namespace tc::ir {
 /// alone say where it reads, in a few pieces on each of which they are affine, or in one, and the
 /// longest piece then reads neighbours. Runs on a specialised program whose indices count from 0,
 /// before collapse_dimensions.
-void split_ranges(Program& program, const std::map<std::string, Layout>& layouts);
+void split_ranges(ir::Program& program, const std::map<std::string, Layout>& layouts);
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

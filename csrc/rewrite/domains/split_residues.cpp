@@ -1,4 +1,4 @@
-#include "ir/split_residues.h"
+#include "rewrite/domains/split_residues.h"
 
 #include <algorithm>
 #include <map>
@@ -12,11 +12,13 @@
 #include "ir/choices.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
+#include "poly/index_sets.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 namespace {
 
 using namespace Halide::Internal;
+using namespace ir;
 
 // Divisors of which every residue is tried.
 constexpr int64_t kMostResidues = 64;
@@ -36,18 +38,6 @@ struct Piece {
   int64_t first = 0, count = 0;
   int64_t results = 0, terms = 0;
   int64_t slope = 1, shift = 0;
-};
-
-class FindModuli : public IRVisitor {
- public:
-  std::set<int64_t> found;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Mod* op) override {
-    if (auto value = as_const_int(op->b)) found.insert(*value);
-    IRVisitor::visit(op);
-  }
 };
 
 /// Sums that are divided, with every variable in one term: what is a multiple shows as one.
@@ -97,48 +87,37 @@ class Splitter {
     return all;
   }
 
+  /// Whether the condition says of one index of the results and one of the reduction, whatever
+  /// their ranges are, that they have fitting residues, and nothing else.
   static std::optional<Residues> match(const Statement& statement, const Expr& condition) {
-    FindModuli find;
-    condition.accept(&find);
-    if (find.found.size() != 1 || has_data(condition)) return std::nullopt;
     Residues residues;
-    residues.modulus = *find.found.begin();
-    if (residues.modulus < 2 || residues.modulus > kMostResidues) return std::nullopt;
-    int results = 0, reductions = 0;
+    std::vector<Iterator> results, reductions;
     for (size_t i = 0; i < statement.domain.size(); ++i) {
       const Iterator& it = statement.domain[i];
       if (!expr_uses_var(condition, it.name)) continue;
       if (!is_const_zero(it.min) || extent_of(it) == 0) return std::nullopt;
       (it.reduction ? residues.reduction : residues.result) = i;
-      ++(it.reduction ? reductions : results);
+      (it.reduction ? reductions : results).push_back(it);
     }
-    if (results != 1 || reductions != 1) return std::nullopt;
-    for (int sign : {1, -1}) {
-      residues.sign = sign;
-      if (auto offset = only_offset(statement, condition, residues)) {
-        residues.offset = *offset;
-        return residues;
-      }
-    }
-    return std::nullopt;
-  }
-
-  /// The one residue of y - sign * k for which the condition holds, whatever k and the quotient
-  /// are; nothing where there is none, or another for which it is not known to fail.
-  static std::optional<int64_t> only_offset(const Statement& statement, const Expr& condition,
-                                            const Residues& residues) {
-    const std::string& y = statement.domain[residues.result].name;
-    const std::string& k = statement.domain[residues.reduction].name;
-    const auto modulus = static_cast<int>(residues.modulus);
-    std::optional<int64_t> only;
-    for (int offset = 0; offset < modulus; ++offset) {
-      Expr value = make_variable(k) * residues.sign + make_variable(y) * modulus + offset;
-      Expr holds = simplify(CollectDividends().mutate(substitute(y, value, condition)));
-      if (is_const_zero(holds)) continue;
-      if (!is_const_one(holds) || only) return std::nullopt;
-      only = offset;
-    }
-    return only;
+    if (results.size() != 1 || reductions.size() != 1 || has_data(condition)) return std::nullopt;
+    poly::Context context;
+    const poly::IndexSets sets(context.get(), {results[0], reductions[0]}, false);
+    const std::optional<isl::set> fitting = sets.where(condition);
+    if (!fitting || fitting->is_empty()) return std::nullopt;
+    isl_stride_info* y = isl_set_get_stride_info(fitting->get(), 0);
+    residues.modulus = poly::to_integer(isl::manage(isl_stride_info_get_stride(y)));
+    const isl::aff first = isl::manage(isl_stride_info_get_offset(y));
+    isl_stride_info_free(y);
+    if (residues.modulus < 2 || residues.modulus > kMostResidues) return std::nullopt;
+    const isl::pw_aff steps = sets.value(make_variable(results[0].name))->sub(first);
+    const isl::set stride = steps.mod(static_cast<long>(residues.modulus)).eq_set(sets.constant(0));
+    const int64_t factor =
+        poly::to_integer(isl::manage(isl_aff_get_coefficient_val(first.get(), isl_dim_in, 1)));
+    residues.sign = mod_imp(factor, residues.modulus) == 1 ? 1 : -1;
+    residues.offset = poly::to_integer(isl::manage(isl_aff_get_constant_val(first.get())));
+    if (mod_imp(factor - residues.sign, residues.modulus) != 0 || !stride.is_equal(*fitting))
+      return std::nullopt;
+    return residues;
   }
 
   /// In the order of the residues of y.
@@ -334,4 +313,4 @@ class Splitter {
 
 Program split_residues(const Program& program) { return Splitter(program).run(); }
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

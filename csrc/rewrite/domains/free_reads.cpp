@@ -1,4 +1,4 @@
-#include "ir/free_reads.h"
+#include "rewrite/domains/free_reads.h"
 
 #include <algorithm>
 #include <vector>
@@ -6,10 +6,12 @@
 #include "ir/accesses.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
+#include "poly/index_sets.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 namespace {
 
+using namespace ir;
 using Halide::Internal::Call;
 
 class FreeReads : public Halide::Internal::IRMutator {
@@ -50,10 +52,10 @@ class FreeReads : public Halide::Internal::IRMutator {
     const std::vector<const Call*> all = reads_of(inside);
     return std::any_of(all.begin(), all.end(), [&](const Call* read) {
       auto layout = layouts_.find(read_name(read));
-      if (layout == layouts_.end() || !is_inside(read)) return false;
+      if (layout == layouts_.end()) return false;
       const MemoryAccess access{read_name(read), read->args};
       auto stride = stride_along(access, layout->second, *lane);
-      return stride && *stride >= 2 && *stride <= 4;
+      return stride && *stride >= 2 && *stride <= 4 && is_inside(read);
     });
   }
 
@@ -66,15 +68,16 @@ class FreeReads : public Halide::Internal::IRMutator {
     return nullptr;
   }
 
+  /// Whether the whole domain reads inside: intervals know products of indices, sets what belongs
+  /// together.
   bool is_inside(const Call* read) const {
-    auto tensor = program_.tensors.find(read_name(read));
-    if (tensor == program_.tensors.end()) return true;  // a scalar
+    if (stays_inside(read, program_, bounds_)) return true;
+    const std::vector<Expr>& sizes = program_.tensor(read_name(read)).sizes;
+    poly::Context context;
+    const poly::IndexSets domain(context.get(), statement_.domain);
     for (size_t d = 0; d < read->args.size(); ++d) {
-      if (has_data(read->args[d])) return false;
-      Expr inside = read->args[d] >= 0 && read->args[d] < tensor->second.sizes[d];
-      inside = Halide::Internal::and_condition_over_domain(inside, bounds_);
-      if (!Halide::Internal::is_const_one(Halide::Internal::simplify(inside, true, bounds_)))
-        return false;
+      const auto inside = domain.inside(read->args[d], *Halide::Internal::as_const_int(sizes[d]));
+      if (!inside || !domain.points().is_subset(*inside)) return false;
     }
     return true;
   }
@@ -94,4 +97,4 @@ void free_reads(Program& program, const std::map<std::string, Layout>& layouts) 
       statement.value = FreeReads(program, statement, layouts).mutate(statement.value);
 }
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

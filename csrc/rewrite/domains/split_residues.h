@@ -3,7 +3,7 @@
 
 #include "ir/program.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 
 /// The strides of a transposed convolution, or of the gradient of a strided one, are conditions
 /// such as (y - k) % 2 == 0 around every term, of an index of the results and one of the reduction.
@@ -11,8 +11,9 @@ namespace tc::ir {
 /// that fits, and no term is left out any more. There are as many statements as residues differ in
 /// how many quotients they have, mostly one or two an index. Where y runs along rows of the
 /// results, a temporary gets them by residue, and a last statement puts them in their places.
-/// Conditions inside of this one stay. Runs on a specialised program whose indices count from 0,
-/// before scop.
-Program split_residues(const Program& program);
+/// A condition is one of these where the set of points that it holds at is a stride and nothing
+/// else; others stay, with indices put in. Runs on a specialised program whose indices count from
+/// 0, before scop.
+ir::Program split_residues(const ir::Program& program);
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

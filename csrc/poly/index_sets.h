@@ -1,0 +1,51 @@
+// What expressions of indices say on a set of points, as isl's functions and sets.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/program.h"
+#include "poly/isl.h"
+
+namespace tc::poly {
+
+/// A statement's domain, or any other set of points, and what its indices are at each of them.
+/// Values are integers without limits: nothing where a type would change one (what wraps around
+/// and comes back is fine), where an expression reads data, multiplies indices or divides by them,
+/// and where it has more pieces than an expression of indices that means something.
+class IndexSets {
+ public:
+  /// The points of these ranges, which must be constant; without `bounded`, of all integers. Of a
+  /// tuple of this name, if it has one.
+  IndexSets(isl::ctx ctx, const std::vector<ir::Iterator>& indices, bool bounded = true,
+            const std::string& tuple = "");
+  /// Other points, by the names of their coordinates, of which the last of a name counts.
+  IndexSets(isl::set points, const std::vector<std::string>& names);
+
+  const isl::set& points() const { return points_; }
+  isl::pw_aff constant(int64_t value) const;
+
+  /// An integer, as quasi-affine functions on disjoint pieces of the points.
+  std::optional<isl::pw_aff> value(const ir::Expr& e) const;
+  /// The points where a condition holds.
+  std::optional<isl::set> where(const ir::Expr& condition) const;
+  /// The points at which an index stays inside [0, size).
+  std::optional<isl::set> inside(const ir::Expr& index, int64_t size) const;
+
+ private:
+  std::optional<isl::pw_aff> cast(const Halide::Internal::Cast* op) const;
+  std::optional<isl::pw_aff> quotient(const ir::Expr& a, const ir::Expr& b, bool remainder,
+                                      bool down) const;
+  std::optional<isl::set> where_either(const std::optional<isl::set>& condition,
+                                       const ir::Expr& yes, const ir::Expr& no) const;
+  template <class Node>
+  std::optional<isl::set> compare(const Node* op,
+                                  isl::set (isl::pw_aff::*set)(isl::pw_aff) const) const;
+
+  isl::set points_;
+  std::map<std::string, isl::pw_aff> indices_;
+};
+
+}  // namespace tc::poly

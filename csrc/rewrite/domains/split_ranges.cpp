@@ -1,0 +1,255 @@
+#include "rewrite/domains/split_ranges.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/accesses.h"
+#include "ir/loops.h"
+#include "ir/reads.h"
+#include "ir/simplify.h"
+#include "poly/index_sets.h"
+
+namespace tc::rewrite {
+namespace {
+
+using namespace Halide::Internal;
+using namespace ir;
+
+// Iterations from which on gathers of a row cost more than loops of their own for its ends
+// (measured: images of 7 x 7, padded by 3, take half as long).
+constexpr int64_t kRow = 8;
+// Choices, no measurements: pieces of a row, and those of a subscript on the way to them.
+constexpr size_t kSegments = 4, kPieces = 16;
+
+/// factor * index + offset for first <= index < end.
+struct Piece {
+  int64_t first, end, factor, offset;
+  int64_t at(int64_t index) const { return factor * index + offset; }
+};
+using Pieces = std::vector<Piece>;
+
+/// The pieces of a function of one index on which it is affine.
+class AffinePieces {
+ public:
+  /// Nothing where there are too many.
+  std::optional<Pieces> find(const isl::pw_aff& function) {
+    function.foreach_piece(
+        [&](const isl::set& points, const isl::multi_aff& piece) { cut(points, piece.at(0), 0); });
+    if (found_.size() > kPieces) return std::nullopt;
+    std::sort(found_.begin(), found_.end(),
+              [](const Piece& a, const Piece& b) { return a.first < b.first; });
+    Pieces joined;
+    for (const Piece& piece : found_) {
+      if (std::abs(piece.offset) > std::numeric_limits<int32_t>::max()) return std::nullopt;
+      if (joined.empty() || !join(joined.back(), piece)) joined.push_back(piece);
+    }
+    return joined;
+  }
+
+ private:
+  /// Makes one piece of two neighbours, if it says what both say.
+  static bool join(Piece& before, const Piece& piece) {
+    const auto holds = [](const Piece& a, const Piece& b) {
+      return a.at(b.first) == b.at(b.first) && a.at(b.end - 1) == b.at(b.end - 1);
+    };
+    if (!holds(before, piece)) {
+      if (!holds(piece, before)) return false;
+      before.factor = piece.factor;
+      before.offset = piece.offset;
+    }
+    before.end = piece.end;
+    return true;
+  }
+
+  static int64_t first_of(const isl::set& points) {
+    return poly::to_integer(points.dim_min_val(0));
+  }
+
+  static int64_t value_at(const isl::pw_aff& function, int64_t index) {
+    isl::val place(function.ctx(), static_cast<long>(index));
+    isl_point* point = isl_point_zero(function.domain().space().release());
+    point = isl_point_set_coordinate_val(point, isl_dim_set, 0, place.release());
+    return poly::to_integer(function.eval(isl::manage(point)));
+  }
+
+  /// Into the points on which each quotient, from the given one on, has one value.
+  void cut(isl::set points, const isl::aff& function, int quotient) {
+    if (quotient == isl_aff_dim(function.get(), isl_dim_div)) return add_runs(points, function);
+    const isl::aff exact = isl::manage(isl_aff_get_div(function.get(), quotient));
+    const isl::pw_aff value = isl::pw_aff(exact.floor()).intersect_domain(points);
+    while (found_.size() <= kPieces && !points.is_empty()) {
+      const int64_t number = value_at(value, first_of(points));
+      const isl::set part = isl::manage(
+          isl_pw_aff_zero_set(value.add_constant(static_cast<long>(-number)).release()));
+      cut(part, function, quotient + 1);
+      points = points.subtract(part);
+    }
+  }
+
+  void add_runs(isl::set points, const isl::pw_aff& function) {
+    while (found_.size() <= kPieces && !points.is_empty()) {
+      const int64_t first = first_of(points);
+      const isl::set later = isl::manage(isl_set_lower_bound_si(
+          isl::set::universe(points.space()).release(), isl_dim_set, 0, static_cast<int>(first)));
+      const int64_t end = first_of(later.subtract(points));
+      const int64_t before = value_at(function, first), last = value_at(function, end - 1);
+      const int64_t factor = end - first > 1 ? (last - before) / (end - 1 - first) : 0;
+      found_.push_back({first, end, factor, before - factor * first});
+      points = points.intersect(
+          isl::manage(isl_set_lower_bound_si(later.copy(), isl_dim_set, 0, static_cast<int>(end))));
+    }
+  }
+
+  Pieces found_;
+};
+
+/// Gives reads the subscripts that they have on a piece.
+class Straighten : public IRMutator {
+ public:
+  Straighten(const std::vector<std::pair<Expr, Pieces>>& subscripts, const std::string& index,
+             int64_t first)
+      : subscripts_(subscripts), index_(index), first_(first) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (read_name(op).empty()) return IRMutator::visit(op);
+    std::vector<Expr> args;
+    for (const Expr& arg : op->args) {
+      auto found = std::find_if(subscripts_.begin(), subscripts_.end(),
+                                [&](const auto& each) { return equal(each.first, arg); });
+      args.push_back(found == subscripts_.end() ? mutate(arg) : straight(found->second));
+    }
+    return Call::make(op->type, op->name, args, op->call_type, op->func, op->value_index, op->image,
+                      op->param);
+  }
+
+  Expr straight(const Pieces& pieces) const {
+    for (const Piece& piece : pieces)
+      if (piece.first <= first_ && first_ < piece.end)
+        return simplify(make_variable(index_) * static_cast<int>(piece.factor) +
+                        static_cast<int>(piece.offset));
+    TC_INTERNAL_CHECK(false, "no piece of ", index_, " holds ", first_);
+    return Expr();
+  }
+
+  const std::vector<std::pair<Expr, Pieces>>& subscripts_;
+  const std::string& index_;
+  const int64_t first_;
+};
+
+/// How to take a statement apart.
+struct Cut {
+  size_t iterator = 0;
+  std::vector<std::pair<Expr, Pieces>> subscripts;  ///< that are affine on pieces only
+  std::vector<int64_t> ends;                        ///< of the segments
+};
+
+class SplitRanges {
+ public:
+  SplitRanges(Program& program, const std::map<std::string, Layout>& layouts)
+      : program_(program), layouts_(layouts) {}
+
+  void run() {
+    std::vector<Statement> statements;
+    for (const Statement& statement : program_.statements) {
+      if (std::optional<Cut> cut = find(statement))
+        split(statement, *cut, statements);
+      else
+        statements.push_back(statement);
+    }
+    program_.statements = std::move(statements);
+    number_statements(program_);
+  }
+
+ private:
+  std::optional<Cut> find(const Statement& statement) const {
+    if (statement.reduction != Reduction::None || statement.guard.defined() || statement.scans ||
+        reads(statement, statement.tensor))
+      return std::nullopt;
+    const std::vector<MemoryAccess> accesses = ir::accesses(program_, statement);
+    const MemoryAccess& write = accesses.back();
+    Cut cut;
+    while (cut.iterator < statement.domain.size() &&
+           stride_along(write, layouts_.at(write.tensor), statement.domain[cut.iterator].name) != 1)
+      ++cut.iterator;
+    if (cut.iterator == statement.domain.size()) return std::nullopt;
+    const Iterator& it = statement.domain[cut.iterator];
+    if (extent_of(it) < kRow) return std::nullopt;
+    std::set<int64_t> ends = {extent_of(it)};
+    for (size_t a = 0; a + 1 < accesses.size(); ++a)
+      if (!add_subscripts(statement, accesses[a], it, cut, ends)) return std::nullopt;
+    if (cut.subscripts.empty() || ends.size() > kSegments) return std::nullopt;
+    cut.ends.assign(ends.begin(), ends.end());
+    return reads_neighbours(accesses, it, cut) ? std::optional<Cut>(cut) : std::nullopt;
+  }
+
+  /// The subscripts of a read that are not affine in the index; false where they are not made of
+  /// affine pieces of it alone.
+  static bool add_subscripts(const Statement& statement, const MemoryAccess& read,
+                             const Iterator& it, Cut& cut, std::set<int64_t>& ends) {
+    for (const Expr& subscript : read.subscripts) {
+      if (!expr_uses_var(subscript, it.name) || ir::step_along(subscript, it.name)) continue;
+      if (std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& other) {
+            return other.name != it.name && expr_uses_var(subscript, other.name);
+          }))
+        return false;
+      poly::Context context;
+      const auto function = poly::IndexSets(context.get(), {it}).value(subscript);
+      const auto pieces = function ? AffinePieces().find(*function) : std::nullopt;
+      if (!pieces) return false;
+      for (const Piece& piece : *pieces) ends.insert(piece.end);
+      cut.subscripts.emplace_back(subscript, *pieces);
+    }
+    return true;
+  }
+
+  /// Whether what was no neighbour is one on the longest segment.
+  bool reads_neighbours(const std::vector<MemoryAccess>& accesses, const Iterator& it,
+                        const Cut& cut) const {
+    int64_t first = 0, longest = 0, begin = 0;
+    for (int64_t end : cut.ends) {
+      if (end - begin > longest) first = begin, longest = end - begin;
+      begin = end;
+    }
+    return std::any_of(accesses.begin(), accesses.end() - 1, [&](const MemoryAccess& read) {
+      MemoryAccess straight = read;
+      Straighten straighten(cut.subscripts, it.name, first);
+      const Expr value = straighten.mutate(ir::read(program_.tensor(read.tensor), read.subscripts));
+      straight.subscripts = value.as<Call>()->args;
+      auto before = stride_along(read, layouts_.at(read.tensor), it.name);
+      auto after = stride_along(straight, layouts_.at(read.tensor), it.name);
+      return !before && after && std::abs(*after) <= 1;
+    });
+  }
+
+  static void split(const Statement& statement, const Cut& cut,
+                    std::vector<Statement>& statements) {
+    const std::string& index = statement.domain[cut.iterator].name;
+    int64_t first = 0;
+    for (int64_t end : cut.ends) {
+      Statement part = statement;
+      part.domain[cut.iterator].extent = static_cast<int>(end - first);
+      part.value = Straighten(cut.subscripts, index, first).mutate(part.value);
+      substitute_indices(part, {{index, make_variable(index) + static_cast<int>(first)}});
+      statements.push_back(std::move(part));
+      first = end;
+    }
+  }
+
+  Program& program_;
+  const std::map<std::string, Layout>& layouts_;
+};
+
+}  // namespace
+
+void split_ranges(Program& program, const std::map<std::string, Layout>& layouts) {
+  SplitRanges(program, layouts).run();
+}
+
+}  // namespace tc::rewrite
