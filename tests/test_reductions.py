@@ -333,7 +333,7 @@ def batch_norm(float(N, C, H, W) I) -> (O, mean, var) {
 def test_softmax(sizes: tuple[int, int]) -> None:
     x = torch.randn(*sizes) * 3
     out, high, total = define(SOFTMAX).softmax(x)
-    torch.testing.assert_close(out, F.softmax(x, 1))
+    torch.testing.assert_close(out, F.softmax(x, 1), rtol=1e-5, atol=0)
     assert torch.equal(high, x.amax(1))
     torch.testing.assert_close(total, torch.exp(x - x.amax(1, keepdim=True)).sum(1))
 
