@@ -458,7 +458,7 @@ def summed_guards(n: int) -> Hostile:
         f"(i + j >= {k} && i + j - {k} < N ? A(i + j - {k}) * B(j) : 0)" for k in range(n)
     )
     return Hostile(
-        f"def f(float(N) A, float(M) B) -> (O) {{ O(i) +=! {value} where i in 0:N }}",
+        f"def f(float(N) A, float(M) B) -> (O) {{ O(i) +=! {value} where i in 0:N, j in 0:M }}",
         [(SIZE,), (20,)],
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import emulated
 import pytest
 import torch
-from workloads import WORKLOADS, Workload
+from workloads import WORKLOADS, Workload, assert_near
 
 import tensor_comprehensions as tc
 
@@ -33,10 +33,7 @@ def emulate(executor: tc.Executor, workload: Workload, inputs: tuple, wanted: tu
     for output, start in zip(outputs, initial, strict=False):
         output.copy_(start)
     emulated.run(executor, inputs, tuple(outputs), initial=None if initial else 0)
-    for name, output, w in zip(executor.output_names, outputs, wanted, strict=True):
-        torch.testing.assert_close(
-            output, w, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}"
-        )
+    assert_near(workload, outputs, wanted)
 
 
 def compile_for(workload: Workload, inputs: tuple, options: object, arch: str) -> tc.Executor:

@@ -15,7 +15,7 @@ from operators import CASES, Case, Values
 from operators.document import document, entries
 from operators.features import text_of
 from operators.published import MEANT, PUBLISHED
-from workloads import REJECTED, WORKLOADS
+from workloads import REJECTED, WORKLOADS, assert_near
 
 import tensor_comprehensions as tc
 
@@ -138,8 +138,7 @@ def test_texts_of_the_papers_are_here(name: str) -> None:
     expected = workload.reference(*inputs)
     results = tc.ops.load(definition)(definition, *arguments(*inputs))
     results = results if isinstance(results, tuple) else (results,)
-    for actual, wanted in zip(results, expected, strict=True):
-        torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-4)
+    assert_near(workload, results, expected)
 
 
 def test_no_text_of_the_papers_is_missing() -> None:

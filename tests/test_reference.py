@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from workloads import WORKLOADS, Workload
+from workloads import WORKLOADS, Workload, assert_near
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import reference
@@ -31,9 +31,8 @@ def test_texts_of_the_papers(workload: Workload) -> None:
     )
     results = results if isinstance(results, tuple) else (results,)
     wanted = workload.reference(*inputs, *initial)
+    assert_near(workload, results, wanted)
     for actual, value, bound in zip(results, wanted, bounds, strict=True):
-        assert actual.dtype == value.dtype
-        torch.testing.assert_close(actual, value, rtol=1e-4, atol=1e-4)
         apart = (actual.double() - value.double()).abs()
         assert bool((apart <= 2 * torch.from_numpy(bound)).all())
 

@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from workloads import REJECTED, WORKLOADS, Workload
+from workloads import REJECTED, WORKLOADS, Workload, assert_near
 
 import tensor_comprehensions as tc
-
-# Sums of float32 in another order than PyTorch's: a few ulp of the largest partial sum.
-TOLERANCE = {"rtol": 1e-4, "atol": 1e-4}
 
 by_name = pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.name)
 
@@ -53,22 +50,16 @@ def strided(tensor: object) -> object:
     return view
 
 
-def check(actual: tuple, wanted: tuple) -> None:
-    assert len(actual) == len(wanted)
-    for a, w in zip(actual, wanted, strict=True):
-        torch.testing.assert_close(a, w, **TOLERANCE)
-
-
 @by_name
 def test_agrees_with_pytorch(workload: Workload) -> None:
     inputs = workload.inputs()
-    check(run(workload, inputs), expected(workload, inputs))
+    assert_near(workload, run(workload, inputs), expected(workload, inputs))
 
 
 @by_name
 def test_identity_schedule_agrees_with_pytorch(workload: Workload) -> None:
     inputs = workload.inputs()
-    check(run(workload, inputs, "identity"), expected(workload, inputs))
+    assert_near(workload, run(workload, inputs, "identity"), expected(workload, inputs))
 
 
 @pytest.mark.sampled
@@ -76,7 +67,7 @@ def test_identity_schedule_agrees_with_pytorch(workload: Workload) -> None:
 @pytest.mark.parametrize("preset", ["naive", "pointwise", "mlp"])
 def test_presets(workload: Workload, preset: str) -> None:
     inputs = workload.inputs()
-    check(run(workload, inputs, preset), expected(workload, inputs))
+    assert_near(workload, run(workload, inputs, preset), expected(workload, inputs))
 
 
 @pytest.mark.sampled
@@ -85,14 +76,14 @@ def test_presets(workload: Workload, preset: str) -> None:
 def test_fusion_strategies(workload: Workload, fusion: str) -> None:
     options = tc.MappingOptions("naive").tile(4, 8).outerScheduleFusionStrategy(fusion)
     inputs = workload.inputs()
-    check(run(workload, inputs, options), expected(workload, inputs))
+    assert_near(workload, run(workload, inputs, options), expected(workload, inputs))
 
 
 @by_name
 def test_any_strides(workload: Workload) -> None:
     inputs = workload.inputs()
     views = tuple(strided(t) for t in inputs)
-    check(run(workload, views), expected(workload, inputs))
+    assert_near(workload, run(workload, views), expected(workload, inputs))
 
 
 @by_name
@@ -102,7 +93,7 @@ def test_broadcast_inputs(workload: Workload) -> None:
         t[..., :1].expand_as(t) if isinstance(t, torch.Tensor) and t.dim() else t
         for t in workload.inputs()
     )
-    check(run(workload, inputs), expected(workload, inputs))
+    assert_near(workload, run(workload, inputs), expected(workload, inputs))
 
 
 @pytest.mark.sampled
@@ -113,7 +104,7 @@ def test_threads(workload: Workload, threads: int) -> None:
     torch.set_num_threads(threads)
     try:
         inputs = workload.inputs()
-        check(run(workload, inputs), expected(workload, inputs))
+        assert_near(workload, run(workload, inputs), expected(workload, inputs))
     finally:
         torch.set_num_threads(before)
 

@@ -35,8 +35,8 @@ class JoinLanesAsBits : public IRMutator {
   }
 };
 
-/// Puts names in the place of numbers that are chosen lazily and broadcast.
-class HideChosenNumbers : public IRGraphMutator {
+/// Puts names in the place of numbers that are chosen lazily and broadcast, and of short shuffles.
+class HideFromInterleavings : public IRGraphMutator {
  public:
   std::map<std::string, Expr> hidden;
 
@@ -45,15 +45,23 @@ class HideChosenNumbers : public IRGraphMutator {
   Expr visit(const Broadcast* op) override {
     if (!op->value.type().is_scalar() || !ir::has_lazy_choice(op->value))
       return IRGraphMutator::visit(op);
-    const std::string name = concat("tc.number.", hidden.size());
-    hidden[name] = op->value;
-    return Broadcast::make(ir::make_variable(name, op->value.type()), op->lanes);
+    return Broadcast::make(hide(op->value), op->lanes);
+  }
+  Expr visit(const Shuffle* op) override {
+    // Every other or every third lane of more lanes than these are several.
+    return op->type.lanes() > 3 || op->is_interleave() ? IRGraphMutator::visit(op) : hide(op);
+  }
+
+  Expr hide(const Expr& e) {
+    const std::string name = concat("tc.kept.", hidden.size());
+    hidden[name] = e;
+    return ir::make_variable(name, e.type());
   }
 };
 
-class ShowNumbers : public IRGraphMutator {
+class Show : public IRGraphMutator {
  public:
-  explicit ShowNumbers(const std::map<std::string, Expr>& hidden) : hidden_(hidden) {}
+  explicit Show(const std::map<std::string, Expr>& hidden) : hidden_(hidden) {}
 
  private:
   using IRGraphMutator::visit;
@@ -67,9 +75,9 @@ class ShowNumbers : public IRGraphMutator {
 }  // namespace
 
 Stmt separate_lanes(const Stmt& stmt) {
-  HideChosenNumbers hide;
+  HideFromInterleavings hide;
   const Stmt rewritten = rewrite_interleavings(hide.mutate(stmt));
-  return hide.hidden.empty() ? rewritten : ShowNumbers(hide.hidden).mutate(rewritten);
+  return hide.hidden.empty() ? rewritten : Show(hide.hidden).mutate(rewritten);
 }
 
 Stmt join_lanes_as_bits(const Stmt& stmt) { return JoinLanesAsBits().mutate(stmt); }

@@ -12,7 +12,9 @@ ir::Stmt join_lanes_as_bits(const ir::Stmt& stmt);
 
 /// Halide's rewrite_interleavings, for vectors whose every other lane is computed by itself. It
 /// makes a vector of what is chosen where a lazy choice is one number for all lanes, so that these
-/// numbers are kept from it.
+/// numbers are kept from it. So are shuffles of which it would take a single lane: where their
+/// operand is a vector with a name, it takes half of that instead (Halide 21, Deinterleaver of a
+/// Shuffle: the operand's lane is looked for with the stride of the shuffle's lanes).
 ir::Stmt separate_lanes(const ir::Stmt& stmt);
 
 }  // namespace tc::codegen

@@ -159,11 +159,14 @@ Expr scale(const Expr& x, const Expr& n) {
     Expr biased = cast(integer, e + bias);
     return Halide::reinterpret(type, biased * make_const(integer, int64_t{1} << mantissa));
   };
-  Expr value = x, rest = n;
+  // Exponents are read as seldom as possible: each may be a long expression.
+  const Expr near = clamp(n, -4 * bias, 4 * bias);
+  Expr value = x, rest = near;
   for (int step = 0; step < 2; ++step) {
-    Expr up = rest > bias, low = rest < 1 - bias;
+    const Expr up = near > bias * (step + 1), low = near < 1 - bias - down * step;
     value = value * select(up, power(bias), low, power(-down), make_const(type, 1));
-    rest = select(up, max(rest, bias) - bias, low, min(rest, 0) + down, rest);
+    rest = rest - select(up, make_const(n.type(), bias), low, make_const(n.type(), -down),
+                         make_const(n.type(), 0));
   }
   return value * power(clamp(rest, 1 - bias, bias));
 }

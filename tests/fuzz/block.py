@@ -21,8 +21,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: After how many seconds of work a program hangs.
-HANGS = 60
+#: After how many seconds of work a program hangs, and after how many by the clock one that only
+#: waits: fewer than a test has.
+HANGS, WAITS = 60, 200
 
 
 @dataclass
@@ -88,14 +89,14 @@ def run_block(kind: str, first: int, count: int, folder: Path, seconds: float = 
         status = subprocess.run(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
         ).returncode
-        whole = read_lines(file, block)
-        if whole:
+        before = block.done
+        if read_lines(file, block):
             break
-        reached = block.done
-        at = first + reached  # behind the one that it ended at
-        said = "did not end" if -status == signal.SIGPROF else f"ended its process with {status}"
-        if reached == 0:
-            raise RuntimeError(f"{' '.join(command)}: {said}")
+        at = first + block.done  # behind the one that it ended at
+        hung = -status in (signal.SIGPROF, signal.SIGALRM)
+        said = "did not end" if hung else f"ended its process with {status}"
+        if block.done == before:
+            raise RuntimeError(f"{' '.join(command)}: {said} before its first program")
         block.failures[at - 1] = said
     return block
 
@@ -125,11 +126,15 @@ def read_lines(file: Path, block: Block) -> bool:
 
 
 def break_down(seed: int) -> None:
-    """For a test of this file: TC_FUZZ_BREAK has a seed that fails and one that crashes."""
-    fails, crashes = (*os.environ.get("TC_FUZZ_BREAK", "").split(), "", "")[:2]
-    assert str(seed) != fails, "told to fail"
-    if str(seed) == crashes:
+    """For a test of this file: TC_FUZZ_BREAK has seeds with what becomes of them, as "7:fails"."""
+    breaks = dict(each.split(":") for each in os.environ.get("TC_FUZZ_BREAK", "").split())
+    how = breaks.get(str(seed), "")
+    assert how != "fails", "told to fail"
+    if how == "crashes":
         os.kill(os.getpid(), signal.SIGSEGV)
+    if how == "waits":
+        signal.setitimer(signal.ITIMER_REAL, signal.getitimer(signal.ITIMER_REAL)[0] / WAITS)
+        signal.pause()
 
 
 def main(kind: str, first: int, count: int, file: str, seconds: float = 1e9) -> None:
@@ -153,6 +158,7 @@ def main(kind: str, first: int, count: int, file: str, seconds: float = 1e9) -> 
                 break
             out.write(json.dumps({"at": seed}) + "\n")
             signal.setitimer(signal.ITIMER_PROF, HANGS)
+            signal.setitimer(signal.ITIMER_REAL, WAITS)
             program: object = ""
             try:
                 break_down(seed)
@@ -163,6 +169,7 @@ def main(kind: str, first: int, count: int, file: str, seconds: float = 1e9) -> 
                 message = f"{type(error).__name__}: {error}\n{notes}\n{program}"
                 out.write(json.dumps({"failed": seed, "message": message}) + "\n")
         signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         used = resource.getrusage(resource.RUSAGE_SELF)
         out.write(
             json.dumps(

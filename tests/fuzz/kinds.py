@@ -233,14 +233,15 @@ def check_shardings(case: Case) -> Counter[str]:
     if case.initial:
         return Counter()
     inputs = tuple(torch.as_tensor(t.make(case.seed), dtype=DTYPES[t.type]) for t in case.inputs)
-    ways = 0
     try:
         operator = getattr(tc.define(case.text, namespace="tc_fuzz_sharding"), case.entry)
-        for processes in (2, 3):
-            ways += shardings.check_ways(operator, case.text, inputs, processes)
+        shardings.evaluate(case.text, case.entry, inputs)
     except tc.TCError:
-        pass  # the programs themselves are looked at elsewhere
-    return Counter(ways=ways)
+        return Counter()  # the programs themselves are looked at elsewhere
+    # A part that is refused where the whole is not is a way that is wrong.
+    return Counter(
+        ways=sum(shardings.check_ways(operator, case.text, inputs, count) for count in (2, 3))
+    )
 
 
 # ---- CUDA: compiled for a GPU that need not be here, and run by the emulator

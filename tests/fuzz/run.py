@@ -2,8 +2,8 @@
 
 Seeds are drawn from the clock, and printed; with `--seed` they are those of another run. Kinds take
 turns, a block of programs each, until the time is over or every kind has had so many `--programs`.
-What fails is printed with its seed and, where it is a program, shrunk. The exit status says whether
-anything did.
+What fails is printed with its seed and, where it is a program, shrunk; so is a kind whose programs
+tested little. The exit status says whether anything did.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ def shrunk(kind: str, seed: int) -> str:
 
 
 def run(kinds: list[str], seed: int, programs: int, minutes: float, jobs: int) -> int:
-    """The number of failures."""
+    """The number of failures, kinds that tested little among them."""
     end = time.monotonic() + 60 * minutes
     done: Counter[str] = Counter()
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     failures: list[tuple[str, int]] = []
     passes = Passes()
     waiting = blocks(kinds, seed, programs)
@@ -65,6 +66,7 @@ def run(kinds: list[str], seed: int, programs: int, minutes: float, jobs: int) -
     def take(finished: Future[Block]) -> None:
         block = finished.result()
         done[block.kind] += block.done
+        counts[block.kind] += block.counts
         passes.add(block.passes)
         for failed, message in block.failures.items():
             failures.append((block.kind, failed))
@@ -84,12 +86,31 @@ def run(kinds: list[str], seed: int, programs: int, minutes: float, jobs: int) -
     for kind, failed in failures[:MOST_SHRUNK]:
         print(f"---- {kind}, seed {failed}, made smaller:\n{shrunk(kind, failed)}", flush=True)
     print(f"{sum(done.values())} programs from {seed}: {dict(done)}")
+    for kind, counted in counts.items():
+        print(f"  {kind}: {dict(counted)}")
+    empty = that_tested_little(done, counts) if not failures else []
+    for kind in empty:
+        print(f"---- {kind}: its programs tested little, {dict(counts[kind])}")
     never = [name for name in passes.names() if not passes.fired[name]]
     print(f"passes that changed nothing: {', '.join(never) or 'none'}")
     print(
         f"{len(failures)} failures: {', '.join(f'{kind} {at}' for kind, at in failures) or 'none'}"
     )
-    return len(failures)
+    return len(failures) + len(empty)
+
+
+def that_tested_little(done: Counter[str], counts: dict[str, Counter[str]]) -> list[str]:
+    """Kinds of which a block or more ran, but whose counts are not those of programs that test."""
+    from kinds import KINDS
+
+    found = []
+    for kind, programs in done.items():
+        try:
+            if programs >= KINDS[kind].block:
+                KINDS[kind].enough(counts[kind], programs)
+        except AssertionError:
+            found.append(kind)
+    return found
 
 
 def main() -> int:

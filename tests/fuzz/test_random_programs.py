@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
-from block import Block
+from block import Block, run_block
 from cases import Case, Disagreement, check
 from features import LANGUAGE, features
 from kinds import KINDS, list_blocks
 from random_layers import make_layers
 from random_programs import make_case
+from run import that_tested_little
 from seeds import first_seed
 from shrink import shrink
 
@@ -94,16 +96,30 @@ def test_a_wrong_result_is_found_and_shrunk(
     pytest.fail("no program shows it")
 
 
-def test_a_block_tells_of_failures_and_crashes(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+def test_a_block_tells_of_failures_crashes_and_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A compiler that is wrong for one program and dies at another."""
-    from block import run_block
-
-    monkeypatch.setenv("TC_FUZZ_BREAK", f"{first_seed() + 1} {first_seed() + 3}")
-    block = run_block("layers", first_seed(), 5, tmp_path)
-    assert block.done == 5
-    assert block.failures.keys() == {first_seed() + 1, first_seed() + 3}
-    assert "told to fail" in block.failures[first_seed() + 1]
-    assert "ended its process with -11" in block.failures[first_seed() + 3]
+    """A compiler that is wrong for one program, dies at another and waits for ever at a third."""
+    seeds = range(first_seed(), first_seed() + 6)
+    monkeypatch.setenv("TC_FUZZ_BREAK", f"{seeds[1]}:fails {seeds[2]}:waits {seeds[4]}:crashes")
+    block = run_block("layers", first_seed(), 6, tmp_path)
+    assert block.done == 6
+    assert block.failures.keys() == {seeds[1], seeds[2], seeds[4]}
+    assert "told to fail" in block.failures[seeds[1]]
+    assert block.failures[seeds[2]] == "did not end"
+    assert block.failures[seeds[4]] == "ended its process with -11"
     assert block.counts["programs"] == 1  # the one behind the crash; others are in no last line
+
+
+def test_a_block_that_does_not_begin_is_no_block(tmp_path: Path) -> None:
+    """Not a failure of a program, and nothing to try for ever."""
+    with pytest.raises(RuntimeError, match="before its first program"):
+        run_block("nothing of the kind", first_seed(), 3, tmp_path)
+
+
+def test_a_run_says_which_kinds_tested_little() -> None:
+    good = Counter(programs=50, elements=100, compared=90)
+    few = Counter(programs=50, elements=100, compared=20)
+    assert that_tested_little(Counter(layers=50), {"layers": good}) == []
+    assert that_tested_little(Counter(layers=50), {"layers": few}) == ["layers"]
+    assert that_tested_little(Counter(layers=3), {"layers": few}) == []  # too few to tell

@@ -57,6 +57,15 @@ def as_tuple(results: object) -> tuple:
     return results if isinstance(results, tuple) else (results,)
 
 
+def uneven(x: torch.Tensor) -> torch.Tensor:
+    """Weights for a sum, since plain sums of a softmax or a norm do not change."""
+    return torch.arange(1, x.numel() + 1, dtype=x.dtype).cos().view(x.shape)
+
+
+def backward(results: tuple) -> None:
+    sum((r * uneven(r)).sum() for r in results if r.requires_grad).backward()
+
+
 def same(case: Case, actual: object, wanted: object, eps: float | None = None) -> None:
     actual, wanted = as_tuple(actual), as_tuple(wanted)
     assert len(actual) == len(wanted)
@@ -168,11 +177,15 @@ def autocast(case: Case) -> bool:
     same(case, actual, operator(*rounded))
     places = case.differentiable(inputs)
     if places:
-        leaves = with_gradients(case, half)
+        f = tc.make_autograd(operator)
+        leaves, plain = with_gradients(case, half), with_gradients(case, rounded)
         with torch.autocast("cpu", torch.bfloat16):
-            results = as_tuple(tc.make_autograd(operator)(*leaves))
-        sum(r.sum() for r in results if r.requires_grad).backward()
-        assert all(leaves[k].grad.dtype == torch.bfloat16 for k in places)
+            results = as_tuple(f(*leaves))
+        backward(results)
+        backward(as_tuple(f(*plain)))
+        for k in places:
+            wanted = plain[k].grad.bfloat16()
+            torch.testing.assert_close(leaves[k].grad, wanted, rtol=0, atol=0, equal_nan=True)
     return True
 
 
@@ -187,7 +200,7 @@ def deterministic(case: Case) -> bool:
             leaves = with_gradients(case, inputs)
             results = as_tuple(f(*leaves))
             if case.differentiable(inputs):
-                sum(r.sum() for r in results if r.requires_grad).backward()
+                backward(results)
             grads = [x.grad for x in leaves if isinstance(x, torch.Tensor) and x.grad is not None]
             seen.append([*results, *grads])
     finally:
@@ -306,11 +319,6 @@ def tangents(case: Case) -> bool:
     return True
 
 
-def uneven(x: torch.Tensor) -> torch.Tensor:
-    """Weights for a sum, since plain sums of a softmax or a norm do not change."""
-    return torch.arange(1, x.numel() + 1, dtype=x.dtype).cos().view(x.shape)
-
-
 def per_example(case: Case) -> bool:
     f, inputs, places = differentiable(case)
     if not places:
@@ -380,7 +388,7 @@ def overload_of(case: Case) -> Callable:
 
 def all_same(actual: tuple, wanted: tuple) -> None:
     for a, w in zip(actual, wanted, strict=True):
-        torch.testing.assert_close(a, w, rtol=1e-4, atol=1e-4, equal_nan=True)
+        torch.testing.assert_close(a, w, rtol=0, atol=0, equal_nan=True)
 
 
 def derived(cases: list[Case]) -> tuple[Family, Inputs]:
@@ -394,7 +402,7 @@ def trained(cases: list[Case], family: Family, inputs: Inputs, function: Callabl
         given += with_gradients(case, inputs[at : at + count])
         at += count
     results = function(*given)
-    sum(r.sum() for r in results if r.requires_grad).backward()
+    backward(results)
     return (*results, *(x.grad for x in given if getattr(x, "grad", None) is not None))
 
 

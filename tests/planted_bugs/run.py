@@ -135,11 +135,13 @@ class Copy:
 
     def build(self) -> None:
         if not (self.build_folder / "CMakeCache.txt").exists():
-            generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+            found = ["-G", "Ninja"] if shutil.which("ninja") else []
+            if shutil.which("ccache"):  # it has what a patch changed, when that is undone
+                found.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
             self._step(
                 [
                     *("cmake", "-S", str(self.tree / "csrc"), "-B", str(self.build_folder)),
-                    *generator,
+                    *found,
                     f"-DPython3_EXECUTABLE={sys.executable}",
                     "-DTC_BUILD_TESTS=ON",
                     "-DCMAKE_INSTALL_RPATH_USE_LINK_PATH=ON",
