@@ -218,7 +218,7 @@ void describe(const ir::Program& program, const Scheduled& scheduled, const Job&
   explanation.floating_point = explanation.floating_point.value_or(0) +
                                ir::count_work(scheduled.program, scheduled.layouts).floating_point;
   for (const plan::Proposal& group : scheduled.plan.groups) {
-    explanation.groups.push_back({group.mapped.notes, group.mapped.cycles});
+    explanation.groups.push_back({group.mapped.notes, group.estimate.total()});
     if (group.plan.statements.empty()) continue;
     compiled.plans.push_back(group.plan);
     for (std::string& name : compiled.plans.back().statements)
@@ -369,7 +369,7 @@ std::vector<LibraryChoice> choose_calls(const ir::Program& given,
     StageClock apart;
     auto scheduled = simplify_and_schedule(part, all, job, apart);
     double cycles = 0;
-    for (const plan::Proposal& group : scheduled->plan.groups) cycles += group.mapped.cycles;
+    for (const plan::Proposal& group : scheduled->plan.groups) cycles += group.estimate.total();
     return cycles;
   };
   own.kernel = [&](const ir::Program& part) {

@@ -12,6 +12,7 @@
 #include "ir/segment.h"
 #include "machine/measure.h"
 #include "machine/measurements.h"
+#include "plan/estimate.h"
 #include "plan/notes.h"
 #include "runtime/libraries.h"
 #include "runtime/sequence.h"
@@ -21,8 +22,6 @@ namespace {
 
 // Bytes a cycle of a pass over memory that fusion would have spared.
 constexpr double kPassBytes = 8;
-// The model leaves out what misses the caches; kernels reach this part of what it promises.
-constexpr double kModelReached = 0.8;
 // Estimates from which on a measurement pays (a convolution of 128 filters by twos was estimated at
 // 1.35 times our own kernel's time, and took 0.84 to 0.93 of it), and what is too large to measure:
 // there a call has to win by as much (128 x 4096 x 16384 was estimated at 0.91 times our own
@@ -140,12 +139,11 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
     double moved = bytes_of(call.a, call) + bytes_of(call.b, call) + bytes_of(call.result, call);
     double passes = separates(program, call) ? 2 * bytes_of(call.result, call) : 0;
     double around = machine.library_call_cycles + passes / kPassBytes;
-    choice.theirs = call.operations / rate + around;
-    // Reading matrices for one vector takes longer than the operations.
-    if (!given) choice.theirs = std::max(choice.theirs, moved / kPassBytes);
+    // The lines that our own kernel waits for come no faster to a library's.
+    choice.theirs = call.operations / rate + around + plan::cycles_of_lines(moved, machine);
     double cycles = own.cycles(part);
     // A multiply-add a cycle, where nothing better is known.
-    choice.own = (cycles > 0 ? cycles : call.operations / 2) / kModelReached;
+    choice.own = cycles > 0 ? cycles : call.operations / 2;
     if (!given && choice.theirs < kNear * choice.own && spanned_bytes(part, layouts) < kMostBytes) {
       choice.measured = true;
       const std::string what = describe_measured(choice, part, layouts, own.made_for);

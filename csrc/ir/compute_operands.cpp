@@ -10,28 +10,33 @@
 #include "ir/accesses.h"
 #include "ir/choices.h"
 #include "ir/inner_sums.h"
+#include "ir/operations.h"
 #include "ir/reads.h"
 #include "ir/simplify.h"
 #include "ir/subscript_sums.h"
+#include "machine/operation_costs.h"
 
 namespace tc::ir {
 namespace {
 
 using namespace Halide::Internal;
 
-// Operations on every use of an element from which on a statement of its own pays: it costs
-// some 1.7 cycles an element, a use of a choice by indices 1/27 to 1/11.
-constexpr int64_t kSaved = 640;
+// Cycles, a vector of values, of a statement of its own: it writes and reads an element in
+// some 1.7.
+constexpr double kStatement = 27.2;
 // The fewest uses: of what lies along the reduction, which would be computed as it lies, and of
 // what lies along results, which a block of them computes once for all its rows (measured: products
 // with exp(B) of 512 x 512 and 2048 x 2048, B(n, k) for 4 results of m 5 times faster, for 8 to 256
 // results 3.5 to 7 times; B(k, n) for 8 results 0.81 to 1.05, for 16 1.8, for 32 to 256 2.1 to 3.7
 // times).
 constexpr int64_t kUses = 4, kRowUses = 16;
-// Operations that others stand for, in vectors: exp and its like, a root or a division, a choice by
-// indices, a conversion of half (one of bfloat16 is a shift, which is hidden). Measured like the
-// uses: 1 / B and its root for 16 results 1.2 to 3.2 times faster, with 8 left alone.
-constexpr int64_t kFunction = 160, kRoot = 40, kChoice = 10, kHalf = 2;
+// Of operations of at most so many cycles a vector this share shows: others hide behind the loads
+// and multiply-adds of a product, or are done once for all rows of a block (a choice by indices:
+// 1/27 to 1/11 cycle an element). The others do not (measured like the uses: 1 / B and its root for
+// 16 results 1.2 to 3.2 times faster, with 8 left alone).
+constexpr double kMostHidden = 5, kShown = 0.085;
+// Floats of a vector, for functions that are computed one by one.
+constexpr double kLanes = 16;
 // A choice, no measurement: by how much a temporary may exceed the largest tensor that its
 // statement uses.
 constexpr int64_t kGrowth = 2;
@@ -59,60 +64,21 @@ bool is_choice_by_indices(const Expr& e) {
   return choice && !has_data(choice->condition);
 }
 
-/// Operations of a value beyond the one read that would stand for it; those of subscripts are not
-/// counted.
-class CountOperations : public IRGraphVisitor {
- public:
-  int64_t operations = -1;
-
- private:
-  using IRGraphVisitor::visit;
-  template <class Operation>
-  void count(const Operation* op, int64_t each = 1) {
-    operations += each;
-    IRGraphVisitor::visit(op);
-  }
-  void visit(const Add* op) override { count(op); }
-  void visit(const Sub* op) override { count(op); }
-  void visit(const Mul* op) override { count(op); }
-  void visit(const Div* op) override { count(op, kRoot); }
-  void visit(const Mod* op) override { count(op, kRoot); }
-  void visit(const Min* op) override { count(op); }
-  void visit(const Max* op) override { count(op); }
-  void visit(const LT* op) override { count(op); }
-  void visit(const LE* op) override { count(op); }
-  void visit(const GT* op) override { count(op); }
-  void visit(const GE* op) override { count(op); }
-  void visit(const EQ* op) override { count(op); }
-  void visit(const NE* op) override { count(op); }
-  void visit(const Select* op) override { choose(op); }
-  void visit(const Cast* op) override {
-    const Type from = op->value.type(), to = op->type;
-    const bool brain = from.is_bfloat() || to.is_bfloat();
-    const bool half = !brain && (from == Halide::Float(16) || to == Halide::Float(16));
-    count(op, brain ? 0 : half ? kHalf : 1);
-  }
-  void visit(const Call* op) override {
-    if (find_choice(op)) return choose(op);
-    const std::string function = math_name(op);
-    if (!read_name(op).empty())
-      operations += 1;
-    else if (function == "fabs" || function == "fmin" || function == "fmax" || function.empty())
-      count(op);
-    else
-      count(op, function == "sqrt" ? kRoot : kFunction);
-  }
-  /// What conditions of indices cost is in kChoice.
-  template <class Node>
-  void choose(const Node* op) {
-    const Choice choice = *find_choice(op);
-    const bool by_data = has_data(choice.condition);
-    operations += by_data ? 1 : kChoice;
-    if (by_data) include(choice.condition);
-    include(choice.yes);
-    include(choice.no);
-  }
-};
+/// Cycles, a vector, that a value shows beyond the one read that would stand for it.
+double count_cycles(const Expr& value) {
+  const double read = kShown * machine::operation_cost("+").cycles;
+  double cycles = -read;
+  for_each_operation(value, [&](const Operation& operation) {
+    const machine::OperationCost& cost = machine::operation_cost(operation.name);
+    if (operation.kind == OperationKind::Read) cycles += read;
+    // What conditions of indices cost is in the choice.
+    else if (!operation.of_indices)
+      cycles += cost.one_by_one              ? kLanes * cost.cycles
+                : cost.cycles <= kMostHidden ? kShown * cost.cycles
+                                             : cost.cycles;
+  });
+  return cycles;
+}
 
 class ComputeOperands {
  public:
@@ -178,9 +144,8 @@ class ComputeOperands {
     const bool choice = is_choice_by_indices(e);
     const bool reduces = statement.reduction != Reduction::None;
     if (choice ? !reduces : !e.type().is_float()) return std::nullopt;
-    CountOperations count;
-    e.accept(&count);
-    if (count.operations <= 0) return std::nullopt;
+    const double cycles = count_cycles(e);
+    if (cycles <= 0) return std::nullopt;
     SubscriptSums found = find_sums(e, statement.domain);
     if (!reduces) add_values(e, statement, found);
     if (!found.known || found.sums.empty() || found.tensors.count(statement.tensor) ||
@@ -196,7 +161,7 @@ class ComputeOperands {
     }
     const int64_t uses = lies_along_results(statement, found.tensors) ? kRowUses : kUses;
     if (elements == 0 || points / elements < machine_.least(uses) ||
-        points / elements * count.operations < machine_.least(kSaved) ||
+        static_cast<double>(points / elements) * cycles < machine_.least_part() * kStatement ||
         elements * e.type().bytes() > most_bytes(statement))
       return std::nullopt;
     Operand operand{found.first.empty() ? statement.tensor : found.first, found.sums, {}, e};

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <set>
 
 #include "base/error.h"
+#include "ir/operations.h"
 
 namespace tc::ir {
 namespace {
@@ -24,16 +24,8 @@ double count_values(const Statement& statement, const std::vector<Expr>& express
   return values;
 }
 
-/// Whether a function takes an instruction or a few.
-bool is_cheap(const std::string& function) {
-  static const std::set<std::string> names = {
-      "abs",   "ceil",  "copysign",  "fabs", "fdim",  "floor", "fma",  "fmax", "fmin",
-      "isinf", "isnan", "nextafter", "rint", "round", "rsqrt", "sqrt", "trunc"};
-  return names.count(function) > 0;
-}
-
 /// Operations of a statement, and what it reads, each access once.
-class Count : public Halide::Internal::IRVisitor {
+class Count {
  public:
   explicit Count(const Statement& statement) : statement_(statement) {}
 
@@ -41,14 +33,25 @@ class Count : public Halide::Internal::IRVisitor {
   std::map<std::string, double> functions;
   std::vector<const Call*> reads;
 
+  void add(const Expr& value) {
+    for_each_operation(value, [&](const Operation& operation) {
+      const bool function = operation.kind == OperationKind::Function;
+      if (function || operation.kind == OperationKind::Arithmetic) {
+        const double values = count_values(statement_, {Expr(operation.node)});
+        add(operation.type, values);
+        if (function && !is_cheap(operation.name)) functions[operation.name] += values;
+      }
+      if (operation.kind == OperationKind::Read) add_read(static_cast<const Call*>(operation.node));
+    });
+  }
+
   /// Arithmetic of subscripts does not count, the tensors that they read do.
   void add_reads_of(const std::vector<Expr>& subscripts) {
-    double values = floating_point, indices = integer;
-    std::map<std::string, double> calls = functions;
-    for (const Expr& subscript : subscripts) subscript.accept(this);
-    floating_point = values;
-    integer = indices;
-    functions = std::move(calls);
+    for (const Expr& subscript : subscripts)
+      for_each_operation(subscript, [&](const Operation& operation) {
+        if (operation.kind == OperationKind::Read)
+          add_read(static_cast<const Call*>(operation.node));
+      });
   }
 
   void add(const Type& type, double times) {
@@ -57,26 +60,7 @@ class Count : public Halide::Internal::IRVisitor {
   }
 
  private:
-  using IRVisitor::visit;
-  template <class Operation>
-  void count(const Operation* op) {
-    add(op->type, count_values(statement_, {Expr(op)}));
-    IRVisitor::visit(op);
-  }
-  void visit(const Halide::Internal::Add* op) override { count(op); }
-  void visit(const Halide::Internal::Sub* op) override { count(op); }
-  void visit(const Halide::Internal::Mul* op) override { count(op); }
-  void visit(const Halide::Internal::Div* op) override { count(op); }
-  void visit(const Halide::Internal::Mod* op) override { count(op); }
-  void visit(const Halide::Internal::Min* op) override { count(op); }
-  void visit(const Halide::Internal::Max* op) override { count(op); }
-  void visit(const Call* op) override {
-    if (read_name(op).empty()) {
-      const std::string name = math_name(op);
-      if (!name.empty() && !is_cheap(name)) functions[name] += count_values(statement_, {Expr(op)});
-      if (!name.empty()) return count(op);
-      return IRVisitor::visit(op);
-    }
+  void add_read(const Call* op) {
     if (std::none_of(reads.begin(), reads.end(), [&](const Call* known) {
           return Halide::Internal::equal(Expr(known), Expr(op));
         }))
@@ -156,9 +140,9 @@ Work count_work(const Program& program, const std::map<std::string, Layout>& lay
       points *= static_cast<double>(*as_const_int(iterator.extent));
     if (points == 0) continue;
     Count count(statement);
-    statement.value.accept(&count);
+    count.add(statement.value);
     count.add_reads_of(statement.subscripts);
-    if (statement.guard.defined()) statement.guard.accept(&count);
+    if (statement.guard.defined()) count.add(statement.guard);
     if (statement.reduction != Reduction::None)
       count.add(program.tensor(statement.tensor).type, points);
     work.floating_point += count.floating_point;

@@ -40,8 +40,26 @@ struct CpuMachine {
   int64_t followed_bytes = 2048;
   /// Lines that may be on their way to the first cache: 12 in a Skylake, 16 in a Golden Cove.
   int line_buffers = 16;
+  /// Of the last cache, what a core finds its data in: others share it, on other cores and in other
+  /// virtual machines.
+  int64_t last_cache_share = int64_t{32} << 20;
+  /// Bytes a cycle that a core gets from memory (measured with a Granite Rapids: sums of 55 to 250
+  /// MiB take 14 to 24 cycles a line).
+  double memory_rate = 4;
   /// Neighbouring lines that come with a prefetch of the first; 1: that one alone.
   int lines_of_a_request = 1;
+
+  // ---- what code of ours takes, in cycles (measured with a Granite Rapids, benchmarks/model.py)
+  double task_cycles = 100;            ///< to begin a task
+  double block_cycles = 50;            ///< to begin a block of results in registers, and to end it
+  double loop_cycles = 10;             ///< to begin a loop over elements
+  double copied_element_cycles = 1.4;  ///< of a copy, an element that is loaded alone
+  double copied_vector_cycles = 9;     ///< a vector that lies alike on both sides
+  double transposed_row_cycles = 2.2;  ///< a row of a square that is transposed in registers
+  /// A result that does not lie along the vector: in a run that is transposed in registers, alone,
+  /// and alone on another page than the one before, for which a line of memory is fetched again.
+  double transposed_store_cycles = 0.6, scattered_store_cycles = 2, far_store_cycles = 14;
+  double lanes_sum_cycles = 8;  ///< to add up the lanes of a sum
 
   // ---- cores
   int cores = 1;
@@ -65,6 +83,8 @@ struct CpuMachine {
   int64_t lines_at_once() const { return std::max(1, line_buffers / 2); }
   /// From how much of something on a task, a part, a copy or a table of its own pays.
   int64_t least(int64_t amount) const { return std::max<int64_t>(1, amount * least_percent / 100); }
+  /// The same as a factor.
+  double least_part() const { return static_cast<double>(least_percent) / 100; }
   /// Floating-point operations that a core starts in a cycle at most, on numbers of so many bits.
   double peak_operations(int bits) const { return 2.0 * multiply_adds * step_bits() / bits; }
 };

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -23,7 +24,7 @@ constexpr int64_t kFewestRegisters = 8;
 
 #define TC_FACT(field)                                                  \
   [](const CpuMachine& cpu) { return static_cast<double>(cpu.field); }, \
-      [](CpuMachine& cpu, int64_t value) { cpu.field = static_cast<decltype(cpu.field)>(value); }
+      [](CpuMachine& cpu, double value) { cpu.field = static_cast<decltype(cpu.field)>(value); }
 
 const char* const kLastCache = "/sys/devices/system/cpu/cpu0/cache/index3/size";
 
@@ -93,12 +94,13 @@ std::string names_of_facts() {
 void replace(Known& known, const std::string& entry) {
   const size_t equals = entry.find('=');
   const std::string name = entry.substr(0, equals);
-  const int64_t value = equals == std::string::npos ? 0 : std::atoll(entry.c_str() + equals + 1);
+  const double value = equals == std::string::npos ? 0 : std::atof(entry.c_str() + equals + 1);
   if (value <= 0)
     throw UsageError(concat("TC_MACHINE: '", entry, "' is no name and number, as in cores=2"));
   for (size_t k = 0; k < facts().size(); ++k) {
     const Fact& fact = facts()[k];
-    if (name != fact.name || value < fact.least || value % fact.multiple != 0) continue;
+    if (name != fact.name || value < static_cast<double>(fact.least)) continue;
+    if (fact.multiple > 0 && std::fmod(value, static_cast<double>(fact.multiple)) != 0) continue;
     fact.set(known.cpu, value);
     known.sources[k] = "TC_MACHINE";
     return;
@@ -122,7 +124,7 @@ const std::vector<Fact>& facts() {
       {"vector_bits", "bits", "of a vector register", 1, 128,
        [](const CpuMachine& cpu) { return static_cast<double>(cpu.vector_bits); },
        // Units are as wide, if nothing is said of them behind it.
-       [](CpuMachine& cpu, int64_t value) {
+       [](CpuMachine& cpu, double value) {
          cpu.unit_bits = cpu.vector_bits = static_cast<int>(value);
        }},
       {"unit_bits", "bits", "of a vector that a unit works on in a cycle", 1, 128,
@@ -152,11 +154,32 @@ const std::vector<Fact>& facts() {
        1, 1, TC_FACT(second_cache_percent)},
       {"last_cache_rate", "bytes a cycle", "that the last cache gives a core", 1, 1,
        TC_FACT(last_cache_rate)},
+      {"last_cache_share", "bytes", "of the last cache that a core finds its data in", 1, 1,
+       TC_FACT(last_cache_share)},
+      {"memory_rate", "bytes a cycle", "that a core gets from memory", 1, 1, TC_FACT(memory_rate)},
+      {"task_cycles", "cycles", "to begin a task", 1, 1, TC_FACT(task_cycles)},
+      {"block_cycles", "cycles", "to begin and end a block of results in registers", 1, 1,
+       TC_FACT(block_cycles)},
+      {"loop_cycles", "cycles", "to begin a loop over elements", 1, 1, TC_FACT(loop_cycles)},
+      {"copied_element_cycles", "cycles", "of a copy, an element that is loaded alone", 0, 0,
+       TC_FACT(copied_element_cycles)},
+      {"copied_vector_cycles", "cycles", "of a copy, a vector that lies alike on both sides", 0, 0,
+       TC_FACT(copied_vector_cycles)},
+      {"transposed_row_cycles", "cycles", "of a copy, a row of a square transposed in registers", 0,
+       0, TC_FACT(transposed_row_cycles)},
+      {"transposed_store_cycles", "cycles", "a result of a run that is transposed in registers", 0,
+       0, TC_FACT(transposed_store_cycles)},
+      {"scattered_store_cycles", "cycles", "a result that is stored alone", 0, 0,
+       TC_FACT(scattered_store_cycles)},
+      {"far_store_cycles", "cycles", "the same on another page than the one before", 0, 0,
+       TC_FACT(far_store_cycles)},
+      {"lanes_sum_cycles", "cycles", "to add up the lanes of a sum", 0, 0,
+       TC_FACT(lanes_sum_cycles)},
       {"lines_of_a_request", "lines", "that come with a prefetch of the first of them", 1, 1,
        TC_FACT(lines_of_a_request)},
       {"cores", "cores", "that tasks are made for", 1, 1,
        [](const CpuMachine& cpu) { return static_cast<double>(cpu.cores); },
-       [](CpuMachine& cpu, int64_t value) { cpu.threads = cpu.cores = static_cast<int>(value); }},
+       [](CpuMachine& cpu, double value) { cpu.threads = cpu.cores = static_cast<int>(value); }},
       {"threads", "threads", "of the host, where their number matters", 1, 1, TC_FACT(threads)},
       {"library_rate", "operations a cycle",
        "of the library's products and convolutions; 0: measured where it matters", 1, 1,

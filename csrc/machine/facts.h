@@ -14,9 +14,9 @@ struct Fact {
   const char* unit;
   const char* meaning;
   int64_t least = 1;     ///< that makes sense
-  int64_t multiple = 1;  ///< of what it has to be
+  int64_t multiple = 1;  ///< of what it has to be; 0: any number, with decimals too
   double (*get)(const CpuMachine&);
-  void (*set)(CpuMachine&, int64_t);
+  void (*set)(CpuMachine&, double);
 };
 const std::vector<Fact>& facts();
 

@@ -12,7 +12,7 @@ namespace tc::plan {
 
 /// A tree and the copies that its extension nodes make.
 struct Applied {
-  poly::Mapped mapped;               ///< without notes and cycles
+  poly::Mapped mapped;               ///< without notes
   std::map<size_t, Reason> refused;  ///< of the plan's copies, by number, those that are not made
 };
 

@@ -47,6 +47,15 @@ void describe_cluster(const Cluster& cluster, Proposal& proposal) {
   if (cluster.joined) proposal.mapped.joined = cluster.outer[0].size();
 }
 
+/// What the Plan takes, as it is now that copies are made or refused.
+void estimate_cluster(const Cluster& cluster, const ir::Program& program,
+                      const std::map<std::string, Layout>& layouts, const CpuMachine& machine,
+                      Proposal& proposal) {
+  proposal.estimate = estimate(proposal.plan, cluster, program, layouts, machine);
+  proposal.mapped.notes.push_back({"estimate", concat(count_text(proposal.estimate.total()),
+                                                      " cycles: ", to_string(proposal.estimate))});
+}
+
 }  // namespace
 
 ProgramPlan plan_program(const Scop& scop, const std::map<std::string, Layout>& layouts,
@@ -94,7 +103,10 @@ ProgramPlan plan_program(const Scop& scop, const std::map<std::string, Layout>& 
       return compute_in_copies(clusters, plan.groups, scop, dependences, layouts, machine, left,
                                propose);
     });
-  for (size_t c = 0; c < clusters.size(); ++c) describe_cluster(clusters[c], plan.groups[c]);
+  for (size_t c = 0; c < clusters.size(); ++c) {
+    describe_cluster(clusters[c], plan.groups[c]);
+    if (!cuda) estimate_cluster(clusters[c], *scop.program, layouts, machine, plan.groups[c]);
+  }
   clock.done("schedule");
   return plan;
 }

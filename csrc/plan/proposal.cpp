@@ -19,7 +19,7 @@ Proposal apply_proposal(ClusterPlan plan, const Cluster& cluster, const Scop& sc
       applied.mapped.notes.push_back({"no copy", refused->second.text});
   }
   plan.copies = std::move(made);
-  return {std::move(plan), std::move(applied.mapped)};
+  return {std::move(plan), std::move(applied.mapped), {}};
 }
 
 }  // namespace tc::plan

@@ -1,6 +1,7 @@
 // A Plan that was chosen, with the schedule tree that it makes and why.
 #pragma once
 
+#include "plan/estimate.h"
 #include "plan/members.h"
 #include "plan/plan.h"
 #include "poly/promote.h"
@@ -9,7 +10,8 @@ namespace tc::plan {
 
 struct Proposal {
   ClusterPlan plan;
-  poly::Mapped mapped;  ///< its tree and copies, what is to be said of it, its cycles by the model
+  poly::Mapped mapped;  ///< its tree and copies, what is to be said of it
+  Estimate estimate;    ///< on the CPU, as soon as all of the program is planned
 };
 
 /// Applies a Plan. Copies that are refused leave it, with a note for each, unless they were

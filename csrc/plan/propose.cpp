@@ -205,7 +205,7 @@ class Planner {
 
   Proposal propose() {
     if (auto plan = complete_plan(constraints_.cluster))
-      return finish(*plan, {{"form", "as the options say"}}, {}, 0);
+      return finish(*plan, {{"form", "as the options say"}}, {});
     if (is_scatter(cluster_)) return propose_scatter();
     if (vector_ && inner_loops_ && constraints_.allows_register_tiles() &&
         suits_register_tiles(cluster_)) {
@@ -221,7 +221,7 @@ class Planner {
       auto plan = run_pass(kTransposed, [&] {
         return plan_transposed(cluster_, members_, scop_, layouts_, constraints_, parallel_, notes);
       });
-      if (plan) return finish(*plan, {}, notes, 0);
+      if (plan) return finish(*plan, {}, notes);
     }
     return propose_tiles();
   }
@@ -258,11 +258,10 @@ class Planner {
   }
 
   /// `notes` tell of the choice, `of_plan` of what was chosen.
-  Proposal finish(ClusterPlan plan, Notes notes, const Notes& of_plan, double cycles) const {
+  Proposal finish(ClusterPlan plan, Notes notes, const Notes& of_plan) const {
     Proposal proposal = apply_constrained(std::move(plan));
     Notes& own = proposal.mapped.notes;
     own.insert(own.begin(), of_plan.begin(), of_plan.end());
-    proposal.mapped.cycles = cycles;
     if (!constraints_.parallel)
       notes.push_back({"threads", "one, as the options say"});
     else if (!parallel_ && cluster_.outer.empty())
@@ -274,12 +273,10 @@ class Planner {
 
   Proposal propose_scatter() const {
     Notes notes;
-    double cycles = 0;
     const ClusterPlan plan = take(kScatter, [&] {
-      return plan_scatter(cluster_, scop_, layouts_, constraints_, machine_, parallel_, notes,
-                          cycles);
+      return plan_scatter(cluster_, scop_, layouts_, constraints_, machine_, parallel_, notes);
     });
-    return finish(plan, notes, {}, cycles);
+    return finish(plan, notes, {});
   }
 
   Proposal propose_register_tiles(const RegisterBlock& block) const {
@@ -292,11 +289,9 @@ class Planner {
     if (fusion == FusionStrategy::Min) plan.points = Points::Apart;
     describe_fusion(fusion, tasks);
     Notes notes = describe_block(cluster_, block, row_cycles(), machine_);
-    Proposal proposal = finish(plan, {}, tasks, block_cycles_);
+    Proposal proposal = finish(plan, {}, tasks);
     notes.push_back(
         describe_operands(cluster_, block, proposal.mapped.promotions, scop_, layouts_));
-    // The model counted on every copy.
-    if (proposal.plan.copies.size() != block.packed.size()) proposal.mapped.cycles = 0;
     Notes& own = proposal.mapped.notes;
     own.insert(own.begin(), notes.begin(), notes.end());
     return proposal;
@@ -334,7 +329,7 @@ class Planner {
       return plan_as_rows(cluster_, members, program_, layouts_, options_, constraints_, machine_,
                           parallel_, own);
     });
-    return finish(plan, notes, own, row_cycles());
+    return finish(plan, notes, own);
   }
 
   Proposal propose_scalar_loops() const {
@@ -375,8 +370,7 @@ class Planner {
                                       : machine_.least(kElementwiseTile);
     return finish(
         plan, notes,
-        {describe_tasks(cluster_, members_, sizes, parallel_, describe_sizes(constraints_, task))},
-        vector_ ? members_.back().cost * kCyclesPerOperation : 0);
+        {describe_tasks(cluster_, members_, sizes, parallel_, describe_sizes(constraints_, task))});
   }
 
   const Cluster& cluster_;

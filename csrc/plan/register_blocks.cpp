@@ -10,19 +10,14 @@
 #include <string>
 
 #include "base/numbers.h"
+#include "ir/operations.h"
 #include "plan/block_effort.h"
 #include "plan/block_tiles.h"
-#include "plan/body_size.h"
 
 namespace tc::plan {
 namespace {
 
-// Cycles to store an element of the results where they do not lie along the vector: transposed in
-// registers, or alone.
-constexpr double kTransposedStore = 0.6, kScatteredStore = 2;
-// An element alone, or a run too short to transpose, on another page than the one before: a line of
-// memory is fetched again for every part of it.
-constexpr double kFarStore = 14;
+// A run of results too short to transpose.
 constexpr int64_t kShortRun = 4;
 // Cycles to begin a run of results that are transposed on their way to memory: long runs touch
 // fewer lines (measured: 13 x 32 beside 6 x 64 is 1.2 times faster where rows lie along memory).
@@ -74,7 +69,7 @@ class Chooser {
         staying_(find_staying()) {
     for (const Update& update : operands_.updates())
       (update.statement->source->reduction == ir::Reduction::None ? later_ : operations_) +=
-          count_operations(update.statement->source->value);
+          ir::count_instructions(update.statement->source->value);
   }
 
   RegisterBlock choose() {
@@ -340,9 +335,9 @@ class Chooser {
           int bytes = program_.tensor(operand.access.tensor).type.bytes();
           bool far = std::abs(stride(0).value_or(0)) * bytes >= kPageBytes;
           double store = results * (stride(0) == 1 ? 1.0 / lanes
-                                    : run          ? kTransposedStore
-                                    : far          ? kFarStore
-                                                   : kScatteredStore);
+                                    : run          ? machine_.transposed_store_cycles
+                                    : far          ? machine_.far_store_cycles
+                                                   : machine_.scattered_store_cycles);
           bool gone = stride(0) != 1 && results > 2 * operands_.most_elements(operand.access);
           moves += store;
           reloads += gone ? results * kScatteredReload : 2 * store;

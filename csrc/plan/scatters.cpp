@@ -62,7 +62,7 @@ bool is_scatter(const Cluster& cluster) { return ir::is_scatter(*cluster.stateme
 ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop,
                          const std::map<std::string, Layout>& layouts,
                          const Constraints& constraints, const CpuMachine& machine, bool parallel,
-                         Notes& notes, double& cycles) {
+                         Notes& notes) {
   const ir::Program& program = *scop.program;
   TC_INTERNAL_CHECK(cluster.statements.size() == 1 && cluster.outer.empty(),
                     "a scatter shares its loops");
@@ -137,7 +137,8 @@ ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop,
   if (plain) order.push_back(domain[innermost.iterator].name);
   form += order.empty() ? "one point" : concat("loops over ", join(order), " inside each task");
   if (innermost.vector) form += ", vectors along " + domain[innermost.iterator].name;
-  cycles = innermost.cost * static_cast<double>(instances(statement)) * kCyclesPerOperation;
+  const double cycles =
+      innermost.cost * static_cast<double>(instances(statement)) * kCyclesPerOperation;
   notes.push_back({"form", form});
   notes.push_back({"cycles", count_text(cycles) + " this form"});
   if (!members.empty())

@@ -19,10 +19,10 @@ bool is_scatter(const Cluster& cluster);
 /// along one that only moves an affine subscript, so that lanes never meet in one place. Plain
 /// indices are tiled and parallel (if asked), the others serial inside a tile, in the order of the
 /// text: every place gets its terms in an order that depends on neither tiles nor threads. Tells of
-/// all that; `cycles` are those of the model.
+/// all that.
 ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop,
                          const std::map<std::string, Layout>& layouts,
                          const Constraints& constraints, const CpuMachine& machine, bool parallel,
-                         Notes& notes, double& cycles);
+                         Notes& notes);
 
 }  // namespace tc::plan

@@ -32,7 +32,6 @@ struct Mapped {
   isl::schedule schedule;
   std::vector<Promotion> promotions;
   Notes notes;        ///< what was decided and why
-  double cycles = 0;  ///< of one core by the model; 0 when there is none
   size_t joined = 0;  ///< outer loops that it runs inside of together with the cluster before
 };
 

@@ -1,0 +1,43 @@
+// The operations that a value is made of: the one place that says what counts as one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "ir/program.h"
+
+namespace tc::ir {
+
+enum class OperationKind {
+  Arithmetic,  ///< + - * / % min max
+  Comparison,
+  Choice,
+  Conversion,
+  Function,  ///< a builtin
+  Read,      ///< of a tensor or a scalar
+  Other      ///< intrinsics that are none of these
+};
+
+/// One operation of a value. `name` is that of machine::operation_cost.
+struct Operation {
+  OperationKind kind = OperationKind::Other;
+  std::string name;
+  Type type;
+  const Halide::Internal::BaseExprNode* node = nullptr;
+  /// It is part of a condition that speaks of indices alone: what is decided once for a range of
+  /// them.
+  bool of_indices = false;
+};
+
+/// Every operation of a value. Those of subscripts are left out: increments are made of them.
+void for_each_operation(const Expr& value, const std::function<void(const Operation&)>& each);
+
+/// Whether a function takes an instruction or a few.
+bool is_cheap(const std::string& function);
+
+/// Instructions of a point of a reduction over this value: those of the value and of the reduction.
+/// Types that have no arithmetic of their own take more.
+int64_t count_instructions(const Expr& value);
+
+}  // namespace tc::ir

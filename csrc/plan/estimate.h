@@ -1,0 +1,46 @@
+// What a Plan takes, in cycles of one core: the model that decisions and `Executor.explain()`
+// share.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "ir/layout.h"
+#include "machine/cpu.h"
+#include "plan/members.h"
+
+namespace tc::plan {
+
+/// Cycles by what they are spent on. Every part is what it adds to those in front of it: what hides
+/// behind others is not counted again, so that the parts add up to the whole.
+struct Estimate {
+  double arithmetic = 0;    ///< issue slots of multiply-adds and of all other operations
+  double loads = 0;         ///< issue slots of loads from the first cache beyond those
+  double latency = 0;       ///< of operations that each need the one before
+  double second_cache = 0;  ///< lines on their way to the first cache
+  double last_cache = 0;    ///< lines on their way to the second cache
+  double memory = 0;        ///< the same of what no cache keeps
+  double copies = 0;        ///< of operands into the order of use, with what they read
+  double stores = 0;        ///< of results, with the lines that these fetch and put back
+  double start = 0;         ///< of tasks, and of blocks and rows inside them
+
+  double total() const;
+  /// In this order, with their names.
+  std::array<std::pair<const char*, double>, 9> parts() const;
+  Estimate& operator+=(const Estimate& other);
+};
+
+/// "820 k arithmetic, 41 k second cache": what counts, in that order.
+std::string to_string(const Estimate& estimate);
+
+/// Of a Plan for a cluster, which names each of its shared loops. Tensors lie where a run before
+/// left them: in the smallest cache that holds all that the cluster touches.
+Estimate estimate(const ClusterPlan& plan, const Cluster& cluster, const ir::Program& program,
+                  const std::map<std::string, Layout>& layouts, const CpuMachine& machine);
+
+/// Of lines of so many bytes on their way to the first cache, where a loop walks along them once.
+double cycles_of_lines(double bytes, const CpuMachine& machine);
+
+}  // namespace tc::plan
