@@ -11,8 +11,10 @@
 namespace tc {
 namespace {
 
+/// Passes of a list by name, each with the reason for its place.
+using Places = std::vector<std::pair<std::string, std::string>>;
 /// Lists by name, in the order in which they and their passes were made.
-using Lists = std::vector<std::pair<std::string, std::vector<std::string>>>;
+using Lists = std::vector<std::pair<std::string, Places>>;
 
 Lists& lists() {
   static Lists& all = *new Lists;
@@ -21,23 +23,25 @@ Lists& lists() {
 
 /// Once a process, so that a reader knows of the passes that do nothing, too.
 bool tell_lists() {
-  for (const auto& [list, names] : lists()) {
+  for (const auto& [list, passes] : lists()) {
     std::string text;
-    for (const std::string& name : names) text += concat(text.empty() ? "" : ", ", name);
+    for (const auto& [name, place] : passes) text += concat(text.empty() ? "" : ", ", name);
     log("passes", concat("list ", list, ": ", text));
+    for (const auto& [name, place] : passes)
+      if (!place.empty()) log("passes", concat("place of ", list, ".", name, ": ", place));
   }
   return true;
 }
 
 }  // namespace
 
-Pass::Pass(const char* list, const char* name) : list_(list), name_(name) {
-  for (auto& [known, names] : lists())
+Pass::Pass(const char* list, const char* name, const char* place) : list_(list), name_(name) {
+  for (auto& [known, passes] : lists())
     if (known == list) {
-      names.emplace_back(name);
+      passes.emplace_back(name, place);
       return;
     }
-  lists().push_back({list, {name}});
+  lists().push_back({list, {{name, place}}});
 }
 
 bool records_passes() {

@@ -15,7 +15,8 @@ namespace tc {
 /// TC_LOGS=passes, before anything runs.
 class Pass {
  public:
-  Pass(const char* list, const char* name);
+  /// `place`: why it stands where it does.
+  Pass(const char* list, const char* name, const char* place = "");
   const char* list() const { return list_; }
   const char* name() const { return name_; }
 
@@ -74,6 +75,8 @@ class PassList {
  public:
   struct Entry {
     const char* name;
+    /// What it needs or gives that decides its place in the list, for whoever moves it.
+    const char* place;
     void (*run)(Value&, Context&);
     /// Whether it is to run at all; always where there is none.
     bool (*when)(const Context&) = nullptr;
@@ -82,7 +85,7 @@ class PassList {
   PassList(const char* name, bool (*same)(const Value&, const Value&),
            std::string (*text)(const Value&), std::initializer_list<Entry> entries)
       : same_(same), text_(text), entries_(*new std::vector<Entry>(entries)) {
-    for (const Entry& entry : entries_) passes_.emplace_back(name, entry.name);
+    for (const Entry& entry : entries_) passes_.emplace_back(name, entry.name, entry.place);
   }
 
   /// A task that is cancelled ends between two passes.

@@ -218,24 +218,34 @@ struct LaunchContext {
 using C = LaunchContext;
 
 const PassList<Nest, LaunchContext> kLaunchNestPasses(
-    "launch nest", nest::same, nest::to_string,
+    "launch_nest", nest::same, nest::to_string,
     {
-        {"collapse_blocks", [](Nest& n, C&) { n = nest::collapse_loops(n, nest::Role::Block); }},
-        {"map_loops", [](Nest& n, C& c) { n = MapLoops(c.launch, c.options, c.axes).map(n); }},
+        {"collapse_blocks", "first: a grid has one axis, whose size the options bound",
+         [](Nest& n, C&) { n = nest::collapse_loops(n, nest::Role::Block); }},
+        {"map_loops", "needs one loop over blocks; gives blocks and threads their names",
+         [](Nest& n, C& c) { n = MapLoops(c.launch, c.options, c.axes).map(n); }},
     });
 
 const PassList<Stmt, LaunchContext> kLaunchPasses(
     "launch", ir::same, ir::to_string,
     {
-        {"forget_parameters", [](Stmt& s, C&) { s = forget_parameters(s); }},
-        {"hide_nested_truncations", [](Stmt& s, C&) { s = hide_nested_truncations(s); }},
-        {"lower_narrow_steps", [](Stmt& s, C&) { s = lower_narrow_steps(s); }},
-        // Halide's simplifier takes floats for finite numbers.
-        {"make_floats_strict", [](Stmt& s, C&) { s = make_floats_strict(s); }},
-        {"simplify", [](Stmt& s, C&) { s = simplify(s); }},
-        {"make_floats_plain", [](Stmt& s, C&) { s = make_floats_plain(s); }},
-        {"show_nested_truncations", [](Stmt& s, C&) { s = show_nested_truncations(s); }},
-        {"find_arguments",
+        {"forget_parameters",
+         "in front of simplify, which takes loads with parameters for those of constants",
+         [](Stmt& s, C&) { s = forget_parameters(s); }},
+        {"hide_nested_truncations",
+         "in front of simplify, which walks through them four times for each they are in",
+         [](Stmt& s, C&) { s = hide_nested_truncations(s); }},
+        {"lower_narrow_steps", "in front of simplify: arithmetic on bits instead of a function",
+         [](Stmt& s, C&) { s = lower_narrow_steps(s); }},
+        {"make_floats_strict", "in front of simplify, which takes floats for finite numbers",
+         [](Stmt& s, C&) { s = make_floats_strict(s); }},
+        {"simplify", "the text is read by people, and NVRTC takes as long as it is",
+         [](Stmt& s, C&) { s = simplify(s); }},
+        {"make_floats_plain", "behind simplify: CUDA's arithmetic is strict",
+         [](Stmt& s, C&) { s = make_floats_plain(s); }},
+        {"show_nested_truncations", "behind simplify",
+         [](Stmt& s, C&) { s = show_nested_truncations(s); }},
+        {"find_arguments", "last: the buffers that are still used",
          [](Stmt& s, C& c) { s = FindArguments(c.launch, c.program, c.layouts).mutate(s); }},
     });
 
