@@ -218,7 +218,7 @@ struct LaunchContext {
 using C = LaunchContext;
 
 const PassList<Nest, LaunchContext> kLaunchNestPasses(
-    "launch nest", nest::same, nest::to_string,
+    "launch_nest", nest::same, nest::to_string,
     {
         {"collapse_blocks", [](Nest& n, C&) { n = nest::collapse_loops(n, nest::Role::Block); }},
         {"map_loops", [](Nest& n, C& c) { n = MapLoops(c.launch, c.options, c.axes).map(n); }},
