@@ -64,7 +64,7 @@ def test_passes() -> None:
     """Every pass of a list is named, and what is said of a run is what it did."""
     lines = said("passes,explain").splitlines()
     lists = dict(re.findall(r"passes: list (\w+): (.*)", "\n".join(lines)))
-    assert {"program", "loops"} <= lists.keys()
+    assert {"program", "nest", "loops"} <= lists.keys()
     run = r"passes: (\w+)\.(\w+): (changed|same), (\d+\.\d+) ms"
     runs = [match.groups() for line in lines if (match := re.search(run, line))]
     # A list once, and each of its passes once a kernel; no other line.
@@ -79,8 +79,9 @@ def test_passes() -> None:
     assert not changed & {"split_reductions", "vectorize_reductions", "expand_checked_indices"}
     assert sum(float(time) for *_, time in runs) > 0
     values = said("pass_values")
+    assert "pass_values: after nest.cut_vector_loops:" in values
     assert "pass_values: after loops.vectorize_loops:" in values
-    assert "after loops.vectorize_reductions" not in values
+    assert "after nest.vectorize_reductions" not in values
     assert "passes: " not in values
 
 

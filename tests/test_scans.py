@@ -280,6 +280,18 @@ def test_vectors_of_few_lanes(monkeypatch: pytest.MonkeyPatch, bits: int, condit
     assert torch.equal(executor(x), reference.run(text, "f", x))
 
 
+def test_a_scan_beside_private_temporaries() -> None:
+    text = """def f(float(N, D) X) -> (O) {
+        S(n, d) +=! k <= d ? X(n, k) : 0.0 where d in 0:D
+        M(n) max=! S(n, d)
+        O(n, d) = S(n, d) - M(n) }"""
+    x = integers(64, 200)
+    executor = compiled(text, x)
+    assert "M.private" in executor.loop_nest
+    sums = x.cumsum(1)
+    assert torch.equal(executor(x), sums - sums.amax(1, keepdim=True))
+
+
 def test_derivatives_are_scans() -> None:
     operator = tc.define(tc.ops.source("cumulative_sum"), namespace="tc_scans").cumulative_sum
     x = integers(5, 37).requires_grad_()

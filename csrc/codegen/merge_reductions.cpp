@@ -30,7 +30,7 @@ bool walk_as_one(const Loop& outer, const Loop& inner, int64_t extent) {
   nest::for_each_node(inner.body, [&](const Nest& node) {
     if (const auto* compute = as<Compute>(node)) {
       check(nest::load_of(*compute));
-      check(compute->value);
+      check(nest::computed_value(*compute));
     } else {
       nest::for_each_own_expression(node, check);
     }

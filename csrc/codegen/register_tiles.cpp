@@ -90,7 +90,7 @@ class Addressings {
     if (const auto* compute = as<Compute>(nest)) {
       // What it reads comes first.
       if (compute->reduction != ir::Reduction::None) loads(nest::load_of(*compute), around);
-      loads(compute->value, around);
+      loads(nest::computed_value(*compute), around);
       loads(compute->index, around);
       Addressing& a = access(compute->buffer, compute->index, memory_type(compute->type),
                              compute->parameter, around, true);

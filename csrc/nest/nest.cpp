@@ -327,9 +327,12 @@ Expr load_of(const Compute& compute) {
                     compute.parameter, const_true(), ModulusRemainder());
 }
 
+Expr computed_value(const Compute& compute) {
+  return compute.scan ? ir::scan_value(*compute.scan, compute.value) : compute.value;
+}
+
 Expr stored_value(const Compute& compute) {
-  Expr value = compute.value;
-  if (compute.scan) value = ir::scan_value(*compute.scan, value);
+  Expr value = computed_value(compute);
   if (compute.reduction != ir::Reduction::None)
     value = ir::combine(compute.reduction, from_memory(load_of(compute), compute.type), value);
   return to_memory(value);

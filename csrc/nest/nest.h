@@ -211,6 +211,8 @@ Expr to_memory(const Expr& value);
 Expr from_memory(const Expr& loaded, Type type);
 /// The element that a compute writes, as it is in memory.
 Expr load_of(const Compute& compute);
+/// The value of a compute before it reduces, with its scan spelled out.
+Expr computed_value(const Compute& compute);
 /// What a compute stores, with its reduction or scan spelled out: a value of the type that memory
 /// has.
 Expr stored_value(const Compute& compute);

@@ -33,7 +33,7 @@ void for_each_access(const Nest& node, const std::function<void(const Access&)>&
     for_each_load(guard->condition, load);
   } else if (const auto* compute = as<Compute>(node)) {
     const Access own{compute->buffer, compute->index, memory_type(compute->type), false};
-    for_each_load(compute->value, load);
+    for_each_load(computed_value(*compute), load);
     for_each_load(compute->index, load);
     if (compute->reduction != ir::Reduction::None) visit(own);
     visit({own.buffer, own.index, own.type, true});
@@ -205,20 +205,16 @@ Nest make_private(const Nest& nest, const std::map<std::string, Private>& found)
       return ir::make_load(load.type, p->second.name, p->second.position(load.index));
     });
   };
-  if (const auto* guard = as<Guard>(nest))
-    return make(Guard{redirect(guard->condition), make_private(guard->then, found),
-                      guard->otherwise ? make_private(guard->otherwise, found) : nullptr});
+  const Nest redirected = map_own_expressions(nest, redirect);
   const auto* compute = as<Compute>(nest);
-  if (!compute) return map_children(nest, [&](const Nest& n) { return make_private(n, found); });
-  Compute changed = *compute;
-  changed.value = redirect(compute->value);
-  if (const auto p = found.find(compute->buffer); p != found.end()) {
-    changed.buffer = p->second.name;
-    changed.index = p->second.position(compute->index);
-    changed.parameter = Halide::Parameter();
-  } else {
-    changed.index = redirect(compute->index);
-  }
+  if (!compute)
+    return map_children(redirected, [&](const Nest& n) { return make_private(n, found); });
+  const auto p = found.find(compute->buffer);
+  if (p == found.end()) return redirected;
+  Compute changed = *as<Compute>(redirected);
+  changed.buffer = p->second.name;
+  changed.index = p->second.position(compute->index);
+  changed.parameter = Halide::Parameter();
   return make(std::move(changed));
 }
 
