@@ -271,9 +271,9 @@ class Generator {
             : Halide::Internal::Store::make(source.tensor, to_memory(value), index,
                                             buffer.parameter, Halide::Internal::const_true(),
                                             Halide::Internal::ModulusRemainder());
-    if (source.guard.defined() && !statement.initialization)
+    if (statement.guard.defined())
       result = Halide::Internal::IfThenElse::make(
-          lower_reads(Halide::Internal::substitute(values, use_copies(statement, source.guard))),
+          lower_reads(Halide::Internal::substitute(values, use_copies(statement, statement.guard))),
           result);
     return result;
   }

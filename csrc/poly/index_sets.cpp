@@ -68,6 +68,11 @@ IndexSets::IndexSets(isl::set points, const std::vector<std::string>& names)
   }
 }
 
+void IndexSets::restrict_to(const isl::set& points) {
+  points_ = points_.intersect(points);
+  for (auto& [name, index] : indices_) index = index.intersect_domain(points_);
+}
+
 isl::pw_aff IndexSets::constant(int64_t value) const {
   return isl::manage(isl_pw_aff_val_on_domain(
       points_.copy(), isl_val_int_from_si(points_.ctx().get(), static_cast<long>(value))));

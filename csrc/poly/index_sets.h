@@ -25,6 +25,8 @@ class IndexSets {
   IndexSets(isl::set points, const std::vector<std::string>& names);
 
   const isl::set& points() const { return points_; }
+  /// Takes out all other points.
+  void restrict_to(const isl::set& points);
   isl::pw_aff constant(int64_t value) const;
 
   /// An integer, as quasi-affine functions on disjoint pieces of the points.
