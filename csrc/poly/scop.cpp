@@ -25,6 +25,8 @@ IndexSets make_instances(isl::ctx ctx, const ScopStatement& statement, ir::Expr*
   const auto first = source.domain.begin();
   IndexSets instances(ctx, {first, first + static_cast<long>(statement.dimensions)}, true,
                       statement.id);
+  // Where they say a place piece by piece, it is taken for one that data says.
+  instances.most_pieces = 1;
   if (statement.initialization || !source.guard.defined()) return instances;
   std::vector<ir::Expr> conditions;
   ir::list_conditions(source.guard, conditions);
@@ -47,7 +49,7 @@ isl::union_map make_access(const IndexSets& instances, const ir::Program& progra
   for (size_t d = 0; d < access.subscripts.size(); ++d) {
     const std::optional<isl::pw_aff> place = instances.value(access.subscripts[d]);
     isl_map* along;
-    if (place && place->n_piece() == 1) {
+    if (place) {
       along = isl_map_from_pw_aff(place->copy());
     } else {
       isl_set* free = isl_set_universe(isl_space_set_alloc(ctx, 0, 1));
