@@ -34,8 +34,8 @@
 namespace tc {
 namespace {
 
-// Tasks of a scatter without atomic updates: each looks at all points, so that more of them than
-// keep memory busy only take longer.
+// Tasks of a scatter without atomic updates: where data says places, each looks at all points, so
+// that more of them than keep memory busy only take longer.
 constexpr int64_t kGpuOwners = 4096;
 
 void decide_conditions(ir::Program& program) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from emulated import run as emulate
@@ -100,6 +102,25 @@ def test_emulated_cuda(scatter: Scatter, deterministic: bool) -> None:
     assert ("tc::atomic_" in executor.cuda_source) == (
         not deterministic and "tc::" in executor.cuda_source
     )
+
+
+def test_threads_of_cuda_visit_the_points_of_their_places() -> None:
+    """Where atomic updates are off, a place is the thread's, and its points are a loop's bounds."""
+    text = """def diagonals(float(N, K) A, float(P) Z) -> (float(P) O) {
+      O(i + k) +=! A(i, k) where i in 0:N, k in 0:K
+    }"""
+    a, z = integers(100, 30), torch.zeros(129)
+    torch.use_deterministic_algorithms(True)
+    try:
+        executor = tc.compile(text, "diagonals", None, a, z, target="cuda:sm_90")
+    finally:
+        torch.use_deterministic_algorithms(False)
+    places = (torch.arange(100)[:, None] + torch.arange(30)).flatten()
+    output = torch.full((129,), -7.0)
+    emulate(executor, (a, z), (output,), initial=0)
+    assert torch.equal(output, torch.zeros(129).index_add_(0, places, a.flatten()))
+    loops = re.findall(r"for \(.*\n +(\w+)", executor.cuda_source)
+    assert len(loops) == 1 and loops[0] not in ("for", "if")
 
 
 @pytest.mark.sampled
@@ -249,7 +270,39 @@ def test_shares_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
             g, i = integers(n, d), places(v, n)
             run = tc.compile(text.format(v=v), "shared", None, g, i)
             assert word in run.explain()
+            # What only data says stays a guard.
+            assert ("if (" in run.loop_nest) == (word == "owner")
             assert torch.equal(run(g, i), torch.zeros(v, d).index_add_(0, i, g))
+
+
+LINEAR = {
+    "sum": ("i + k", lambda i, k: i + k),
+    "steps": ("2 * i + k", lambda i, k: 2 * i + k),
+    "backwards": ("P - 1 - i - 2 * k", lambda i, k: 799 - i - 2 * k),
+    "in a part": ("i / 2 + k + 100", lambda i, k: i // 2 + k + 100),
+    "around": ("(i + k) % 200", lambda i, k: (i + k) % 200),
+}
+
+
+@pytest.mark.parametrize("place", LINEAR)
+@pytest.mark.parametrize("cores", [2, 3, 7])
+def test_owners_of_places_that_indices_say(
+    place: str, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their ranges are in the domain: no owner looks at the points of another."""
+    subscript, at = LINEAR[place]
+    monkeypatch.setenv("TC_MACHINE", f"cores={cores},least_percent=1")
+    text = f"""def linear(float(N, K, D) A, float(P) Z) -> (float(P, D) O) {{
+      O({subscript}, d) +=! A(i, k, d) where i in 0:N, k in 0:K
+    }}"""
+    a, z = integers(301, 20, 260), torch.zeros(800)
+    run = tc.compile(text, "linear", None, a, z)
+    i, k = torch.meshgrid(torch.arange(301), torch.arange(20), indexing="ij")
+    wanted = torch.zeros(800, 260).index_add_(0, at(i, k).flatten(), a.flatten(0, 1))
+    assert torch.equal(run(a, z), wanted)
+    assert "owner" in run.explain()
+    # Loops have no bounds for what begins anew somewhere.
+    assert "if (" not in run.loop_nest or place == "around"
 
 
 def test_sums_do_not_depend_on_threads() -> None:

@@ -6,12 +6,15 @@
 #include "base/error.h"
 #include "base/numbers.h"
 #include "ir/accesses.h"
+#include "ir/loops.h"
 #include "ir/simplify.h"
 
 namespace tc::ir {
 namespace {
 
 using Halide::Internal::as_const_int;
+using Halide::Internal::simplify;
+using Halide::Internal::substitute;
 
 // Cycles: a point whose row is no vector, one lane of one that is, a look at a place, a branch that
 // was guessed wrong, an element of a copy that is cleared and added up, and for the start of tasks.
@@ -61,8 +64,29 @@ size_t first_scattered(const Statement& statement) {
   return dimension;
 }
 
+/// The first and the last place along a dimension; all of it where they are not known.
+struct Places {
+  int64_t first = 0, last = 0;
+  bool linear = true;  ///< indices say which: nobody has to look at others' points
+};
+
+Places places_of(const Statement& statement, size_t dimension, int64_t size) {
+  const Expr& subscript = statement.subscripts[dimension];
+  std::map<std::string, Expr> start;
+  int64_t below = 0, above = 0;
+  for (const Iterator& it : statement.domain) {
+    start[it.name] = it.min;
+    const std::optional<int64_t> step = step_along(subscript, it.name);
+    if (!step) return {0, size - 1, false};
+    (*step < 0 ? below : above) += *step * (extent_of(it) - 1);
+  }
+  const auto first = as_const_int(simplify(substitute(start, subscript)));
+  if (!first) return {0, size - 1, false};
+  return {*first + below, *first + above, true};
+}
+
 /// The points whose place lies in the range of an owner, for each of them.
-Statement owned(const Statement& statement, size_t dimension, int64_t size, int owners) {
+Statement owned(const Statement& statement, size_t dimension, const Places& places, int owners) {
   Statement result = statement;
   Iterator owner;
   owner.name = unused_index(statement, "owner");
@@ -71,8 +95,10 @@ Statement owned(const Statement& statement, size_t dimension, int64_t size, int 
   owner.where = statement.where;
   owner.meaning = concat("ranges of dimension ", dimension, " of ", statement.tensor);
   result.domain.insert(result.domain.begin(), owner);
-  int length = static_cast<int>(divide_up(size, owners));
-  Expr mine = statement.subscripts[dimension] / length == make_variable(owner.name);
+  const auto length = static_cast<int>(divide_up(places.last + 1 - places.first, owners));
+  Expr place = statement.subscripts[dimension];
+  if (places.first != 0) place = simplify(place - static_cast<int>(places.first));
+  const Expr mine = place / length == make_variable(owner.name);
   result.guard = statement.guard.defined() ? statement.guard && mine : mine;
   return result;
 }
@@ -104,18 +130,21 @@ class Sharing {
     double alone = shape.cycles / std::min<double>(threads, static_cast<double>(shape.tasks));
     const size_t dimension = first_scattered(statement);
     const int64_t size = *as_const_int(program_.tensor(statement.tensor).sizes[dimension]);
+    const Places places = places_of(statement, dimension, size);
     double guesses = 2 * kWrongGuess / threads * (1 - 1 / threads);
-    double owners =
-        kStart + static_cast<double>(shape.looks) * (kLook + guesses) + shape.cycles / threads;
+    // The loops over an owner's own points have bounds that vary, which is nothing around a vector.
+    const bool looks = !places.linear || shape.row == 1;
+    double owners = kStart + shape.cycles / threads;
+    if (looks) owners += static_cast<double>(shape.looks) * (kLook + guesses);
     int64_t copies = std::min({kMostCopies, shape.looks, longest_reduction(statement)});
     double copied = kStart + shape.cycles / std::min<double>(threads, static_cast<double>(copies)) +
                     static_cast<double>(copies * shape.elements) * kCopied / threads;
-    if (size < threads_ || shape.looks < kLooksPerOwner * threads_)
+    if (places.last - places.first + 1 < threads_ || shape.looks < kLooksPerOwner * threads_)
       owners = std::numeric_limits<double>::infinity();
     if (alone < kClearly * std::min(owners, copied))
       result_.push_back(statement);
     else if (owners <= copied)
-      result_.push_back(owned(statement, dimension, size, threads_));
+      result_.push_back(owned(statement, dimension, places, threads_));
     else
       copy(statement, copies);
   }
@@ -229,9 +258,10 @@ void give_owners(Program& program, int64_t tasks) {
     for (const Iterator& it : statement.domain) (it.reduction ? points : plain) *= extent_of(it);
     const size_t dimension = first_scattered(statement);
     const int64_t size = *as_const_int(program.tensor(statement.tensor).sizes[dimension]);
-    const int64_t owners =
-        std::min({size, points, (tasks + plain - 1) / std::max<int64_t>(1, plain)});
-    if (owners > 1) statement = owned(statement, dimension, size, static_cast<int>(owners));
+    const Places places = places_of(statement, dimension, size);
+    const int64_t owners = std::min({places.last + 1 - places.first, points,
+                                     (tasks + plain - 1) / std::max<int64_t>(1, plain)});
+    if (owners > 1) statement = owned(statement, dimension, places, static_cast<int>(owners));
   }
 }
 

@@ -304,8 +304,8 @@ class Generator {
     made.atomic = source.atomic;
     if (!source.scans && source.reduction == ir::Reduction::None) find_update(made);
     Nest result = make(std::move(made));
-    if (!source.guard.defined()) return result;
-    return make(Guard{lowered(source.guard), result, nullptr});
+    if (!statement.guard.defined()) return result;
+    return make(Guard{lowered(statement.guard), result, nullptr});
   }
 
   Expr load(const std::string& name, Halide::Type type, const Expr& index) const {

@@ -10,8 +10,8 @@ using ir::Expr;
 
 namespace {
 
-// Choices, no measurements: what takes more is no place in a tensor that anybody would write.
-constexpr unsigned kMostPieces = 64;
+// A choice as well: parts of the points where a condition holds.
+constexpr unsigned kMostParts = 64;
 
 isl::set points_of(isl::ctx ctx, const std::vector<ir::Iterator>& indices, bool bounded,
                    const std::string& tuple) {
@@ -43,12 +43,8 @@ bool fits(const isl::pw_aff& value, const Halide::Type& type) {
          high.le(type.is_uint() ? (int64_t{1} << type.bits()) - 1 : *as_const_int(type.max()));
 }
 
-std::optional<isl::pw_aff> in_few_pieces(isl::pw_aff value) {
-  if (value.n_piece() > kMostPieces) return std::nullopt;
-  return value;
-}
-std::optional<isl::set> in_few_pieces(isl::set set) {
-  if (set.n_basic_set() > kMostPieces) return std::nullopt;
+std::optional<isl::set> in_few_parts(isl::set set) {
+  if (set.n_basic_set() > kMostParts) return std::nullopt;
   return set;
 }
 
@@ -66,6 +62,11 @@ IndexSets::IndexSets(isl::set points, const std::vector<std::string>& names)
         isl::manage(isl_pw_aff_var_on_domain(space, isl_dim_set, static_cast<unsigned>(d)));
     indices_[names[d]] = everywhere.intersect_domain(points_);
   }
+}
+
+void IndexSets::restrict_to(const isl::set& points) {
+  points_ = points_.intersect(points);
+  for (auto& [name, index] : indices_) index = index.intersect_domain(points_);
 }
 
 isl::pw_aff IndexSets::constant(int64_t value) const {
@@ -114,6 +115,11 @@ std::optional<isl::pw_aff> IndexSets::value(const Expr& e) const {
   return std::nullopt;
 }
 
+std::optional<isl::pw_aff> IndexSets::in_few_pieces(isl::pw_aff value) const {
+  if (value.n_piece() > most_pieces) return std::nullopt;
+  return value;
+}
+
 std::optional<isl::pw_aff> IndexSets::cast(const Cast* op) const {
   const Halide::Type to = op->type, from = op->value.type();
   if (!(to.is_int() || to.is_uint()) || !(from.is_int() || from.is_uint()) || from.is_bool() ||
@@ -146,14 +152,14 @@ std::optional<isl::set> IndexSets::compare(const Node* op,
   if (!op->a.type().is_int()) return std::nullopt;
   auto a = value(op->a), b = value(op->b);
   if (!a || !b) return std::nullopt;
-  return in_few_pieces(((*a).*set)(*b));
+  return in_few_parts(((*a).*set)(*b));
 }
 
 std::optional<isl::set> IndexSets::where_either(const std::optional<isl::set>& condition,
                                                 const Expr& yes, const Expr& no) const {
   auto a = where(yes), b = where(no);
   if (!condition || !a || !b) return std::nullopt;
-  return in_few_pieces(condition->intersect(*a).unite(b->subtract(*condition)));
+  return in_few_parts(condition->intersect(*a).unite(b->subtract(*condition)));
 }
 
 std::optional<isl::set> IndexSets::where(const Expr& e) const {

@@ -14,9 +14,12 @@ namespace tc::poly {
 /// A statement's domain, or any other set of points, and what its indices are at each of them.
 /// Values are integers without limits: nothing where a type would change one (what wraps around
 /// and comes back is fine), where an expression reads data, multiplies indices or divides by them,
-/// and where it has more pieces than an expression of indices that means something.
+/// and where it has more than `most_pieces`.
 class IndexSets {
  public:
+  /// A choice, no measurement: what takes more is no place in a tensor that anybody would write.
+  unsigned most_pieces = 64;
+
   /// The points of these ranges, which must be constant; without `bounded`, of all integers. Of a
   /// tuple of this name, if it has one.
   IndexSets(isl::ctx ctx, const std::vector<ir::Iterator>& indices, bool bounded = true,
@@ -25,6 +28,8 @@ class IndexSets {
   IndexSets(isl::set points, const std::vector<std::string>& names);
 
   const isl::set& points() const { return points_; }
+  /// Takes out all other points.
+  void restrict_to(const isl::set& points);
   isl::pw_aff constant(int64_t value) const;
 
   /// An integer, as quasi-affine functions on disjoint pieces of the points.
@@ -35,6 +40,7 @@ class IndexSets {
   std::optional<isl::set> inside(const ir::Expr& index, int64_t size) const;
 
  private:
+  std::optional<isl::pw_aff> in_few_pieces(isl::pw_aff value) const;
   std::optional<isl::pw_aff> cast(const Halide::Internal::Cast* op) const;
   std::optional<isl::pw_aff> quotient(const ir::Expr& a, const ir::Expr& b, bool remainder,
                                       bool down) const;

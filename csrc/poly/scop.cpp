@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ir/choices.h"
 #include "ir/in_place.h"
 #include "poly/index_sets.h"
 
@@ -17,11 +18,25 @@ std::string isl_tensor_name(const ir::Program& program, const std::string& name)
   return concat("T", std::distance(program.tensors.begin(), program.tensors.find(name)));
 }
 
-/// The domain of a statement's instances over its leading indices.
-IndexSets make_instances(isl::ctx ctx, const ir::Statement& statement, const std::string& id,
-                         size_t dimensions) {
-  const auto first = statement.domain.begin();
-  return {ctx, {first, first + static_cast<long>(dimensions)}, true, id};
+/// The instances of a statement over its leading indices. What its guard says of indices is in the
+/// domain of its updates; `data` gets the rest.
+IndexSets make_instances(isl::ctx ctx, const ScopStatement& statement, ir::Expr* data = nullptr) {
+  const ir::Statement& source = *statement.source;
+  const auto first = source.domain.begin();
+  IndexSets instances(ctx, {first, first + static_cast<long>(statement.dimensions)}, true,
+                      statement.id);
+  // Where they say a place piece by piece, it is taken for one that data says.
+  instances.most_pieces = 1;
+  if (statement.initialization || !source.guard.defined()) return instances;
+  std::vector<ir::Expr> conditions;
+  ir::list_conditions(source.guard, conditions);
+  for (const ir::Expr& condition : conditions) {
+    if (const std::optional<isl::set> points = instances.where(condition))
+      instances.restrict_to(*points);
+    else if (data)
+      *data = data->defined() ? *data && condition : condition;
+  }
+  return instances;
 }
 
 /// { S0[..] -> A[..] }, with a free index in every dimension that is not affine.
@@ -34,7 +49,7 @@ isl::union_map make_access(const IndexSets& instances, const ir::Program& progra
   for (size_t d = 0; d < access.subscripts.size(); ++d) {
     const std::optional<isl::pw_aff> place = instances.value(access.subscripts[d]);
     isl_map* along;
-    if (place && place->n_piece() == 1) {
+    if (place) {
       along = isl_map_from_pw_aff(place->copy());
     } else {
       isl_set* free = isl_set_universe(isl_space_set_alloc(ctx, 0, 1));
@@ -69,9 +84,7 @@ const ScopStatement& Scop::statement(const std::string& id) const {
 }
 
 isl::union_map Scop::access(const ScopStatement& statement, const ir::MemoryAccess& access) const {
-  return make_access(
-      make_instances(context->get(), *statement.source, statement.id, statement.dimensions),
-      *program, access);
+  return make_access(make_instances(context->get(), statement), *program, access);
 }
 
 Scop make_scop(const ir::Program& program) {
@@ -91,7 +104,7 @@ Scop make_scop(const ir::Program& program) {
     if (initialization)
       while (statement.dimensions && source.domain[statement.dimensions - 1].reduction)
         --statement.dimensions;
-    const IndexSets instances = make_instances(ctx, source, statement.id, statement.dimensions);
+    const IndexSets instances = make_instances(ctx, statement, &statement.guard);
     statement.domain = instances.points();
     if (statement.domain.is_empty()) return;
 

@@ -19,7 +19,8 @@ struct ScopStatement {
   const ir::Statement* source = nullptr;
   bool initialization = false;
   size_t dimensions = 0;  ///< leading iterators of source->domain that it runs over
-  isl::union_set domain;  ///< not empty
+  isl::union_set domain;  ///< not empty; of updates, the points that indices let a guard hold at
+  ir::Expr guard;         ///< what else has to hold, which data says; undefined where nothing has
 };
 
 struct Scop {

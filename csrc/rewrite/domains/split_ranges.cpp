@@ -200,7 +200,9 @@ class SplitRanges {
           }))
         return false;
       poly::Context context;
-      const auto function = poly::IndexSets(context.get(), {it}).value(subscript);
+      poly::IndexSets row(context.get(), {it});
+      row.most_pieces = kPieces;
+      const auto function = row.value(subscript);
       const auto pieces = function ? AffinePieces().find(*function) : std::nullopt;
       if (!pieces) return false;
       for (const Piece& piece : *pieces) ends.insert(piece.end);
