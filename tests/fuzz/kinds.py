@@ -244,6 +244,17 @@ def check_shardings(case: Case) -> Counter[str]:
     )
 
 
+# ---- calls
+
+
+def calls_made(counts: Counter[str], programs: int) -> None:
+    assert counts["calls"] >= 2 * programs, counts
+    assert counts["other sizes"] >= 0.7 * programs, counts
+    assert counts["empty"] >= 0.05 * programs, counts
+    assert counts["views"] >= 0.5 * programs, counts
+    assert counts["overlaps"] >= 0.05 * programs, counts
+
+
 # ---- CUDA: compiled for a GPU that need not be here, and run by the emulator
 
 
@@ -312,7 +323,7 @@ KINDS: dict[str, Kind] = {
     "layer derivatives": Kind(make_derivable, check_derivative, 90, 30, share("same", 0.7)),
     "batches": Kind(make_either, check_batch, 40, 40, share("ran", 0.5)),
     "shardings": Kind(make_either, check_shardings, 80, 40, share("ways", 0.5)),
-    "calls": Kind(make_either, random_calls.check, 60, 60, share("calls", 2)),
+    "calls": Kind(make_either, random_calls.check, 60, 60, calls_made),
     "emulated": Kind(random_cuda.make_cuda_case, random_cuda.check, 100, 50, emulated_right),
     "launches": Kind(make_launches, check_launches, 120, 60, share("ran", 0.8)),
 }

@@ -48,6 +48,22 @@ def test_block(
         kind.enough(block.counts, programs)
 
 
+@pytest.mark.timeout(1200)  # where no other test has run the blocks yet
+def test_bad_indices_are_among_them(block_of: Callable[[str, int, int], Block]) -> None:
+    counts: Counter[str] = Counter()
+    for kind, *block in list_blocks():
+        if kind in ("programs", "emulated"):
+            counts.update({kind: block_of(kind, *block).counts["bad indices"]})
+    assert min(counts.values()) > 0, counts
+
+
+def test_the_page_has_every_kind() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+    table = page.partition("| kind | what is drawn")[2].partition("\n\n")[0]
+    heads = [row.split("|")[1].strip() for row in table.splitlines()[2:]]
+    assert sorted(", ".join(heads).split(", ")) == sorted(KINDS)
+
+
 def test_programs_use_the_whole_language() -> None:
     """Of ten times as many texts as CI runs: each function is one of 60 that may be drawn."""
     seen: Counter[str] = Counter()
