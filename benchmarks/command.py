@@ -60,9 +60,11 @@ def main(
     arguments: argparse.ArgumentParser,
     summary: Summary | None = None,
     partial: Callable[[argparse.Namespace], bool] = lambda options: False,
+    picture: Callable[[list[Comparison], Path], None] | None = None,
 ) -> None:
     """Runs a benchmark. `partial` says whether arguments of its own leave out some rows;
-    `summary` prints what follows from all rows, and returns what is kept of it."""
+    `summary` prints what follows from all rows, and returns what is kept of it. `picture` draws
+    a file beside the results."""
     use_same_memory()
     options = arguments.parse_args()
     if options.into:
@@ -79,7 +81,10 @@ def main(
         print(f"FAILED {row}: {why}")
     extra = summary(comparisons) if summary and comparisons else {}
     if not (options.names or not options.compiled or partial(options)):
-        print("saved", save(name, comparisons, failed=failed, **extra))
+        saved = save(name, comparisons, failed=failed, **extra)
+        print("saved", saved)
+        if picture:
+            picture(comparisons, saved.with_suffix(".png"))
     sys.exit(1 if failed or not comparisons else 0)
 
 

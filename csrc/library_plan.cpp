@@ -136,7 +136,8 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
     choice.library = &library;
     choice.call = call;
     ir::Program part = ir::segment(program, call.first, call.last);
-    double moved = bytes_of(call.a, call) + bytes_of(call.b, call) + bytes_of(call.result, call);
+    double moved = bytes_of(call.a, call) + bytes_of(call.result, call);
+    if (call.b.tensor != call.a.tensor) moved += bytes_of(call.b, call);
     double passes = separates(program, call) ? 2 * bytes_of(call.result, call) : 0;
     double around = machine.library_call_cycles + passes / kPassBytes;
     // The lines that our own kernel waits for come no faster to a library's.

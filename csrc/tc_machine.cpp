@@ -5,6 +5,7 @@
 #include "base/arguments.h"
 #include "base/task.h"
 #include "machine/facts.h"
+#include "machine/measure.h"
 #include "runtime/libraries.h"
 #include "tc/tc.h"
 
@@ -23,3 +24,5 @@ tc_status tc_machine_facts(int32_t measure, const char** facts) {
     *facts = kept.c_str();
   });
 }
+
+void tc_spend_cycles(int64_t cycles) { tc::machine::spend_cycles(cycles); }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['ArgumentInfo', 'Definition', 'Differentiable', 'Einsum', 'Executor', 'KernelInfo', 'Operator', 'Options', 'ParsedText', 'Schema', 'Store', 'StoredDefinition', 'StoredText', 'clear_kernels', 'core_version', 'derived_name', 'direct_call', 'forget_moves', 'format', 'is_backward_of', 'is_recorded', 'is_registered', 'kernel_info', 'limit_kernels', 'machine_facts', 'mangle', 'name_of_contents', 'paired_name', 'parse', 'register_derived', 'register_paired', 'remove_owner', 'set_checks_indices', 'set_exception_classes', 'set_owner', 'unregister']
+__all__: list[str] = ['ArgumentInfo', 'Definition', 'Differentiable', 'Einsum', 'Executor', 'KernelInfo', 'Operator', 'Options', 'ParsedText', 'Schema', 'Store', 'StoredDefinition', 'StoredText', 'clear_kernels', 'core_version', 'derived_name', 'direct_call', 'forget_moves', 'format', 'is_backward_of', 'is_recorded', 'is_registered', 'kernel_info', 'limit_kernels', 'machine_facts', 'mangle', 'name_of_contents', 'paired_name', 'parse', 'register_derived', 'register_paired', 'remove_owner', 'set_checks_indices', 'set_exception_classes', 'set_owner', 'spend_cycles', 'unregister']
 class ArgumentInfo:
     @property
     def accumulates(self) -> bool:
@@ -251,6 +251,8 @@ def set_checks_indices(checks: bool) -> bool:
 def set_exception_classes(arg0: dict[int, typing.Any]) -> None:
     ...
 def set_owner(namespace: str, name: str, definition: Definition, contents: str) -> None:
+    ...
+def spend_cycles(arg0: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 def unregister(name: str) -> None:
     ...

@@ -126,25 +126,25 @@ double lines_on_their_way(int64_t bytes) {
 
 }  // namespace
 
+void spend_cycles(int64_t cycles) {
+  uint64_t value = 1, step = 3;
+  // Golden Cove adds numbers that are part of the instruction while it renames registers, several
+  // in a cycle, though each needs the one before.
+  asm volatile("" : "+r"(step));
+  for (int64_t i = 0; i < cycles / 16; ++i) {
+#pragma GCC unroll 16
+    for (int k = 0; k < 16; ++k) {
+      // Every addition needs the one before; the compiler must not add them up.
+      value += step;
+      asm volatile("" : "+r"(value));
+    }
+  }
+}
+
 double seconds_per_cycle() {
   return measure_once("seconds of a cycle", [] {
     constexpr int kRounds = 5, kAdditions = 1 << 15;
-    const double seconds = best_seconds(
-        [] {
-          uint64_t value = 1, step = 3;
-          // Golden Cove adds numbers that are part of the instruction while it renames registers,
-          // several in a cycle, though each needs the one before.
-          asm volatile("" : "+r"(step));
-          for (int i = 0; i < kAdditions / 16; ++i) {
-#pragma GCC unroll 16
-            for (int k = 0; k < 16; ++k) {
-              // Every addition needs the one before; the compiler must not add them up.
-              value += step;
-              asm volatile("" : "+r"(value));
-            }
-          }
-        },
-        kRounds);
+    const double seconds = best_seconds([] { spend_cycles(kAdditions); }, kRounds);
     return std::vector<double>{seconds / kAdditions};
   })[0];
 }

@@ -476,6 +476,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("parse", parse);
   m.def("format", format);
   m.def("machine_facts", machine_facts);
+  m.def("spend_cycles", tc_spend_cycles);
 
   py::class_<Options>(m, "Options")
       .def(py::init([](const std::string& preset) {

@@ -91,6 +91,9 @@ TC_API const char* tc_version(void);
  * way to, which takes some seconds. The string lives until the thread's next call of this
  * function. */
 TC_API tc_status tc_machine_facts(int32_t measure, const char** facts);
+/* Takes so many cycles of the clock at which work runs, rounded down to 16: times beside it are
+ * cycles. */
+TC_API void tc_spend_cycles(int64_t cycles);
 /* What takes time (parsing, compiling, deriving) is done on threads of the library. The function is
  * called every 50 ms by the thread that waits; where it does not return 0, the call ends with
  * TC_INTERRUPTED at once, and the work as soon as it can. NULL: never. */
