@@ -143,10 +143,28 @@ class PartialResults {
     // sees them used separately after it.
     int most = std::max(2, kMaxCopies / static_cast<int>(parts_.size()));
     copies_ = std::clamp(wanted, 2, most);
+    // What data says how long it is, is often short: each copy takes instructions around the loop.
+    if (ir::has_load(vector.extent)) copies_ = 2;
     if (extent_) copies_ = static_cast<int>(std::clamp<int64_t>(*extent_ / lanes_, 1, copies_));
   }
 
   int lanes() const { return lanes_; }
+
+  /// Whether an extent that data says is too short for vectors to pay: with two terms for each
+  /// partial result, to add up these takes as long as the terms.
+  Expr is_short() const { return vector_.extent < 2 * copies_ * lanes_; }
+
+  /// The loop one iteration after the other, with a partial result of one element.
+  Nest serial() const {
+    std::vector<Nest> body;
+    for (const Part& part : parts_) {
+      Nest own = part.accumulates ? in_partial(part, 0, part.reduction, part.value)
+                                  : nest::make(*part.compute);
+      body.push_back(part.guard.defined() ? nest::make(Guard{part.guard, own, nullptr}) : own);
+    }
+    return nest::make_loop(vector_.name, vector_.min, vector_.extent, Role::Serial,
+                           nest::make_sequence(body));
+  }
 
   /// The innermost loop. The last vector of a constant extent begins early enough to end with it;
   /// its lanes that repeat elements add nothing.
@@ -187,15 +205,17 @@ class PartialResults {
     return nest::make_sequence(parts);
   }
 
-  /// Everything around the loops that add into the partial results.
-  Nest wrap(const Nest& loops) const {
+  /// Everything around the loops that add into the partial results, which are one element where
+  /// these are `serial`.
+  Nest wrap(const Nest& loops, bool serial = false) const {
+    const int copies = serial ? 1 : copies_, lanes = serial ? 1 : lanes_;
     std::vector<Nest> before, after;
     for (const Part& part : parts_) {
       if (!part.accumulates) continue;
-      for (int u = 0; u < copies_; ++u)
-        before.push_back(lane_loop(lanes_, in_partial(part, place(u, lane_variable()),
-                                                      ir::Reduction::None, neutral(part))));
-      for (int width = copies_ * lanes_; width > 1;) {
+      for (int u = 0; u < copies; ++u)
+        before.push_back(lane_loop(lanes, in_partial(part, place(u, lane_variable()),
+                                                     ir::Reduction::None, neutral(part))));
+      for (int width = copies * lanes; width > 1;) {
         // Whole vectors first, then halves of the last one.
         int half = width > lanes_ ? (width / lanes_ + 1) / 2 * lanes_ : width / 2;
         for (int at = half; at < width; at += lanes_) {
@@ -215,7 +235,7 @@ class PartialResults {
     Nest result = nest::make_sequence(before);
     for (const Part& part : parts_)
       if (part.accumulates)
-        result = nest::make(nest::Buffer{part.partial, part.accumulator, copies_ * lanes_,
+        result = nest::make(nest::Buffer{part.partial, part.accumulator, copies * lanes,
                                          nest::Memory::Stack, result});
     return result;
   }
@@ -439,7 +459,11 @@ class VectorizeReductions {
       if (part.accumulates) part.partial = concat(part.compute->buffer, ".partial", partials_++);
     PartialResults partial(vector, reads, parts, vector_bits_);
     if (partial.lanes() == 1) return serial(loops);
-    return partial.wrap(rebuild(loops, loops.size() - 1, partial.loop()));
+    const Nest vectors = partial.wrap(rebuild(loops, loops.size() - 1, partial.loop()));
+    if (!ir::has_load(vector.extent) || loops.size() > 1) return vectors;
+    // In this order: Halide would let the partial result of one element lie where those of vectors
+    // are, and LLVM keep both in one register.
+    return nest::make(Guard{partial.is_short(), partial.wrap(partial.serial(), true), vectors});
   }
 
   /// Whether some compute below the loop has one element in all its iterations.

@@ -10,7 +10,8 @@ namespace tc::codegen {
 /// loops around it in which f stays the same, then added up and combined once with X[f]. Several
 /// results may be reduced in one loop, and other computes may have consecutive elements. The order
 /// of additions follows from extents and the vector width alone. Guards around a compute hold;
-/// floats narrower than 32 bits are accumulated in float.
+/// floats narrower than 32 bits are accumulated in float. Where data says how many iterations there
+/// are, few of them run one after the other.
 ///
 /// Unrolled loops right below the vector are rows that share loads: they are unrolled into it.
 /// Loops around a vector loop that continue where its last iteration ends become part of it. Loops

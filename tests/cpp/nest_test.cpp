@@ -60,9 +60,12 @@ Nest sparse_product(int rows) {
   const Expr first = load("start", i, index), last = load("start", i + 1, index);
   const Nest sum =
       compute("y", i, load("value", p) * load("x", load("column", p, index)), ir::Reduction::Sum);
-  return loop("i", 0, rows, Role::Parallel,
-              nest::make_sequence({compute("y", i, Expr(0.0f)),
-                                   loop("p", first, last - first, Role::Vector, sum)}));
+  const Nest row = nest::make_sequence(
+      {compute("y", i, Expr(0.0f)), loop("p", first, last - first, Role::Vector, sum)});
+  constexpr int kTask = 64;
+  const Expr begin = var("task") * kTask;
+  return loop("task", 0, (rows + kTask - 1) / kTask, Role::Parallel,
+              loop("i", begin, Halide::min(Expr(kTask), rows - begin), Role::Serial, row));
 }
 
 /// A matrix in compressed rows.
