@@ -236,9 +236,20 @@ class ExpandTiles {
     Nest full = choose(tile, actual, at + 1, extents);
     auto extent = actual.find(at);
     if (d.rest == 0 || extent == actual.end()) return full;
-    extents[at] = d.rest;
-    Nest rest = choose(tile, actual, at + 1, extents);
-    return make(nest::Guard{extent->second == static_cast<int>(d.full), full, rest});
+    const bool any = d.rest == TileDimension::kAnyRest;
+    extents[at] = any ? 1 : d.rest;
+    Nest chosen = choose(tile, actual, at + 1, extents);
+    const auto guard = [&](int64_t size, const Nest& version) {
+      chosen = make(nest::Guard{extent->second == static_cast<int>(size), version, chosen});
+    };
+    // Full tiles are the most: they are asked for first.
+    for (extents[at] = 2; any && extents[at] < d.full; ++extents[at]) {
+      const int64_t size = extents[at];
+      const Nest version = choose(tile, actual, at + 1, extents);
+      guard(size, version);
+    }
+    guard(d.full, full);
+    return chosen;
   }
 
   /// `looped`: dimensions that have loops; the others have one point and none.

@@ -36,9 +36,7 @@ TensorBuffer make_buffer(const ir::Tensor& tensor, const Layout& layout) {
   // A margin of one vector keeps the address arithmetic of tails inside the type as well.
   constexpr int64_t kLimit = std::numeric_limits<int32_t>::max() - 4096;
   if (high > kLimit || low < -kLimit) buffer.index_type = Halide::Int(64);
-  // Views start anywhere: only single elements are aligned.
-  buffer.parameter = Halide::Parameter(memory_type(tensor.type), true, 1, tensor.name);
-  buffer.parameter.set_host_alignment(tensor.type.bytes());
+  buffer.parameter = alignment_of(tensor.name, tensor.type);
   return buffer;
 }
 

@@ -312,6 +312,12 @@ int widest_element(const Nest& nest) {
   return bits;
 }
 
+Halide::Parameter alignment_of(const std::string& tensor, Type type) {
+  Halide::Parameter parameter(memory_type(type), true, 1, tensor);
+  parameter.set_host_alignment(type.bytes());
+  return parameter;
+}
+
 Expr to_memory(const Expr& value) {
   return value.type().is_bool()
              ? Halide::select(value, Halide::cast<uint8_t>(1), Halide::cast<uint8_t>(0))

@@ -79,8 +79,9 @@ struct Buffer {
 };
 
 /// One dimension of a register tile: `full` points in every tile but the last, which has `rest`, 0
-/// where the tiles divide the extent.
+/// where the tiles divide the extent, any number from 1 on where the extent is a symbol.
 struct TileDimension {
+  static constexpr int64_t kAnyRest = -1;
   int64_t full = 1, rest = 0;
 };
 
@@ -206,6 +207,9 @@ std::set<std::string> stored_buffers(const Nest& nest);
 /// In bits, of what is loaded and stored; 0 where nothing is.
 int widest_element(const Nest& nest);
 
+/// Tells Halide that a tensor begins anywhere: only elements are aligned, not vectors of them. For
+/// every load and compute of a buffer that is not the nest's own.
+Halide::Parameter alignment_of(const std::string& tensor, Type type);
 /// A value as memory has it, and back: a bool takes a byte.
 Expr to_memory(const Expr& value);
 Expr from_memory(const Expr& loaded, Type type);

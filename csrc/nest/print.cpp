@@ -78,6 +78,7 @@ std::string line_of(const Nest& nest) {
     std::string text = "register tile";
     for (size_t d = n->dimensions.size(); d-- > 0;) {
       text += concat(d + 1 == n->dimensions.size() ? " " : " x ", n->dimensions[d].full);
+      if (n->dimensions[d].rest == TileDimension::kAnyRest) text += " (any rest)";
       if (n->dimensions[d].rest > 0) text += concat(" (rest ", n->dimensions[d].rest, ")");
     }
     return text;

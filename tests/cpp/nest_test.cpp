@@ -13,6 +13,7 @@
 #include "check.h"
 #include "codegen/cpu_jit.h"
 #include "nest/loops.h"
+#include "tc/tc.hpp"
 
 namespace {
 
@@ -24,7 +25,9 @@ using nest::Role;
 
 Expr var(const std::string& name) { return ir::make_variable(name); }
 Expr load(const std::string& buffer, const Expr& index, ir::Type type = Halide::Float(32)) {
-  return ir::make_load(type, buffer, index);
+  using namespace Halide::Internal;
+  return Load::make(type, buffer, index, Halide::Buffer<>(), nest::alignment_of(buffer, type),
+                    const_true(), ModulusRemainder());
 }
 Nest compute(const std::string& buffer, const Expr& index, const Expr& value,
              ir::Reduction reduction = ir::Reduction::None) {
@@ -34,6 +37,7 @@ Nest compute(const std::string& buffer, const Expr& index, const Expr& value,
   made.index = index;
   made.value = value;
   made.reduction = reduction;
+  made.parameter = nest::alignment_of(buffer, made.type);
   return nest::make(std::move(made));
 }
 Nest loop(const std::string& name, const Expr& min, const Expr& extent, Role role,
@@ -126,6 +130,73 @@ void check_sparse_products() {
   }
 }
 
+// ---- matrix product whose number of rows is a symbol
+
+/// C(m, n) = sum over k of A(m, k) B(k, n): register tiles of 8 x 48, the last of which have some
+/// rows, known when it runs, and the columns that are left over.
+struct Product {
+  static constexpr int kColumns = 256, kTerms = 128, kRowsOfTile = 8, kColumnsOfTile = 48;
+
+  static Nest nest(const Expr& rows) {
+    const Expr row = var("tm") * kRowsOfTile + var("m"), k = var("k");
+    const Expr column = var("tn") * kColumnsOfTile + var("n");
+    const Expr rows_here = Halide::min(Expr(kRowsOfTile), rows - var("tm") * kRowsOfTile);
+    const Expr columns_here =
+        Halide::min(Expr(kColumnsOfTile), kColumns - var("tn") * kColumnsOfTile);
+    const auto points = [&](const Nest& body) {
+      nest::Loop n{"n", 0, columns_here, Role::Vector, 0, body};
+      nest::Loop m{"m", 0, rows_here, Role::Unrolled, 1, nest::make(n)};
+      return nest::make(m);
+    };
+    const Expr place = row * kColumns + column;
+    const Expr term = load("A", row * kTerms + k) * load("B", k * kColumns + column);
+    nest::Tile tile;
+    tile.dimensions = {{kColumnsOfTile, kColumns % kColumnsOfTile},
+                       {kRowsOfTile, nest::TileDimension::kAnyRest}};
+    tile.body = nest::make_sequence({points(compute("C", place, Expr(0.0f))),
+                                     loop("k", 0, kTerms, Role::Serial,
+                                          points(compute("C", place, term, ir::Reduction::Sum)))});
+    const int panels = (kColumns + kColumnsOfTile - 1) / kColumnsOfTile;
+    return loop(
+        "tn", 0, panels, Role::Serial,
+        loop("tm", 0, (rows + (kRowsOfTile - 1)) / kRowsOfTile, Role::Serial, nest::make(tile)));
+  }
+
+  Product() : kernel(compile(nest(load("M", 0, Halide::Int(32))), {"M", "A", "B", "C"})) {
+    for (size_t i = 0; i < a.size(); ++i)
+      a[i] = static_cast<float>(static_cast<int>(i * 7 % 9) - 4);
+    for (size_t i = 0; i < b.size(); ++i)
+      b[i] = static_cast<float>(static_cast<int>(i * 5 % 7) - 3);
+  }
+  void run(int32_t rows, std::vector<float>& c) {
+    const void* pointers[] = {&rows, a.data(), b.data(), c.data()};
+    kernel->launch(*tc_default_host(), const_cast<void* const*>(pointers));
+  }
+
+  static constexpr int kMostRows = 300;
+  std::vector<float> a = std::vector<float>(kMostRows * kTerms);
+  std::vector<float> b = std::vector<float>(kTerms * kColumns);
+  std::shared_ptr<runtime::Kernel> kernel;
+};
+
+void check_symbolic_product() {
+  Product product;
+  for (int rows = 1; rows <= 41; ++rows) {
+    // Nothing is written behind the last row.
+    std::vector<float> c((rows + 1) * Product::kColumns, 12345);
+    product.run(rows, c);
+    bool right = true;
+    for (int m = 0; m <= rows; ++m)
+      for (int n = 0; n < Product::kColumns; ++n) {
+        float sum = m == rows ? 12345 : 0;
+        for (int k = 0; m < rows && k < Product::kTerms; ++k)
+          sum += product.a[m * Product::kTerms + k] * product.b[k * Product::kColumns + n];
+        right = right && c[m * Product::kColumns + n] == sum;
+      }
+    check::record(right, __FILE__, __LINE__, concat("a product of ", rows, " rows"));
+  }
+}
+
 // ---- what is no nest
 
 std::string refusal(const Nest& nest) {
@@ -208,6 +279,37 @@ double fastest(Run run) {
   return best;
 }
 
+/// The symbolic product beside the faster of two kernels for each number of rows: the compiler's
+/// own, called through the C interface, which checks its arguments, and the same nest with a
+/// constant.
+void print_times_of_products() {
+  namespace tcpp = tensor_comprehensions;
+  Product product;
+  std::vector<double> ratios;
+  for (int rows = 1; rows <= Product::kMostRows; rows += 7) {
+    std::vector<float> c(rows * Product::kColumns);
+    std::vector<float> a(product.a.begin(), product.a.begin() + rows * Product::kTerms);
+    std::vector<tcpp::Tensor> inputs, outputs;
+    inputs.emplace_back(a, std::vector<int64_t>{rows, Product::kTerms});
+    inputs.emplace_back(product.b, std::vector<int64_t>{Product::kTerms, Product::kColumns});
+    outputs.emplace_back(c, std::vector<int64_t>{rows, Product::kColumns});
+    tcpp::Definition definition = tcpp::Module(
+        "def f(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }")["f"];
+    tcpp::Kernel constant = tcpp::compile(definition, inputs);
+    const double own = fastest([&] { product.run(rows, c); });
+    const auto same = compile(Product::nest(Expr(rows)), {"M", "A", "B", "C"});
+    const void* pointers[] = {&rows, a.data(), product.b.data(), c.data()};
+    const double best = std::min(
+        fastest([&] { constant.run(inputs, outputs); }),
+        fastest([&] { same->launch(*tc_default_host(), const_cast<void* const*>(pointers)); }));
+    ratios.push_back(best / own);
+    std::printf("product of %d rows: %.2f us, %.2f us with that number as a constant, ratio %.2f\n",
+                rows, own * 1e6, best * 1e6, best / own);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  std::printf("median ratio %.2f, least %.2f\n", ratios[ratios.size() / 2], ratios[0]);
+}
+
 void print_times() {
   for (int mean : {4, 16, 64, 256}) {
     const Sparse a(20000, 20000, mean, 3);
@@ -226,11 +328,13 @@ int main(int count, char** arguments) {
   try {
     if (count > 1 && std::strcmp(arguments[1], "--time") == 0) {
       print_times();
+      print_times_of_products();
       return 0;
     }
     check_verifier();
     check_walks();
     check_sparse_products();
+    check_symbolic_product();
   } catch (const std::exception& error) {
     check::record(false, __FILE__, __LINE__, error.what());
   }
