@@ -109,6 +109,16 @@ TEXTS = {
         "def f(float(N) A, float(K) B) -> (O) { O(y) *=! (y - k) % 4 == 0 ? A(y) + B(k) : 1 }",
         ((9,), (8,)),
     ),
+    "no remainder in the text": (
+        "def f(float(N) A, float(K) B) -> (O) { "
+        "O(y) +=! (y - k) / 3 * 3 == y - k ? A(y) * B(k) : 0 }",
+        ((20,), (11,)),
+    ),
+    "two conditions that say it": (
+        "def f(float(N) A, float(K) B) -> (O) { "
+        "O(y) +=! (y - k) % 4 == 2 || (y - k) % 4 == 0 || (k - y) % 4 == 2 ? A(y) * B(k) : 0 }",
+        ((20,), (11,)),
+    ),
     "ranges that start elsewhere": (
         "def f(float(N) A, float(K) B) -> (O) { "
         "O(y) +=! (y - k) % 3 == 0 ? A(y) * B(k) : 0 where y in 4:20, k in 2:9 }",

@@ -12,9 +12,9 @@ namespace tc::ir {
 /// Splits a scatter that has too few plain indices for all threads, in one of two ways, where a
 /// count of cycles finds it clearly faster:
 ///  - owners: a part for every thread adds up the points whose place in the first scattered
-///    dimension lies in its range of it, which is the statement's guard: where indices say the place,
-///    it is in the domain, and nobody looks at another's points; every place gets its terms in the
-///    order of the text.
+///    dimension lies in its range of it, which is the statement's guard: where indices say the
+///    place, it is in the domain, and nobody looks at another's points; every place gets its terms
+///    in the order of the text.
 ///  - copies: parts of the points add up in copies of the result, which are then summed in a fixed
 ///    order. Their number follows from extents alone, so results do not depend on the number of
 ///    threads.

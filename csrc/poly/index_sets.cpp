@@ -65,6 +65,7 @@ IndexSets::IndexSets(isl::set points, const std::vector<std::string>& names)
 }
 
 void IndexSets::restrict_to(const isl::set& points) {
+  known_.clear();
   points_ = points_.intersect(points);
   for (auto& [name, index] : indices_) index = index.intersect_domain(points_);
 }
@@ -75,6 +76,13 @@ isl::pw_aff IndexSets::constant(int64_t value) const {
 }
 
 std::optional<isl::pw_aff> IndexSets::value(const Expr& e) const {
+  if (!ir::find_choice(e) && !e.as<Min>() && !e.as<Max>()) return find_value(e);
+  auto known = known_.find(e);
+  if (known == known_.end()) known = known_.emplace(e, find_value(e)).first;
+  return known->second;
+}
+
+std::optional<isl::pw_aff> IndexSets::find_value(const Expr& e) const {
   if (auto number = as_const_int(e)) return constant(*number);
   if (auto number = as_const_uint(e); number && e.type().bits() <= 32)
     return constant(static_cast<int64_t>(*number));

@@ -40,6 +40,7 @@ class IndexSets {
   std::optional<isl::set> inside(const ir::Expr& index, int64_t size) const;
 
  private:
+  std::optional<isl::pw_aff> find_value(const ir::Expr& e) const;
   std::optional<isl::pw_aff> in_few_pieces(isl::pw_aff value) const;
   std::optional<isl::pw_aff> cast(const Halide::Internal::Cast* op) const;
   std::optional<isl::pw_aff> quotient(const ir::Expr& a, const ir::Expr& b, bool remainder,
@@ -52,6 +53,8 @@ class IndexSets {
 
   isl::set points_;
   std::map<std::string, isl::pw_aff> indices_;
+  /// Choices: an absolute value holds its operand several times.
+  mutable std::map<ir::Expr, std::optional<isl::pw_aff>, Halide::Internal::IRDeepCompare> known_;
 };
 
 }  // namespace tc::poly
