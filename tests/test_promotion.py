@@ -6,9 +6,9 @@ tensors lie beside memory that nobody may touch (see fenced).
 
 from __future__ import annotations
 
-import re
 import itertools
 import math
+import re
 import subprocess
 import zlib
 

@@ -35,7 +35,7 @@ const OperationCost& operation_cost(const std::string& name) {
       {"trunc", {1, false, 2}},
       {"rint", {1, false, 2}},
       {"round", {3, false, 8}},
-      {"nextafter", {4, false, 12}},
+      {"nextafter", {6, false, 12}},
       {"sqrt", {12, false, 2}},
       {"rsqrt", {22, false, 4}},
       {"exp", {11, false, 20}},
