@@ -67,8 +67,13 @@ def test_passes() -> None:
     assert {"program", "nest", "loops"} <= lists.keys()
     run = r"passes: (\w+)\.(\w+): (changed|same), (\d+\.\d+) ms"
     runs = [match.groups() for line in lines if (match := re.search(run, line))]
+    # Why a pass stands where it does, of those in these two lists of each of them.
+    places = re.findall(r"passes: place of (\w+)\.(\w+): \S", "\n".join(lines))
+    assert len(places) == len(set(places))
+    for list_ in ("nest", "loops"):
+        assert [name for of, name in places if of == list_] == lists[list_].split(", ")
     # A list once, and each of its passes once a kernel; no other line.
-    assert len(runs) + len(lists) == sum("passes: " in line for line in lines)
+    assert len(runs) + len(lists) + len(places) == sum("passes: " in line for line in lines)
     names = lists["loops"].split(", ")
     assert [name for list_, name, *_ in runs if list_ == "loops"] == names * 2
     for list_, name, *_ in runs:
