@@ -31,12 +31,11 @@ class ReduceOverThreads {
 
  private:
   Nest reduce(const Nest& n, const Compute& compute) {
-    if (compute.reduction == ir::Reduction::None || compute.atomic || is_private(compute)) return n;
+    if (!compute.over_threads) return n;
     ThreadLoops along, others;
     for (const nest::Loop* loop : threads_)
       (expr_uses_var(compute.index, loop->name) ? others : along).push_back(loop);
     const int64_t lanes = count_threads(along);
-    if (lanes == 1) return n;
     TC_INTERNAL_CHECK(conditions_ == 0, "not all threads reach a reduction over them");
     const std::string array = concat(compute.buffer, ".threads", count_++);
     const Expr lane = thread_number(along);
@@ -46,6 +45,7 @@ class ReduceOverThreads {
       return nest::from_memory(ir::make_load(stored, array, place), compute.type);
     };
     Compute own = compute;
+    own.over_threads = false;
     own.buffer = array;
     own.parameter = Halide::Parameter();
     own.index = simplify(first + lane);
@@ -63,23 +63,12 @@ class ReduceOverThreads {
       width = half;
     }
     Compute last = compute;
+    last.over_threads = false;
     last.value = at(first);
     parts.push_back(nest::make(nest::Guard{simplify(lane == 0), nest::make(last), nullptr}));
     parts.push_back(wait);
     return nest::make(nest::Buffer{array, stored, count_threads(threads_), nest::Memory::Shared,
                                    nest::make_sequence(parts)});
-  }
-
-  /// Whether every thread has a result of its own: a buffer that exists below the thread loops.
-  bool is_private(const Compute& compute) const {
-    bool found = false;
-    if (!threads_.empty())
-      nest::for_each_node(threads_.back()->body, [&](const Nest& n) {
-        const auto* buffer = nest::as<nest::Buffer>(n);
-        found = found || (buffer && buffer->name == compute.buffer &&
-                          buffer->memory != nest::Memory::Shared);
-      });
-    return found;
   }
 
   ThreadLoops threads_;

@@ -5,11 +5,11 @@
 
 namespace tc::codegen {
 
-/// Where a reduction's result is the same for some of the threads around it, these combine their
-/// values in shared memory, in halves (a tree, whose order follows from the number of threads
+/// Threads that share the result of a compute which reduces `over_threads` combine their values in
+/// shared memory, in halves (a tree, whose order follows from the number of threads
 /// alone), and one of them combines what comes out with the result. All threads see the result
 /// behind it. All of them have to reach the reduction: an InternalError where a condition around it
-/// differs between threads. Atomic updates are left alone. Runs before loops are mapped to the axes
+/// differs between threads. Runs before loops are mapped to the axes
 /// of a block.
 nest::Nest reduce_over_threads(const nest::Nest& nest);
 

@@ -376,8 +376,9 @@ bool same(const Nest& a, const Nest& b) {
                  [&](const Compute& n) {
                    const auto& m = std::get<Compute>(y);
                    return n.buffer == m.buffer && n.type == m.type && n.reduction == m.reduction &&
-                          n.atomic == m.atomic && n.contracts == m.contracts &&
-                          n.streams == m.streams && same(n.scan, m.scan);
+                          n.atomic == m.atomic && n.over_threads == m.over_threads &&
+                          n.contracts == m.contracts && n.streams == m.streams &&
+                          same(n.scan, m.scan);
                  },
                  [&](const Prefetch& n) {
                    const auto& m = std::get<Prefetch>(y);

@@ -107,6 +107,9 @@ struct Compute {
   Expr index;
   Expr value;
   ir::Reduction reduction = ir::Reduction::None;
+  /// Whether the threads of a CUDA block around it that its index does not use combine their values
+  /// into the one element (see codegen/thread_reductions).
+  bool over_threads = false;
   /// Whether other iterations that run at the same time may update the same element.
   bool atomic = false;
   /// A sum of products, value = a * b, whose multiply-adds may be contracted and reordered (see

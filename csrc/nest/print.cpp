@@ -87,7 +87,8 @@ std::string line_of(const Nest& nest) {
   if (const auto* n = as<Compute>(nest))
     return concat(n->buffer, "[", text_of(n->index), "] ", operator_of(n->reduction), " ",
                   text_of(n->value), n->atomic ? " (atomic)" : "",
-                  n->contracts ? " (contracted)" : "", n->streams ? " (past the caches)" : "",
+                  n->over_threads ? " (over threads)" : "", n->contracts ? " (contracted)" : "",
+                  n->streams ? " (past the caches)" : "",
                   n->scan ? text_of(*n->scan) : std::string());
   if (const auto* n = as<Prefetch>(nest))
     return concat("prefetch ", n->buffer, "[", text_of(n->index), "] to cache ", n->cache);

@@ -31,6 +31,12 @@ inline Nest compute(const std::string& buffer, const Expr& index, const Expr& va
   made.reduction = reduction;
   return tc::nest::make(std::move(made));
 }
+/// The same of a reduction over the threads around it.
+inline Nest over_threads(const Nest& nest) {
+  tc::nest::Compute made = *tc::nest::as<tc::nest::Compute>(nest);
+  made.over_threads = true;
+  return tc::nest::make(std::move(made));
+}
 inline Nest loop(Role role, const std::string& name, int extent, const Nest& body) {
   return tc::nest::make_loop(name, 0, extent, role, body);
 }
@@ -109,13 +115,13 @@ inline tc::codegen::GpuProgram softmax() {
       guard(t == 0, compute("top", n, least)),
       compute("own", 0, least),
       rounds("r0", compute("own", 0, load("x", place("r0")), Reduction::Max)),
-      compute("top", n, load("own", 0), Reduction::Max),
+      over_threads(compute("top", n, load("own", 0), Reduction::Max)),
   });
   const Nest sum = sequence({
       guard(t == 0, compute("sum", n, Expr(0.0f))),
       compute("own", 0, Expr(0.0f)),
       rounds("r1", compute("own", 0, above_top("r1"), Reduction::Sum)),
-      compute("sum", n, load("own", 0), Reduction::Sum),
+      over_threads(compute("sum", n, load("own", 0), Reduction::Sum)),
   });
   const Nest quotients = rounds("r2", compute("y", place("r2"), above_top("r2") / load("sum", n)));
   const Nest body =
