@@ -33,7 +33,7 @@ Note describe_speed(double cycles, const ir::Work& work, const ir::Program& prog
   std::string text = count_text(cycles) + " cycles by the model, on one core, from its caches";
   if (work.floating_point > 0) {
     double peak = machine.peak_operations(float_bits(program));
-    // The model of anything but blocks in registers sees memory alone.
+    // The model takes what does not change out of loops, also where that is not done.
     if (work.floating_point > peak * cycles) {
       cycles = work.floating_point / peak;
       text += "\n" + count_text(cycles) + " cycles of arithmetic at the least";

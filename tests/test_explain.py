@@ -125,9 +125,9 @@ def test_no_model_is_faster_than_the_peak() -> None:
     text = f"def chain(float(N) X) -> (Y) {{ Y(i) = {value} }}"
     whole = notes(tc.compile(text, "chain", None, floats(100_000)).explain())
     assert whole["work"] == ["10 M floating-point operations"]
-    cycles, arithmetic, speed, _ = whole["expected"]
-    assert number(arithmetic) > number(cycles)
-    assert speed == "64 floating-point operations a cycle, 100 % of the peak of 64"
+    cycles, speed, _ = whole["expected"]
+    assert 10e6 / 64 <= number(cycles) < 2 * 10e6 / 64
+    assert 32 < number(speed) <= 64
 
 
 def test_narrow_floats_are_computed_in_32_bits() -> None:
@@ -156,8 +156,8 @@ def test_a_refused_copy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         refused = "gathered" in line
         assert refused == ("neighbours along" in line)
         assert refused == any(f"of {tensor} {reason}" in x for x in group["no copy"])
-    # The model counted on the copies.
-    assert "expected" not in notes(text)
+    # The choice counted on the copies, the estimate knows that they are not made.
+    assert number(notes(text)["expected"][0]) > 2 * number(group["cycles"][0])
 
 
 def test_no_more_of_a_tensor_travels_than_is_read() -> None:
@@ -223,7 +223,7 @@ def test_share_of_the_peak(
     assert number(memory) == pytest.approx(bytes_moved / number(cycles), rel=0.02)
     # What the groups' tables say.
     assert (
-        notes(explained, "group 1")["cycles"][0].split("  this")[0].strip()
+        notes(explained, "group 1")["estimate"][0].split(" cycles")[0]
         == (cycles.split(" cycles")[0])
     )
 

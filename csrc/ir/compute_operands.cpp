@@ -24,6 +24,8 @@ using namespace Halide::Internal;
 // Cycles, a vector of values, of a statement of its own: it writes and reads an element in
 // some 1.7.
 constexpr double kStatement = 27.2;
+// Cycles that a statement begins and ends in, beside its loops.
+constexpr double kStart = 110;
 // The fewest uses: of what lies along the reduction, which would be computed as it lies, and of
 // what lies along results, which a block of them computes once for all its rows (measured: products
 // with exp(B) of 512 x 512 and 2048 x 2048, B(n, k) for 4 results of m 5 times faster, for 8 to 256
@@ -91,6 +93,13 @@ class ComputeOperands {
   }
 
  private:
+  /// Whether what is computed once for each element, of so many cycles a vector, costs less than at
+  /// each of the points.
+  bool pays(int64_t points, int64_t elements, double cycles) const {
+    const double once = static_cast<double>(elements) * kStatement + kStart * kLanes;
+    return static_cast<double>(points) * cycles >= machine_.least_part() * once;
+  }
+
   std::vector<Statement> rewrite(Statement& statement) {
     if (is_scatter(statement) || statement.scans || statement.guard.defined()) return {};
     bring_factors_together(statement);
@@ -161,8 +170,7 @@ class ComputeOperands {
     }
     const int64_t uses = lies_along_results(statement, found.tensors) ? kRowUses : kUses;
     if (elements == 0 || points / elements < machine_.least(uses) ||
-        static_cast<double>(points / elements) * cycles < machine_.least_part() * kStatement ||
-        elements * e.type().bytes() > most_bytes(statement))
+        !pays(points, elements, cycles) || elements * e.type().bytes() > most_bytes(statement))
       return std::nullopt;
     Operand operand{found.first.empty() ? statement.tensor : found.first, found.sums, {}, e};
     make_value(statement, operand);

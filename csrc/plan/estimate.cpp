@@ -44,6 +44,14 @@ constexpr int64_t kShortRun = 4;
 // Parts smaller than this share of the whole are not told of.
 constexpr double kTold = 0.01;
 
+/// Of an addition or a subtraction; nothing of other operations.
+std::vector<ir::Expr> operands_of_sum(const Halide::Internal::BaseExprNode* node) {
+  const ir::Expr e(node);
+  if (const auto* add = e.as<Halide::Internal::Add>()) return {add->a, add->b};
+  if (const auto* subtract = e.as<Halide::Internal::Sub>()) return {subtract->a, subtract->b};
+  return {};
+}
+
 /// What a statement reads or writes.
 struct Access {
   ir::MemoryAccess access;
@@ -262,19 +270,24 @@ class StatementEstimate {
     const int lanes = nest_.vector >= 0 ? nest_.lanes : 1;
     const double floats = 512.0 / 8 / element_bytes();
     double cycles = 0;
-    bool fused = false;
+    std::set<const Halide::Internal::BaseExprNode*> products;
     if (reduces()) {
       cycles += slot * times(points, [&](size_t) { return true; });
-      fused = statement_.source->reduction == ir::Reduction::Sum &&
-              statement_.source->value.type().is_float();
+      const ir::Expr& value = statement_.source->value;
+      if (statement_.source->reduction == ir::Reduction::Sum && value.type().is_float() &&
+          value.as<Halide::Internal::Mul>())
+        products.insert(value.get());
     }
-    const Halide::Internal::BaseExprNode* root = statement_.source->value.get();
     ir::for_each_operation(statement_.source->value, [&](const ir::Operation& operation) {
       if (operation.kind == ir::OperationKind::Read || operation.of_indices ||
           statement_.initialization)
         return;
       // A product is added in the same instruction.
-      if (fused && operation.node == root && operation.name == "*") return;
+      if (products.count(operation.node)) return;
+      for (const ir::Expr& operand : operands_of_sum(operation.node))
+        if (operand.as<Halide::Internal::Mul>() && operand.type().is_float() &&
+            products.insert(operand.get()).second)
+          break;
       const machine::OperationCost& cost = machine::operation_cost(operation.name);
       const ir::Expr e(operation.node);
       const double each = cost.one_by_one ? cost.cycles * lanes
