@@ -213,7 +213,6 @@ PROGRAMS = {
         ((301,), (5,)),
         ("guard",),
     ),
-    "full sum": Program("def f(float(N) x) -> (s) { s +=! x(n) * x(n) }", ((4099,),), ("guard",)),
     "scattered sum": Program(
         "def f(float(N, D) A, int32(N) I) -> (float(7, D) S) { S(I(i), d) +=! A(i, d) }",
         ((40, 9), (40,)),

@@ -140,17 +140,20 @@ def test_described_rates_on_both_sides_of_the_threshold(monkeypatch: pytest.Monk
         executor = tc.compile(MM.format(t="float"), "f", None, *inputs)
         ((taken, measured, theirs, ours),) = said(executor)
         assert not measured
-        assert theirs == pytest.approx(operations / rate / 1e6, rel=5e-3)
         return taken, theirs, ours, executor(*inputs)
 
-    taken, _, ours, result = compiled(1)
-    assert not taken
-    threshold = operations / (0.97 * ours * 1e6)
+    # What lines of the operands take comes on top, whatever the rate.
+    taken, lines, ours, result = compiled(10**12)
+    assert taken and 0 < lines < ours
+    taken, theirs, _, _ = compiled(1)
+    assert not taken and theirs == pytest.approx(operations / 1e6 + lines, rel=5e-3)
+    threshold = operations / ((0.97 * ours - lines) * 1e6)
     # Figures have three digits.
     slow, fast = math.floor(threshold * 0.99), math.ceil(threshold * 1.01)
     assert slow > 1
     for rate, wanted in ((slow, False), (fast, True)):
         taken, theirs, again, other = compiled(rate)
+        assert theirs == pytest.approx(operations / rate / 1e6 + lines, rel=1e-2)
         assert again == ours and taken is wanted, (rate, theirs, ours)
         assert torch.equal(result, other)
 
