@@ -45,6 +45,10 @@ tc_status describe_current_exception() {
     return keep_fixed(TC_USAGE_ERROR, "out of memory");
   } catch (const isl::exception_alloc&) {  // isl calls malloc, whose failures no handler sees
     return keep_fixed(TC_USAGE_ERROR, "out of memory");
+  } catch (const isl::exception& e) {
+    if (poly::Context::lacked_memory().exchange(false))
+      return keep_fixed(TC_USAGE_ERROR, "out of memory");
+    return keep(TC_INTERNAL_ERROR, concat("internal error: ", e.what()));
   } catch (const std::exception& e) {
     return keep(TC_INTERNAL_ERROR, concat("internal error: ", e.what()));
   } catch (...) {

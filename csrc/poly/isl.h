@@ -22,6 +22,7 @@
 #include <isl/union_map.h>
 #include <isl/union_set.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,11 +46,20 @@ class Context {
     Task::add_stop(raw_, [raw = raw_] { isl_ctx_abort(raw); });
   }
   ~Context() {
+    // A failure that an exception of isl's may say nothing about: it only sees that an object is
+    // missing.
+    if (isl_ctx_last_error(raw_) == isl_error_alloc) lacked_memory() = true;
     Task::remove_stop(raw_);
     isl_ctx_free(raw_);
   }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
+
+  /// Whether isl got no memory in some context that is gone since this was set back.
+  static std::atomic<bool>& lacked_memory() {
+    static std::atomic<bool> lacked{false};
+    return lacked;
+  }
 
   isl::ctx get() const { return isl::ctx(raw_); }
   isl_ctx* raw() const { return raw_; }

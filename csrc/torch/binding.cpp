@@ -47,7 +47,11 @@ std::atomic<bool> ending{false};
 /// exception then travels through PyTorch's dispatcher as it is.
 void raise_in_python(const CoreError& error) {
   // Threads that Python would end without a word, if they ran Python now.
-  if (ending && error.status == TC_INTERRUPTED) wait_for_the_end();
+  if (ending && error.status == TC_INTERRUPTED) {
+    // The thread that ends the interpreter still needs the lock.
+    if (PyGILState_Check()) PyEval_SaveThread();
+    wait_for_the_end();
+  }
   with_lock([&] {
     if (error.status == TC_INTERRUPTED) {
       // What the signal's handler raised is there already, where this thread has asked.

@@ -264,6 +264,7 @@ std::vector<Entry> Interface::entries() {
   add(entry("tc_error_column", tc_error_column, {}));
   add(entry("tc_version", tc_version, {}));
   add(entry("tc_machine_facts", tc_machine_facts, {Argument(0).any(), text_.argument()}));
+  add(entry("tc_spend_cycles", tc_spend_cycles, {Argument(int64_t{64}).any()}));
   add(entry("tc_set_log_sink", tc_set_log_sink,
             {Argument(+[](const char*, const char*) {}).optional()},
             [](Bits) { tc_set_log_sink(nullptr); }));

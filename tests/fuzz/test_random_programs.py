@@ -83,7 +83,7 @@ def test_random_programs_copy_operands() -> None:
                 executor = tc.compile(case.text, case.entry, None, *case.make_inputs())
             except tc.TCError:
                 continue
-            copies += "tc.copy" in executor.loop_nest
+            copies += "  copy\n" in executor.loop_nest
     assert copies > 5
 
 
