@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from fenced import fenced
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import reference
 
 
 def integers(*sizes: int, seed: int = 0) -> torch.Tensor:
@@ -188,3 +189,24 @@ def test_rows_of_no_table(rows: int, checked: bool, monkeypatch: pytest.MonkeyPa
     index = torch.full((40,), -1, dtype=torch.int32)
     actual = getattr(t, f"guarded_{rows}")(torch.empty(0, rows), index)
     assert torch.equal(actual, torch.ones(rows, 40))
+
+
+@pytest.mark.parametrize("type_", ["half", "float", "int32"])
+@pytest.mark.parametrize(
+    "alternating", ["l % 2", "l % 2 > 0", "(l % 2 == 0 ? A(0, 0) : A(0, 1))"], ids=str
+)
+@pytest.mark.parametrize("columns", [2, 8])
+def test_choices_beside_lanes_that_alternate(columns: int, alternating: str, type_: str) -> None:
+    """Every other lane is computed by itself, with a read that is one for all lanes and needs some
+    lane's condition, which has a name."""
+    dtype = {"half": torch.half, "float": torch.float, "int32": torch.int32}[type_]
+    text = f"""
+    def guarded({type_}(M, N) A, {type_}(I, K, L) B, {type_}(J) C, {type_}(I) D) -> (O) {{
+      O +=! A(i, i) < 4 ? (B(i, k, l / 2) != 3 ? D(i) : C(k)) : {alternating}
+    }}"""
+    inputs = [integers(*s, seed=k) for k, s in enumerate(((4, 6), (1, 3, columns), (5,), (1,)))]
+    for first in (1, 5):
+        inputs[0][0, 0] = first
+        given = [x.to(dtype) for x in inputs]
+        wanted = torch.as_tensor(reference.run(text, "guarded", *given))
+        assert torch.equal(tc.compile(text, "guarded", None, *given)(*given), wanted)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -51,12 +52,25 @@ class HideFromInterleavings : public IRGraphMutator {
     // Every other or every third lane of more lanes than these are several.
     return op->type.lanes() > 3 || op->is_interleave() ? IRGraphMutator::visit(op) : hide(op);
   }
+  Expr visit(const Let* op) override {
+    const Expr value = mutate(op->value);
+    lets_.emplace_back(op->name, op->value);
+    const Expr body = mutate(op->body);
+    lets_.pop_back();
+    return Let::make(op->name, value, body);
+  }
 
+  /// With the lets around it that it needs: those of the expression are replaced by their values.
   Expr hide(const Expr& e) {
+    Expr whole = e;
+    for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
+      if (expr_uses_var(whole, let->first)) whole = Let::make(let->first, let->second, whole);
     const std::string name = concat("tc.kept.", hidden.size());
-    hidden[name] = e;
+    hidden[name] = whole;
     return ir::make_variable(name, e.type());
   }
+
+  std::vector<std::pair<std::string, Expr>> lets_;
 };
 
 class Show : public IRGraphMutator {

@@ -21,8 +21,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: After how many seconds of work a program hangs, and after how many by the clock one that only
-#: waits: fewer than a test has.
+#: After how many seconds of work a program hangs, and after how many by the clock one that does
+#: nothing: fewer than a test has.
 HANGS, WAITS = 60, 200
 
 
@@ -86,9 +86,7 @@ def run_block(kind: str, first: int, count: int, folder: Path, seconds: float = 
         file = folder / f"{kind.replace(' ', '_')}-{at}.json"
         left = str(max(1.0, end - time.monotonic()))
         command = [sys.executable, __file__, kind, str(at), str(last - at), str(file), left]
-        status = subprocess.run(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
-        ).returncode
+        status = run_while_it_works(command)
         before = block.done
         if read_lines(file, block):
             break
@@ -99,6 +97,27 @@ def run_block(kind: str, first: int, count: int, folder: Path, seconds: float = 
             raise RuntimeError(f"{' '.join(command)}: {said} before its first program")
         block.failures[at - 1] = said
     return block
+
+
+def run_while_it_works(command: list[str]) -> int:
+    """The status of a process, which is ended where it waits for ever."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    worked, since = 0, time.monotonic()
+    while True:
+        try:
+            return process.wait(timeout=WAITS / 20)
+        except subprocess.TimeoutExpired:
+            found = ticks(process.pid)
+            if found != worked:
+                worked, since = found, time.monotonic()
+            elif time.monotonic() - since > WAITS:
+                process.send_signal(signal.SIGALRM)
+
+
+def ticks(pid: int) -> int:
+    """The processor time of a process and of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15]))
 
 
 def read_lines(file: Path, block: Block) -> bool:
@@ -133,7 +152,6 @@ def break_down(seed: int) -> None:
     if how == "crashes":
         os.kill(os.getpid(), signal.SIGSEGV)
     if how == "waits":
-        signal.setitimer(signal.ITIMER_REAL, signal.getitimer(signal.ITIMER_REAL)[0] / WAITS)
         signal.pause()
 
 
@@ -158,7 +176,6 @@ def main(kind: str, first: int, count: int, file: str, seconds: float = 1e9) -> 
                 break
             out.write(json.dumps({"at": seed}) + "\n")
             signal.setitimer(signal.ITIMER_PROF, HANGS)
-            signal.setitimer(signal.ITIMER_REAL, WAITS)
             program: object = ""
             try:
                 break_down(seed)
@@ -169,7 +186,6 @@ def main(kind: str, first: int, count: int, file: str, seconds: float = 1e9) -> 
                 message = f"{type(error).__name__}: {error}\n{notes}\n{program}"
                 out.write(json.dumps({"failed": seed, "message": message}) + "\n")
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.setitimer(signal.ITIMER_REAL, 0)
         used = resource.getrusage(resource.RUSAGE_SELF)
         out.write(
             json.dumps(

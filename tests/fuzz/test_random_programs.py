@@ -117,6 +117,7 @@ def test_a_block_tells_of_failures_crashes_and_hangs(
 ) -> None:
     """A compiler that is wrong for one program, dies at another and waits for ever at a third."""
     seeds = range(first_seed(), first_seed() + 6)
+    monkeypatch.setattr("block.WAITS", 10)  # others are at work whenever they do not wait
     monkeypatch.setenv("TC_FUZZ_BREAK", f"{seeds[1]}:fails {seeds[2]}:waits {seeds[4]}:crashes")
     block = run_block("layers", first_seed(), 6, tmp_path)
     assert block.done == 6
