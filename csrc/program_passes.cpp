@@ -154,8 +154,6 @@ const PassList<P, C> kProgramPasses(
          shares_scatters},
         {"give_owners", "behind those that change domains, from which owners are made",
          [](P& p, C&) { ir::give_owners(p.program, kGpuOwners); }, makes_owners},
-        {"decide_new_conditions", "conditions of what was made since",
-         [](P& p, C&) { decide_conditions(p.program); }},
         {"free_reads", "last: guards are those that code is made for",
          [](P& p, C&) { rewrite::free_reads(p.program, p.layouts); }, makes_vectors},
     });
