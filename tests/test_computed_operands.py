@@ -60,12 +60,12 @@ WRITTEN = {
     ),
     "of one index": Case(product("A(m, k) * B(n, k) * exp(s(k))", "float(K) s"), (*SIZES, (45,))),
     "a few results": Case(product("A(m, k) * exp(B(n, k))"), ((4, 45), (83, 45))),
-    "light, for many": Case(product("max(A(m, k), 0) * B(n, k)"), ((33, 20), (700, 20))),
+    "light, for many": Case(product("max(A(m, k), 0) * B(n, k)"), ((33, 20), (900, 20))),
     "a choice by data": Case(
         product("(A(m, k) > 0 ? A(m, k) : 0.1 * A(m, k)) * B(n, k)"), ((33, 20), (400, 20))
     ),
     "scaled": Case(
-        product("A(m, k) * (B(n, k) * s(k))", "float(K) s"), ((330, 20), (37, 20), (20,))
+        product("A(m, k) * (B(n, k) * s(k))", "float(K) s"), ((900, 20), (37, 20), (20,))
     ),
     "double": Case(
         product("A(m, k) * exp(B(n, k))", types=("double", "double")),

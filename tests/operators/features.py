@@ -391,6 +391,15 @@ def all_same(actual: tuple, wanted: tuple) -> None:
         torch.testing.assert_close(a, w, rtol=0, atol=0, equal_nan=True)
 
 
+def dynamic_same(cases: list[Case], actual: tuple, wanted: tuple) -> None:
+    """Graphs of dynamic sizes pass numbers as tensors, which a text of its own takes: its backward
+    may compute anew what the other keeps, and round in another order."""
+    if not any(isinstance(x, float) for case in cases for x in inputs_of(case)):
+        return all_same(actual, wanted)
+    most = max(cases, key=lambda case: case.terms)
+    same(most, actual, wanted)
+
+
 def derived(cases: list[Case]) -> tuple[Family, Inputs]:
     return program(cases, lambda case: tc.make_autograd(operator_of(case)))
 
@@ -413,7 +422,12 @@ def compiled(dynamic: bool, backend: str) -> Callable[[list[Case]], int]:
         torch._dynamo.reset()
         family, inputs = derived(cases)
         function = torch.compile(family, fullgraph=True, dynamic=dynamic, backend=backend)
-        all_same(trained(cases, family, inputs, function), trained(cases, family, inputs, family))
+        actual = trained(cases, family, inputs, function)
+        wanted = trained(cases, family, inputs, family)
+        if dynamic:
+            dynamic_same(cases, actual, wanted)
+        else:
+            all_same(actual, wanted)
         return len(cases)
 
     return feature
