@@ -10,7 +10,7 @@
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
-#include "plan/options.h"
+#include "plan/options/options.h"
 #include "runtime/kernel.h"
 
 namespace tc {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "ir/work.h"
-#include "runtime/nvrtc.h"
+#include "runtime/cuda/nvrtc.h"
 
 namespace tc {
 namespace {

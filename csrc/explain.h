@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "base/notes.h"
-#include "codegen/cpu_jit.h"
-#include "codegen/cuda_printer.h"
+#include "codegen/cpu/cpu_jit.h"
+#include "codegen/cuda/cuda_printer.h"
 #include "ir/layout.h"
 #include "machine/cpu.h"
 

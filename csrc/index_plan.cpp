@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ir/simplify.h"
+#include "ir/expressions/simplify.h"
 
 namespace tc {
 namespace {

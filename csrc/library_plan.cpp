@@ -12,7 +12,7 @@
 #include "ir/segment.h"
 #include "machine/measure.h"
 #include "machine/measurements.h"
-#include "plan/estimate.h"
+#include "plan/model/estimate.h"
 #include "plan/notes.h"
 #include "runtime/libraries.h"
 #include "runtime/sequence.h"

@@ -9,7 +9,7 @@
 
 #include "base/notes.h"
 #include "ir/layout.h"
-#include "ir/library_calls.h"
+#include "isa/library_calls.h"
 #include "machine/cpu.h"
 #include "runtime/kernel.h"
 

@@ -4,31 +4,31 @@
 
 #include "base/error.h"
 #include "base/passes.h"
-#include "ir/bring_together.h"
-#include "ir/collapse_dimensions.h"
 #include "ir/compare.h"
-#include "ir/compute_operands.h"
-#include "ir/expand_positions.h"
-#include "ir/find_scans.h"
-#include "ir/forward_copies.h"
-#include "ir/gather_operands.h"
-#include "ir/inline_temporaries.h"
-#include "ir/lower_scatters.h"
-#include "ir/nest_sums.h"
-#include "ir/offset_tables.h"
-#include "ir/order_reductions.h"
-#include "ir/share_scatters.h"
-#include "ir/share_sums.h"
-#include "ir/simplify.h"
-#include "ir/split_columns.h"
-#include "ir/split_reductions.h"
-#include "ir/start_at_zero.h"
-#include "ir/wide_integers.h"
-#include "ir/widen_accumulators.h"
+#include "ir/expressions/simplify.h"
+#include "ir/expressions/wide_integers.h"
+#include "rewrite/algebra/find_scans.h"
+#include "rewrite/algebra/nest_sums.h"
+#include "rewrite/algebra/share_scatters.h"
+#include "rewrite/algebra/share_sums.h"
+#include "rewrite/algebra/split_reductions.h"
+#include "rewrite/canonical/bring_together.h"
+#include "rewrite/canonical/collapse_dimensions.h"
+#include "rewrite/canonical/expand_positions.h"
+#include "rewrite/canonical/forward_copies.h"
+#include "rewrite/canonical/inline_temporaries.h"
+#include "rewrite/canonical/lower_scatters.h"
+#include "rewrite/canonical/order_reductions.h"
+#include "rewrite/canonical/start_at_zero.h"
+#include "rewrite/canonical/widen_accumulators.h"
 #include "rewrite/domains/free_reads.h"
 #include "rewrite/domains/reverse_indices.h"
 #include "rewrite/domains/split_ranges.h"
 #include "rewrite/domains/split_residues.h"
+#include "rewrite/operands/compute_operands.h"
+#include "rewrite/operands/gather_operands.h"
+#include "rewrite/operands/offset_tables.h"
+#include "rewrite/operands/split_columns.h"
 #include "runtime/libraries.h"
 
 namespace tc {
@@ -43,7 +43,7 @@ void decide_conditions(ir::Program& program) {
     statement.value = ir::decide_repeated_conditions(statement.value);
 }
 
-/// Before code is to be generated for it (see ir/wrap_integers).
+/// Before code is to be generated for it (see ir/expressions/wrap_integers).
 void refuse_overflows(const ir::Program& program) {
   for (const ir::Statement& statement : program.statements) {
     bool found = ir::overflows(statement.value) || ir::overflows(statement.guard);

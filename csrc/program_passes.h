@@ -7,7 +7,7 @@
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
-#include "plan/options.h"
+#include "plan/options/options.h"
 
 namespace tc {
 

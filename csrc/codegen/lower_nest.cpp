@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "codegen/accumulations.h"
-#include "codegen/cuda_printer.h"
+#include "codegen/cuda/cuda_printer.h"
+#include "codegen/tiles/accumulations.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "lang/builtins.h"
-#include "lang/types.h"
+#include "lang/sema/builtins.h"
+#include "lang/sema/types.h"
 
 namespace tc::einsum {
 namespace {

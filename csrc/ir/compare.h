@@ -12,7 +12,8 @@ namespace tc::ir {
 /// Everything but positions in the text and what is said for readers.
 bool same(const Program& a, const Program& b);
 
-/// Also whether loads are of buffers that Halide may take for inputs (codegen/changing_buffers).
+/// Also whether loads are of buffers that Halide may take for inputs
+/// (codegen/workarounds/changing_buffers).
 bool same(const Stmt& a, const Stmt& b);
 
 /// Runs a pass that is entered from inside a stage; `before` is what it is given.

@@ -6,7 +6,7 @@
 //    are only built through `make_for` below, and the static_assert stops a silent upgrade.
 //  - Halide's Div and Mod on integers round down. C's truncation is `ir::c_div` and `ir::c_mod`.
 //  - get_host_target() tells AMD's processors by family and model, whatever a hypervisor shows:
-//    `codegen/host_target` asks the processor.
+//    `codegen/cpu/host_target` asks the processor.
 //  - simplify fails ("Concat of zero vectors") at a named slice of two vectors that runs backwards,
 //    and the lets that rewrite_interleavings makes take every second lane: of four shuffled lanes
 //    these are always a slice. Lanes are moved as a slice of two vectors.

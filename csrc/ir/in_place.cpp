@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/notes.h"
-#include "ir/reads.h"
+#include "ir/expressions/reads.h"
 
 namespace tc::ir {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ir/choices.h"
-#include "ir/reads.h"
-#include "ir/simplify.h"
+#include "ir/expressions/choices.h"
+#include "ir/expressions/reads.h"
+#include "ir/expressions/simplify.h"
 
 namespace tc::ir {
 namespace {

@@ -1,7 +1,7 @@
 #include "ir/operations.h"
 
-#include "ir/choices.h"
-#include "ir/reads.h"
+#include "ir/expressions/choices.h"
+#include "ir/expressions/reads.h"
 #include "machine/operation_costs.h"
 
 namespace tc::ir {

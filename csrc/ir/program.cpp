@@ -6,10 +6,10 @@
 #include "base/error.h"
 #include "base/passes.h"
 #include "base/text_stream.h"
-#include "ir/reads.h"
-#include "ir/simplify.h"
-#include "ir/wide_integers.h"
-#include "ir/wrap_integers.h"
+#include "ir/expressions/reads.h"
+#include "ir/expressions/simplify.h"
+#include "ir/expressions/wide_integers.h"
+#include "ir/expressions/wrap_integers.h"
 
 namespace tc::ir {
 namespace {
@@ -202,7 +202,7 @@ std::string math_name(const Call* call) {
 namespace {
 
 Expr magnitude(const Expr& b) {
-  // The type does not hold that of the smallest number: see ir/wrap_integers.
+  // The type does not hold that of the smallest number: see ir/expressions/wrap_integers.
   if (auto constant = Halide::Internal::as_const_int(b); constant && !equal(b, b.type().min()))
     return Halide::Internal::make_const(b.type(), *constant < 0 ? -*constant : *constant);
   return Halide::select(b < Halide::Internal::make_zero(b.type()),

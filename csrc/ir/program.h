@@ -63,7 +63,7 @@ bool have_same_range(const Iterator& a, const Iterator& b);
 
 /// And and Or are of bool. ArgMin and ArgMax store where the first extreme value is, counted from 0
 /// and row-major over the reductions, or the index itself where there is one; they always start
-/// afresh. `ir/expand_positions` writes them with the others.
+/// afresh. `rewrite/canonical/expand_positions` writes them with the others.
 enum class Reduction { None, Sum, Product, Min, Max, And, Or, ArgMin, ArgMax };
 /// Whether the result is a position, so that value and result have types of their own.
 inline bool is_position(Reduction reduction) {

@@ -1,6 +1,6 @@
 #include "ir/scan.h"
 
-#include "ir/choices.h"
+#include "ir/expressions/choices.h"
 
 namespace tc::ir {
 namespace {

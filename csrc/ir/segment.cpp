@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/passes.h"
-#include "ir/reads.h"
+#include "ir/expressions/reads.h"
 
 namespace tc::ir {
 namespace {

@@ -9,7 +9,7 @@ const OperationCost& operation_cost(const std::string& name) {
   // thread): sums over 2048 floats in the first cache of the function's values, with two sums under
   // way, less those of the arguments themselves. A Zen 5 takes 1.1 to 1.5 times as long for those
   // of ours (benchmarks/results, functions). Instructions: of the vector forms in
-  // codegen/vector_math that of powers is the longest; calls stand for 20.
+  // codegen/math/vector_math that of powers is the longest; calls stand for 20.
   static const std::map<std::string, OperationCost> costs = {
       {"+", {0.5}},
       {"-", {0.5}},

@@ -108,12 +108,12 @@ struct Compute {
   Expr value;
   ir::Reduction reduction = ir::Reduction::None;
   /// Whether the threads of a CUDA block around it that its index does not use combine their values
-  /// into the one element (see codegen/thread_reductions).
+  /// into the one element (see codegen/cuda/thread_reductions).
   bool over_threads = false;
   /// Whether other iterations that run at the same time may update the same element.
   bool atomic = false;
   /// A sum of products, value = a * b, whose multiply-adds may be contracted and reordered (see
-  /// codegen/accumulations).
+  /// codegen/tiles/accumulations).
   bool contracts = false;
   /// Of what does not reduce; its neighbour is a load of the buffer.
   std::optional<ir::Scan> scan;

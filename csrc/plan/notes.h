@@ -8,8 +8,8 @@
 
 #include "base/notes.h"
 #include "machine/cpu.h"
+#include "plan/forms/register_blocks.h"
 #include "plan/members.h"
-#include "plan/register_blocks.h"
 #include "poly/promote.h"
 
 namespace tc::plan {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/passes.h"
-#include "plan/chain.h"
-#include "plan/computed_copies.h"
-#include "plan/gpu.h"
+#include "plan/forms/chain.h"
+#include "plan/forms/computed_copies.h"
+#include "plan/forms/gpu.h"
 #include "plan/notes.h"
 #include "plan/propose.h"
 #include "poly/dependences.h"

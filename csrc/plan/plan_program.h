@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "ir/layout.h"
 #include "machine/cpu.h"
-#include "plan/options.h"
+#include "plan/options/options.h"
 #include "plan/proposal.h"
 #include "poly/slices.h"
 

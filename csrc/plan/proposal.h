@@ -1,8 +1,8 @@
 // A Plan that was chosen, with the schedule tree that it makes and why.
 #pragma once
 
-#include "plan/estimate.h"
 #include "plan/members.h"
+#include "plan/model/estimate.h"
 #include "plan/plan.h"
 #include "poly/promote.h"
 

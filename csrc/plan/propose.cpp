@@ -4,13 +4,13 @@
 #include <limits>
 
 #include "base/passes.h"
-#include "plan/constraints.h"
+#include "plan/forms/register_tiles.h"
+#include "plan/forms/rows.h"
+#include "plan/forms/scatters.h"
+#include "plan/forms/transposed.h"
 #include "plan/members.h"
 #include "plan/notes.h"
-#include "plan/register_tiles.h"
-#include "plan/rows.h"
-#include "plan/scatters.h"
-#include "plan/transposed.h"
+#include "plan/options/constraints.h"
 
 namespace tc::plan {
 namespace {

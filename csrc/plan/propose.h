@@ -6,7 +6,7 @@
 
 #include "ir/layout.h"
 #include "machine/cpu.h"
-#include "plan/options.h"
+#include "plan/options/options.h"
 #include "plan/proposal.h"
 
 namespace tc::plan {

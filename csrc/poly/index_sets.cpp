@@ -1,7 +1,7 @@
 #include "poly/index_sets.h"
 
 #include "base/error.h"
-#include "ir/choices.h"
+#include "ir/expressions/choices.h"
 
 namespace tc::poly {
 

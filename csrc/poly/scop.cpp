@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "ir/choices.h"
+#include "ir/expressions/choices.h"
 #include "ir/in_place.h"
 #include "poly/index_sets.h"
 

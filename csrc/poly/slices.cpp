@@ -3,7 +3,7 @@
 #include <set>
 
 #include "ir/accesses.h"
-#include "ir/reads.h"
+#include "ir/expressions/reads.h"
 
 namespace tc::poly {
 namespace {

@@ -8,7 +8,7 @@
 #include "ir/dtypes.h"
 #include "ir/layout.h"
 #include "ir/program.h"
-#include "lang/definition.h"
+#include "lang/lowering/definition.h"
 #include "tc/tc.h"
 
 namespace tc::runtime {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/library_calls.h"
+#include "isa/library_calls.h"
 #include "tc/tc.h"
 
 namespace tc::runtime {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "ir/library_calls.h"
+#include "isa/library_calls.h"
 #include "runtime/kernel.h"
 #include "runtime/workspaces.h"
 

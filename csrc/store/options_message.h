@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "plan/options.h"
+#include "plan/options/options.h"
 
 namespace tensor_comprehensions::store {
 class MappingOptions;

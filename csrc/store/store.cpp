@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/source.h"
-#include "lang/definition.h"
+#include "lang/lowering/definition.h"
 #include "store.pb.h"
 #include "store/checksum.h"
 #include "store/options_message.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/options.h"
+#include "plan/options/options.h"
 
 namespace tc::store {
 

@@ -1,6 +1,6 @@
 // Launches kernels through the runtime and whatever driver there is: a GPU's, or the emulator's
-// when tests/test_cuda_emulator.py runs this program. `--print` prints the text of the kernels
-// instead.
+// when tests/codegen/test_cuda_emulator.py runs this program. `--print` prints the text of the
+// kernels instead.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "codegen/cuda_printer.h"
-#include "runtime/cuda_kernel.h"
-#include "runtime/driver.h"
+#include "codegen/cuda/cuda_printer.h"
+#include "runtime/cuda/cuda_kernel.h"
+#include "runtime/cuda/driver.h"
 
 namespace {
 

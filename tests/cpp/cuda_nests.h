@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/gpu_loops.h"
+#include "codegen/cuda/gpu_loops.h"
 #include "nest/nest.h"
 
 namespace cuda_nests {

@@ -1,7 +1,7 @@
 // Prints hand-built statements as CUDA, and compiles each text with NVRTC for sm_80 and sm_90:
 // without spills and without local memory. `--print DIRECTORY` writes <case>.cu and <case>.json
-// there instead, which tests/test_cuda_emulator.py runs on the CPU and compares with numpy.
-#include "codegen/cuda_printer.h"
+// there instead, which tests/codegen/test_cuda_emulator.py runs on the CPU and compares with numpy.
+#include "codegen/cuda/cuda_printer.h"
 
 #include <cstdio>
 #include <fstream>
@@ -14,9 +14,9 @@
 #include "check.h"
 #include "cuda_nests.h"
 #include "ir/program.h"
-#include "lang/builtins.h"
-#include "runtime/cuda_kernel.h"
-#include "runtime/nvrtc.h"
+#include "lang/sema/builtins.h"
+#include "runtime/cuda/cuda_kernel.h"
+#include "runtime/cuda/nvrtc.h"
 
 namespace {
 

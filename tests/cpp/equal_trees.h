@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "lang/tree.h"
+#include "lang/syntax/tree.h"
 
 namespace tc_test {
 

@@ -1,6 +1,6 @@
 // How many lines of memory an operand's points bring to a cache.
 #include "check.h"
-#include "plan/operands.h"
+#include "plan/forms/operands.h"
 
 namespace {
 

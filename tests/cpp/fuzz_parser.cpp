@@ -25,12 +25,12 @@
 #include <string>
 #include <vector>
 
-#include "api_error.h"
+#include "api/error.h"
 #include "equal_trees.h"
 #include "fuzz_seeds.h"
-#include "lang/definition.h"
-#include "lang/formatter.h"
-#include "lang/parser.h"
+#include "lang/lowering/definition.h"
+#include "lang/syntax/formatter.h"
+#include "lang/syntax/parser.h"
 #include "random_texts.h"
 #include "tc/tc.h"
 

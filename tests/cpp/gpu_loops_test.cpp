@@ -1,5 +1,5 @@
 // Launches from loops over blocks and threads: several loops of one launch, and their description.
-#include "codegen/gpu_loops.h"
+#include "codegen/cuda/gpu_loops.h"
 
 #include <string>
 #include <vector>

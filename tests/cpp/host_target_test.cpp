@@ -1,10 +1,10 @@
 // Which features of a processor generated code may use.
-#include "codegen/host_target.h"
+#include "codegen/cpu/host_target.h"
 
 #include <vector>
 
 #include "check.h"
-#include "codegen/cpu_jit.h"
+#include "codegen/cpu/cpu_jit.h"
 
 namespace {
 

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "ir/simplify.h"
-#include "lang/builtins.h"
+#include "ir/expressions/simplify.h"
+#include "lang/sema/builtins.h"
 #include "texts.h"
 
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "codegen/cpu_jit.h"
+#include "codegen/cpu/cpu_jit.h"
 #include "nest/loops.h"
 #include "tc/tc.hpp"
 

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "codegen/prefetch_panels.h"
-#include "codegen/prefetch_parts.h"
-#include "codegen/prefetch_passes.h"
-#include "codegen/walks.h"
+#include "codegen/prefetch/prefetch_panels.h"
+#include "codegen/prefetch/prefetch_parts.h"
+#include "codegen/prefetch/prefetch_passes.h"
+#include "codegen/prefetch/walks.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Trees and text: what is printed or formatted parses to the same tree, and a key is equal for
 // texts that differ in names only. Random texts; an argument gives another seed.
-#include "lang/printer.h"
+#include "lang/syntax/printer.h"
 
 #include <cstdlib>
 #include <memory>
@@ -8,12 +8,12 @@
 #include "base/error.h"
 #include "check.h"
 #include "equal_trees.h"
-#include "lang/builtins.h"
-#include "lang/definition.h"
-#include "lang/formatter.h"
-#include "lang/lexer.h"
-#include "lang/parser.h"
-#include "lang/types.h"
+#include "lang/lowering/definition.h"
+#include "lang/sema/builtins.h"
+#include "lang/sema/types.h"
+#include "lang/syntax/formatter.h"
+#include "lang/syntax/lexer.h"
+#include "lang/syntax/parser.h"
 #include "random_texts.h"
 
 namespace {

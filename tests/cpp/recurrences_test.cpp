@@ -1,6 +1,6 @@
 // Which statements that read what they write are refused where the text is, beside what a call
 // makes of them for many sizes.
-#include "lang/recurrences.h"
+#include "lang/sema/recurrences.h"
 
 #include <random>
 #include <string>

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lang/definition.h"
-#include "lang/types.h"
+#include "lang/lowering/definition.h"
+#include "lang/sema/types.h"
 
 namespace texts {
 

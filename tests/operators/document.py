@@ -30,7 +30,7 @@ is a view of one. Losses are means over all elements. Elements are `float`; for 
 word: `tc.define(re.sub(r"\\bfloat\\b", "double", tc.ops.source("softmax")))`.
 
 The tables below repeat the first sentence of each definition's comment and what it equals in
-PyTorch. `tests/test_ops.py` holds each definition to that.
+PyTorch. `tests/library/test_ops.py` holds each definition to that.
 """
 
 FOOTER = """\

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "ir/accesses.h"
-#include "ir/reads.h"
-#include "ir/simplify.h"
+#include "ir/expressions/reads.h"
+#include "ir/expressions/simplify.h"
 #include "poly/index_sets.h"
 
 namespace tc::rewrite {

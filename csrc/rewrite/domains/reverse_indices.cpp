@@ -1,7 +1,7 @@
 #include "rewrite/domains/reverse_indices.h"
 
 #include "ir/accesses.h"
-#include "ir/simplify.h"
+#include "ir/expressions/simplify.h"
 
 namespace tc::rewrite {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "ir/accesses.h"
+#include "ir/expressions/reads.h"
+#include "ir/expressions/simplify.h"
 #include "ir/loops.h"
-#include "ir/reads.h"
-#include "ir/simplify.h"
 #include "poly/index_sets.h"
 
 namespace tc::rewrite {

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/numbers.h"
-#include "ir/choices.h"
-#include "ir/reads.h"
-#include "ir/simplify.h"
+#include "ir/expressions/choices.h"
+#include "ir/expressions/reads.h"
+#include "ir/expressions/simplify.h"
 #include "poly/index_sets.h"
 
 namespace tc::rewrite {

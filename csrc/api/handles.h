@@ -1,0 +1,43 @@
+// What the opaque handles of the C interface hold.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ir/layout.h"
+#include "ir/program.h"
+#include "lang/lowering/definition.h"
+#include "plan/options/options.h"
+#include "runtime/kernel.h"
+#include "tc/tc.h"
+
+struct tc_definition {
+  std::shared_ptr<const tc::lang::Definition> definition;
+};
+
+struct tc_module {
+  std::vector<std::unique_ptr<tc_definition>> definitions;
+  std::vector<std::string> warnings;
+};
+
+struct tc_options {
+  explicit tc_options(tc::MappingOptions given)
+      : options(std::move(given)), text(tc::to_string(options)) {}
+  tc::MappingOptions options;
+  std::string text;
+};
+
+struct tc_kernel {
+  std::shared_ptr<const tc::lang::Definition> definition;
+  std::shared_ptr<const tc::runtime::Kernel> kernel;
+  tc::ir::Program program;  ///< specialised
+  std::map<std::string, tc::Layout> layouts;
+  std::map<std::string, int64_t> values;  ///< of sizes and specialised scalars
+  DLDevice device = {kDLCPU, 0};
+  std::vector<size_t> needed;  ///< places of arguments that a launch reads or writes
+  mutable std::mutex mutex;
+  mutable std::map<std::string, std::string> texts;  ///< kept for tc_kernel_text
+};

@@ -1,0 +1,290 @@
+// The C interface: compiling and running.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/error.h"
+#include "api/handles.h"
+#include "base/arguments.h"
+#include "base/task.h"
+#include "compile.h"
+#include "lang/sema/roles.h"
+#include "machine/facts.h"
+#include "runtime/arguments.h"
+#include "runtime/check_tensor.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/libraries.h"
+
+using tc::api::check_array;
+using tc::api::check_host;
+using tc::api::clear;
+using tc::api::guarded;
+using tc::api::required;
+
+namespace {
+
+using Tensors = const DLTensor* const*;
+
+tc::Target choose_target(const char* text, DLDevice device) {
+  tc::Target target = tc::parse_target(text ? text : "cpu");
+  target.device = device.device_id;
+  bool on_gpu = device.device_type == kDLCUDA;
+  if (!target.offline && target.cuda != on_gpu)
+    throw tc::ShapeError(tc::concat("target ", text ? text : "cpu", " but the inputs are on ",
+                                    on_gpu ? "a GPU" : "the CPU",
+                                    "; move them, or compile with target=\"cuda:sm_90\" for a GPU "
+                                    "that need not be here"));
+  return target;
+}
+
+/// Whether the environment leaves out the checks of all kernels that are compiled from now on.
+bool leaves_out_checks() {
+  const char* given = std::getenv("TC_CHECK");
+  std::string value = given ? given : "";
+  if (value.empty() || value == "1") return false;
+  if (value == "0") return true;
+  throw tc::UsageError(tc::concat("TC_CHECK: '", value,
+                                  "' is neither 1, to look at every index that is data, as without "
+                                  "the variable, nor 0, to look at none"));
+}
+
+/// Everything that decides the code. Names are part of it, since texts about the kernel show them.
+std::string cache_key(const tc::lang::Definition& definition,
+                      const tc::runtime::Arguments& arguments, const tc::MappingOptions& options,
+                      const tc::Target& target) {
+  std::string key = definition.text + "\n" + tc::to_string(options) +
+                    tc::concat("\n", target.cuda, target.arch, ":", target.device, target.offline);
+  // A described machine decides otherwise, and so does one with a library.
+  const char* machine = std::getenv("TC_MACHINE");
+  key += tc::concat("\n", machine ? machine : "", "\n", tc::runtime::libraries() != nullptr);
+  // Scatters are split for the threads there are.
+  if (definition.scatters()) key += tc::concat("\n", tc::runtime::host_threads());
+  for (const auto& [name, value] : arguments.values()) key += tc::concat("\n", name, "=", value);
+  for (const auto& [name, layout] : arguments.layouts) {
+    key += "\n" + name;
+    for (size_t d = 0; d < layout.sizes.size(); ++d)
+      key += tc::concat(" ", layout.sizes[d], "@", layout.strides[d]);
+  }
+  return key;
+}
+
+/// What is being done, for those who wait: "compiling f for M = 3, N = 4".
+std::string compiling(const tc::lang::Definition& definition,
+                      const std::map<std::string, int64_t>& values) {
+  std::string text = "compiling " + definition.name, separator = " for ";
+  for (const auto& [name, value] : values) {
+    text += tc::concat(separator, name, " = ", value);
+    separator = ", ";
+  }
+  return text;
+}
+
+bool equals(const DLTensor& tensor, const tc::Layout& layout) {
+  return tc::runtime::layout_of(tensor) == layout;
+}
+
+/// A run must have the sizes, strides and scalars that the kernel was compiled for.
+void check_match(const tc_kernel& kernel, const tc::runtime::Arguments& arguments, Tensors inputs,
+                 Tensors outputs) {
+  for (const auto& [name, value] : kernel.values) {
+    auto all = arguments.values();
+    auto given = all.find(name);
+    if (given != all.end() && given->second != value)
+      throw tc::ShapeError(tc::concat(kernel.program.name, " was compiled for ", name, " = ", value,
+                                      " but these inputs have ", name, " = ", given->second,
+                                      "; compile again, or call the definition itself"));
+  }
+  DLDevice device = arguments.device;
+  if (device.device_type != kernel.device.device_type ||
+      device.device_id != kernel.device.device_id)
+    throw tc::ShapeError(tc::concat(kernel.program.name, " was compiled for tensors on ",
+                                    tc::runtime::device_name(kernel.device), " but these are on ",
+                                    tc::runtime::device_name(device),
+                                    "; compile again, or move them"));
+  auto check = [&](const std::string& name, const DLTensor& tensor) {
+    if (!equals(tensor, kernel.layouts.at(name)))
+      throw tc::ShapeError(tc::concat("argument ", name, " has other strides than ",
+                                      kernel.program.name,
+                                      " was compiled for; compile again, or "
+                                      "pass it as it was then"));
+  };
+  for (size_t i = 0; i < kernel.program.parameters.size(); ++i)
+    if (!kernel.program.parameters[i].scalar) check(kernel.program.parameters[i].name, *inputs[i]);
+  for (size_t o = 0; o < kernel.program.outputs.size(); ++o)
+    check(kernel.program.outputs[o], *outputs[o]);
+}
+
+/// The places of arguments that a launch reads or writes, so that they must have memory.
+std::vector<size_t> find_needed(const tc_kernel& kernel) {
+  const tc::ir::Program& program = kernel.program;
+  std::vector<size_t> places;
+  auto add = [&](const std::string& name, size_t place) {
+    const std::vector<int64_t>& sizes = kernel.layouts.at(name).sizes;
+    if (std::count(sizes.begin(), sizes.end(), 0) == 0) places.push_back(place);
+  };
+  for (size_t i = 0; i < program.parameters.size(); ++i) {
+    const tc::ir::Parameter& parameter = program.parameters[i];
+    if (parameter.scalar) {
+      if (!program.scalars.at(parameter.name).specialized) places.push_back(i);
+    } else if (tc::lang::elements_read(*kernel.definition->tree, parameter.name)) {
+      add(parameter.name, i);
+    }
+  }
+  for (size_t o = 0; o < program.outputs.size(); ++o)
+    add(program.outputs[o], program.parameters.size() + o);
+  return places;
+}
+
+[[noreturn]] void refuse_null(const tc_kernel& kernel, size_t place) {
+  const tc::ir::Program& program = kernel.program;
+  bool input = place < program.parameters.size();
+  throw tc::UsageError(tc::concat(
+      "pointers[", place, "] must not be NULL: ", program.name, input ? " reads " : " writes ",
+      input ? program.parameters[place].name : program.outputs[place - program.parameters.size()]));
+}
+
+template <class Result>
+Result launch(const tc_kernel* kernel, const tc_host* host, void* const* pointers,
+              Result (tc::runtime::Kernel::*method)(const tc_host&, void* const*) const) {
+  required(kernel, "kernel");
+  required(pointers, "pointers");
+  const tc_host& chosen = host ? *host : *tc_default_host();
+  check_host(chosen, kernel->device.device_type == kDLCUDA);
+  for (size_t place : kernel->needed)
+    if (!pointers[place]) refuse_null(*kernel, place);
+  return (*kernel->kernel.*method)(chosen, pointers);
+}
+
+}  // namespace
+
+tc_status tc_compile(const tc_definition* definition, const tc_options* options, const char* target,
+                     Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
+                     tc_kernel** kernel) {
+  clear(kernel);
+  return guarded([&] {
+    required(kernel, "kernel");
+    const auto& shared = required(definition, "definition").definition;
+    check_array(outputs, "outputs", output_count, "output_count");
+    tc::runtime::Arguments arguments = tc::runtime::check_inputs(*shared, inputs, input_count);
+    tc::Target chosen = choose_target(target, arguments.device);
+    tc::MappingOptions mapping = options ? options->options : tc::make_options("default");
+    if (leaves_out_checks()) mapping.check_indices = false;
+    auto handle = std::make_unique<tc_kernel>();
+    tc::run_short([&] { handle->program = tc::runtime::specialize(*shared, arguments); });
+    if (outputs) {
+      tc::runtime::check_outputs(handle->program, inputs, input_count, outputs, output_count,
+                                 /*addresses=*/!chosen.offline, arguments);
+    } else {
+      for (const std::string& name : handle->program.outputs)
+        arguments.layouts[name] = tc::row_major(handle->program.tensor(name));
+    }
+    handle->definition = shared;
+    handle->layouts = arguments.layouts;
+    handle->values = arguments.values();
+    handle->device = arguments.device;
+    handle->needed = find_needed(*handle);
+    handle->kernel = tc::runtime::find_or_compile(
+        cache_key(*shared, arguments, mapping, chosen), compiling(*shared, handle->values),
+        [program = handle->program, layouts = handle->layouts, mapping, chosen,
+         machine = tc::machine::look_up(tc::runtime::host_threads()).cpu] {
+          return tc::compile(program, layouts, mapping, chosen, machine);
+        });
+    *kernel = handle.release();
+  });
+}
+
+void tc_kernel_free(tc_kernel* kernel) { delete kernel; }
+
+tc_status tc_kernel_run(const tc_kernel* kernel, const tc_host* host, Tensors inputs,
+                        int32_t input_count, Tensors outputs, int32_t output_count) {
+  return guarded([&] {
+    const tc_kernel& k = required(kernel, "kernel");
+    tc::runtime::Arguments arguments =
+        tc::runtime::check_inputs(*k.definition, inputs, input_count);
+    tc::runtime::check_outputs(k.program, inputs, input_count, outputs, output_count, true,
+                               arguments);
+    check_match(k, arguments, inputs, outputs);
+    for (size_t place : k.needed) {
+      size_t output = place - k.program.parameters.size();
+      if (place < k.program.parameters.size())
+        tc::runtime::check_data(*inputs[place], "argument " + k.program.parameters[place].name);
+      else
+        tc::runtime::check_data(*outputs[output], "output " + k.program.outputs[output]);
+    }
+    std::vector<void*> pointers;
+    for (int32_t i = 0; i < input_count; ++i)
+      pointers.push_back(tc::runtime::data_pointer(*inputs[i]));
+    for (int32_t o = 0; o < output_count; ++o)
+      pointers.push_back(tc::runtime::data_pointer(*outputs[o]));
+    launch(kernel, host, pointers.data(), &tc::runtime::Kernel::launch);
+  });
+}
+
+tc_status tc_kernel_launch(const tc_kernel* kernel, const tc_host* host, void* const* pointers) {
+  return guarded([&] { launch(kernel, host, pointers, &tc::runtime::Kernel::launch); });
+}
+
+tc_status tc_kernel_launch_unchecked(const tc_kernel* kernel, const tc_host* host,
+                                     void* const* pointers) {
+  return guarded([&] { launch(kernel, host, pointers, &tc::runtime::Kernel::launch_unchecked); });
+}
+
+tc_status tc_kernel_time(const tc_kernel* kernel, const tc_host* host, void* const* pointers,
+                         double* seconds) {
+  clear(seconds);
+  return guarded([&] {
+    required(kernel, "kernel");
+    required(seconds, "seconds");
+    *seconds = launch(kernel, host, pointers, &tc::runtime::Kernel::time);
+  });
+}
+
+tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char** text) {
+  clear(text);
+  return guarded([&] {
+    const tc_kernel& k = required(kernel, "kernel");
+    std::string name = &required(what, "what");
+    required(text, "text");
+    std::lock_guard<std::mutex> lock(k.mutex);
+    auto found = k.texts.find(name);
+    if (found == k.texts.end()) found = k.texts.emplace(name, k.kernel->text(name)).first;
+    *text = found->second.c_str();
+  });
+}
+
+tc_status tc_kernel_number(const tc_kernel* kernel, const char* what, int64_t* value) {
+  clear(value);
+  return guarded([&] {
+    required(value, "value");
+    const std::string name = &required(what, "what");
+    const tc::runtime::Kernel& k = *required(kernel, "kernel").kernel;
+    *value = name == "bytes" ? k.bytes() : k.number(name);
+  });
+}
+
+tc_status tc_kernel_binary(const tc_kernel* kernel, const void** data, size_t* size) {
+  clear(data, size);
+  return guarded([&] {
+    required(data, "data");
+    required(size, "size");
+    const std::vector<char>& binary = required(kernel, "kernel").kernel->binary();
+    *data = binary.data();
+    *size = binary.size();
+  });
+}
+
+tc_status tc_set_libraries(const tc_libraries* libraries) {
+  return guarded([&] {
+    if (libraries) {
+      using tc::api::required;
+      required(libraries->name, "libraries: name");
+      required(libraries->multiply, "libraries: multiply");
+      required(libraries->convolve, "libraries: convolve");
+      required(libraries->deterministic, "libraries: deterministic");
+      tc::api::check_host(required(libraries->host, "libraries: host"), /*gpu=*/false);
+    }
+    tc::runtime::set_libraries(libraries);
+  });
+}

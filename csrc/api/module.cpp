@@ -1,0 +1,425 @@
+// The C interface: texts and definitions.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/error.h"
+#include "api/handles.h"
+#include "base/arguments.h"
+#include "base/task.h"
+#include "lang/gradient/gradient.h"
+#include "lang/gradient/kept_values.h"
+#include "lang/lowering/definition.h"
+#include "lang/sema/recurrences.h"
+#include "lang/sema/roles.h"
+#include "lang/syntax/formatter.h"
+#include "lang/variants/batch.h"
+#include "lang/variants/scalar_tensors.h"
+#include "lang/variants/sharding.h"
+#include "lang/variants/size_parameters.h"
+#include "runtime/arguments.h"
+#include "runtime/size_text.h"
+
+namespace {
+
+using tc::api::check_array;
+using tc::api::check_index;
+using tc::api::clear;
+using tc::api::guarded;
+using tc::api::required;
+using tc::api::value_or_zero;
+
+const tc::lang::Definition& definition_of(const tc_definition* definition) {
+  return *required(definition, "definition").definition;
+}
+
+tc::ir::Program infer_ranges(const tc::lang::Definition& definition, const DLTensor* const* inputs,
+                             int32_t input_count) {
+  tc::ir::Program program;
+  tc::run_short([&] {
+    program = tc::lang::infer_ranges(definition,
+                                     tc::runtime::scalar_values(definition, inputs, input_count));
+  });
+  return program;
+}
+
+int32_t flag(bool value) { return value ? 1 : 0; }
+
+/// The place of a parameter; -1 where there is none of that name.
+int32_t find_parameter(const tc::ir::Program& signature, const std::string& name) {
+  for (size_t k = 0; k < signature.parameters.size(); ++k)
+    if (signature.parameters[k].name == name) return static_cast<int32_t>(k);
+  return -1;
+}
+
+const char* collective_name(tc::ir::Reduction reduction) {
+  switch (reduction) {
+    case tc::ir::Reduction::Sum: return "sum";
+    case tc::ir::Reduction::Product: return "product";
+    case tc::ir::Reduction::Min: return "min";
+    case tc::ir::Reduction::Max: return "max";
+    default: return nullptr;
+  }
+}
+
+/// Counts all that is written, and writes what there is room for.
+template <class T>
+class Writer {
+ public:
+  Writer(T* array, const char* name, int32_t capacity, int32_t* count)
+      : array_(array), capacity_(capacity), count_(required(count, "count")) {
+    check_array(array, name, capacity, "capacity");
+  }
+  void write(const T& value) {
+    if (written_ < capacity_) array_[written_] = value;
+    ++written_;
+  }
+  void finish() { count_ = written_; }
+
+ private:
+  T* array_;
+  int32_t capacity_, written_ = 0;
+  int32_t& count_;
+};
+
+}  // namespace
+
+tc_status tc_module_parse(const char* text, tc_module** module) {
+  clear(module);
+  return guarded([&] {
+    required(text, "text");
+    required(module, "module");
+    auto handle = std::make_unique<tc_module>();
+    tc::lang::Module parsed = tc::run_apart("parsing", [source = std::string(text)] {
+      tc::lang::Module module = tc::lang::parse(source);
+      for (const auto& definition : module.definitions) tc::lang::refuse_recurrences(*definition);
+      return module;
+    });
+    handle->warnings = parsed.warnings;
+    for (const auto& definition : parsed.definitions) {
+      auto entry = std::make_unique<tc_definition>();
+      entry->definition = definition;
+      handle->definitions.push_back(std::move(entry));
+    }
+    *module = handle.release();
+  });
+}
+
+void tc_module_free(tc_module* module) { delete module; }
+
+int32_t tc_module_size(const tc_module* module) {
+  return value_or_zero(
+      [&] { return static_cast<int32_t>(required(module, "module").definitions.size()); });
+}
+
+const tc_definition* tc_module_definition(const tc_module* module, int32_t index) {
+  return value_or_zero([&]() -> const tc_definition* {
+    check_index(index, required(module, "module").definitions.size(), "definition");
+    return module->definitions[index].get();
+  });
+}
+
+tc_status tc_module_find(const tc_module* module, const char* name,
+                         const tc_definition** definition) {
+  clear(definition);
+  return guarded([&] {
+    required(module, "module");
+    required(name, "name");
+    required(definition, "definition");
+    std::string known;
+    for (const auto& entry : module->definitions) {
+      if (entry->definition->name == name) {
+        *definition = entry.get();
+        return;
+      }
+      known += (known.empty() ? "" : ", ") + entry->definition->name;
+    }
+    throw tc::UsageError(tc::concat("attempting to access undefined function ", name,
+                                    "; the text defines: ", known));
+  });
+}
+
+int32_t tc_module_warning_count(const tc_module* module) {
+  return value_or_zero(
+      [&] { return static_cast<int32_t>(required(module, "module").warnings.size()); });
+}
+
+const char* tc_module_warning(const tc_module* module, int32_t index) {
+  return value_or_zero([&] {
+    check_index(index, required(module, "module").warnings.size(), "warning");
+    return module->warnings[index].c_str();
+  });
+}
+
+const char* tc_definition_name(const tc_definition* definition) {
+  return value_or_zero([&] { return definition_of(definition).name.c_str(); });
+}
+const char* tc_definition_text(const tc_definition* definition) {
+  return value_or_zero([&] { return definition_of(definition).text.c_str(); });
+}
+const char* tc_definition_key(const tc_definition* definition) {
+  return value_or_zero([&] { return definition_of(definition).key.c_str(); });
+}
+int32_t tc_definition_input_count(const tc_definition* definition) {
+  return value_or_zero(
+      [&] { return static_cast<int32_t>(definition_of(definition).signature.parameters.size()); });
+}
+int32_t tc_definition_output_count(const tc_definition* definition) {
+  return value_or_zero(
+      [&] { return static_cast<int32_t>(definition_of(definition).signature.outputs.size()); });
+}
+
+tc_status tc_definition_input(const tc_definition* definition, int32_t index,
+                              tc_argument* argument) {
+  clear(argument);
+  return guarded([&] {
+    const tc::lang::Definition& d = definition_of(definition);
+    required(argument, "argument");
+    check_index(index, d.signature.parameters.size(), "input");
+    const tc::ir::Parameter& parameter = d.signature.parameters[index];
+    tc_argument result = {};
+    result.follows = -1;
+    if (parameter.scalar) {
+      const tc::ir::Scalar& scalar = d.signature.scalars.at(parameter.name);
+      result.name = scalar.name.c_str();
+      result.dtype = tc::ir::to_dlpack(scalar.type);
+      result.is_scalar = 1;
+      result.read = 1;
+      result.specialized = flag(scalar.specialized);
+    } else {
+      const tc::ir::Tensor& tensor = d.signature.tensor(parameter.name);
+      result.name = tensor.name.c_str();
+      result.dtype = tc::ir::to_dlpack(tensor.type);
+      result.ndim = static_cast<int32_t>(tensor.sizes.size());
+      result.read = flag(tc::lang::elements_read(*d.tree, parameter.name));
+    }
+    *argument = result;
+  });
+}
+
+tc_status tc_definition_output(const tc_definition* definition, int32_t index,
+                               tc_argument* argument) {
+  clear(argument);
+  return guarded([&] {
+    const tc::lang::Definition& d = definition_of(definition);
+    required(argument, "argument");
+    check_index(index, d.signature.outputs.size(), "output");
+    const tc::ir::Tensor& tensor = d.signature.tensor(d.signature.outputs[index]);
+    tc_argument result = {};
+    result.name = tensor.name.c_str();
+    result.dtype = tc::ir::to_dlpack(tensor.type);
+    result.ndim = static_cast<int32_t>(tensor.sizes.size());
+    result.accumulates = flag(tensor.role == tc::ir::TensorRole::InOut);
+    result.follows = find_parameter(d.signature, tc::lang::laid_out_like(*d.tree, tensor.name));
+    *argument = result;
+  });
+}
+
+tc_status tc_definition_input_dimension(const tc_definition* definition, int32_t index,
+                                        int32_t dimension, const char** text) {
+  clear(text);
+  return guarded([&] {
+    const tc::ir::Program& signature = definition_of(definition).signature;
+    required(text, "text");
+    check_index(index, signature.parameters.size(), "input");
+    const tc::ir::Parameter& parameter = signature.parameters[index];
+    size_t rank = parameter.scalar ? 0 : signature.tensor(parameter.name).sizes.size();
+    check_index(dimension, rank, "dimension");
+    thread_local std::string kept;
+    kept = tc::runtime::size_text(signature.tensor(parameter.name).sizes[dimension]);
+    *text = kept.c_str();
+  });
+}
+
+tc_status tc_infer_sizes(const tc_definition* definition, const DLTensor* const* inputs,
+                         int32_t input_count, int64_t* sizes, int32_t size_count) {
+  return guarded([&] {
+    const tc::lang::Definition& d = definition_of(definition);
+    check_array(sizes, "sizes", size_count, "size_count");
+    tc::ir::Program program;
+    tc::run_short([&] {
+      program = tc::runtime::specialize(d, tc::runtime::check_inputs(d, inputs, input_count));
+    });
+    int32_t written = 0;
+    for (const std::string& name : program.outputs)
+      for (const tc::ir::Expr& size : program.tensor(name).sizes) {
+        if (written == size_count)
+          throw tc::UsageError(tc::concat("size_count is ", size_count, ", but the outputs of ",
+                                          d.name, " have more dimensions; pass a larger array"));
+        sizes[written++] = *Halide::Internal::as_const_int(size);
+      }
+  });
+}
+
+tc_status tc_output_size_expression(const tc_definition* definition, const DLTensor* const* inputs,
+                                    int32_t input_count, int32_t output, int32_t dimension,
+                                    const char** text) {
+  clear(text);
+  return guarded([&] {
+    const tc::lang::Definition& d = definition_of(definition);
+    required(text, "text");
+    tc::ir::Program program = infer_ranges(d, inputs, input_count);
+    check_index(output, program.outputs.size(), "output");
+    const tc::ir::Tensor& tensor = program.tensor(program.outputs[output]);
+    check_index(dimension, tensor.sizes.size(), "dimension");
+    thread_local std::string kept;
+    kept = tc::runtime::size_text(tensor.sizes[dimension]);
+    *text = kept.c_str();
+  });
+}
+
+tc_status tc_size_condition(const tc_definition* definition, const DLTensor* const* inputs,
+                            int32_t input_count, int32_t index, const char** found,
+                            const char** wanted, const char** message) {
+  clear(found, wanted, message);
+  return guarded([&] {
+    const tc::lang::Definition& d = definition_of(definition);
+    required(found, "found");
+    required(wanted, "wanted");
+    required(message, "message");
+    tc::ir::Program program = infer_ranges(d, inputs, input_count);
+    size_t count = program.declared_sizes.size();
+    if (index >= 0 && static_cast<size_t>(index) >= count) return;
+    check_index(index, count, "condition");
+    const tc::ir::DeclaredSize& declared = program.declared_sizes[index];
+    thread_local std::string kept[3];
+    kept[0] = tc::runtime::size_text(program.tensor(declared.tensor).sizes[declared.dimension]);
+    kept[1] = tc::runtime::size_text(declared.value);
+    kept[2] = tc::runtime::mismatch(program, declared);
+    *found = kept[0].c_str();
+    *wanted = kept[1].c_str();
+    *message = kept[2].c_str();
+  });
+}
+
+tc_status tc_definition_gradient(const tc_definition* definition, const DLTensor* const* inputs,
+                                 int32_t input_count, const int32_t* wanted, const int32_t* given,
+                                 const char** text) {
+  clear(text);
+  return guarded([&] {
+    const tc::lang::Definition& d = definition_of(definition);
+    required(text, "text");
+    if (!d.signature.parameters.empty()) required(wanted, "wanted");
+    if (!d.signature.outputs.empty()) required(given, "given");
+    tc::lang::GradientRequest request;
+    request.scalars = tc::runtime::scalar_values(d, inputs, input_count);
+    for (size_t k = 0; k < d.signature.parameters.size(); ++k) {
+      if (wanted[k]) request.inputs.insert(d.signature.parameters[k].name);
+    }
+    for (size_t k = 0; k < d.signature.outputs.size(); ++k) {
+      if (given[k]) request.outputs.insert(d.signature.outputs[k]);
+    }
+    thread_local std::string kept;
+    kept = tc::run_apart("deriving " + d.name, [shared = definition->definition, request] {
+      return tc::lang::gradient_text(*shared, request);
+    });
+    *text = kept.c_str();
+  });
+}
+
+tc_status tc_definition_keeping(const tc_definition* definition, const DLTensor* const* inputs,
+                                int32_t input_count, const char** text) {
+  clear(text);
+  return guarded([&] {
+    const tc::lang::Definition& d = definition_of(definition);
+    required(text, "text");
+    tc::lang::GradientRequest request;
+    request.scalars = tc::runtime::scalar_values(d, inputs, input_count);
+    for (const tc::ir::Parameter& parameter : d.signature.parameters)
+      request.inputs.insert(parameter.name);
+    request.outputs.insert(d.signature.outputs.begin(), d.signature.outputs.end());
+    thread_local std::string kept;
+    kept = tc::run_apart("deriving " + d.name, [shared = definition->definition, request] {
+      return tc::lang::keeping_text(*shared, request);
+    });
+    *text = kept.c_str();
+  });
+}
+
+tc_status tc_definition_batch(const tc_definition* definition, const int32_t* batched,
+                              const char** text) {
+  clear(text);
+  return guarded([&] {
+    const tc::lang::Definition& d = definition_of(definition);
+    required(text, "text");
+    if (!d.signature.parameters.empty()) required(batched, "batched");
+    std::set<std::string> inputs;
+    for (size_t k = 0; k < d.signature.parameters.size(); ++k)
+      if (batched[k]) inputs.insert(d.signature.parameters[k].name);
+    thread_local std::string kept;
+    kept = tc::run_apart("batching " + d.name, [shared = definition->definition, inputs] {
+      return tc::lang::batch_text(*shared, inputs);
+    });
+    *text = kept.c_str();
+  });
+}
+
+tc_status tc_definition_tensors(const tc_definition* definition, const int32_t* tensors,
+                                const char** text) {
+  clear(text);
+  return guarded([&] {
+    const tc::lang::Definition& d = definition_of(definition);
+    required(text, "text");
+    if (!d.signature.parameters.empty()) required(tensors, "tensors");
+    std::set<std::string> scalars;
+    for (size_t k = 0; k < d.signature.parameters.size(); ++k)
+      if (tensors[k]) scalars.insert(d.signature.parameters[k].name);
+    thread_local std::string kept;
+    kept = tc::run_apart("writing " + d.name, [shared = definition->definition, scalars] {
+      return tc::lang::scalar_tensors_text(*shared, scalars);
+    });
+    *text = kept.c_str();
+  });
+}
+
+tc_status tc_definition_shardings(const tc_definition* definition, tc_placement* placements,
+                                  int32_t capacity, int32_t* count) {
+  clear(count);
+  return guarded([&] {
+    const tc::lang::Definition& d = definition_of(definition);
+    Writer<tc_placement> writer(placements, "placements", capacity, count);
+    auto write = [&](const std::vector<tc::lang::Placement>& list) {
+      for (const tc::lang::Placement& placement : list)
+        writer.write({placement.dimension, collective_name(placement.partial)});
+    };
+    std::vector<tc::lang::Sharding> found;
+    tc::run_short([&] { found = tc::lang::shardings(d); });
+    for (const tc::lang::Sharding& sharding : found) {
+      write(sharding.inputs);
+      write(sharding.outputs);
+    }
+    writer.finish();
+  });
+}
+
+tc_status tc_definition_sized(const tc_definition* definition, const char** text,
+                              tc_input_dimension* sizes, int32_t capacity, int32_t* count) {
+  clear(text, count);
+  return guarded([&] {
+    const tc::lang::Definition& d = definition_of(definition);
+    required(text, "text");
+    Writer<tc_input_dimension> writer(sizes, "sizes", capacity, count);
+    tc::lang::SizesAsParameters sized;
+    tc::run_short([&] { sized = tc::lang::sizes_as_parameters(d); });
+    for (const tc::lang::SizesAsParameters::Size& size : sized.sizes)
+      writer.write({size.input, size.dimension});
+    thread_local std::string kept;
+    kept = std::move(sized.text);
+    *text = kept.c_str();
+    writer.finish();
+  });
+}
+
+tc_status tc_format(const char* text, const char** formatted) {
+  clear(formatted);
+  return guarded([&] {
+    required(text, "text");
+    required(formatted, "formatted");
+    thread_local std::string kept;
+    kept = tc::run_apart("formatting",
+                         [source = std::string(text)] { return tc::lang::format(source); });
+    *formatted = kept.c_str();
+  });
+}

@@ -1,0 +1,214 @@
+// The C interface: stores, the texts that are saved next to a model.
+#include "store/store.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/error.h"
+#include "api/handles.h"
+#include "base/arguments.h"
+#include "base/task.h"
+#include "lang/lowering/definition.h"
+#include "store/file.h"
+
+using tc::api::check_array;
+using tc::api::check_index;
+using tc::api::clear;
+using tc::api::guarded;
+using tc::api::required;
+using tc::api::value_or_zero;
+
+struct tc_store {
+  std::string path;  ///< that it was read from; empty for one made here
+  std::vector<tc::store::StoredText> texts;
+  std::vector<std::vector<std::string>> options;  ///< of every definition, as texts
+};
+
+namespace {
+
+template <class T>
+T& at(std::vector<T>& list, int32_t index, const char* what) {
+  check_index(index, list.size(), what);
+  return list[index];
+}
+
+template <class T>
+const T& at(const std::vector<T>& list, int32_t index, const char* what) {
+  return at(const_cast<std::vector<T>&>(list), index, what);
+}
+
+void add(tc_store& store, tc::store::StoredText text) {
+  std::vector<std::string> options;
+  for (const auto& definition : text.definitions)
+    options.push_back(tc::to_string(definition.options));
+  store.texts.reserve(store.texts.size() + 1);
+  store.options.push_back(std::move(options));
+  store.texts.push_back(std::move(text));
+}
+
+/// An empty one would be a file without a name in the working directory.
+const char* check_path(const char* path) {
+  required(path, "path");
+  if (!*path) throw tc::UsageError("path is empty; pass the name of a file");
+  return path;
+}
+
+}  // namespace
+
+tc_status tc_store_create(tc_store** store) {
+  clear(store);
+  return guarded([&] {
+    required(store, "store");
+    *store = new tc_store;
+  });
+}
+
+tc_status tc_store_read(const char* path, int32_t may_be_missing, tc_store** store) {
+  clear(store);
+  return guarded([&] {
+    check_path(path);
+    required(store, "store");
+    using tc::store::Missing;
+    std::string bytes =
+        tc::store::read_file(path, may_be_missing ? Missing::Empty : Missing::Error);
+    if (bytes.empty() && !may_be_missing)
+      throw tc::CacheError(
+          tc::concat("'", path, "' is empty; tensor_comprehensions.save writes it"));
+    auto handle = std::make_unique<tc_store>();
+    handle->path = path;
+    for (tc::store::StoredText& text : tc::store::decode(bytes, path))
+      add(*handle, std::move(text));
+    *store = handle.release();
+  });
+}
+
+void tc_store_free(tc_store* store) { delete store; }
+
+int32_t tc_store_size(const tc_store* store) {
+  return value_or_zero([&] { return static_cast<int32_t>(required(store, "store").texts.size()); });
+}
+
+tc_status tc_store_text(const tc_store* store, int32_t index, tc_stored_text* text) {
+  clear(text);
+  return guarded([&] {
+    const auto& found = at(required(store, "store").texts, index, "text");
+    required(text, "text") = {found.ns.c_str(), found.source.c_str(), found.by_user ? 1 : 0,
+                              static_cast<int32_t>(found.definitions.size())};
+  });
+}
+
+tc_status tc_store_definition(const tc_store* store, int32_t text, int32_t index,
+                              tc_stored_definition* definition) {
+  clear(definition);
+  return guarded([&] {
+    const auto& found =
+        at(at(required(store, "store").texts, text, "text").definitions, index, "definition");
+    required(definition, "definition") = {
+        found.name.c_str(),    found.operator_name.c_str(),
+        found.key.c_str(),     store->options[text][index].c_str(),
+        found.derived ? 1 : 0, found.backward.empty() ? nullptr : found.backward.c_str(),
+    };
+  });
+}
+
+tc_status tc_store_parse(const tc_store* store, int32_t index, tc_module** module) {
+  clear(module);
+  return guarded([&] {
+    required(module, "module");
+    const auto& text = at(required(store, "store").texts, index, "text");
+    std::string names, found;
+    for (const auto& definition : text.definitions)
+      names += (names.empty() ? "" : ", ") + definition.name;
+    auto refuse = [&](const std::string& why) {
+      throw tc::CacheError(tc::concat("text ", index + 1, " of ", store->texts.size(), " in '",
+                                      store->path, "', which defines ", names,
+                                      ", is refused by this version: ", why));
+    };
+    if (tc_module_parse(text.source.c_str(), module) != TC_OK) refuse(tc_error_message());
+    for (const auto& definition : (*module)->definitions)
+      found += (found.empty() ? "" : ", ") + definition->definition->name;
+    if (found != names) {
+      tc_module_free(*module);
+      *module = nullptr;
+      refuse(tc::concat("it defines ", found));
+    }
+  });
+}
+
+tc_status tc_store_add(tc_store* store, const char* ns, const char* source, int32_t by_user,
+                       const tc_options* const* options, const char* const* operator_names,
+                       int32_t count) {
+  return guarded([&] {
+    required(store, "store");
+    std::string space = &required(ns, "ns"), text = &required(source, "source");
+    check_array(options, "options", count, "count");
+    check_array(operator_names, "operator_names", count, "count");
+    // Before the arrays are read.
+    size_t definitions =
+        tc::run_apart("parsing", [text] { return tc::lang::parse(text).definitions.size(); });
+    if (static_cast<size_t>(count) != definitions)
+      throw tc::UsageError(
+          tc::concat("count is ", count, ", but the text has ", definitions,
+                     " definitions: each has options and the name of an operator"));
+    std::vector<tc::MappingOptions> chosen;
+    std::vector<std::string> names;
+    for (int32_t k = 0; k < count; ++k) {
+      chosen.push_back(required(options[k], tc::concat("options[", k, "]").c_str()).options);
+      names.emplace_back(
+          &required(operator_names[k], tc::concat("operator_names[", k, "]").c_str()));
+    }
+    add(*store, tc::store::make_text(space, text, by_user != 0, chosen, names));
+  });
+}
+
+tc_status tc_store_set_derivative(tc_store* store, int32_t text, int32_t index,
+                                  const char* backward) {
+  return guarded([&] {
+    if (backward && !*backward)
+      throw tc::UsageError("backward is empty; pass NULL for what the compiler derives");
+    std::string name = backward ? backward : "";
+    auto& found =
+        at(at(required(store, "store").texts, text, "text").definitions, index, "definition");
+    found.derived = !backward;
+    found.backward = name;
+    if (backward) found.add_pair(std::move(name));
+  });
+}
+
+tc_status tc_store_add_pair(tc_store* store, int32_t text, int32_t index, const char* backward) {
+  return guarded([&] {
+    const std::string name = &required(backward, "backward");
+    if (name.empty()) throw tc::UsageError("backward is empty; pass the name of an operator");
+    at(at(required(store, "store").texts, text, "text").definitions, index, "definition")
+        .add_pair(name);
+  });
+}
+
+const char* tc_store_pair(const tc_store* store, int32_t text, int32_t index, int32_t pair) {
+  return value_or_zero([&]() -> const char* {
+    const auto& definition =
+        at(at(required(store, "store").texts, text, "text").definitions, index, "definition");
+    if (pair >= 0 && static_cast<size_t>(pair) >= definition.pairs.size()) return nullptr;
+    return at(definition.pairs, pair, "pair").c_str();
+  });
+}
+
+tc_status tc_store_find_options(const tc_store* store, const char* key, tc_options** options) {
+  clear(options);
+  return guarded([&] {
+    required(options, "options");
+    const tc::MappingOptions* found =
+        tc::store::find_options(required(store, "store").texts, &required(key, "key"));
+    if (found) *options = new tc_options(*found);
+  });
+}
+
+tc_status tc_store_save(const tc_store* store, const char* path) {
+  return guarded([&] {
+    const auto& texts = required(store, "store").texts;
+    tc::store::update_file(check_path(path), [&](const std::string& before) {
+      return tc::store::add(before, texts, path);
+    });
+  });
+}

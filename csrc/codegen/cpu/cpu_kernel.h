@@ -1,0 +1,25 @@
+// A compiled CPU function with the memory and threads that a run takes from the host.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "codegen/cpu/cpu_jit.h"
+
+namespace tc::codegen {
+
+/// The module's machine code as text. CompilationError where there is no place for a temporary
+/// file.
+std::string assembly(const Halide::Module& module);
+
+/// Puts the module's code into memory. `body` is the function's statement before it became tasks:
+/// what it allocates is got from the host before a run or a task begins, since generated code does
+/// not check. `function` takes the user context, `arguments` pointers, and one for every workspace.
+/// `streams`: some result goes past the caches (codegen/vectors/stream_rows).
+std::shared_ptr<runtime::Kernel> make_cpu_kernel(const Halide::Module& module,
+                                                 const Halide::Internal::LoweredFunc& function,
+                                                 const ir::Stmt& body, size_t arguments,
+                                                 const std::vector<runtime::Workspace>& workspaces,
+                                                 bool streams);
+
+}  // namespace tc::codegen

@@ -1,0 +1,576 @@
+#include "codegen/cuda/cuda_expr.h"
+
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "ir/program.h"
+
+namespace tc::codegen {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::Type;
+
+namespace {
+
+// Identifiers that C++ or the prelude has already, beside CUDA's functions, which texts only call
+// with a leading "::" so that a variable may hide them.
+const std::set<std::string>& reserved_names() {
+  static const std::set<std::string> names = {"alignas",      "alignof",    "and",
+                                              "and_eq",       "asm",        "auto",
+                                              "bitand",       "bitor",      "blockDim",
+                                              "blockIdx",     "bool",       "break",
+                                              "case",         "catch",      "char",
+                                              "class",        "compl",      "const",
+                                              "constexpr",    "const_cast", "continue",
+                                              "decltype",     "default",    "delete",
+                                              "do",           "double",     "dynamic_cast",
+                                              "else",         "enum",       "explicit",
+                                              "export",       "extern",     "false",
+                                              "float",        "for",        "friend",
+                                              "goto",         "gridDim",    "if",
+                                              "inline",       "int",        "long",
+                                              "mutable",      "namespace",  "new",
+                                              "noexcept",     "not",        "not_eq",
+                                              "nullptr",      "operator",   "or",
+                                              "or_eq",        "private",    "protected",
+                                              "public",       "register",   "reinterpret_cast",
+                                              "return",       "short",      "signed",
+                                              "sizeof",       "static",     "static_assert",
+                                              "static_cast",  "struct",     "switch",
+                                              "tc",           "template",   "this",
+                                              "thread_local", "threadIdx",  "throw",
+                                              "true",         "try",        "typedef",
+                                              "typeid",       "typename",   "union",
+                                              "unsigned",     "using",      "virtual",
+                                              "void",         "volatile",   "warpSize",
+                                              "wchar_t",      "while",      "xor",
+                                              "xor_eq",       "tc_shared",  "concept",
+                                              "requires",     "char16_t",   "char32_t",
+                                              "char8_t",      "co_await",   "co_return",
+                                              "co_yield",     "consteval",  "constinit",
+                                              "NULL",         "NAN",        "INFINITY",
+                                              "NDEBUG",       "EOF",        "assert",
+                                              "signbit",      "isnan",      "isinf",
+                                              "isfinite",     "errno",      "linux",
+                                              "unix",         "near",       "far"};
+  return names;
+}
+
+std::string integer_literal(int64_t value, int bits) {
+  const std::string suffix = bits == 64 ? "ll" : "";
+  // The smallest value has no literal: its minus would apply to a number out of range.
+  if (bits >= 32 && value == (bits == 64 ? INT64_MIN : INT64_C(-2147483648))) {
+    return "(" + std::to_string(value + 1) + suffix + " - 1)";
+  }
+  return std::to_string(value) + suffix;
+}
+
+std::string float_literal(double value, bool is_double) {
+  char text[40];
+  std::snprintf(text, sizeof(text), is_double ? "%.17g" : "%.9g", value);
+  if (!std::strpbrk(text, ".e")) std::strcat(text, ".0");
+  return text + std::string(is_double ? "" : "f");
+}
+
+/// Halide's own names of pure functions: "exp_f32" -> "exp".
+std::string without_type_suffix(const std::string& name) {
+  for (const char* suffix : {"_f16", "_f32", "_f64"}) {
+    if (name.size() > 4 && name.compare(name.size() - 4, 4, suffix) == 0) {
+      return name.substr(0, name.size() - 4);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+bool is_16_bit_float(const Type& type) { return type.is_float() && type.bits() == 16; }
+
+std::string value_type(const Type& type) {
+  TC_INTERNAL_CHECK(type.is_scalar(), "vector type ", type, " in a GPU kernel");
+  if (type.is_bool()) return "bool";
+  if (type.is_float()) return type.bits() == 64 ? "double" : "float";
+  TC_INTERNAL_CHECK(type.is_int_or_uint(), "type ", type, " in a GPU kernel");
+  const std::string prefix = type.is_uint() ? "unsigned " : "";
+  switch (type.bits()) {
+    case 8: return type.is_uint() ? "unsigned char" : "signed char";
+    case 16: return prefix + "short";
+    case 32: return type.is_uint() ? "unsigned" : "int";
+    case 64: return prefix + "long long";
+  }
+  TC_INTERNAL_CHECK(false, "type ", type, " in a GPU kernel");
+  return "";
+}
+
+std::string storage_type(const Type& type) {
+  if (!is_16_bit_float(type)) return value_type(type);
+  return type.is_bfloat() ? "tc::bfloat16" : "tc::half";
+}
+
+// ---- names
+
+std::string CudaExprPrinter::unique_name(const std::string& name) {
+  std::string base;
+  for (char c : name) base += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  // Identifiers with two underscores belong to the compiler.
+  for (size_t at; (at = base.find("__")) != std::string::npos;) base.erase(at, 1);
+  if (base.empty() || std::isdigit(static_cast<unsigned char>(base[0]))) base = "v" + base;
+  if (base[0] == '_') base = "v" + base;
+  if (reserved_names().count(base)) base += "_";
+  std::string result = base;
+  const std::string separator = base.back() == '_' ? "" : "_";
+  for (int i = 1; !used_names_.insert(result).second; ++i) {
+    result = base + separator + std::to_string(i);
+  }
+  return result;
+}
+
+const CudaExprPrinter::Binding& CudaExprPrinter::binding(const std::string& name) const {
+  const auto found = bindings_.find(name);
+  TC_INTERNAL_CHECK(found != bindings_.end() && !found->second.empty(), "\"", name,
+                    "\" is neither an argument of the GPU kernel nor declared in it");
+  return found->second.back();
+}
+
+void CudaExprPrinter::declare_let(const std::string& name, const Expr& value) {
+  const std::string text = print(value);
+  const Interval range = value.type().is_int_or_uint() && !value.type().is_bool()
+                             ? bounds_of_expr_in_scope(value, ranges_)
+                             : Interval::everything();
+  const std::string unique = unique_name(name);
+  line("const " + value_type(value.type()) + " " + unique + " = " + text + ";");
+  bindings_[name].push_back({unique});
+  ranges_.push(name, range);
+}
+
+void CudaExprPrinter::drop_let(const std::string& name) {
+  bindings_[name].pop_back();
+  ranges_.pop(name);
+}
+
+void CudaExprPrinter::line(const std::string& text) {
+  out_ += std::string(2 * indent_, ' ') + text + "\n";
+}
+
+void CudaExprPrinter::start_function() {
+  bindings_.clear();
+  used_names_.clear();
+}
+
+// ---- expressions
+
+std::string CudaExprPrinter::print(const Expr& e, Precedence context) {
+  const Text text = dispatch(e);
+  return text.precedence < context ? "(" + text.text + ")" : text.text;
+}
+
+std::string CudaExprPrinter::element(const std::string& buffer, const Expr& index) {
+  return binding(buffer).text + "[" + print(index) + "]";
+}
+
+std::string CudaExprPrinter::print_for_storage(const Expr& e) {
+  if (!is_16_bit_float(e.type())) return print(e);
+  // Storing rounds, so the rounding of the outermost operation can be left out.
+  const Text text = dispatch(e);
+  return (e.type().is_bfloat() ? "tc::to_bfloat16(" : "tc::to_half(") +
+         (text.unrounded.empty() ? text.text : text.unrounded) + ")";
+}
+
+/// An operand that is evaluated only under a condition. What it declares may load, so it must not
+/// move before the statement.
+std::string CudaExprPrinter::lazily(const Expr& e, Precedence context) {
+  ++lazy_depth_;
+  const std::string text = print(e, context);
+  --lazy_depth_;
+  return text;
+}
+
+CudaExprPrinter::Text CudaExprPrinter::binary(const Expr& a, const char* op, const Expr& b,
+                                              Precedence precedence) {
+  // Left-associative: an equal operator on the right needs parentheses. Around the operands of bit
+  // operations they are for readers.
+  const bool bitwise = precedence == kShift || (precedence >= kBitOr && precedence <= kBitAnd);
+  const std::string left = print(a, bitwise ? kUnary : precedence);
+  const std::string right = print(b, bitwise ? kUnary : Precedence(precedence + 1));
+  return {left + " " + op + " " + right, precedence};
+}
+
+/// Brings what C computed in int or float back to the type the operation has.
+CudaExprPrinter::Text CudaExprPrinter::wrapped(const Type& type, Text text) {
+  if (is_16_bit_float(type)) {
+    (type.is_bfloat() ? prelude_.bfloat16 : prelude_.half) = true;
+    return {(type.is_bfloat() ? "tc::round_bfloat16(" : "tc::round_half(") + text.text + ")",
+            kPrimary, text.text};
+  }
+  if (type.is_int_or_uint() && type.bits() < 32) {
+    if (text.precedence < kUnary) text.text = "(" + text.text + ")";
+    return {"(" + value_type(type) + ")" + text.text, kUnary};
+  }
+  return text;
+}
+
+CudaExprPrinter::Text CudaExprPrinter::arithmetic(const Type& type, const Expr& a, const char* op,
+                                                  const Expr& b, Precedence precedence) {
+  return wrapped(type, binary(a, op, b, precedence));
+}
+
+/// A call of a function of the prelude, with the type spelled out where literals would not have it.
+CudaExprPrinter::Text CudaExprPrinter::helper(const std::string& name, const Type& type,
+                                              const std::vector<Expr>& args) {
+  std::string text = "tc::" + name;
+  if (type.is_int_or_uint() && !(type.is_int() && type.bits() == 32)) {
+    text += "<" + value_type(type) + ">";
+  }
+  text += "(";
+  for (size_t i = 0; i < args.size(); ++i) text += (i ? ", " : "") + print(args[i]);
+  return {text + ")", kPrimary};
+}
+
+bool CudaExprPrinter::never_negative(const Expr& e) const {
+  if (e.type().is_uint()) return true;
+  const Interval range = bounds_of_expr_in_scope(e, ranges_);
+  if (!range.has_lower_bound()) return false;
+  const auto lower = as_const_int(simplify(range.min));
+  return lower && *lower >= 0;
+}
+
+CudaExprPrinter::Text CudaExprPrinter::divide(const Type& type, const Expr& a, const Expr& b,
+                                              bool remainder) {
+  if (type.is_float()) {
+    if (!remainder) return arithmetic(type, a, "/", b, kProduct);
+    prelude_.float_mod = true;
+    return wrapped(type, helper("float_mod", type, {a, b}));
+  }
+  int64_t divisor = 0;
+  if (const auto value = as_const_int(b)) divisor = *value;
+  if (const auto value = as_const_uint(b)) {
+    if (*value <= uint64_t(INT64_MAX)) divisor = int64_t(*value);
+  }
+  if (divisor > 0) {
+    const bool power_of_two = (divisor & (divisor - 1)) == 0;
+    if (never_negative(a)) return arithmetic(type, a, remainder ? "%" : "/", b, kProduct);
+    if (power_of_two && remainder) {
+      return arithmetic(type, a, "&", make_const(type, divisor - 1), kBitAnd);
+    }
+    if (power_of_two) {
+      int log = 0;
+      while ((int64_t(1) << log) < divisor) ++log;
+      return wrapped(type, {print(a, kUnary) + " >> " + std::to_string(log), kShift});
+    }
+  }
+  prelude_.floor_div = true;
+  return helper(remainder ? "floor_mod" : "floor_div", type, {a, b});
+}
+
+CudaExprPrinter::Text CudaExprPrinter::cast(const Type& type, const Expr& value) {
+  const Type from = value.type();
+  if (type.is_bool()) {
+    if (from.is_bool()) return dispatch(value);
+    return {print(value, kEquality) + " != 0", kEquality};
+  }
+  if (is_16_bit_float(type)) {
+    if (from == type) return dispatch(value);
+    std::string text = print(value);
+    if (!from.is_float() || from.bits() == 64) text = "(float)" + print(value, kUnary);
+    return wrapped(type, {text, kUnary});
+  }
+  // A 16-bit float is a float already.
+  if (value_type(type) == value_type(from)) return dispatch(value);
+  return {"(" + value_type(type) + ")" + print(value, kUnary), kUnary};
+}
+
+CudaExprPrinter::Text CudaExprPrinter::reinterpret(const Type& type, const Expr& value) {
+  TC_INTERNAL_CHECK(type.bits() == value.type().bits(), "reinterpret changes the size: ", value);
+  std::string text = print(value);
+  if (is_16_bit_float(value.type())) {
+    text = (value.type().is_bfloat() ? "tc::to_bfloat16(" : "tc::to_half(") + text + ").bits";
+  }
+  if (is_16_bit_float(type)) {
+    const std::string bits = type == value.type() ? text : "tc::bits<unsigned short>(" + text + ")";
+    prelude_.bits = true;
+    return {"tc::to_float(" + storage_type(type) + "{" + bits + "})", kPrimary};
+  }
+  prelude_.bits = true;
+  return {"tc::bits<" + value_type(type) + ">(" + text + ")", kPrimary};
+}
+
+CudaExprPrinter::Text CudaExprPrinter::conditional(const Expr& condition, const Expr& yes,
+                                                   const Expr& no) {
+  const std::string test = print(condition, kOr);
+  const std::string first = lazily(yes, kOr);
+  const std::string second = lazily(no, kOr);
+  std::string text = test + " ? " + first + " : " + second;
+  // C gives a conditional of two chars the type int, which is harmless: the value is the same.
+  return {text, kConditional};
+}
+
+CudaExprPrinter::Text CudaExprPrinter::dispatch(const Expr& e) {
+  TC_INTERNAL_CHECK(e.defined(), "undefined expression in a GPU kernel");
+  const Type type = e.type();
+  if (is_16_bit_float(type)) (type.is_bfloat() ? prelude_.bfloat16 : prelude_.half) = true;
+  switch (e->node_type) {
+    case IRNodeType::IntImm: {
+      const int64_t value = e.as<IntImm>()->value;
+      return {integer_literal(value, type.bits()), value < 0 ? kUnary : kPrimary};
+    }
+    case IRNodeType::UIntImm: {
+      const uint64_t value = e.as<UIntImm>()->value;
+      if (type.is_bool()) return {value ? "true" : "false", kPrimary};
+      const char* suffix = type.bits() == 64 ? "ull" : type.bits() == 32 ? "u" : "";
+      return {std::to_string(value) + suffix, kPrimary};
+    }
+    case IRNodeType::FloatImm: {
+      const double value = e.as<FloatImm>()->value;
+      const bool is_double = type.bits() == 64;
+      if (std::isfinite(value)) {
+        return {float_literal(value, is_double), std::signbit(value) ? kUnary : kPrimary};
+      }
+      prelude_.bits = true;
+      const bool negative = std::signbit(value) && !std::isnan(value);
+      if (is_double) {
+        return {std::isnan(value) ? "tc::bits<double>(0x7ff8000000000000ull)"
+                : negative        ? "tc::bits<double>(0xfff0000000000000ull)"
+                                  : "tc::bits<double>(0x7ff0000000000000ull)",
+                kPrimary};
+      }
+      return {std::isnan(value) ? "tc::bits<float>(0x7fc00000u)"
+              : negative        ? "tc::bits<float>(0xff800000u)"
+                                : "tc::bits<float>(0x7f800000u)",
+              kPrimary};
+    }
+    case IRNodeType::Cast: return cast(type, e.as<Cast>()->value);
+    case IRNodeType::Reinterpret: return reinterpret(type, e.as<Reinterpret>()->value);
+    case IRNodeType::Variable: return {binding(e.as<Variable>()->name).text, kPrimary};
+    case IRNodeType::Load: {
+      const Load* op = e.as<Load>();
+      TC_INTERNAL_CHECK(is_const_one(op->predicate), "predicated load in a GPU kernel: ", e);
+      std::string text = element(op->name, op->index);
+      if (binding(op->name).read_only_cache && !type.is_bool()) {
+        text = is_16_bit_float(type) ? storage_type(type) + "{__ldg(&" + text + ".bits)}"
+                                     : "__ldg(&" + text + ")";
+      }
+      if (is_16_bit_float(type)) text = "tc::to_float(" + text + ")";
+      return {text, kPrimary};
+    }
+    case IRNodeType::Add: return arithmetic(type, e.as<Add>()->a, "+", e.as<Add>()->b, kSum);
+    case IRNodeType::Sub: return arithmetic(type, e.as<Sub>()->a, "-", e.as<Sub>()->b, kSum);
+    case IRNodeType::Mul: return arithmetic(type, e.as<Mul>()->a, "*", e.as<Mul>()->b, kProduct);
+    case IRNodeType::Div: return divide(type, e.as<Div>()->a, e.as<Div>()->b, false);
+    case IRNodeType::Mod: return divide(type, e.as<Mod>()->a, e.as<Mod>()->b, true);
+    case IRNodeType::Min:
+      prelude_.min_max = true;
+      return helper("min", type, {e.as<Min>()->a, e.as<Min>()->b});
+    case IRNodeType::Max:
+      prelude_.min_max = true;
+      return helper("max", type, {e.as<Max>()->a, e.as<Max>()->b});
+    case IRNodeType::EQ: return binary(e.as<EQ>()->a, "==", e.as<EQ>()->b, kEquality);
+    case IRNodeType::NE: return binary(e.as<NE>()->a, "!=", e.as<NE>()->b, kEquality);
+    case IRNodeType::LT: return binary(e.as<LT>()->a, "<", e.as<LT>()->b, kRelation);
+    case IRNodeType::LE: return binary(e.as<LE>()->a, "<=", e.as<LE>()->b, kRelation);
+    case IRNodeType::GT: return binary(e.as<GT>()->a, ">", e.as<GT>()->b, kRelation);
+    case IRNodeType::GE: return binary(e.as<GE>()->a, ">=", e.as<GE>()->b, kRelation);
+    case IRNodeType::And: {
+      const std::string left = print(e.as<And>()->a, kAnd);
+      return {left + " && " + lazily(e.as<And>()->b, kEquality), kAnd};
+    }
+    case IRNodeType::Or: {
+      // Parentheses around && inside || keep compilers and readers quiet.
+      const Expr a = e.as<Or>()->a, b = e.as<Or>()->b;
+      const std::string left = print(a, a.as<Or>() ? kOr : kEquality);
+      return {left + " || " + lazily(b, kEquality), kOr};
+    }
+    case IRNodeType::Not: return {"!" + print(e.as<Not>()->a, kUnary), kUnary};
+    case IRNodeType::Select:
+      return conditional(e.as<Select>()->condition, e.as<Select>()->true_value,
+                         e.as<Select>()->false_value);
+    case IRNodeType::Let: {
+      const Let* op = e.as<Let>();
+      if (lazy_depth_ == 0) {
+        declare_let(op->name, op->value);
+        Text body = dispatch(op->body);
+        drop_let(op->name);
+        return body;
+      }
+      const std::string before = std::move(out_);
+      const int lazy_depth = lazy_depth_;
+      out_.clear();
+      lazy_depth_ = 0;
+      ++indent_;
+      declare_let(op->name, op->value);
+      line("return " + print(op->body) + ";");
+      drop_let(op->name);
+      --indent_;
+      lazy_depth_ = lazy_depth;
+      const std::string inside = std::move(out_);
+      out_ = before;
+      return {"[&] {\n" + inside + std::string(2 * indent_, ' ') + "}()", kPrimary};
+    }
+    case IRNodeType::Call: return call(e.as<Call>());
+    default: TC_INTERNAL_CHECK(false, "expression in a GPU kernel: ", e);
+  }
+  return {};
+}
+
+// ---- calls
+
+CudaExprPrinter::Text CudaExprPrinter::call(const Call* op) {
+  std::string name = ir::math_name(op);
+  if (name.empty() && !op->is_intrinsic() && !ir::find_checked_index(op))
+    name = without_type_suffix(op->name);
+  if (!name.empty()) return math(name, op);
+  if (op->name == "tc_shuffle_xor") {
+    return {"__shfl_xor_sync(0xffffffffu, " + print(op->args[0]) + ", " + print(op->args[1]) + ")",
+            kPrimary};
+  }
+  if (auto checked = ir::find_checked_index(op)) {
+    std::string args;
+    for (const Expr& e : {checked->index, checked->size, checked->check, checked->position})
+      args += print(e) + ", ";
+    return {"tc::checked_index<" + value_type(checked->index.type()) + ">(" + args + report_ +
+                ", " + report_kernel_ + ")",
+            kPrimary};
+  }
+  TC_INTERNAL_CHECK(op->is_intrinsic(), "call in a GPU kernel: ", Expr(op));
+  return intrinsic(op);
+}
+
+CudaExprPrinter::Text CudaExprPrinter::math(const std::string& name, const Call* op) {
+  // The order of jn and yn, their first argument, is an integer.
+  const Type type = op->args.empty() ? op->type : op->args.back().type();
+  if (name == "abs" && type.is_int_or_uint()) {
+    prelude_.abs = true;
+    return {
+        "tc::abs<" + value_type(type) + ", " + value_type(type) + ">(" + print(op->args[0]) + ")",
+        kPrimary};
+  }
+  std::string args;
+  for (const Expr& arg : op->args) {
+    const bool order = args.empty() && op->args.size() == 2 && arg.type() == Halide::Int(32);
+    TC_INTERNAL_CHECK((arg.type() == type || order) && type.is_float(), name, " on ", arg.type(),
+                      ": ", Expr(op));
+    args += (args.empty() ? "" : ", ") + print(arg);
+  }
+  for (const char* kind : {"nan", "inf", "finite"}) {
+    if (name == std::string("is") + kind || name == std::string("is_") + kind) {
+      prelude_.classify = true;
+      return {std::string("tc::is") + kind + "(" + args + ")", kPrimary};
+    }
+  }
+  std::string function = name == "abs" ? "fabs" : name == "inverse_sqrt" ? "rsqrt" : name;
+  if (function == "fast_inverse") return {"1.0f / (" + args + ")", kProduct};
+  if (type.bits() != 64) function += "f";
+  return wrapped(op->type, {"::" + function + "(" + args + ")", kPrimary});
+}
+
+CudaExprPrinter::Text CudaExprPrinter::intrinsic(const Call* op) {
+  const Type type = op->type;
+  const auto& args = op->args;
+  const auto is = [&](Call::IntrinsicOp what) { return op->is_intrinsic(what); };
+  const auto call_of = [&](const std::string& function) {
+    std::string text = function + "(";
+    for (size_t i = 0; i < args.size(); ++i) text += (i ? ", " : "") + print(args[i]);
+    return wrapped(type, {text + ")", kPrimary});
+  };
+
+  if (is(Call::likely) || is(Call::likely_if_innermost) || is(Call::promise_clamped) ||
+      is(Call::unsafe_promise_clamped)) {
+    return dispatch(args[0]);
+  }
+  if (is(Call::if_then_else)) {
+    TC_INTERNAL_CHECK(args.size() == 3, "if_then_else without an else: ", Expr(op));
+    return conditional(args[0], args[1], args[2]);
+  }
+  if (is(Call::return_second)) {
+    const std::string first = print(args[0]);
+    return {"((void)(" + first + "), " + print(args[1]) + ")", kPrimary};
+  }
+  if (is(Call::bitwise_and)) return arithmetic(type, args[0], "&", args[1], kBitAnd);
+  if (is(Call::bitwise_or)) return arithmetic(type, args[0], "|", args[1], kBitOr);
+  if (is(Call::bitwise_xor)) return arithmetic(type, args[0], "^", args[1], kBitXor);
+  if (is(Call::bitwise_not)) {
+    if (type.is_bool()) return {"!" + print(args[0], kUnary), kUnary};
+    return wrapped(type, {"~" + print(args[0], kUnary), kUnary});
+  }
+  if (is(Call::shift_left) || is(Call::shift_right)) {
+    const bool left = is(Call::shift_left);
+    if (never_negative(args[1])) {
+      return arithmetic(type, args[0], left ? "<<" : ">>", args[1], kShift);
+    }
+    prelude_.shift = true;
+    const std::string name = left ? "shift_left<" : "shift_right<";
+    return {"tc::" + name + value_type(type) + ">(" + print(args[0]) + ", " + print(args[1]) + ")",
+            kPrimary};
+  }
+  if (is(Call::abs)) {
+    if (type.is_float())
+      return {"::fabs" + std::string(type.bits() == 64 ? "(" : "f(") + print(args[0]) + ")",
+              kPrimary};
+    prelude_.abs = true;
+    return {"tc::abs<" + value_type(type) + ", " + value_type(args[0].type()) + ">(" +
+                print(args[0]) + ")",
+            kPrimary};
+  }
+  if (is(Call::absd)) {
+    if (type.is_float()) return dispatch(Halide::abs(args[0] - args[1]));
+    prelude_.abs = true;
+    return {"tc::absd<" + value_type(type) + ", " + value_type(args[0].type()) + ">(" +
+                print(args[0]) + ", " + print(args[1]) + ")",
+            kPrimary};
+  }
+  if (is(Call::round)) return call_of(type.bits() == 64 ? "::rint" : "::rintf");
+  if (is(Call::div_round_to_zero) || is(Call::mod_round_to_zero)) {
+    const bool remainder = is(Call::mod_round_to_zero);
+    const auto divisor = as_const_int(args[1]);
+    const bool harmless = (divisor && *divisor != 0 && *divisor != -1) ||
+                          (type.is_uint() && is_const(args[1]) && !is_const_zero(args[1]));
+    if (harmless) return arithmetic(type, args[0], remainder ? "%" : "/", args[1], kProduct);
+    prelude_.truncate_div = true;
+    return helper(remainder ? "truncate_mod" : "truncate_div", type, args);
+  }
+  if (is(Call::popcount) || is(Call::count_leading_zeros) || is(Call::count_trailing_zeros)) {
+    // Through 64 bits, so that one form fits every width.
+    const Expr bits =
+        Halide::cast(Halide::UInt(64), Halide::reinterpret(Halide::UInt(type.bits()), args[0]));
+    const std::string text = print(bits);
+    const std::string width = std::to_string(type.bits());
+    const std::string zeros = std::to_string(64 - type.bits());
+    if (is(Call::popcount)) return wrapped(type, {"__popcll(" + text + ")", kPrimary});
+    if (is(Call::count_leading_zeros)) {
+      return wrapped(type, {"__clzll(" + text + ") - " + zeros, kSum});
+    }
+    // A bit above the value stops the count at its width.
+    const std::string stop = type.bits() == 64 ? "" : " | (1ull << " + width + ")";
+    return wrapped(type, {"(__ffsll(" + text + stop + ") + 64) % 65", kProduct});
+  }
+  struct Strict {
+    Call::IntrinsicOp op;
+    const char* name;
+    const char* sign;
+  };
+  // The _rn functions are never contracted to fused multiply-adds.
+  for (const Strict& strict :
+       {Strict{Call::strict_add, "add_rn", "+"}, Strict{Call::strict_sub, "sub_rn", "-"},
+        Strict{Call::strict_mul, "mul_rn", "*"}, Strict{Call::strict_div, "div_rn", "/"}}) {
+    if (is(strict.op))
+      return call_of((type.bits() == 64 ? "__d" : "__f") + std::string(strict.name));
+  }
+  if (is(Call::strict_min)) return dispatch(Min::make(args[0], args[1]));
+  if (is(Call::strict_max)) return dispatch(Max::make(args[0], args[1]));
+  if (is(Call::strict_eq)) return binary(args[0], "==", args[1], kEquality);
+  if (is(Call::strict_lt)) return binary(args[0], "<", args[1], kRelation);
+  if (is(Call::strict_le)) return binary(args[0], "<=", args[1], kRelation);
+  if (is(Call::lerp)) {
+    return dispatch(lower_lerp(type, args[0], args[1], args[2], Halide::Target()));
+  }
+  // Saturating, widening, halving and rounding forms are sums of simpler ones.
+  const Expr lowered = lower_intrinsic(op);
+  TC_INTERNAL_CHECK(lowered.defined(), "call in a GPU kernel: ", Expr(op));
+  return dispatch(lowered);
+}
+
+}  // namespace tc::codegen

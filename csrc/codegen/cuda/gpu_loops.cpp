@@ -1,0 +1,296 @@
+#include "codegen/cuda/gpu_loops.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "base/numbers.h"
+#include "codegen/cuda/shared_copies.h"
+#include "codegen/cuda/thread_reductions.h"
+#include "codegen/lower_nest.h"
+#include "codegen/math/narrow_steps.h"
+#include "codegen/math/strict_floats.h"
+#include "codegen/workarounds/changing_buffers.h"
+#include "codegen/workarounds/nested_truncations.h"
+#include "ir/compare.h"
+#include "ir/loops.h"
+#include "nest/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::ForType;
+using ir::Stmt;
+using nest::Nest;
+
+// CUDA's limits for every architecture since sm_30.
+constexpr int64_t kMaxGridX = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxThreads = 1024;
+constexpr int64_t kMaxThreadsZ = 64;
+
+const char* const kAxes[] = {"x", "y", "z"};
+
+int64_t constant_extent(const Expr& extent) {
+  Expr bound = find_constant_bound(extent, Direction::Upper);
+  auto value = bound.defined() ? as_const_int(bound) : std::nullopt;
+  TC_INTERNAL_CHECK(value, "a loop mapped to the GPU has no constant bound");
+  return std::max<int64_t>(1, *value);
+}
+
+/// How many thread loops lie in each other at most.
+int thread_depth(const Nest& nest) {
+  int deepest = 0;
+  nest::for_each_child(
+      nest, [&](const Nest& child) { deepest = std::max(deepest, thread_depth(child)); });
+  const auto* loop = nest::as<nest::Loop>(nest);
+  return deepest + (loop && loop->role == nest::Role::Thread);
+}
+
+bool has_barrier(const Nest& nest) {
+  bool found = false;
+  nest::for_each_node(nest, [&](const Nest& n) { found = found || nest::as<nest::Barrier>(n); });
+  return found;
+}
+
+/// The iterations of a loop on `lanes` hardware lanes called `lane`, over a body that uses its
+/// iterator.
+Nest distribute(const nest::Loop& loop, const std::string& lane, int64_t lanes, int64_t extent,
+                Nest body) {
+  Expr index = ir::make_variable(lane);
+  std::string round = loop.name + ".round";
+  const int64_t rounds = divide_up(extent, lanes);
+  TC_INTERNAL_CHECK(rounds == 1 || !has_barrier(body), "the ", extent, " iterations of ", loop.name,
+                    " run on ", lanes, " threads, and wait for each other");
+  if (rounds > 1) index = ir::make_variable(round) * static_cast<int>(lanes) + index;
+  body = nest::make(nest::Binding{loop.name, simplify(loop.min + index), body});
+  auto exact = as_const_int(loop.extent);
+  if (!exact || *exact != rounds * lanes)
+    body = nest::make(nest::Guard{index < loop.extent, body, nullptr});
+  if (rounds > 1)
+    body = nest::make_loop(round, 0, static_cast<int>(rounds), nest::Role::Serial, body);
+  return nest::make_loop(lane, 0, static_cast<int>(lanes), loop.role, body);
+}
+
+/// Gives blocks and threads their axes, and the launch its sizes.
+class MapLoops {
+ public:
+  /// `axes` gets the axis of every thread loop by the name of its lanes.
+  MapLoops(GpuLaunch& launch, const MappingOptions& options, std::map<std::string, int>& axes)
+      : launch_(launch), options_(options), axes_(axes) {}
+
+  Nest map(const Nest& nest) {
+    const auto* loop = nest::as<nest::Loop>(nest);
+    if (loop && loop->role == nest::Role::Block) return map_blocks(*loop);
+    if (loop && loop->role == nest::Role::Thread) return map_threads(*loop);
+    return nest::map_children(nest, [&](const Nest& child) { return map(child); });
+  }
+
+ private:
+  Nest map_blocks(const nest::Loop& loop) {
+    int64_t extent = constant_extent(loop.extent), limit = kMaxGridX;
+    if (!options_.blocks.empty()) {
+      limit = 1;
+      for (int64_t blocks : options_.blocks) limit = std::min(limit * blocks, kMaxGridX);
+    }
+    const int64_t blocks = std::min(extent, limit);
+    // Loops may follow one another: the grid is that of the largest, the others have guards.
+    launch_.grid[0] = std::max(launch_.grid[0], blocks);
+    return distribute(loop, loop.name + ".__block_id_x", blocks, extent, map(loop.body));
+  }
+
+  Nest map_threads(const nest::Loop& loop) {
+    int axis = thread_depth(loop.body);
+    TC_INTERNAL_CHECK(axis < 3, "more than three nested thread loops");
+    Nest body = map(loop.body);
+    int64_t limit = axis == 2 ? kMaxThreadsZ : kMaxThreads;
+    if (!options_.threads.empty())
+      limit = std::min<int64_t>(
+          limit, axis < static_cast<int>(options_.threads.size()) ? options_.threads[axis] : 1);
+    // The block is as large as the largest loop on each axis, whichever loops follow one another.
+    int64_t others = 1;
+    for (int other = 0; other < 3; ++other)
+      if (other != axis) others *= launch_.block[other];
+    limit = std::max<int64_t>(1, std::min(limit, kMaxThreads / others));
+    int64_t extent = constant_extent(loop.extent);
+    const int64_t lanes = std::min(extent, limit);
+    launch_.block[axis] = std::max(launch_.block[axis], lanes);
+    const std::string lane = loop.name + ".__thread_id_" + kAxes[axis];
+    axes_[lane] = axis;
+    return distribute(loop, lane, lanes, extent, body);
+  }
+
+  GpuLaunch& launch_;
+  const MappingOptions& options_;
+  std::map<std::string, int>& axes_;
+};
+
+/// Loops over fewer axes than the block has, because others beside them have more, run on the first
+/// threads of the rest.
+class LimitThreads : public IRMutator {
+ public:
+  LimitThreads(const GpuLaunch& launch, const std::map<std::string, int>& axes)
+      : launch_(launch), axes_(axes) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    if (op->for_type != ForType::GPUThread) return IRMutator::visit(op);
+    Stmt limited = op;
+    for (int axis = axes_.at(op->name) + 1; axis < 3; ++axis)
+      if (launch_.block[axis] > 1)
+        limited = ir::make_for(op->name + ".first.__thread_id_" + kAxes[axis], 0, 1,
+                               ForType::GPUThread, limited);
+    return limited;
+  }
+  const GpuLaunch& launch_;
+  const std::map<std::string, int>& axes_;
+};
+
+/// Collects buffers and turns loads of run-time scalars into variables.
+class FindArguments : public IRMutator {
+ public:
+  FindArguments(GpuLaunch& launch, const ir::Program& program,
+                const std::map<std::string, Layout>& layouts)
+      : launch_(launch), program_(program), layouts_(layouts) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Load* op) override {
+    auto scalar = program_.scalars.find(op->name);
+    if (scalar != program_.scalars.end() && !program_.tensors.count(op->name)) {
+      if (scalars_.insert(op->name).second) launch_.scalars.push_back({op->name, op->type});
+      return ir::make_variable(op->name, op->type);
+    }
+    if (!own_.count(op->name)) buffer(op->name, op->type);
+    return IRMutator::visit(op);
+  }
+  Stmt visit(const Store* op) override {
+    if (!own_.count(op->name)) buffer(op->name, op->value.type()).written = true;
+    return IRMutator::visit(op);
+  }
+  Stmt visit(const Allocate* op) override {
+    own_.insert(op->name);
+    return IRMutator::visit(op);
+  }
+  Stmt visit(const Evaluate* op) override {
+    const Call* call = op->value.as<Call>();
+    const Load* place = call ? atomic_place(call) : nullptr;
+    if (place) buffer(place->name, place->type).written = true;
+    return IRMutator::visit(op);
+  }
+  Expr visit(const Call* op) override {
+    launch_.checks_indices = launch_.checks_indices || ir::find_checked_index(op);
+    return IRMutator::visit(op);
+  }
+  GpuBuffer& buffer(const std::string& name, ir::Type type) {
+    for (GpuBuffer& known : launch_.buffers)
+      if (known.name == name) return known;
+    GpuBuffer added;
+    added.name = name;
+    added.type = type;
+    added.elements = 1;
+    const Layout& layout = layouts_.at(name);
+    for (size_t d = 0; d < layout.sizes.size(); ++d)
+      added.elements += (layout.sizes[d] - 1) * std::abs(layout.strides[d]);
+    launch_.buffers.push_back(added);
+    return launch_.buffers.back();
+  }
+
+  GpuLaunch& launch_;
+  const ir::Program& program_;
+  const std::map<std::string, Layout>& layouts_;
+  std::set<std::string> scalars_;
+  std::set<std::string> own_;  ///< buffers of the launch's own
+};
+
+/// What passes over a launch know beside its body.
+struct LaunchContext {
+  GpuLaunch& launch;
+  const ir::Program& program;
+  const std::map<std::string, Layout>& layouts;
+  const MappingOptions& options;
+  std::map<std::string, int> axes = {};  ///< of thread loops, by the names of their lanes
+};
+
+using C = LaunchContext;
+
+const PassList<Nest, LaunchContext> kLaunchNestPasses(
+    "launch_nest", nest::same, nest::to_string,
+    {
+        {"collapse_blocks", "first: a grid has one axis, whose size the options bound",
+         [](Nest& n, C&) { n = nest::collapse_loops(n, nest::Role::Block); }},
+        {"map_loops", "needs one loop over blocks; gives blocks and threads their names",
+         [](Nest& n, C& c) { n = MapLoops(c.launch, c.options, c.axes).map(n); }},
+    });
+
+const PassList<Stmt, LaunchContext> kLaunchPasses(
+    "launch", ir::same, ir::to_string,
+    {
+        {"forget_parameters",
+         "in front of simplify, which takes loads with parameters for those of constants",
+         [](Stmt& s, C&) { s = forget_parameters(s); }},
+        {"hide_nested_truncations",
+         "in front of simplify, which walks through them four times for each they are in",
+         [](Stmt& s, C&) { s = hide_nested_truncations(s); }},
+        {"lower_narrow_steps", "in front of simplify: arithmetic on bits instead of a function",
+         [](Stmt& s, C&) { s = lower_narrow_steps(s); }},
+        {"make_floats_strict", "in front of simplify, which takes floats for finite numbers",
+         [](Stmt& s, C&) { s = make_floats_strict(s); }},
+        {"simplify", "the text is read by people, and NVRTC takes as long as it is",
+         [](Stmt& s, C&) { s = simplify(s); }},
+        {"make_floats_plain", "behind simplify: CUDA's arithmetic is strict",
+         [](Stmt& s, C&) { s = make_floats_plain(s); }},
+        {"show_nested_truncations", "behind simplify",
+         [](Stmt& s, C&) { s = show_nested_truncations(s); }},
+        {"find_arguments", "last: the buffers that are still used",
+         [](Stmt& s, C& c) { s = FindArguments(c.launch, c.program, c.layouts).mutate(s); }},
+    });
+
+}  // namespace
+
+GpuLaunch make_launch(const std::string& name, const Nest& nest, const ir::Program& program,
+                      const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
+  GpuLaunch launch;
+  launch.name = name;
+  LaunchContext context{launch, program, layouts, options};
+  // Not among the passes: no Plan proposes these yet, whoever puts nests together by hand may.
+  Nest mapped = reduce_over_threads(share_copies(nest));
+  kLaunchNestPasses.run(mapped, context);
+  launch.body = lower(mapped);
+  kLaunchPasses.run(launch.body, context);
+  // Not among the passes: schedules make no such loops, whoever puts statements together by hand
+  // may. Behind them, since Halide's simplifier would take the loops that this adds away.
+  launch.body = LimitThreads(launch, context.axes).mutate(launch.body);
+  return launch;
+}
+
+std::string describe_launches(const GpuProgram& program) {
+  std::string text = "{\"launches\": [";
+  for (const GpuLaunch& launch : program.launches) {
+    text += concat(&launch == &program.launches.front() ? "" : ", ", "{\"symbol\": \"",
+                   kernel_symbol(launch.name), "\", \"grid\": [", launch.grid[0], ", ",
+                   launch.grid[1], ", ", launch.grid[2], "], \"block\": [", launch.block[0], ", ",
+                   launch.block[1], ", ", launch.block[2],
+                   "], \"shared_bytes\": ", dynamic_shared_bytes(launch), ", \"arguments\": [");
+    bool first = true;
+    auto add = [&](const std::string& name) {
+      text += concat(first ? "\"" : ", \"", name, "\"");
+      first = false;
+    };
+    for (const GpuBuffer& buffer : launch.buffers) add(buffer.name);
+    for (const GpuScalar& scalar : launch.scalars) add(scalar.name);
+    if (launch.checks_indices) add(".report"), add(".kernel");
+    text += "]}";
+  }
+  text += "], \"temporaries\": [";
+  for (const GpuBuffer& temporary : program.temporaries)
+    text += concat(&temporary == &program.temporaries.front() ? "" : ", ", "{\"name\": \"",
+                   temporary.name, "\", \"elements\": ", temporary.elements,
+                   ", \"bytes\": ", temporary.type.bytes(), "}");
+  return text + "]}";
+}
+
+}  // namespace tc::codegen

@@ -1,0 +1,212 @@
+#include "codegen/math/cpu_math.h"
+
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/math/float_bits.h"
+#include "codegen/math/named.h"
+#include "codegen/math/special_functions.h"
+#include "codegen/math/strict_floats.h"
+#include "codegen/math/vector_math.h"
+#include "ir/program.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::Stmt;
+using ir::Type;
+
+Expr compare(Call::IntrinsicOp op, const Expr& a, const Expr& b) {
+  return strict(Halide::Bool(), op, a, b);
+}
+
+Expr is_number(const Expr& x) { return compare(Call::strict_eq, x, x); }
+bool known_number(const Expr& x) { return is_const(x); }
+
+/// max or min that returns a NaN operand, as PyTorch's do.
+Expr propagate_named(bool maximum, const Expr& a, const Expr& b) {
+  // An unordered comparison is false, which keeps a NaN in `a`; one in `b` needs a test of its own.
+  Expr best = maximum ? select(compare(Call::strict_lt, a, b), b, a)
+                      : select(compare(Call::strict_lt, b, a), b, a);
+  return known_number(b) ? best : select(is_number(b), best, b);
+}
+
+/// C's fmax or fmin: a NaN operand is ignored.
+Expr ignore_named(bool maximum, const Expr& a, const Expr& b) {
+  Expr best = maximum ? select(compare(Call::strict_lt, b, a), a, b)
+                      : select(compare(Call::strict_lt, a, b), a, b);
+  // Unordered gives b, which is right for a NaN in `a`.
+  return known_number(b) ? best : select(is_number(b), best, a);
+}
+
+Expr propagate(bool maximum, const Expr& a, const Expr& b) {
+  return named(a, [&](const Expr& x) {
+    return named(b, [&](const Expr& y) { return propagate_named(maximum, x, y); });
+  });
+}
+
+Expr ignore(bool maximum, const Expr& a, const Expr& b) {
+  return named(a, [&](const Expr& x) {
+    return named(b, [&](const Expr& y) { return ignore_named(maximum, x, y); });
+  });
+}
+
+Expr infinity(Type type) {
+  return FloatImm::make(type.element_of(), std::numeric_limits<double>::infinity());
+}
+
+Expr libm(const std::string& name, const std::vector<Expr>& arguments) {
+  Type type = arguments[0].type();
+  return Call::make(type, name + (type.bits() == 32 ? "f" : ""), arguments, Call::PureExtern);
+}
+
+/// C's round, of which Halide takes the name for its own, to even.
+Expr round_away_named(const Expr& x) {
+  Expr whole = Halide::trunc(x), one = make_one(x.type());
+  Expr half = make_const(x.type(), 0.5);
+  Expr away = whole + select(compare(Call::strict_lt, x, make_zero(x.type())), -one, one);
+  // A difference of infinities is no number, and no comparison holds for it.
+  return select(compare(Call::strict_lt, Halide::abs(x - whole), half) || !is_number(x - whole),
+                whole, away);
+}
+
+/// Halide takes what is not at least 0 from 0, in doubles, which leaves -0.0 as it is.
+Expr absolute(const Expr& x) {
+  if (!is_double(x)) return Halide::abs(x);
+  return from_bits(bits_of(x) & integer(x, std::numeric_limits<int64_t>::max()));
+}
+
+Expr round_away(const Expr& x) { return named(x, round_away_named); }
+
+Expr builtin(const std::string& name, const std::vector<Expr>& x) {
+  if (Expr fast = vector_math(name, x); fast.defined()) return fast;
+  using Unary = Expr (*)(Expr);
+  // Halide's own agree with C's for every argument, NaN and infinities included, or are guarded.
+  static const std::map<std::string, Unary> direct = {
+      {"sqrt", Halide::sqrt},   {"sin", Halide::sin},     {"cos", Halide::cos},
+      {"tan", Halide::tan},     {"asin", Halide::asin},   {"acos", Halide::acos},
+      {"atan", Halide::atan},   {"sinh", Halide::sinh},   {"cosh", Halide::cosh},
+      {"asinh", Halide::asinh}, {"acosh", Halide::acosh}, {"atanh", Halide::atanh}};
+  static const std::map<std::string, Unary> rounding = {{"floor", Halide::floor},
+                                                        {"ceil", Halide::ceil},
+                                                        {"trunc", Halide::trunc},
+                                                        {"rint", Halide::round},
+                                                        {"nearbyint", Halide::round}};
+  if (auto found = direct.find(name); found != direct.end()) return found->second(x[0]);
+  if (auto found = rounding.find(name); found != rounding.end()) return found->second(x[0]);
+  if (name == "round") return round_away(x[0]);
+  if (name == "abs" || name == "fabs") return absolute(x[0]);
+  if (name == "rsqrt") return make_one(x[0].type()) / Halide::sqrt(x[0]);
+  if (name == "atan2") return Halide::atan2(x[0], x[1]);
+  if (name == "fmax") return ignore(true, x[0], x[1]);
+  if (name == "fmin") return ignore(false, x[0], x[1]);
+  if (name == "exp10") return libm("pow", {make_const(x[0].type(), 10), x[0]});
+  if (name == "isnan") return named(x[0], [](const Expr& y) { return !is_number(y); });
+  if (name == "isinf")
+    return named(x[0], [](const Expr& y) {
+      return compare(Call::strict_eq, y, infinity(y.type())) ||
+             compare(Call::strict_eq, y, -infinity(y.type()));
+    });
+  if (name == "jn" || name == "yn")
+    return Call::make(x[1].type(), name + (x[1].type().bits() == 32 ? "f" : ""), x,
+                      Call::PureExtern);
+  for (const SpecialFunction& special : kSpecialFunctions) {
+    if (name != special.name) continue;
+    Type wide = Halide::Float(64, x[0].type().lanes());
+    Expr argument = Halide::cast(wide, x[0]);
+    return Halide::cast(
+        x[0].type(), Call::make(wide, special_function_symbol(name), {argument}, Call::PureExtern));
+  }
+  return libm(name, x);
+}
+
+bool is_narrow(Type type) { return type.is_float() && type.bits() == 16; }
+
+/// Every operation on narrow floats is one on float, rounded. Halide's own way for bfloat16 warns
+/// about each kernel.
+Expr to_float(const Expr& e) {
+  Type type = e.type();
+  if (!is_narrow(type)) return e;
+  if (!type.is_bfloat()) return Halide::cast<float>(e);
+  if (auto value = as_const_float(e)) return FloatImm::make(Halide::Float(32), *value);
+  Expr bits = Halide::cast<uint32_t>(reinterpret(Halide::UInt(16), e));
+  return reinterpret(Halide::Float(32), bits << 16);
+}
+
+/// To any type; from double to a narrow float by way of float.
+Expr from_float(const Expr& e, Type type) {
+  if (e.type() == type) return e;
+  if (!is_narrow(type)) return Halide::cast(type, e);
+  Expr single = Halide::cast<float>(e);
+  // The sum keeps Halide from joining both steps; there is no instruction for that.
+  if (e.type().is_float() && e.type().bits() == 64)
+    single = strict(single.type(), Call::strict_add, single, make_const(Halide::Float(32), -0.0));
+  if (!type.is_bfloat()) return Halide::cast(type, single);
+  if (auto value = as_const_float(single)) return make_const(type, *value);
+  return named(single, [&](const Expr& x) {
+    Expr bits = reinterpret(Halide::UInt(32), x);
+    Expr rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    // A NaN must not round up to an infinity or zero.
+    Expr kept = select(is_number(x), rounded, (bits >> 16) | 0x40);
+    return reinterpret(type, Halide::cast<uint16_t>(kept));
+  });
+}
+
+class LowerMath : public IRMutator {
+ private:
+  using IRMutator::visit;
+
+  Expr visit(const Call* op) override {
+    std::string name = ir::math_name(op);
+    if (name.empty()) return IRMutator::visit(op);
+    std::vector<Expr> arguments;
+    for (const Expr& argument : op->args) arguments.push_back(mutate(argument));
+    for (Expr& argument : arguments) argument = to_float(argument);
+    Expr result = builtin(name, arguments);
+    return result.type() == op->type ? result : from_float(result, op->type);
+  }
+
+  Expr visit(const Cast* op) override {
+    Type from = op->value.type();
+    if (!is_narrow(from) && !is_narrow(op->type)) return IRMutator::visit(op);
+    // By way of float, as in PyTorch.
+    return from_float(to_float(mutate(op->value)), op->type);
+  }
+
+  Expr visit(const Add* op) override { return in_float<Add>(op); }
+  Expr visit(const Sub* op) override { return in_float<Sub>(op); }
+  Expr visit(const Mul* op) override { return in_float<Mul>(op); }
+  Expr visit(const Div* op) override { return in_float<Div>(op); }
+  Expr visit(const LT* op) override { return in_float<LT>(op); }
+  Expr visit(const LE* op) override { return in_float<LE>(op); }
+  Expr visit(const GT* op) override { return in_float<GT>(op); }
+  Expr visit(const GE* op) override { return in_float<GE>(op); }
+  Expr visit(const EQ* op) override { return in_float<EQ>(op); }
+  Expr visit(const NE* op) override { return in_float<NE>(op); }
+  template <class Node>
+  Expr in_float(const Node* op) {
+    if (!is_narrow(op->a.type())) return IRMutator::visit(op);
+    Expr result = Node::make(to_float(mutate(op->a)), to_float(mutate(op->b)));
+    return op->type.is_bool() ? result : from_float(result, op->type);
+  }
+
+  Expr visit(const Max* op) override { return extremum(op, true); }
+  Expr visit(const Min* op) override { return extremum(op, false); }
+  template <class Node>
+  Expr extremum(const Node* op, bool maximum) {
+    if (!op->type.is_float()) return IRMutator::visit(op);
+    Expr a = to_float(mutate(op->a)), b = to_float(mutate(op->b));
+    if (known_number(a)) std::swap(a, b);
+    return from_float(propagate(maximum, a, b), op->type);
+  }
+};
+
+}  // namespace
+
+Stmt lower_math(const Stmt& stmt) { return LowerMath().mutate(stmt); }
+
+}  // namespace tc::codegen

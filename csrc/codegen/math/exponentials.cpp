@@ -1,0 +1,182 @@
+#include "codegen/math/exponentials.h"
+
+#include <functional>
+
+#include "codegen/math/float_bits.h"
+#include "codegen/math/named.h"
+#include "codegen/math/strict_math.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using namespace strict_math;
+using ir::Expr;
+
+Expr at_most(const Expr& x, double high) {
+  return named(x,
+               [&](const Expr& y) { return select(less(number(y, high), y), number(y, high), y); });
+}
+
+/// Beyond these exp is 0 or infinite.
+Expr within_reach(const Expr& x) {
+  return is_double(x) ? between(-746, x, 710) : between(-104, x, 89);
+}
+
+/// x = parts * h * log(2) + r with a whole h and |r| <= parts * log(2) / 2. `use` gets r and 2^h.
+Expr reduce(const Expr& x, int parts,
+            const std::function<Expr(const Expr& r, const Expr& power)>& use) {
+  const FloatFormat format = format_of(x);
+  // With what the exponent of 2^h counts from.
+  Expr magic = rounding_shift(x, format.bias);
+  return named(x, [&](const Expr& y) {
+    Expr scaled = multiply(y, number(y, 1.44269504088896341 / parts));
+    return named(add(scaled, magic), [&](const Expr& shifted) {
+      return named(subtract(shifted, magic), [&](const Expr& h) {
+        // log(2) in two parts, of which the first has few bits.
+        const double first = is_double(x) ? 0.69314718048553914 : 0.693359375;
+        const double second = is_double(x) ? 7.4406171100123968e-11 : -2.12194440e-4;
+        Expr rest = subtract(subtract(y, multiply(h, number(h, first * parts))),
+                             multiply(h, number(h, second * parts)));
+        return named(rest, [&](const Expr& r) {
+          return named(from_bits(bits_of(shifted) << format.fraction_bits),
+                       [&](const Expr& power) { return use(r, power); });
+        });
+      });
+    });
+  });
+}
+
+// (exp(r) - 1 - r) / r^2, fitted for the smallest relative error of exp(r).
+
+/// |r| <= log(2): 2^-26 or 2^-57.
+Expr beyond_linear(const Expr& r) {
+  if (is_double(r))
+    return polynomial(r, {1.1545625660863579e-11, 1.6178899017003842e-10, 2.0876306734453041e-09,
+                          2.5051387605090805e-08, 2.755732052282738e-07, 2.7557321303339271e-06,
+                          2.4801587299766367e-05, 0.0001984126983835456, 0.0013888888888889982,
+                          0.0083333333333350853, 0.041666666666666664, 0.16666666666666663, 0.5});
+  return polynomial(
+      r, {0.00019611802, 0.0014104304, 0.008336099, 0.041661277, 0.16666615, 0.50000036});
+}
+
+/// |r| <= log(2) / 2: 2^-28 or 2^-56.
+Expr beyond_linear_of_half(const Expr& r) {
+  if (is_double(r))
+    return polynomial(
+        r, {2.510038549551032e-08, 2.7620088445409746e-07, 2.7557268459997064e-06,
+            2.4801521295954376e-05, 0.00019841269863053618, 0.0013888888917213717,
+            0.0083333333333300615, 0.041666666666624129, 0.16666666666666669, 0.50000000000000011});
+  return polynomial(r, {0.0013814599, 0.008368717, 0.04166839, 0.16666521, 0.49999994});
+}
+
+/// exp(r) of its part beyond 1 + r.
+Expr exponential_of_parts(const Expr& beyond, const Expr& r) {
+  return add(multiply(add(multiply(beyond, r), number(r, 1)), r), number(r, 1));
+}
+
+/// exp(r) - 1 with all digits of a small r.
+Expr minus_one_of_parts(const Expr& beyond, const Expr& r) {
+  return add(multiply(beyond, multiply(r, r)), r);
+}
+
+/// For results that are normal numbers.
+Expr exponential_within_range(const Expr& x) {
+  return reduce(x, 1, [](const Expr& r, const Expr& power) {
+    return multiply(exponential_of_parts(beyond_linear_of_half(r), r), power);
+  });
+}
+
+/// exp(x) - 1 where exp(x) is a normal number.
+Expr minus_one_within_range(const Expr& x) {
+  return reduce(x, 1, [](const Expr& r, const Expr& power) {
+    Expr p = minus_one_of_parts(beyond_linear_of_half(r), r);
+    return add(multiply(p, power), subtract(power, number(power, 1)));
+  });
+}
+
+/// 2^n of a whole n whose result is a normal number.
+Expr power_of_two(const Expr& n) { return from_bits((n + 127) << 23); }
+
+}  // namespace
+
+Expr between(double low, const Expr& x, double high) {
+  return at_most(select(less(x, number(x, low)), number(x, low), x), high);
+}
+
+/// Unlike Halide's exp it needs no rounding instruction, which 512-bit vectors get in halves, and
+/// no tests: NaN passes through, and results too small or too large become denormal, zero or
+/// infinite by the multiplications themselves. 2^n alone may be out of range, its root is not.
+Expr exponential(const Expr& x) {
+  return reduce(within_reach(x), 2, [](const Expr& r, const Expr& root) {
+    return multiply(multiply(exponential_of_parts(beyond_linear(r), r), root), root);
+  });
+}
+
+/// exp(x) - 1 = 2^n (exp(r) - 1) + 2^n - 1, which keeps the digits of a small x.
+Expr exponential_minus_one(const Expr& x) {
+  Expr result = reduce(within_reach(x), 2, [](const Expr& r, const Expr& root) {
+    Expr p = minus_one_of_parts(beyond_linear(r), r);
+    const FloatFormat format = format_of(r);
+    Expr ones = integer(r, int64_t{2 * format.bias} << format.fraction_bits);
+    Expr reciprocal = from_bits(ones - bits_of(root));
+    return multiply(add(multiply(p, root), subtract(root, reciprocal)), root);
+  });
+  // Zero keeps its sign.
+  return select(equal(x, number(x, 0)), x, result);
+}
+
+Expr hyperbolic_tangent(const Expr& x) {
+  // Of e = exp(2 |x|) - 1 it is e / (e + 2). Beyond 20 the result is 1.
+  if (is_double(x)) {
+    Expr twice = at_most(multiply(Halide::abs(x), number(x, 2)), 40);
+    return named(minus_one_within_range(twice),
+                 [&](const Expr& e) { return with_sign_of(x, divide(e, add(e, number(e, 2)))); });
+  }
+  // More exactly, near 0 a polynomial of x^2 that was fitted for the smallest relative error,
+  // beyond it 1 - 2 / (exp(2 |x|) + 1).
+  return named(Halide::abs(x), [&](const Expr& t) {
+    Expr near = named(multiply(t, t), [&](const Expr& z) {
+      Expr p =
+          polynomial(z, {-0.00571703253, 0.0206505756, -0.0537434943, 0.133314912, -0.333332839});
+      return add(multiply(multiply(p, z), t), t);
+    });
+    // Beyond 10 the result is 1.
+    Expr e = exponential_within_range(at_most(multiply(t, number(t, 2)), 20));
+    Expr far = subtract(number(t, 1), divide(number(t, 2), add(e, number(t, 1))));
+    return with_sign_of(x, select(less(t, number(t, 0.625)), near, far));
+  });
+}
+
+Expr exponential_of_two(const Expr& x) {
+  Expr magic = rounding_shift(x);
+  return named(between(-151, x, 129), [&](const Expr& y) {
+    return named(add(y, magic), [&](const Expr& shifted) {
+      return named(subtract(y, subtract(shifted, magic)), [&](const Expr& r) {
+        return named(bits_of(shifted) - bits_of(magic), [&](const Expr& n) {
+          // Fitted for the smallest relative error, 2^-29. In two factors, since 2^n alone may be
+          // out of range.
+          Expr p = polynomial(r, {0.000153533416, 0.00133989006, 0.00961843785, 0.0555033237,
+                                  0.240226477, 0.693147182, 1});
+          Expr half = n >> 1;
+          return multiply(multiply(p, power_of_two(half)), power_of_two(n - half));
+        });
+      });
+    });
+  });
+}
+
+/// 1 - exp(-|x| p(|x|)) with a polynomial p for -log(erfc(x)) / x that was fitted for the smallest
+/// relative error of the result: 2^-28.
+Expr error_function(const Expr& x) {
+  // Beyond this the result is 1.
+  return named(at_most(Halide::abs(x), 3.95), [&](const Expr& t) {
+    // Of the factor 1.128... a part that is more exact.
+    Expr p = polynomial(t, {-9.25565641e-06, 0.0001176356, -0.00063281566, 0.00166698656,
+                            -0.000160352377, -0.0191530896, 0.102777838, 0.636619381, 0.128379167});
+    Expr exponent = multiply(add(multiply(p, t), t), number(t, -1));
+    return with_sign_of(x, multiply(minus_one_within_range(exponent), number(t, -1)));
+  });
+}
+
+}  // namespace tc::codegen

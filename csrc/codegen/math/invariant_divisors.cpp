@@ -1,0 +1,184 @@
+#include "codegen/math/invariant_divisors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/math/named.h"
+#include "codegen/math/strict_math.h"
+#include "codegen/vectors/condition_visitor.h"
+#include "ir/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::ForType;
+using ir::Stmt;
+
+// A division of numbers takes as long as one of vectors, and has to be waited for.
+constexpr int kLeastIterations = 4;
+// For these no quotient of numbers far from the ends of the range leaves it.
+constexpr double kSmallest = 0x1p-20, kLargest = 0x1p+20;
+// Each needs registers for itself and its reciprocal.
+constexpr size_t kMostDivisors = 4;
+
+/// LLVM multiplies by the reciprocal of a power of two, which is exact.
+bool is_power_of_two(const Expr& e) {
+  auto value = as_const_float(e);
+  int exponent = 0;
+  return value && std::abs(std::frexp(*value, &exponent)) == 0.5;
+}
+
+bool loads_any(const Expr& e, const std::set<std::string>& buffers) {
+  class FindLoad : public IRVisitor {
+   public:
+    explicit FindLoad(const std::set<std::string>& buffers) : buffers_(buffers) {}
+    bool found = false;
+
+   private:
+    using IRVisitor::visit;
+    void visit(const Load* op) override {
+      found = found || buffers_.count(op->name);
+      IRVisitor::visit(op);
+    }
+    const std::set<std::string>& buffers_;
+  };
+  FindLoad find(buffers);
+  e.accept(&find);
+  return find.found;
+}
+
+/// What an innermost loop divides by, and whether there are vectors in it.
+class FindDivisors : public ConditionVisitor {
+ public:
+  explicit FindDivisors(const For* loop) {
+    changing_.push(loop->name);
+    loop->body.accept(this);
+    auto changes = [&](const Expr& divisor) {
+      return expr_uses_vars(divisor, changing_) || loads_any(divisor, stores_);
+    };
+    divisors.erase(std::remove_if(divisors.begin(), divisors.end(), changes), divisors.end());
+  }
+  std::vector<Expr> divisors;
+  bool vectors = false;
+
+ private:
+  using ConditionVisitor::visit;
+  void visit(const For* op) override {
+    changing_.push(op->name);
+    vectors = vectors || op->for_type == ForType::Vectorized;
+    IRVisitor::visit(op);
+  }
+  void visit(const LetStmt* op) override {
+    changing_.push(op->name);
+    IRVisitor::visit(op);
+  }
+  void visit(const Let* op) override {
+    changing_.push(op->name);
+    IRVisitor::visit(op);
+  }
+  void visit(const Allocate* op) override {
+    stores_.insert(op->name);
+    IRVisitor::visit(op);
+  }
+  void visit(const Store* op) override {
+    stores_.insert(op->name);
+    IRVisitor::visit(op);
+  }
+  void visit(const Div* op) override {
+    IRVisitor::visit(op);
+    const Expr& d = op->b;
+    if (!d.type().is_float() || d.type().bits() < 32 || d.type().is_vector() || is_power_of_two(d))
+      return;
+    if (conditions_ > 0 && ir::has_load(d)) return;
+    if (std::none_of(divisors.begin(), divisors.end(), [&](const Expr& e) { return equal(e, d); }))
+      divisors.push_back(d);
+  }
+
+  Scope<> changing_;
+  std::set<std::string> stores_;
+};
+
+struct Divisor {
+  Expr value;
+  std::string name = unique_name("divisor"), reciprocal = unique_name("reciprocal");
+};
+
+class ReplaceQuotients : public IRMutator {
+ public:
+  explicit ReplaceQuotients(const std::vector<Divisor>& divisors) : divisors_(divisors) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Div* op) override {
+    for (const Divisor& d : divisors_)
+      if (equal(d.value, op->b))
+        return named(mutate(op->a), [&](const Expr& x) { return quotient(x, d); });
+    return IRMutator::visit(op);
+  }
+
+  static Expr quotient(const Expr& x, const Divisor& divisor) {
+    using namespace strict_math;
+    Expr d = Variable::make(x.type(), divisor.name),
+         r = Variable::make(x.type(), divisor.reciprocal);
+    return named(multiply(x, r), [&](const Expr& near) {
+      // q * d - x and not x - q * d, since then the correction of a zero keeps the zero's sign.
+      Expr corrected = subtract(near, multiply(subtract(multiply(near, d), x), r));
+      return named(corrected, [&](const Expr& q) {
+        // There is nothing to correct in an infinity.
+        return select(strict_math::equal(q, q), q, near);
+      });
+    });
+  }
+
+  const std::vector<Divisor>& divisors_;
+};
+
+/// Changes serial loops without other serial loops inside.
+class MultiplyByReciprocals : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    if (op->for_type == ForType::Vectorized) return op;
+    const int64_t before = serial_loops_;
+    Stmt result = IRMutator::visit(op);
+    if (op->for_type != ForType::Serial) return result;
+    return serial_loops_++ == before ? visit_innermost(op) : result;
+  }
+
+  Stmt visit_innermost(const For* op) const {
+    FindDivisors find(op);
+    auto extent = as_const_int(op->extent);
+    if (!find.vectors || find.divisors.empty() || find.divisors.size() > kMostDivisors ||
+        (extent && *extent < kLeastIterations))
+      return op;
+
+    std::vector<Divisor> divisors;
+    Expr usual = const_true();
+    for (const Expr& value : find.divisors) {
+      const Divisor& divisor = divisors.emplace_back(Divisor{value});
+      Expr d = Variable::make(value.type(), divisor.name);
+      usual = usual && make_const(d.type(), kSmallest) < d && d < make_const(d.type(), kLargest);
+    }
+    Stmt result = IfThenElse::make(usual, ReplaceQuotients(divisors).mutate(op), op);
+    for (const Divisor& divisor : divisors) {
+      Expr d = Variable::make(divisor.value.type(), divisor.name);
+      result = LetStmt::make(divisor.reciprocal, make_one(d.type()) / d, result);
+    }
+    for (const Divisor& divisor : divisors)
+      result = LetStmt::make(divisor.name, divisor.value, result);
+    return extent ? result : IfThenElse::make(op->extent >= kLeastIterations, result, op);
+  }
+
+  int64_t serial_loops_ = 0;  ///< left so far
+};
+
+}  // namespace
+
+Stmt multiply_by_reciprocals(const Stmt& stmt) { return MultiplyByReciprocals().mutate(stmt); }
+
+}  // namespace tc::codegen

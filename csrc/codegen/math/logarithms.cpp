@@ -1,0 +1,110 @@
+#include "codegen/math/logarithms.h"
+
+#include <cmath>
+#include <limits>
+
+#include "codegen/math/float_bits.h"
+#include "codegen/math/named.h"
+#include "codegen/math/strict_math.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using namespace strict_math;
+using ir::Expr;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Normal u = m * 2^e with m from 2/3 to 4/3. `use` gets e in its place.
+Expr split_normal(const Expr& u, const std::function<Expr(const Expr& e)>& use) {
+  const int64_t one = int64_t{1} << format_of(u).fraction_bits;
+  return named((bits_of(u) - bits_of_number(u, 2.0 / 3)) & integer(u, -one), use);
+}
+
+/// e as a number, times `factor`.
+Expr multiply_exponent(const Expr& e, const Expr& like, double factor) {
+  return multiply(Halide::cast(like.type(), e),
+                  number(like, std::ldexp(factor, -format_of(like).fraction_bits)));
+}
+
+/// (log(1 + f) - f) / f^2 for |f| <= 1/3, fitted for the smallest relative error of log(1 + f):
+/// 2^-28 or 2^-57.
+Expr beyond_linear(const Expr& f) {
+  if (is_double(f))
+    return polynomial(f, {-0.079392207389595057, 0.082991141643179167,  -0.040621354178743928,
+                          0.042859564777987191,  -0.056933647464338287, 0.060259207799232356,
+                          -0.062378334095689582, 0.066539927822203498,  -0.07143528467736171,
+                          0.076930069689242597,  -0.083333102557580668, 0.090908850533794938,
+                          -0.10000000474985592,  0.11111111605841685,   -0.12499999994641579,
+                          0.14285714280133216,   -0.16666666666694324,  0.20000000000028806,
+                          -0.24999999999999958,  0.33333333333333287,   -0.5});
+  return polynomial(f, {-0.129489675, 0.140047565, -0.121671535, 0.140011609, -0.166823059,
+                        0.200107470, -0.249997169, 0.333332092, -0.5});
+}
+
+Expr logarithm_of_parts(const Expr& one_more, const Expr& e) {
+  return named(one_more, [&](const Expr& f) {
+    Expr near = add(multiply(beyond_linear(f), multiply(f, f)), f);
+    return add(multiply_exponent(e, f, 0.693147180559945309), near);
+  });
+}
+
+}  // namespace
+
+Expr is_positive_finite(const Expr& x) {
+  return less(number(x, 0), x) && less(x, number(x, kInfinity));
+}
+
+Expr outside_of_logarithm(const Expr& u, const Expr& x) {
+  Expr nan = number(x, std::numeric_limits<double>::quiet_NaN());
+  return select(equal(u, number(u, 0)), number(x, -kInfinity),
+                select(less(u, number(u, 0)), nan, x));
+}
+
+Expr split_float(const Expr& x, const std::function<Expr(const Expr& f, const Expr& e)>& use) {
+  const FloatFormat format = format_of(x);
+  const int more = format.fraction_bits;
+  Expr denormal = less(x, number(x, std::ldexp(1.0, 1 - format.bias)));
+  Expr normal = select(denormal, multiply(x, number(x, std::ldexp(1.0, more))), x);
+  return named(normal, [&](const Expr& u) {
+    return split_normal(u, [&](const Expr& e) {
+      Expr f = subtract(from_bits(bits_of(u) - e), number(x, 1));
+      Expr added = integer(x, static_cast<int64_t>(more) << format.fraction_bits);
+      return use(f, e - select(denormal, added, integer(x, 0)));
+    });
+  });
+}
+
+Expr logarithm(const Expr& x) {
+  Expr result = split_float(x, logarithm_of_parts);
+  return select(is_positive_finite(x), result, outside_of_logarithm(x, x));
+}
+
+Expr logarithm_of_one_plus(const Expr& x) {
+  return named(add(x, number(x, 1)), [&](const Expr& u) {
+    Expr result = split_normal(u, [&](const Expr& e) {
+      // (1 + x) / 2^e - 1 with what u has lost of x. 4 / 2^e, unlike 1 / 2^e, is always normal.
+      Expr four = from_bits(bits_of_number(x, 4) - e);
+      Expr rest = subtract(multiply(four, number(x, 0.25)), number(x, 1));
+      return logarithm_of_parts(add(from_bits(bits_of(x) - e), rest), e);
+    });
+    result = select(is_positive_finite(u), result, outside_of_logarithm(u, x));
+    // Zero keeps its sign.
+    return select(equal(x, number(x, 0)), x, result);
+  });
+}
+
+Expr logarithm_to_two(const Expr& x) {
+  Expr result = split_float(x, [](const Expr& one_more, const Expr& e) {
+    return named(one_more, [&](const Expr& f) {
+      // log2(1 + f) = f + f * p(f), of which p was fitted for the smallest relative error: 2^-28.
+      Expr p = polynomial(f, {-0.187833369, 0.203238726, -0.175262302, 0.201698661, -0.240699813,
+                              0.288718313, -0.360668778, 0.480895817, -0.72134757, 0.442695051});
+      return add(multiply_exponent(e, f, 1), add(multiply(p, f), f));
+    });
+  });
+  return select(is_positive_finite(x), result, outside_of_logarithm(x, x));
+}
+
+}  // namespace tc::codegen

@@ -1,0 +1,141 @@
+#include "codegen/math/strict_floats.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "codegen/math/named.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::Stmt;
+using ir::Type;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+class MakeStrict : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Add* op) override { return binary(op, Call::strict_add); }
+  Expr visit(const Sub* op) override { return binary(op, Call::strict_sub); }
+  Expr visit(const Mul* op) override { return binary(op, Call::strict_mul); }
+  Expr visit(const Div* op) override {
+    // Halide takes a division by a constant 0 for a mistake. A product with infinity is the same.
+    const auto* integer = op->b.as<Cast>();
+    auto divisor = integer && is_const_zero(integer->value) ? 0.0 : as_const_float(op->b);
+    if (divisor && *divisor == 0)
+      return mutate(op->a * make_const(op->type, std::copysign(kInfinity, *divisor)));
+    return binary(op, Call::strict_div);
+  }
+  Expr visit(const Min* op) override { return binary(op, Call::strict_min); }
+  Expr visit(const Max* op) override { return binary(op, Call::strict_max); }
+  Expr visit(const LT* op) override { return binary(op, Call::strict_lt); }
+  Expr visit(const LE* op) override {
+    if (!op->a.type().is_float()) return IRMutator::visit(op);
+    // Halide makes !(b < a) of vectors, which is true for NaN; LLVM joins these two again.
+    auto compare = [op](const Expr& a, const Expr& b) {
+      return strict(op->type, Call::strict_lt, a, b) || strict(op->type, Call::strict_eq, a, b);
+    };
+    // An operand that has such comparisons in it would double with each of them.
+    const int before = doubled_;
+    Expr a = mutate(op->a);
+    const bool name_a = doubled_ > before;
+    const int between = doubled_;
+    Expr b = mutate(op->b);
+    const bool name_b = doubled_ > between;
+    ++doubled_;
+    auto with_a = [&](const Expr& x) {
+      return name_b ? named(b, [&](const Expr& y) { return compare(x, y); }) : compare(x, b);
+    };
+    return name_a ? named(a, with_a) : with_a(a);
+  }
+  Expr visit(const EQ* op) override { return binary(op, Call::strict_eq); }
+  Expr visit(const GT* op) override { return other(op, op->b < op->a); }
+  Expr visit(const GE* op) override { return other(op, op->b <= op->a); }
+  Expr visit(const NE* op) override { return other(op, !EQ::make(op->a, op->b)); }
+
+  template <class Node>
+  Expr binary(const Node* op, Call::IntrinsicOp intrinsic) {
+    if (!op->a.type().is_float()) return IRMutator::visit(op);
+    return strict(op->type, intrinsic, mutate(op->a), mutate(op->b));
+  }
+  template <class Node>
+  Expr other(const Node* op, const Expr& same) {
+    return op->a.type().is_float() ? mutate(same) : IRMutator::visit(op);
+  }
+  int doubled_ = 0;  ///< comparisons so far of which the operands stand twice
+};
+
+class ReplaceDivisions : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    auto divisor = op->is_intrinsic(Call::strict_div) ? as_const_float(op->args[1]) : std::nullopt;
+    if (!divisor || *divisor != 0) return IRMutator::visit(op);
+    return strict(op->type, Call::strict_mul, mutate(op->args[0]),
+                  make_const(op->type, std::copysign(kInfinity, *divisor)));
+  }
+};
+
+class MakePlain : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (!op->is_strict_float_intrinsic()) return IRMutator::visit(op);
+    Expr a = mutate(op->args[0]), b = mutate(op->args[1]);
+    if (op->is_intrinsic(Call::strict_add)) return Add::make(a, b);
+    if (op->is_intrinsic(Call::strict_sub)) return Sub::make(a, b);
+    if (op->is_intrinsic(Call::strict_mul)) return Mul::make(a, b);
+    if (op->is_intrinsic(Call::strict_div)) return Div::make(a, b);
+    if (op->is_intrinsic(Call::strict_min)) return Min::make(a, b);
+    if (op->is_intrinsic(Call::strict_max)) return Max::make(a, b);
+    if (op->is_intrinsic(Call::strict_lt)) return LT::make(a, b);
+    if (op->is_intrinsic(Call::strict_le)) return LE::make(a, b);
+    return EQ::make(a, b);
+  }
+};
+
+class Contract : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    bool sum = op->is_intrinsic(Call::strict_add), difference = op->is_intrinsic(Call::strict_sub);
+    // Narrower types are rounded after every operation.
+    if ((!sum && !difference) || op->type.bits() < 32) return IRMutator::visit(op);
+    Expr a = mutate(op->args[0]), b = mutate(op->args[1]);
+    if (const Call* product = as_product(a))
+      return fma(product->args[0], product->args[1], sum ? b : negative(b));
+    if (const Call* product = as_product(b))
+      return fma(sum ? product->args[0] : negative(product->args[0]), product->args[1], a);
+    return Call::make(op->type, op->name, {a, b}, op->call_type);
+  }
+
+  static const Call* as_product(const Expr& e) {
+    const Call* call = e.as<Call>();
+    return call && call->is_intrinsic(Call::strict_mul) ? call : nullptr;
+  }
+  static Expr negative(const Expr& e) {
+    return strict(e.type(), Call::strict_mul, e, make_const(e.type(), -1));
+  }
+  /// LLVM's intrinsic by its name for one element; vectors of calls become one instruction again.
+  static Expr fma(const Expr& a, const Expr& b, const Expr& c) {
+    return Call::make(a.type(), a.type().bits() == 64 ? "llvm.fma.f64" : "llvm.fma.f32", {a, b, c},
+                      Call::PureExtern);
+  }
+};
+
+}  // namespace
+
+Expr strict(Type type, Call::IntrinsicOp op, const Expr& a, const Expr& b) {
+  return Call::make(type, op, {a, b}, Call::PureIntrinsic);
+}
+
+Stmt make_floats_strict(const Stmt& stmt) { return MakeStrict().mutate(stmt); }
+Stmt make_floats_plain(const Stmt& stmt) { return MakePlain().mutate(stmt); }
+Stmt replace_divisions_by_zero(const Stmt& stmt) { return ReplaceDivisions().mutate(stmt); }
+Stmt contract_floats(const Stmt& stmt) { return Contract().mutate(stmt); }
+
+}  // namespace tc::codegen

@@ -1,0 +1,104 @@
+#include "codegen/math/vector_math.h"
+
+#include <limits>
+#include <map>
+
+#include "codegen/math/exponentials.h"
+#include "codegen/math/float_bits.h"
+#include "codegen/math/logarithms.h"
+#include "codegen/math/named.h"
+#include "codegen/math/strict_math.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using namespace strict_math;
+using ir::Expr;
+using ir::Type;
+
+/// x^y = 2^(y log2 x) of an x that is not negative, in double.
+Expr magnitude_of_power(const Expr& x, const Expr& y) {
+  const Type wide = Halide::Float(64, x.type().lanes());
+  // 0 and infinity have logarithms.
+  Expr logarithm = select(
+      is_positive_finite(x),
+      split_float(x,
+                  [&](const Expr& one_more, const Expr& e) {
+                    return named(Halide::cast(wide, one_more), [&](const Expr& f) {
+                      // Fitted for the smallest relative error: 2^-36, of which y can leave
+                      // 2^-29.
+                      Expr p = polynomial(
+                          f, {0.15754167771311584, -0.16610532505989264, 0.12356284574368374,
+                              -0.13746108817942623, 0.16089122301680678, -0.18080606546144271,
+                              0.2060759738090345, -0.24043366033291991, 0.28853944172273155,
+                              -0.36067397861677492, 0.4808983439617377, -0.72134751956930299,
+                              1.4426950408923302});
+                      return add(multiply(p, f),
+                                 multiply(Halide::cast(wide, e), number(f, 1.0 / (1 << 23))));
+                    });
+                  }),
+      Halide::cast(wide, outside_of_logarithm(x, x)));
+  Expr exponent = between(-200, multiply(Halide::cast(wide, y), logarithm), 200);
+  return named(exponent, [&](const Expr& t) {
+    Expr magic = rounding_shift(t);
+    return named(add(t, magic), [&](const Expr& shifted) {
+      return named(subtract(t, subtract(shifted, magic)), [&](const Expr& r) {
+        // Fitted for the smallest relative error: 2^-34.
+        Expr p = polynomial(r, {1.5196134287642885e-05, 0.00015466781518574141,
+                                0.0013333935355440358, 0.0096180380596464533, 0.055504103653929868,
+                                0.24022651067002851, 0.69314718070476278, 1});
+        Expr scaled = from_bits(bits_of(p) + (bits_of(shifted) << 52));
+        return Halide::cast(x.type(), select(equal(t, t), scaled, t));
+      });
+    });
+  });
+}
+
+/// As C99's pow, annex F.9.4.4.
+Expr power(const Expr& x, const Expr& y) {
+  // Squares and cubes, which are most.
+  if (auto exponent = as_const_float(y); exponent && (*exponent == 2 || *exponent == 3)) {
+    Expr square = multiply(x, x);
+    return *exponent == 2 ? square : multiply(square, x);
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  Expr one = number(x, 1), nan = number(x, std::numeric_limits<double>::quiet_NaN());
+  return named(Halide::abs(x), [&](const Expr& a) {
+    Expr unity = equal(y, number(y, 0)) || equal(x, one) ||
+                 (equal(a, one) && equal(Halide::abs(y), number(y, infinity)));
+    return named(select(unity, one, magnitude_of_power(a, y)), [&](const Expr& magnitude) {
+      Expr half = multiply(y, number(y, 0.5));
+      Expr whole = equal(Halide::floor(y), y), even = equal(Halide::floor(half), half);
+      // The sign bit, which -0 has as well.
+      Expr negative = bits_of(x) < 0;
+      Expr of_negative = select(even, magnitude, multiply(magnitude, number(x, -1)));
+      Expr finite = less(number(x, 0), a) && less(a, number(x, infinity));
+      Expr of_broken = select(finite && !unity, nan, magnitude);
+      return select(negative, select(whole, of_negative, of_broken), magnitude);
+    });
+  });
+}
+
+}  // namespace
+
+Expr vector_math(const std::string& name, const std::vector<Expr>& arguments) {
+  using Function = Expr (*)(const Expr&);
+  static const std::map<std::string, Function> both = {{"exp", exponential},
+                                                       {"expm1", exponential_minus_one},
+                                                       {"log", logarithm},
+                                                       {"log1p", logarithm_of_one_plus},
+                                                       {"tanh", hyperbolic_tangent}};
+  static const std::map<std::string, Function> single = {
+      {"erf", error_function}, {"exp2", exponential_of_two}, {"log2", logarithm_to_two}};
+  const bool is_single = arguments[0].type().bits() == 32;
+  if (auto found = both.find(name); found != both.end()) return named(arguments[0], found->second);
+  if (auto found = single.find(name); found != single.end() && is_single)
+    return named(arguments[0], found->second);
+  if (name != "pow" || !is_single) return {};
+  return named(arguments[0], [&](const Expr& x) {
+    return named(arguments[1], [&](const Expr& y) { return power(x, y); });
+  });
+}
+
+}  // namespace tc::codegen

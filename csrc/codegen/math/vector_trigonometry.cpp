@@ -1,0 +1,184 @@
+#include "codegen/math/vector_trigonometry.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "codegen/math/float_bits.h"
+#include "codegen/math/named.h"
+#include "codegen/math/strict_math.h"
+#include "codegen/vectors/condition_visitor.h"
+#include "ir/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using namespace strict_math;
+using ir::Expr;
+using ir::ForType;
+using ir::Stmt;
+
+// Up to here three numbers for pi / 2 leave all digits of the rest (W. Cody and W. Waite, "Software
+// Manual for the Elementary Functions", 1980, chapter 8).
+constexpr double kLargest = 1e5;
+constexpr double kQuarterTurn[] = {1.57079637, -4.37113883e-08, -1.71512451e-15};
+constexpr double kQuarterTurnOfDouble[] = {1.5707963267948966, 6.123233995736766e-17,
+                                           -1.4973849048591698e-33};
+
+/// x = n * pi / 2 + r with a whole n and |r| <= pi / 4. `use` gets r and n.
+Expr reduce(const Expr& x, const std::function<Expr(const Expr& r, const Expr& n)>& use) {
+  Expr magic = rounding_shift(x);
+  Expr quarters = multiply(x, number(x, 0.636619772367581343));
+  return named(add(quarters, magic), [&](const Expr& shifted) {
+    return named(subtract(shifted, magic), [&](const Expr& n) {
+      Expr rest = x;
+      for (double part : is_double(x) ? kQuarterTurnOfDouble : kQuarterTurn)
+        rest = subtract(rest, multiply(n, number(n, part)));
+      Expr whole = reinterpret(Halide::UInt(x.type().bits(), x.type().lanes()), shifted);
+      return named(rest, [&](const Expr& r) {
+        return named(whole, [&](const Expr& quadrant) { return use(r, quadrant); });
+      });
+    });
+  });
+}
+
+// For |r| <= pi / 4, fitted for the smallest relative error: 2^-28 and 2^-34, of double 2^-55 and
+// 2^-60.
+Expr sine_near_zero(const Expr& r) {
+  return named(multiply(r, r), [&](const Expr& z) {
+    Expr p = is_double(r) ? polynomial(z, {1.5918073162923074e-10, -2.5051131065736049e-08,
+                                           2.7557316098812687e-06, -0.00019841269836751364,
+                                           0.0083333333333309445, -0.16666666666666666})
+                          : polynomial(z, {-0.00019515153, 0.00833215937, -0.166666552});
+    return add(multiply(multiply(r, z), p), r);
+  });
+}
+Expr cosine_near_zero(const Expr& r) {
+  Expr z = multiply(r, r);
+  if (is_double(r))
+    return polynomial(
+        z, {-1.1367957727072798e-11, 2.0875886043616835e-09, -2.7557315561959828e-07,
+            2.4801587293680839e-05, -0.0013888888888880758, 0.041666666666666637, -0.5, 1});
+  return polynomial(z, {2.43833983e-05, -0.00138866797, 0.0416666195, -0.5, 1});
+}
+
+Expr is_odd(const Expr& n) { return (n & 1) != 0; }
+
+/// Minus x where bit 1 of n is set.
+Expr with_sign(const Expr& x, const Expr& n) {
+  Expr sign = (n & 2) << (x.type().bits() - 2);
+  return reinterpret(x.type(), reinterpret(n.type(), x) ^ sign);
+}
+
+Expr sine(const Expr& x) {
+  Expr result = reduce(x, [](const Expr& r, const Expr& n) {
+    return with_sign(select(is_odd(n), cosine_near_zero(r), sine_near_zero(r)), n);
+  });
+  // Zero keeps its sign.
+  return select(equal(x, number(x, 0)), x, result);
+}
+
+Expr cosine(const Expr& x) {
+  return reduce(x, [](const Expr& r, const Expr& n) {
+    return with_sign(select(is_odd(n), sine_near_zero(r), cosine_near_zero(r)), n + 1);
+  });
+}
+
+using Function = Expr (*)(const Expr&);
+
+Function function_of(const Call* op) {
+  if (op->call_type != Call::PureExtern || op->type.is_vector()) return nullptr;
+  if (op->name == "sin_f32" || op->name == "sin_f64") return sine;
+  if (op->name == "cos_f32" || op->name == "cos_f64") return cosine;
+  return nullptr;
+}
+
+/// The arguments of a value's calls that can be computed before it, each once.
+class FindAngles : public ConditionVisitor {
+ public:
+  std::vector<Expr> angles;
+
+ private:
+  using ConditionVisitor::visit;
+  void visit(const Call* op) override {
+    const int before = calls_;
+    ConditionVisitor::visit(op);
+    if (!function_of(op) || calls_++ != before) return;
+    const Expr& x = op->args[0];
+    if ((conditions_ > 0 && ir::has_load(x)) || expr_uses_vars(x, bound_)) return;
+    if (std::none_of(angles.begin(), angles.end(),
+                     [&](const Expr& known) { return Halide::Internal::equal(known, x); }))
+      angles.push_back(x);
+  }
+  void visit(const Let* op) override {
+    op->value.accept(this);
+    bound_.push(op->name);
+    op->body.accept(this);
+    bound_.pop(op->name);
+  }
+  Scope<> bound_;
+  int calls_ = 0;  ///< visited so far
+};
+
+/// Calls of known angles, by their names, as C's or ours.
+class ReplaceCalls : public IRMutator {
+ public:
+  ReplaceCalls(const std::vector<Expr>& angles, const std::vector<Expr>& names, bool fast)
+      : angles_(angles), names_(names), fast_(fast) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    Function function = function_of(op);
+    for (size_t i = 0; function && i < angles_.size(); ++i) {
+      if (!Halide::Internal::equal(op->args[0], angles_[i])) continue;
+      return fast_ ? function(names_[i])
+                   : Call::make(op->type, op->name, {names_[i]}, op->call_type);
+    }
+    return IRMutator::visit(op);
+  }
+
+  const std::vector<Expr>& angles_;
+  const std::vector<Expr>& names_;
+  const bool fast_;
+};
+
+class VectorizeTrigonometry : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    const bool outer = vectors_;
+    vectors_ = vectors_ || op->for_type == ForType::Vectorized;
+    Stmt result = IRMutator::visit(op);
+    vectors_ = outer;
+    return result;
+  }
+  Stmt visit(const Store* op) override {
+    FindAngles find;
+    if (vectors_) op->value.accept(&find);
+    if (find.angles.empty()) return op;
+    std::vector<Expr> names;
+    Expr usual;
+    for (const Expr& angle : find.angles) {
+      const Expr& x = names.emplace_back(Variable::make(angle.type(), unique_name("angle")));
+      Expr small = less(Halide::abs(x), number(x, kLargest));
+      usual = usual.defined() ? usual && small : small;
+    }
+    Stmt fast = ReplaceCalls(find.angles, names, true).mutate(Stmt(op));
+    Stmt slow = ReplaceCalls(find.angles, names, false).mutate(Stmt(op));
+    Stmt result = IfThenElse::make(Halide::likely(usual), fast, slow);
+    for (size_t i = names.size(); i-- > 0;)
+      result = LetStmt::make(names[i].as<Variable>()->name, find.angles[i], result);
+    return result;
+  }
+
+  bool vectors_ = false;
+};
+
+}  // namespace
+
+Stmt vectorize_trigonometry(const Stmt& stmt) { return VectorizeTrigonometry().mutate(stmt); }
+
+}  // namespace tc::codegen

@@ -1,0 +1,191 @@
+#include "codegen/prefetch/prefetch_parts.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/memory.h"
+#include "codegen/prefetch/next_part.h"
+#include "codegen/prefetch/walks.h"
+#include "codegen/workarounds/hidden_zero.h"
+
+namespace tc::codegen {
+namespace {
+
+using nest::as;
+using nest::Nest;
+
+// Of a part in one piece. Operands that are read from the second cache wait for the buffers that
+// lines from memory hold for long (benchmarks/prefetches.md).
+constexpr int64_t kMostBytes = 64 * 1024;
+// Of a part in runs that lie far apart, in lines: the second cache takes it. How many at most is a
+// choice, no measurement.
+constexpr int64_t kMostRunLines = 4096;
+
+/// The footprint of a read in all iterations of the loops inside; `go_on` leads it along one of
+/// them, and says whether it could.
+template <class GoOn>
+std::optional<Footprint> footprint(const Read& read, GoOn go_on) {
+  Footprint found(read);
+  for (auto loop = read.inside.rbegin(); loop != read.inside.rend(); ++loop)
+    if (!go_on(found, *loop)) return std::nullopt;
+  return found;
+}
+
+/// The largest part in one piece that is small enough: of the loops around, those further out move
+/// it less often, which leaves more time until the next one is read.
+std::optional<Footprint> find_dense(const Read& read, const Around& around,
+                                    const CpuMachine& machine) {
+  auto go_on = [&](Footprint& reach, const AroundLoop& loop) {
+    auto walk = reach.along(loop, &around);
+    if (walk) reach.widen(loop, *walk);
+    return walk.has_value();
+  };
+  auto reach = footprint(read, go_on);
+  std::optional<Footprint> part;
+  for (size_t l = around.loops().size(); reach && l-- > 0;) {
+    const AroundLoop& loop = around.loops()[l];
+    auto step = reach->step(loop.name);
+    // The next one may lie elsewhere: short ones are runs. Bounds of reach are loose where tiles at
+    // the ends are smaller.
+    const bool whole = step && (*step <= reach->width || reach->bytes() >= machine.page_bytes);
+    if (whole && *step > 1 && reach->width <= 2 * *step && reach->bytes() <= kMostBytes) {
+      part = reach;
+      part->width = std::min(*step, reach->width);
+    }
+    if (!go_on(*reach, loop)) break;
+  }
+  return part;
+}
+
+/// What an iteration of the loop reads that the one before it does not, where that is in far runs
+/// and not too much.
+std::optional<Footprint> read_anew(const Footprint& runs, const AroundLoop& loop,
+                                   const CpuMachine& machine) {
+  auto step = runs.step(loop.name);
+  if (!step || *step <= 1 || runs.walks.empty() ||
+      runs.walks.front().step * runs.type.bytes() < machine.followed_bytes / 4)
+    return std::nullopt;
+  Footprint part = runs;
+  if (*step < part.width) {
+    part.start = part.start + static_cast<int>(part.width - *step);
+    part.width = *step;
+  }
+  // Longer runs are taken for rows that processors follow themselves.
+  const int64_t lines = part.width / part.line() + 1;
+  if (lines > machine.lines_at_once() || lines * part.runs() > kMostRunLines) return std::nullopt;
+  return part;
+}
+
+/// Parts in runs, the largest first.
+std::vector<Footprint> find_runs(const Read& read, const Around& around,
+                                 const CpuMachine& machine) {
+  auto go_on = [&](Footprint& runs, const AroundLoop& loop) {
+    auto walk = runs.along(loop, &around);
+    if (!walk) return false;
+    runs.repeat(loop, *walk);
+    // Runs that share lines, or the next ones, are one.
+    runs.join_runs(runs.line());
+    return true;
+  };
+  auto runs = footprint(read, go_on);
+  std::vector<Footprint> parts;
+  for (size_t l = around.loops().size(); runs && l-- > 0;) {
+    const AroundLoop& loop = around.loops()[l];
+    if (auto found = read_anew(*runs, loop, machine)) parts.insert(parts.begin(), *found);
+    if (!go_on(*runs, loop)) break;
+  }
+  return parts;
+}
+
+/// What a copy reads, if it computes nothing.
+std::optional<Read> copied_read(const nest::Copy& copy) {
+  bool plain = true;
+  nest::for_each_compute(copy.body, [&](const nest::Compute& element) {
+    plain = plain && element.value.as<Halide::Internal::Load>();
+  });
+  std::vector<Read> reads = find_reads(copy.body);
+  return plain && reads.size() == 1 ? std::optional(reads[0]) : std::nullopt;
+}
+
+class PrefetchParts {
+ public:
+  PrefetchParts(const Nest& nest, const std::set<std::string>& buffers, const CpuMachine& machine)
+      : buffers_(buffers), machine_(machine), stored_(nest::stored_buffers(nest)) {}
+
+  /// The loop of a register tile with what its steps prefetch.
+  Nest in(const Nest& loop, const Around& around) {
+    if (!around.in_tile) return loop;
+    // Of each buffer, the first; these are the loop's own iterations too.
+    std::map<std::string, Read> reads;
+    for (Read& read : find_reads(as<nest::Loop>(loop)->body)) {
+      read.inside.insert(read.inside.begin(), around.loops().back());
+      reads.try_emplace(read.buffer, read);
+    }
+    std::vector<Nest> prefetches;
+    for (auto& [name, read] : reads) {
+      if (!buffers_.count(name)) continue;
+      read.index = reveal(read.index);
+      // What the kernel writes is in a cache when it is read, but for what is large and written by
+      // loops of its own.
+      if (!stored_.count(name) && ask(find_dense(read, around, machine_), around, prefetches))
+        continue;
+      if (prefetches_itself(loop, name) || stored_near(around).count(name)) continue;
+      for (const Footprint& part : find_runs(read, around, machine_))
+        if (ask(part, around, prefetches)) break;
+    }
+    for (const nest::Copy* copy : around.copies) {
+      auto read = copied_read(*copy);
+      const std::set<std::string> written = nest::stored_buffers(copy->body);
+      auto is_read = [&](const std::string& name) { return reads.count(name) > 0; };
+      if (read && buffers_.count(read->buffer) && !stored_.count(read->buffer) &&
+          std::any_of(written.begin(), written.end(), is_read))
+        ask(find_dense(*read, around, machine_), around, prefetches);
+    }
+    return nest::prepend(loop, prefetches);
+  }
+
+ private:
+  /// Whether anything is prefetched.
+  bool ask(const std::optional<Footprint>& part, const Around& around,
+           std::vector<Nest>& prefetches) const {
+    Nest asked = part ? prefetch_next_part(*part, around, 0, machine_) : nullptr;
+    if (asked) prefetches.push_back(asked);
+    return asked != nullptr;
+  }
+
+  static bool prefetches_itself(const Nest& loop, const std::string& buffer) {
+    bool found = false;
+    nest::for_each_node(loop, [&](const Nest& node) {
+      const auto* prefetch = as<nest::Prefetch>(node);
+      found = found || (prefetch && prefetch->buffer == buffer);
+    });
+    return found;
+  }
+
+  /// By the outermost loop around.
+  const std::set<std::string>& stored_near(const Around& around) {
+    if (outermost_ != around.outermost) stored_near_ = nest::stored_buffers(around.outermost);
+    outermost_ = around.outermost;
+    return stored_near_;
+  }
+
+  const std::set<std::string>& buffers_;
+  const CpuMachine& machine_;
+  const std::set<std::string> stored_;
+  Nest outermost_;
+  std::set<std::string> stored_near_;  ///< in it
+};
+
+}  // namespace
+
+Nest prefetch_parts(const Nest& nest, const std::set<std::string>& buffers,
+                    const CpuMachine& machine) {
+  if (buffers.empty()) return nest;
+  PrefetchParts prefetch(nest, buffers, machine);
+  return change_innermost_loops(
+      nest, [&](const Nest& loop, const Around& around) { return prefetch.in(loop, around); });
+}
+
+}  // namespace tc::codegen

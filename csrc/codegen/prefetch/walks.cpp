@@ -1,0 +1,203 @@
+#include "codegen/prefetch/walks.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/memory.h"
+#include "base/numbers.h"
+#include "ir/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using nest::as;
+using nest::Nest;
+
+AroundLoop around_loop(const nest::Loop& loop) {
+  return {loop.name, loop.min, loop.extent, loop.role == nest::Role::Serial};
+}
+
+struct InnermostLoops {
+  const ChangeLoop& change;
+  Around around;
+  int64_t serial_loops = 0;  ///< left so far
+
+  Nest visit(const Nest& nest) {
+    if (const auto* loop = as<nest::Loop>(nest)) return visit_loop(nest, *loop);
+    if (const auto* copy = as<nest::Copy>(nest)) {
+      around.copies.push_back(copy);
+      ++serial_loops;
+      return nest;
+    }
+    if (const auto* binding = as<nest::Binding>(nest)) {
+      around.enter(*binding);
+      Nest result = visit_inside(nest);
+      around.leave();
+      return result;
+    }
+    const auto* buffer = as<nest::Buffer>(nest);
+    const bool outside = around.in_tile;
+    around.in_tile = outside || (buffer && buffer->memory == nest::Memory::Stack);
+    Nest result = visit_inside(nest);
+    around.in_tile = outside;
+    return result;
+  }
+
+  Nest visit_loop(const Nest& nest, const nest::Loop& loop) {
+    const bool serial = loop.role == nest::Role::Serial, outermost = !around.outermost;
+    const int64_t before = serial_loops;
+    const size_t copies = around.copies.size();
+    if (outermost) around.outermost = nest;
+    around.enter(loop);
+    Nest result = visit_inside(nest);
+    if (serial && serial_loops == before) result = change(result, around);
+    if (serial) ++serial_loops;
+    around.leave();
+    around.copies.resize(copies);
+    if (outermost) around.outermost = nullptr;
+    return result;
+  }
+
+  Nest visit_inside(const Nest& nest) {
+    return map_children(nest, [&](const Nest& child) { return visit(child); });
+  }
+};
+
+struct FindReads {
+  std::vector<Read> reads;
+  std::vector<AroundLoop> inside;
+  Scope<> bound;
+
+  void visit(const Nest& nest) {
+    if (const auto* loop = as<nest::Loop>(nest)) {
+      inside.push_back(around_loop(*loop));
+      look(loop->min);
+      look(loop->extent);
+      visit(loop->body);
+      inside.pop_back();
+    } else if (const auto* binding = as<nest::Binding>(nest)) {
+      look(binding->value);
+      ScopedBinding<> bind(bound, binding->name);
+      visit(binding->body);
+    } else if (const auto* guard = as<nest::Guard>(nest)) {
+      look(guard->condition);
+      for_each_child(nest, [&](const Nest& child) { visit(child); });
+    } else if (const auto* compute = as<nest::Compute>(nest)) {
+      if (compute->reduction != ir::Reduction::None) look(load_of(*compute));
+      look(compute->value);
+      look(compute->index);
+    } else {
+      for_each_child(nest, [&](const Nest& child) { visit(child); });
+    }
+  }
+
+  void look(const Expr& e) {
+    nest::for_each_load(e, [&](const Load& load) {
+      if (load.type.is_scalar() && !ir::has_load(load.index) && !expr_uses_vars(load.index, bound))
+        reads.push_back({load.type, load.name, load.index, inside});
+    });
+  }
+};
+
+}  // namespace
+
+void Around::enter(const nest::Loop& loop) {
+  enter(around_loop(loop), loop.min, loop.min + loop.extent - 1);
+}
+
+void Around::enter(const nest::Binding& binding) {
+  enter({binding.name, Expr(), Expr(), false}, binding.value, binding.value);
+}
+
+void Around::enter(AroundLoop loop, const Expr& first, const Expr& last) {
+  bounds_.push(loop.name,
+               {find_constant_bounds(first, bounds_).min, find_constant_bounds(last, bounds_).max});
+  loops_.push_back(std::move(loop));
+}
+
+void Around::leave() {
+  bounds_.pop(loops_.back().name);
+  loops_.pop_back();
+}
+
+std::optional<int64_t> Around::least(const Expr& value) const {
+  Expr bound = find_constant_bound(value, Direction::Lower, bounds_);
+  return bound.defined() ? as_const_int(bound) : std::nullopt;
+}
+
+std::optional<int64_t> Around::most(const Expr& value) const {
+  Expr bound = find_constant_bound(value, Direction::Upper, bounds_);
+  return bound.defined() ? as_const_int(bound) : std::nullopt;
+}
+
+Nest change_innermost_loops(const Nest& nest, const ChangeLoop& change) {
+  return InnermostLoops{change, {}}.visit(nest);
+}
+
+std::vector<Read> find_reads(const Nest& nest) {
+  FindReads find;
+  find.visit(nest);
+  return std::move(find.reads);
+}
+
+std::optional<int64_t> Footprint::step(const std::string& loop) const {
+  return ir::step_along(start, loop);
+}
+
+std::optional<Walk> Footprint::along(const AroundLoop& loop, const Around* around) const {
+  auto by = step(loop.name);
+  if (!by || *by < 0) return std::nullopt;
+  if (*by == 0) return Walk{1, 0};
+  if (!loop.extent.defined()) return std::nullopt;
+  auto extent = around ? around->most(loop.extent) : as_const_int(loop.extent);
+  if (!extent || *extent < 1) return std::nullopt;
+  return Walk{*extent, *by};
+}
+
+void Footprint::widen(const AroundLoop& loop, const Walk& walk) {
+  width += walk.step * (walk.extent - 1);
+  start = substitute(loop.name, loop.min, start);
+}
+
+void Footprint::repeat(const AroundLoop& loop, const Walk& walk) {
+  if (walk.step > 0) walks.push_back(walk);
+  start = substitute(loop.name, loop.min, start);
+}
+
+void Footprint::join_runs(int64_t gap) {
+  std::sort(walks.begin(), walks.end(),
+            [](const Walk& a, const Walk& b) { return a.step < b.step; });
+  while (!walks.empty() && walks.front().step < width + gap) {
+    width += walks.front().step * (walks.front().extent - 1);
+    walks.erase(walks.begin());
+  }
+}
+
+int64_t Footprint::lines() const { return divide_up(bytes(), kLineBytes); }
+
+int64_t Footprint::line() const { return std::max<int64_t>(1, kLineBytes / type.bytes()); }
+
+int64_t Footprint::runs() const {
+  int64_t count = 1;
+  for (const Walk& walk : walks) count *= walk.extent;
+  return count;
+}
+
+int64_t Footprint::span() const {
+  int64_t elements = width;
+  for (const Walk& walk : walks) elements += walk.step * (walk.extent - 1);
+  return elements;
+}
+
+Nest Footprint::prefetch(const Expr& place, int cache) const {
+  return nest::make(nest::Prefetch{buffer, type, place, cache});
+}
+
+Expr wide(const Expr& place) { return Halide::cast(Halide::Int(64), place); }
+
+Expr wide(int64_t distance) { return make_const(Halide::Int(64), distance); }
+
+}  // namespace tc::codegen

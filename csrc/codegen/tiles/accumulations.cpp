@@ -1,0 +1,210 @@
+#include "codegen/tiles/accumulations.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "codegen/workarounds/hidden_zero.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::Stmt;
+using nest::as;
+using nest::Compute;
+using nest::Loop;
+using nest::Nest;
+using nest::Role;
+
+constexpr char kAccumulate[] = "tc.accumulate";
+constexpr char kHidden[] = "tc.hidden";
+
+/// Whether two iterations of unrolled loops may multiply by the same element. Then x * a + x * b
+/// would be x * (a + b) to LLVM, which differs for infinite x, a or b.
+class SharedFactors {
+ public:
+  explicit SharedFactors(const std::vector<const Loop*>& loops) : loops_(loops) {}
+
+  bool any(const Expr& product) const {
+    std::vector<const Load*> loads;
+    nest::for_each_load(product, [&](const Load& load) { loads.push_back(&load); });
+    for (const Load* a : loads) {
+      for (const Load* b : loads) {
+        if (a->name == b->name && meet(a->index, b->index)) return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  bool meet(const Expr& a, const Expr& b) const {
+    std::vector<int64_t> steps;
+    for (const Loop* loop : loops_) {
+      auto step = constant(at(a, loop, 1) - at(a, loop, 0));
+      if (!step || step != constant(at(b, loop, 1) - at(b, loop, 0))) return true;
+      steps.push_back(*step);
+    }
+    Expr first = a, second = b;
+    for (const Loop* loop : loops_) first = at(first, loop, 0), second = at(second, loop, 0);
+    auto distance = constant(first - second);
+    return !distance || meet(steps, 0, *distance, false);
+  }
+  /// Whether the steps of two iterations, which differ in a loop before `k` or do so later, lead
+  /// over the distance.
+  bool meet(const std::vector<int64_t>& steps, size_t k, int64_t distance, bool differ) const {
+    if (k == loops_.size()) return differ && distance == 0;
+    int64_t extent = as_const_int(loops_[k]->extent).value_or(1);
+    for (int64_t apart = 1 - extent; apart < extent; ++apart) {
+      if (meet(steps, k + 1, distance + apart * steps[k], differ || apart != 0)) return true;
+    }
+    return false;
+  }
+
+  static Expr at(const Expr& index, const Loop* loop, int iteration) {
+    return substitute(loop->name, Expr(iteration), index);
+  }
+  static std::optional<int64_t> constant(const Expr& e) { return as_const_int(reveal(e)); }
+
+  const std::vector<const Loop*>& loops_;
+};
+
+/// Adds a zero of its own for every iteration to the addresses of loads.
+Expr separate_loads(const Expr& e, const std::vector<const Loop*>& loops) {
+  Expr iteration = 0;
+  for (const Loop* loop : loops)
+    iteration = iteration * loop->extent + ir::make_variable(loop->name);
+  return nest::map_loads(e, [&](const Load& load) {
+    return Load::make(load.type, load.name, load.index + iteration * hidden_zero(), load.image,
+                      load.param, load.predicate, ModulusRemainder());
+  });
+}
+
+bool is_unrolled_reduction(const Loop& loop) { return loop.role == Role::Unrolled && !loop.point; }
+
+/// Says which sums in a loop contract; `unrolled` are the reductions around them.
+Nest contract(const Nest& nest, const std::set<std::string>& locals,
+              std::vector<const Loop*> unrolled) {
+  if (const auto* compute = as<Compute>(nest)) {
+    const auto* product = compute->value.as<Mul>();
+    if (compute->reduction != ir::Reduction::Sum || !product || !locals.count(compute->buffer) ||
+        !compute->type.is_float() || compute->type.bits() < 32 || is_const(product->a) ||
+        is_const(product->b))
+      return nest;
+    Compute sum = *compute;
+    sum.contracts = true;
+    if (SharedFactors(unrolled).any(sum.value))
+      sum.value =
+          Mul::make(separate_loads(product->a, unrolled), separate_loads(product->b, unrolled));
+    return nest::make(std::move(sum));
+  }
+  const auto* loop = as<Loop>(nest);
+  if (loop && is_unrolled_reduction(*loop)) unrolled.push_back(loop);
+  return nest::map_children(nest,
+                            [&](const Nest& child) { return contract(child, locals, unrolled); });
+}
+
+Nest hide(const std::string& local, ir::Type type, int64_t elements) {
+  Loop loop;
+  loop.name = concat("point0.hidden.", local);
+  loop.min = 0;
+  loop.extent = static_cast<int>(elements);
+  loop.role = Role::Vector;
+  loop.point = 0;
+  Compute same;
+  same.buffer = local;
+  same.type = type;
+  same.index = ir::make_variable(loop.name);
+  same.value =
+      Call::make(type, kHidden, {ir::make_load(type, local, same.index)}, Call::PureExtern);
+  loop.body = nest::make(std::move(same));
+  return nest::make(std::move(loop));
+}
+
+class LowerAccumulations : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (op->name == kAccumulate)
+      return Add::make(Mul::make(factor(op->args[1]), factor(op->args[2])), mutate(op->args[0]));
+    if (op->is_intrinsic(Call::abs) && op->type.is_float()) return clear_sign(mutate(op->args[0]));
+    return op->name == kHidden ? hidden(mutate(op->args[0])) : IRMutator::visit(op);
+  }
+  /// The absolute value, about which LLVM concludes nothing.
+  static Expr clear_sign(const Expr& e) {
+    const ir::Type bits = e.type().with_code(halide_type_int);
+    const auto mask = static_cast<int64_t>(~uint64_t{0} >> (65 - bits.bits()));
+    return reinterpret(e.type(), reinterpret(bits, e) & make_const(bits, mask));
+  }
+  Expr visit(const Cast* op) override {
+    Expr converted = IRMutator::visit(op);
+    bool floats = op->type.is_float() && op->value.type().is_float();
+    return floats ? hidden(converted) : converted;
+  }
+
+  /// A factor that is a number of a narrower type: what the sum may assume of it, it may assume of
+  /// its conversion too. Not so of conversions further inside, whose results may be tested for NaN.
+  Expr factor(const Expr& e) {
+    if (const auto* broadcast = e.as<Broadcast>())
+      return Broadcast::make(factor(broadcast->value), broadcast->lanes);
+    // An unrolled iterator. LLVM takes 0 * x for 0.
+    if (is_const(e)) return hidden(e);
+    const auto* cast = e.as<Cast>();
+    bool floats = cast && cast->type.is_float() && cast->value.type().is_float();
+    return floats ? Cast::make(cast->type, mutate(cast->value)) : mutate(e);
+  }
+};
+
+class FindAccumulations : public IRVisitor {
+ public:
+  bool found = false;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Call* op) override {
+    found = found || op->name == kAccumulate;
+    IRVisitor::visit(op);
+  }
+};
+
+}  // namespace
+
+Nest mark_accumulations(const Nest& nest, const std::set<std::string>& locals,
+                        const std::set<std::string>& read, int64_t elements) {
+  const auto* loop = as<Loop>(nest);
+  if (!loop || (loop->role != Role::Serial && !is_unrolled_reduction(*loop)))
+    return nest::map_children(
+        nest, [&](const Nest& child) { return mark_accumulations(child, locals, read, elements); });
+  std::vector<Nest> parts{contract(nest, locals, {})};
+  std::map<std::string, ir::Type> assumed;  // to be numbers
+  nest::for_each_compute(parts[0], [&](const Compute& compute) {
+    if (compute.contracts && read.count(compute.buffer))
+      assumed.emplace(compute.buffer, compute.type);
+  });
+  for (const auto& [local, type] : assumed) parts.push_back(hide(local, type, elements));
+  return nest::make_sequence(parts);
+}
+
+Expr make_accumulation(const Expr& sum, const Expr& product) {
+  const auto* factors = product.as<Mul>();
+  TC_INTERNAL_CHECK(factors, "a sum of ", product, " contracts");
+  return Call::make(sum.type(), kAccumulate, {sum, factors->a, factors->b}, Call::PureExtern);
+}
+
+const Call* accumulation_of(const Expr& e) {
+  const auto* call = e.as<Call>();
+  return call && call->name == kAccumulate ? call : nullptr;
+}
+
+bool has_accumulations(const Stmt& stmt) {
+  FindAccumulations find;
+  stmt.accept(&find);
+  return find.found;
+}
+
+Stmt lower_accumulations(const Stmt& stmt) { return LowerAccumulations().mutate(stmt); }
+
+}  // namespace tc::codegen

@@ -1,0 +1,89 @@
+#include "codegen/tiles/point_vectors.h"
+
+#include <utility>
+#include <vector>
+
+#include "ir/expressions/choices.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using nest::as;
+using nest::Compute;
+using nest::Expr;
+using nest::Loop;
+using nest::Nest;
+using nest::Role;
+
+/// Accesses of local arrays at another position of the loop than all others.
+Nest place_locals(const Nest& nest, const std::string& loop, const Expr& position,
+                  const std::set<std::string>& locals) {
+  Nest placed = nest::map_expressions(nest, [&](const Expr& e) {
+    return nest::map_loads(e, [&](const Load& load) -> Expr {
+      if (!locals.count(load.name)) return &load;
+      return ir::make_load(load.type, load.name, substitute(loop, position, load.index));
+    });
+  });
+  return nest::map_computes(placed, [&](const Compute& compute) -> Nest {
+    Compute changed = compute;
+    if (locals.count(compute.buffer)) changed.index = substitute(loop, position, compute.index);
+    return nest::make(std::move(changed));
+  });
+}
+
+/// Only lanes for which the condition holds touch memory.
+Nest predicate_memory(const Nest& nest, const Expr& condition,
+                      const std::set<std::string>& locals) {
+  Nest loaded = nest::map_expressions(nest, [&](const Expr& e) {
+    return nest::map_loads(e, [&](const Load& load) -> Expr {
+      if (locals.count(load.name)) return &load;
+      return ir::choose_lazily(condition, &load, make_zero(load.type));
+    });
+  });
+  return nest::map_computes(loaded, [&](const Compute& compute) -> Nest {
+    Nest stored = nest::make(compute);
+    return locals.count(compute.buffer) ? stored
+                                        : nest::make(nest::Guard{condition, stored, nullptr});
+  });
+}
+
+Nest make_vector(const std::string& lane, int lanes, Nest body) {
+  return nest::make_loop(lane, 0, lanes, Role::Vector, std::move(body));
+}
+
+}  // namespace
+
+Nest cut_point_vectors(const Nest& nest, int lanes, const std::set<std::string>& locals,
+                       bool repeatable) {
+  const auto* loop = as<Loop>(nest);
+  if (!loop || !loop->point || loop->role != Role::Vector || lanes == 1) {
+    Nest cut = nest::map_children(nest, [&](const Nest& child) {
+      return cut_point_vectors(child, lanes, locals, repeatable);
+    });
+    loop = as<Loop>(cut);
+    if (!loop || !loop->point) return cut;
+    return nest::make_loop(loop->name, loop->min, loop->extent, Role::Unrolled, loop->body);
+  }
+  const int extent = static_cast<int>(*as_const_int(loop->extent));
+  const int full = extent / lanes, rest = extent % lanes;
+  const std::string vector = loop->name + ".v", lane = loop->name + ".l", tail = loop->name + ".t";
+  std::vector<Nest> parts;
+  if (full > 0) {
+    const Expr value = ir::make_variable(vector) * lanes + ir::make_variable(lane);
+    parts.push_back(
+        nest::make_loop(vector, 0, full, Role::Unrolled,
+                        make_vector(lane, lanes, nest::substitute(loop->name, value, loop->body))));
+  }
+  if (rest > 0) {
+    const Expr x = ir::make_variable(tail), position = x + full * lanes;
+    const bool repeat = repeatable && full > 0;
+    Nest body = place_locals(loop->body, loop->name, position, locals);
+    body = nest::substitute(loop->name, repeat ? x + (extent - lanes) : position, body);
+    if (!repeat) body = predicate_memory(body, x < rest, locals);
+    parts.push_back(make_vector(tail, lanes, body));
+  }
+  return nest::make_sequence(parts);
+}
+
+}  // namespace tc::codegen

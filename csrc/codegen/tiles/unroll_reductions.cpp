@@ -1,0 +1,123 @@
+#include "codegen/tiles/unroll_reductions.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "codegen/workarounds/hidden_zero.h"
+#include "ir/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using nest::as;
+using nest::Compute;
+using nest::Expr;
+using nest::Loop;
+using nest::Nest;
+using nest::Role;
+
+/// Vector operations that the body of a loop may grow to.
+constexpr int64_t kMostOperations = 128;
+
+/// How far an index moves with a loop; 0 where that varies.
+int64_t step_of(const Expr& index, const std::string& loop) {
+  return as_const_int(simplify(substitute(loop, Expr(1), index) - substitute(loop, Expr(0), index)))
+      .value_or(0);
+}
+
+/// Whether iterations of a loop load the same elements, of more than `free` that one of them loads
+/// for the points inside.
+bool overlaps(const Load& load, const Loop& loop, int64_t iterations,
+              const std::vector<const Loop*>& points, int64_t free) {
+  const int64_t step = step_of(load.index, loop.name);
+  int64_t values = 1;
+  bool overlap = false;
+  for (const Loop* point : points) {
+    const int64_t along = step_of(load.index, point->name);
+    if (along == 0) continue;
+    if (point->role == Role::Vector) return false;
+    const int64_t extent = as_const_int(point->extent).value_or(1);
+    values *= extent;
+    for (int64_t later = 1; later < iterations; ++later)
+      overlap = overlap || (step * later % along == 0 && std::abs(step * later / along) < extent);
+  }
+  return step != 0 && overlap && values > free;
+}
+
+/// Hides from LLVM that iterations of the loop load the same elements: it would keep all of them in
+/// registers for the iterations to come, and move accumulators to memory instead. `free`: registers
+/// that neither accumulators nor vectors of operands need.
+Nest separate_windows(const Loop& loop, int64_t iterations, int64_t free) {
+  std::vector<const Loop*> points;
+  nest::for_each_node(loop.body, [&](const Nest& node) {
+    if (const auto* point = as<Loop>(node); point && point->point) points.push_back(point);
+  });
+  auto separate = [&](const Load& load) -> Expr {
+    if (!overlaps(load, loop, iterations, points, free)) return &load;
+    return Load::make(load.type, load.name,
+                      load.index + ir::make_variable(loop.name) * hidden_zero(), load.image,
+                      load.param, load.predicate, ModulusRemainder());
+  };
+  return nest::map_expressions(loop.body,
+                               [&](const Expr& e) { return nest::map_loads(e, separate); });
+}
+
+/// Whether something is loaded from a place that data says.
+bool looks_up(const Expr& e) {
+  bool found = false;
+  nest::for_each_load(e, [&](const Load& load) { found = found || ir::has_load(load.index); });
+  return found;
+}
+
+/// What is known of the part visited last.
+struct Effort {
+  int64_t operations = 0;    ///< all its loops unrolled
+  int64_t accumulators = 0;  ///< in vectors
+  int64_t vectors = 1;       ///< of one row of them
+};
+
+/// The processor mispredicts the ends of short loops.
+Nest unroll(const Nest& nest, int lanes, int registers, Effort& effort) {
+  auto visit = [&](const Nest& child) { return unroll(child, lanes, registers, effort); };
+  if (const auto* compute = as<Compute>(nest)) {
+    // Their addresses, several of which wait at a time, would take the accumulators' registers.
+    effort.operations = looks_up(nest::stored_value(*compute)) ? kMostOperations + 1 : 1;
+    return nest;
+  }
+  if (as<nest::Sequence>(nest)) {
+    int64_t operations = 0;
+    Nest parts = nest::map_children(nest, [&](const Nest& part) {
+      Nest made = visit(part);
+      operations += effort.operations;
+      return made;
+    });
+    effort.operations = operations;
+    return parts;
+  }
+  if (const auto* loop = as<Loop>(nest); loop && loop->role == Role::Vector)
+    effort.vectors = (as_const_int(loop->extent).value_or(1) + lanes - 1) / lanes;
+  const Nest same = nest::map_children(nest, visit);
+  const auto* loop = as<Loop>(same);
+  if (!loop) return same;
+  const int64_t extent = loop->role == Role::Vector
+                             ? effort.vectors
+                             : as_const_int(loop->extent).value_or(kMostOperations + 1);
+  if (loop->point) effort.accumulators = effort.operations * extent;
+  effort.operations = std::min(kMostOperations + 1, effort.operations * extent);
+  if (loop->point || effort.operations > kMostOperations) return same;
+  return nest::make_loop(
+      loop->name, loop->min, loop->extent, Role::Unrolled,
+      separate_windows(*loop, extent, registers - effort.accumulators - effort.vectors));
+}
+
+}  // namespace
+
+Nest unroll_short_reductions(const Nest& body, int lanes, int registers) {
+  Effort effort;
+  return unroll(body, lanes, registers, effort);
+}
+
+}  // namespace tc::codegen

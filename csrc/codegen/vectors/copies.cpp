@@ -1,0 +1,346 @@
+#include "codegen/vectors/copies.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using nest::as;
+using nest::Nest;
+using nest::Role;
+
+// Blocks of a short copy that are no loop. LLVM takes deeper loops for more frequent ones: with
+// these inside others, the masks of their shuffles kept the registers that a reduction before them
+// needs for its results.
+constexpr int64_t kUnrolledBlocks = 4;
+
+/// One loop of a copy.
+struct CopyLoop {
+  std::string name;
+  Expr min, extent;
+  int64_t from = 0, to = 0;  ///< steps of the two indices
+};
+
+/// The loops of a copy, outermost first, around one element.
+struct CopyLoops {
+  std::vector<CopyLoop> loops;
+  const nest::Compute* element = nullptr;
+  const Load* load = nullptr;  ///< null where elements are computed
+  Expr from, to;               ///< indices where all loops begin
+};
+
+Expr position(const Expr& value, int64_t step, ir::Type type) {
+  return Halide::cast(type, value) * make_const(type, step);
+}
+
+Expr ramp(const Expr& base, int64_t offset, int lanes) {
+  return Ramp::make(base + make_const(base.type(), offset), make_one(base.type()), lanes);
+}
+
+/// Joins loops that both sides walk as one.
+void merge(std::vector<CopyLoop>& loops) {
+  for (size_t outer = 0; outer < loops.size(); ++outer) {
+    for (size_t inner = 0; inner < loops.size(); ++inner) {
+      auto extent = as_const_int(loops[inner].extent);
+      if (outer == inner || !extent || loops[outer].from != loops[inner].from * *extent ||
+          loops[outer].to != loops[inner].to * *extent)
+        continue;
+      loops[inner].extent =
+          simplify(loops[outer].extent * make_const(loops[outer].extent.type(), *extent));
+      loops.erase(loops.begin() + static_cast<int>(outer));
+      merge(loops);
+      return;
+    }
+  }
+}
+
+/// The element at these iterations, counted from 0, of the loops.
+Expr compute(const CopyLoops& copy, std::map<std::string, Expr> places) {
+  for (const CopyLoop& loop : copy.loops)
+    places[loop.name] = simplify(places.at(loop.name) + loop.min);
+  return substitute(places, copy.element->value);
+}
+
+Expr load(const CopyLoops& copy, const Expr& index) {
+  const int lanes = index.type().lanes();
+  return Load::make(copy.load->type.with_lanes(lanes), copy.load->name, index, Halide::Buffer<>(),
+                    copy.load->param, const_true(lanes), ModulusRemainder());
+}
+
+Nest serial_loop(const std::string& name, const Expr& extent, const Nest& body) {
+  return nest::make_loop(name, 0, extent, Role::Serial, body);
+}
+
+/// The loops in this order, the last of this role, around the copy of one element.
+Nest emit(const CopyLoops& copy, const std::vector<CopyLoop>& loops, Role last) {
+  Expr from = copy.from, to = copy.to;
+  std::map<std::string, Expr> places;
+  for (const CopyLoop& loop : loops) {
+    from = from + position(ir::make_variable(loop.name), loop.from, from.type());
+    to = to + position(ir::make_variable(loop.name), loop.to, to.type());
+    places[loop.name] = ir::make_variable(loop.name);
+  }
+  nest::Compute element = *copy.element;
+  element.value = copy.load ? load(copy, from) : compute(copy, places);
+  element.index = to;
+  Nest result = nest::make(std::move(element));
+  for (size_t l = loops.size(); l-- > 0;)
+    result = nest::make_loop(loops[l].name, 0, loops[l].extent,
+                             l + 1 == loops.size() ? last : Role::Serial, result);
+  return result;
+}
+
+/// Square blocks of rows, contiguous in `from`, that are stored as columns, contiguous in `to`.
+class Transpose {
+ public:
+  Transpose(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& column,
+            const CpuMachine& machine)
+      : copy_(copy), row_(row), column_(column), machine_(machine) {
+    for (const CopyLoop& loop : copy.loops)
+      if (loop.name != row.name && loop.name != column.name) outer_.push_back(loop);
+  }
+
+  Nest make(int lanes) {
+    const Side along_row = side_of(row_, lanes), along_column = side_of(column_, lanes);
+    side_ = std::min(along_row.lanes, along_column.lanes);
+    std::vector<CopyLoop> plain = outer_;
+    plain.push_back(row_);
+    plain.push_back(column_);
+    if (side_ == 1) return emit(copy_, plain, Role::Serial);
+
+    Expr from = copy_.from, to = copy_.to;
+    for (const CopyLoop& loop : outer_) {
+      from = from + position(ir::make_variable(loop.name), loop.from, from.type());
+      to = to + position(ir::make_variable(loop.name), loop.to, to.type());
+    }
+    const std::string row_block = row_.name + ".b", column_block = column_.name + ".b";
+    row_start_ = block_start(row_, row_block);
+    column_start_ = block_start(column_, column_block);
+    from = from + position(row_start_, row_.from, from.type()) +
+           position(column_start_, column_.from, from.type());
+    to = to + position(row_start_, row_.to, to.type()) +
+         position(column_start_, column_.to, to.type());
+
+    Nest body = copy_.load ? block(from, to) : computed_block(to);
+    const Expr row_blocks = count_blocks(row_);
+    auto count = as_const_int(row_blocks);
+    const bool short_copy = outer_.empty() && count && *count <= kUnrolledBlocks;
+    body =
+        nest::make_loop(row_block, 0, row_blocks, short_copy ? Role::Unrolled : Role::Serial, body);
+    body = serial_loop(column_block, count_blocks(column_), body);
+    for (size_t l = outer_.size(); l-- > 0;)
+      body = serial_loop(outer_[l].name, outer_[l].extent, body);
+    if (along_row.certain && along_column.certain) return body;
+    return nest::make(nest::Guard{row_.extent >= side_ && column_.extent >= side_, body,
+                                  emit(copy_, plain, Role::Serial)});
+  }
+
+ private:
+  /// The most lanes of a block along a loop, and whether it is known to have as many iterations.
+  struct Side {
+    int lanes;
+    bool certain;
+  };
+  static Side side_of(const CopyLoop& loop, int lanes) {
+    auto extent = as_const_int(loop.extent);
+    if (!extent) return {lanes, false};
+    while (lanes > *extent) lanes /= 2;
+    return {lanes, true};
+  }
+
+  Nest block(const Expr& from, const Expr& to) const {
+    std::vector<Expr> rows;
+    for (int r = 0; r < side_; ++r)
+      rows.push_back(load(copy_, ramp(from, r * column_.from, side_)));
+    std::vector<Nest> prefetches;
+    if (const CopyLoop* next = next_region())
+      for (int r = 0; r < side_; ++r)
+        prefetches.push_back(nest::make(
+            nest::Prefetch{copy_.load->name, copy_.load->type,
+                           from + make_const(from.type(), next->from + r * column_.from)}));
+    return shuffle(rows, to, prefetches);
+  }
+
+  /// A block passes through an array.
+  Nest computed_block(const Expr& to) const {
+    const std::string block = row_.name + ".block", each = column_.name + ".r",
+                      lane = row_.name + ".l";
+    const ir::Type type = copy_.element->type;
+    std::map<std::string, Expr> places;
+    for (const CopyLoop& loop : outer_) places[loop.name] = ir::make_variable(loop.name);
+    places[row_.name] = row_start_ + ir::make_variable(lane);
+    places[column_.name] = column_start_ + ir::make_variable(each);
+    nest::Compute element;
+    element.buffer = block;
+    element.type = type;
+    element.index = ir::make_variable(each) * side_ + ir::make_variable(lane);
+    element.value = compute(copy_, places);
+    Nest computed = nest::make_loop(lane, 0, side_, Role::Vector, nest::make(std::move(element)));
+    std::vector<Expr> rows;
+    for (int r = 0; r < side_; ++r)
+      rows.push_back(ir::make_load(type.with_lanes(side_), block, ramp(0, r * side_, side_)));
+    return nest::make(nest::Buffer{
+        block, type, side_ * side_, nest::Memory::Stack,
+        nest::make_sequence({serial_loop(each, side_, computed), shuffle(rows, to, {})})});
+  }
+
+  /// Stores the rows of a block as columns, with these nodes behind.
+  Nest shuffle(std::vector<Expr> vectors, const Expr& to, const std::vector<Nest>& behind) const {
+    std::vector<std::pair<std::string, Expr>> names;
+    auto bind = [&](const Expr& value) {
+      names.emplace_back(concat(row_.name, ".x", names.size()), value);
+      return ir::make_variable(names.back().first, value.type());
+    };
+    for (Expr& vector : vectors) vector = bind(vector);
+    // Exchanges one bit of the vectors' number with the same bit of the lanes' number at a time,
+    // the lanes that are farthest apart first.
+    for (int distance = side_ / 2; distance > 0; distance /= 2) {
+      std::vector<Expr> next(vectors.size());
+      for (int r = 0; r < side_; ++r) {
+        if (r & distance) continue;
+        std::vector<int> low, high;
+        for (int lane = 0; lane < side_; ++lane) {
+          const bool second = lane & distance;
+          low.push_back(second ? side_ + lane - distance : lane);
+          high.push_back(second ? side_ + lane : lane + distance);
+        }
+        next[r] = bind(Shuffle::make({vectors[r], vectors[r + distance]}, low));
+        next[r + distance] = bind(Shuffle::make({vectors[r], vectors[r + distance]}, high));
+      }
+      vectors = next;
+    }
+    std::vector<Nest> parts;
+    for (int c = 0; c < side_; ++c)
+      parts.push_back(nest::make(nest::Lowered{
+          Store::make(copy_.element->buffer, vectors[c], ramp(to, c * row_.to, side_),
+                      copy_.element->parameter, const_true(side_), ModulusRemainder())}));
+    parts.insert(parts.end(), behind.begin(), behind.end());
+    Nest result = nest::make_sequence(parts);
+    for (size_t n = names.size(); n-- > 0;)
+      result = nest::make(nest::Binding{names[n].first, names[n].second, result});
+    return result;
+  }
+
+  /// The loop whose next iteration reads from another page: a processor expects accesses behind the
+  /// last ones, up to the end of their page.
+  const CopyLoop* next_region() const {
+    auto row_extent = as_const_int(row_.extent), column_extent = as_const_int(column_.extent);
+    if (outer_.empty() || !row_extent || !column_extent) return nullptr;
+    const int64_t reach = std::max(*row_extent * row_.from, *column_extent * column_.from);
+    const int64_t page = machine_.page_bytes / copy_.load->type.bytes();
+    const int64_t step = outer_.back().from;
+    return step > reach && step >= page ? &outer_.back() : nullptr;
+  }
+
+  Expr count_blocks(const CopyLoop& loop) const {
+    return simplify((loop.extent + (side_ - 1)) / side_);
+  }
+  Expr block_start(const CopyLoop& loop, const std::string& block) const {
+    Expr start = ir::make_variable(block) * side_;
+    auto extent = as_const_int(loop.extent);
+    return extent && *extent % side_ == 0 ? start : min(start, loop.extent - side_);
+  }
+
+  const CopyLoops& copy_;
+  const CopyLoop &row_, &column_;
+  const CpuMachine& machine_;
+  std::vector<CopyLoop> outer_;
+  int side_ = 0;  ///< of a block
+  Expr row_start_, column_start_;
+};
+
+struct VectorizeCopies {
+  const int vector_bits;
+  const CpuMachine& machine;
+
+  Nest visit(const Nest& nest) const {
+    if (const auto* copy = as<nest::Copy>(nest)) return visit_copy(copy->body);
+    return nest::map_children(nest, [&](const Nest& child) { return visit(child); });
+  }
+
+  /// Its loops may come in pieces.
+  Nest visit_copy(const Nest& nest) const {
+    if (!as<nest::Loop>(nest))
+      return nest::map_children(nest, [&](const Nest& child) { return visit_copy(child); });
+    auto copy = match(nest);
+    return copy ? vectorize(std::move(*copy)) : nest;
+  }
+
+  /// Nothing when a loop depends on another one, or places are in no order.
+  std::optional<CopyLoops> match(Nest nest) const {
+    CopyLoops copy;
+    for (; const auto* loop = as<nest::Loop>(nest); nest = loop->body) {
+      for (const CopyLoop& outer : copy.loops)
+        if (expr_uses_var(loop->min, outer.name) || expr_uses_var(loop->extent, outer.name))
+          return std::nullopt;
+      copy.loops.push_back({loop->name, loop->min, loop->extent, 0, 0});
+    }
+    copy.element = as<nest::Compute>(nest);
+    if (!copy.element) return std::nullopt;
+    copy.load = copy.element->value.as<Load>();
+    copy.from = copy.load ? copy.load->index : Expr(0);
+    copy.to = copy.element->index;
+    for (CopyLoop& loop : copy.loops) {
+      auto from = copy.load ? ir::step_along(copy.load->index, loop.name)
+                            : computed_step(copy.element->value, loop.name);
+      auto to = ir::step_along(copy.element->index, loop.name);
+      if (!from || !to) return std::nullopt;
+      loop.from = *from;
+      loop.to = *to;
+      copy.from = substitute(loop.name, loop.min, copy.from);
+      copy.to = substitute(loop.name, loop.min, copy.to);
+    }
+    copy.from = simplify(copy.from);
+    copy.to = simplify(copy.to);
+    return copy;
+  }
+
+  /// By how much the places that a computed element is made of move when a loop goes on: 1 where
+  /// all that moves is contiguous, 0 where nothing moves; the largest of other steps, and a long
+  /// one of what is in no order.
+  std::optional<int64_t> computed_step(const Expr& value, const std::string& loop) const {
+    int64_t step = 0;
+    nest::for_each_load(value, [&](const Load& load) {
+      const int64_t own = ir::step_along(load.index, loop).value_or(machine.page_bytes);
+      if (std::abs(own) > std::abs(step)) step = own;
+    });
+    return step;
+  }
+
+  Nest vectorize(CopyLoops copy) const {
+    // Steps of what is computed are those of one of its reads.
+    if (copy.load) merge(copy.loops);
+    auto find = [&](auto condition) {
+      return std::find_if(copy.loops.begin(), copy.loops.end(), condition);
+    };
+    auto end = copy.loops.end();
+    auto both = find([](const CopyLoop& loop) { return loop.from == 1 && loop.to == 1; });
+    auto from = find([](const CopyLoop& loop) { return loop.from == 1; });
+    auto to = find([](const CopyLoop& loop) { return loop.to == 1; });
+    if (both == end && from != end && to != end)
+      return Transpose(copy, *from, *to, machine)
+          .make(vector_bits / std::max(8, copy.element->type.bits()));
+    auto vector = both != end ? both : to != end ? to : from;
+    if (vector != end) std::rotate(vector, vector + 1, end);
+    return emit(copy, copy.loops, vector != end ? Role::Vector : Role::Serial);
+  }
+};
+
+}  // namespace
+
+Nest vectorize_copies(const Nest& nest, int vector_bits, const CpuMachine& machine) {
+  return VectorizeCopies{vector_bits, machine}.visit(nest);
+}
+
+}  // namespace tc::codegen

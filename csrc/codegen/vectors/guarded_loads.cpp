@@ -1,0 +1,314 @@
+#include "codegen/vectors/guarded_loads.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/expressions/choices.h"
+#include "ir/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::Stmt;
+
+/// a && b && ...: what all lanes share as a scalar, and the rest as a vector; undefined when
+/// absent.
+struct Condition {
+  Expr uniform, varying;
+};
+
+Expr join(const Expr& a, const Expr& b) {
+  if (!a.defined()) return b;
+  if (!b.defined()) return a;
+  return a && b;
+}
+
+Condition split(const Expr& condition) {
+  if (const auto* broadcast = condition.as<Broadcast>())
+    if (broadcast->value.type().is_scalar()) return {broadcast->value, Expr()};
+  if (const auto* both = condition.as<And>()) {
+    Condition a = split(both->a), b = split(both->b);
+    return {join(a.uniform, b.uniform), join(a.varying, b.varying)};
+  }
+  return {Expr(), condition};
+}
+
+/// Adds a condition to every load. Elements that are loaded once for all lanes are only safe where
+/// some lane is on: they become vectors, or inside of other arithmetic are loaded in a branch.
+class PredicateLoads : public IRMutator {
+ public:
+  explicit PredicateLoads(Expr condition) : condition_(std::move(condition)) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Broadcast* op) override {
+    const auto* load = op->value.as<Load>();
+    if (!load || op->lanes != condition_.type().lanes()) return IRMutator::visit(op);
+    return Load::make(load->type.with_lanes(op->lanes), load->name,
+                      Broadcast::make(load->index, op->lanes), load->image, load->param, condition_,
+                      ModulusRemainder());
+  }
+  Expr visit(const Load* op) override {
+    if (op->type.is_scalar()) {
+      Expr some = VectorReduce::make(VectorReduce::Or, condition_, 1);
+      return Call::make(op->type, Call::if_then_else,
+                        {some, IRMutator::visit(op), make_zero(op->type)}, Call::PureIntrinsic);
+    }
+    if (op->type.lanes() != condition_.type().lanes()) return IRMutator::visit(op);
+    return Load::make(
+        op->type, op->name, mutate(op->index), op->image, op->param,
+        is_const_one(op->predicate) ? condition_ : mutate(op->predicate) && condition_,
+        op->alignment);
+  }
+  const Expr condition_;
+};
+
+/// Conditions of choices inside of choices that read memory get names. Written out they would
+/// double with every level: each is in the predicate of every load of its branches, those of the
+/// next condition among them.
+class LowerChoices : public IRMutator {
+ public:
+  using IRMutator::mutate;
+  Stmt mutate(const Stmt& stmt) override {
+    Names outer = std::exchange(names_, {});
+    Stmt result = IRMutator::mutate(stmt);
+    for (auto name = names_.rbegin(); name != names_.rend(); ++name)
+      result = LetStmt::make(name->first, name->second, result);
+    names_ = std::move(outer);
+    return result;
+  }
+
+ private:
+  using IRMutator::visit;
+  using Names = std::vector<std::pair<std::string, Expr>>;
+
+  /// With names of its own.
+  struct Branch {
+    Expr value;
+    Names names;
+
+    Expr whole() const {
+      Expr e = value;
+      for (auto name = names.rbegin(); name != names.rend(); ++name)
+        e = Let::make(name->first, name->second, e);
+      return e;
+    }
+    Branch where(const Expr& on) const {
+      Branch result{PredicateLoads(on).mutate(value), names};
+      for (auto& [name, e] : result.names) e = PredicateLoads(on).mutate(e);
+      return result;
+    }
+  };
+
+  Branch select(Expr on, const Branch& yes, const Branch& no) const {
+    Branch chosen;
+    if (inside_ && ir::has_load(on)) {
+      chosen.names.emplace_back(unique_name("on"), on);
+      on = Variable::make(on.type(), chosen.names[0].first);
+    }
+    const Branch first = yes.where(on), other = no.where(!on);
+    chosen.value = Select::make(on, first.value, other.value);
+    for (const Branch* each : {&first, &other})
+      chosen.names.insert(chosen.names.end(), each->names.begin(), each->names.end());
+    return chosen;
+  }
+
+  Branch branch(const Expr& e, bool inside) {
+    Branch result;
+    Names outer = std::exchange(names_, {});
+    const bool before = std::exchange(inside_, inside);
+    result.value = mutate(e);
+    inside_ = before;
+    result.names = std::exchange(names_, std::move(outer));
+    return result;
+  }
+
+  Expr visit(const Let* op) override {
+    Expr value = mutate(op->value);
+    return Let::make(op->name, value, branch(op->body, inside_).whole());
+  }
+
+  Expr visit(const Call* op) override {
+    if (!op->is_intrinsic(Call::if_then_else) || op->args.size() != 3) return IRMutator::visit(op);
+    Expr whole = mutate(op->args[0]);
+    if (op->args[0].type().is_scalar()) {
+      return Call::make(
+          op->type, op->name,
+          {whole, branch(op->args[1], inside_).whole(), branch(op->args[2], inside_).whole()},
+          op->call_type);
+    }
+    Condition condition = split(whole);
+    Branch yes = branch(op->args[1], true), no = branch(op->args[2], true);
+    Branch chosen = condition.varying.defined() ? select(condition.varying, yes, no) : yes;
+    if (condition.uniform.defined()) {
+      return Call::make(op->type, Call::if_then_else,
+                        {condition.uniform, chosen.whole(), no.whole()}, Call::PureIntrinsic);
+    }
+    names_.insert(names_.end(), chosen.names.begin(), chosen.names.end());
+    return chosen.value;
+  }
+
+  Names names_;
+  bool inside_ = false;
+};
+
+class FindVariables : public IRGraphVisitor {
+ public:
+  std::map<std::string, Expr> found;
+
+ private:
+  using IRGraphVisitor::visit;
+  void visit(const Variable* op) override { found.emplace(op->name, op); }
+};
+
+/// Puts calls of unknown functions of its variables in the place of every lazy choice, of which the
+/// pass gets the condition and the branches each for itself.
+class HideChoices : public IRGraphMutator {
+ public:
+  explicit HideChoices(const ExprPass& pass) : pass_(pass) {}
+  std::map<std::string, std::pair<std::vector<std::string>, Expr>> choices;
+
+  using IRMutator::mutate;
+  Expr mutate(const Expr& e) override {
+    bool outer = inside_;
+    Expr whole = outer ? e : substitute_in_all_lets(e);
+    inside_ = true;
+    Expr result = IRGraphMutator::mutate(whole);
+    inside_ = outer;
+    return result;
+  }
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
+    std::vector<Expr> parts, arguments;
+    FindVariables variables;
+    op->accept(&variables);
+    std::string name = unique_name("choice");
+    auto& [parameters, choice] = choices[name];
+    for (const auto& [variable, value] : variables.found) {
+      parameters.push_back(variable);
+      arguments.push_back(value);
+    }
+    for (const Expr& part : op->args) parts.push_back(around_choices(part));
+    choice = Call::make(op->type, op->name, parts, op->call_type);
+    return Call::make(op->type, name, arguments, Call::Extern);
+  }
+
+  Expr around_choices(const Expr& e) const;
+
+  const ExprPass& pass_;
+  bool inside_ = false;
+};
+
+class ShowChoices : public IRMutator {
+ public:
+  explicit ShowChoices(const HideChoices& hidden) : hidden_(hidden) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    auto found = hidden_.choices.find(op->name);
+    if (found == hidden_.choices.end()) return IRMutator::visit(op);
+    const auto& [parameters, choice] = found->second;
+    std::map<std::string, Expr> arguments;
+    for (size_t p = 0; p < parameters.size(); ++p) arguments[parameters[p]] = mutate(op->args[p]);
+    return substitute(arguments, choice);
+  }
+  const HideChoices& hidden_;
+};
+
+Expr HideChoices::around_choices(const Expr& e) const {
+  HideChoices hide(pass_);
+  Expr hidden = pass_(hide.mutate(e));
+  return ShowChoices(hide).mutate(hidden);
+}
+
+class HideOffsets : public IRMutator {
+ public:
+  std::map<int64_t, std::string> names;
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Load* op) override {
+    Expr index = hide(mutate(op->index)), predicate = mutate(op->predicate);
+    return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);
+  }
+  Stmt visit(const Store* op) override {
+    Expr value = mutate(op->value), index = hide(mutate(op->index));
+    return Store::make(op->name, value, index, op->param, mutate(op->predicate), op->alignment);
+  }
+  Expr hide(const Expr& index) {
+    const auto* ramp = index.as<Ramp>();
+    auto base = ramp ? as_const_int(ramp->base) : std::nullopt;
+    auto stride = ramp ? as_const_int(ramp->stride) : std::nullopt;
+    if (!base || !stride || (*base >= 0 && *stride >= 0)) return index;
+    std::string& name = names[*base];
+    if (name.empty()) name = unique_name("offset");
+    Expr variable = ir::make_variable(name);
+    return Ramp::make(Halide::cast(ramp->base.type(), variable), ramp->stride, ramp->lanes);
+  }
+};
+
+class DefineLanes : public IRMutator {
+ public:
+  explicit DefineLanes(std::set<std::string> empty) : empty_(std::move(empty)) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const Allocate* op) override {
+    if (op->constant_allocation_size() == 0) empty_.insert(op->name);
+    return IRMutator::visit(op);
+  }
+  Expr visit(const Load* op) override {
+    Expr load = IRMutator::visit(op);
+    op = load.as<Load>();
+    if (is_const_one(op->predicate)) return load;
+    const auto* ramp = op->index.as<Ramp>();
+    if ((ramp && is_const_one(ramp->stride)) || empty_.count(op->name))
+      return Select::make(op->predicate, load, make_zero(load.type()));
+    const auto* same = op->index.as<Broadcast>();
+    if (!same || op->type.is_scalar()) return load_somewhere(op, op->predicate, op->index);
+    Expr some = VectorReduce::make(VectorReduce::Or, op->predicate, 1);
+    return Broadcast::make(load_somewhere(op, some, same->value), same->lanes);
+  }
+  /// From the first element where the condition is off.
+  static Expr load_somewhere(const Load* op, const Expr& on, const Expr& index) {
+    int lanes = index.type().lanes();
+    return Load::make(op->type.with_lanes(lanes), op->name,
+                      Select::make(on, index, make_zero(index.type())), op->image, op->param,
+                      const_true(lanes), ModulusRemainder());
+  }
+  std::set<std::string> empty_;
+};
+
+}  // namespace
+
+Stmt define_switched_off_lanes(const Stmt& stmt, const std::set<std::string>& empty) {
+  return DefineLanes(empty).mutate(stmt);
+}
+
+Stmt hide_negative_offsets(const Stmt& stmt) {
+  HideOffsets hide;
+  Stmt result = hide.mutate(stmt);
+  for (const auto& [value, name] : hide.names)
+    result = LetStmt::make(name, static_cast<int>(value), result);
+  return result;
+}
+
+Stmt around_choices(const Stmt& stmt, const StmtPass& pass, const ExprPass& part_pass) {
+  if (!ir::has_lazy_choice(stmt)) return pass(stmt);
+  HideChoices hide(part_pass);
+  Stmt hidden = pass(hide.mutate(stmt));
+  return ShowChoices(hide).mutate(hidden);
+}
+
+Stmt predicate_guarded_loads(const Stmt& stmt) { return LowerChoices().mutate(stmt); }
+
+}  // namespace tc::codegen

@@ -1,0 +1,99 @@
+#include "codegen/vectors/joined_lanes.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/expressions/choices.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::Stmt;
+
+class JoinLanesAsBits : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Shuffle* op) override {
+    Expr whole = IRMutator::visit(op);
+    op = whole.as<Shuffle>();
+    bool scalars = op && op->is_concat() && op->vectors.size() > 1 &&
+                   std::all_of(op->vectors.begin(), op->vectors.end(),
+                               [](const Expr& e) { return e.type().is_scalar(); });
+    Halide::Type type = whole.type();
+    if (!scalars || type.is_handle() || (type.is_uint() && !type.is_bool())) return whole;
+    std::vector<Expr> bits;
+    for (const Expr& e : op->vectors)
+      bits.push_back(type.is_bool() ? Halide::cast<uint8_t>(e)
+                                    : Halide::reinterpret(Halide::UInt(type.bits()), e));
+    Expr joined = Shuffle::make_concat(bits);
+    return type.is_bool() ? joined != make_zero(joined.type()) : Halide::reinterpret(type, joined);
+  }
+};
+
+/// Puts names in the place of numbers that are chosen lazily and broadcast, and of short shuffles.
+class HideFromInterleavings : public IRGraphMutator {
+ public:
+  std::map<std::string, Expr> hidden;
+
+ private:
+  using IRGraphMutator::visit;
+  Expr visit(const Broadcast* op) override {
+    if (!op->value.type().is_scalar() || !ir::has_lazy_choice(op->value))
+      return IRGraphMutator::visit(op);
+    return Broadcast::make(hide(op->value), op->lanes);
+  }
+  Expr visit(const Shuffle* op) override {
+    // Every other or every third lane of more lanes than these are several.
+    return op->type.lanes() > 3 || op->is_interleave() ? IRGraphMutator::visit(op) : hide(op);
+  }
+  Expr visit(const Let* op) override {
+    const Expr value = mutate(op->value);
+    lets_.emplace_back(op->name, op->value);
+    const Expr body = mutate(op->body);
+    lets_.pop_back();
+    return Let::make(op->name, value, body);
+  }
+
+  /// With the lets around it that it needs: those of the expression are replaced by their values.
+  Expr hide(const Expr& e) {
+    Expr whole = e;
+    for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
+      if (expr_uses_var(whole, let->first)) whole = Let::make(let->first, let->second, whole);
+    const std::string name = concat("tc.kept.", hidden.size());
+    hidden[name] = whole;
+    return ir::make_variable(name, e.type());
+  }
+
+  std::vector<std::pair<std::string, Expr>> lets_;
+};
+
+class Show : public IRGraphMutator {
+ public:
+  explicit Show(const std::map<std::string, Expr>& hidden) : hidden_(hidden) {}
+
+ private:
+  using IRGraphMutator::visit;
+  Expr visit(const Variable* op) override {
+    const auto found = hidden_.find(op->name);
+    return found == hidden_.end() ? Expr(op) : found->second;
+  }
+  const std::map<std::string, Expr>& hidden_;
+};
+
+}  // namespace
+
+Stmt separate_lanes(const Stmt& stmt) {
+  HideFromInterleavings hide;
+  const Stmt rewritten = rewrite_interleavings(hide.mutate(stmt));
+  return hide.hidden.empty() ? rewritten : Show(hide.hidden).mutate(rewritten);
+}
+
+Stmt join_lanes_as_bits(const Stmt& stmt) { return JoinLanesAsBits().mutate(stmt); }
+
+}  // namespace tc::codegen

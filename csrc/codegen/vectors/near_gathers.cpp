@@ -1,0 +1,121 @@
+#include "codegen/vectors/near_gathers.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "ir/expressions/walk.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::Stmt;
+
+// A choice: a pattern takes as many different vectors.
+constexpr int kMaxPeriod = 8;
+// More loads and the permutations of what they load cost what a gather does, as do loads that serve
+// one lane each.
+constexpr size_t kMaxLoads = 4, kLanesOfLoad = 2;
+
+/// Lane l of an index is `first` + offsets[l].
+struct Pattern {
+  Expr first;
+  std::vector<int64_t> offsets;
+};
+
+std::optional<Pattern> find_pattern(const Expr& index) {
+  bool pure = true;
+  ir::walk(index, [&](const Expr& part) {
+    pure = pure && !part.as<Load>() && !part.as<Call>();
+    return pure;
+  });
+  if (!pure) return std::nullopt;
+  Pattern pattern{simplify(extract_lane(index, 0)), {0}};
+  for (int lane = 1; lane < index.type().lanes(); ++lane) {
+    auto offset = as_const_int(simplify(extract_lane(index, lane) - pattern.first));
+    if (!offset) return std::nullopt;
+    pattern.offsets.push_back(*offset);
+  }
+  return pattern;
+}
+
+class LoadNeighbours : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Load* op) override {
+    const int lanes = op->type.lanes();
+    const auto* ramp = op->index.as<Ramp>();
+    if (lanes < 4 || (ramp && !is_stride(ramp->stride)) || op->index.as<Broadcast>() ||
+        !is_const_one(op->predicate))
+      return IRMutator::visit(op);
+    std::optional<Pattern> pattern = find_pattern(op->index);
+    if (!pattern) return IRMutator::visit(op);
+    // Each load begins at the first place that those before it do not reach.
+    std::vector<int64_t> places = pattern->offsets;
+    std::sort(places.begin(), places.end());
+    std::vector<int64_t> starts;
+    std::vector<Expr> loads;
+    for (size_t p = 0; p < places.size();) {
+      const int64_t start = places[p];
+      while (p < places.size() && places[p] - start < lanes) ++p;
+      const size_t loaded = loads.size() + 1;
+      if (loaded > kMaxLoads || loaded * kLanesOfLoad > static_cast<size_t>(lanes))
+        return IRMutator::visit(op);
+      starts.push_back(start);
+      // What lies between two places can be loaded.
+      const int64_t count = std::min<int64_t>(lanes, places.back() - start + 1);
+      loads.push_back(
+          load(op, pattern->first + make_const(op->index.type().element_of(), start), count));
+    }
+    std::vector<int> indices;
+    for (int64_t offset : pattern->offsets) {
+      const auto from = std::upper_bound(starts.begin(), starts.end(), offset) - starts.begin() - 1;
+      indices.push_back(static_cast<int>(from) * lanes + static_cast<int>(offset - starts[from]));
+    }
+    return Shuffle::make(loads, indices);
+  }
+
+  /// Halide loads neighbours itself, forwards and backwards, and other strides one by one.
+  static bool is_stride(const Expr& stride) {
+    auto step = as_const_int(stride);
+    return step && (*step > 1 || *step < -1);
+  }
+
+  /// As many lanes as `op` has, of which the first `count` are loaded.
+  static Expr load(const Load* op, const Expr& start, int64_t count) {
+    const int lanes = op->type.lanes();
+    Expr predicate =
+        count == lanes ? const_true(lanes)
+                       : Ramp::make(0, 1, lanes) < Broadcast::make(static_cast<int>(count), lanes);
+    Expr index = Ramp::make(simplify(start), make_one(start.type()), lanes);
+    return Load::make(op->type, op->name, index, op->image, op->param, predicate,
+                      ModulusRemainder());
+  }
+};
+
+}  // namespace
+
+Stmt load_neighbours(const Stmt& stmt) { return LoadNeighbours().mutate(stmt); }
+
+int find_period(const nest::Nest& body, const std::string& loop) {
+  int64_t period = 1;
+  auto divide = [&](const Expr& dividend, const Expr& by) {
+    const auto divisor = as_const_int(by);
+    if (divisor && *divisor > 1 && period <= kMaxPeriod && expr_uses_var(dividend, loop))
+      period = std::lcm(period, *divisor);
+  };
+  nest::for_each_read(body, [&](const Load& load) {
+    ir::walk(load.index, [&](const Expr& part) {
+      if (const auto* quotient = part.as<Div>()) divide(quotient->a, quotient->b);
+      if (const auto* rest = part.as<Mod>()) divide(rest->a, rest->b);
+      return true;
+    });
+  });
+  return period > kMaxPeriod ? 1 : static_cast<int>(period);
+}
+
+}  // namespace tc::codegen

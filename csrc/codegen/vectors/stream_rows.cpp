@@ -1,0 +1,221 @@
+#include "codegen/vectors/stream_rows.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/expressions/walk.h"
+#include "ir/loops.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using nest::Compute;
+using nest::Loop;
+using nest::Nest;
+using nest::Role;
+
+// Of the array that a row passes through, a part after the other where it is longer.
+constexpr int64_t kPartBytes = 4096;
+
+/// Whether a nest of loops waits for arithmetic rather than for memory: for functions of lanes, in
+/// any of its loops of vectors.
+bool waits_for_functions(const Nest& nest) {
+  static const std::set<std::string> light = {"abs",  "fabs",  "fmax", "fmin", "floor",
+                                              "ceil", "trunc", "rint", "fma",  "copysign"};
+  bool found = false;
+  nest::for_each_node(nest, [&](const Nest& node) {
+    const auto* loop = nest::as<Loop>(node);
+    if (!loop || loop->role != Role::Vector) return;
+    nest::for_each_expression(loop->body, [&](const Expr& e) {
+      ir::walk(e, [&](const Expr& part) {
+        const auto* call = part.as<Call>();
+        const std::string name = call ? ir::math_name(call) : std::string();
+        found =
+            found || (!name.empty() && light.count(name) == 0 && expr_uses_var(part, loop->name));
+        return !found;
+      });
+    });
+  });
+  return found;
+}
+
+/// The computes of a loop's body; nothing where it does anything else.
+std::optional<std::vector<Compute>> computes_of(const Nest& body) {
+  std::vector<Compute> computes;
+  for (const Nest& part : nest::parts_of(body)) {
+    const auto* compute = nest::as<Compute>(part);
+    if (!compute) return std::nullopt;
+    computes.push_back(*compute);
+  }
+  return computes;
+}
+
+/// Whether lanes of a loop write side by side and read nothing that lies elsewhere than that: that
+/// takes instructions.
+bool is_side_by_side(const Compute& compute, const Loop& loop) {
+  if (ir::step_along(compute.index, loop.name) != 1) return false;
+  bool result = true;
+  nest::for_each_load(compute.value, [&](const Load& load) {
+    const auto step = ir::step_along(load.index, loop.name);
+    result = result && (step == 0 || step == 1);
+  });
+  return result;
+}
+
+class Choose {
+ public:
+  Choose(const std::map<std::string, int64_t>& results, int64_t least_bytes)
+      : results_(results), least_bytes_(least_bytes) {}
+
+  /// `inside` of a nest of loops that waits for memory.
+  Nest node(const Nest& nest, bool inside) const {
+    const auto* loop = nest::as<Loop>(nest);
+    if (loop && loop->role == Role::Vector) return row(nest, *loop);
+    if (loop && !inside && waits_for_functions(nest)) return nest;
+    return nest::map_children(
+        nest, [&](const Nest& child) { return node(child, inside || loop != nullptr); });
+  }
+
+ private:
+  Nest row(const Nest& nest, const Loop& loop) const {
+    auto computes = computes_of(loop.body);
+    if (!computes || computes->empty()) return nest;
+    const auto extent = as_const_int(loop.extent);
+    std::set<std::string> names;
+    std::vector<Nest> streaming;
+    for (Compute& compute : *computes) {
+      const int64_t bytes = memory_type(compute.type).bytes();
+      if (results_.count(compute.buffer) == 0 || !is_side_by_side(compute, loop) ||
+          !names.insert(compute.buffer).second || (extent && *extent * bytes < least_bytes_))
+        return nest;
+      compute.streams = true;
+      streaming.push_back(nest::make(compute));
+    }
+    return nest::with_body(loop, nest::make_sequence(streaming));
+  }
+
+  const std::map<std::string, int64_t>& results_;
+  const int64_t least_bytes_;  ///< of a row
+};
+
+/// The name of what the system says of a result's memory.
+std::string flag(const std::string& buffer) { return buffer + ".streams"; }
+
+class StreamRows {
+ public:
+  Nest node(const Nest& nest) {
+    const auto* loop = nest::as<Loop>(nest);
+    auto computes = loop && loop->role == Role::Vector ? computes_of(loop->body) : std::nullopt;
+    if (!computes || computes->empty() ||
+        !std::all_of(computes->begin(), computes->end(),
+                     [](const Compute& compute) { return compute.streams; }))
+      return nest::map_children(nest, [&](const Nest& child) { return node(child); });
+    const auto extent = as_const_int(loop->extent);
+    int64_t most = kPartBytes;
+    Expr streams = const_true();
+    std::vector<Nest> cached;
+    for (Compute& compute : *computes) {
+      compute.streams = false;
+      cached.push_back(nest::make(compute));
+      most = std::min(most, kPartBytes / memory_type(compute.type).bytes());
+      streams = streams && ir::make_variable(flag(compute.buffer), Halide::Bool());
+    }
+    const bool parts = !extent || *extent > most;
+    Nest row = parts ? stream_parts(*loop, *computes, static_cast<int>(most))
+                     : stream(*loop, *computes, loop->min, loop->extent, static_cast<int>(*extent));
+    return nest::make(
+        nest::Guard{simplify(streams), row, nest::with_body(*loop, nest::make_sequence(cached))});
+  }
+
+ private:
+  /// Rows that are longer than the arrays.
+  Nest stream_parts(const Loop& loop, const std::vector<Compute>& computes, int most) {
+    const std::string part = loop.name + ".part";
+    auto extent = as_const_int(loop.extent);
+    Expr first = ir::make_variable(part) * most;
+    Expr size = extent && *extent % most == 0 ? Expr(most) : min(Expr(most), loop.extent - first);
+    Expr count = simplify((loop.extent + (most - 1)) / most);
+    return nest::make_loop(part, 0, count, Role::Serial,
+                           stream(loop, computes, loop.min + first, size, most));
+  }
+
+  /// The iterations from `first` on, through arrays of `most` elements.
+  Nest stream(const Loop& loop, const std::vector<Compute>& computes, const Expr& first,
+              const Expr& extent, int most) {
+    const std::string lane = loop.name + ".streamed";
+    const Expr at = first + ir::make_variable(lane);
+    std::vector<Nest> fills, copies;
+    std::vector<std::pair<std::string, ir::Type>> arrays;
+    for (const Compute& compute : computes) {
+      const ir::Type type = memory_type(compute.type);
+      arrays.emplace_back(concat(compute.buffer, ".row", count_++), type);
+      Compute fill;
+      fill.buffer = arrays.back().first;
+      fill.type = compute.type;
+      fill.index = ir::make_variable(lane);
+      fill.value = substitute(loop.name, at, compute.value);
+      copies.push_back(copy(compute, substitute(loop.name, first, compute.index), fill.buffer,
+                            Halide::cast<int64_t>(extent) * type.bytes()));
+      fills.push_back(nest::make(std::move(fill)));
+    }
+    copies.insert(copies.begin(),
+                  nest::make_loop(lane, 0, extent, Role::Vector, nest::make_sequence(fills)));
+    Nest result = nest::make_sequence(copies);
+    for (const auto& [array, type] : arrays)
+      result = nest::make(nest::Buffer{array, type, most, nest::Memory::Stack, result});
+    return result;
+  }
+
+  /// From an array to a result's elements from `index` on.
+  static Nest copy(const Compute& compute, const Expr& index, const std::string& array,
+                   const Expr& bytes) {
+    return nest::make(nest::Lowered{Evaluate::make(
+        Call::make(Halide::Int(32), kCopyNontemporal,
+                   {ir::make_address(memory_type(compute.type), compute.buffer, index),
+                    ir::make_variable(array, Halide::Handle()), bytes},
+                   Call::Extern))});
+  }
+
+  int count_ = 0;
+};
+
+}  // namespace
+
+Nest choose_streamed(const Nest& nest, const std::map<std::string, int64_t>& results,
+                     int64_t least_bytes) {
+  if (results.empty()) return nest;
+  const std::set<std::string> loaded = nest::loaded_buffers(nest);
+  std::map<std::string, int64_t> unread;
+  for (const auto& result : results)
+    if (loaded.count(result.first) == 0) unread.insert(result);
+  return unread.empty() ? nest : Choose(unread, least_bytes).node(nest, false);
+}
+
+std::set<std::string> streamed_buffers(const Nest& nest) {
+  std::set<std::string> names;
+  nest::for_each_compute(nest, [&](const Compute& compute) {
+    if (compute.streams) names.insert(compute.buffer);
+  });
+  return names;
+}
+
+Nest stream_rows(const Nest& nest, const std::map<std::string, int64_t>& sizes) {
+  const std::set<std::string> streamed = streamed_buffers(nest);
+  if (streamed.empty()) return nest;
+  Nest streaming = StreamRows().node(nest);
+  for (const std::string& name : streamed) {
+    Expr asked = Call::make(
+        Halide::Int(32), kIsResident,
+        {ir::make_variable(name, Halide::Handle()), make_const(Halide::Int(64), sizes.at(name))},
+        Call::Extern);
+    streaming = nest::make(nest::Binding{flag(name), asked != 0, streaming});
+  }
+  return streaming;
+}
+
+}  // namespace tc::codegen

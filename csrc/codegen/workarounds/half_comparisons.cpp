@@ -1,0 +1,87 @@
+#include "codegen/workarounds/half_comparisons.h"
+
+#include <algorithm>
+
+#include "codegen/workarounds/hidden_zero.h"
+
+namespace tc::codegen {
+namespace {
+
+using namespace Halide::Internal;
+using ir::Expr;
+using ir::Stmt;
+
+class CompareFloats : public IRMutator {
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (op->is_intrinsic(Call::strict_lt) || op->is_intrinsic(Call::strict_le))
+      return compare(op, op->args[0], op->args[1], [&](const Expr& a, const Expr& b) {
+        return Call::make(op->type, op->name, {a, b}, op->call_type);
+      });
+    return IRMutator::visit(op);
+  }
+  Expr visit(const LT* op) override { return compare(op, op->a, op->b, LT::make); }
+  Expr visit(const LE* op) override { return compare(op, op->a, op->b, LE::make); }
+  Expr visit(const GT* op) override { return compare(op, op->a, op->b, GT::make); }
+  Expr visit(const GE* op) override { return compare(op, op->a, op->b, GE::make); }
+
+  template <class Node, class Make>
+  Expr compare(const Node* op, const Expr& left, const Expr& right, const Make& make) {
+    bool first = is_half(left), second = is_half(right);
+    if (!(first || second) || !(first || is_constant(left)) || !(second || is_constant(right)))
+      return IRMutator::visit(op);
+    Expr a = mutate(left), b = mutate(right);
+    return first ? make(hidden(a), b) : make(a, hidden(b));
+  }
+
+  /// Whether LLVM could find e to be a half made float or double: what only selects, moves or
+  /// rounds such values, or changes their sign, can be done before as well.
+  bool is_half(const Expr& e) const {
+    if (!e.type().is_float() || e.type().bits() < 32) return false;
+    auto any = [&](const std::vector<Expr>& values) {
+      return std::any_of(values.begin(), values.end(), [&](const Expr& v) { return is_half(v); });
+    };
+    if (const auto* cast = e.as<Cast>())
+      return cast->value.type().element_of() == Halide::Float(16) || is_half(cast->value);
+    if (const auto* name = e.as<Variable>())
+      return halves_.contains(name->name) && halves_.get(name->name);
+    if (const auto* choice = e.as<Select>())
+      return is_half(choice->true_value) || is_half(choice->false_value);
+    if (const auto* lanes = e.as<Broadcast>()) return is_half(lanes->value);
+    if (const auto* lanes = e.as<Shuffle>()) return any(lanes->vectors);
+    if (const auto* smaller = e.as<Min>()) return is_half(smaller->a) || is_half(smaller->b);
+    if (const auto* larger = e.as<Max>()) return is_half(larger->a) || is_half(larger->b);
+    if (const auto* let = e.as<Let>()) return is_half(let->body) || is_half(let->value);
+    const auto* call = e.as<Call>();
+    if (!call) return false;
+    bool product = call->is_intrinsic(Call::strict_mul);
+    bool sum = call->is_intrinsic(Call::strict_add) || call->is_intrinsic(Call::strict_sub) ||
+               call->is_intrinsic(Call::strict_div);
+    if (sum || (product && !is_constant(call->args[0]) && !is_constant(call->args[1])))
+      return false;
+    return any(call->args);
+  }
+
+  static bool is_constant(const Expr& e) {
+    if (const auto* lanes = e.as<Broadcast>()) return is_constant(lanes->value);
+    return is_const(e);
+  }
+
+  Expr visit(const Let* op) override {
+    ScopedBinding<bool> bound(halves_, op->name, is_half(op->value));
+    return IRMutator::visit(op);
+  }
+  Stmt visit(const LetStmt* op) override {
+    ScopedBinding<bool> bound(halves_, op->name, is_half(op->value));
+    return IRMutator::visit(op);
+  }
+
+  Halide::Internal::Scope<bool> halves_;
+};
+
+}  // namespace
+
+Stmt compare_halves_as_floats(const Stmt& stmt) { return CompareFloats().mutate(stmt); }
+
+}  // namespace tc::codegen

@@ -1,0 +1,61 @@
+#include "ir/expressions/choices.h"
+
+namespace tc::ir {
+
+using namespace Halide::Internal;
+
+namespace {
+
+class FindLazyChoice : public IRGraphVisitor {
+ public:
+  bool found = false;
+
+ private:
+  using IRGraphVisitor::visit;
+  void visit(const Call* op) override {
+    found = found || op->is_intrinsic(Call::if_then_else);
+    IRGraphVisitor::visit(op);
+  }
+};
+
+}  // namespace
+
+bool has_lazy_choice(const Expr& e) {
+  FindLazyChoice find;
+  e.accept(&find);
+  return find.found;
+}
+
+bool has_lazy_choice(const Stmt& stmt) {
+  FindLazyChoice find;
+  stmt.accept(&find);
+  return find.found;
+}
+
+std::optional<Choice> find_choice(const Expr& e) {
+  if (const auto* select = e.as<Select>())
+    return Choice{select->condition, select->true_value, select->false_value};
+  const auto* call = e.as<Call>();
+  if (!call || !call->is_intrinsic(Call::if_then_else) || call->args.size() != 3)
+    return std::nullopt;
+  return Choice{call->args[0], call->args[1], call->args[2]};
+}
+
+Expr choose_lazily(const Expr& condition, const Expr& yes, const Expr& no) {
+  return Call::make(yes.type(), Call::if_then_else, {condition, yes, no}, Call::PureIntrinsic);
+}
+
+void list_conditions(const Expr& e, std::vector<Expr>& all) {
+  const std::optional<Choice> lazy = find_choice(e);
+  if (const auto* both = e.as<And>()) {
+    list_conditions(both->a, all);
+    list_conditions(both->b, all);
+  } else if (lazy && is_const_zero(lazy->no)) {
+    list_conditions(lazy->condition, all);
+    list_conditions(lazy->yes, all);
+  } else {
+    all.push_back(e);
+  }
+}
+
+}  // namespace tc::ir

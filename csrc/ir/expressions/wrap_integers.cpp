@@ -1,0 +1,404 @@
+#include "ir/expressions/wrap_integers.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "ir/expressions/wide_integers.h"
+
+namespace tc::ir {
+namespace {
+
+using namespace Halide::Internal;
+
+/// Room for sums and products of two numbers of 64 bits.
+using Wide = __int128;
+
+constexpr Wide kMost = Wide{1} << 125;
+
+Wide limited(Wide value) { return std::clamp(value, -kMost, kMost); }
+
+Wide times(Wide a, Wide b) {
+  Wide result;
+  if (__builtin_mul_overflow(a, b, &result)) return (a < 0) == (b < 0) ? kMost : -kMost;
+  return limited(result);
+}
+
+struct Range {
+  Wide low = 0, high = 0;
+};
+
+Range all_of(const Type& type) {
+  if (type.is_uint() && !type.is_bool()) return {0, (Wide{1} << type.bits()) - 1};
+  if (type.is_int()) return {-(Wide{1} << (type.bits() - 1)), (Wide{1} << (type.bits() - 1)) - 1};
+  return {0, 1};  // a truth; of other types nobody asks
+}
+
+bool holds(const Type& type, const Range& range) {
+  Range all = all_of(type);
+  return all.low <= range.low && range.high <= all.high;
+}
+
+/// Types whose overflow Halide takes for impossible.
+bool is_strict(const Type& type) { return type.is_int() && type.bits() >= 32; }
+
+/// What is known of a number.
+struct Facts {
+  Range range;
+  /// Bounds the constants and factors that simplifying may put together: a sum of magnitudes over a
+  /// product of divisors, since it makes one fraction of two: a / 3 + 5 becomes (a + 15) / 3.
+  Wide magnitude = 1, divisors = 1;
+  /// It depends on what tensors hold. Arithmetic on that is without signs already
+  /// (lang/lowering/lowering), but where it cannot overflow.
+  bool data = false;
+  /// Nothing in it can be moved to the other side of a comparison.
+  bool whole = true;
+};
+
+/// What is known of no more than its type.
+Facts of_type(const Type& type, bool data) {
+  Facts facts;
+  facts.range = all_of(type);
+  facts.magnitude = data ? 1 : facts.range.high;
+  facts.data = data;
+  return facts;
+}
+
+Facts of_both(const Facts& a, const Facts& b) {
+  Facts facts;
+  facts.magnitude = limited(times(a.magnitude, b.divisors) + times(b.magnitude, a.divisors));
+  facts.divisors = times(a.divisors, b.divisors);
+  facts.data = a.data || b.data;
+  facts.whole = false;
+  return facts;
+}
+
+Facts of_choice(const Facts& condition, const Facts& yes, const Facts& no) {
+  Facts facts = of_both(yes, no);
+  facts.data = facts.data || condition.data;
+  facts.range = condition.range.low == 1    ? yes.range
+                : condition.range.high == 0 ? no.range
+                                            : Range{std::min(yes.range.low, no.range.low),
+                                                    std::max(yes.range.high, no.range.high)};
+  return facts;
+}
+
+Range quotient(const Range& a, const Range& b) {
+  Wide most = std::max({a.high, -a.low, Wide{0}});
+  if (b.low <= 0) return {-most, most};
+  auto down = [](Wide x, Wide y) { return x / y - (x % y != 0 && x < 0); };
+  return {std::min(down(a.low, b.low), down(a.low, b.high)),
+          std::max(down(a.high, b.low), down(a.high, b.high))};
+}
+
+Facts of_division(const Facts& a, const Facts& b, bool remainder) {
+  Facts facts = of_both(a, b);
+  if (!remainder) {
+    facts.magnitude = a.magnitude;
+    facts.divisors = times(facts.divisors, std::max<Wide>(b.magnitude, 1));
+  }
+  Wide most = std::max({b.range.high, -b.range.low, Wide{1}}) - 1;
+  facts.range = !remainder         ? quotient(a.range, b.range)
+                : a.range.low >= 0 ? Range{0, std::min(a.range.high, most)}
+                                   : Range{0, most};
+  return facts;
+}
+
+/// The number, without its sign: its arithmetic wraps around.
+Expr bits_of(const Expr& e) { return Halide::cast(e.type().with_code(Type::UInt), e); }
+
+/// a < b, of signed numbers of any distance.
+Expr far_less(const Expr& a, const Expr& b) {
+  Type bits = a.type().with_code(Type::UInt);
+  Expr half = make_const(bits, uint64_t{1} << (bits.bits() - 1));
+  return bits_of(a) + half < bits_of(b) + half;
+}
+
+class Arithmetic : public IRMutator {
+ public:
+  enum class Mode {
+    Wrap,    ///< change what may overflow
+    Measure  ///< see whether anything may
+  };
+  Arithmetic(Mode mode, const Program& program, const Statement& statement)
+      : mode_(mode), program_(program), statement_(statement) {
+    for (const Iterator& it : statement.domain) {
+      Wide low = *as_const_int(it.min), extent = *as_const_int(it.extent);
+      indices_[it.name] = {low, low + std::max<Wide>(extent, 1) - 1};
+    }
+  }
+
+  bool leaves_its_type = false, leaves_64_bits = false;  ///< of Mode::Measure
+
+  Expr mutate(const Expr& e) override {
+    known_ = false;
+    Expr result = IRMutator::mutate(e);
+    if (!known_) facts_ = of_type(e.type(), /*data=*/true);
+    known_ = false;
+    return result;
+  }
+
+ private:
+  using IRMutator::visit;
+
+  Expr mutate(const Expr& e, Facts* facts) {
+    Expr result = mutate(e);
+    *facts = facts_;
+    return result;
+  }
+  Expr know(const Expr& result, const Facts& facts) {
+    facts_ = facts;
+    known_ = true;
+    return result;
+  }
+  template <class Node>
+  static Expr again(const Node* op, const Expr& a, const Expr& b) {
+    return a.same_as(op->a) && b.same_as(op->b) ? Expr(op) : Node::make(a, b);
+  }
+
+  /// Whether the numbers, or the constants that simplifying makes of them, may leave their type.
+  bool is_far(const Type& type, const Facts& facts, const Range& exact) {
+    if (!is_strict(type)) return false;
+    auto leaves = [&](const Type& limit) {
+      return facts.magnitude > all_of(limit).high || (!facts.data && !holds(limit, exact));
+    };
+    bool far = leaves(type);
+    leaves_its_type = leaves_its_type || far;
+    leaves_64_bits = leaves_64_bits || leaves(Halide::Int(64));
+    return far && mode_ == Mode::Wrap;
+  }
+
+  /// Whether what is moved from one side of a comparison to the other may overflow there: i + 5 < x
+  /// becomes i < x - 5.
+  bool is_apart(const Type& type, const Facts& a, const Facts& b) {
+    if (a.whole && b.whole) return false;
+    auto reaching = [](Facts facts) {
+      facts.magnitude = std::max({facts.magnitude, facts.range.high, -facts.range.low});
+      return facts;
+    };
+    Facts both = of_both(reaching(a), reaching(b));
+    return is_far(type, both, {0, 0});
+  }
+
+  Expr visit(const IntImm* op) override { return constant(op, op->value); }
+  Expr visit(const UIntImm* op) override { return constant(op, op->value); }
+  template <class Node>
+  Expr constant(const Node* op, Wide value) {
+    Facts facts;
+    facts.range = {value, value};
+    facts.magnitude = value < 0 ? -value : value;
+    return know(op, facts);
+  }
+
+  Expr visit(const Variable* op) override {
+    Facts facts;
+    auto found = indices_.find(op->name);
+    facts.range = found == indices_.end() ? all_of(op->type) : found->second;
+    facts.magnitude = std::max({Wide{1}, -facts.range.low, facts.range.high});
+    facts.whole = facts.range.low == 0;  // else it will be a sum (rewrite/canonical/start_at_zero)
+    return know(op, facts);
+  }
+
+  Expr visit(const Cast* op) override {
+    Facts of_value;
+    Expr value = mutate(op->value, &of_value);
+    const bool exact = !op->value.type().is_float() && holds(op->type, of_value.range);
+    Facts facts =
+        exact ? of_value : of_type(op->type, of_value.data || op->value.type().is_float());
+    // A subscript is computed in 64 bits as a whole, without casts from and to 32 bits.
+    if (mode_ == Mode::Measure && is_strict(op->type) && is_strict(op->value.type())) {
+      is_far(op->type, of_value, of_value.range);
+      facts = of_value;
+    }
+    return know(value.same_as(op->value) ? Expr(op) : Cast::make(op->type, value), facts);
+  }
+
+  template <class Node>
+  Expr arithmetic(const Node* op, const Expr& a, const Expr& b, Facts facts, const Range& exact) {
+    const bool wraps = is_far(op->type, facts, exact);
+    const bool exactly =
+        holds(op->type, exact) || (mode_ == Mode::Measure && is_strict(op->type) && !facts.data);
+    facts.range = exactly ? exact : all_of(op->type);
+    if (!wraps) return know(again(op, a, b), facts);
+    return know(Halide::cast(op->type, Node::make(bits_of(a), bits_of(b))),
+                of_type(op->type, facts.data));
+  }
+  Expr visit(const Add* op) override {
+    Facts x, y;
+    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
+    return arithmetic(op, a, b, of_both(x, y),
+                      {limited(x.range.low + y.range.low), limited(x.range.high + y.range.high)});
+  }
+  Expr visit(const Sub* op) override {
+    Facts x, y;
+    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
+    return arithmetic(op, a, b, of_both(x, y),
+                      {limited(x.range.low - y.range.high), limited(x.range.high - y.range.low)});
+  }
+  Expr visit(const Mul* op) override {
+    Facts x, y;
+    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
+    Facts facts = of_both(x, y);
+    facts.magnitude = times(std::max<Wide>(x.magnitude, 1), std::max<Wide>(y.magnitude, 1));
+    auto [low, high] =
+        std::minmax({times(x.range.low, y.range.low), times(x.range.low, y.range.high),
+                     times(x.range.high, y.range.low), times(x.range.high, y.range.high)});
+    return arithmetic(op, a, b, facts, {low, high});
+  }
+
+  /// The smallest number by -1 would end the process on some processors.
+  template <class Node>
+  Expr division(const Node* op, bool remainder) {
+    Facts x, y;
+    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
+    Facts facts = of_division(x, y, remainder);
+    const Type type = op->type;
+    const bool traps = is_strict(type) && !facts.data && x.range.low <= all_of(type).low &&
+                       y.range.low <= -1 && y.range.high >= -1;
+    if (!traps || !is_far(type, facts, {all_of(type).low, all_of(type).high + 1}))
+      return know(again(op, a, b), facts);
+    Expr negative = bits_of(b) == bits_of(make_const(type, -1));
+    Expr divided = Node::make(a, Halide::select(negative, make_one(type), b));
+    facts.range = all_of(type);
+    return know(
+        Halide::select(negative, remainder ? make_zero(type) : wrapping_negative(a), divided),
+        facts);
+  }
+  Expr visit(const Div* op) override { return division(op, false); }
+  Expr visit(const Mod* op) override { return division(op, true); }
+
+  template <class Node>
+  Expr extreme(const Node* op, bool least) {
+    Facts x, y;
+    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
+    Facts facts = of_both(x, y);
+    auto pick = [&](Wide p, Wide q) { return least ? std::min(p, q) : std::max(p, q); };
+    facts.range = {pick(x.range.low, y.range.low), pick(x.range.high, y.range.high)};
+    if (!is_apart(op->type, x, y)) return know(again(op, a, b), facts);
+    return know(Halide::select(least ? far_less(a, b) : far_less(b, a), a, b), facts);
+  }
+  Expr visit(const Min* op) override { return extreme(op, true); }
+  Expr visit(const Max* op) override { return extreme(op, false); }
+
+  /// `truth` is what comparing the ranges says: from 0, never, to 1, always.
+  template <class Node, class Truth, class Far>
+  Expr comparison(const Node* op, Truth truth, Far far) {
+    Facts x, y;
+    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
+    Facts facts;
+    facts.data = x.data || y.data || op->a.type().is_float();
+    facts.range = op->a.type().is_float() ? Range{0, 1} : truth(x.range, y.range);
+    if (is_apart(op->a.type(), x, y)) return know(far(a, b), facts);
+    return know(again(op, a, b), facts);
+  }
+  static Range less(const Range& a, const Range& b) { return {a.high < b.low, a.low < b.high}; }
+  static Range equal_or_less(const Range& a, const Range& b) {
+    return {a.high <= b.low, a.low <= b.high};
+  }
+  static Range equal(const Range& a, const Range& b) {
+    return {a.low == a.high && b.low == b.high && a.low == b.low,
+            a.low <= b.high && b.low <= a.high};
+  }
+  Expr visit(const LT* op) override { return comparison(op, less, far_less); }
+  Expr visit(const GT* op) override {
+    return comparison(
+        op, [](const Range& a, const Range& b) { return less(b, a); },
+        [](const Expr& a, const Expr& b) { return far_less(b, a); });
+  }
+  Expr visit(const LE* op) override {
+    return comparison(op, equal_or_less,
+                      [](const Expr& a, const Expr& b) { return !far_less(b, a); });
+  }
+  Expr visit(const GE* op) override {
+    return comparison(
+        op, [](const Range& a, const Range& b) { return equal_or_less(b, a); },
+        [](const Expr& a, const Expr& b) { return !far_less(a, b); });
+  }
+  Expr visit(const EQ* op) override {
+    return comparison(op, equal,
+                      [](const Expr& a, const Expr& b) { return bits_of(a) == bits_of(b); });
+  }
+  Expr visit(const NE* op) override {
+    return comparison(
+        op,
+        [](const Range& a, const Range& b) {
+          Range same = equal(a, b);
+          return Range{1 - same.high, 1 - same.low};
+        },
+        [](const Expr& a, const Expr& b) { return bits_of(a) != bits_of(b); });
+  }
+
+  Expr visit(const And* op) override {
+    Facts x, y;
+    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
+    Facts facts = of_both(x, y);
+    facts.range = {std::min(x.range.low, y.range.low), std::min(x.range.high, y.range.high)};
+    return know(again(op, a, b), facts);
+  }
+  Expr visit(const Or* op) override {
+    Facts x, y;
+    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
+    Facts facts = of_both(x, y);
+    facts.range = {std::max(x.range.low, y.range.low), std::max(x.range.high, y.range.high)};
+    return know(again(op, a, b), facts);
+  }
+  Expr visit(const Not* op) override {
+    Facts facts;
+    Expr a = mutate(op->a, &facts);
+    facts.range = {1 - facts.range.high, 1 - facts.range.low};
+    return know(a.same_as(op->a) ? Expr(op) : Not::make(a), facts);
+  }
+  Expr visit(const Select* op) override {
+    Facts condition, yes, no;
+    Expr decides = mutate(op->condition, &condition);
+    Expr true_value = mutate(op->true_value, &yes), false_value = mutate(op->false_value, &no);
+    return know(Select::make(decides, true_value, false_value), of_choice(condition, yes, no));
+  }
+
+  Expr visit(const Call* op) override {
+    if (!read_name(op).empty()) {
+      std::vector<Expr> subscripts;
+      for (const Expr& subscript : op->args)
+        subscripts.push_back(exact_subscript(subscript, program_, statement_));
+      return know(Call::make(op->type, op->name, subscripts, op->call_type),
+                  of_type(op->type, /*data=*/true));
+    }
+    if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3) {
+      Facts condition, yes, no;
+      Expr decides = mutate(op->args[0], &condition);
+      Expr true_value = mutate(op->args[1], &yes), false_value = mutate(op->args[2], &no);
+      return know(Call::make(op->type, op->name, {decides, true_value, false_value}, op->call_type),
+                  of_choice(condition, yes, no));
+    }
+    return IRMutator::visit(op);
+  }
+
+  const Mode mode_;
+  const Program& program_;
+  const Statement& statement_;
+  std::map<std::string, Range> indices_;
+  Facts facts_;  ///< of what was looked at last
+  bool known_ = false;
+};
+
+}  // namespace
+
+Expr wrap_around(const Expr& value, const Program& program, const Statement& statement) {
+  return Arithmetic(Arithmetic::Mode::Wrap, program, statement).mutate(value);
+}
+
+Expr exact_subscript(const Expr& subscript, const Program& program, const Statement& statement) {
+  Arithmetic measure(Arithmetic::Mode::Measure, program, statement);
+  Expr measured = measure.mutate(subscript);
+  if (!measure.leaves_its_type) return measured;
+  if (measure.leaves_64_bits)
+    throw ShapeError(
+        concat(program.name, ": the subscript ",
+               plain_text(narrow(simplify(widen(subscript))).value_or(subscript)),
+               " takes values that 64 bits do not hold, or comes close to it, for these "
+               "inputs; subscripts do not wrap around",
+               statement.where.valid() ? concat(" (line ", statement.where.line(), ")") : ""));
+  return Halide::cast(Halide::Int(32), widen(measured));
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,218 @@
+#include "lang/gradient/function_gradients.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "lang/syntax/expressions.h"
+#include "lang/syntax/parser.h"
+
+namespace tc::lang {
+namespace {
+
+/// For each operand x, y, z, w what it receives, where g is what the result r receives. Empty:
+/// zero. Sources: any table of derivatives; those of the gamma function come from its recurrence
+/// and Stirling's series (NIST DLMF 5.5.2, 5.11.2).
+struct Rule {
+  const char* function;
+  std::vector<const char*> operands;
+};
+
+// The digamma function at 8 - z, or 8 + z, is found by its asymptotic series, and brought back by
+// eight steps; negative arguments are reflected. Sums of quotients only, so that it can be
+// differentiated again.
+#define TC_SERIES(t)                                                                              \
+  "(log(" t ") - 0.5 / (" t ") - 1.0 / (12.0 * (" t ") * (" t ")) + 1.0 / (120.0 * (" t ") * (" t \
+  ") * (" t ") * (" t ")) - 1.0 / (252.0 * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t \
+  ")) + 1.0 / (240.0 * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t \
+  ")) - 1.0 / (132.0 * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t ") * (" t \
+  ") * (" t ") * (" t ")))"
+#define TC_STEPS(t)                                                        \
+  "(1.0 / (" t ") + 1.0 / (" t " + 1.0) + 1.0 / (" t " + 2.0) + 1.0 / (" t \
+  " + 3.0) + 1.0"                                                          \
+  " / (" t " + 4.0) + 1.0 / (" t " + 5.0) + 1.0 / (" t " + 6.0) + 1.0 / (" t " + 7.0))"
+#define TC_DIGAMMA                                                        \
+  "(x > 0.0 ? " TC_SERIES("x + 8.0") " - " TC_STEPS("x") " : " TC_SERIES( \
+      "9.0 - x") " - " TC_STEPS("1.0 - x") " - 3.14159265358979323846 * cospi(x) / sinpi(x))"
+
+const std::vector<Rule>& rules() {
+  static const auto* table = new std::vector<Rule>{
+      {"abs", {"x > 0 ? g : x < 0 ? -g : 0.0"}},
+      {"acos", {"-g * rsqrt(1.0 - x * x)"}},
+      {"acosh", {"g * rsqrt(x * x - 1.0)"}},
+      {"asin", {"g * rsqrt(1.0 - x * x)"}},
+      {"asinh", {"g * rsqrt(x * x + 1.0)"}},
+      {"atan", {"g / (x * x + 1.0)"}},
+      {"atan2", {"g * y / (x * x + y * y)", "-g * x / (x * x + y * y)"}},
+      {"atanh", {"g / (1.0 - x * x)"}},
+      {"cbrt", {"g / (3.0 * r * r)"}},
+      {"ceil", {""}},
+      {"copysign", {"copysign(1.0, x) == copysign(1.0, y) ? g : -g", ""}},
+      {"cos", {"-g * sin(x)"}},
+      {"cosh", {"g * sinh(x)"}},
+      {"cospi", {"-3.14159265358979323846 * g * sinpi(x)"}},
+      {"cyl_bessel_i0", {"g * cyl_bessel_i1(x)"}},
+      {"cyl_bessel_i1", {"g * (cyl_bessel_i0(x) - (x == 0 ? 0.5 : cyl_bessel_i1(x) / x))"}},
+      {"erf", {"1.12837916709551257390 * g * exp(-x * x)"}},
+      {"erfc", {"-1.12837916709551257390 * g * exp(-x * x)"}},
+      {"erfcinv", {"-0.88622692545275801365 * g * exp(r * r)"}},
+      {"erfcx", {"g * (2.0 * x * r - 1.12837916709551257390)"}},
+      {"erfinv", {"0.88622692545275801365 * g * exp(r * r)"}},
+      {"exp", {"g * r"}},
+      {"exp10", {"2.30258509299404568402 * g * r"}},
+      {"exp2", {"0.69314718055994530942 * g * r"}},
+      {"expm1", {"g * (r + 1.0)"}},
+      {"fabs", {"x > 0 ? g : x < 0 ? -g : 0.0"}},
+      {"fdim", {"x > y ? g : 0.0", "x > y ? -g : 0.0"}},
+      {"fdivide", {"g / y", "-g * x / (y * y)"}},
+      {"floor", {""}},
+      {"fma", {"g * y", "g * x", "g"}},
+      {"fmax", {"x >= y || isnan(y) ? g : 0.0", "x >= y || isnan(y) ? 0.0 : g"}},
+      {"fmin", {"x <= y || isnan(y) ? g : 0.0", "x <= y || isnan(y) ? 0.0 : g"}},
+      {"fmod", {"g", "-g * trunc(x / y)"}},
+      {"hypot", {"g * (x / r)", "g * (y / r)"}},
+      {"j0", {"-g * j1(x)"}},
+      {"j1", {"g * (j0(x) - (x == 0 ? 0.5 : j1(x) / x))"}},
+      {"jn", {"", "0.5 * g * (jn(x - 1, y) - jn(x + 1, y))"}},
+      {"ldexp", {"ldexp(g, y)", ""}},
+      {"lgamma", {"g * " TC_DIGAMMA}},
+      {"log", {"g / x"}},
+      {"log10", {"0.43429448190325182765 * g / x"}},
+      {"log1p", {"g / (x + 1.0)"}},
+      {"log2", {"1.44269504088896340736 * g / x"}},
+      {"logb", {""}},
+      {"nearbyint", {""}},
+      {"norm3d", {"g * (x / r)", "g * (y / r)", "g * (z / r)"}},
+      {"norm4d", {"g * (x / r)", "g * (y / r)", "g * (z / r)", "g * (w / r)"}},
+      {"normcdf", {"0.39894228040143267794 * g * exp(-0.5 * x * x)"}},
+      {"normcdfinv", {"2.50662827463100050242 * g * exp(0.5 * r * r)"}},
+      {"pow",
+       {"y == 0 ? 0.0 : g * y * pow(x, y - 1.0)", "x == 0 && y >= 0 ? 0.0 : g * r * log(x)"}},
+      {"rcbrt", {"-g * r / (3.0 * x)"}},
+      {"remainder", {"g", "-g * rint(x / y)"}},
+      {"rhypot", {"-g * x * r * r * r", "-g * y * r * r * r"}},
+      {"rint", {""}},
+      {"rnorm3d", {"-g * x * r * r * r", "-g * y * r * r * r", "-g * z * r * r * r"}},
+      {"rnorm4d",
+       {"-g * x * r * r * r", "-g * y * r * r * r", "-g * z * r * r * r", "-g * w * r * r * r"}},
+      {"round", {""}},
+      {"rsqrt", {"-0.5 * g * r * r * r"}},
+      {"saturate", {"x >= 0 && x <= 1 ? g : 0.0"}},
+      {"scalbln", {"scalbln(g, y)", ""}},
+      {"scalbn", {"scalbn(g, y)", ""}},
+      {"sin", {"g * cos(x)"}},
+      {"sinh", {"g * cosh(x)"}},
+      {"sinpi", {"3.14159265358979323846 * g * cospi(x)"}},
+      {"sqrt", {"g / (2.0 * r)"}},
+      {"tan", {"g * (r * r + 1.0)"}},
+      {"tanh", {"g * (1.0 - r * r)"}},
+      {"tgamma", {"g * r * " TC_DIGAMMA}},
+      {"trunc", {""}},
+      {"y0", {"-g * y1(x)"}},
+      {"y1", {"g * (y0(x) - y1(x) / x)"}},
+      {"yn", {"", "0.5 * g * (yn(x - 1, y) - yn(x + 1, y))"}},
+      // Operators.
+      {"+", {"g", "g"}},
+      {"-", {"g", "-g"}},
+      {"*", {"g * y", "g * x"}},
+      {"/", {"g / y", "-g * x / (y * y)"}},
+      {"%", {"g", "-g * trunc(x / y)"}},
+      // g once: it doubled with every extreme inside of another.
+      {"min", {"x > y ? 0.0 : g * (x == y ? 0.5 : 1.0)", "y > x ? 0.0 : g * (x == y ? 0.5 : 1.0)"}},
+      {"max", {"x < y ? 0.0 : g * (x == y ? 0.5 : 1.0)", "y < x ? 0.0 : g * (x == y ? 0.5 : 1.0)"}},
+      {"unary -", {"-g"}},
+      {"max with literal", {"r > y ? g : 0.0"}},
+      {"min with literal", {"r < y ? g : 0.0"}},
+      {"/ with result", {"g / y", "-g * r / y"}},
+  };
+  return *table;
+}
+
+const Rule* find_rule(const std::string& function) {
+  for (const Rule& rule : rules()) {
+    if (rule.function == function) return &rule;
+  }
+  return nullptr;
+}
+
+/// The tree of a rule, by the parser.
+ExpressionPtr parse_rule(const std::string& rule) {
+  static auto* parsed = new std::map<std::string, ExpressionPtr>;
+  // Built once: parsing may happen on several threads at once.
+  static const bool built = [] {
+    for (const Rule& each : rules()) {
+      for (const char* text : each.operands) {
+        if (!*text) continue;
+        std::vector<Function> functions =
+            parse_text("def f() -> (q) { q = " + std::string(text) + " }");
+        (*parsed)[text] = functions[0].statements[0].value;
+      }
+    }
+    return true;
+  }();
+  (void)built;
+  return parsed->at(rule);
+}
+
+bool is_extreme(const Expression& e) {
+  bool builtin = e.kind == ExpressionKind::Apply && e.binding == Binding::Builtin;
+  return (e.kind == ExpressionKind::Binary && (e.op == Operator::Min || e.op == Operator::Max)) ||
+         (builtin && (e.name == "fmin" || e.name == "fmax"));
+}
+
+/// The other operand of a min or max whose operand `k` is a literal; -1 for none.
+int operand_beside_literal(const Expression& e) {
+  if (!is_extreme(e)) return -1;
+  for (int k : {0, 1}) {
+    if (e.operands[1 - k]->constant && !e.operands[k]->constant) return k;
+  }
+  return -1;
+}
+
+std::string rule_name(const Expression& e) {
+  if (e.kind == ExpressionKind::Unary) return std::string("unary ") + spelling(e.op);
+  if (e.kind == ExpressionKind::Binary) return spelling(e.op);
+  return e.name;
+}
+
+}  // namespace
+
+bool prefers_result(const Expression& e) {
+  bool builtin = e.kind == ExpressionKind::Apply && e.binding == Binding::Builtin;
+  if (operand_beside_literal(e) >= 0) return true;
+  if (!builtin) return false;
+  const Rule* rule = find_rule(e.name);
+  if (!rule) return false;
+  for (const char* text : rule->operands) {
+    if (*text && mentions(*parse_rule(text), "r")) return true;
+  }
+  return false;
+}
+
+ExpressionPtr operand_gradient(const Expression& e, size_t operand, const ExpressionPtr& gradient,
+                               const ExpressionPtr& result) {
+  std::map<std::string, ExpressionPtr> names{{"g", gradient}, {"r", result}};
+  int kept = operand_beside_literal(e);
+  if (kept >= 0) {
+    if (operand != static_cast<size_t>(kept)) return nullptr;
+    bool largest = e.name == "fmax" || e.op == Operator::Max;
+    if (e.kind == ExpressionKind::Apply) largest = e.name == "fmax";
+    names["y"] = e.operands[1 - kept];
+    return substitute(
+        parse_rule(find_rule(largest ? "max with literal" : "min with literal")->operands[0]),
+        names);
+  }
+  const bool quotient_is_read = is_binary(e, Operator::Divide) && is_access(*result);
+  const Rule* rule = find_rule(quotient_is_read ? "/ with result" : rule_name(e));
+  if (!rule) {
+    throw LanguageError(e.where, concat(rule_name(e),
+                                        " has no derivative; give the definition a backward "
+                                        "of its own through make_autograd(f, backward)"));
+  }
+  const char* text = rule->operands[operand];
+  if (!*text) return nullptr;
+  const char* operands[] = {"x", "y", "z", "w"};
+  for (size_t k = 0; k < e.operands.size(); ++k) names[operands[k]] = e.operands[k];
+  return substitute(parse_rule(text), names);
+}
+
+}  // namespace tc::lang

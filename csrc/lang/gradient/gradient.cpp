@@ -1,0 +1,597 @@
+#include "lang/gradient/gradient.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/passes.h"
+#include "lang/gradient/function_gradients.h"
+#include "lang/gradient/read_gradients.h"
+#include "lang/gradient/recompute.h"
+#include "lang/gradient/sums/adjoint_sum.h"
+#include "lang/gradient/sums/divided_exponentials.h"
+#include "lang/gradient/sums/running_extremes.h"
+#include "lang/gradient/sums/zero_sums.h"
+#include "lang/gradient/versions.h"
+#include "lang/lowering/redundant_ranges.h"
+#include "lang/syntax/expressions.h"
+#include "lang/syntax/printer.h"
+
+namespace tc::lang {
+namespace {
+
+const Pass kDividedExponential("derivative", "divided_exponential");
+const Pass kDifferentiateProduct("derivative", "differentiate_product");
+const Pass kDifferentiateExtreme("derivative", "differentiate_extreme");
+const Pass kRunningExtreme("derivative", "running_extreme");
+const Pass kJoinReads("derivative", "join_reads");
+const Pass kPassOn("derivative", "pass_on");
+const Pass kDropUnread("derivative", "drop_unread");
+const Pass kRecompute("derivative", "recompute");
+const Pass kDropRedundantRanges("derivative", "drop_redundant_ranges");
+
+std::vector<ExpressionPtr> names_of(const std::vector<std::string>& indices) {
+  std::vector<ExpressionPtr> expressions;
+  for (const std::string& index : indices) expressions.push_back(name(index));
+  return expressions;
+}
+
+/// Whether a value is one of some reads and literals, of that type, as conditions say.
+bool is_chosen(const Expression& e, Type type) {
+  if (e.kind == ExpressionKind::Ternary)
+    return is_chosen(*e.operands[1], type) && is_chosen(*e.operands[2], type);
+  return e.constant || (e.binding == Binding::Tensor && e.type == type);
+}
+
+bool is_one(const Expression& e) { return e.constant && e.constant->as_double() == 1; }
+
+class GradientBuilder {
+ public:
+  GradientBuilder(const Definition& definition, const GradientRequest& request)
+      : function_(*definition.tree),
+        signature_(definition.signature),
+        request_(request),
+        versions_(number_versions(definition, request.scalars)),
+        names_(function_) {}
+
+  std::string run() {
+    std::vector<std::string> results = build();
+    return results.empty() ? "" : assemble(results);
+  }
+
+  std::set<std::string> recomputed() {
+    build();
+    return recompute(versions_, statements_, saved(), signature_, &names_).versions;
+  }
+
+ private:
+  /// The statements; returns the gradients that are results.
+  std::vector<std::string> build() {
+    for (const std::string& output : signature_.outputs) {
+      const ir::Tensor& tensor = signature_.tensor(output);
+      if (tensor.role != ir::TensorRole::InOut) continue;
+      throw LanguageError(tensor.where,
+                          concat(output,
+                                 " starts from what the caller passes, which has no place for a "
+                                 "gradient; begin from an input, as in ",
+                                 output, "(i) = A(i), or write +=! to begin from zero"));
+    }
+    find_active();
+    for (const std::string& output : signature_.outputs) seed(output);
+    for (auto step = versions_.steps.rbegin(); step != versions_.steps.rend(); ++step) {
+      differentiate(*step);
+    }
+    std::vector<std::string> results;
+    for (const ir::Parameter& parameter : signature_.parameters) {
+      auto found = contributions_.find(parameter.name);
+      if (parameter.scalar || found == contributions_.end()) continue;
+      results.push_back(names_.fresh("d_" + parameter.name));
+      const ir::Tensor& tensor = signature_.tensor(parameter.name);
+      std::vector<Range> shape;
+      for (const Expr& size : tensor.sizes)
+        shape.push_back({Expr(0), simplify_size(size - 1, signature_)});
+      if (add_up(results.back(), tensor.type, shape, found->second)) continue;
+      GradientStatement zero{
+          results.back(), {}, ir::Reduction::None, true, cast(tensor.type, real(0)), {}};
+      for (size_t d = 0; d < shape.size(); ++d) {
+        zero.places.push_back(name(names_.index("i" + std::to_string(d))));
+        zero.ranges.emplace_back(zero.places.back()->name, shape[d]);
+      }
+      emit(std::move(zero));
+    }
+    run_pass(kDropUnread, [&] { return drop_unread(results); });
+    return results;
+  }
+
+  bool is_active_version(const std::string& name) const { return active_.count(name) != 0; }
+
+  void find_active() {
+    for (const std::string& input : request_.inputs) {
+      auto found = signature_.tensors.find(input);
+      if (found != signature_.tensors.end() && found->second.type.is_float()) active_.insert(input);
+    }
+    for (const Step& step : versions_.steps) {
+      bool kept = (!step.covers || !step.initializes) && is_active_version(step.previous);
+      bool made = step.type.is_float() && is_active(*step.value, [&](const std::string& name) {
+                    return is_active_version(name);
+                  });
+      if (kept || made) active_.insert(step.target);
+    }
+  }
+
+  /// The gradient that the caller gives for a result.
+  void seed(const std::string& output) {
+    std::string version = version_name(output, versions_.last.at(output));
+    if (!request_.outputs.count(output)) return;
+    std::string parameter = names_.fresh("d_" + output);
+    given_.push_back({output, parameter});
+    if (!is_active_version(version)) return;
+    const Step& step = step_of(version);
+    Contribution contribution = of_all_elements(step, parameter);
+    contribution.copies = true;
+    contributions_[version].push_back(contribution);
+  }
+
+  /// Every element of the step's tensor receives that of `gradient`.
+  static Contribution of_all_elements(const Step& step, const std::string& gradient) {
+    Contribution contribution;
+    contribution.indices = contribution.left = step.elements;
+    for (size_t d = 0; d < step.places.size(); ++d) {
+      contribution.ranges[step.elements[d]] = step.shape[d];
+    }
+    contribution.subscripts = contribution.source_places = names_of(step.elements);
+    contribution.source = gradient;
+    contribution.weight = read(gradient, contribution.source_places, step.type);
+    return contribution;
+  }
+
+  const Step& step_of(const std::string& version) const {
+    for (const Step& step : versions_.steps) {
+      if (step.target == version) return step;
+    }
+    TC_INTERNAL_CHECK(false, "no statement makes ", version);
+    return versions_.steps.front();
+  }
+
+  void differentiate(const Step& step) {
+    auto found = contributions_.find(step.target);
+    if (found == contributions_.end()) return;
+    refuse_kept_scatter(step);
+    ExpressionPtr result;
+    if (const auto divided =
+            run_pass(kDividedExponential, [&] { return find_divided(step, found->second); })) {
+      found->second = divided->contributions;
+      result = divided->result;
+    }
+    std::string gradient;
+    if (found->second.size() == 1 && found->second[0].copies) {
+      gradient = found->second[0].source;
+    } else {
+      gradient = names_.fresh("d_" + names_.plain(step.target) + (result ? "_scaled" : ""));
+      if (!add_up(gradient, step.type, step.shape, found->second)) return;
+    }
+    ExpressionPtr seed = read(gradient, step.places, step.type);
+    shapes_[gradient] = step.shape;
+    if (is_active(*step.value, [&](const std::string& n) { return is_active_version(n); })) {
+      switch (step.reduction) {
+        case ir::Reduction::None:
+        case ir::Reduction::Sum: {
+          bool whole =
+              step.reduction == ir::Reduction::None && step.covers && step.value->type == step.type;
+          if (!result && whole &&
+              (prefers_result(*step.value) || (is_result(step) && is_quotient(step))))
+            result = read(step.target, step.places, step.type);
+          reach(step, step.value, seed, result, gradient);
+          break;
+        }
+        case ir::Reduction::Product:
+          run_always(kDifferentiateProduct, [&] { differentiate_product(step, seed, gradient); });
+          break;
+        case ir::Reduction::Min:
+        case ir::Reduction::Max:
+          run_always(kDifferentiateExtreme, [&] { differentiate_extreme(step, seed, gradient); });
+          break;
+        default: break;
+      }
+    }
+    if (is_active_version(step.previous))
+      run_pass(kPassOn, [&] { return pass_on(step, gradient); });
+  }
+
+  /// Whether the caller has what the step makes.
+  bool is_result(const Step& step) const { return saved().count(step.target) != 0; }
+
+  std::optional<DividedExponential> find_divided(
+      const Step& step, const std::vector<Contribution>& contributions) const {
+    for (const Step& other : versions_.steps) {
+      if (!is_result(other)) continue;
+      if (auto divided = divided_exponential(step, other, contributions, statements_, signature_))
+        return divided;
+    }
+    return std::nullopt;
+  }
+
+  /// What a scatter keeps of the version before is known for sums only.
+  void refuse_kept_scatter(const Step& step) const {
+    if (!step.scatters() || step.initializes || step.reduction == ir::Reduction::Sum) return;
+    throw LanguageError(
+        step.where, concat("a scatter that goes on from earlier values has a derivative only where "
+                           "it adds; start afresh with '!' in a tensor of its own, and combine "
+                           "both in a second statement"));
+  }
+
+  /// Where a statement adds to a tensor or leaves elements alone, the gradient goes on to the
+  /// version before.
+  bool pass_on(const Step& step, const std::string& gradient) {
+    if (step.covers && step.initializes) return false;
+    Contribution contribution = of_all_elements(step, gradient);
+    contribution.copies = !step.initializes;
+    if (step.initializes) {
+      std::vector<ExpressionPtr> inside;
+      for (size_t d = 0; d < step.places.size(); ++d) {
+        if (step.places[d]->kind != ExpressionKind::Name) continue;
+        const Range& range = step.ranges.at(step.elements[d]);
+        ExpressionPtr index = name(step.elements[d]);
+        if (!always_equal(range.first, step.shape[d].first, signature_)) {
+          inside.push_back(binary(Operator::GreaterEqual, index, from_halide(range.first)));
+        }
+        if (!always_equal(range.last, step.shape[d].last, signature_)) {
+          inside.push_back(binary(Operator::LessEqual, index, from_halide(range.last)));
+        }
+      }
+      contribution.guards.push_back(logical_not(all_of(inside)));
+    }
+    contributions_[step.previous].push_back(contribution);
+    return true;
+  }
+
+  /// What the reads of `value` receive when it receives `gradient`, where the conditions hold.
+  void reach(const Step& step, const ExpressionPtr& value, const ExpressionPtr& gradient,
+             const ExpressionPtr& result, const std::string& source,
+             const std::vector<ExpressionPtr>& conditions = {}) {
+    ExpressionPtr seed = gradient;
+    if (value->type != step.type) seed = cast(value->type, seed);
+    std::vector<Contribution> made;
+    for (ReadGradient& part : read_gradients(
+             value, seed, result, [&](const std::string& n) { return is_active_version(n); })) {
+      const bool joined = run_pass(kJoinReads, [&] {
+        return std::any_of(made.begin(), made.end(),
+                           [&](Contribution& other) { return join(part, &other); });
+      });
+      if (joined) continue;
+      Contribution contribution;
+      contribution.to = part.read->name;
+      contribution.left = contribution.indices = step.left;
+      contribution.indices.insert(contribution.indices.end(), step.reduced.begin(),
+                                  step.reduced.end());
+      contribution.ranges = step.ranges;
+      contribution.subscripts = part.read->operands;
+      contribution.guards = part.guards;
+      contribution.guards.insert(contribution.guards.end(), conditions.begin(), conditions.end());
+      contribution.weight = part.weight;
+      contribution.source = source;
+      contribution.source_places = step.places;
+      made.push_back(contribution);
+    }
+    for (Contribution& contribution : made) {
+      contribution.copies = is_copy(step, contribution);
+      contributions_[contribution.to].push_back(contribution);
+    }
+  }
+
+  /// Whether `other` is of the same read, as in x * x or in both branches of a condition. It then
+  /// stands for both.
+  static bool join(const ReadGradient& part, Contribution* other) {
+    auto all_equal = [](const auto& a, const auto& b) {
+      return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                        [](const auto& x, const auto& y) { return equal(*x, *y); });
+    };
+    if (other->to != part.read->name || !all_equal(other->subscripts, part.read->operands))
+      return false;
+    if (all_equal(other->guards, part.guards)) {
+      bool twice = equal(*other->weight, *part.weight);
+      other->weight = twice ? binary(Operator::Multiply, real(2), part.weight)
+                            : binary(Operator::Add, other->weight, part.weight);
+      return true;
+    }
+    if (other->guards.empty() || part.guards.empty()) return false;
+    std::vector<ExpressionPtr> outer = other->guards, outer_of_part = part.guards;
+    ExpressionPtr condition = outer.back();
+    bool complementary = equal(*outer_of_part.back(), *logical_not(condition));
+    outer.pop_back();
+    outer_of_part.pop_back();
+    if (!complementary || !all_equal(outer, outer_of_part)) return false;
+    other->weight = choose(condition, other->weight, part.weight);
+    other->guards = outer;
+    return true;
+  }
+
+  /// Whether the tensor read receives the gradient as it is, element by element.
+  bool is_copy(const Step& step, const Contribution& c) const {
+    if (!c.guards.empty() || !step.covers || !step.reduced.empty() || step.scatters()) return false;
+    if (!equal(*c.weight, *read(c.source, step.places, step.type))) return false;
+    if (signature_.tensors.count(c.to) || c.subscripts.size() != step.left.size()) return false;
+    const std::vector<Range>& shape = step_of(c.to).shape;
+    for (size_t d = 0; d < step.left.size(); ++d) {
+      bool same = c.subscripts[d]->kind == ExpressionKind::Name &&
+                  c.subscripts[d]->name == step.left[d] &&
+                  always_equal(shape[d], step.shape[d], signature_);
+      if (!same) return false;
+    }
+    return true;
+  }
+
+  std::vector<std::string> all_indices(const Step& step) const {
+    std::vector<std::string> indices = step.left;
+    indices.insert(indices.end(), step.reduced.begin(), step.reduced.end());
+    return indices;
+  }
+
+  /// A statement over the step's points.
+  GradientStatement statement(const std::string& target, const Step& step,
+                              const std::vector<ExpressionPtr>& places, ir::Reduction reduction,
+                              const ExpressionPtr& value) const {
+    GradientStatement made{target, places, reduction, true, value, {}};
+    for (const std::string& index : all_indices(step)) {
+      made.ranges.emplace_back(index, step.ranges.at(index));
+    }
+    return made;
+  }
+
+  /// The same for a reduction to the step's elements.
+  void reduce(const std::string& target, const Step& step, ir::Reduction reduction,
+              const ExpressionPtr& value) {
+    if (step.scatters()) emit(all_zeros(target, step));
+    emit(statement(target, step, step.places, reduction, value));
+  }
+
+  /// The value as a read of a tensor, made for it where it is more than a choice of reads: compared
+  /// with a result it must be the very same number, and what is computed twice may be rounded
+  /// twice.
+  ExpressionPtr as_read(const Step& step) {
+    if (is_chosen(*step.value, step.type)) return step.value;
+    std::string target = names_.fresh(names_.plain(step.target) + "_value");
+    std::vector<ExpressionPtr> points = names_of(all_indices(step));
+    emit(statement(target, step, points, ir::Reduction::None, step.value));
+    return read(target, points, step.value->type);
+  }
+
+  /// Every factor receives the product of the others, zeros among them included: with one zero it
+  /// alone receives something, with two none does.
+  void differentiate_product(const Step& step, const ExpressionPtr& seed,
+                             const std::string& gradient) {
+    ExpressionPtr factor = as_read(step), counts;
+    if (factor->kind == ExpressionKind::Ternary && is_one(*factor->operands[2])) {
+      counts = factor->operands[0];
+      factor = factor->operands[1];
+    }
+    auto where_it_counts = [&](const ExpressionPtr& e, const ExpressionPtr& elsewhere) {
+      return counts ? choose(counts, e, elsewhere) : e;
+    };
+    ExpressionPtr is_zero = binary(Operator::Equal, factor, integer(0));
+    std::string zeros = names_.fresh(names_.plain(step.target) + "_zeros");
+    std::string rest = names_.fresh(names_.plain(step.target) + "_rest");
+    reduce(zeros, step, ir::Reduction::Sum,
+           where_it_counts(choose(is_zero, real(1), real(0)), real(0)));
+    reduce(rest, step, ir::Reduction::Product,
+           where_it_counts(choose(is_zero, real(1), factor), real(1)));
+    ExpressionPtr count = read(zeros, step.places, Halide::Float(32));
+    ExpressionPtr others =
+        binary(Operator::Multiply, seed, read(rest, step.places, step.value->type));
+    // Two sums, in which all that depends on the factor stands in front of what depends on the
+    // result: a scan has to add up the latter alone.
+    const ExpressionPtr divisor = choose(is_zero, real(1), factor);
+    reach(step, step.value, binary(Operator::Divide, others, divisor), nullptr, gradient,
+          {binary(Operator::Equal, count, integer(0))});
+    reach(step, step.value, others, nullptr, gradient,
+          {binary(Operator::Equal, count, integer(1)), is_zero});
+  }
+
+  /// The values that are the extreme share the gradient evenly, as those of torch.amax.
+  void differentiate_extreme(const Step& step, const ExpressionPtr& seed,
+                             const std::string& gradient) {
+    if (auto running = run_pass(kRunningExtreme, [&] {
+          return running_extreme(step, gradient, signature_, &names_);
+        })) {
+      for (GradientStatement& each : running->statements) emit(std::move(each));
+      shapes_[running->source] = step.shape;
+      reach(running->terms, running->terms.value, running->weight, nullptr, running->source);
+      return;
+    }
+    ExpressionPtr value = as_read(step);
+    ExpressionPtr extreme = read(step.target, step.places, step.type);
+    if (value != step.value) {
+      std::string again = names_.fresh(names_.plain(step.target) + "_extreme");
+      reduce(again, step, step.reduction, value);
+      extreme = read(again, step.places, step.type);
+    }
+    ExpressionPtr is_extreme = binary(Operator::Equal, value, extreme);
+    std::string ties = names_.fresh(names_.plain(step.target) + "_ties");
+    reduce(ties, step, ir::Reduction::Sum, choose(is_extreme, real(1), real(0)));
+    ExpressionPtr share =
+        binary(Operator::Divide, seed, read(ties, step.places, Halide::Float(32)));
+    if (step.type.bits() < 32) share = cast(step.type, share);
+    std::string source = gradient;
+    if (!step.scatters()) {
+      // Divided once for a result, not for every term.
+      source = names_.fresh(gradient + "_share");
+      GradientStatement shares{source, step.places, ir::Reduction::None, true, share, {}};
+      for (const std::string& index : step.left)
+        shares.ranges.emplace_back(index, step.ranges.at(index));
+      emit(shares);
+      shapes_[source] = step.shape;
+      share = read(source, step.places, step.type);
+    }
+    reach(step, step.value, choose(is_extreme, share, real(0)), nullptr, source);
+  }
+
+  void emit(GradientStatement statement) { statements_.push_back(std::move(statement)); }
+
+  /// False, without a statement, where the gradient is zero.
+  bool add_up(const std::string& target, Type type, const std::vector<Range>& shape,
+              const std::vector<Contribution>& contributions) {
+    shapes_[target] = shape;
+    std::vector<GradientStatement> sums = sum_contributions(target, type, shape, contributions,
+                                                            shapes_, signature_, &zeros_, &names_);
+    for (GradientStatement& statement : sums) emit(std::move(statement));
+    return !sums.empty();
+  }
+
+  /// Leaves out what no result is made of: others may have looked through it. Whether there was
+  /// any.
+  bool drop_unread(const std::vector<std::string>& results) {
+    std::set<std::string> needed(results.begin(), results.end());
+    std::vector<GradientStatement> kept;
+    for (auto statement = statements_.rbegin(); statement != statements_.rend(); ++statement) {
+      if (!needed.count(statement->target)) continue;
+      const auto note = [&](const Expression& node) {
+        if (is_access(node)) needed.insert(node.name);
+      };
+      walk(*statement->value, note);
+      for (const ExpressionPtr& place : statement->places) walk(*place, note);
+      kept.push_back(std::move(*statement));
+    }
+    const bool all = kept.size() == statements_.size();
+    statements_.assign(kept.rbegin(), kept.rend());
+    return !all;
+  }
+
+  // ---- the text
+
+  std::string assemble(const std::vector<std::string>& results) {
+    Function function;
+    function.name.name = function_.name.name + "_grad";
+    function.parameters = function_.parameters;
+    Recomputed forward = run_pass(
+        kRecompute, [&] { return recompute(versions_, statements_, saved(), signature_, &names_); },
+        [](const Recomputed& made) { return !made.versions.empty(); });
+    for (const std::string& output : signature_.outputs) {
+      if (forward.saved.count(output)) function.parameters.push_back(declare(output, output));
+    }
+    for (const auto& [output, parameter] : given_) {
+      function.parameters.push_back(declare(output, parameter));
+    }
+    for (const std::string& result : results) {
+      Declaration returned;
+      returned.name = result;
+      returned.typed = false;
+      function.returns.push_back(returned);
+    }
+    for (const GradientStatement& statement : forward.statements) {
+      function.statements.push_back(to_tree(statement));
+    }
+    run_pass(kDropRedundantRanges, [&] { return drop_redundant_ranges(&function); });
+    return print(function);
+  }
+
+  /// Versions that the caller can pass: the final ones of results.
+  std::map<std::string, std::string> saved() const {
+    std::map<std::string, std::string> versions;
+    for (const std::string& output : signature_.outputs) {
+      versions[version_name(output, versions_.last.at(output))] = output;
+    }
+    return versions;
+  }
+
+  Declaration declare(const std::string& output, const std::string& name) {
+    const Step& step = step_of(version_name(output, versions_.last.at(output)));
+    Declaration declaration;
+    declaration.name = name;
+    declaration.type = signature_.tensor(output).type;
+    std::vector<DimensionSize>& sizes = sizes_[output];
+    if (sizes.empty()) {
+      for (size_t d = 0; d < step.shape.size(); ++d) {
+        Expr extent = simplify_size(step.shape[d].last - step.shape[d].first + 1, signature_);
+        DimensionSize size;
+        if (const auto* variable = extent.as<Halide::Internal::Variable>()) {
+          size.name = variable->name;
+        } else if (auto constant = Halide::Internal::as_const_int(extent)) {
+          size.constant = *constant;
+        } else {
+          std::string base = step.elements[d];
+          for (char& c : base) c = static_cast<char>(std::toupper(c));
+          size.name = names_.fresh(base + "_" + output);
+        }
+        sizes.push_back(size);
+      }
+      if (sizes.empty()) sizes.push_back({"", 1, {}});
+    }
+    declaration.dimensions = sizes;
+    return declaration;
+  }
+
+  TreeStatement to_tree(const GradientStatement& statement) {
+    TreeStatement tree;
+    tree.target.name = statement.target;
+    for (const ExpressionPtr& place : statement.places) {
+      bool plain = place->kind == ExpressionKind::Name;
+      tree.indices.push_back({plain ? place->name : "", {}});
+      tree.subscripts.push_back(plain ? nullptr : in_storage(place));
+    }
+    tree.reduction = statement.reduction;
+    tree.initializes = statement.initializes && statement.reduction != ir::Reduction::None;
+    tree.value = in_storage(statement.value);
+    for (const auto& [index, range] : statement.ranges) {
+      WhereClause clause;
+      clause.name.name = index;
+      clause.first = from_halide(range.first);
+      clause.last = from_halide(simplify_size(range.last + 1, signature_));
+      tree.clauses.push_back(clause);
+    }
+    return tree;
+  }
+
+  /// Reads of parameters that are results of the forward definition begin at 0, wherever its
+  /// indices begin; those without dimensions have one element.
+  ExpressionPtr in_storage(const ExpressionPtr& e) {
+    return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+      if (!is_access(node)) return nullptr;
+      const std::string* output = nullptr;
+      for (const auto& [given, parameter] : given_) {
+        if (node.name == parameter) output = &given;
+      }
+      for (const std::string& name : signature_.outputs) {
+        if (node.name == name) output = &name;
+      }
+      if (!output) return nullptr;
+      const Step& step = step_of(version_name(*output, versions_.last.at(*output)));
+      std::vector<ExpressionPtr> subscripts;
+      for (size_t d = 0; d < node.operands.size(); ++d) {
+        subscripts.push_back(binary(Operator::Subtract, in_storage(node.operands[d]),
+                                    from_halide(step.shape[d].first)));
+      }
+      if (subscripts.empty()) subscripts.push_back(integer(0));
+      return access(node.name, subscripts);
+    });
+  }
+
+  const Function& function_;
+  const ir::Program& signature_;
+  const GradientRequest& request_;
+  Versions versions_;
+  FreshNames names_;
+  std::set<std::string> active_;  ///< inputs and versions that a wanted input decides
+  std::map<std::string, std::vector<Contribution>> contributions_;
+  std::vector<std::pair<std::string, std::string>> given_;   ///< outputs, parameters
+  std::map<std::string, std::vector<Range>> shapes_;         ///< of gradients
+  std::map<std::string, std::vector<DimensionSize>> sizes_;  ///< of results as parameters
+  std::vector<GradientStatement> statements_;
+  ZeroSums zeros_{versions_, signature_, statements_};
+};
+
+}  // namespace
+
+std::string gradient_text(const Definition& definition, const GradientRequest& request) {
+  return GradientBuilder(definition, request).run();
+}
+
+std::set<std::string> recomputed_versions(const Definition& definition,
+                                          const GradientRequest& request) {
+  return GradientBuilder(definition, request).recomputed();
+}
+
+}  // namespace tc::lang

@@ -1,0 +1,288 @@
+#include "lang/gradient/invert_access.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <tuple>
+
+#include "base/error.h"
+#include "lang/syntax/expressions.h"
+
+namespace tc::lang {
+namespace {
+
+/// Subscripts inside `e` that stand for an element are that element, other names what is solved.
+ExpressionPtr translate_with(const ExpressionPtr& e,
+                             const std::vector<std::pair<ExpressionPtr, ExpressionPtr>>& subscripts,
+                             const std::map<std::string, ExpressionPtr>& names) {
+  return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+    for (const auto& [subscript, value] : subscripts) {
+      if (subscript->kind != ExpressionKind::Number && equal(node, *subscript)) return value;
+    }
+    if (node.kind != ExpressionKind::Name) return nullptr;
+    auto found = names.find(node.name);
+    return found == names.end() ? nullptr : found->second;
+  });
+}
+
+ExpressionPtr quotient(const SolvedIndex& solved) {
+  ExpressionPtr e = binary(Operator::Divide, solved.numerator, integer(solved.divisor));
+  return solved.modulus ? binary(Operator::Remainder, e, integer(solved.modulus)) : e;
+}
+
+/// Of the guards, the one that says that a quotient by a number has no rest; null where none does.
+ExpressionPtr find_exact(const Expression& quotient, const std::vector<ExpressionPtr>& guards) {
+  if (quotient.kind != ExpressionKind::Binary || quotient.op != Operator::Divide) return nullptr;
+  auto divisor = constant_value(*quotient.operands[1]);
+  if (!divisor || *divisor < 1) return nullptr;
+  const ExpressionPtr remainder =
+      binary(Operator::Remainder, quotient.operands[0], quotient.operands[1]);
+  for (const ExpressionPtr& guard : guards)
+    if (guard->kind == ExpressionKind::Binary && guard->op == Operator::Equal &&
+        constant_value(*guard->operands[1]) == 0 && equal(*guard->operands[0], *remainder))
+      return guard;
+  return nullptr;
+}
+
+/// weight * index
+struct Digit {
+  std::string index;
+  int64_t weight = 0;
+};
+
+/// Two and more indices of which no two points have one sum, as 9 * c + 3 * y + x has none where x
+/// and y are in 0:3; the largest first. Empty where that is not so. `rest` is what is left of the
+/// sum.
+std::vector<Digit> find_digits(ExpressionPtr e, const std::vector<std::string>& indices,
+                               const std::map<std::string, Range>& ranges, ExpressionPtr* rest) {
+  std::vector<Digit> digits;
+  for (const std::string& index : indices) {
+    if (!mentions(*e, index)) continue;
+    auto form = split_affine(e, index);
+    if (!form || form->coefficient < 1) return {};
+    digits.push_back({index, form->coefficient});
+    e = form->rest;
+  }
+  if (digits.size() < 2) return {};
+  std::stable_sort(digits.begin(), digits.end(),
+                   [](const Digit& a, const Digit& b) { return a.weight > b.weight; });
+  auto first = Halide::Internal::as_const_int(ranges.at(digits[0].index).first);
+  if (!first || *first < 0) return {};
+  for (size_t k = 1; k < digits.size(); ++k) {
+    const Range& range = ranges.at(digits[k].index);
+    auto last = Halide::Internal::as_const_int(range.last);
+    const int64_t next = digits[k - 1].weight, weight = digits[k].weight;
+    if (!Halide::Internal::is_const_zero(range.first) || !last || next % weight != 0 ||
+        *last >= next / weight)
+      return {};
+  }
+  *rest = e;
+  return digits;
+}
+
+/// Digit `k` of what the digits add up to.
+SolvedIndex solve_digit(const std::vector<Digit>& digits, size_t k, const ExpressionPtr& sum,
+                        size_t dimension, const Range& range, const ir::Program& signature) {
+  const int64_t weight = digits[k].weight;
+  SolvedIndex solved{digits[k].index, dimension, sum, weight, true, 0, {}, false};
+  if (k == 0) {
+    const int w = static_cast<int>(weight);
+    solved.conditions = {
+        binary(Operator::GreaterEqual, sum, from_halide(simplify_size(range.first * w, signature))),
+        binary(Operator::LessEqual, sum,
+               from_halide(simplify_size(range.last * w + (w - 1), signature))),
+    };
+    return solved;
+  }
+  solved.modulus = digits[k - 1].weight / weight;
+  if (*Halide::Internal::as_const_int(range.last) + 1 < solved.modulus)
+    solved.conditions.push_back(
+        binary(Operator::LessEqual, quotient(solved), from_halide(range.last)));
+  if (k + 1 == digits.size() && weight != 1)
+    solved.conditions.push_back(
+        binary(Operator::Equal, binary(Operator::Remainder, sum, integer(weight)), integer(0)));
+  return solved;
+}
+
+/// Solves a subscript (i + rest) % M or (rest - i) % M for an index that takes each remainder once.
+std::optional<SolvedIndex> solve_rotation(const ExpressionPtr& subscript, size_t dimension,
+                                          const std::vector<std::string>& indices,
+                                          const std::map<std::string, Range>& ranges,
+                                          const Range& shape, const ir::Program& signature) {
+  if (subscript->kind != ExpressionKind::Binary || subscript->op != Operator::Remainder)
+    return std::nullopt;
+  const ExpressionPtr modulus = subscript->operands[1];
+  const Expr size = to_halide(*modulus);
+  if (!size.defined()) return std::nullopt;
+  for (const std::string& index : indices) {
+    if (!mentions(*subscript, index)) continue;
+    auto form = split_affine(subscript->operands[0], index);
+    const Range& range = ranges.at(index);
+    if (!form || std::abs(form->coefficient) != 1 || mentions(*modulus, index) ||
+        !always_equal(range.first, 0, signature) || !always_equal(range.last, size - 1, signature))
+      return std::nullopt;
+    for (const std::string& other : indices)
+      if (mentions(*form->rest, other)) return std::nullopt;
+    // Remainders of what is negative are negative.
+    ExpressionPtr e = name(element(dimension));
+    e = form->coefficient > 0 ? binary(Operator::Subtract, e, form->rest)
+                              : binary(Operator::Subtract, form->rest, e);
+    e = binary(Operator::Add, binary(Operator::Remainder, e, modulus), modulus);
+    SolvedIndex solved{index, dimension, binary(Operator::Remainder, e, modulus), 1, true, 0,
+                       {},    false};
+    if (!always_equal(shape, Range{0, size - 1}, signature))
+      solved.conditions = {
+          binary(Operator::GreaterEqual, name(element(dimension)), integer(0)),
+          binary(Operator::LessEqual, name(element(dimension)), from_halide(size - 1)),
+      };
+    return solved;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string element(size_t dimension) { return "@" + std::to_string(dimension); }
+
+ExpressionPtr InvertedAccess::translate(const ExpressionPtr& e) const {
+  std::map<std::string, ExpressionPtr> names;
+  for (const SolvedIndex& index : solved) names[index.index] = quotient(index);
+  return translate_with(e, subscripts, names);
+}
+
+InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
+                             const std::vector<std::string>& indices,
+                             const std::vector<std::string>& left,
+                             const std::map<std::string, Range>& ranges,
+                             const std::vector<ExpressionPtr>& guards,
+                             const std::vector<Range>& shape, const ir::Program& signature) {
+  InvertedAccess result;
+  std::map<std::string, ExpressionPtr> solution;
+  auto is_free = [&](const std::string& index) {
+    bool known = std::find(indices.begin(), indices.end(), index) != indices.end();
+    return known && !solution.count(index);
+  };
+  auto has_free = [&](const Expression& e) {
+    return std::any_of(indices.begin(), indices.end(), [&](const std::string& index) {
+      return is_free(index) && mentions(e, index);
+    });
+  };
+  auto settle = [&](const SolvedIndex& solved) {
+    // What was solved before may have been left in terms of this index.
+    std::map<std::string, ExpressionPtr> found{{solved.index, quotient(solved)}};
+    for (auto& entry : solution) entry.second = substitute(entry.second, found);
+    for (SolvedIndex& earlier : result.solved) {
+      earlier.numerator = substitute(earlier.numerator, found);
+      for (ExpressionPtr& condition : earlier.conditions) condition = substitute(condition, found);
+    }
+    for (ExpressionPtr& place : result.scattered) {
+      if (place) place = substitute(place, found);
+    }
+    solution[solved.index] = quotient(solved);
+    result.solved.push_back(solved);
+  };
+  std::vector<bool> done(subscripts.size());
+  result.scattered.resize(subscripts.size());
+  for (size_t d = 0; d < subscripts.size(); ++d) {
+    result.subscripts.emplace_back(subscripts[d], name(element(d)));
+    const Expression& e = *subscripts[d];
+    if (e.kind != ExpressionKind::Name || !is_free(e.name)) continue;
+    SolvedIndex solved{e.name, d, name(element(d)), 1, false, 0, {}, true};
+    const Range& range = ranges.at(e.name);
+    if (!always_equal(range.first, shape[d].first, signature)) {
+      solved.conditions.push_back(
+          binary(Operator::GreaterEqual, name(element(d)), from_halide(range.first)));
+    }
+    if (!always_equal(range.last, shape[d].last, signature)) {
+      solved.conditions.push_back(
+          binary(Operator::LessEqual, name(element(d)), from_halide(range.last)));
+    }
+    solution[e.name] = name(element(d));
+    result.solved.push_back(solved);
+    done[d] = true;
+  }
+  for (size_t d = 0; d < subscripts.size(); ++d) {
+    if (done[d]) continue;
+    // divisor * element = e
+    const ExpressionPtr exact = find_exact(*subscripts[d], guards);
+    const ExpressionPtr factor = exact ? subscripts[d]->operands[1] : integer(1);
+    const ExpressionPtr here = binary(Operator::Multiply, factor, name(element(d)));
+    ExpressionPtr e = substitute(exact ? subscripts[d]->operands[0] : subscripts[d], solution);
+    if (!exact) {
+      std::vector<std::string> free;
+      std::copy_if(indices.begin(), indices.end(), std::back_inserter(free), is_free);
+      ExpressionPtr rest;
+      const std::vector<Digit> digits = find_digits(e, free, ranges, &rest);
+      for (size_t k = 0; k < digits.size(); ++k)
+        settle(solve_digit(digits, k, binary(Operator::Subtract, here, rest), d,
+                           ranges.at(digits[k].index), signature));
+      if (!digits.empty()) continue;
+      if (auto rotation = solve_rotation(e, d, free, ranges, shape[d], signature)) {
+        settle(*rotation);
+        continue;
+      }
+    }
+    const std::string* best = nullptr;
+    AffineInIndex best_form;
+    // What is left is summed over: rather an index of a fixed range, as a place in a window, than
+    // one that a size bounds.
+    auto rank = [&](const std::string& index, const AffineInIndex& form) {
+      bool is_left = std::find(left.begin(), left.end(), index) != left.end();
+      const Range& range = ranges.at(index);
+      bool is_fixed =
+          Halide::Internal::is_const(range.first) && Halide::Internal::is_const(range.last);
+      return std::make_tuple(!is_left, is_fixed, std::abs(form.coefficient));
+    };
+    for (const std::string& index : indices) {
+      if (!is_free(index)) continue;
+      auto form = split_affine(e, index);
+      if (!form || form->coefficient == 0) continue;
+      if (!best || rank(index, *form) < rank(*best, best_form)) {
+        best = &index;
+        best_form = *form;
+      }
+    }
+    if (!best) {
+      result.scattered[d] = substitute(subscripts[d], solution);
+      continue;
+    }
+    SolvedIndex solved{*best, d, nullptr, std::abs(best_form.coefficient), false, 0, {}, false};
+    if (exact) result.implied.push_back(exact);
+    solved.numerator = best_form.coefficient > 0 ? binary(Operator::Subtract, here, best_form.rest)
+                                                 : binary(Operator::Subtract, best_form.rest, here);
+    const Range& range = ranges.at(*best);
+    ExpressionPtr divisor = integer(solved.divisor);
+    auto bound = [&](const Expr& limit) {
+      return from_halide(simplify_size(limit * static_cast<int>(solved.divisor), signature));
+    };
+    solved.conditions = {
+        binary(Operator::GreaterEqual, solved.numerator, bound(range.first)),
+        binary(Operator::LessEqual, solved.numerator, bound(range.last)),
+    };
+    if (solved.divisor != 1) {
+      solved.conditions.push_back(binary(
+          Operator::Equal, binary(Operator::Remainder, solved.numerator, divisor), integer(0)));
+    }
+    settle(solved);
+  }
+  for (const std::string& index : indices) {
+    if (!solution.count(index)) result.remaining.push_back(index);
+  }
+  // Where no index is left to scatter, the other dimensions decide the place of an element.
+  if (std::none_of(result.scattered.begin(), result.scattered.end(),
+                   [&](const ExpressionPtr& place) { return place && has_free(*place); })) {
+    for (size_t d = 0; d < subscripts.size(); ++d) {
+      ExpressionPtr& place = result.scattered[d];
+      if (!place) continue;
+      result.conditions.push_back(binary(Operator::Equal, place, name(element(d))));
+      place = nullptr;
+    }
+  }
+  // What is scattered has no element to stand for.
+  for (size_t d = subscripts.size(); d-- > 0;) {
+    if (result.scattered[d]) result.subscripts.erase(result.subscripts.begin() + d);
+  }
+  return result;
+}
+
+}  // namespace tc::lang

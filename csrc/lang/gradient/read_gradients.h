@@ -1,0 +1,30 @@
+// Reverse mode within one expression.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lang/syntax/tree.h"
+
+namespace tc::lang {
+
+/// What one read of an expression receives: `weight` where all `guards` hold, nothing elsewhere.
+struct ReadGradient {
+  ExpressionPtr read;  ///< Name or Apply, bound to a tensor
+  std::vector<ExpressionPtr> guards;
+  ExpressionPtr weight;  ///< of the type of the tensor that is read
+};
+
+/// For every differentiable read of the checked expression `value`, when the expression receives
+/// `gradient`: reads in conditions, subscripts and what is cast to integers are not. Only tensors
+/// for which `active` holds are looked at. `result`, if not null, is a cheaper expression of the
+/// same value. Lets must have been replaced. LanguageError for a function without a derivative.
+std::vector<ReadGradient> read_gradients(const ExpressionPtr& value, const ExpressionPtr& gradient,
+                                         const ExpressionPtr& result,
+                                         const std::function<bool(const std::string&)>& active);
+
+/// Whether `read_gradients` finds something.
+bool is_active(const Expression& value, const std::function<bool(const std::string&)>& active);
+
+}  // namespace tc::lang

@@ -1,0 +1,481 @@
+#include "lang/gradient/sums/adjoint_sum.h"
+
+#include <algorithm>
+#include <list>
+#include <optional>
+
+#include "base/error.h"
+#include "base/passes.h"
+#include "lang/gradient/invert_access.h"
+#include "lang/gradient/sums/exact_quotients.h"
+#include "lang/gradient/sums/shared_factors.h"
+#include "lang/gradient/sums/split_digits.h"
+#include "lang/gradient/sums/zero_sums.h"
+#include "lang/syntax/expressions.h"
+
+namespace tc::lang {
+namespace {
+
+const Pass kSplitDigits("derivative", "split_digits");
+const Pass kSumOverQuotients("derivative", "sum_over_quotients");
+const Pass kSumWhereRead("derivative", "sum_where_read");
+const Pass kTakeOutDivisors("derivative", "take_out_divisors");
+const Pass kTakeOutFactors("derivative", "take_out_factors");
+const Pass kPad("derivative", "pad");
+const Pass kDropZeroTerms("derivative", "drop_zero_terms");
+const Pass kDropZeroSums("derivative", "drop_zero_sums");
+
+class Summation {
+ public:
+  Summation(const std::string& target, Type type, const std::vector<Range>& shape,
+            const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
+            ZeroSums* zeros, FreshNames* names)
+      : target_(target),
+        type_(type),
+        shape_(shape),
+        shapes_(shapes),
+        signature_(signature),
+        zeros_(*zeros),
+        names_(*names) {}
+
+  std::vector<GradientStatement> run(const std::vector<Contribution>& contributions) {
+    std::vector<std::pair<const Contribution*, InvertedAccess>> single, summed;
+    std::list<Contribution> sums;
+    for (const Contribution& given : contributions) {
+      const Contribution* c = &given;
+      InvertedAccess inverted = invert(*c);
+      if (is_scatter(inverted)) {
+        if (auto split = run_pass(kSplitDigits, [&] { return split_where_read(*c); })) {
+          c = &sums.emplace_back(std::move(*split));
+          inverted = invert(*c);
+        }
+      }
+      if (Contribution quotients = *c; run_pass(kSumOverQuotients, [&] {
+            return sum_over_quotients(&quotients, inverted.remaining, signature_, names_);
+          })) {
+        c = &sums.emplace_back(std::move(quotients));
+        inverted = invert(*c);
+      }
+      if (!inverted.conditions.empty() || is_scatter(inverted)) {
+        if (auto sum =
+                run_pass(kSumWhereRead, [&] { return sum_where_read(*c, is_scatter(inverted)); })) {
+          c = &sums.emplace_back(std::move(*sum));
+          inverted = invert(*c);
+        }
+      }
+      (inverted.remaining.empty() ? single : summed).emplace_back(c, std::move(inverted));
+    }
+    bool first = true;
+    bool scatters = std::any_of(summed.begin(), summed.end(),
+                                [](const auto& each) { return is_scatter(each.second); });
+    // A scatter does not say how large its tensor is.
+    if (!single.empty() || scatters) {
+      std::vector<ExpressionPtr> places =
+          single.empty() ? names_for_elements({}, {}) : element_names(single[0].second);
+      std::vector<ExpressionPtr> weights;
+      for (auto& [contribution, inverted] : single)
+        weights.push_back(inverted.translate(contribution->weight));
+      // What guards keep from being evaluated stays behind them.
+      const bool everywhere = std::any_of(single.begin(), single.end(), [](const auto& each) {
+        return !guard_of(*each.first, each.second, conditions(each.second));
+      });
+      std::vector<ExpressionPtr> divisors;
+      if (type_.bits() >= 32 && everywhere)
+        divisors = run_pass(
+            kTakeOutDivisors, [&] { return take_out_divisors(&weights); },
+            [](const auto& taken) { return !taken.empty(); });
+      ExpressionPtr sum;
+      for (size_t k = 0; k < single.size(); ++k) {
+        auto& [contribution, inverted] = single[k];
+        ExpressionPtr part = guarded(*contribution, inverted, weights[k], conditions(inverted));
+        sum = sum ? binary(Operator::Add, sum, part) : part;
+      }
+      for (const ExpressionPtr& divisor : divisors) sum = binary(Operator::Divide, sum, divisor);
+      add(target_, places, places, ir::Reduction::None, true, sum ? sum : real(0), nullptr,
+          nullptr);
+      first = false;
+    }
+    for (auto& [given, inverted] : summed) {
+      const size_t before = statements_.size();
+      Contribution terms = *given;
+      SharedFactors shared = run_pass(
+          kTakeOutFactors, [&] { return take_out_factors(inverted, &terms); },
+          [](const SharedFactors& taken) { return !taken.empty(); });
+      const Contribution* contribution = &terms;
+      std::vector<ExpressionPtr> elements = element_names(inverted), places = elements;
+      std::vector<ExpressionPtr> all = conditions(inverted);
+      ExpressionPtr weight = inverted.translate(contribution->weight);
+      ExpressionPtr guard = is_scatter(inverted) ? guard_of(*contribution, inverted, all) : nullptr;
+      for (size_t d = 0; d < places.size(); ++d) {
+        if (!inverted.scattered[d]) continue;
+        places[d] = rename(inverted.scattered[d], elements);
+        if (!guard) continue;
+        // Where the guard fails nothing is added, but there has to be a place; one that is read
+        // may not be there to read.
+        places[d] = reads(*places[d])
+                        ? choose(rename(guard, elements), places[d], from_halide(shape_[d].first))
+                        : clamp(places[d], shape_[d]);
+      }
+      if (!is_scatter(inverted))
+        run_pass(kPad, [&] { return pad(*contribution, inverted, &weight, &all); });
+      ExpressionPtr value = guarded(*contribution, inverted, weight, all);
+      ExpressionPtr sum;
+      if (!shared.empty()) {
+        sum = read(names_.fresh(target_ + "_sum"), elements);
+      }
+      add(sum ? sum->name : target_, elements, places, ir::Reduction::Sum, sum || first, value,
+          contribution, &inverted);
+      if (run_pass(kDropZeroTerms, [&] { return zeros_.is_zero(statements_); })) {
+        statements_.resize(before);
+        continue;
+      }
+      if (sum) {
+        add(target_, elements, elements, first ? ir::Reduction::None : ir::Reduction::Sum, first,
+            shared.apply(sum), nullptr, nullptr);
+      }
+      first = false;
+    }
+    if (!statements_.empty() &&
+        run_pass(kDropZeroSums, [&] { return zeros_.are_zero(statements_); }))
+      statements_.clear();
+    return std::move(statements_);
+  }
+
+ private:
+  InvertedAccess invert(const Contribution& c) const {
+    InvertedAccess inverted = invert_access(c.subscripts, c.indices, c.left, c.ranges,
+                                            terms_of(c.guards), shape_, signature_);
+    drop_certain_conditions(c, &inverted);
+    return inverted;
+  }
+
+  /// The same with indices for digits, if that makes a gather of a scatter.
+  std::optional<Contribution> split_where_read(const Contribution& c) const {
+    Contribution split = c;
+    if (!split_digits(&split, signature_, names_) || is_scatter(invert(split))) return std::nullopt;
+    return split;
+  }
+
+  /// Where data says which element receives, or only a condition does: the sum of what it receives
+  /// over the indices that the subscripts do not mention, made first. Nothing if they mention all.
+  std::optional<Contribution> sum_where_read(const Contribution& c, bool scatters) {
+    Contribution sum = c;
+    auto is_mentioned = [&](const std::string& index) {
+      return std::any_of(c.subscripts.begin(), c.subscripts.end(),
+                         [&](const ExpressionPtr& e) { return mentions(*e, index); });
+    };
+    for (auto* list : {&sum.indices, &sum.left})
+      list->erase(std::remove_if(list->begin(), list->end(),
+                                 [&](const std::string& i) { return !is_mentioned(i); }),
+                  list->end());
+    if (sum.indices.size() == c.indices.size()) return std::nullopt;
+    sum.guards.clear();
+    for (const ExpressionPtr& guard : terms_of(c.guards)) {
+      bool stays = std::all_of(c.indices.begin(), c.indices.end(), [&](const std::string& index) {
+        return is_mentioned(index) || !mentions(*guard, index);
+      });
+      if (stays) {
+        sum.guards.push_back(guard);
+      } else if (scatters) {
+        return std::nullopt;  // it may be what keeps the place inside the tensor
+      }
+    }
+    GradientStatement statement{
+        names_.fresh(c.source + "_sum"),
+        {},
+        ir::Reduction::Sum,
+        true,
+        c.guards.empty() ? c.weight : choose(all_of(c.guards), c.weight, real(0)),
+        {}};
+    for (const std::string& index : sum.indices) statement.places.push_back(name(index));
+    for (const std::string& index : c.indices)
+      statement.ranges.emplace_back(index, c.ranges.at(index));
+    sum.weight = read(statement.target, statement.places);
+    sum.source = statement.target;
+    sum.source_places = statement.places;
+    statements_.push_back(std::move(statement));
+    return sum;
+  }
+
+  /// Leaves to the terms what differs between them, and returns what is done once, with their sum.
+  /// Narrow floats are left alone: their sums may overflow where those of smaller terms do not.
+  SharedFactors take_out_factors(const InvertedAccess& inverted, Contribution* c) const {
+    if (type_.bits() < 32 || is_scatter(inverted)) return {};
+    bool guards =
+        !c->guards.empty() || !conditions(inverted).empty() || !inverted.conditions.empty();
+    SharedFactors shared = find_shared_factors(c->weight, [&](const ExpressionPtr& factor) {
+      // Guards may be what keeps a read inside its tensor, but for the element that receives.
+      if (guards && reads_others(*factor, *c)) return true;
+      ExpressionPtr e = inverted.translate(factor);
+      return std::any_of(inverted.remaining.begin(), inverted.remaining.end(),
+                         [&](const std::string& index) { return mentions(*e, index); });
+    });
+    if (shared.empty()) return {};
+    c->weight = shared.term;
+    for (auto* list : {&shared.factors, &shared.divisors})
+      for (ExpressionPtr& factor : *list) factor = inverted.translate(factor);
+    return shared;
+  }
+
+  static bool reads(const Expression& e) {
+    bool any = false;
+    walk(e, [&](const Expression& node) { any = any || is_access(node); });
+    return any;
+  }
+
+  /// Whether anything is read but the element that receives the contribution.
+  static bool reads_others(const Expression& e, const Contribution& c) {
+    if (!is_access(e))
+      return std::any_of(e.operands.begin(), e.operands.end(),
+                         [&](const ExpressionPtr& operand) { return reads_others(*operand, c); });
+    return e.name != c.to || !std::equal(e.operands.begin(), e.operands.end(), c.subscripts.begin(),
+                                         c.subscripts.end(), [](const auto& a, const auto& b) {
+                                           return equal(*a, *b);
+                                         });
+  }
+
+  static ExpressionPtr extreme(Operator op, const ExpressionPtr& a, const ExpressionPtr& b) {
+    ExpressionPtr result = binary(op, a, b);
+    result->name = op == Operator::Min ? "min" : "max";
+    return result;
+  }
+
+  static ExpressionPtr clamp(const ExpressionPtr& e, const Range& range) {
+    ExpressionPtr low = extreme(Operator::Max, e, from_halide(range.first));
+    return extreme(Operator::Min, low, from_halide(range.last));
+  }
+
+  static bool is_scatter(const InvertedAccess& inverted) {
+    return std::any_of(inverted.scattered.begin(), inverted.scattered.end(),
+                       [](const ExpressionPtr& place) { return place != nullptr; });
+  }
+
+  /// That solved indices lie in their ranges.
+  static std::vector<ExpressionPtr> conditions(const InvertedAccess& inverted) {
+    std::vector<ExpressionPtr> all;
+    for (const SolvedIndex& solved : inverted.solved) {
+      all.insert(all.end(), solved.conditions.begin(), solved.conditions.end());
+    }
+    return all;
+  }
+
+  /// Conditions of solved indices that reach the ends of their ranges, and no further; of digits,
+  /// which nobody pads, also that of one end.
+  void drop_certain_conditions(const Contribution& c, InvertedAccess* inverted) const {
+    for (SolvedIndex& solved : inverted->solved) {
+      if (solved.plain || solved.modulus) continue;
+      if (!solved.is_digit && solved.divisor != 1) continue;
+      std::optional<Range> reached = bounds(solved.numerator, c, *inverted);
+      if (!reached) continue;
+      const Range& range = c.ranges.at(solved.index);
+      const int divisor = static_cast<int>(solved.divisor);
+      bool first = always_equal(reached->first, range.first * divisor, signature_);
+      bool last = always_equal(reached->last, range.last * divisor + (divisor - 1), signature_);
+      if (first && last) {
+        solved.conditions.clear();
+      } else if (first && solved.is_digit) {
+        solved.conditions.erase(solved.conditions.begin());
+      }
+    }
+  }
+
+  /// All that has to hold where something is added; null where nothing has to.
+  static ExpressionPtr guard_of(const Contribution& contribution, const InvertedAccess& inverted,
+                                std::vector<ExpressionPtr> all) {
+    for (const ExpressionPtr& guard : terms_of(contribution.guards)) {
+      bool implied = std::any_of(inverted.implied.begin(), inverted.implied.end(),
+                                 [&](const ExpressionPtr& other) { return equal(*guard, *other); });
+      if (!implied) all.push_back(inverted.translate(guard));
+    }
+    // These may read what the guards guard.
+    all.insert(all.end(), inverted.conditions.begin(), inverted.conditions.end());
+    return all.empty() ? nullptr : all_of(all);
+  }
+
+  static ExpressionPtr guarded(const Contribution& contribution, const InvertedAccess& inverted,
+                               const ExpressionPtr& weight, const std::vector<ExpressionPtr>& all) {
+    ExpressionPtr guard = guard_of(contribution, inverted, all);
+    return guard ? choose(guard, weight, real(0)) : weight;
+  }
+
+  /// What the element's dimensions are called: as the indices that are solved from them.
+  std::vector<ExpressionPtr> element_names(const InvertedAccess& inverted) {
+    std::map<size_t, std::string> solved;
+    for (const SolvedIndex& index : inverted.solved)
+      if (index.modulus == 0) solved[index.dimension] = index.index;
+    return names_for_elements(solved, inverted.remaining);
+  }
+
+  std::vector<ExpressionPtr> names_for_elements(const std::map<size_t, std::string>& wanted,
+                                                const std::vector<std::string>& remaining) {
+    std::set<std::string> used(remaining.begin(), remaining.end());
+    std::vector<ExpressionPtr> elements;
+    for (size_t d = 0; d < shape_.size(); ++d) {
+      auto found = wanted.find(d);
+      bool free = found != wanted.end() && used.insert(found->second).second;
+      elements.push_back(name(free ? found->second : names_.index("i" + std::to_string(d))));
+    }
+    return elements;
+  }
+
+  /// `elements` name the dimensions in the value, `places` are what the statement writes.
+  void add(const std::string& target, const std::vector<ExpressionPtr>& elements,
+           const std::vector<ExpressionPtr>& places, ir::Reduction reduction, bool initializes,
+           const ExpressionPtr& value, const Contribution* contribution,
+           const InvertedAccess* inverted) {
+    GradientStatement statement{target, places, reduction, initializes, rename(value, elements),
+                                {}};
+    for (size_t d = 0; d < elements.size(); ++d) {
+      if (places[d] == elements[d]) statement.ranges.emplace_back(elements[d]->name, shape_[d]);
+    }
+    if (inverted) {
+      for (const std::string& index : inverted->remaining) {
+        statement.ranges.emplace_back(index, contribution->ranges.at(index));
+      }
+    }
+    statements_.push_back(std::move(statement));
+  }
+
+  static ExpressionPtr rename(const ExpressionPtr& e, const std::vector<ExpressionPtr>& elements) {
+    std::map<std::string, ExpressionPtr> names;
+    for (size_t d = 0; d < elements.size(); ++d) names[element(d)] = elements[d];
+    return substitute(e, names);
+  }
+
+  /// A convolution's adjoint reads the gradient beyond its edges. Instead of a condition at every
+  /// point, which keeps a product from being one, a copy with zeros around it is read.
+  /// Returns whether it did.
+  bool pad(const Contribution& c, const InvertedAccess& inverted, ExpressionPtr* weight,
+           std::vector<ExpressionPtr>* all) {
+    auto found = shapes_.find(c.source);
+    if (found == shapes_.end() || c.left.size() < c.source_places.size()) return false;
+    const std::vector<Range>& shape = found->second;
+    // Reads of the gradient apart, what is left must not depend on the padded indices.
+    std::vector<const SolvedIndex*> padded(c.left.size());
+    bool any = false;
+    for (const SolvedIndex& solved : inverted.solved) {
+      auto at = std::find(c.left.begin(), c.left.end(), solved.index);
+      if (solved.plain || solved.is_digit || solved.conditions.empty() || at == c.left.end())
+        continue;
+      if (!overlaps(solved, inverted) ||
+          !always_equal(c.ranges.at(solved.index), shape[at - c.left.begin()], signature_))
+        continue;
+      bool elsewhere = false;
+      auto look = [&](const ExpressionPtr& e) {
+        rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+          if (node.binding == Binding::Tensor && node.name == c.source) return name("");
+          elsewhere = elsewhere || (node.kind == ExpressionKind::Name && node.name == solved.index);
+          return nullptr;
+        });
+      };
+      look(without_subscripts(c, c.weight));
+      for (const ExpressionPtr& guard : c.guards) look(without_subscripts(c, guard));
+      if (elsewhere) continue;
+      padded[at - c.left.begin()] = &solved;
+      any = true;
+    }
+    if (!any) return false;
+
+    std::vector<ExpressionPtr> at_source, coordinates;
+    std::vector<ExpressionPtr> inside, divisible;
+    GradientStatement copy{"", c.source_places, ir::Reduction::None, true, nullptr, {}};
+    for (size_t d = 0; d < c.left.size(); ++d) {
+      ExpressionPtr index = name(c.left[d]);
+      if (!padded[d]) {
+        copy.ranges.emplace_back(c.left[d], shape[d]);
+        at_source.push_back(index);
+        coordinates.push_back(inverted.translate(index));
+        continue;
+      }
+      std::optional<Range> range = bounds(padded[d]->numerator, c, inverted);
+      if (!range) return false;
+      int divisor = static_cast<int>(padded[d]->divisor);
+      copy.ranges.emplace_back(c.left[d], Range{simplify_size(range->first / divisor, signature_),
+                                                simplify_size(range->last / divisor, signature_)});
+      inside.push_back(binary(Operator::GreaterEqual, index, from_halide(shape[d].first)));
+      inside.push_back(binary(Operator::LessEqual, index, from_halide(shape[d].last)));
+      if (divisor != 1) divisible.push_back(padded[d]->conditions.back());
+      at_source.push_back(index);
+      coordinates.push_back(binary(Operator::Divide, padded[d]->numerator, integer(divisor)));
+    }
+    copy.target = names_.fresh(c.source + "_padded");
+    copy.value = choose(all_of(inside), read(c.source, at_source), real(0));
+    statements_.push_back(copy);
+
+    ExpressionPtr replaced = rewrite(c.weight, [&](const Expression& node) -> ExpressionPtr {
+      return node.binding == Binding::Tensor && node.name == c.source ? name("@gradient") : nullptr;
+    });
+    *weight =
+        substitute(inverted.translate(replaced), {{"@gradient", read(copy.target, coordinates)}});
+    // The copy answers for their conditions, but for those of strides, without which it would have
+    // zeros in between.
+    *all = divisible;
+    for (const SolvedIndex& solved : inverted.solved) {
+      if (std::count(padded.begin(), padded.end(), &solved)) continue;
+      all->insert(all->end(), solved.conditions.begin(), solved.conditions.end());
+    }
+    return true;
+  }
+
+  /// The expression with the subscripts of the access taken out: they stand for the element.
+  static ExpressionPtr without_subscripts(const Contribution& c, const ExpressionPtr& e) {
+    return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+      for (const ExpressionPtr& subscript : c.subscripts) {
+        bool composed = subscript->kind != ExpressionKind::Name;
+        if (composed && equal(node, *subscript)) return name("");
+      }
+      return nullptr;
+    });
+  }
+
+  static bool overlaps(const SolvedIndex& solved, const InvertedAccess& inverted) {
+    return std::any_of(
+        inverted.remaining.begin(), inverted.remaining.end(),
+        [&](const std::string& index) { return mentions(*solved.numerator, index); });
+  }
+
+  /// The values of an affine expression of elements and remaining indices.
+  std::optional<Range> bounds(ExpressionPtr e, const Contribution& c,
+                              const InvertedAccess& inverted) const {
+    Expr first = 0, last = 0;
+    auto take = [&](const std::string& index, const Range& range) {
+      auto form = split_affine(e, index);
+      if (!form) return false;
+      int k = static_cast<int>(form->coefficient);
+      first = first + (k > 0 ? range.first : range.last) * k;
+      last = last + (k > 0 ? range.last : range.first) * k;
+      e = form->rest;
+      return true;
+    };
+    for (size_t d = 0; d < shape_.size(); ++d) {
+      if (!take(element(d), shape_[d])) return std::nullopt;
+    }
+    for (const std::string& index : inverted.remaining) {
+      if (!take(index, c.ranges.at(index))) return std::nullopt;
+    }
+    Expr rest = to_halide(*e);
+    if (!rest.defined()) return std::nullopt;
+    return Range{simplify_size(first + rest, signature_), simplify_size(last + rest, signature_)};
+  }
+
+  const std::string& target_;
+  Type type_;
+  const std::vector<Range>& shape_;
+  const std::map<std::string, std::vector<Range>>& shapes_;
+  const ir::Program& signature_;
+  ZeroSums& zeros_;
+  FreshNames& names_;
+  std::vector<GradientStatement> statements_;
+};
+
+}  // namespace
+
+std::vector<GradientStatement> sum_contributions(
+    const std::string& target, Type type, const std::vector<Range>& shape,
+    const std::vector<Contribution>& contributions,
+    const std::map<std::string, std::vector<Range>>& shapes, const ir::Program& signature,
+    ZeroSums* zeros, FreshNames* names) {
+  return Summation(target, type, shape, shapes, signature, zeros, names).run(contributions);
+}
+
+}  // namespace tc::lang

@@ -1,0 +1,84 @@
+#include "lang/gradient/sums/shared_factors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lang/syntax/expressions.h"
+
+namespace tc::lang {
+namespace {
+
+using Changes = std::function<bool(const ExpressionPtr&)>;
+
+/// Integers divide otherwise, and what derivatives are made of has no type and is a float.
+bool is_integer(const Expression& e) { return e.type.bits() != 0 && !e.type.is_float(); }
+
+class Factorization {
+ public:
+  explicit Factorization(Changes changes) : changes_(std::move(changes)) {}
+
+  /// Multiplies what there is by `e`, or divides it.
+  void take(const ExpressionPtr& e, bool divides) {
+    bool looks_through = !is_integer(*e);
+    if (looks_through && (is_binary(*e, Operator::Multiply) || is_binary(*e, Operator::Divide))) {
+      take(e->operands[0], divides);
+      take(e->operands[1], divides != is_binary(*e, Operator::Divide));
+    } else if (looks_through && is_negation(*e)) {
+      shared.negative = !shared.negative;
+      take(e->operands[0], divides);
+    } else if (!changes_(e)) {
+      (divides ? shared.divisors : shared.factors).push_back(e);
+    } else if (shared.term) {
+      shared.term = binary(divides ? Operator::Divide : Operator::Multiply, shared.term, e);
+    } else {
+      shared.term = divides ? binary(Operator::Divide, real(1), e) : e;
+    }
+  }
+
+  SharedFactors shared;
+
+ private:
+  const Changes changes_;
+};
+
+}  // namespace
+
+ExpressionPtr SharedFactors::apply(ExpressionPtr sum) const {
+  for (const ExpressionPtr& factor : factors) sum = binary(Operator::Multiply, sum, factor);
+  for (const ExpressionPtr& divisor : divisors) sum = binary(Operator::Divide, sum, divisor);
+  return negative ? negate(sum) : sum;
+}
+
+SharedFactors find_shared_factors(const ExpressionPtr& term, const Changes& changes) {
+  Factorization factorization(changes);
+  factorization.take(term, false);
+  if (!factorization.shared.term) return {term, false, {}, {}};
+  return std::move(factorization.shared);
+}
+
+std::vector<ExpressionPtr> take_out_divisors(std::vector<ExpressionPtr>* terms) {
+  std::vector<SharedFactors> parts;
+  for (const ExpressionPtr& term : *terms) {
+    Factorization factorization([](const ExpressionPtr&) { return false; });
+    factorization.take(term, false);
+    parts.push_back(std::move(factorization.shared));
+  }
+  if (parts.size() < 2) return {};
+  std::vector<ExpressionPtr> shared;
+  for (const ExpressionPtr& divisor : std::vector<ExpressionPtr>(parts[0].divisors)) {
+    const auto find = [&](SharedFactors& part) {
+      return std::find_if(part.divisors.begin(), part.divisors.end(),
+                          [&](const ExpressionPtr& other) { return equal(*other, *divisor); });
+    };
+    if (std::any_of(parts.begin(), parts.end(),
+                    [&](SharedFactors& part) { return find(part) == part.divisors.end(); }))
+      continue;
+    for (SharedFactors& part : parts) part.divisors.erase(find(part));
+    shared.push_back(divisor);
+  }
+  for (size_t k = 0; k < parts.size() && !shared.empty(); ++k)
+    (*terms)[k] = parts[k].apply(integer(1));
+  return shared;
+}
+
+}  // namespace tc::lang

@@ -1,0 +1,30 @@
+// What all terms of a sum are multiplied by.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "lang/syntax/tree.h"
+
+namespace tc::lang {
+
+/// A term of a sum as `term` times what all terms share.
+struct SharedFactors {
+  ExpressionPtr term;
+  bool negative = false;
+  std::vector<ExpressionPtr> factors, divisors;  ///< in order of appearance
+
+  bool empty() const { return factors.empty() && divisors.empty(); }
+  /// The same of a sum of such terms, where `sum` stands for that of `term`.
+  ExpressionPtr apply(ExpressionPtr sum) const;
+};
+
+/// Looks through products, quotients and signs of floats; `changes` tells whether a factor differs
+/// from term to term. `term` comes back as it is, with nothing shared, where none does.
+SharedFactors find_shared_factors(const ExpressionPtr& term,
+                                  const std::function<bool(const ExpressionPtr&)>& changes);
+
+/// Leaves away what all terms of a sum, two at least, are divided by, and returns it.
+std::vector<ExpressionPtr> take_out_divisors(std::vector<ExpressionPtr>* terms);
+
+}  // namespace tc::lang

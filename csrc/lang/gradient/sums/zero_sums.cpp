@@ -1,0 +1,537 @@
+#include "lang/gradient/sums/zero_sums.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "lang/syntax/expressions.h"
+
+namespace tc::lang {
+namespace {
+
+/// Thrown where something cannot be evaluated.
+struct Unknown {};
+
+// ---- integers modulo 2^61 - 1
+
+constexpr uint64_t kPrime = (uint64_t{1} << 61) - 1;
+
+uint64_t multiply(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b % kPrime);
+}
+
+uint64_t power(uint64_t base, uint64_t exponent) {
+  uint64_t result = 1;
+  for (; exponent; exponent >>= 1) {
+    if (exponent & 1) result = multiply(result, base);
+    base = multiply(base, base);
+  }
+  return result;
+}
+
+/// Of any number but 0.
+uint64_t inverse(uint64_t a) { return power(a, kPrime - 2); }
+
+uint64_t of_integer(int64_t value) {
+  const auto size = static_cast<uint64_t>(value < 0 ? -value : value) % kPrime;
+  return value < 0 && size ? kPrime - size : size;
+}
+
+/// The next random number (Steele and others, Fast splittable pseudorandom number generators,
+/// 2014).
+uint64_t mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+uint64_t mix(uint64_t seed, uint64_t value) { return mix(seed ^ mix(value)); }
+
+uint64_t mix(uint64_t seed, const std::string& text) {
+  for (char c : text) seed = mix(seed, static_cast<unsigned char>(c));
+  return seed;
+}
+
+/// The number that digits with a point and an exponent say; nothing for other spellings.
+std::optional<uint64_t> of_decimal(const std::string& text) {
+  uint64_t digits = 0;
+  int64_t exponent = 0;
+  bool behind_point = false;
+  size_t i = 0;
+  for (; i < text.size(); ++i) {
+    if (text[i] == '.' && !behind_point) {
+      behind_point = true;
+    } else if (std::isdigit(static_cast<unsigned char>(text[i]))) {
+      digits = (multiply(digits, 10) + static_cast<uint64_t>(text[i] - '0')) % kPrime;
+      exponent -= behind_point;
+    } else {
+      break;
+    }
+  }
+  if (i < text.size() && text[i] == 'e') {
+    try {
+      size_t used = 0;
+      exponent += std::stoi(text.substr(i + 1), &used);
+      i += 1 + used;
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+  }
+  if (i < text.size() && text[i] != 'f') return std::nullopt;
+  const uint64_t scale = power(10, static_cast<uint64_t>(std::abs(exponent)));
+  return multiply(digits, exponent < 0 ? inverse(scale) : scale);
+}
+
+/// A whole number, an element of the field, or an integer that is data: that one is a place in
+/// whatever tensor it leads to.
+struct Value {
+  enum Kind { Integer, Element, Place } kind = Element;
+  int64_t integer = 0;
+  uint64_t element = 0;
+  bool indexed = false;  ///< an integer that depends on an index
+
+  /// Indices are few and small: what is zero for them need not be for others, and so they count as
+  /// random numbers where they are part of a value.
+  uint64_t in_field() const {
+    if (kind != Integer) return element;
+    return indexed ? mix(static_cast<uint64_t>(integer)) % kPrime : of_integer(integer);
+  }
+};
+
+Value integer_value(int64_t value, bool indexed = false) {
+  return {Value::Integer, value, 0, indexed};
+}
+Value element_value(uint64_t value) { return {Value::Element, 0, value % kPrime, false}; }
+
+using Coordinates = std::vector<int64_t>;
+using Indices = std::map<std::string, int64_t>;
+using Ranges = std::vector<std::pair<std::string, Range>>;
+
+// Points that are evaluated for one definition in one trial, and tensors on the way to an element.
+constexpr int64_t kMostPoints = 20000;
+constexpr int kMostDepth = 200;
+// Places that are looked at first.
+constexpr int kSamples = 6;
+constexpr int kTrials = 3;
+constexpr size_t kMostSizes = 9;
+
+}  // namespace
+
+/// Sizes, random inputs, and what was computed of them.
+class ZeroSums::Trial {
+ public:
+  Trial(const Versions& versions, const ir::Program& signature,
+        const std::vector<GradientStatement>& statements, uint64_t number)
+      : versions_(versions), signature_(signature), statements_(statements), seed_(mix(number)) {
+    // Two sizes differ in the first trial or, up to nine, in the second, and each of them differs
+    // in the first and the third: nothing is zero because two sizes are equal, or one of them is
+    // what a literal says.
+    for (size_t i = 0; i < signature.sizes.size(); ++i) {
+      const size_t digits[kTrials] = {i % 3, i / 3 % 3, (i + 1) % 3 + 1};
+      const int size = 3 + static_cast<int>(digits[number]);
+      sizes_[signature.sizes[i]] = size;
+      replacements_[signature.sizes[i]] = Expr(size);
+    }
+    makes_sense_ = has_all_ranges();
+  }
+
+  /// Whether the last statement, or all with its target, add up to zero; nothing if not known.
+  std::optional<bool> is_zero(const std::vector<GradientStatement>& more, bool together) {
+    if (!makes_sense_) return std::nullopt;
+    more_ = &more;
+    pending_.clear();
+    depth_ = 0;
+    const GradientStatement& last = more.back();
+    try {
+      Ranges places;
+      for (const ExpressionPtr& place : last.places) {
+        if (place->kind != ExpressionKind::Name) throw Unknown();
+        auto range = std::find_if(last.ranges.begin(), last.ranges.end(),
+                                  [&](const auto& each) { return each.first == place->name; });
+        if (range == last.ranges.end()) throw Unknown();
+        places.push_back(*range);
+      }
+      auto is_zero_at = [&](const Coordinates& at) {
+        std::optional<Value> sum;
+        if (together)
+          sum = element(last.target, at);
+        else
+          add(last, at, true, sum);
+        return sum && sum->in_field() == 0;
+      };
+      for (int sample = 0; sample < kSamples; ++sample)
+        if (!is_zero_at(sampled(places, sample))) return false;
+      // Without conditions on indices all places are alike.
+      bool zero = true;
+      Indices indices;
+      if (decides_)
+        for_each(places, indices, [&] {
+          Coordinates at;
+          for (const auto& place : places) at.push_back(indices.at(place.first));
+          return zero = is_zero_at(at);
+        });
+      // What no place here decides otherwise may be decided otherwise where there are more.
+      bool settled = std::all_of(outcomes_.begin(), outcomes_.end(),
+                                 [](const auto& each) { return each.second == 3; });
+      if (zero && !settled) return std::nullopt;
+      return zero;
+    } catch (const Unknown&) {
+      return std::nullopt;
+    }
+  }
+
+ private:
+  int64_t bound(const Expr& e) const {
+    auto value = Halide::Internal::as_const_int(
+        Halide::Internal::simplify(Halide::Internal::substitute(replacements_, e)));
+    if (!value) throw Unknown();
+    return *value;
+  }
+
+  /// How many values an index has. What is zero for one term alone need not be for more, and what
+  /// has no place here may have one.
+  int64_t count(const Range& range) const {
+    const int64_t extent = bound(range.last) - bound(range.first) + 1;
+    bool is_fixed =
+        Halide::Internal::is_const(range.first) && Halide::Internal::is_const(range.last);
+    if (extent < (is_fixed ? 1 : 2)) throw Unknown();
+    return extent;
+  }
+
+  /// Whether the definition makes sense for these sizes, as a window is no larger than its image.
+  bool has_all_ranges() const {
+    try {
+      for (const Step& step : versions_.steps) {
+        for (const auto& [index, range] : step.ranges) count(range);
+        for (const Range& range : step.shape) count(range);
+      }
+      return true;
+    } catch (const Unknown&) {
+      return false;
+    }
+  }
+
+  /// The first place, the last one, and others.
+  Coordinates sampled(const Ranges& places, int sample) const {
+    Coordinates at;
+    for (const auto& [name, range] : places) {
+      const int64_t first = bound(range.first), last = first + count(range) - 1;
+      const uint64_t random = mix(mix(seed_, static_cast<uint64_t>(sample)), name) %
+                              static_cast<uint64_t>(last - first + 1);
+      at.push_back(sample == 0 ? first : sample == 1 ? last : first + static_cast<int64_t>(random));
+    }
+    return at;
+  }
+
+  /// Calls `visit` at every point of some ranges until it says false.
+  template <typename Visit>
+  bool for_each(const Ranges& ranges, Indices& indices, const Visit& visit, size_t from = 0) {
+    if (from == ranges.size()) {
+      if (++points_ > kMostPoints) throw Unknown();
+      return visit();
+    }
+    const auto& [name, range] = ranges[from];
+    const int64_t first = bound(range.first), last = first + count(range) - 1;
+    bool goes_on = true;
+    for (int64_t i = first; i <= last && goes_on; ++i) {
+      indices[name] = i;
+      goes_on = for_each(ranges, indices, visit, from + 1);
+    }
+    indices.erase(name);
+    return goes_on;
+  }
+
+  // ---- tensors
+
+  static bool writes(const std::vector<GradientStatement>& statements, const std::string& name) {
+    return std::any_of(statements.begin(), statements.end(),
+                       [&](const GradientStatement& s) { return s.target == name; });
+  }
+
+  const Step* find_step(const std::string& name) const {
+    for (const Step& step : versions_.steps)
+      if (step.target == name) return &step;
+    return nullptr;
+  }
+
+  Value element(const std::string& name, const Coordinates& at) {
+    const Step* step = find_step(name);
+    const bool is_pending = !step && writes(*more_, name);
+    if (!step && !is_pending && !writes(statements_, name)) return input(name, at);
+    auto& known = (is_pending ? pending_ : known_)[name];
+    if (auto found = known.find(at); found != known.end()) return found->second;
+    if (++depth_ > kMostDepth) throw Unknown();
+    std::optional<Value> value;
+    if (step) {
+      value = of_step(*step, at);
+    } else {
+      for (const GradientStatement& statement : is_pending ? *more_ : statements_)
+        if (statement.target == name) add(statement, at, statement.initializes, value);
+    }
+    --depth_;
+    if (!value) throw Unknown();
+    return (is_pending ? pending_ : known_)[name][at] = *value;
+  }
+
+  std::optional<Value> of_step(const Step& step, const Coordinates& at) {
+    if (step.scatters()) throw Unknown();
+    GradientStatement statement{step.target, step.places, step.reduction, true, step.value, {}};
+    for (const auto* list : {&step.left, &step.reduced})
+      for (const std::string& index : *list)
+        statement.ranges.emplace_back(index, step.ranges.at(index));
+    std::optional<Value> value;
+    if (!step.covers || !step.initializes) {
+      auto number = step.previous.find('#');
+      if (number != std::string::npos && step.previous.substr(number) == "#0") throw Unknown();
+      value = element(step.previous, at);
+    }
+    add(statement, at, step.initializes, value);
+    return value;
+  }
+
+  /// What a statement makes of one element; it is left alone outside of the statement's ranges.
+  void add(const GradientStatement& statement, const Coordinates& at, bool initializes,
+           std::optional<Value>& value) {
+    Indices indices;
+    Ranges rest = statement.ranges;
+    for (const auto& each : rest) count(each.second);
+    kept_.insert(statement.value);
+    for (size_t d = 0; d < at.size(); ++d) {
+      if (statement.places[d]->kind != ExpressionKind::Name) throw Unknown();
+      const std::string& index = statement.places[d]->name;
+      auto range = std::find_if(rest.begin(), rest.end(),
+                                [&](const auto& each) { return each.first == index; });
+      if (range == rest.end()) throw Unknown();
+      if (at[d] < bound(range->second.first) || at[d] > bound(range->second.last)) return;
+      indices[index] = at[d];
+      rest.erase(range);
+    }
+    if (initializes) value.reset();
+    for_each(rest, indices, [&] {
+      const Value term = evaluate(*statement.value, indices);
+      switch (statement.reduction) {
+        case ir::Reduction::None: value = term; break;
+        case ir::Reduction::Sum:
+          value = value ? element_value(value->in_field() + term.in_field()) : term;
+          break;
+        case ir::Reduction::Product:
+          value = value ? element_value(multiply(value->in_field(), term.in_field())) : term;
+          break;
+        default: value = opaque(statement.reduction, value.value_or(Value{}), term);
+      }
+      return true;
+    });
+  }
+
+  /// A random number for every element, or place.
+  Value input(const std::string& name, const Coordinates& at) const {
+    uint64_t seed = mix(seed_, name);
+    for (int64_t place : at) seed = mix(seed, static_cast<uint64_t>(place));
+    auto known = signature_.tensors.find(name.substr(0, name.find('#')));
+    if (known == signature_.tensors.end()) return element_value(seed);
+    for (size_t d = 0; d < at.size(); ++d)
+      if (at[d] < 0 || at[d] >= bound(known->second.sizes.at(d))) throw Unknown();
+    if (known->second.type.is_int_or_uint()) return {Value::Place, 0, seed % kPrime, false};
+    return element_value(seed);
+  }
+
+  /// The coordinates of the dimension that data leads to.
+  Range extent(const std::string& name, size_t dimension) const {
+    if (const Step* step = find_step(name)) return step->shape.at(dimension);
+    auto known = signature_.tensors.find(name.substr(0, name.find('#')));
+    if (known == signature_.tensors.end()) throw Unknown();
+    return {Expr(0), known->second.sizes.at(dimension) - 1};
+  }
+
+  // ---- expressions
+
+  Value opaque(ir::Reduction reduction, const Value& a, const Value& b) const {
+    uint64_t seed = mix(seed_, 1000 + static_cast<uint64_t>(reduction));
+    return {ir::is_position(reduction) ? Value::Place : Value::Element, 0,
+            mix(mix(seed, a.in_field()), b.in_field()) % kPrime, false};
+  }
+
+  Value opaque(const std::string& what, const std::vector<Value>& operands) const {
+    uint64_t seed = mix(seed_, what);
+    for (const Value& value : operands) seed = mix(seed, value.in_field());
+    return element_value(seed);
+  }
+
+  Value evaluate(const Expression& e, const Indices& indices) {
+    switch (e.kind) {
+      case ExpressionKind::Number: return literal(e);
+      case ExpressionKind::Name: return named(e, indices);
+      case ExpressionKind::Apply: return applied(e, indices);
+      case ExpressionKind::Cast: {
+        const Value value = evaluate(*e.operands[0], indices);
+        if (e.cast_type.is_float()) return element_value(value.in_field());
+        if (e.cast_type.is_int_or_uint() && value.kind != Value::Element) return value;
+        return opaque("cast " + e.name, {value});
+      }
+      case ExpressionKind::Unary: {
+        const Value value = evaluate(*e.operands[0], indices);
+        if (e.op == Operator::Not)
+          return value.kind == Value::Integer ? integer_value(!value.integer, value.indexed)
+                                              : opaque("!", {value});
+        if (value.kind == Value::Integer) return integer_value(-value.integer, value.indexed);
+        return element_value(kPrime - value.in_field());
+      }
+      case ExpressionKind::Binary: return combined(e, indices);
+      case ExpressionKind::Ternary: {
+        const Value condition = evaluate(*e.operands[0], indices);
+        decides_ = decides_ || condition.kind == Value::Integer;
+        if (condition.kind == Value::Integer)
+          return evaluate(*e.operands[condition.integer ? 1 : 2], indices);
+        const Value yes = evaluate(*e.operands[1], indices);
+        const Value no = evaluate(*e.operands[2], indices);
+        return yes.in_field() == no.in_field() ? yes : opaque("?", {condition, yes, no});
+      }
+      default: throw Unknown();
+    }
+  }
+
+  Value literal(const Expression& e) const {
+    if (e.constant && !e.constant->is_float) return integer_value(e.constant->integer);
+    auto value = of_decimal(e.name);
+    return value ? element_value(*value) : opaque(e.name, {});
+  }
+
+  Value named(const Expression& e, const Indices& indices) {
+    if (e.binding == Binding::Tensor) return element(e.name, {});
+    auto index = indices.find(e.name);
+    if (index != indices.end()) return integer_value(index->second, true);
+    auto size = sizes_.find(e.name);
+    if (size != sizes_.end()) return integer_value(size->second);
+    if (e.name == "true" || e.name == "false") return integer_value(e.name == "true");
+    auto scalar = signature_.scalars.find(e.name);
+    if (scalar == signature_.scalars.end()) throw Unknown();
+    return opaque(e.name, {});
+  }
+
+  Value applied(const Expression& e, const Indices& indices) {
+    std::vector<Value> operands;
+    for (const ExpressionPtr& operand : e.operands) operands.push_back(evaluate(*operand, indices));
+    if (e.binding != Binding::Tensor) return opaque(e.name, operands);
+    Coordinates at;
+    for (size_t d = 0; d < operands.size(); ++d) {
+      if (operands[d].kind == Value::Element) throw Unknown();
+      if (operands[d].kind == Value::Integer) {
+        at.push_back(operands[d].integer);
+        continue;
+      }
+      const Range range = extent(e.name, d);
+      const int64_t first = bound(range.first), count = bound(range.last) - first + 1;
+      if (count < 1) throw Unknown();
+      at.push_back(first +
+                   static_cast<int64_t>(operands[d].element % static_cast<uint64_t>(count)));
+    }
+    return element(e.name, at);
+  }
+
+  Value combined(const Expression& e, const Indices& indices) {
+    const Value a = evaluate(*e.operands[0], indices);
+    const bool joins = e.op == Operator::And || e.op == Operator::Or;
+    if (joins && a.kind == Value::Integer && (a.integer != 0) == (e.op == Operator::Or)) return a;
+    const Value b = evaluate(*e.operands[1], indices);
+    if (joins && a.kind == Value::Integer) return b;
+    if (a.kind == Value::Integer && b.kind == Value::Integer && !e.type.is_float()) {
+      const int64_t result = of_integers(e.op, a.integer, b.integer);
+      if (compares(e.op)) {
+        check_condition(e);
+        outcomes_[&e] |= result ? 1 : 2;
+      }
+      return integer_value(result, a.indexed || b.indexed);
+    }
+    const uint64_t x = a.in_field(), y = b.in_field();
+    switch (e.op) {
+      case Operator::Add: return element_value(x + y);
+      case Operator::Subtract: return element_value(x + (kPrime - y));
+      case Operator::Multiply: return element_value(multiply(x, y));
+      case Operator::Divide:
+        // Whole numbers that are data are rounded; an infinity is a number like others.
+        if (a.kind == Value::Place || b.kind == Value::Place || y == 0) return opaque("/", {a, b});
+        return element_value(multiply(x, inverse(y)));
+      default: return opaque(concat("operator ", static_cast<int>(e.op)), {a, b});
+    }
+  }
+
+  static bool compares(Operator op) {
+    switch (op) {
+      case Operator::Less:
+      case Operator::LessEqual:
+      case Operator::Greater:
+      case Operator::GreaterEqual:
+      case Operator::Equal:
+      case Operator::NotEqual: return true;
+      default: return false;
+    }
+  }
+
+  /// Of a comparison of integers: sizes, and numbers that sizes here do not reach, decide otherwise
+  /// elsewhere.
+  void check_condition(const Expression& e) const {
+    walk(e, [&](const Expression& node) {
+      if (node.kind == ExpressionKind::Number && constant_value(node).value_or(2) > 1)
+        throw Unknown();
+      if (node.kind == ExpressionKind::Name && sizes_.count(node.name)) throw Unknown();
+    });
+  }
+
+  static int64_t of_integers(Operator op, int64_t a, int64_t b) {
+    switch (op) {
+      case Operator::Add: return a + b;
+      case Operator::Subtract: return a - b;
+      case Operator::Multiply: return a * b;
+      case Operator::Less: return a < b;
+      case Operator::LessEqual: return a <= b;
+      case Operator::Greater: return a > b;
+      case Operator::GreaterEqual: return a >= b;
+      case Operator::Equal: return a == b;
+      case Operator::NotEqual: return a != b;
+      case Operator::And: return a && b;
+      case Operator::Or: return a || b;
+      default: throw Unknown();  // what rounds, or is an extreme, says nothing of other sizes
+    }
+  }
+
+  const Versions& versions_;
+  const ir::Program& signature_;
+  const std::vector<GradientStatement>& statements_;
+  const uint64_t seed_;
+  std::map<std::string, int64_t> sizes_;
+  std::map<std::string, Expr> replacements_;
+  std::map<std::string, std::map<Coordinates, Value>> known_, pending_;
+  const std::vector<GradientStatement>* more_ = nullptr;
+  bool makes_sense_ = false;
+  int64_t points_ = 0;
+  int depth_ = 0;
+  bool decides_ = false;                       ///< whether an index has decided a condition
+  std::map<const Expression*, int> outcomes_;  ///< of comparisons of indices: 1 true, 2 false
+  std::set<ExpressionPtr> kept_;               ///< whose parts these are
+};
+
+ZeroSums::ZeroSums(const Versions& versions, const ir::Program& signature,
+                   const std::vector<GradientStatement>& statements) {
+  if (signature.sizes.size() > kMostSizes) return;
+  for (uint64_t number = 0; number < kTrials; ++number)
+    trials_.push_back(std::make_unique<Trial>(versions, signature, statements, number));
+}
+
+ZeroSums::~ZeroSums() = default;
+
+bool ZeroSums::is_zero(const std::vector<GradientStatement>& more) { return holds(more, false); }
+
+bool ZeroSums::are_zero(const std::vector<GradientStatement>& more) { return holds(more, true); }
+
+bool ZeroSums::holds(const std::vector<GradientStatement>& more, bool together) {
+  return !trials_.empty() && std::all_of(trials_.begin(), trials_.end(), [&](const auto& trial) {
+    return trial->is_zero(more, together).value_or(false);
+  });
+}
+
+}  // namespace tc::lang

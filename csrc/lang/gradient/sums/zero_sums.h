@@ -1,0 +1,39 @@
+// Which sums of a derivative are zero, whatever the data.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lang/gradient/sums/adjoint_sum.h"
+#include "lang/gradient/versions.h"
+
+namespace tc::lang {
+
+/// Tells by trying: statements are evaluated in the integers modulo a prime, for a few small sizes,
+/// with random elements of the inputs and of the gradients that are given. Functions, comparisons
+/// of floats and extremes give a random number for every different argument. A sum of rational
+/// expressions that is zero for several such choices is zero in exact arithmetic (Schwartz, Fast
+/// probabilistic algorithms for verification of polynomial identities, 1980): the chance of a
+/// mistake is that of a root, below 2^-40. Deviations from a mean add up to zero in this way, and
+/// what a softmax's largest element would receive.
+class ZeroSums {
+ public:
+  /// `statements` are those of the derivative so far; both are looked at when asked.
+  ZeroSums(const Versions& versions, const ir::Program& signature,
+           const std::vector<GradientStatement>& statements);
+  ~ZeroSums();
+
+  /// Whether what the last of the statements adds, behind those that there are, is zero everywhere.
+  /// False where that is not known: where it scatters, has no size small enough, or takes long.
+  bool is_zero(const std::vector<GradientStatement>& more);
+  /// The same of all that they write to the target of the last.
+  bool are_zero(const std::vector<GradientStatement>& more);
+
+ private:
+  class Trial;
+  bool holds(const std::vector<GradientStatement>& more, bool together);
+  std::vector<std::unique_ptr<Trial>> trials_;
+};
+
+}  // namespace tc::lang

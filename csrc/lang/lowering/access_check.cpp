@@ -1,0 +1,451 @@
+// `check_accesses` of definition.h: interval arithmetic proves most accesses right at once;
+// isl finds the smallest offending point of the others.
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "base/text_stream.h"
+#include "ir/expressions/choices.h"
+#include "ir/expressions/simplify.h"
+#include "ir/expressions/wide_integers.h"
+#include "lang/lowering/definition.h"
+#include "poly/index_sets.h"
+
+namespace tc::lang {
+namespace {
+
+using Halide::Internal::Call;
+using Halide::Internal::ConstantInterval;
+using Halide::Internal::Interval;
+using Halide::Internal::IRVisitor;
+using ir::Expr;
+
+int64_t constant(const Expr& e) {
+  std::optional<int64_t> value = Halide::Internal::as_const_int(e);
+  TC_INTERNAL_CHECK(value, e, " is not a constant: the program is not specialised");
+  return *value;
+}
+
+bool holds_data(const Expr& e) {
+  struct FindCall : IRVisitor {
+    bool found = false;
+    using IRVisitor::visit;
+    void visit(const Call*) override { found = true; }
+  } finder;
+  e.accept(&finder);
+  return finder.found;
+}
+
+/// Whether the subscript multiplies or divides what varies by what varies so often that Halide's
+/// intervals, in which every operand stands four times, would fill the memory.
+bool is_too_long_a_product(const Expr& subscript) {
+  struct Count : IRVisitor {
+    int products = 0;
+    using IRVisitor::visit;
+    void count(const Expr& a, const Expr& b) {
+      products += !Halide::Internal::is_const(a) && !Halide::Internal::is_const(b);
+    }
+    void visit(const Halide::Internal::Mul* op) override {
+      count(op->a, op->b);
+      IRVisitor::visit(op);
+    }
+    void visit(const Halide::Internal::Div* op) override {
+      count(op->a, op->b);
+      IRVisitor::visit(op);
+    }
+    void visit(const Halide::Internal::Mod* op) override {
+      count(op->a, op->b);
+      IRVisitor::visit(op);
+    }
+  } counter;
+  subscript.accept(&counter);
+  return counter.products > 4;
+}
+
+/// The values of tensors that hold nothing but places of extremes, all of one statement: between
+/// the ranges of several there may be elements that none of them writes.
+std::map<std::string, ConstantInterval> position_limits(const ir::Program& program) {
+  std::map<std::string, ConstantInterval> limits;
+  std::set<std::string> others;
+  for (const auto& [name, tensor] : program.tensors)
+    if (tensor.role == ir::TensorRole::Input || tensor.role == ir::TensorRole::InOut)
+      others.insert(name);
+  for (const ir::Statement& statement : program.statements) {
+    std::vector<const ir::Iterator*> reduced;
+    int64_t count = 1;
+    for (const ir::Iterator& iterator : statement.domain) {
+      if (!iterator.reduction) continue;
+      reduced.push_back(&iterator);
+      count *= std::max<int64_t>(1, constant(iterator.extent));
+    }
+    if (!ir::is_position(statement.reduction) || statement.domain.empty()) {
+      others.insert(statement.tensor);
+      continue;
+    }
+    // One index gives its own values, several the place in row-major order.
+    const int64_t first = reduced.size() == 1 ? constant(reduced[0]->min) : 0;
+    const ConstantInterval places(first, first + count - 1);
+    if (!limits.emplace(statement.tensor, places).second) others.insert(statement.tensor);
+  }
+  for (const std::string& name : others) limits.erase(name);
+  return limits;
+}
+
+/// Names for the reads of tensors of which limits are known.
+class NameReads : public Halide::Internal::IRMutator {
+ public:
+  NameReads(const std::map<std::string, ConstantInterval>& known,
+            Halide::Internal::Scope<ConstantInterval>& limits)
+      : known_(known), limits_(limits) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    auto found = known_.find(ir::read_name(op));
+    if (found == known_.end()) return IRMutator::visit(op);
+    const std::string name = "position of " + found->first;
+    if (!limits_.contains(name)) limits_.push(name, found->second);
+    return ir::make_variable(name, op->type);
+  }
+  const std::map<std::string, ConstantInterval>& known_;
+  Halide::Internal::Scope<ConstantInterval>& limits_;
+};
+
+/// All accesses of one statement, with the conditions they stand under.
+class StatementCheck : public IRVisitor {
+ public:
+  StatementCheck(const ir::Program& program, size_t place,
+                 const std::map<std::string, ConstantInterval>& positions)
+      : program_(program),
+        place_(place),
+        statement_(program.statements[place]),
+        positions_(positions) {
+    const ir::Statement& statement = statement_;
+    for (const ir::Iterator& iterator : statement.domain) {
+      int64_t first = constant(iterator.min), last = first + constant(iterator.extent) - 1;
+      bounds_.push(iterator.name, Interval(iterator.min, Expr(static_cast<int32_t>(last))));
+      // Of an empty range nothing is looked at.
+      limits_.push(iterator.name, ConstantInterval(first, std::max(first, last)));
+    }
+  }
+
+  std::string run() {
+    for (const ir::Iterator& iterator : statement_.domain) {
+      if (constant(iterator.extent) < 0) return empty_range(iterator);
+    }
+    for (const ir::Iterator& iterator : statement_.domain) {
+      if (constant(iterator.extent) == 0) return "";
+    }
+    if (statement_.guard.defined()) guards_.push_back(statement_.guard);
+    for (const Expr& subscript : statement_.subscripts) subscript.accept(this);
+    check("writes", program_.tensor(statement_.tensor), statement_.subscripts, Expr());
+    statement_.value.accept(this);
+    return message_;
+  }
+
+  std::vector<ir::OpenAccess> open;
+
+ private:
+  using IRVisitor::visit;
+
+  void visit(const Call* op) override {
+    if (!message_.empty()) return;
+    if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3) {
+      return visit_choice(op->args[0], op->args[1], op->args[2]);
+    }
+    IRVisitor::visit(op);
+    auto tensor = program_.tensors.find(ir::read_name(op));
+    if (tensor != program_.tensors.end()) check("reads", tensor->second, op->args, op);
+  }
+
+  void visit(const Halide::Internal::Select* op) override {
+    visit_choice(op->condition, op->true_value, op->false_value);
+  }
+
+  void visit_choice(const Expr& condition, const Expr& yes, const Expr& no) {
+    condition.accept(this);
+    // Whatever the condition is, what both sides read is read: so does the sign of a remainder.
+    Reads of_yes, of_no;
+    yes.accept(&of_yes);
+    no.accept(&of_no);
+    for (const Expr& read : of_yes.found) {
+      if (of_no.found.count(read)) read.accept(this);
+    }
+    guards_.push_back(condition);
+    yes.accept(this);
+    guards_.back() = !condition;
+    no.accept(this);
+    guards_.pop_back();
+  }
+
+  /// What is evaluated wherever an expression is: the reads in it, and the choices as a whole.
+  struct Reads : IRVisitor {
+    std::set<Expr, Halide::Internal::IRDeepCompare> found;
+    using IRVisitor::visit;
+    void visit(const Call* op) override {
+      found.insert(Expr(op));
+      if (op->is_intrinsic(Call::if_then_else))
+        op->args[0].accept(this);
+      else
+        IRVisitor::visit(op);
+    }
+    void visit(const Halide::Internal::Select* op) override {
+      found.insert(Expr(op));
+      op->condition.accept(this);
+    }
+  };
+
+  std::string empty_range(const ir::Iterator& iterator) const {
+    return concat("the range of index ", iterator.name, " is empty: it would take ",
+                  iterator.extent, " values, from ", iterator.min,
+                  " up; a size is too small for "
+                  "the subscripts of ",
+                  iterator.name, at_line());
+  }
+
+  std::string at_line() const {
+    if (!statement_.where.valid()) return "";
+    return concat(" (line ", statement_.where.line(), ")");
+  }
+
+  void check(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
+             const Expr& read) {
+    for (size_t d = 0; d < subscripts.size() && message_.empty(); ++d) {
+      const bool decided = holds_data(subscripts[d])
+                               ? is_limited(NameReads(positions_, limits_).mutate(subscripts[d]),
+                                            constant(tensor.sizes[d]))
+                               : check_dimension(verb, tensor, subscripts, d);
+      if (!decided) note_open(read, d);
+    }
+  }
+
+  /// What is open under weaker conditions already is not listed again: divisions, for instance,
+  /// mention their operands several times, under conditions on their signs.
+  void note_open(const Expr& read, size_t d) {
+    auto covers = [&](size_t known) {
+      const ir::OpenAccess& access = open[known];
+      return access.dimension == d && access.conditions.size() <= guards_.size() &&
+             std::equal(access.conditions.begin(), access.conditions.end(), guards_.begin(),
+                        [](const Expr& a, const Expr& b) { return Halide::Internal::equal(a, b); });
+    };
+    std::vector<size_t>& known = known_open_[read.defined() ? read : Expr(0)];
+    if (std::any_of(known.begin(), known.end(), covers)) return;
+    known.push_back(open.size());
+    open.push_back({place_, read, d, guards_});
+  }
+
+  /// Whether the types of what it holds, and what the text does with them, keep a subscript inside.
+  bool is_limited(const Expr& subscript, int64_t size) const {
+    ConstantInterval interval = Halide::Internal::constant_integer_bounds(subscript, limits_);
+    return interval.is_bounded() && interval.min >= 0 && interval.max < size;
+  }
+
+  /// Whether sizes say that it stays inside, or leaves, which is kept as the message.
+  bool check_dimension(const char* verb, const ir::Tensor& tensor,
+                       const std::vector<Expr>& subscripts, size_t d) {
+    const Expr subscript = exact(subscripts[d]);
+    const Expr size = Halide::cast(subscript.type(), tensor.sizes[d]);
+    // Of quotients by what varies this knows more than what follows.
+    if (is_limited(subscript, constant(tensor.sizes[d]))) return true;
+    if (is_too_long_a_product(subscript)) return check_limits(verb, tensor, subscripts, d);
+    Expr inside = Halide::Internal::and_condition_over_domain(
+        subscript >= Halide::Internal::make_zero(subscript.type()) && subscript < size, bounds_);
+    if (Halide::Internal::is_const_one(Halide::Internal::simplify(inside))) return true;
+    const std::optional<Offence> found = find_offence(subscript, constant(tensor.sizes[d]));
+    if (!found) {
+      if (guards_.empty()) report_bounds(verb, tensor, subscripts, d);
+      return !message_.empty();
+    }
+    if (found->none) return true;
+    // Only data knows whether what leaves the tensor is reached.
+    if (!found->exact) return false;
+    report(verb, tensor, subscripts, d, found->point,
+           Halide::Internal::simplify(Halide::Internal::substitute(found->point, subscript)));
+    return true;
+  }
+
+  /// Without the cast around one that is computed in 64 bits (ir/expressions/wrap_integers): its
+  /// number counts, not what of it fits 32 bits.
+  static Expr exact(const Expr& subscript) {
+    const auto* cast = subscript.as<Halide::Internal::Cast>();
+    return cast && cast->value.type() == Halide::Int(64) ? cast->value : subscript;
+  }
+
+  /// By the smallest and largest numbers that the operations may come to.
+  bool check_limits(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
+                    size_t d) {
+    ConstantInterval interval =
+        Halide::Internal::constant_integer_bounds(exact(subscripts[d]), limits_);
+    if (!guards_.empty() || !interval.is_bounded()) return false;
+    int64_t reached = interval.min < 0 ? interval.min : interval.max;
+    report(verb, tensor, subscripts, d, {}, Halide::Internal::make_const(Halide::Int(64), reached));
+    return true;
+  }
+
+  /// What polyhedra know of a condition: it holds nowhere else, and at all of them where it is
+  /// exact.
+  struct Known {
+    isl::set points;
+    bool exact = true;
+  };
+  static Known both(const Known& a, const Known& b) {
+    return {a.points.intersect(b.points), a.exact && b.exact};
+  }
+  static Known either(const Known& a, const Known& b) {
+    return {a.points.unite(b.points), a.exact && b.exact};
+  }
+
+  /// Of the condition, or of its opposite.
+  Known known(const Expr& e, bool holds) const {
+    const std::optional<ir::Choice> choice = ir::find_choice(e);
+    const bool joined = choice && e.type().is_bool();
+    if (const auto* op = e.as<Halide::Internal::Not>()) return known(op->a, !holds);
+    if (const auto* op = e.as<Halide::Internal::And>())
+      return holds ? both(known(op->a, true), known(op->b, true))
+                   : either(known(op->a, false), known(op->b, false));
+    if (const auto* op = e.as<Halide::Internal::Or>())
+      return holds ? either(known(op->a, true), known(op->b, true))
+                   : both(known(op->a, false), known(op->b, false));
+    // `&&` and `||` whose second operand reads.
+    if (joined && Halide::Internal::is_const_zero(choice->no))
+      return holds ? both(known(choice->condition, true), known(choice->yes, true))
+                   : either(known(choice->condition, false), known(choice->yes, false));
+    if (joined && Halide::Internal::is_const_one(choice->yes))
+      return holds ? either(known(choice->condition, true), known(choice->no, true))
+                   : both(known(choice->condition, false), known(choice->no, false));
+    const std::optional<isl::set> points = sets_->where(e);
+    if (!points) return {sets_->points(), false};
+    return {holds ? *points : sets_->points().subtract(*points), true};
+  }
+
+  /// A point that leads outside of a dimension, or that there is none.
+  struct Offence {
+    bool none = true, exact = true;
+    std::map<std::string, Expr> point;
+  };
+
+  /// Nothing where the subscript is not affine piece by piece.
+  std::optional<Offence> find_offence(const Expr& subscript, int64_t size) {
+    std::vector<Expr> question = guards_;
+    question.push_back(subscript);
+    question.push_back(Halide::Internal::make_const(Halide::Int(64), size));
+    const Expr key = Call::make(Halide::Int(32), "inside", question, Call::PureExtern);
+    auto [entry, added] = offences_.emplace(key, std::nullopt);
+    if (!added) return entry->second;
+    if (!sets_) sets_.emplace(context_.get(), statement_.domain);
+    const std::optional<isl::set> inside = sets_->inside(subscript, size);
+    if (!inside) return std::nullopt;
+    Known offending{sets_->points().subtract(*inside)};
+    for (const Expr& condition : guards_) offending = both(offending, known(condition, true));
+    Offence offence{offending.points.is_empty(), offending.exact, {}};
+    if (!offence.none && offence.exact) {
+      const isl::multi_val place = offending.points.lexmin().sample_point().multi_val();
+      for (size_t i = 0; i < statement_.domain.size(); ++i)
+        offence.point[statement_.domain[i].name] =
+            static_cast<int32_t>(poly::to_integer(place.at(static_cast<int>(i))));
+    }
+    return entry->second = offence;
+  }
+
+  /// For a subscript no polyhedron describes, such as i * j: its extreme values.
+  void report_bounds(const char* verb, const ir::Tensor& tensor,
+                     const std::vector<Expr>& subscripts, size_t d) {
+    Interval interval = Halide::Internal::bounds_of_expr_in_scope(exact(subscripts[d]), bounds_);
+    if (!interval.is_bounded()) return;
+    Expr low = Halide::Internal::simplify(interval.min);
+    Expr high = Halide::Internal::simplify(interval.max);
+    if (!Halide::Internal::is_const(low) || !Halide::Internal::is_const(high)) return;
+    report(verb, tensor, subscripts, d, {}, constant(low) < 0 ? low : high);
+  }
+
+  void report(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
+              size_t d, const std::map<std::string, Expr>& values, const Expr& reached) {
+    const std::string index =
+        Halide::Internal::is_const(reached) ? concat(constant(reached)) : concat(reached);
+    struct FindVariables : IRVisitor {
+      std::set<std::string> names;
+      using IRVisitor::visit;
+      void visit(const Halide::Internal::Variable* op) override { names.insert(op->name); }
+    } used;
+    subscripts[d].accept(&used);
+    TextStream where, ranges;
+    for (const ir::Iterator& iterator : statement_.domain) {
+      if (!used.names.count(iterator.name)) continue;
+      auto value = values.find(iterator.name);
+      if (value != values.end()) {
+        where << (where.tellp() > 0 ? ", " : "") << iterator.name << " = " << value->second;
+      }
+      ranges << (ranges.tellp() > 0 ? ", " : "") << iterator.name << " runs over " << iterator.min
+             << ":" << constant(iterator.min) + constant(iterator.extent);
+    }
+    message_ = concat(
+        verb, " ", access_text(tensor, subscripts),
+        " outside: ", where.str().empty() ? "the subscript" : where.str(),
+        where.str().empty() ? " reaches index " : " gives index ", index, ", but dimension ", d,
+        " of ", tensor.name, " has size ", tensor.sizes[d],
+        ranges.str().empty() ? "" : " (" + ranges.str() + ")",
+        verb == std::string("writes")
+            ? "; declare or pass larger tensors, or give the index a smaller range in a where "
+              "clause"
+            : concat("; pass larger tensors, give the index a smaller range in a where clause, or "
+                     "guard the access: condition ? ",
+                     tensor.name, "(...) : 0"),
+        at_line());
+  }
+
+  /// What is computed in 64 bits as if in 32.
+  static Expr shown(const Expr& subscript) {
+    const Expr wide = exact(subscript);
+    return wide.type() == Halide::Int(64) ? ir::narrow(wide).value_or(subscript) : subscript;
+  }
+
+  static std::string access_text(const ir::Tensor& tensor, const std::vector<Expr>& subscripts) {
+    TextStream text;
+    text << tensor.name << "(";
+    for (size_t i = 0; i < subscripts.size(); ++i) {
+      TextStream one;
+      one << (holds_data(subscripts[i]) ? ir::make_variable("...") : shown(subscripts[i]));
+      // Halide puts parentheses around every operation.
+      std::string subscript = one.str();
+      for (size_t at; (at = subscript.find(" + -")) != std::string::npos;) {
+        subscript.replace(at, 4, " - ");
+      }
+      bool wrapped = subscript.size() > 2 && subscript.front() == '(' && subscript.back() == ')';
+      text << (i ? ", " : "") << (wrapped ? subscript.substr(1, subscript.size() - 2) : subscript);
+    }
+    text << ")";
+    return text.str();
+  }
+
+  const ir::Program& program_;
+  const size_t place_;
+  const ir::Statement& statement_;
+  const std::map<std::string, ConstantInterval>& positions_;
+  poly::Context context_;
+  std::optional<poly::IndexSets> sets_;  ///< of the domain, where anything is asked of them
+  ir::Bounds bounds_;
+  Halide::Internal::Scope<ConstantInterval> limits_;
+  std::vector<Expr> guards_;
+  /// What isl was asked: guards, subscript and size.
+  std::map<Expr, std::optional<Offence>, Halide::Internal::IRDeepCompare> offences_;
+  std::map<Expr, std::vector<size_t>, Halide::Internal::IRDeepCompare> known_open_;
+  std::string message_;
+};
+
+}  // namespace
+
+AccessCheck check_accesses(const ir::Program& program) {
+  AccessCheck result;
+  const std::map<std::string, ConstantInterval> positions = position_limits(program);
+  for (size_t s = 0; s < program.statements.size(); ++s) {
+    StatementCheck check(program, s, positions);
+    result.outside = check.run();
+    result.open.insert(result.open.end(), check.open.begin(), check.open.end());
+    if (!result.outside.empty()) break;
+  }
+  return result;
+}
+
+}  // namespace tc::lang

@@ -1,0 +1,91 @@
+#include "lang/lowering/definition.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "lang/lowering/to_program.h"
+#include "lang/sema/call_conditions.h"
+#include "lang/sema/calls.h"
+#include "lang/sema/expansion.h"
+#include "lang/sema/sema.h"
+#include "lang/syntax/parser.h"
+#include "lang/syntax/printer.h"
+
+namespace tc::lang {
+namespace {
+
+bool has_specialized_scalar(const ir::Program& signature) {
+  for (const auto& entry : signature.scalars) {
+    if (entry.second.specialized) return true;
+  }
+  return false;
+}
+
+/// Checks a definition whose calls are inlined, and has sizes that these want equal take one name.
+/// Returns the checked tree.
+std::shared_ptr<Function> check_calls(Function* function, ir::Program* signature,
+                                      std::vector<std::string>* warnings) {
+  for (;;) {
+    auto tree = std::make_shared<Function>(clone(*function));
+    std::vector<std::string> found;
+    *signature = check(tree.get(), &found);
+    check_wanted_types(*tree, *signature);
+    bool renamed = unify_sizes(function, *signature, nullptr);
+    if (!renamed && !function->same_sizes.empty() && !has_specialized_scalar(*signature)) {
+      ir::Program program = to_program(*tree, *signature, {});
+      renamed = unify_sizes(function, *signature, &program);
+    }
+    if (renamed) continue;
+    warnings->insert(warnings->end(), found.begin(), found.end());
+    return tree;
+  }
+}
+
+void check_length(const Function& function) {
+  if (function.statements.size() <= kMaximumStatements) return;
+  throw LanguageError(
+      function.statements[kMaximumStatements].where,
+      concat(function.name.name, " has ", function.statements.size(), " statements, but may have ",
+             kMaximumStatements, "; split it into definitions that are run one after the other"));
+}
+
+}  // namespace
+
+bool Definition::scatters() const {
+  return std::any_of(tree->statements.begin(), tree->statements.end(),
+                     [](const TreeStatement& statement) { return statement.scatters(); });
+}
+
+Module parse(const std::string& text) {
+  Module module;
+  std::map<std::string, Function> known;
+  for (Function& function : parse_text(text)) {
+    if (known.count(function.name.name)) {
+      throw LanguageError(function.name.where, concat(function.name.name,
+                                                      " already defined in this text; choose "
+                                                      "another name"));
+    }
+    inline_calls(&function, known);
+    check_length(function);
+    auto definition = std::make_shared<Definition>();
+    std::shared_ptr<Function> tree =
+        check_calls(&function, &definition->signature, &module.warnings);
+    known[function.name.name] = std::move(function);
+    definition->name = tree->name.name;
+    definition->text = print(*tree);
+    definition->key = print_key(*tree);
+    definition->tree = tree;
+    // Ranges that cannot be inferred are best reported where the text is; with specialised scalars
+    // that takes their values.
+    if (!has_specialized_scalar(definition->signature)) infer_ranges(*definition, {});
+    module.definitions.push_back(definition);
+  }
+  return module;
+}
+
+ir::Program infer_ranges(const Definition& definition,
+                         const std::map<std::string, int64_t>& scalars) {
+  return to_program(*definition.tree, definition.signature, scalars);
+}
+
+}  // namespace tc::lang

@@ -1,0 +1,309 @@
+#include "lang/lowering/lowering.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "ir/expressions/choices.h"
+#include "ir/expressions/reads.h"
+#include "lang/sema/builtins.h"
+#include "lang/sema/types.h"
+
+namespace tc::lang {
+namespace {
+
+using Halide::Internal::Call;
+using Halide::Internal::make_const;
+using Halide::Internal::make_one;
+using Halide::Internal::make_zero;
+using ir::has_data;
+
+class Lowering {
+ public:
+  Lowering(const TreeStatement& statement, const ir::Program& signature,
+           const std::map<std::string, int64_t>& scalars)
+      : statement_(statement), signature_(signature), scalars_(scalars) {
+    for (const WhereClause& clause : statement.clauses) {
+      if (clause.kind == ClauseKind::Let) lets_[clause.name.name] = clause.first.get();
+    }
+  }
+
+  LoweredStatement run() {
+    LoweredStatement lowered;
+    lowered.value = lower(*statement_.value);
+    if (!ir::is_position(statement_.reduction)) {
+      lowered.value = convert(lowered.value, signature_.tensor(statement_.target.name).type);
+    }
+    for (const WhereClause& clause : statement_.clauses) {
+      if (clause.kind == ClauseKind::Range) {
+        Expr first = subscript(*clause.first), last = subscript(*clause.last);
+        lowered.ranges.push_back({clause.name, first, last - 1});
+      } else if (clause.kind == ClauseKind::Exists) {
+        collect(*clause.first, &lowered.accesses);
+      }
+    }
+    for (const ExpressionPtr& subscript : statement_.subscripts) {
+      if (subscript) collect(*subscript, &lowered.accesses);
+    }
+    collect(*statement_.value, &lowered.accesses);
+    for (size_t d = 0; d < statement_.indices.size(); ++d) {
+      const Expression* expression = statement_.scattered(d);
+      lowered.subscripts.push_back(expression ? subscript(*expression) : Expr());
+    }
+    bool accumulates = statement_.reduction != ir::Reduction::None && !statement_.initializes;
+    if (accumulates || statement_.scatters()) {
+      lowered.accesses.push_back(left_hand_side(accumulates));
+    }
+    return lowered;
+  }
+
+ private:
+  void collect(const Expression& e, std::vector<Access>* accesses) {
+    if (e.kind == ExpressionKind::Name && e.binding == Binding::Let) {
+      return collect(*lets_.at(e.name), accesses);
+    }
+    for (const ExpressionPtr& operand : e.operands) collect(*operand, accesses);
+    if (e.kind != ExpressionKind::Apply || e.binding != Binding::Tensor) return;
+    Access access{e.name, {}, e.where};
+    rounds_down_ = true;
+    for (const ExpressionPtr& operand : e.operands) {
+      access.subscripts.push_back(subscript(*operand));
+    }
+    rounds_down_ = false;
+    accesses->push_back(access);
+  }
+
+  /// Expressions on the left bound their indices; plain ones only where what they accumulate into
+  /// exists.
+  Access left_hand_side(bool accumulates) {
+    Access access{statement_.target.name, {}, statement_.target.where, true};
+    rounds_down_ = true;
+    for (size_t d = 0; d < statement_.indices.size(); ++d) {
+      const Expression* expression = statement_.scattered(d);
+      Expr bounding;
+      if (expression) {
+        bounding = subscript(*expression);
+      } else if (accumulates) {
+        bounding = ir::make_variable(statement_.indices[d].name);
+      }
+      access.subscripts.push_back(bounding);
+    }
+    rounds_down_ = false;
+    return access;
+  }
+
+  Expr convert(const Expr& e, Type type) const {
+    if (e.type() == type) return e;
+    // Not folded: subscripts do not wrap around, whatever type is asked for on the way.
+    if (in_subscript_ && type == Halide::Int(32) && e.type() == Halide::Int(64))
+      return Halide::Internal::Cast::make(type, e);
+    if (type.is_bool()) return e != make_zero(e.type());
+    if (e.type().is_float() && !type.is_float()) return truncate(e, type);
+    return Halide::cast(type, e);
+  }
+
+  /// Halide's simplifier makes one cast of two: uint32(int32(x)) would become uint32(x), which has
+  /// no meaning for a negative x. It looks through no complements, and LLVM removes a pair.
+  static Expr truncate(const Expr& e, Type type) { return ~~Halide::cast(type, e); }
+
+  Expr subscript(const Expression& e) {
+    bool outer = std::exchange(in_subscript_, true);
+    Expr result = convert(lower(e), Halide::Int(32));
+    in_subscript_ = outer;
+    return result;
+  }
+
+  Expr lower(const Expression& e) {
+    if (e.constant) {
+      return e.constant->is_float || e.type.is_float() ? make_const(e.type, e.constant->as_double())
+                                                       : make_const(e.type, e.constant->integer);
+    }
+    switch (e.kind) {
+      case ExpressionKind::Number: break;
+      case ExpressionKind::Name: return lower_name(e);
+      case ExpressionKind::Dimension: return lower_dimension(e);
+      case ExpressionKind::Apply: return lower_apply(e);
+      case ExpressionKind::Cast: return convert(lower(*e.operands[0]), e.type);
+      case ExpressionKind::Unary: return lower_unary(e);
+      case ExpressionKind::Binary: return lower_binary(e);
+      case ExpressionKind::Ternary:
+        return choose(lower(*e.operands[0]), convert(lower(*e.operands[1]), e.type),
+                      convert(lower(*e.operands[2]), e.type));
+    }
+    TC_INTERNAL_CHECK(false, "an expression without a value");
+    return Expr();
+  }
+
+  Expr lower_name(const Expression& e) {
+    switch (e.binding) {
+      case Binding::Index:
+      case Binding::Size: return ir::make_variable(e.name);
+      case Binding::Let: return lower(*lets_.at(e.name));
+      case Binding::Scalar: return lower_scalar(e);
+      case Binding::Tensor: return ir::read(signature_.tensor(e.name), {});
+      case Binding::Truth: return make_const(Halide::Bool(), e.name == "true" ? 1 : 0);
+      case Binding::None:
+      case Binding::Builtin: break;
+    }
+    TC_INTERNAL_CHECK(false, e.name, " is not bound");
+    return Expr();
+  }
+
+  Expr lower_scalar(const Expression& e) {
+    const ir::Scalar& scalar = signature_.scalars.at(e.name);
+    if (!scalar.specialized) return ir::read_scalar(scalar);
+    auto value = scalars_.find(e.name);
+    TC_INTERNAL_CHECK(value != scalars_.end(), "no value for specialised scalar ", e.name);
+    if (!fits(value->second, scalar.type)) {
+      throw ShapeError(concat("scalar ", e.name, " = ", value->second, " does not fit ",
+                              type_name(scalar.type)));
+    }
+    return make_const(scalar.type, value->second);
+  }
+
+  Expr lower_dimension(const Expression& e) {
+    const ir::Tensor& tensor = signature_.tensor(e.name);
+    if (tensor.role == ir::TensorRole::Input) return tensor.sizes[e.dimension];
+    return ir::make_variable(dimension_variable(e.name, e.dimension));
+  }
+
+  Expr lower_apply(const Expression& e) {
+    if (e.binding == Binding::Scalar) return lower_scalar(e);
+    if (e.binding == Binding::Builtin) return lower_builtin(e);
+    std::vector<Expr> subscripts;
+    for (const ExpressionPtr& operand : e.operands) subscripts.push_back(subscript(*operand));
+    return ir::read(signature_.tensor(e.name), subscripts);
+  }
+
+  Expr lower_builtin(const Expression& e) {
+    std::vector<Expr> arguments;
+    int integer = find_builtin(e.name)->integer_argument;
+    for (const ExpressionPtr& operand : e.operands) {
+      bool is_integer = static_cast<int>(arguments.size()) == integer;
+      arguments.push_back(convert(lower(*operand), is_integer ? Halide::Int(32) : e.operand_type));
+    }
+    if (e.name == "abs") {
+      if (e.operand_type.is_float()) return ir::math("fabs", e.operand_type, arguments);
+      if (e.operand_type.is_uint()) return arguments[0];
+      Expr zero = make_zero(e.operand_type);
+      Expr negative = in_subscript_ ? zero - arguments[0] : ir::wrapping_negative(arguments[0]);
+      return Halide::select(arguments[0] < zero, negative, arguments[0]);
+    }
+    if (!find_builtin(e.name)->composed) return ir::math(e.name, e.operand_type, arguments);
+    // Of narrow floats in 32 bits, rounded once.
+    for (Expr& argument : arguments)
+      if (argument.type().is_float() && argument.type().bits() == 16)
+        argument = Halide::cast<float>(argument);
+    return convert(composed_builtin(e.name, arguments), e.type);
+  }
+
+  Expr lower_unary(const Expression& e) {
+    Expr operand = lower(*e.operands[0]);
+    if (e.op == Operator::Not) return !operand;
+    operand = convert(operand, e.type);
+    // 0 - x would lose the sign of a zero.
+    if (e.type.is_float()) return operand * make_const(e.type, -1.0);
+    return wrapping(Operator::Subtract, make_zero(e.type), operand);
+  }
+
+  /// Data wraps around, which signed types of Halide do up to 16 bits only; what is made of indices
+  /// and sizes stays a form that range inference understands. So do subscripts, where data that
+  /// overflows would read outside anyway: the code then finds one address for all rows of a block.
+  Expr wrapping(Operator op, Expr a, Expr b) const {
+    Type type = a.type();
+    bool wraps = !in_subscript_ && type.is_int() && type.bits() >= 32 &&
+                 (has_data(a) || has_data(b)) &&
+                 !(op == Operator::Multiply && is_half_as_wide(a) && is_half_as_wide(b));
+    if (wraps) {
+      a = Halide::cast(Halide::UInt(type.bits()), a);
+      b = Halide::cast(Halide::UInt(type.bits()), b);
+    }
+    Expr result = op == Operator::Add ? a + b : op == Operator::Subtract ? a - b : a * b;
+    return wraps ? Halide::cast(type, result) : result;
+  }
+
+  /// A product of two of these cannot overflow, and there are instructions for it.
+  static bool is_half_as_wide(const Expr& e) {
+    const auto* cast = e.as<Halide::Internal::Cast>();
+    return cast && !cast->value.type().is_float() &&
+           2 * cast->value.type().bits() < e.type().bits() + 1 - cast->value.type().is_uint();
+  }
+
+  struct FindRead : Halide::Internal::IRVisitor {
+    bool tensor = false;
+    using IRVisitor::visit;
+    void visit(const Call* op) override {
+      tensor = tensor || (!op->args.empty() && !ir::read_name(op).empty());
+      IRVisitor::visit(op);
+    }
+  };
+  static bool reads(const Expr& e) {
+    FindRead finder;
+    e.accept(&finder);
+    return finder.tensor;
+  }
+
+  /// Lazy where a side reads a tensor, since the condition may be what keeps the read inside it.
+  static Expr choose(const Expr& condition, const Expr& yes, const Expr& no) {
+    if (!reads(yes) && !reads(no)) return Halide::select(condition, yes, no);
+    return ir::choose_lazily(condition, yes, no);
+  }
+
+  Expr lower_binary(const Expression& e) {
+    Expr a = lower(*e.operands[0]), b = lower(*e.operands[1]);
+    if (e.op == Operator::And) {
+      return reads(b) ? choose(a, b, make_zero(Halide::Bool())) : a && b;
+    }
+    if (e.op == Operator::Or) return reads(b) ? choose(a, make_one(Halide::Bool()), b) : a || b;
+    Type type = e.type;
+    bool comparison = e.op >= Operator::Less && e.op <= Operator::NotEqual;
+    if (comparison) type = promote(a.type(), b.type());
+    a = convert(a, type);
+    b = convert(b, type);
+    bool truth = type.is_bool();
+    switch (e.op) {
+      case Operator::Add: return wrapping(e.op, a, b);
+      case Operator::Subtract: return wrapping(e.op, a, b);
+      case Operator::Multiply: return wrapping(e.op, a, b);
+      case Operator::Divide:
+        if (type.is_float()) return a / b;
+        if (!rounds_down_) return ir::c_div(a, b);
+        if (Halide::Internal::is_positive_const(b)) return a / b;
+        // Bounds nothing, whatever it could be simplified to.
+        return Call::make(type, Call::div_round_to_zero, {a, b}, Call::PureIntrinsic);
+      case Operator::Remainder:
+        if (type.is_float()) return ir::math("fmod", type, {a, b});
+        return rounds_down_ ? a % b : ir::c_mod(a, b);
+      case Operator::Min: return truth ? a && b : Halide::min(a, b);
+      case Operator::Max: return truth ? a || b : Halide::max(a, b);
+      case Operator::Less: return truth ? !a && b : a < b;
+      case Operator::LessEqual: return truth ? !a || b : a <= b;
+      case Operator::Greater: return truth ? a && !b : a > b;
+      case Operator::GreaterEqual: return truth ? a || !b : a >= b;
+      case Operator::Equal: return a == b;
+      case Operator::NotEqual: return a != b;
+      default: break;
+    }
+    TC_INTERNAL_CHECK(false, "no lowering of a binary operator");
+    return Expr();
+  }
+
+  const TreeStatement& statement_;
+  const ir::Program& signature_;
+  const std::map<std::string, int64_t>& scalars_;
+  std::map<std::string, const Expression*> lets_;
+  bool in_subscript_ = false;
+  bool rounds_down_ = false;
+};
+
+}  // namespace
+
+std::string dimension_variable(const std::string& tensor, int dimension) {
+  return tensor + "." + std::to_string(dimension);
+}
+
+LoweredStatement lower(const TreeStatement& statement, const ir::Program& signature,
+                       const std::map<std::string, int64_t>& scalars) {
+  return Lowering(statement, signature, scalars).run();
+}
+
+}  // namespace tc::lang

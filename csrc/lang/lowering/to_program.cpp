@@ -1,0 +1,156 @@
+#include "lang/lowering/to_program.h"
+
+#include "base/error.h"
+#include "ir/expressions/wide_integers.h"
+#include "lang/lowering/lowering.h"
+#include "lang/lowering/ranges.h"
+#include "lang/sema/call_conditions.h"
+
+namespace tc::lang {
+namespace {
+
+using Halide::Internal::Call;
+using Halide::Internal::Interval;
+
+/// How far a place lies behind the first.
+Expr from_first(const Expr& place, const Range& range) {
+  return Halide::Internal::is_const_zero(range.first) ? place : place - range.first;
+}
+
+/// From index coordinates to storage: element 0 belongs to the lower bound of its index.
+class ShiftReads : public Halide::Internal::IRMutator {
+ public:
+  ShiftReads(const ir::Program& signature, const InferredRanges& ranges)
+      : signature_(signature), ranges_(ranges) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    auto shape = ranges_.shapes.find(ir::read_name(op));
+    if (shape == ranges_.shapes.end() || op->args.empty()) return IRMutator::visit(op);
+    std::vector<Expr> subscripts;
+    for (size_t d = 0; d < op->args.size(); ++d) {
+      subscripts.push_back(from_first(mutate(op->args[d]), shape->second[d]));
+    }
+    return ir::read(signature_.tensor(shape->first), subscripts);
+  }
+  const ir::Program& signature_;
+  const InferredRanges& ranges_;
+};
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const Function& function, const ir::Program& signature,
+                 const std::vector<LoweredStatement>& lowered)
+      : function_(function),
+        signature_(signature),
+        lowered_(lowered),
+        ranges_(infer(function, signature, lowered)),
+        program_(signature) {}
+
+  ir::Program run() {
+    for (const auto& [name, shape] : ranges_.shapes) {
+      for (size_t d = 0; d < shape.size(); ++d) {
+        Expr size = extent(shape[d]);
+        program_.tensors.at(name).sizes[d] = size;
+        dimensions_[dimension_variable(name, static_cast<int>(d))] = size;
+      }
+    }
+    program_.declared_sizes = ranges_.declared;
+    for (ir::DeclaredSize& open : open_conditions(function_, program_))
+      program_.declared_sizes.push_back(std::move(open));
+    for (size_t i = 0; i < function_.statements.size(); ++i) {
+      program_.statements.push_back(build(i));
+    }
+    return std::move(program_);
+  }
+
+ private:
+  Expr extent(const Range& range) const {
+    return simplify_size(range.last - range.first + 1, signature_);
+  }
+
+  ir::Iterator make_iterator(size_t i, const Identifier& index, bool reduction) const {
+    const Range& range = ranges_.statements[i].at(index.name);
+    ir::Iterator iterator{index.name, range.first, extent(range), reduction, index.where};
+    std::optional<int64_t> count = Halide::Internal::as_const_int(iterator.extent);
+    if (count && *count < 0) {
+      throw LanguageError(index.where, concat("Inferred an empty range for variable ", index.name,
+                                              ": it would "
+                                              "run from ",
+                                              range.first, " to ", range.last));
+    }
+    return iterator;
+  }
+
+  ir::Statement build(size_t i) {
+    const TreeStatement& tree = function_.statements[i];
+    ir::Statement statement;
+    statement.name = concat("S", i);
+    statement.tensor = tree.target.name;
+    statement.where = tree.where;
+    ir::Bounds bounds;
+    for (const std::string& size : signature_.sizes) {
+      bounds.push(size, Interval(Expr(0), Interval::pos_inf()));
+    }
+    for (const auto* list : {&tree.indices, &tree.reduction_indices}) {
+      for (const Identifier& index : *list) {
+        if (index.name.empty()) continue;
+        ir::Iterator iterator = make_iterator(i, index, list == &tree.reduction_indices);
+        const Range& range = ranges_.statements[i].at(index.name);
+        // Iterators of extent 1 stay in the subscripts: how an access looks must not depend on
+        // sizes.
+        if (!Halide::Internal::is_const_one(iterator.extent)) {
+          bounds.push(index.name, Interval(range.first, range.last));
+        }
+        statement.domain.push_back(iterator);
+      }
+    }
+    const std::vector<Range>* shape = nullptr;
+    if (!tree.indices.empty()) shape = &ranges_.shapes.at(tree.target.name);
+    for (size_t d = 0; d < tree.indices.size(); ++d) {
+      if (tree.scatters()) statement.scattered.push_back(tree.scattered(d) != nullptr);
+      if (tree.scattered(d)) {
+        statement.subscripts.push_back(from_first(stored(lowered_[i].subscripts[d]), (*shape)[d]));
+        continue;
+      }
+      Expr subscript = ir::make_variable(tree.indices[d].name) - (*shape)[d].first;
+      Expr simple = Halide::Internal::simplify(subscript, true, bounds);
+      statement.subscripts.push_back(ir::overflows(simple) ? subscript : simple);
+    }
+    // A reduction that starts afresh and has nothing to reduce over is an assignment.
+    if (!tree.initializes || !tree.reduction_indices.empty() || tree.scatters()) {
+      statement.reduction = tree.reduction;
+      statement.initializes = tree.initializes;
+    }
+    statement.value = stored(lowered_[i].value);
+    return statement;
+  }
+
+  /// An expression over sizes, with reads at their places in storage. Not simplified: whether its
+  /// integers wrap around is only known when sizes are.
+  Expr stored(const Expr& e) const {
+    Expr sized = Halide::Internal::substitute(dimensions_, e);
+    return ShiftReads(signature_, ranges_).mutate(sized);
+  }
+
+  const Function& function_;
+  const ir::Program& signature_;
+  const std::vector<LoweredStatement>& lowered_;
+  InferredRanges ranges_;
+  ir::Program program_;
+  std::map<std::string, Expr> dimensions_;  ///< T.1 to its size
+};
+
+}  // namespace
+
+ir::Program to_program(const Function& function, const ir::Program& signature,
+                       const std::map<std::string, int64_t>& scalars) {
+  std::vector<LoweredStatement> lowered;
+  for (const TreeStatement& statement : function.statements) {
+    lowered.push_back(lower(statement, signature, scalars));
+  }
+  return ProgramBuilder(function, signature, lowered).run();
+}
+
+}  // namespace tc::lang

@@ -1,0 +1,132 @@
+#include "lang/sema/call_conditions.h"
+
+#include <optional>
+
+#include "base/error.h"
+#include "base/notes.h"
+#include "lang/lowering/ranges.h"
+#include "lang/sema/types.h"
+#include "lang/syntax/expressions.h"
+
+namespace tc::lang {
+namespace {
+
+using Halide::Internal::as_const_int;
+using Halide::Internal::Variable;
+
+/// What is known of a dimension of a tensor: of an input always, of another one if there is a
+/// program.
+std::optional<Expr> size_of(const std::string& tensor, size_t dimension,
+                            const ir::Program& signature, const ir::Program* program) {
+  const ir::Program& known = program ? *program : signature;
+  auto found = known.tensors.find(tensor);
+  if (found == known.tensors.end() || dimension >= found->second.sizes.size()) return std::nullopt;
+  const Expr& size = found->second.sizes[dimension];
+  return size.defined() ? std::optional<Expr>(size) : std::nullopt;
+}
+
+std::optional<Expr> wanted_size(const SameSize& same, const ir::Program& signature,
+                                const ir::Program* program) {
+  if (same.other.empty()) return Halide::Internal::make_const(Halide::Int(32), same.constant);
+  return size_of(same.other, same.other_dimension, signature, program);
+}
+
+/// Replaces a size of the inputs everywhere by another one or by a number.
+void rename_size(Function* function, const std::string& from, const Expr& to) {
+  const auto* variable = to.as<Variable>();
+  for (auto* list : {&function->parameters, &function->returns})
+    for (Declaration& declaration : *list)
+      for (DimensionSize& size : declaration.dimensions)
+        if (size.name == from) {
+          size.name = variable ? variable->name : "";
+          size.constant = variable ? 0 : *as_const_int(to);
+        }
+  auto change = [&](ExpressionPtr& e) {
+    if (!e) return;
+    e = rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+      if (node.kind != ExpressionKind::Name || node.name != from) return nullptr;
+      ExpressionPtr other = variable ? name(variable->name) : integer(*as_const_int(to));
+      other->where = node.where;
+      return other;
+    });
+  };
+  for (TreeStatement& statement : function->statements) {
+    change(statement.value);
+    for (ExpressionPtr& subscript : statement.subscripts) change(subscript);
+    for (WhereClause& clause : statement.clauses) {
+      change(clause.first);
+      change(clause.last);
+    }
+  }
+}
+
+/// Of the names of two sizes the one that stands first.
+bool stands_before(const ir::Program& signature, const std::string& a, const std::string& b) {
+  for (const std::string& size : signature.sizes)
+    if (size == a || size == b) return size == a;
+  return true;
+}
+
+// For an example.
+const char* const kIndices[] = {"i", "j", "k", "l", "m", "n", "o", "p"};
+
+}  // namespace
+
+void check_wanted_types(const Function& function, const ir::Program& signature) {
+  for (const WantedType& wanted : function.wanted_types) {
+    auto found = signature.tensors.find(wanted.tensor);
+    if (found == signature.tensors.end() || found->second.type == wanted.type) continue;
+    std::vector<std::string> indices;
+    for (size_t d = 0; d < found->second.sizes.size(); ++d) indices.push_back(kIndices[d % 8]);
+    const std::string place = concat("(", join(indices), ")"), type = type_name(wanted.type);
+    throw LanguageError(
+        wanted.where, concat(wanted.callee, " takes a tensor of ", type, " for ", wanted.parameter,
+                             ", but ", wanted.tensor, " is of ", type_name(found->second.type),
+                             "; convert it in a statement of its own, as in ", wanted.tensor, "_",
+                             place, " = ", type, "(", wanted.tensor, place, ")"));
+  }
+}
+
+bool unify_sizes(Function* function, const ir::Program& signature, const ir::Program* program) {
+  for (const SameSize& same : function->same_sizes) {
+    auto size = size_of(same.tensor, same.dimension, signature, program);
+    auto wanted = wanted_size(same, signature, program);
+    if (!size || !wanted) continue;
+    Expr difference = simplify_size(*size - *wanted, signature);
+    if (Halide::Internal::is_const_zero(difference)) continue;
+    if (Halide::Internal::is_const(difference)) {
+      std::string value = ir::plain_text(*wanted);
+      throw LanguageError(
+          same.where,
+          concat(same.callee, " takes ", same.size, value == same.size ? "" : " = " + value,
+                 " for dimension ", same.dimension, " of ", same.parameter, ", but that of ",
+                 same.tensor, " is ", ir::plain_text(*size)));
+    }
+    const auto *a = wanted->as<Variable>(), *b = size->as<Variable>();
+    if (b && (a ? stands_before(signature, a->name, b->name) : as_const_int(*wanted).has_value()))
+      rename_size(function, b->name, *wanted);
+    else if (a && (b || as_const_int(*size)))
+      rename_size(function, a->name, *size);
+    else
+      continue;
+    return true;
+  }
+  return false;
+}
+
+std::vector<ir::DeclaredSize> open_conditions(const Function& function,
+                                              const ir::Program& program) {
+  std::vector<ir::DeclaredSize> open;
+  for (const SameSize& same : function.same_sizes) {
+    auto size = size_of(same.tensor, same.dimension, program, &program);
+    auto wanted = wanted_size(same, program, &program);
+    if (!size || !wanted ||
+        Halide::Internal::is_const_zero(simplify_size(*size - *wanted, program)))
+      continue;
+    open.push_back({same.tensor, same.dimension, same.size, *wanted,
+                    concat(same.parameter, " of ", same.callee)});
+  }
+  return open;
+}
+
+}  // namespace tc::lang

@@ -1,0 +1,401 @@
+#include "lang/sema/calls.h"
+
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "base/notes.h"
+#include "base/suggest.h"
+#include "lang/sema/builtins.h"
+#include "lang/sema/expansion.h"
+#include "lang/sema/types.h"
+
+namespace tc::lang {
+namespace {
+
+/// One call being replaced.
+class Inlining {
+ public:
+  Inlining(Function* caller, const Function& callee, const TreeStatement& call,
+           std::set<std::string>* taken)
+      : caller_(*caller), callee_(clone(callee)), call_(call), taken_(*taken) {
+    check_counts();
+    bind_parameters();
+    bind_result_sizes();
+    for (size_t i = 0; i < callee_.returns.size(); ++i) {
+      const Declaration& returned = callee_.returns[i];
+      tensors_[returned.name] = call_.targets[i].name;
+      if (returned.typed) types_[returned.name] = returned.type;
+    }
+    for (const TreeStatement& statement : callee_.statements) {
+      const std::string& name = statement.target.name;
+      if (!tensors_.count(name)) tensors_[name] = fresh(callee_.name.name + "_" + name);
+    }
+  }
+
+  std::vector<TreeStatement> run() {
+    std::vector<TreeStatement> statements;
+    std::map<std::string, Expansion> scalars;
+    for (const auto& [name, argument] : scalars_) scalars[name] = expand(*argument, {});
+    for (TreeStatement& statement : callee_.statements) {
+      expect_small(statement, scalars, call_.where);
+      // Indices and lets keep their names unless the caller has something of that name.
+      locals_.clear();
+      for (Identifier& index : statement.indices) {
+        if (!index.name.empty()) index.name = local(index.name);
+      }
+      for (WhereClause& clause : statement.clauses) {
+        if (clause.kind != ClauseKind::Exists) clause.name.name = local(clause.name.name);
+      }
+      auto type = types_.find(statement.target.name);
+      bool position = ir::is_position(statement.reduction);
+      if (type != types_.end() && !position) statement.value = cast(statement.value, type->second);
+      std::string target = tensors_.at(statement.target.name);
+      statement.target.name = target;
+      statement.target.where = call_.where;
+      statement.where = call_.where;
+      statement.inlined = true;
+      rename(statement.value.get());
+      for (const ExpressionPtr& subscript : statement.subscripts) {
+        if (subscript) rename(subscript.get());
+      }
+      for (WhereClause& clause : statement.clauses) {
+        rename(clause.first.get());
+        if (clause.last) rename(clause.last.get());
+      }
+      statements.push_back(statement);
+      if (type != types_.end() && position) {
+        // What is compared has another type than the position, so that goes by way of a temporary.
+        statements.back().target.name = fresh(target + "_index");
+        statements.push_back(converted(statements.back(), target, type->second));
+      }
+    }
+    return statements;
+  }
+
+ private:
+  /// Gives a result or a scalar the type that the callee declares for it: the caller has no place
+  /// for that.
+  static ExpressionPtr cast(const ExpressionPtr& value, Type type) {
+    auto node = std::make_shared<Expression>();
+    node->kind = ExpressionKind::Cast;
+    node->name = type_name(type);
+    node->cast_type = type;
+    node->where = value->where;
+    node->depth = value->depth + 1;
+    node->operands = {value};
+    return node;
+  }
+
+  /// target(i, j) = type(source(i, j))
+  static TreeStatement converted(const TreeStatement& source, const std::string& target,
+                                 Type type) {
+    auto node = [&](ExpressionKind kind, const std::string& name) {
+      auto made = std::make_shared<Expression>();
+      made->kind = kind;
+      made->name = name;
+      made->where = source.where;
+      return made;
+    };
+    ExpressionPtr read = node(source.indices.empty() ? ExpressionKind::Name : ExpressionKind::Apply,
+                              source.target.name);
+    for (const Identifier& index : source.indices)
+      read->operands.push_back(node(ExpressionKind::Name, index.name));
+    TreeStatement statement;
+    statement.target = {target, source.target.where};
+    statement.indices = source.indices;
+    statement.operator_where = source.operator_where;
+    statement.value = cast(read, type);
+    statement.where = source.where;
+    statement.inlined = true;
+    return statement;
+  }
+
+  void check_counts() const {
+    if (call_.targets.size() != callee_.returns.size()) {
+      throw LanguageError(
+          call_.where,
+          concat(callee_.name.name, " returns ", plural(callee_.returns.size(), "tensor"), " but ",
+                 call_.targets.size(), call_.targets.size() == 1 ? " is" : " are", " assigned"));
+    }
+    if (call_.arguments.size() != callee_.parameters.size()) {
+      throw LanguageError(
+          call_.where,
+          concat(callee_.name.name, " expected ", plural(callee_.parameters.size(), "input"),
+                 " but found ", plural(call_.arguments.size(), "input")));
+    }
+  }
+
+  void bind_parameters() {
+    for (size_t i = 0; i < callee_.parameters.size(); ++i) {
+      const Declaration& parameter = callee_.parameters[i];
+      const ExpressionPtr& argument = call_.arguments[i];
+      if (parameter.dimensions.empty()) {
+        scalars_[parameter.name] =
+            plain_type(*argument) == parameter.type ? argument : cast(argument, parameter.type);
+        continue;
+      }
+      if (argument->kind != ExpressionKind::Name) {
+        throw LanguageError(argument->where,
+                            concat("parameter ", parameter.name, " of ", callee_.name.name,
+                                   " is a tensor, so its "
+                                   "argument is the name of one"));
+      }
+      tensors_[parameter.name] = argument->name;
+      caller_.wanted_types.push_back(
+          {callee_.name.name, parameter.name, argument->name, parameter.type, call_.where});
+      for (size_t d = 0; d < parameter.dimensions.size(); ++d) {
+        const std::string& size = parameter.dimensions[d].name;
+        if (!declare(parameter, d, argument->name, sizes_)) continue;
+        auto dimension = std::make_shared<Expression>();
+        dimension->kind = ExpressionKind::Dimension;
+        dimension->name = argument->name;
+        dimension->dimension = static_cast<int>(d);
+        sizes_[size] = dimension;
+      }
+    }
+  }
+
+  void bind_result_sizes() {
+    // A name that no input has stands for the size where it stands first.
+    std::map<std::string, ExpressionPtr> sizes = sizes_;
+    for (size_t i = 0; i < callee_.returns.size(); ++i) {
+      const Declaration& returned = callee_.returns[i];
+      for (size_t d = 0; d < returned.dimensions.size(); ++d) {
+        if (!declare(returned, d, call_.targets[i].name, sizes)) continue;
+        auto dimension = std::make_shared<Expression>();
+        dimension->kind = ExpressionKind::Dimension;
+        dimension->name = call_.targets[i].name;
+        dimension->dimension = static_cast<int>(d);
+        sizes[returned.dimensions[d].name] = dimension;
+      }
+    }
+  }
+
+  /// Notes that a dimension of the caller's tensor has the size that the callee declares; true
+  /// where that is a name that stands there first.
+  bool declare(const Declaration& declared, size_t d, const std::string& tensor,
+               const std::map<std::string, ExpressionPtr>& sizes) {
+    const DimensionSize& size = declared.dimensions[d];
+    SameSize same;
+    same.callee = callee_.name.name;
+    same.parameter = declared.name;
+    same.tensor = tensor;
+    same.dimension = d;
+    same.where = call_.where;
+    if (size.name.empty()) {
+      same.size = std::to_string(size.constant);
+      same.constant = size.constant;
+    } else {
+      auto known = sizes.find(size.name);
+      if (known == sizes.end()) return true;
+      same.size = size.name;
+      same.other = known->second->name;
+      same.other_dimension = static_cast<size_t>(known->second->dimension);
+    }
+    caller_.same_sizes.push_back(std::move(same));
+    return false;
+  }
+
+  /// The type of an argument where that needs no look at anything computed.
+  std::optional<Type> plain_type(const Expression& e) const {
+    switch (e.kind) {
+      case ExpressionKind::Number:
+        if (e.name.find_first_not_of("0123456789") == std::string::npos) return Halide::Int(32);
+        return std::nullopt;
+      case ExpressionKind::Dimension: return Halide::Int(32);
+      case ExpressionKind::Name:
+        for (const Declaration& parameter : caller_.parameters) {
+          if (parameter.dimensions.empty() && parameter.name == e.name) return parameter.type;
+          for (const DimensionSize& size : parameter.dimensions)
+            if (size.name == e.name) return Halide::Int(32);
+        }
+        return std::nullopt;
+      case ExpressionKind::Unary:
+      case ExpressionKind::Binary: {
+        std::optional<Type> type = plain_type(*e.operands[0]);
+        for (const ExpressionPtr& operand : e.operands)
+          if (plain_type(*operand) != type) return std::nullopt;
+        bool computes = e.op == Operator::Negate || e.op == Operator::Multiply ||
+                        e.op == Operator::Divide || e.op == Operator::Remainder ||
+                        e.op == Operator::Add || e.op == Operator::Subtract ||
+                        e.op == Operator::Min || e.op == Operator::Max;
+        return computes ? type : std::nullopt;
+      }
+      default: return std::nullopt;
+    }
+  }
+
+  std::string fresh(const std::string& wanted) {
+    std::string name = wanted;
+    for (int i = 1; taken_.count(name); ++i) name = wanted + "_" + std::to_string(i);
+    taken_.insert(name);
+    return name;
+  }
+
+  std::string local(const std::string& name) {
+    auto [at, inserted] = locals_.emplace(name, name);
+    if (inserted && taken_.count(name)) at->second = fresh(name);
+    return at->second;
+  }
+
+  void rename(Expression* e) {
+    for (const ExpressionPtr& operand : e->operands) rename(operand.get());
+    // Positions are those of the call: the text of the callee may be another one by now.
+    e->where = call_.where;
+    bool applied = e->kind == ExpressionKind::Apply || e->kind == ExpressionKind::Dimension;
+    if (!applied && e->kind != ExpressionKind::Name) return;
+    if (applied && e->kind == ExpressionKind::Apply && find_builtin(e->name)) return;
+    if (!applied) {
+      if (auto local_name = locals_.find(e->name); local_name != locals_.end()) {
+        e->name = local_name->second;
+        return;
+      }
+      if (auto size = sizes_.find(e->name); size != sizes_.end()) return replace(e, size->second);
+    }
+    if (auto scalar = scalars_.find(e->name); scalar != scalars_.end()) {
+      return replace(e, scalar->second);
+    }
+    if (auto tensor = tensors_.find(e->name); tensor != tensors_.end()) {
+      e->name = tensor->second;
+    } else if (!applied && e->name != "true" && e->name != "false") {
+      e->name = local(e->name);  // a reduction index
+    }
+  }
+
+  void replace(Expression* e, const ExpressionPtr& by) {
+    SourceRange where = e->where;
+    *e = *clone(by);
+    e->where = where;
+  }
+
+  Function& caller_;
+  Function callee_;
+  const TreeStatement& call_;
+  std::set<std::string>& taken_;
+  std::map<std::string, std::string> tensors_, locals_;
+  std::map<std::string, ExpressionPtr> sizes_, scalars_;
+  std::map<std::string, Type> types_;  ///< that the callee declares for its results
+};
+
+/// Definitions give whole tensors, so a call is a statement of its own.
+void refuse_call_inside(const Expression& e, const std::map<std::string, Function>& known,
+                        const std::set<std::string>& names) {
+  if (e.kind == ExpressionKind::Apply && known.count(e.name) && !names.count(e.name) &&
+      !find_builtin(e.name)) {
+    throw LanguageError(
+        e.where, concat(e.name,
+                        " is a definition, and a call of one is a statement of its own, without "
+                        "indices, reductions and where clauses: T = ",
+                        e.where.str(), "; then T can be read"));
+  }
+  for (const ExpressionPtr& operand : e.operands) refuse_call_inside(*operand, known, names);
+}
+
+/// `a = f(x)`, where f is neither a tensor of the function nor a builtin, is a call.
+void recognise_call(TreeStatement* statement, const std::set<std::string>& names) {
+  if (statement->is_call || statement->targets.empty()) return;
+  const Expression& value = *statement->value;
+  if (value.kind != ExpressionKind::Apply || statement->reduction != ir::Reduction::None ||
+      !statement->clauses.empty() || find_builtin(value.name) || names.count(value.name)) {
+    return;
+  }
+  statement->is_call = true;
+  // Only the name: the range of the callee's name is its first characters.
+  statement->callee = {value.name, value.where};
+  statement->arguments = value.operands;
+}
+
+/// Arguments that the caller declares must have the rank of their parameters; of computed ones the
+/// inlined statements tell.
+void check_ranks(const Function& caller, const TreeStatement& call, const Function& callee) {
+  for (size_t i = 0; i < call.arguments.size() && i < callee.parameters.size(); ++i) {
+    const Expression& argument = *call.arguments[i];
+    const Declaration& wanted = callee.parameters[i];
+    for (const Declaration& given : caller.parameters) {
+      size_t rank = given.dimensions.size(), expected = wanted.dimensions.size();
+      if (argument.kind != ExpressionKind::Name || argument.name != given.name ||
+          rank == expected) {
+        continue;
+      }
+      auto kind = [](size_t r) {
+        return r ? concat("a tensor with ", plural(r, "dimension")) : std::string("a scalar");
+      };
+      throw LanguageError(argument.where,
+                          concat("parameter ", wanted.name, " of ", callee.name.name, " is ",
+                                 kind(expected), ", but ", given.name, " is ", kind(rank)));
+    }
+  }
+}
+
+}  // namespace
+
+void inline_calls(Function* function, const std::map<std::string, Function>& known) {
+  std::set<std::string> names = names_of(*function);
+  std::vector<TreeStatement> statements;
+  for (TreeStatement& statement : function->statements) {
+    recognise_call(&statement, names);
+    if (!statement.is_call) {
+      refuse_call_inside(*statement.value, known, names);
+      for (const WhereClause& clause : statement.clauses) {
+        refuse_call_inside(*clause.first, known, names);
+      }
+      statements.push_back(std::move(statement));
+      continue;
+    }
+    auto callee = known.find(statement.callee.name);
+    if (callee == known.end()) {
+      std::vector<std::string> candidates;
+      for (const auto& entry : known) candidates.push_back(entry.first);
+      throw LanguageError(
+          statement.callee.where,
+          concat("attempting to access undefined function ", statement.callee.name,
+                 did_you_mean(statement.callee.name, candidates),
+                 statement.callee.name == function->name.name
+                     ? ": a definition cannot call itself"
+                     : ": a definition can be called by those after it in the same text"));
+    }
+    check_ranks(*function, statement, callee->second);
+    if (statements.size() + callee->second.statements.size() > kMaximumStatements) {
+      throw LanguageError(statement.where,
+                          concat("with its calls replaced by the statements of what they call, ",
+                                 function->name.name, " has more than ", kMaximumStatements,
+                                 "; split it into definitions that are run one after the other"));
+    }
+    std::vector<TreeStatement> inlined =
+        Inlining(function, callee->second, statement, &names).run();
+    for (TreeStatement& each : inlined) statements.push_back(std::move(each));
+  }
+  function->statements = std::move(statements);
+}
+
+std::set<std::string> names_of(const Function& function) {
+  std::set<std::string> names;
+  for (const auto* list : {&function.parameters, &function.returns}) {
+    for (const Declaration& declaration : *list) {
+      names.insert(declaration.name);
+      for (const DimensionSize& size : declaration.dimensions) names.insert(size.name);
+    }
+  }
+  for (const TreeStatement& statement : function.statements) {
+    names.insert(statement.target.name);
+    for (const Identifier& target : statement.targets) names.insert(target.name);
+  }
+  return names;
+}
+
+Function clone(const Function& function) {
+  Function copy = function;
+  for (TreeStatement& statement : copy.statements) {
+    statement.value = clone(statement.value);
+    for (ExpressionPtr& subscript : statement.subscripts) subscript = clone(subscript);
+    for (ExpressionPtr& argument : statement.arguments) argument = clone(argument);
+    for (WhereClause& clause : statement.clauses) {
+      clause.first = clone(clause.first);
+      clause.last = clone(clause.last);
+    }
+  }
+  return copy;
+}
+
+}  // namespace tc::lang

@@ -1,0 +1,264 @@
+#include "lang/sema/expression_types.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "lang/sema/builtins.h"
+#include "lang/sema/types.h"
+#include "lang/syntax/parser.h"
+
+namespace tc::lang {
+namespace {
+
+const Type kFloat = Halide::Float(32);
+const Type kInt = Halide::Int(32);
+
+bool is_integer(Type type) { return !type.is_float() && !type.is_bool(); }
+
+/// How tightly the outermost operator of an expression binds.
+int precedence_of(const Expression& e) {
+  if (e.kind == ExpressionKind::Ternary) return 1;
+  return e.kind == ExpressionKind::Binary ? precedence(e.op) : precedence(Operator::Max);
+}
+
+/// int32 where it fits, else int64.
+Type literal_type(const Constant& constant) {
+  if (constant.is_float) return kFloat;
+  return fits(constant.integer, kInt) ? kInt : Halide::Int(64);
+}
+
+[[noreturn]] void overflow(const Expression& e) {
+  throw LanguageError(e.where,
+                      "this constant does not fit 64 bits; write it with floating-point "
+                      "numbers");
+}
+
+/// Arithmetic on two literals, as C does it.
+std::optional<Constant> fold(const Expression& e, const Constant& a, const Constant& b) {
+  Constant result;
+  if (a.is_float || b.is_float) {
+    double x = a.as_double(), y = b.as_double();
+    result.is_float = true;
+    switch (e.op) {
+      case Operator::Add: result.real = x + y; return result;
+      case Operator::Subtract: result.real = x - y; return result;
+      case Operator::Multiply: result.real = x * y; return result;
+      case Operator::Divide: result.real = x / y; return result;
+      case Operator::Remainder: result.real = std::fmod(x, y); return result;
+      case Operator::Min: result.real = std::min(x, y); return result;
+      case Operator::Max: result.real = std::max(x, y); return result;
+      default: return std::nullopt;
+    }
+  }
+  int64_t x = a.integer, y = b.integer;
+  bool overflows = false;
+  switch (e.op) {
+    case Operator::Add: overflows = __builtin_add_overflow(x, y, &result.integer); break;
+    case Operator::Subtract: overflows = __builtin_sub_overflow(x, y, &result.integer); break;
+    case Operator::Multiply: overflows = __builtin_mul_overflow(x, y, &result.integer); break;
+    case Operator::Divide:
+    case Operator::Remainder:
+      if (y == 0) throw LanguageError(e.where, "integer division by zero: the divisor is always 0");
+      if (y == -1 && x == std::numeric_limits<int64_t>::min()) overflow(e);
+      result.integer = e.op == Operator::Divide ? x / y : x % y;
+      break;
+    case Operator::Min: result.integer = std::min(x, y); break;
+    case Operator::Max: result.integer = std::max(x, y); break;
+    default: return std::nullopt;
+  }
+  if (overflows) overflow(e);
+  return result;
+}
+
+void set_unary(Expression* e) {
+  Expression& operand = *e->operands[0];
+  if (e->op == Operator::Not) {
+    expect_bool(operand, "the operand of '!'");
+    e->type = Halide::Bool();
+    return;
+  }
+  e->type = operand.type.is_bool() ? kInt : operand.type;
+  e->adaptable = operand.adaptable;
+  if (operand.constant) {
+    Constant constant = *operand.constant;
+    constant.real = -constant.real;
+    if (__builtin_sub_overflow(int64_t{0}, constant.integer, &constant.integer)) overflow(*e);
+    e->constant = constant;
+    e->type = literal_type(constant);
+  }
+}
+
+void set_arithmetic(Expression* e) {
+  Expression &a = *e->operands[0], &b = *e->operands[1];
+  if (a.constant && b.constant) {
+    e->constant = fold(*e, *a.constant, *b.constant);
+    if (e->constant) {
+      e->adaptable = true;
+      e->type = literal_type(*e->constant);
+      return;
+    }
+  }
+  if (!b.type.is_float() && b.constant && b.constant->integer == 0 && !a.type.is_float() &&
+      (e->op == Operator::Divide || e->op == Operator::Remainder)) {
+    throw LanguageError(e->where, "integer division by zero: the divisor is always 0");
+  }
+  e->type = common_type(a, b);
+  bool selects = e->op == Operator::Min || e->op == Operator::Max;
+  if (e->type.is_bool() && !selects) e->type = kInt;
+  e->adaptable = a.adaptable && b.adaptable;
+  adapt(&a, e->type);
+  adapt(&b, e->type);
+}
+
+void set_binary(Expression* e) {
+  Expression &a = *e->operands[0], &b = *e->operands[1];
+  switch (e->op) {
+    case Operator::And:
+    case Operator::Or:
+      expect_bool(a, concat("an operand of '", spelling(e->op), "'"));
+      expect_bool(b, concat("an operand of '", spelling(e->op), "'"));
+      e->type = Halide::Bool();
+      return;
+    case Operator::Less:
+    case Operator::LessEqual:
+    case Operator::Greater:
+    case Operator::GreaterEqual:
+    case Operator::Equal:
+    case Operator::NotEqual: {
+      Type type = common_type(a, b);
+      adapt(&a, type);
+      adapt(&b, type);
+      e->type = Halide::Bool();
+      return;
+    }
+    default: set_arithmetic(e);
+  }
+}
+
+void set_ternary(Expression* e) {
+  Expression &a = *e->operands[1], &b = *e->operands[2];
+  expect_bool(*e->operands[0], "the condition of '?'");
+  e->type = common_type(a, b);
+  e->adaptable = a.adaptable && b.adaptable;
+  adapt(&a, e->type);
+  adapt(&b, e->type);
+}
+
+void set_builtin(Expression* e) {
+  const Builtin* builtin = find_builtin(e->name);
+  if (static_cast<size_t>(builtin->arity) != e->operands.size()) {
+    throw LanguageError(e->where, concat(e->name, " expected ", builtin->arity,
+                                         builtin->arity == 1 ? " argument" : " arguments",
+                                         " but found ", e->operands.size()));
+  }
+  // Literals follow the other arguments, integers become float.
+  const Expression* strongest = nullptr;
+  Type type = kFloat;
+  const Expression* integer =
+      builtin->integer_argument < 0 ? nullptr : e->operands[builtin->integer_argument].get();
+  for (const ExpressionPtr& operand : e->operands) {
+    if (operand->adaptable || operand.get() == integer) continue;
+    type = strongest ? promote(type, operand->type) : operand->type;
+    strongest = operand.get();
+  }
+  if (!strongest) {
+    type = e->operands[integer == e->operands[0].get() ? 1 : 0]->type;
+    for (const ExpressionPtr& operand : e->operands) {
+      if (operand.get() != integer) type = promote(type, operand->type);
+    }
+  }
+  bool keep = builtin->keeps_integers && is_integer(type);
+  if (!type.is_float() && !keep) type = kFloat;
+  for (const ExpressionPtr& operand : e->operands) {
+    if (operand.get() != integer) adapt(operand.get(), type);
+  }
+  if (integer) {
+    expect_integer(
+        *integer,
+        concat("argument ", builtin->integer_argument + 1, " of ", builtin->name).c_str());
+  }
+  e->name = builtin->name;
+  switch (builtin->result) {
+    case BuiltinResult::Same: e->type = type; break;
+    case BuiltinResult::Bool: e->type = Halide::Bool(); break;
+    case BuiltinResult::Int32: e->type = kInt; break;
+    case BuiltinResult::Int64: e->type = Halide::Int(64); break;
+  }
+  e->operand_type = type;
+}
+
+}  // namespace
+
+Type common_type(const Expression& a, const Expression& b) {
+  if (a.adaptable == b.adaptable) return promote(a.type, b.type);
+  const Expression& literal = a.adaptable ? a : b;
+  const Expression& other = a.adaptable ? b : a;
+  if (literal.type.is_float() && !other.type.is_float()) return literal.type;
+  if (other.type.is_bool()) return literal.type;
+  return other.type;
+}
+
+void adapt(Expression* e, Type type) {
+  if (!e->adaptable || e->type == type) return;
+  // (c ? 1 : 2) / 2 is a quotient of integers wherever it stands; its value is what is converted.
+  bool computed = e->kind == ExpressionKind::Binary && !e->constant;
+  if (computed && type.is_float() && !e->type.is_float()) return;
+  if (e->constant && !e->constant->is_float && !fits(e->constant->integer, type)) {
+    throw LanguageError(e->where, concat(e->constant->integer, " does not fit ", type_name(type),
+                                         ", the type of what it is combined with; cast the other "
+                                         "operand to a wider type first, as in int32(x)"));
+  }
+  e->type = type;
+  if (e->kind == ExpressionKind::Unary) adapt(e->operands[0].get(), type);
+  if (computed) {
+    for (const ExpressionPtr& operand : e->operands) adapt(operand.get(), type);
+  }
+  if (e->kind == ExpressionKind::Ternary) {
+    adapt(e->operands[1].get(), type);
+    adapt(e->operands[2].get(), type);
+  }
+}
+
+void set_type(Expression* e) {
+  if (e->kind != ExpressionKind::Number) e->constant.reset();
+  e->adaptable = false;
+  switch (e->kind) {
+    case ExpressionKind::Number:
+      e->adaptable = true;
+      e->type = literal_type(*e->constant);
+      return;
+    case ExpressionKind::Cast: {
+      Expression& operand = *e->operands[0];
+      e->type = e->cast_type;
+      // double(0.1) is the double closest to 0.1, not the float.
+      if (operand.constant && e->type.is_float()) adapt(&operand, e->type);
+      return;
+    }
+    case ExpressionKind::Unary: return set_unary(e);
+    case ExpressionKind::Binary: return set_binary(e);
+    case ExpressionKind::Ternary: return set_ternary(e);
+    case ExpressionKind::Apply: return set_builtin(e);
+    case ExpressionKind::Name:
+    case ExpressionKind::Dimension: return;
+  }
+}
+
+void expect_bool(const Expression& e, const std::string& role) {
+  if (e.type.is_bool()) return;
+  std::string text(e.where.str());
+  if (!e.operands.empty() && precedence_of(e) <= precedence(Operator::NotEqual))
+    text = "(" + text + ")";
+  throw LanguageError(e.where, concat("expected boolean but found ", type_name(e.type), " as ",
+                                      role, "; write ", text, " != 0 if that is meant"));
+}
+
+void expect_integer(const Expression& e, const char* role) {
+  if (is_integer(e.type)) return;
+  throw LanguageError(e.where, concat("expected integral type but found ", type_name(e.type),
+                                      " as ", role, "; write int32(", e.where.str(), ")",
+                                      e.type.is_bool() ? " for 0 or 1" : " to truncate it"));
+}
+
+}  // namespace tc::lang

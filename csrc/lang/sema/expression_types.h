@@ -1,0 +1,25 @@
+// Types of operators and calls over operands whose types are known.
+#pragma once
+
+#include "lang/syntax/tree.h"
+
+namespace tc::lang {
+
+/// The type that two operands of arithmetic meet in; literals take the other's type.
+Type common_type(const Expression& a, const Expression& b);
+
+/// Gives an adaptable expression and its adaptable parts another type. LanguageError when a
+/// literal has no value in that type.
+void adapt(Expression* expression, Type type);
+
+/// Sets type, adaptable and constant of a node whose operands are checked: numbers, casts, unary,
+/// binary and ternary operators, builtins. LanguageError when the operands do not fit.
+void set_type(Expression* expression);
+
+/// LanguageError unless the expression is bool; `role` names its place ("the condition of '?'").
+void expect_bool(const Expression& expression, const std::string& role);
+
+/// LanguageError unless the expression is an integer; `role` names its place ("a subscript").
+void expect_integer(const Expression& expression, const char* role);
+
+}  // namespace tc::lang

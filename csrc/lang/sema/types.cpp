@@ -1,0 +1,76 @@
+#include "lang/sema/types.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace tc::lang {
+namespace {
+
+// The first spelling of a type is the canonical one.
+const std::vector<std::pair<const char*, Type>>& spellings() {
+  static const std::vector<std::pair<const char*, Type>> table = {
+      {"bool", Halide::Bool()},         {"uint8", Halide::UInt(8)},
+      {"uint16", Halide::UInt(16)},     {"uint32", Halide::UInt(32)},
+      {"uint64", Halide::UInt(64)},     {"int8", Halide::Int(8)},
+      {"int16", Halide::Int(16)},       {"int32", Halide::Int(32)},
+      {"int64", Halide::Int(64)},       {"half", Halide::Float(16)},
+      {"bfloat16", Halide::BFloat(16)}, {"float", Halide::Float(32)},
+      {"double", Halide::Float(64)},    {"byte", Halide::UInt(8)},
+      {"int", Halide::Int(32)},         {"float16", Halide::Float(16)},
+      {"float32", Halide::Float(32)},   {"float64", Halide::Float(64)},
+  };
+  return table;
+}
+
+}  // namespace
+
+std::optional<Type> find_type(const std::string& spelling) {
+  for (const auto& [name, type] : spellings()) {
+    if (spelling == name) return type;
+  }
+  return std::nullopt;
+}
+
+std::string type_name(Type type) {
+  for (const auto& [name, candidate] : spellings()) {
+    if (candidate == type) return name;
+  }
+  return "unknown";
+}
+
+std::vector<std::string> type_spellings() {
+  std::vector<std::string> names;
+  for (const auto& [name, type] : spellings()) names.push_back(name);
+  return names;
+}
+
+Type promote(Type a, Type b) {
+  if (a == b) return a;
+  if (a.is_bool()) return b;
+  if (b.is_bool()) return a;
+  if (a.is_float() != b.is_float()) return a.is_float() ? a : b;
+  if (a.is_float()) {
+    if (a.bits() == b.bits()) return Halide::Float(32);  // half with bfloat16
+    return a.bits() > b.bits() ? a : b;
+  }
+  if (a.is_uint() == b.is_uint()) return a.bits() > b.bits() ? a : b;
+  int signed_bits = a.is_uint() ? b.bits() : a.bits();
+  int unsigned_bits = a.is_uint() ? a.bits() : b.bits();
+  return Halide::Int(std::min(64, std::max(signed_bits, 2 * unsigned_bits)));
+}
+
+bool converts(Type from, Type to) { return promote(from, to) == to; }
+
+bool fits(int64_t value, Type type) {
+  if (type.is_float()) return true;
+  if (type.is_bool()) return value == 0 || value == 1;
+  if (type.is_uint()) {
+    return value >= 0 && (type.bits() == 64 || value < (int64_t{1} << type.bits()));
+  }
+  if (type.bits() == 64) return true;
+  int64_t limit = int64_t{1} << (type.bits() - 1);
+  return value >= -limit && value < limit;
+}
+
+}  // namespace tc::lang

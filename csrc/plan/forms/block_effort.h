@@ -1,0 +1,65 @@
+// What a step of a register block takes: multiply-adds, loads, and the lines that these bring.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "machine/cpu.h"
+#include "plan/forms/operands.h"
+
+namespace tc::plan {
+
+/// Of a block: vectors, and rows of two dimensions.
+using BlockShape = std::array<int64_t, 3>;
+
+/// What a read costs in one step of a block: loads, and which dimensions of the block multiply
+/// them.
+struct Load {
+  double cost = 1;
+  std::array<bool, 3> moves = {false, false, false};
+  bool packed = false;
+  bool scattered = false;             ///< read where it lies, a run for several steps
+  Footprint footprint = {};           ///< its members are the block's dimensions
+  std::array<int64_t, 3> bytes = {};  ///< from one row to the next, 0 where nobody knows
+  double steps_of_a_line = 1;         ///< that follow each other
+
+  /// In a step of such a block.
+  double count(const BlockShape& block) const;
+  /// Lines that all steps bring to the first cache; what puts lanes together counts as lines too.
+  double lines(const BlockShape& block, const std::vector<int64_t>& points, double vector_bytes,
+               const CpuMachine& machine) const;
+
+ private:
+  /// Whether the lines that a step reads have too few places in the first cache to be there still
+  /// when the next step reads them.
+  bool collides(const BlockShape& block, double vector_bytes, const CpuMachine& machine) const;
+};
+
+/// What blocks take: cycles, and loads, where one of a vector counts twice: it brings a line.
+struct Effort {
+  double cycles = 0, loads = 0;
+};
+
+/// One statement's step.
+struct Step {
+  explicit Step(const CpuMachine& on) : machine(&on) {}
+  const CpuMachine* machine;
+  std::vector<Load> loads;
+  double repeats = 1;  ///< steps for every result
+  double vector_bytes = 64;
+  double parts = 1;  ///< of a vector with so many lanes, that it takes one after the other
+
+  /// Of a block with `points` of the results along each dimension; so many blocks of rows follow
+  /// each other.
+  Effort effort(const BlockShape& block, const std::vector<int64_t>& points,
+                double row_blocks) const;
+
+ private:
+  /// That all steps bring to the first cache: of a block that fits there, those behind it find what
+  /// the rows do not move along.
+  double count_lines(const BlockShape& block, const std::vector<int64_t>& points,
+                     double row_blocks) const;
+};
+
+}  // namespace tc::plan

@@ -1,0 +1,25 @@
+// Chains: clusters that pass large tensors on, slice by slice.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "machine/cpu.h"
+#include "plan/members.h"
+#include "plan/options/options.h"
+
+namespace tc::plan {
+
+/// Puts neighbouring clusters inside common outer loops where a tensor that one writes and the next
+/// reads does not stay in the cache as a whole, and what an iteration touches does: the next finds
+/// its slice there. The loops run through members of all the clusters with distance zero along
+/// every dependence, have an iteration for every thread, and cost no cluster its register block.
+/// Below them every cluster is mapped by itself. Runs after fuse, for the default options on the
+/// CPU.
+std::vector<Cluster> chain(const std::vector<Cluster>& clusters, const Scop& scop,
+                           const Dependences& dependences,
+                           const std::map<std::string, Layout>& layouts,
+                           const MappingOptions& options, const CpuMachine& machine);
+
+}  // namespace tc::plan

@@ -1,0 +1,207 @@
+#include "plan/forms/computed_copies.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "ir/expressions/choices.h"
+#include "ir/expressions/reads.h"
+
+namespace tc::plan {
+namespace {
+
+// Choices, no measurements: how often copies may compute an element: of a temporary that the cache
+// keeps, where a pass over it costs little, and of a larger one.
+constexpr double kMostTimes = 1.25, kMostTimesOfLarge = 2.25;
+
+class FindChoices : public Halide::Internal::IRVisitor {
+ public:
+  bool by_indices = false;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Halide::Internal::Select* op) override { look(op); }
+  void visit(const Halide::Internal::Call* op) override { look(op); }
+  template <class Node>
+  void look(const Node* op) {
+    const std::optional<ir::Choice> choice = ir::find_choice(op);
+    by_indices = by_indices || (choice && !ir::has_data(choice->condition));
+    IRVisitor::visit(op);
+  }
+};
+
+class ComputeInCopies {
+ public:
+  ComputeInCopies(const std::vector<Cluster>& clusters, std::vector<Proposal>& mapped,
+                  const Scop& scop, const std::map<std::string, Layout>& layouts,
+                  const CpuMachine& machine)
+      : clusters_(clusters), mapped_(mapped), scop_(scop), layouts_(layouts), machine_(machine) {}
+
+  /// Of statements that run in copies alone.
+  void check(const std::vector<const ScopStatement*>& left) const {
+    for (const ScopStatement* statement : left)
+      if (!is_only_copied(*statement, true))
+        throw CompilationError(concat("the options leave ", statement->id,
+                                      " to copies, but these do not compute all that is read of ",
+                                      statement->source->tensor, ", or may not"));
+  }
+
+  std::vector<const ScopStatement*> run() {
+    std::vector<const ScopStatement*> computed;
+    for (size_t c = 0; c < clusters_.size(); ++c) {
+      // A cluster that is mapped again must not have copies that compute something themselves.
+      if (!clusters_[c].outer.empty() || !mapped_[c].mapped.promotions.empty()) continue;
+      for (const ScopStatement* statement : clusters_[c].statements)
+        if (is_only_copied(*statement)) computed.push_back(statement);
+    }
+    for (Proposal& each : mapped_) {
+      for (poly::Promotion& promotion : each.mapped.promotions) {
+        if (promotion.computed) continue;
+        auto found = std::find_if(computed.begin(), computed.end(), [&](const auto* statement) {
+          return statement->source->tensor == promotion.read.tensor;
+        });
+        if (found == computed.end()) continue;
+        promotion.computed = *found;
+        for (CopyPlan& copy : each.plan.copies)
+          if (copy.statement == promotion.statement->id && copy.read == access_text(promotion.read))
+            copy.computes = (*found)->id;
+        each.mapped.notes.push_back(
+            {"prologue", concat("copies compute ", ir::assignment_text(*(*found)->source))});
+      }
+    }
+    return computed;
+  }
+
+ private:
+  const poly::Promotion* find_copy(const ScopStatement& reader,
+                                   const ir::MemoryAccess& read) const {
+    for (const Proposal& each : mapped_)
+      for (const poly::Promotion& promotion : each.mapped.promotions)
+        if (promotion.statement == &reader && same_element(promotion.read, read)) return &promotion;
+    return nullptr;
+  }
+
+  /// Whether copies stand for all reads of a temporary, and may be made where they are of what this
+  /// statement reads. Whether that is worth it; of one that was `given`, whether they compute it.
+  bool is_only_copied(const ScopStatement& writer, bool given = false) const {
+    const ir::Program& program = *scop_.program;
+    const std::string& tensor = writer.source->tensor;
+    if (program.tensor(tensor).role != ir::TensorRole::Temporary || !suits_copies(*writer.source))
+      return false;
+    std::set<std::string> overwritten, needed;
+    for (const auto* read : ir::reads_of(*writer.source)) needed.insert(ir::read_name(read));
+    double copied = 0;
+    bool before = true;
+    for (const ScopStatement& statement : scop_.statements) {
+      if (&statement == &writer) {
+        before = false;
+        continue;
+      }
+      if (statement.source->tensor == tensor) return false;
+      if (!before) overwritten.insert(statement.source->tensor);
+      if (statement.initialization) continue;
+      for (const ir::MemoryAccess& access : accesses(program, *statement.source)) {
+        if (access.tensor != tensor) continue;
+        const poly::Promotion* copy = find_copy(statement, access);
+        if (before || !copy || copy->times == 0 || (given && copy->computed != &writer))
+          return false;
+        copied += copy->times * static_cast<double>(copy->elements);
+        if (std::any_of(needed.begin(), needed.end(),
+                        [&](const std::string& name) { return overwritten.count(name) != 0; }))
+          return false;
+      }
+    }
+    if (given) return copied > 0;
+    const ir::Tensor& temporary = program.tensor(tensor);
+    const int64_t bytes = dense_bytes(temporary, layouts_.at(tensor));
+    const double most = bytes > 2 * machine_.cache_bytes ? kMostTimesOfLarge : kMostTimes;
+    return copied > 0 && copied * temporary.type.bytes() <= most * static_cast<double>(bytes);
+  }
+
+  const std::vector<Cluster>& clusters_;
+  std::vector<Proposal>& mapped_;
+  const Scop& scop_;
+  const std::map<std::string, Layout>& layouts_;
+  const CpuMachine& machine_;
+};
+
+bool contains(const std::vector<const ScopStatement*>& statements, const ScopStatement* one) {
+  return std::find(statements.begin(), statements.end(), one) != statements.end();
+}
+
+/// The cluster without these statements, of which it has at least one more.
+Cluster leave_out(const Cluster& cluster, const std::vector<const ScopStatement*>& statements,
+                  const Dependences& dependences) {
+  std::vector<const ScopStatement*> left;
+  Alignment alignment;
+  for (size_t s = 0; s < cluster.statements.size(); ++s) {
+    if (contains(statements, cluster.statements[s])) continue;
+    left.push_back(cluster.statements[s]);
+    alignment.push_back(cluster.alignment[s]);
+  }
+  Cluster result = make_cluster(left, alignment, dependences);
+  result.apart = cluster.apart;
+  return result;
+}
+
+}  // namespace
+
+std::vector<const ScopStatement*> leave_to_copies(std::vector<Cluster>& clusters,
+                                                  const Dependences& dependences,
+                                                  const MappingOptions& options) {
+  std::vector<const ScopStatement*> left;
+  std::set<std::string> names;
+  for (const ClusterOptions& cluster : options.clusters)
+    if (cluster.copies)
+      for (const CopyPlan& copy : *cluster.copies) names.insert(copy.computes);
+  for (size_t c = clusters.size(); c-- > 0;) {
+    std::vector<const ScopStatement*> computed;
+    for (const ScopStatement* statement : clusters[c].statements)
+      if (names.count(statement->id)) computed.push_back(statement);
+    if (computed.empty()) continue;
+    left.insert(left.end(), computed.begin(), computed.end());
+    if (!clusters[c].outer.empty())
+      throw CompilationError(concat("the options leave ", computed[0]->id,
+                                    " to copies, but it runs inside the loops of a chain"));
+    if (computed.size() == clusters[c].statements.size())
+      clusters.erase(clusters.begin() + static_cast<long>(c));
+    else
+      clusters[c] = leave_out(clusters[c], computed, dependences);
+  }
+  return left;
+}
+
+bool suits_copies(const ir::Statement& source) {
+  for (const auto* read : ir::reads_of(source))
+    if (std::any_of(read->args.begin(), read->args.end(), ir::has_data)) return false;
+  FindChoices find;
+  source.value.accept(&find);
+  return ir::is_definition(source) && !find.by_indices && !ir::reads(source, source.tensor);
+}
+
+bool compute_in_copies(std::vector<Cluster>& clusters, std::vector<Proposal>& mapped,
+                       const Scop& scop, const Dependences& dependences,
+                       const std::map<std::string, Layout>& layouts, const CpuMachine& machine,
+                       const std::vector<const ScopStatement*>& left,
+                       const std::function<Proposal(const Cluster&)>& map) {
+  ComputeInCopies pass(clusters, mapped, scop, layouts, machine);
+  pass.check(left);
+  const auto computed = pass.run();
+  for (size_t c = clusters.size(); c-- > 0 && !computed.empty();) {
+    const auto& statements = clusters[c].statements;
+    const auto out = std::count_if(statements.begin(), statements.end(),
+                                   [&](const auto* one) { return contains(computed, one); });
+    if (out == 0) continue;
+    if (static_cast<size_t>(out) == statements.size()) {
+      clusters.erase(clusters.begin() + static_cast<long>(c));
+      mapped.erase(mapped.begin() + static_cast<long>(c));
+    } else {
+      clusters[c] = leave_out(clusters[c], computed, dependences);
+      mapped[c] = map(clusters[c]);
+    }
+  }
+  return !computed.empty();
+}
+
+}  // namespace tc::plan

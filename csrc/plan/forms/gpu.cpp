@@ -1,0 +1,146 @@
+#include "plan/forms/gpu.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/passes.h"
+#include "plan/notes.h"
+#include "plan/options/constraints.h"
+
+namespace tc::plan {
+namespace {
+
+const Pass kOneThread("mapping", "one_thread");
+const Pass kBlocksAndThreads("mapping", "blocks_and_threads");
+
+// Threads of a block when the options leave the choice to the compiler: enough warps to hide
+// latency, few enough registers each that several blocks share a multiprocessor.
+constexpr int64_t kThreads = 256;
+constexpr int64_t kWarp = 32;
+
+// What CUDA allows on the third dimension of a block.
+constexpr int64_t kMostOnZ = 64;
+
+/// Iterations of the members beside the last one that may be threads of the same block.
+int64_t others_on_threads(const std::vector<Member>& members) {
+  int64_t count = 1;
+  for (size_t axis = 1; axis < std::min(kThreadAxes, members.size()); ++axis)
+    count = std::min(kThreads, count * members[members.size() - 1 - axis].extent);
+  return count;
+}
+
+/// Where the members on threads x and y are short and the next one would leave most of a block
+/// empty, the longest of the others comes in its place.
+void fill_block(std::vector<Member>& members) {
+  if (members.size() <= kThreadAxes) return;
+  const auto z = members.end() - static_cast<long>(kThreadAxes);
+  if (z[0].extent * z[1].extent * z[2].extent >= kThreads / 2) return;
+  const auto longest = std::max_element(
+      members.begin(), z + 1, [](const Member& a, const Member& b) { return a.extent < b.extent; });
+  std::rotate(longest, longest + 1, z + 1);
+}
+
+/// Points of a tile, member by member; the last member has consecutive addresses and thread x.
+/// Where that one is too short to fill a block the next ones on threads have the rest: neighbours
+/// in memory, too, where they are the next dimensions. Numbers of `given` threads hold.
+std::vector<int64_t> tile_sizes(const std::vector<Member>& members, const Constraints& constraints,
+                                const std::vector<int64_t>& given) {
+  std::vector<int64_t> sizes(members.size(), 1);
+  int64_t threads = 1;
+  for (size_t k = members.size(); k-- > 0;) {
+    const Member& member = members[k];
+    const size_t axis = members.size() - 1 - k;
+    int64_t wanted = 1;
+    if (!given.empty()) {
+      wanted = axis < given.size() ? given[axis] : 1;
+    } else if (axis == 0) {
+      wanted = std::max(kWarp, kThreads / others_on_threads(members) / kWarp * kWarp);
+    } else if (axis < kThreadAxes) {
+      wanted = std::max<int64_t>(1, kThreads / threads);
+      if (axis + 1 == kThreadAxes) wanted = std::min(wanted, kMostOnZ);
+    }
+    sizes[k] = constraints.task(member, wanted);
+    threads *= sizes[k];
+  }
+  return sizes;
+}
+
+/// Members on threads, and what each would cost as thread x: memory operations of a whole warp.
+Notes describe(const Cluster& cluster, const std::vector<Member>& members,
+               const std::vector<int64_t>& sizes, bool given) {
+  std::vector<std::string> threads, serial;
+  std::vector<std::pair<std::string, std::string>> costs;
+  int64_t count = 1;
+  for (size_t axis = 0; axis < members.size(); ++axis) {
+    size_t k = members.size() - 1 - axis;
+    std::string name = name_of(cluster, members[k]), points = concat(sizes[k], " of ", name);
+    if (members[k].extent > 1) costs.emplace_back(count_text(members[k].cost), name + " on x");
+    if (axis >= kThreadAxes && sizes[k] > 1) serial.push_back(points);
+    if (axis >= kThreadAxes || (axis > 0 && sizes[k] == 1)) continue;
+    threads.push_back(concat(points, " on ", "xyz"[axis]));
+    count *= sizes[k];
+  }
+  std::string text = concat(join(threads), ": ", count);
+  if (!given)
+    text += concat("; ", kThreads, " hide the latency of memory");
+  else
+    text += ", as the options say";
+  if (!serial.empty()) text += "; each takes " + join(serial);
+  Notes notes = {{"form", "a block of threads for every tile, a thread for every point"},
+                 {"threads", text},
+                 {"blocks", concat(count_tiles(members, sizes), ": ",
+                                   describe_tiles(cluster, members, sizes))}};
+  if (costs.size() > 1) notes.push_back({"accesses", table(costs)});
+  return notes;
+}
+
+/// Tiles of the shared band as blocks, and their points as threads.
+ClusterPlan plan_threads(const Cluster& cluster, const ir::Program& program,
+                         const std::map<std::string, Layout>& layouts,
+                         const Constraints& constraints, const std::vector<int64_t>& given,
+                         Notes& notes) {
+  std::vector<Member> members = analyze_members(cluster, program, layouts, kWarp);
+  move_vector_last(members);
+  if (!constraints.sizes_tasks()) {
+    // Those of one iteration would take a dimension of the block.
+    std::stable_partition(members.begin(), members.end(),
+                          [](const Member& member) { return member.extent == 1; });
+    fill_block(members);
+  }
+  const std::vector<int64_t> sizes = tile_sizes(members, constraints, given);
+  notes = describe(cluster, members, sizes, constraints.sizes_tasks() || !given.empty());
+  ClusterPlan plan = begin_plan(cluster, members);
+  plan.tasks = make_tiles(cluster, members, sizes);
+  plan.run_tasks = Tasks::Blocks;
+  return plan;
+}
+
+}  // namespace
+
+Proposal propose_gpu(const Cluster& cluster, const Scop& scop,
+                     const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
+  const Constraints constraints = constraints_of(cluster, options);
+  ClusterPlan plan;
+  Notes notes;
+  if (auto given = complete_plan(constraints.cluster)) {
+    plan = *given;
+    if (plan.run_tasks != Tasks::Serial) plan.run_tasks = Tasks::Blocks;
+    notes = {{"form", "as the options say"}};
+  } else if (cluster.shared == 0) {
+    run_always(kOneThread, [&] {
+      plan = begin_plan(cluster, {});
+      notes = {{"form", "one thread: the statements share no parallel loop"}};
+    });
+  } else {
+    run_always(kBlocksAndThreads, [&] {
+      plan = plan_threads(cluster, *scop.program, layouts, constraints, options.threads, notes);
+    });
+  }
+  constrain(plan, constraints);
+  Proposal proposal =
+      apply_proposal(std::move(plan), cluster, scop, constraints.cluster.copies.has_value());
+  proposal.mapped.notes = notes;
+  return proposal;
+}
+
+}  // namespace tc::plan

@@ -1,0 +1,20 @@
+// Loop roles on a GPU: outer coincident loops on blocks, inner ones on threads, the rest serial.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ir/layout.h"
+#include "plan/options/options.h"
+#include "plan/proposal.h"
+
+namespace tc::plan {
+
+/// Tiles a cluster's shared band so that tile loops become blocks and point loops threads, with the
+/// member of unit stride on thread x. Up to three of each; the others stay serial. A cluster
+/// without coincident members runs on one thread. Every statement of the cluster sees the same
+/// mapping, and the dependences inside a cluster have distance zero, so no barrier is needed.
+Proposal propose_gpu(const Cluster& cluster, const Scop& scop,
+                     const std::map<std::string, Layout>& layouts, const MappingOptions& options);
+
+}  // namespace tc::plan

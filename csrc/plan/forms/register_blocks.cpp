@@ -1,0 +1,470 @@
+#include "plan/forms/register_blocks.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/numbers.h"
+#include "ir/operations.h"
+#include "plan/forms/block_effort.h"
+#include "plan/forms/block_tiles.h"
+
+namespace tc::plan {
+namespace {
+
+// A run of results too short to transpose.
+constexpr int64_t kShortRun = 4;
+// Cycles to begin a run of results that are transposed on their way to memory: long runs touch
+// fewer lines (measured: 13 x 32 beside 6 x 64 is 1.2 times faster where rows lie along memory).
+constexpr double kRun = 4;
+// Vectors of a block of one row, which reads more memory in one piece than others.
+constexpr int64_t kMostVectorsAlone = 12;
+// Of two blocks that take the same time by the model, where operands lie, the one with so much
+// fewer loads (measured: 12 x 81 x 64 x 81 with 9 x 48 instead of 6 x 64 1.1 times faster, 43 x 768
+// x 2304 with 9 x 48 instead of 5 x 64 1.05 times).
+constexpr double kEqual = 1.005, kLighter = 0.95;
+// Cycles to fetch and put back a result between two tiles of a reduction, where results do not
+// lie along the vector and have left the cache (measured at rows of 64 KiB).
+constexpr double kScatteredReload = 16;
+// Loads that every lane, or the scalar that all lanes share, has to be asked for.
+constexpr double kMaskedLoad = 2, kConditionalLoad = 8;
+
+// Lanes up to so far apart are loads of all in between, and permutations, which take the place of
+// multiply-adds (measured: 3 channels of 224 x 224 in steps of two, filters of 7 x 7, take 1.5
+// times as long so as with filters along the vector).
+constexpr int64_t kNear = 4;
+constexpr double kNearLoad = 6;
+
+// Operations of a block's step, which is unrolled (measured: a position among halfs took LLVM 2.6 s
+// with 27 results in a block, 0.6 s within this limit).
+constexpr int64_t kMostOperations = 480;
+// The same for what follows a sum, once for every point of a block (measured: 24 points with three
+// powers and two divisions compile for 7 s).
+constexpr int64_t kMostLater = 1600;
+
+// Rows of a block; where a vector holds all columns and has lanes to spare, as many as there are
+// registers (measured with a Zen 4: 32 x 32 images of 8 x 26 x 26 results take 8.1 ms with 26
+// columns by a vector of filters, 8.0 with 13, 9.3 with two vectors of columns, which the model
+// prefers to 13).
+constexpr int64_t kMostRows = 14, kMostNarrowRows = 28;
+
+class Chooser {
+ public:
+  Chooser(const Cluster& cluster, const std::vector<Member>& members, const ir::Program& program,
+          const std::map<std::string, Layout>& layouts, const CpuMachine& machine,
+          const BlockLimits& limits)
+      : cluster_(cluster),
+        members_(members),
+        program_(program),
+        layouts_(layouts),
+        machine_(machine),
+        limits_(limits),
+        operands_(cluster, members, program, layouts, machine),
+        most_lanes_(count_lanes(cluster, program, machine.vector_bits)),
+        staying_(find_staying()) {
+    for (const Update& update : operands_.updates())
+      (update.statement->source->reduction == ir::Reduction::None ? later_ : operations_) +=
+          ir::count_instructions(update.statement->source->value);
+  }
+
+  RegisterBlock choose() {
+    best_.cycles = std::numeric_limits<double>::infinity();
+    for (size_t v = members_.size(); v-- > 0;) {
+      if (points_of_task(&members_[v]) == 1 && v + 1 < members_.size()) continue;
+      if (limits_.vector >= 0 && limits_.vector != members_[v].position) continue;
+      try_vector(v);
+    }
+    best_.vectors = vectors_;
+    if (!best_.members.empty()) arrange_tiles(operands_, machine_, best_);
+    return best_;
+  }
+
+ private:
+  /// All choices of rows for this vector.
+  void try_vector(size_t v) {
+    std::vector<size_t> others;
+    for (size_t m = members_.size(); m-- > 0;)
+      if (m != v) others.push_back(m);
+    if (others.empty()) return try_rows(v, std::nullopt, std::nullopt);
+    for (size_t first : others) {
+      try_rows(v, first, std::nullopt);
+      for (size_t second : others)
+        if (second != first && members_[second].extent > 1 && members_[first].extent < 8)
+          try_rows(v, first, second);
+    }
+  }
+
+  void try_rows(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row) {
+    std::array<const Member*, 3> dimensions = {&members_[v], row ? &members_[*row] : nullptr,
+                                               outer_row ? &members_[*outer_row] : nullptr};
+    int lanes = most_lanes_;
+    while (lanes > dimensions[0]->extent) lanes /= 2;
+    std::vector<PackedRead> packed;
+    std::vector<CopyCost> copies;
+    double moves = 0, reloads = 0;
+    std::vector<Step> steps = describe(dimensions, lanes, packed, copies, moves, reloads);
+
+    const double runs = row ? count_run_results(members_[v], members_[*row]) : 0;
+    std::array<int64_t, 3> extents = {dimensions[0]->extent, row ? dimensions[1]->extent : 1,
+                                      outer_row ? dimensions[2]->extent : 1};
+    double rest = static_cast<double>(outer_iterations(cluster_));
+    for (size_t m = 0; m < members_.size(); ++m)
+      if (m != v && (!row || m != *row) && (!outer_row || m != *outer_row))
+        rest *= static_cast<double>(members_[m].extent);
+    const BlockShape limit = {points_of_task(dimensions[0]), points_of_task(dimensions[1]),
+                              points_of_task(dimensions[2])};
+    int64_t all_vectors = divide_up(limit[0], lanes);
+    const int64_t most_rows = lanes < most_lanes_ ? kMostNarrowRows : kMostRows;
+    const bool waits = row && waits_for_data(members_[v], members_[*row]);
+    for (int64_t vectors = std::min(kMostVectorsAlone, all_vectors); vectors >= 1; --vectors) {
+      int64_t width = std::min(limit[0], vectors * lanes);
+      int64_t most = std::min(limit[1], waits ? count_rows_of_latency(vectors) : most_rows);
+      for (int64_t rows = most; rows >= 1; --rows) {
+        for (int64_t outer = std::min<int64_t>(limit[2], 7); outer >= (outer_row ? 2 : 1);
+             --outer) {
+          // Loads serve several rows from registers. One register broadcasts, one is left to the
+          // compiler.
+          bool alone = rows * outer == 1;
+          BlockShape block = {vectors, rows, outer};
+          int64_t registers = rows * outer * vectors + (alone ? 0 : count_held(steps, block)) + 2;
+          if (!fills_task(dimensions[0], width) || !fills_task(dimensions[1], rows) ||
+              !fills_task(dimensions[2], outer))
+            continue;
+          if (registers > machine_.vector_registers || (!alone && vectors > kMostVectors)) continue;
+          bool smallest = alone && vectors == 1;
+          const int64_t vectors_of_block = rows * outer * vectors;
+          if (!smallest && (vectors_of_block * operations_ > kMostOperations ||
+                            vectors_of_block * later_ > kMostLater))
+            continue;
+          for (PackedRead& read : packed) {
+            auto moves = [&](std::optional<size_t> m) {
+              return m && std::count(read.members.begin(), read.members.end(),
+                                     members_[*m].position) > 0;
+            };
+            read.width = width * (moves(row) ? rows : 1) * (moves(outer_row) ? outer : 1);
+          }
+          double tiles = count_reduction_tiles(packed);
+          double moved = moves + (tiles - 1) * reloads;
+          std::vector<int64_t> points(members_.size(), 1);
+          points[members_[v].position] = width;
+          if (row) points[members_[*row].position] = rows;
+          if (outer_row) points[members_[*outer_row].position] = outer;
+          double copied = 0;
+          for (const CopyCost& copy : copies) {
+            const double cycles = copy.cycles(points);
+            copied += cycles;
+            if (copy.counts) moved += cycles;
+          }
+          moved += kRun * runs / static_cast<double>(rows);
+          Effort effort = tiles_effort(steps, extents, {width, rows, outer}, lanes);
+          double cycles = rest * effort.cycles + moved;
+          double& fewest = vectors_.emplace(members_[v].position, cycles).first->second;
+          fewest = std::min(fewest, cycles);
+          const bool lighter = !outer_row && packed.empty() && best_.packed.empty() &&
+                               cycles <= best_.cycles * kEqual &&
+                               rest * effort.loads < loads_ * kLighter;
+          if (cycles >= best_.cycles * 0.99 && !lighter) continue;
+          take(v, row, outer_row, {width, rows, outer}, packed, cycles);
+          loads_ = rest * effort.loads;
+          best_.lanes = lanes;
+          best_.copies = copied;
+          best_.moves = moved;
+          if (tiles > 1) best_.reduction_tile = cut_reduction(packed);
+        }
+      }
+    }
+  }
+
+  /// Along a dimension of a block, which may be none.
+  int64_t points_of_task(const Member* member) const {
+    if (!member) return 1;
+    const auto position = static_cast<size_t>(member->position);
+    const int64_t task = position < limits_.tasks.size() ? limits_.tasks[position] : 0;
+    return task > 0 ? std::min(task, member->extent) : member->extent;
+  }
+  /// Whether a given task has whole blocks along a member.
+  bool fills_task(const Member* member, int64_t points) const {
+    const int64_t task = points_of_task(member);
+    return !member || task == member->extent || task % points == 0;
+  }
+
+  /// Whether every row has vectors of its own, some of them at places that are data, in a tensor
+  /// that no cache of a core keeps. Rows then share nothing but the memory that they wait for, and
+  /// gain nothing from each other once they cover the latency of the arithmetic (measured: rows of
+  /// 256 bytes from tables of 256 MB 1.02 to 1.03 times faster by ones than by sixes).
+  bool waits_for_data(const Member& vector, const Member& row) const {
+    bool waits = false;
+    for (const Update& update : operands_.updates()) {
+      for (const Operand& operand : update.operands) {
+        if (operand.access.write || operand.strides[vector.position] == 0) continue;
+        if (operand.strides[row.position] == 0) return false;
+        waits = waits ||
+                (is_gather(operand.access, program_) &&
+                 operands_.whole_bytes(operand) > static_cast<double>(2 * machine_.cache_bytes));
+      }
+    }
+    return waits;
+  }
+  /// Rows of so many streamed vectors whose step takes as long as a multiply-add.
+  int64_t count_rows_of_latency(int64_t vectors) const {
+    double row = static_cast<double>(vectors) * 100 / machine_.second_cache_percent;
+    return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(machine_.multiply_latency / row)));
+  }
+
+  /// Results that lie along the rows instead of the vector.
+  double count_run_results(const Member& vector, const Member& row) const {
+    double results = 0;
+    for (const Update& update : operands_.updates())
+      for (const Operand& operand : update.operands)
+        if (operand.access.write && !is_stored_later(update, operand) &&
+            operand.strides[vector.position] != 1 && operand.strides[row.position] == 1 &&
+            row.extent >= kShortRun)
+          results += volume(*update.statement, [](const ir::Iterator& i) { return !i.reduction; });
+    return results;
+  }
+
+  /// Registers for vectors of operands: those that serve several rows wait for all of them, and
+  /// LLVM orders a step's multiply-adds as it likes.
+  static int64_t count_held(const std::vector<Step>& steps, const BlockShape& block) {
+    int64_t most = block[0];
+    for (const Step& step : steps) {
+      for (const Load& load : step.loads) {
+        if (!load.moves[0]) continue;
+        int64_t loaded = block[0], served = 1;
+        for (size_t d = 1; d < 3; ++d) (load.moves[d] ? loaded : served) *= block[d];
+        if (served > 1) most = std::max(most, loaded);
+      }
+    }
+    return most;
+  }
+
+  /// Over all tiles of the three dimensions, the smaller ones at the ends included.
+  static Effort tiles_effort(const std::vector<Step>& steps, const std::array<int64_t, 3>& extents,
+                             const BlockShape& tile, int lanes) {
+    Effort total;
+    const auto row_blocks = static_cast<double>(divide_up(extents[1], tile[1]));
+    for (int tails = 0; tails < 8; ++tails) {
+      double count = 1;
+      BlockShape block;
+      std::vector<int64_t> points(3);
+      for (size_t d = 0; d < 3; ++d) {
+        bool tail = tails >> d & 1;
+        int64_t size = tail ? extents[d] % tile[d] : tile[d];
+        count *= static_cast<double>(tail ? size > 0 : extents[d] / tile[d]);
+        block[d] = d == 0 ? divide_up(size, lanes) : size;
+        points[d] = size;
+      }
+      if (count == 0) continue;
+      for (const Step& step : steps) {
+        const Effort each = step.effort(block, points, row_blocks);
+        total.cycles += count * each.cycles;
+        total.loads += count * each.loads;
+      }
+    }
+    return total;
+  }
+
+  /// How many tiles the reduction must be cut into so that its copies fit in the cache.
+  double count_reduction_tiles(const std::vector<PackedRead>& packed) const {
+    double most = 1;
+    for (const PackedRead& read : packed)
+      most = std::max(most, std::ceil(read.depth * static_cast<double>(read.width) /
+                                      operands_.most_elements(read.read)));
+    return most;
+  }
+
+  /// Iterations of every reduction loop in a tile: whole inner loops, a part of the next one,
+  /// the same in all tiles (measured: 512 x 9 terms in two halves 1.04 times faster than in 8
+  /// ninths and the rest). Nothing when several statements reduce, whose loops would have to agree.
+  std::vector<int64_t> cut_reduction(const std::vector<PackedRead>& packed) const {
+    std::vector<int64_t> tile;
+    const ScopStatement& statement = *packed[0].statement;
+    for (const Update& update : operands_.updates()) {
+      bool reduces = update.statement->dimensions > update.iterators.size();
+      if (reduces && update.statement != &statement) return {};
+    }
+    double room = std::numeric_limits<double>::infinity();
+    for (const PackedRead& read : packed)
+      room = std::min(room, operands_.most_elements(read.read) / static_cast<double>(read.width));
+    const std::vector<ir::Iterator>& domain = statement.source->domain;
+    for (size_t i = domain.size(); i-- > 0;) {
+      if (!domain[i].reduction) continue;
+      bool moves = std::any_of(packed.begin(), packed.end(), [&](const PackedRead& read) {
+        return stride_along(read.read, layouts_.at(read.read.tensor), domain[i].name) != 0;
+      });
+      int64_t size = extent_of(domain[i]);
+      if (moves && room < static_cast<double>(size)) {
+        const auto most = std::max<int64_t>(1, static_cast<int64_t>(room));
+        const int64_t count = divide_up(size, most);
+        // Whole vectors, which copies are transposed in.
+        const int64_t even = divide_up(size, count), whole = round_up(even, most_lanes_);
+        size = whole <= most ? whole : even;
+      }
+      if (moves) room /= static_cast<double>(size);
+      tile.insert(tile.begin(), size);
+    }
+    return tile;
+  }
+
+  /// The loads of a step of every statement, what copies cost, and the cycles of moving all results
+  /// between registers and memory once, and of doing so between two tiles of the reduction.
+  std::vector<Step> describe(const std::array<const Member*, 3>& dimensions, int lanes,
+                             std::vector<PackedRead>& packed, std::vector<CopyCost>& copies,
+                             double& moves, double& reloads) const {
+    std::vector<Step> steps;
+    for (const Update& update : operands_.updates()) {
+      const ScopStatement& statement = *update.statement;
+      Step step(machine_);
+      step.vector_bytes = machine_.vector_bits / 8;
+      step.parts =
+          std::max(1.0, step.vector_bytes * lanes / most_lanes_ / (machine_.step_bits() / 8.0));
+      step.repeats = volume(statement, [](const ir::Iterator& i) { return i.reduction; });
+      for (const Operand& operand : update.operands) {
+        auto stride = [&](size_t d) -> std::optional<int64_t> {
+          return dimensions[d] ? operand.strides[dimensions[d]->position] : 0;
+        };
+        if (operand.access.write) {
+          if (staying_.count(operand.access.tensor) || is_stored_later(update, operand)) continue;
+          double results = volume(statement, [](const ir::Iterator& i) { return !i.reduction; });
+          bool run = stride(1) == 1 && dimensions[1]->extent >= kShortRun;
+          int bytes = program_.tensor(operand.access.tensor).type.bytes();
+          bool far = std::abs(stride(0).value_or(0)) * bytes >= kPageBytes;
+          double store = results * (stride(0) == 1 ? 1.0 / lanes
+                                    : run          ? machine_.transposed_store_cycles
+                                    : far          ? machine_.far_store_cycles
+                                                   : machine_.scattered_store_cycles);
+          bool gone = stride(0) != 1 && results > 2 * operands_.most_elements(operand.access);
+          moves += store;
+          reloads += gone ? results * kScatteredReload : 2 * store;
+          continue;
+        }
+        if (is_held(operand)) continue;
+        Load load;
+        for (size_t d = 0; d < 3; ++d) load.moves[d] = stride(d) != 0;
+        load.footprint = operands_.footprint(update, operand);
+        for (Footprint::Dimension& dimension : load.footprint.dimensions) {
+          std::vector<std::optional<int64_t>> steps(3, 0);
+          for (size_t d = 0; d < 3; ++d)
+            if (dimensions[d]) steps[d] = dimension.steps[dimensions[d]->position];
+          dimension.steps = steps;
+        }
+        bool apart = stride(0) != 1;
+        const double pass = operands_.pass_saved_by_copies(operand);
+        if (load.moves[0] && (apart || pass > 0 || operands_.is_leaping(update, operand))) {
+          if (auto read = operands_.pack(update, operand, *dimensions[0])) {
+            packed.push_back(*read);
+            load.packed = true;
+            copies.push_back(operands_.cost_of_copies(update, operand));
+            copies.back().counts = apart;
+          } else if (apart) {
+            const int64_t step = std::abs(stride(0).value_or(lanes));
+            bool near = step <= kNear && !operand.access.conditional;
+            // Backwards, one load is permuted.
+            load.cost = near ? kNearLoad * std::max(0.5, static_cast<double>(step - 1)) : 2 * lanes;
+          }
+        }
+        if (!load.packed) moves += pass;
+        load.scattered =
+            load.moves[0] && !load.packed && operands_.has_near_steps(update, operand, 1);
+        const int64_t element = program_.tensor(operand.access.tensor).type.bytes();
+        for (size_t d = 1; d < 3; ++d) load.bytes[d] = std::abs(stride(d).value_or(0)) * element;
+        load.steps_of_a_line = operands_.steps_of_a_line(update, operand);
+        if (operand.access.conditional) load.cost *= load.moves[0] ? kMaskedLoad : kConditionalLoad;
+        step.loads.push_back(load);
+      }
+      steps.push_back(step);
+    }
+    return steps;
+  }
+
+  /// Whether a read finds in registers what a statement of the cluster has written there.
+  bool is_held(const Operand& read) const {
+    for (const Update& update : operands_.updates())
+      for (const Operand& written : update.operands)
+        if (written.access.write && written.access.tensor == read.access.tensor &&
+            written.strides == read.strides)
+          return true;
+    return false;
+  }
+
+  /// Whether a result stays in registers for a later statement of the cluster that writes it.
+  bool is_stored_later(const Update& update, const Operand& written) const {
+    bool later = false;
+    for (const Update& other : operands_.updates()) {
+      if (later && other.operands.back().access.tensor == written.access.tensor &&
+          other.operands.back().strides == written.strides)
+        return true;
+      later = later || &other == &update;
+    }
+    return false;
+  }
+
+  /// Temporaries that no other cluster knows of.
+  std::set<std::string> find_staying() const {
+    std::set<std::string> staying;
+    for (const ScopStatement* statement : cluster_.statements) {
+      const std::string& tensor = statement->source->tensor;
+      if (program_.tensor(tensor).role == ir::TensorRole::Temporary) staying.insert(tensor);
+    }
+    for (const ir::Statement& source : program_.statements) {
+      if (staying.empty()) break;
+      bool here = std::any_of(
+          cluster_.statements.begin(), cluster_.statements.end(),
+          [&](const ScopStatement* statement) { return statement->source->name == source.name; });
+      if (here) continue;
+      for (const ir::MemoryAccess& access : accesses(program_, source))
+        staying.erase(access.tensor);
+    }
+    return staying;
+  }
+
+  void take(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row,
+            const BlockShape& tile, const std::vector<PackedRead>& packed, double cycles) {
+    best_ = RegisterBlock{};
+    best_.cycles = cycles;
+    best_.packed = packed;
+    for (size_t m = 0; m < members_.size(); ++m) {
+      if (m == v || (row && m == *row) || (outer_row && m == *outer_row)) continue;
+      best_.members.push_back(members_[m]);
+      best_.points.push_back(1);
+    }
+    auto add = [&](std::optional<size_t> m, int64_t points) {
+      if (!m) return;
+      best_.members.push_back(members_[*m]);
+      best_.points.push_back(points);
+    };
+    add(outer_row, tile[2]);
+    add(row, tile[1]);
+    add(v, tile[0]);
+  }
+
+  const Cluster& cluster_;
+  const std::vector<Member>& members_;
+  const ir::Program& program_;
+  const std::map<std::string, Layout>& layouts_;
+  const CpuMachine& machine_;
+  const BlockLimits& limits_;
+  const Operands operands_;
+  const int most_lanes_;
+  const std::set<std::string> staying_;  ///< results that are not stored
+  int64_t operations_ = 0;               ///< of all sums at one point
+  int64_t later_ = 0;                    ///< of what is computed of them, at one point
+  RegisterBlock best_;
+  double loads_ = 0;  ///< of the best block, see Effort
+  std::map<int, double> vectors_;
+};
+
+}  // namespace
+
+RegisterBlock choose_block(const Cluster& cluster, const std::vector<Member>& members,
+                           const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                           const CpuMachine& machine, const BlockLimits& limits) {
+  return Chooser(cluster, members, program, layouts, machine, limits).choose();
+}
+
+}  // namespace tc::plan

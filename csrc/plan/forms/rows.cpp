@@ -1,0 +1,274 @@
+#include "plan/forms/rows.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "plan/notes.h"
+
+namespace tc::plan {
+namespace {
+
+using Layouts = std::map<std::string, Layout>;
+
+/// A statement's loops below the shared band.
+struct Nest {
+  std::vector<int> iterators;  ///< outermost first
+  bool vector = false;         ///< whether the innermost is one
+  double cost = 0;             ///< memory operations of all instances
+  std::vector<double> costs;   ///< the same with each of the iterators as the vector
+  double scalar = 0;           ///< and without one
+};
+
+Nest choose_nest(const Cluster& cluster, size_t s, const ir::Program& program,
+                 const Layouts& layouts, int lanes) {
+  const ScopStatement& statement = *cluster.statements[s];
+  Nest nest;
+  nest.iterators = poly::rest(statement, cluster, s);
+  // Without a vector every access counts, and the arithmetic as one more.
+  nest.cost = 1 + static_cast<double>(accesses(program, *statement.source).size());
+  nest.scalar = nest.cost * static_cast<double>(instances(statement));
+  auto best = nest.iterators.end();
+  for (auto it = nest.iterators.begin(); it != nest.iterators.end(); ++it) {
+    const ir::Iterator& iterator = statement.source->domain[*it];
+    if (Halide::Internal::is_const_one(iterator.extent)) continue;
+    double cost = vector_cost(statement, program, layouts, iterator, lanes);
+    if (cost > nest.cost || (cost == nest.cost && best == nest.iterators.end())) continue;
+    nest.cost = cost;
+    best = it;
+  }
+  nest.vector = best != nest.iterators.end();
+  if (nest.vector) std::rotate(best, best + 1, nest.iterators.end());
+  nest.cost *= static_cast<double>(instances(statement));
+  for (int d : nest.iterators)
+    nest.costs.push_back(
+        vector_cost(statement, program, layouts, statement.source->domain[d], lanes) *
+        static_cast<double>(instances(statement)));
+  return nest;
+}
+
+/// Statements that share a nest.
+struct Group {
+  std::vector<size_t> statements;  ///< indices in the cluster
+  std::set<std::string> tensors;
+};
+
+class Grouper {
+ public:
+  Grouper(const Cluster& cluster, const std::vector<Nest>& nests, const ir::Program& program)
+      : cluster_(cluster), nests_(nests), program_(program) {}
+
+  std::vector<Group> group() const {
+    std::vector<Group> groups;
+    for (size_t s = 0; s < cluster_.statements.size(); ++s) {
+      std::set<std::string> tensors;
+      for (const ir::MemoryAccess& access : accesses(program_, *cluster_.statements[s]->source))
+        tensors.insert(access.tensor);
+      // Nothing may move in front of what it depends on.
+      size_t first = 0;
+      for (size_t g = groups.size(); g > 0 && first == 0; --g)
+        if (depends(groups[g - 1], s)) first = g;
+      size_t from = first > 0 && aligned(groups[first - 1], s) ? first - 1 : first;
+      size_t joined = groups.size();
+      for (size_t g = groups.size(); g-- > from;)
+        if (joined == groups.size() && agree(groups[g], s, tensors)) joined = g;
+      if (joined < groups.size()) {
+        groups[joined].statements.push_back(s);
+        groups[joined].tensors.insert(tensors.begin(), tensors.end());
+      } else {
+        // What has no loops moves as far up as it can, out of the way of others.
+        size_t at = nests_[s].iterators.empty() ? first : groups.size();
+        groups.insert(groups.begin() + static_cast<long>(at), Group{{s}, tensors});
+      }
+    }
+    return groups;
+  }
+
+ private:
+  /// Null where there are none.
+  const isl::map* between(size_t a, size_t b) const {
+    auto found =
+        cluster_.dependences.find({cluster_.statements[a]->id, cluster_.statements[b]->id});
+    return found == cluster_.dependences.end() ? nullptr : &found->second;
+  }
+  bool depends(const Group& group, size_t s) const {
+    return std::any_of(group.statements.begin(), group.statements.end(),
+                       [&](size_t other) { return between(other, s) != nullptr; });
+  }
+  /// Whether everything that the statement needs of the group comes from the same iteration.
+  bool aligned(const Group& group, size_t s) const {
+    return same_loops(group, s) &&
+           std::all_of(group.statements.begin(), group.statements.end(),
+                       [&](size_t other) { return same_iteration(other, s); });
+  }
+  bool agree(const Group& group, size_t s, const std::set<std::string>& tensors) const {
+    return same_loops(group, s) &&
+           std::any_of(tensors.begin(), tensors.end(),
+                       [&](const std::string& name) { return group.tensors.count(name) > 0; });
+  }
+  bool same_loops(const Group& group, size_t s) const {
+    const Nest &a = nests_[group.statements[0]], &b = nests_[s];
+    if (a.iterators.empty() || a.iterators.size() != b.iterators.size() || a.vector != b.vector)
+      return false;
+    const auto& domain_a = cluster_.statements[group.statements[0]]->source->domain;
+    const auto& domain_b = cluster_.statements[s]->source->domain;
+    for (size_t k = 0; k < a.iterators.size(); ++k)
+      if (!have_same_range(domain_a[a.iterators[k]], domain_b[b.iterators[k]])) return false;
+    return true;
+  }
+  bool same_iteration(size_t a, size_t b) const {
+    const isl::map* dependences = between(a, b);
+    return !dependences ||
+           poly::is_of_same_iteration(*dependences, nests_[a].iterators, nests_[b].iterators);
+  }
+
+  const Cluster& cluster_;
+  const std::vector<Nest>& nests_;
+  const ir::Program& program_;
+};
+
+std::vector<Nest> choose_nests(const Cluster& cluster, const ir::Program& program,
+                               const Layouts& layouts, const CpuMachine& machine) {
+  const int lanes = count_lanes(cluster, program, machine.step_bits());
+  std::vector<Nest> nests;
+  for (size_t s = 0; s < cluster.statements.size(); ++s)
+    nests.push_back(choose_nest(cluster, s, program, layouts, lanes));
+  return nests;
+}
+
+/// Which statements share a nest, its vector, and what lost.
+std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests,
+                          const Group& group) {
+  std::vector<std::string> names, lost;
+  const Nest& first = nests[group.statements[0]];
+  const auto& domain = cluster.statements[group.statements[0]]->source->domain;
+  std::vector<double> costs(first.iterators.size());
+  double cost = 0, scalar = 0;
+  bool scans = false;
+  for (size_t s : group.statements) {
+    scans = scans || cluster.statements[s]->source->scans;
+    names.push_back(cluster.statements[s]->source->name);
+    cost += nests[s].cost;
+    scalar += nests[s].scalar;
+    for (size_t k = 0; k < costs.size(); ++k) costs[k] += nests[s].costs[k];
+  }
+  auto cycles = [](double operations) { return count_text(operations * kCyclesPerOperation); };
+  const ir::Iterator& innermost = domain[first.iterators.back()];
+  for (size_t k = costs.size() - 1; k-- > 0;)
+    lost.push_back(cycles(costs[k]) + " along " + domain[first.iterators[k]].name);
+  if (first.vector) lost.push_back(cycles(scalar) + " scalar");
+  return concat(join(names), ": ", first.vector ? "vectors along " : "scalar along ",
+                innermost.name, ", ", cycles(cost), " cycles",
+                lost.empty() ? "" : " (" + join(lost) + ")",
+                !first.vector || !innermost.reduction ? ""
+                : scans                               ? ", each lane from those before it"
+                                                      : ", a partial result in every lane");
+}
+
+/// Of the loops of a nest, the places in the order of the text.
+std::vector<size_t> places_of(const Cluster& cluster, const Nest& nest, size_t s) {
+  const std::vector<int> all = poly::rest(*cluster.statements[s], cluster, s);
+  std::vector<size_t> places;
+  for (int d : nest.iterators)
+    places.push_back(static_cast<size_t>(std::find(all.begin(), all.end(), d) - all.begin()));
+  return places;
+}
+
+std::vector<int64_t> ones(const std::vector<Member>& members) {
+  return std::vector<int64_t>(members.size(), 1);
+}
+
+}  // namespace
+
+double row_cost(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
+                const CpuMachine& machine) {
+  double cost = 0;
+  bool vector = false;
+  for (const Nest& nest : choose_nests(cluster, program, layouts, machine)) {
+    cost += nest.cost;
+    vector = vector || nest.vector;
+  }
+  return vector ? cost : std::numeric_limits<double>::infinity();
+}
+
+std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program& program,
+                                      const Layouts& layouts, const CpuMachine& machine) {
+  std::vector<int64_t> block(cluster.shared, 1);
+  std::vector<Nest> nests = choose_nests(cluster, program, layouts, machine);
+  size_t update = nests.size();
+  for (size_t s = 0; s < nests.size(); ++s) {
+    if (nests[s].iterators.empty()) continue;
+    const auto& domain = cluster.statements[s]->source->domain;
+    if (update < nests.size() || !nests[s].vector || cluster.statements[s]->source->scans ||
+        !std::all_of(nests[s].iterators.begin(), nests[s].iterators.end(),
+                     [&](int d) { return domain[d].reduction; }))
+      return block;
+    update = s;
+  }
+  if (update == nests.size()) return block;
+  const ir::Statement& statement = *cluster.statements[update]->source;
+  const std::string& lane = statement.domain[nests[update].iterators.back()].name;
+  // Half the registers hold partial results, two a row (see codegen/vectors/vector_reductions).
+  int64_t left = machine.vector_registers / 4;
+  int blocked = 0;
+  for (size_t m = cluster.shared; m-- > 0 && blocked < 2;) {
+    const ir::Iterator& row = statement.domain[cluster.alignment[update][m]];
+    bool reused = false;
+    for (const ir::MemoryAccess& access : accesses(program, statement)) {
+      const Layout& layout = layouts.at(access.tensor);
+      reused = reused || (!access.write && stride_along(access, layout, row.name) == 0 &&
+                          stride_along(access, layout, lane) != 0);
+    }
+    if (!reused) continue;
+    int64_t extent = *Halide::Internal::as_const_int(row.extent);
+    ++blocked;
+    // What divides the extent leaves no rows over, which run one by one.
+    for (int64_t wanted : {4, 3, 2})
+      if (block[m] == 1 && wanted <= left && extent % wanted == 0) block[m] = wanted;
+    if (block[m] == 1) block[m] = std::min({extent, left, int64_t{4}});
+    left /= block[m];
+  }
+  return block;
+}
+
+ClusterPlan plan_rows(const Cluster& cluster, const std::vector<Member>& members,
+                      const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
+                      const ir::Program& program, const Layouts& layouts, const CpuMachine& machine,
+                      bool parallel, bool apart, Notes& notes) {
+  const std::vector<Nest> nests = choose_nests(cluster, program, layouts, machine);
+  const std::vector<Group> groups = Grouper(cluster, nests, program).group();
+  ClusterPlan plan = begin_plan(cluster, members);
+  std::vector<std::string> loops;
+  for (const Group& group : groups) {
+    const size_t first = group.statements[0];
+    if (!nests[first].iterators.empty()) loops.push_back(describe_nest(cluster, nests, group));
+    NestPlan nest;
+    nest.vector = nests[first].vector;
+    for (size_t s : group.statements) nest.statements.push_back(cluster.statements[s]->id);
+    nest.loops.clear();
+    for (size_t s : group.statements) {
+      std::vector<std::string> names;
+      for (int d : nests[s].iterators)
+        names.push_back(cluster.statements[s]->source->domain[d].name);
+      nest.loops.push_back(names);
+    }
+    if (std::all_of(group.statements.begin(), group.statements.end(), [&](size_t s) {
+          return places_of(cluster, nests[s], s) == places_of(cluster, nests[first], first);
+        }))
+      nest.loops.resize(1);
+    plan.nests.push_back(nest);
+  }
+  const bool blocked = count_tiles(members, blocks) < count_tiles(members, ones(members));
+  plan.tasks = make_tiles(cluster, members, sizes);
+  plan.run_tasks = parallel ? Tasks::Parallel : Tasks::Serial;
+  if (blocked) plan.registers = make_tiles(cluster, members, blocks);
+  if (apart && groups.size() > 1 && cluster.shared > 0 && !blocked) plan.points = Points::Apart;
+  notes.push_back({"loops", join(loops, "\n")});
+  if (blocked)
+    notes.push_back(
+        {"rows", describe_tiles(cluster, members, blocks) + "; the rows of a block share loads"});
+  return plan;
+}
+
+}  // namespace tc::plan

@@ -1,0 +1,151 @@
+#include "plan/forms/scatters.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/numbers.h"
+#include "plan/members.h"
+#include "plan/notes.h"
+
+namespace tc::plan {
+namespace {
+
+// A task takes whole cache lines of each row, so that no two write to one, and of vectors a row
+// that makes up for starting to read and write elsewhere.
+constexpr int64_t kVectorRowBytes = 128;
+// Points of a task that make up for starting it.
+constexpr int64_t kTaskPoints = 4096;
+// Tasks for every thread, so that none waits long for the last.
+constexpr int64_t kTasksPerThread = 4;
+
+/// The loop that is best innermost.
+struct Innermost {
+  int iterator = -1;  ///< none where all have one iteration
+  bool vector = false;
+  double cost = 0;  ///< memory operations for one point
+};
+
+/// Memory operations for one point with this iterator innermost, one lane at a time.
+double scalar_cost(const ir::Statement& statement, const ir::Program& program,
+                   const std::map<std::string, Layout>& layouts, const std::string& iterator) {
+  // Neighbours share a cache line.
+  constexpr double kNear = 0.5;
+  double cost = 0;
+  for (const ir::MemoryAccess& access : accesses(program, statement)) {
+    auto stride = stride_along(access, layouts.at(access.tensor), iterator);
+    cost += !stride ? 1 : *stride == 0 ? 0 : *stride == 1 ? kNear : 1;
+  }
+  return 1 + cost;
+}
+
+Innermost choose_innermost(const ScopStatement& statement, const ir::Program& program,
+                           const std::map<std::string, Layout>& layouts, bool vectorize,
+                           int lanes) {
+  const ir::Statement& source = *statement.source;
+  const ir::MemoryAccess write = accesses(program, source).back();
+  Innermost best;
+  for (size_t d = 0; d < source.domain.size(); ++d) {
+    const ir::Iterator& iterator = source.domain[d];
+    if (extent_of(iterator) == 1) continue;
+    bool vector = vectorize && stride_along(write, layouts.at(write.tensor), iterator.name) == 1;
+    double cost = vector ? vector_cost(statement, program, layouts, iterator, lanes)
+                         : scalar_cost(source, program, layouts, iterator.name);
+    if (best.iterator < 0 || cost <= best.cost) best = {static_cast<int>(d), vector, cost};
+  }
+  return best;
+}
+
+}  // namespace
+
+bool is_scatter(const Cluster& cluster) { return ir::is_scatter(*cluster.statements[0]->source); }
+
+ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop,
+                         const std::map<std::string, Layout>& layouts,
+                         const Constraints& constraints, const CpuMachine& machine, bool parallel,
+                         Notes& notes) {
+  const ir::Program& program = *scop.program;
+  TC_INTERNAL_CHECK(cluster.statements.size() == 1 && cluster.outer.empty(),
+                    "a scatter shares its loops");
+  const ScopStatement& statement = *cluster.statements[0];
+  const std::vector<ir::Iterator>& domain = statement.source->domain;
+  Innermost innermost = choose_innermost(statement, program, layouts, constraints.vectorize,
+                                         count_lanes(cluster, program, machine.step_bits()));
+
+  std::vector<Member> members;
+  std::vector<int> serial;
+  for (int d = 0; d < static_cast<int>(domain.size()); ++d) {
+    if (domain[d].reduction) {
+      serial.push_back(d);
+    } else {
+      Member member;
+      member.position = d;
+      member.extent = extent_of(domain[d]);
+      members.push_back(member);
+    }
+  }
+  auto move_last = [&](auto& list, auto position) {
+    auto found = std::find_if(list.begin(), list.end(), [&](const auto& each) {
+      return position(each) == innermost.iterator;
+    });
+    bool inside = found != list.end();
+    if (inside) std::rotate(found, found + 1, list.end());
+    return inside;
+  };
+  bool plain = move_last(members, [](const Member& member) { return member.position; });
+  move_last(serial, [](int d) { return d; });
+
+  // Tiles of the innermost take as much of a row as leaves tasks for all threads, those of the
+  // others as many rows as make a task.
+  std::vector<int64_t> sizes(members.size(), 1);
+  int64_t points = 1;
+  for (int d : serial) points *= extent_of(domain[d]);
+  int64_t rows = 1;
+  for (size_t m = 0; m < members.size(); ++m) {
+    if (plain && m + 1 == members.size()) {
+      int64_t bytes = program.tensor(statement.source->tensor).type.bytes();
+      auto row = [&](int64_t tasks) {
+        tasks = parallel ? std::max<int64_t>(1, tasks / rows) : 1;
+        return (members[m].extent + tasks - 1) / tasks;
+      };
+      int64_t shortest = (innermost.vector ? kVectorRowBytes : kLineBytes) / bytes;
+      sizes[m] = round_up(
+          std::max(row((innermost.vector ? 1 : kTasksPerThread) * machine.threads), shortest),
+          kLineBytes / bytes);
+    }
+    sizes[m] = constraints.task(members[m], sizes[m]);
+    rows *= members[m].extent;
+  }
+  if (plain) points *= sizes.back();
+  for (size_t m = members.size() - plain; m-- > 0;) {
+    sizes[m] = constraints.task(
+        members[m], std::clamp<int64_t>(machine.least(kTaskPoints) / points, 1, members[m].extent));
+    points *= sizes[m];
+  }
+
+  ClusterPlan plan = begin_plan(cluster, members);
+  plan.tasks = make_tiles(cluster, members, sizes);
+  plan.run_tasks = parallel ? Tasks::Parallel : Tasks::Serial;
+  // Of plain indices only the innermost goes below the serial loops.
+  if (plain) plan.points = Points::VectorInside;
+  plan.vector = innermost.vector && plain;
+  plan.nests = {{plan.statements, {{}}, innermost.vector && !plain}};
+  for (int d : serial) plan.nests[0].loops[0].push_back(domain[d].name);
+
+  std::string form = "a scatter: ";
+  std::vector<std::string> order;
+  for (int d : serial) order.push_back(domain[d].name);
+  if (plain) order.push_back(domain[innermost.iterator].name);
+  form += order.empty() ? "one point" : concat("loops over ", join(order), " inside each task");
+  if (innermost.vector) form += ", vectors along " + domain[innermost.iterator].name;
+  const double cycles =
+      innermost.cost * static_cast<double>(instances(statement)) * kCyclesPerOperation;
+  notes.push_back({"form", form});
+  notes.push_back({"cycles", count_text(cycles) + " this form"});
+  if (!members.empty())
+    notes.push_back(describe_tasks(
+        cluster, members, sizes, parallel,
+        constraints.sizes_tasks() ? "as the options say" : "no two of which meet in one place"));
+  return plan;
+}
+
+}  // namespace tc::plan

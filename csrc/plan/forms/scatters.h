@@ -1,0 +1,28 @@
+// Scatters on the CPU: plain indices in parallel, the others one after the other.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/notes.h"
+#include "machine/cpu.h"
+#include "plan/members.h"
+#include "plan/options/constraints.h"
+
+namespace tc::plan {
+
+/// Whether the cluster is one scatter, whose places may be the same at several points.
+bool is_scatter(const Cluster& cluster);
+
+/// The Plan for such a cluster. The innermost loop is the one along which the write and the reads
+/// move least; it is a vector where the write moves by one element, be it along a plain index or
+/// along one that only moves an affine subscript, so that lanes never meet in one place. Plain
+/// indices are tiled and parallel (if asked), the others serial inside a tile, in the order of the
+/// text: every place gets its terms in an order that depends on neither tiles nor threads. Tells of
+/// all that.
+ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop,
+                         const std::map<std::string, Layout>& layouts,
+                         const Constraints& constraints, const CpuMachine& machine, bool parallel,
+                         Notes& notes);
+
+}  // namespace tc::plan

@@ -1,0 +1,104 @@
+#include "plan/forms/transposed.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "ir/loops.h"
+#include "plan/notes.h"
+
+namespace tc::plan {
+namespace {
+
+// Rows and columns of a tile: whole cache lines of both sides, and a copy for the first-level
+// cache.
+constexpr int64_t kSide = 64;
+
+struct TransposedRead {
+  const ScopStatement* statement = nullptr;
+  ir::MemoryAccess read;
+  std::vector<size_t> order;  ///< dimensions of the tensor in the order of the members
+};
+
+/// The reads that are contiguous along `contiguous` but not along the vector, members' last.
+std::vector<TransposedRead> find_reads(const Cluster& cluster, const std::vector<Member>& members,
+                                       size_t contiguous, const ir::Program& program,
+                                       const std::map<std::string, Layout>& layouts) {
+  std::vector<TransposedRead> found;
+  for (size_t s = 0; s < cluster.statements.size(); ++s) {
+    const ScopStatement& statement = *cluster.statements[s];
+    for (const ir::MemoryAccess& access : accesses(program, *statement.source)) {
+      bool written = std::any_of(
+          cluster.statements.begin(), cluster.statements.end(),
+          [&](const ScopStatement* other) { return other->source->tensor == access.tensor; });
+      if (access.write || access.conditional || written) continue;
+      const Layout& layout = layouts.at(access.tensor);
+      auto iterator = [&](size_t m) { return iterator_along(cluster, members[m], s).name; };
+      auto along_vector = stride_along(access, layout, iterator(members.size() - 1));
+      if (stride_along(access, layout, iterator(contiguous)) != 1 || !along_vector ||
+          *along_vector == 0 || *along_vector == 1)
+        continue;
+      // A dimension's place is that of the last member that walks it.
+      std::vector<std::pair<size_t, size_t>> places;
+      bool affine = true;
+      for (size_t d = 0; d < access.subscripts.size(); ++d) {
+        size_t place = 0;
+        for (size_t m = 0; m < members.size(); ++m) {
+          auto step = ir::step_along(access.subscripts[d], iterator(m));
+          affine = affine && step;
+          if (!step || *step != 0) place = m + 1;
+        }
+        places.emplace_back(place, d);
+      }
+      // The copy is contiguous along the vector only if that moves by one element, if backwards.
+      std::sort(places.begin(), places.end());
+      size_t last = places.back().second;
+      auto step = ir::step_along(access.subscripts[last], iterator(members.size() - 1));
+      if (!affine || !step || std::abs(*step) != 1) continue;
+      TransposedRead read{&statement, access, {}};
+      for (const auto& [place, d] : places) read.order.push_back(d);
+      found.push_back(std::move(read));
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<ClusterPlan> plan_transposed(const Cluster& cluster, std::vector<Member> members,
+                                           const Scop& scop,
+                                           const std::map<std::string, Layout>& layouts,
+                                           const Constraints& constraints, bool parallel,
+                                           Notes& notes) {
+  if (members.size() < 2 || members.back().extent < 2) return std::nullopt;
+  std::vector<TransposedRead> reads;
+  for (size_t m = 0; m + 1 < members.size() && reads.empty(); ++m) {
+    if (members[m].extent < 2) continue;
+    std::vector<Member> order = members;
+    std::rotate(order.begin() + static_cast<int>(m), order.begin() + static_cast<int>(m) + 1,
+                order.end() - 1);
+    reads = find_reads(cluster, order, order.size() - 2, *scop.program, layouts);
+    if (!reads.empty()) members = order;
+  }
+  if (reads.empty()) return std::nullopt;
+
+  std::vector<int64_t> sizes(members.size(), 1);
+  for (size_t m = members.size() - 2; m < members.size(); ++m)
+    sizes[m] = std::min(members[m].extent, kSide);
+  for (size_t m = 0; m < members.size(); ++m) sizes[m] = constraints.task(members[m], sizes[m]);
+  ClusterPlan plan = begin_plan(cluster, members);
+  plan.tasks = make_tiles(cluster, members, sizes);
+  plan.run_tasks = parallel ? Tasks::Parallel : Tasks::Serial;
+  plan.vector = true;
+  for (const TransposedRead& read : reads)
+    plan.copies.push_back(
+        {read.statement->id, access_text(read.read), read.order, "", 4 * kSide * kSide});
+  notes = {{"form", concat("squares with vectors along ", name_of(cluster, members.back()),
+                           ", since ", reads[0].read.tensor, " lies along ",
+                           name_of(cluster, members[members.size() - 2]))},
+           describe_tasks(cluster, members, sizes, parallel,
+                          constraints.sizes_tasks() ? "as the options say"
+                                                    : "whole cache lines of both sides")};
+  return plan;
+}
+
+}  // namespace tc::plan

@@ -1,0 +1,608 @@
+#include "plan/model/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/memory.h"
+#include "base/notes.h"
+#include "base/numbers.h"
+#include "ir/loops.h"
+#include "ir/operations.h"
+#include "machine/operation_costs.h"
+#include "plan/model/statement_loops.h"
+
+namespace tc::plan {
+namespace {
+
+// Of what a transfer of lines takes alone, in percent, what is not hidden behind arithmetic: lines
+// that a loop walks along, and that somebody asks for ahead; those of short runs that lie apart;
+// those that copies read; and those that results fetch and put back. By the cache that they come
+// from. Fitted to 200 random contractions (benchmarks/model.py) on a Granite Rapids.
+struct LineCosts {
+  double second, last, memory;
+};
+constexpr LineCosts kWalked = {45, 65, 85}, kSpread = {80, 75, 100}, kCopied = {72, 115, 115},
+                    kWritten = {0, 55, 85};
+// Runs of so many bytes make up for lying apart.
+constexpr double kLongRun = 256;
+// Of the slots for instructions, how many cycles they take: loops and addresses are around them.
+constexpr double kIssue = 1.05;
+// Of the first cache, what it keeps of one iteration for the next.
+constexpr double kKept = 0.75;
+// Loads that a vector of lanes some elements apart takes, up to all lanes alone and what puts them
+// together.
+constexpr double kNearLanes = 6, kFarLane = 2;
+// Loads of a read that a condition guards.
+constexpr double kConditional = 2;
+// Results that follow each other and are worth transposing.
+constexpr int64_t kShortRun = 4;
+// Parts smaller than this share of the whole are not told of.
+constexpr double kTold = 0.01;
+
+/// Of an addition or a subtraction; nothing of other operations.
+std::vector<ir::Expr> operands_of_sum(const Halide::Internal::BaseExprNode* node) {
+  const ir::Expr e(node);
+  if (const auto* add = e.as<Halide::Internal::Add>()) return {add->a, add->b};
+  if (const auto* subtract = e.as<Halide::Internal::Sub>()) return {subtract->a, subtract->b};
+  return {};
+}
+
+/// What a statement reads or writes.
+struct Access {
+  ir::MemoryAccess access;
+  Footprint footprint;                          ///< where it lies; steps by number of the iterator
+  std::vector<std::optional<int64_t>> strides;  ///< in bytes, by number of the iterator
+  const CopyPlan* copy = nullptr;
+  Footprint used;       ///< what the innermost loops read: the copy, if there is one
+  bool spread = false;  ///< the innermost loop goes too far for anybody to ask for lines ahead
+};
+
+/// Cycles that something takes on the way to a cache, by where it comes from.
+struct Lines {
+  double second = 0, last = 0, memory = 0;
+};
+
+double second_cache_bytes(const CpuMachine& machine) {
+  return 2 * static_cast<double>(machine.cache_bytes);
+}
+
+/// Of so many bytes to the first cache, and to the second one. A run before left all that is
+/// `touched` in the smallest cache that holds it.
+Lines cycles_of_bytes(double to_first, double to_second, double touched, const LineCosts& costs,
+                      const CpuMachine& machine) {
+  Lines result;
+  result.second = to_first / machine.second_cache_rate() * costs.second / 100;
+  if (touched <= second_cache_bytes(machine)) return result;
+  const bool kept = touched <= static_cast<double>(machine.last_cache_share);
+  (kept ? result.last : result.memory) =
+      to_second *
+      (kept ? costs.last / machine.last_cache_rate : costs.memory / machine.memory_rate) / 100;
+  return result;
+}
+
+class StatementEstimate {
+ public:
+  StatementEstimate(const ClusterPlan& plan, const Cluster& cluster, size_t s,
+                    const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                    const CpuMachine& machine, double touched)
+      : plan_(plan),
+        statement_(*cluster.statements[s]),
+        domain_(statement_.source->domain),
+        program_(program),
+        layouts_(layouts),
+        machine_(machine),
+        touched_(touched),
+        nest_(find_loops(plan, cluster, s, program, machine)) {
+    for (size_t i = 0; i < domain_.size(); ++i)
+      extents_.push_back(i < statement_.dimensions ? extent_of(domain_[i]) : 1);
+    at_copies_ = extents_;
+    for (size_t l = 0; l < nest_.copies; ++l)
+      at_copies_[nest_.loops[l].iterator] = nest_.loops[l].size;
+    std::set<std::string> known;
+    for (const ir::MemoryAccess& access : accesses(program_, *statement_.source)) {
+      if (statement_.initialization && !access.write) continue;
+      // Equal reads are one load.
+      if (!access.write && !known.insert(access_text(access)).second) continue;
+      add_access(access);
+    }
+  }
+
+  Estimate estimate() {
+    // Blocks in registers begin with their initial values there.
+    if (statement_.initialization && nest_.register_tile) return {};
+    count_body();
+    count_traffic();
+    count_stores();
+    count_start();
+    return result_;
+  }
+
+ private:
+  int64_t extent(size_t i) const { return extents_[i]; }
+  bool reduces() const { return statement_.source->reduction != ir::Reduction::None; }
+  bool is_reduction(size_t i) const { return i < statement_.dimensions && domain_[i].reduction; }
+  double element_bytes() const { return program_.tensor(statement_.source->tensor).type.bytes(); }
+
+  void add_access(const ir::MemoryAccess& access) {
+    Access made;
+    made.access = access;
+    const Layout& layout = layouts_.at(access.tensor);
+    const int64_t bytes = program_.tensor(access.tensor).type.bytes();
+    made.footprint.element = static_cast<double>(bytes);
+    for (size_t d = 0; d < access.subscripts.size(); ++d)
+      made.footprint.dimensions.push_back(
+          dimension(access.subscripts[d], static_cast<double>(layout.sizes[d]),
+                    static_cast<double>(std::abs(layout.strides[d]))));
+    sort_dimensions(made.footprint);
+    for (size_t i = 0; i < domain_.size(); ++i) {
+      auto stride = i < statement_.dimensions ? stride_along(access, layout, domain_[i].name) : 0;
+      made.strides.push_back(stride ? std::optional<int64_t>(*stride * bytes) : std::nullopt);
+    }
+    for (const CopyPlan& copy : plan_.copies)
+      if (!access.write && copy.statement == statement_.id && copy.read == access_text(access))
+        made.copy = &copy;
+    made.used = made.copy ? copied(made) : made.footprint;
+    made.spread = !made.copy && is_spread(made);
+    accesses_.push_back(std::move(made));
+  }
+
+  Footprint::Dimension dimension(const ir::Expr& subscript, double size, double stride) const {
+    Footprint::Dimension result;
+    result.whole = size;
+    result.stride = stride;
+    for (size_t i = 0; i < domain_.size(); ++i)
+      result.steps.push_back(i < statement_.dimensions ? ir::step_along(subscript, domain_[i].name)
+                                                       : std::optional<int64_t>(0));
+    return result;
+  }
+  static void sort_dimensions(Footprint& footprint) {
+    std::stable_sort(footprint.dimensions.begin(), footprint.dimensions.end(),
+                     [](const Footprint::Dimension& a, const Footprint::Dimension& b) {
+                       return a.stride > b.stride;
+                     });
+  }
+
+  /// The box of a copy, as it lies.
+  Footprint copied(const Access& access) const {
+    Footprint result;
+    result.element = access.footprint.element;
+    double stride = 1;
+    for (size_t k = access.copy->order.size(); k-- > 0;) {
+      const size_t d = access.copy->order[k];
+      const auto size = static_cast<double>(layouts_.at(access.access.tensor).sizes[d]);
+      Footprint::Dimension made = dimension(access.access.subscripts[d], size, stride);
+      made.whole = std::min(size, made.span_of(at_copies_));
+      stride *= made.whole;
+      result.dimensions.insert(result.dimensions.begin(), std::move(made));
+    }
+    return result;
+  }
+
+  /// Whether the innermost loop that an access moves along leaves the reach of what fetches lines
+  /// ahead, and its body reads less than makes up for that.
+  bool is_spread(const Access& access) const {
+    for (size_t l = nest_.loops.size(); l-- > nest_.tasks;) {
+      const NestLoop& loop = nest_.loops[l];
+      const int64_t stride = std::abs(access.strides[loop.iterator].value_or(kPageBytes));
+      if (loop.extent == loop.size || stride == 0) continue;
+      if (stride * loop.size < kPageBytes / 2) return false;
+      return run_bytes(access, nest_.block) < kLongRun;
+    }
+    return false;
+  }
+
+  /// Bytes without gaps that so many points touch.
+  double run_bytes(const Access& access, const std::vector<int64_t>& points) const {
+    std::vector<size_t> order(points.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    auto stride = [&](size_t i) { return std::abs(access.strides[i].value_or(kPageBytes)); };
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return stride(a) < stride(b); });
+    double run = access.footprint.element;
+    for (size_t i : order)
+      if (points[i] > 1 && stride(i) > 0 && static_cast<double>(stride(i)) <= run)
+        run += static_cast<double>(stride(i) * (points[i] - 1));
+    return run;
+  }
+
+  // ---- operations and loads
+
+  /// Of all bodies of the innermost loops, whole ones and those at the ends.
+  void count_body() {
+    std::vector<size_t> blocked;
+    for (size_t i = 0; i < extents_.size(); ++i)
+      if (nest_.block[i] > 1) blocked.push_back(i);
+    for (unsigned tails = 0; tails < 1U << blocked.size(); ++tails) {
+      double count = 1;
+      std::vector<int64_t> points = nest_.block;
+      for (size_t i = 0; i < extents_.size(); ++i) {
+        const auto at = std::find(blocked.begin(), blocked.end(), i) - blocked.begin();
+        if (nest_.block[i] == 1) {
+          count *= static_cast<double>(extent(i));
+          continue;
+        }
+        const bool tail = tails >> at & 1U;
+        points[i] = tail ? extent(i) % nest_.block[i] : nest_.block[i];
+        count *= static_cast<double>(tail ? points[i] > 0 : extent(i) / nest_.block[i]);
+      }
+      if (count > 0) count_body(points, count);
+    }
+  }
+
+  void count_body(const std::vector<int64_t>& points, double count) {
+    const double arithmetic = count_operations(points);
+    double loads = 0;
+    for (const Access& access : accesses_)
+      if (!access.access.write) loads += count_loads(access, points);
+    const double issue = std::max(arithmetic, loads / machine_.loads);
+    // A block's results each wait for the step before; lanes of a sum are taken in several parts.
+    const double latency = reduces() && nest_.register_tile ? machine_.multiply_latency : 0;
+    result_.arithmetic += count * arithmetic * kIssue;
+    result_.loads += count * (issue - arithmetic) * kIssue;
+    result_.latency += count * std::max(0.0, latency - issue);
+  }
+
+  /// How often something that moves along these iterators is done in a body of so many points, if
+  /// what stays the same is taken out of the loops.
+  template <class Moves>
+  double times(const std::vector<int64_t>& points, Moves moves) const {
+    double result = 1;
+    for (size_t i = 0; i < points.size(); ++i)
+      if (moves(i)) result *= static_cast<double>(nest_.vectors(i, points[i]));
+    for (size_t l = nest_.loops.size(); l-- > nest_.copies;) {
+      const NestLoop& loop = nest_.loops[l];
+      if (moves(loop.iterator)) break;
+      result /= std::max(1.0, loop.iterations());
+    }
+    return result;
+  }
+
+  /// Cycles in which units for vectors are busy with a body.
+  double count_operations(const std::vector<int64_t>& points) const {
+    const double parts = std::max(
+        1.0, static_cast<double>(machine_.vector_bits) / static_cast<double>(machine_.step_bits()));
+    const double slot = parts / machine_.multiply_adds;
+    const int lanes = nest_.vector >= 0 ? nest_.lanes : 1;
+    const double floats = 512.0 / 8 / element_bytes();
+    double cycles = 0;
+    std::set<const Halide::Internal::BaseExprNode*> products;
+    if (reduces()) {
+      cycles += slot * times(points, [&](size_t) { return true; });
+      const ir::Expr& value = statement_.source->value;
+      if (statement_.source->reduction == ir::Reduction::Sum && value.type().is_float() &&
+          value.as<Halide::Internal::Mul>())
+        products.insert(value.get());
+    }
+    ir::for_each_operation(statement_.source->value, [&](const ir::Operation& operation) {
+      if (operation.kind == ir::OperationKind::Read || operation.of_indices ||
+          statement_.initialization)
+        return;
+      // A product is added in the same instruction.
+      if (products.count(operation.node)) return;
+      for (const ir::Expr& operand : operands_of_sum(operation.node))
+        if (operand.as<Halide::Internal::Mul>() && operand.type().is_float() &&
+            products.insert(operand.get()).second)
+          break;
+      const machine::OperationCost& cost = machine::operation_cost(operation.name);
+      const ir::Expr e(operation.node);
+      const double each = cost.one_by_one ? cost.cycles * lanes
+                          : cost.cycles <= 0.5
+                              ? cost.cycles * 2 * slot
+                              : cost.cycles * (lanes > 1 ? lanes / floats : 1 / floats);
+      cycles +=
+          each * times(points, [&](size_t i) {
+            return i < statement_.dimensions && Halide::Internal::expr_uses_var(e, domain_[i].name);
+          });
+    });
+    return cycles;
+  }
+
+  double count_loads(const Access& access, const std::vector<int64_t>& points) const {
+    auto moves = [&](size_t i) { return access.strides[i] != 0; };
+    // Blocks in registers load what they need in every step.
+    double loads = 1;
+    if (nest_.register_tile) {
+      for (size_t i = 0; i < points.size(); ++i)
+        if (moves(i)) loads *= static_cast<double>(nest_.vectors(i, points[i]));
+    } else {
+      loads = times(points, moves);
+    }
+    return loads * (access.access.conditional ? kConditional : 1) * loads_of_a_vector(access);
+  }
+
+  double loads_of_a_vector(const Access& access) const {
+    if (nest_.vector < 0 || access.strides[nest_.vector] == 0) return 1;
+    const double bytes = nest_.lanes * access.footprint.element;
+    const auto stride = access.strides[nest_.vector];
+    if (!access.copy && (!stride || std::abs(*stride) != access.footprint.element)) {
+      // Neighbours come with the lanes between them; others are loaded one by one, and put
+      // together.
+      const double step = stride ? std::abs(*stride) / access.footprint.element : nest_.lanes;
+      return std::min(kFarLane * nest_.lanes, kNearLanes * std::max(0.5, step - 1));
+    }
+    // A vector that does not begin with a line lies in two.
+    int64_t unit = kLineBytes;
+    if (access.copy) {
+      double stride_of_row = access.used.element;
+      for (size_t d = access.used.dimensions.size(); d-- > 1;) {
+        stride_of_row *= access.used.dimensions[d].whole;
+        unit = std::gcd(unit, static_cast<int64_t>(stride_of_row));
+      }
+    } else {
+      for (size_t i = 0; i < extents_.size(); ++i)
+        if (static_cast<int>(i) != nest_.vector && extent(i) > 1)
+          unit = std::gcd(unit, access.strides[i].value_or(kLineBytes));
+    }
+    return 1 + std::min(1.0, bytes / kLineBytes) *
+                   (1 - static_cast<double>(unit) / static_cast<double>(kLineBytes));
+  }
+
+  // ---- lines
+
+  Lines cycles_of(double to_first, double to_second, const LineCosts& costs) const {
+    return cycles_of_bytes(to_first * kLineBytes, to_second * kLineBytes, touched_, costs,
+                           machine_);
+  }
+
+  void count_traffic() {
+    const CacheSize caches[] = {
+        {kKept * static_cast<double>(machine_.first_cache_bytes),
+         machine_.first_cache_bytes / kLineBytes / machine_.first_cache_ways,
+         machine_.first_cache_ways},
+        {second_cache_bytes(machine_)}};
+    std::vector<double> used[2], sources[2];
+    for (int c = 0; c < 2; ++c) {
+      NestTraffic traffic(caches[c], nest_.block);
+      std::vector<size_t> read_by_copies(accesses_.size());
+      for (const Access& access : accesses_) traffic.add(access.used);
+      for (size_t l = nest_.loops.size() + 1; l-- > 0;) {
+        if (l == nest_.copies) {
+          for (size_t a = 0; a < accesses_.size(); ++a) {
+            if (!accesses_[a].copy) continue;
+            traffic.fill(a);
+            read_by_copies[a] = traffic.add(accesses_[a].footprint);
+          }
+        }
+        if (l > 0) traffic.pass(nest_.loops[l - 1]);
+      }
+      for (size_t a = 0; a < accesses_.size(); ++a) {
+        used[c].push_back(traffic.brought(a));
+        sources[c].push_back(accesses_[a].copy ? traffic.brought(read_by_copies[a]) : 0);
+      }
+    }
+    for (size_t a = 0; a < accesses_.size(); ++a) {
+      const Access& access = accesses_[a];
+      if (access.access.write) {
+        written_ = cycles_of(used[0][a], used[1][a], kWritten);
+        continue;
+      }
+      // Copies are made anew in the same place.
+      const Lines lines =
+          cycles_of(used[0][a], access.copy ? 0 : used[1][a], access.spread ? kSpread : kWalked);
+      result_.second_cache += lines.second;
+      result_.last_cache += lines.last;
+      result_.memory += lines.memory;
+      if (!access.copy) continue;
+      const Lines source = cycles_of(sources[0][a], sources[1][a], kCopied);
+      result_.copies += count_copy(access) + source.second + source.last + source.memory;
+    }
+  }
+
+  // ---- copies
+
+  /// A loop of a copy: steps in elements of what it reads and of what it writes.
+  struct CopyLoop {
+    int64_t extent = 1;
+    double from = 0, to = 0;
+  };
+
+  /// As codegen/vectors/copies makes them: along both sides where these are contiguous together, in
+  /// squares that are transposed where each is contiguous along another loop, or else element by
+  /// element.
+  double count_copy(const Access& access) const {
+    double elements = 1, times = 1;
+    std::vector<CopyLoop> loops;
+    const Layout& layout = layouts_.at(access.access.tensor);
+    for (size_t k = access.copy->order.size(); k-- > 0;) {
+      const auto extent = static_cast<int64_t>(access.used.dimensions[k].whole);
+      loops.push_back(
+          {extent, static_cast<double>(layout.strides[access.copy->order[k]]), elements});
+      elements *= static_cast<double>(extent);
+    }
+    for (size_t l = 0; l < nest_.copies; ++l)
+      times *= static_cast<double>(divide_up(nest_.loops[l].extent, nest_.loops[l].size));
+    merge(loops);
+    int64_t run = 0, from = 0, to = 0;
+    for (const CopyLoop& loop : loops) {
+      if (loop.from == 1 && loop.to == 1) run = loop.extent;
+      if (loop.from == 1) from = loop.extent;
+      if (loop.to == 1) to = loop.extent;
+    }
+    const int lanes = machine_.vector_bits / 8 / static_cast<int>(access.footprint.element);
+    auto power = [&](int64_t extent) {
+      int64_t side = lanes;
+      while (side > extent) side /= 2;
+      return side;
+    };
+    double cycles = elements * machine_.copied_element_cycles;
+    if (run > 0)
+      cycles = elements / static_cast<double>(run) * static_cast<double>(divide_up(run, lanes)) *
+               machine_.copied_vector_cycles;
+    else if (from > 0 && to > 0 && std::min(power(from), power(to)) > 1)
+      cycles = elements / static_cast<double>(std::min(power(from), power(to))) *
+               machine_.transposed_row_cycles;
+    if (!access.copy->computes.empty()) cycles += elements * cycles_of_value(*access.copy);
+    return times * cycles;
+  }
+
+  static void merge(std::vector<CopyLoop>& loops) {
+    for (size_t outer = 0; outer < loops.size(); ++outer)
+      for (size_t inner = 0; inner < loops.size(); ++inner) {
+        const auto extent = static_cast<double>(loops[inner].extent);
+        if (outer == inner || loops[outer].from != loops[inner].from * extent ||
+            loops[outer].to != loops[inner].to * extent)
+          continue;
+        loops[inner].extent *= loops[outer].extent;
+        loops.erase(loops.begin() + static_cast<long>(outer));
+        return merge(loops);
+      }
+  }
+
+  /// Of an element that a copy computes.
+  double cycles_of_value(const CopyPlan& copy) const {
+    double cycles = 0;
+    for (const ir::Statement& source : program_.statements) {
+      if (source.name != copy.computes) continue;
+      ir::for_each_operation(source.value, [&](const ir::Operation& operation) {
+        if (operation.kind == ir::OperationKind::Read || operation.of_indices) return;
+        const machine::OperationCost& cost = machine::operation_cost(operation.name);
+        cycles += cost.one_by_one ? cost.cycles : cost.cycles * source.value.type().bytes() / 64.0;
+      });
+    }
+    return cycles;
+  }
+
+  // ---- results
+
+  void count_stores() {
+    const Access& write = accesses_.back();
+    double results = 1;
+    for (size_t i = 0; i < statement_.dimensions; ++i)
+      if (!domain_[i].reduction || !is_held()) results *= static_cast<double>(extent(i));
+    result_.stores +=
+        results * cycles_of_store(write) + written_.second + written_.last + written_.memory;
+    // Sums of lanes, a result each.
+    if (nest_.vector >= 0 && is_reduction(nest_.vector) && !ir::is_scatter(*statement_.source))
+      result_.latency += results * machine_.lanes_sum_cycles;
+  }
+
+  /// Whether a result stays in registers for all its terms.
+  bool is_held() const {
+    if (nest_.register_tile) return true;
+    for (size_t l = nest_.loops.size(); l-- > nest_.copies;) {
+      const NestLoop& loop = nest_.loops[l];
+      if (loop.extent > loop.size) return is_reduction(loop.iterator);
+    }
+    return true;
+  }
+
+  /// Of one result.
+  double cycles_of_store(const Access& write) const {
+    if (nest_.vector < 0) return 1;
+    const auto stride = write.strides[nest_.vector];
+    const auto element = static_cast<int64_t>(write.footprint.element);
+    if (stride == 0) return 1;
+    if (stride == element || stride == -element) return 1.0 / nest_.lanes;
+    for (size_t i = 0; i < extents_.size(); ++i)
+      if (nest_.block[i] >= kShortRun && write.strides[i] == element)
+        return machine_.transposed_store_cycles;
+    return std::abs(stride.value_or(kPageBytes)) >= kPageBytes ? machine_.far_store_cycles
+                                                               : machine_.scattered_store_cycles;
+  }
+
+  // ---- what begins
+
+  void count_start() {
+    double tasks = 1, nests = 1;
+    for (size_t l = 0; l < nest_.loops.size(); ++l) {
+      const NestLoop& loop = nest_.loops[l];
+      const auto iterations = static_cast<double>(divide_up(loop.extent, loop.size));
+      if (l < nest_.tasks) tasks *= iterations;
+      if (nest_.register_tile ? !is_reduction(loop.iterator) : l + 1 < nest_.loops.size())
+        nests *= iterations;
+    }
+    result_.start += tasks * machine_.task_cycles;
+    result_.start +=
+        nests * (nest_.register_tile || (nest_.vector >= 0 && is_reduction(nest_.vector))
+                     ? machine_.block_cycles
+                     : machine_.loop_cycles);
+  }
+
+  const ClusterPlan& plan_;
+  const ScopStatement& statement_;
+  const std::vector<ir::Iterator>& domain_;
+  const ir::Program& program_;
+  const std::map<std::string, Layout>& layouts_;
+  const CpuMachine& machine_;
+  const double touched_;  ///< bytes by the whole cluster
+  const StatementLoops nest_;
+  std::vector<int64_t> extents_, at_copies_;  ///< by number of the iterator
+  std::vector<Access> accesses_;              ///< the write last
+  Lines written_;
+  Estimate result_;
+};
+
+/// Of all tensors that the cluster's statements access.
+double touched_bytes(const Cluster& cluster, const ir::Program& program,
+                     const std::map<std::string, Layout>& layouts) {
+  std::set<std::string> tensors;
+  for (const ScopStatement* statement : cluster.statements)
+    for (const ir::MemoryAccess& access : accesses(program, *statement->source))
+      tensors.insert(access.tensor);
+  double bytes = 0;
+  for (const std::string& name : tensors) {
+    double own = program.tensor(name).type.bytes();
+    for (size_t d = 0; d < layouts.at(name).sizes.size(); ++d)
+      if (layouts.at(name).strides[d] != 0) own *= static_cast<double>(layouts.at(name).sizes[d]);
+    bytes += own;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+double Estimate::total() const {
+  double sum = 0;
+  for (const auto& [name, cycles] : parts()) sum += cycles;
+  return sum;
+}
+
+std::array<std::pair<const char*, double>, 9> Estimate::parts() const {
+  return {{{"arithmetic", arithmetic},
+           {"loads", loads},
+           {"latency", latency},
+           {"second cache", second_cache},
+           {"last cache", last_cache},
+           {"memory", memory},
+           {"copies", copies},
+           {"stores", stores},
+           {"start", start}}};
+}
+
+Estimate& Estimate::operator+=(const Estimate& other) {
+  for (double Estimate::*part : {&Estimate::arithmetic, &Estimate::loads, &Estimate::latency,
+                                 &Estimate::second_cache, &Estimate::last_cache, &Estimate::memory,
+                                 &Estimate::copies, &Estimate::stores, &Estimate::start})
+    this->*part += other.*part;
+  return *this;
+}
+
+std::string to_string(const Estimate& estimate) {
+  std::vector<std::string> texts;
+  for (const auto& [name, cycles] : estimate.parts())
+    if (cycles >= kTold * estimate.total() && cycles > 0)
+      texts.push_back(count_text(cycles) + " " + name);
+  return join(texts);
+}
+
+double cycles_of_lines(double bytes, const CpuMachine& machine) {
+  const Lines lines = cycles_of_bytes(bytes, bytes, bytes, kWalked, machine);
+  return lines.second + lines.last + lines.memory;
+}
+
+Estimate estimate(const ClusterPlan& plan, const Cluster& cluster, const ir::Program& program,
+                  const std::map<std::string, Layout>& layouts, const CpuMachine& machine) {
+  Estimate result;
+  const double touched = touched_bytes(cluster, program, layouts);
+  for (size_t s = 0; s < cluster.statements.size(); ++s)
+    if (instances(*cluster.statements[s]) > 0)
+      result += StatementEstimate(plan, cluster, s, program, layouts, machine, touched).estimate();
+  return result;
+}
+
+}  // namespace tc::plan

@@ -1,0 +1,422 @@
+#include "rewrite/algebra/find_scans.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/expressions/choices.h"
+#include "ir/expressions/reads.h"
+#include "ir/scan.h"
+#include "rewrite/algebra/rescaled_sums.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::as_const_int;
+using Halide::Internal::expr_uses_var;
+using Halide::Internal::simplify;
+using Halide::Internal::substitute;
+
+// Fewer terms are added one by one (a choice, no measurement).
+constexpr int64_t kTerms = 8;
+
+/// What a comparison of integers says is not negative.
+std::optional<Expr> not_negative(const Expr& condition, bool holds = true) {
+  using namespace Halide::Internal;
+  if (const auto* op = condition.as<Not>()) return not_negative(op->a, !holds);
+  auto difference = [&](const Expr& more, const Expr& less, bool strict) -> std::optional<Expr> {
+    if (more.type() != Halide::Int(32)) return std::nullopt;
+    // more > less, or not: less >= more.
+    Expr e = holds ? more - less : less - more;
+    return strict == holds ? e - 1 : e;
+  };
+  if (const auto* op = condition.as<LE>()) return difference(op->b, op->a, false);
+  if (const auto* op = condition.as<GE>()) return difference(op->a, op->b, false);
+  if (const auto* op = condition.as<LT>()) return difference(op->b, op->a, true);
+  if (const auto* op = condition.as<GT>()) return difference(op->a, op->b, true);
+  return std::nullopt;
+}
+
+/// A reduction whose terms are those with term <= result + offset, or those with term >= result +
+/// offset.
+struct Prefix {
+  size_t result = 0, term = 0;  ///< iterators
+  bool up_to = true;
+  int64_t offset = 0;
+  Expr value;      ///< of every term
+  Expr elsewhere;  ///< undefined where it is the identity
+  /// Which results have terms at all; undefined: all that the comparison leaves some.
+  Expr outside;
+  /// A read at the term. Only terms count for which it is what it is for the result; undefined:
+  /// all.
+  Expr segment;
+  std::optional<RescaledTerm> rescaled;  ///< of which `value` is then the value
+};
+
+/// What is maximal up to an index, or from it on.
+struct Rising {
+  size_t dimension = 0;
+  bool up_to = true;
+};
+
+/// The condition's opposite, without `||`, of which the second part may be evaluated lazily.
+Expr negate(const Expr& condition) {
+  if (const auto* either = condition.as<Halide::Internal::Or>())
+    return negate(either->a) && negate(either->b);
+  if (auto lazy = find_choice(condition); lazy && Halide::Internal::is_const_one(lazy->yes))
+    return negate(lazy->condition) && negate(lazy->no);
+  return Halide::Internal::Not::make(condition);
+}
+
+/// Whether an integer cannot be negative.
+bool is_natural(const Expr& e) {
+  if (auto choice = find_choice(e)) return is_natural(choice->yes) && is_natural(choice->no);
+  return e.type().is_int_or_uint() && Halide::Internal::can_prove(e >= 0);
+}
+
+class Find {
+ public:
+  explicit Find(const Program& program) : result_(program) {}
+
+  Program run() {
+    std::vector<Statement> statements;
+    for (const Statement& statement : result_.statements) {
+      std::optional<Prefix> prefix = find(statement);
+      if (prefix)
+        scan(statement, *prefix, statements);
+      else
+        statements.push_back(statement);
+    }
+    result_.statements = std::move(statements);
+    number_statements(result_);
+    return std::move(result_);
+  }
+
+ private:
+  std::optional<Prefix> find(const Statement& statement) const {
+    const Type type = result_.tensor(statement.tensor).type;
+    const bool combines =
+        statement.reduction == Reduction::Sum || statement.reduction == Reduction::Product ||
+        statement.reduction == Reduction::Min || statement.reduction == Reduction::Max;
+    std::optional<Choice> choice = find_choice(statement.value);
+    if (!combines || !choice || type.is_bool() || statement.guard.defined() ||
+        is_scatter(statement) || reads(statement, statement.tensor))
+      return std::nullopt;
+    std::vector<Expr> terms;
+    // The simplifier joins a choice inside of another one with it: !(k <= d) || c ? 0 : 1.
+    const bool turned =
+        equal(simplify(choice->yes), simplify(identity(statement.reduction, choice->yes.type())));
+    if (turned) std::swap(choice->yes, choice->no);
+    list_conditions(turned ? negate(choice->condition) : choice->condition, terms);
+    for (size_t t = 0; t < terms.size(); ++t) {
+      std::vector<Expr> others = terms;
+      others.erase(others.begin() + static_cast<long>(t));
+      std::optional<Prefix> prefix = compare(statement, terms[t]);
+      if (prefix && complete(statement, *choice, others, *prefix)) return prefix;
+    }
+    return std::nullopt;
+  }
+
+  /// The comparison of a reduction's index with one of the results, if there is nothing else in it.
+  static std::optional<Prefix> compare(const Statement& statement, const Expr& condition) {
+    std::optional<Expr> e = not_negative(condition);
+    if (!e) return std::nullopt;
+    for (size_t r = 0; r < statement.domain.size(); ++r)
+      for (size_t t = 0; t < statement.domain.size(); ++t) {
+        if (statement.domain[r].reduction || !statement.domain[t].reduction) continue;
+        Expr distance =
+            make_variable(statement.domain[r].name) - make_variable(statement.domain[t].name);
+        // term <= result + offset, or result - offset <= term.
+        if (auto offset = as_const_int(simplify(*e - distance)))
+          return Prefix{r, t, true, *offset, {}, {}, {}, {}, {}};
+        if (auto offset = as_const_int(simplify(*e + distance)))
+          return Prefix{r, t, false, -*offset, {}, {}, {}, {}, {}};
+      }
+    return std::nullopt;
+  }
+
+  bool complete(const Statement& statement, const Choice& choice, const std::vector<Expr>& others,
+                Prefix& prefix) const {
+    const Iterator &result = statement.domain[prefix.result], &term = statement.domain[prefix.term];
+    const int64_t results = extent_of(result), terms = extent_of(term);
+    if (terms < kTerms || results < 2) return false;
+    // Neighbours differ by one term, and the first result has no more than one.
+    if (prefix.up_to ? prefix.offset > 0 : terms > results + prefix.offset) return false;
+    if (prefix.up_to && results + prefix.offset <= 0) return false;
+    if (!dimension_of(statement, result.name)) return false;
+    const Expr same = identity(statement.reduction, choice.yes.type());
+    Expr inside;
+    auto join = [](Expr& all, const Expr& e) { all = all.defined() ? all && e : e; };
+    for (const Expr& other : others) {
+      if (expr_uses_var(other, result.name) && !uses_reduction(statement, other))
+        join(prefix.outside, other);
+      else if (Expr read = find_segment(statement, other, prefix); read.defined())
+        prefix.segment = read;
+      else
+        join(inside, other);
+    }
+    prefix.value = inside.defined() ? choose_lazily(inside, choice.yes, choice.no) : choice.yes;
+    if (!equal(simplify(choice.no), simplify(same))) {
+      if (!is_extreme(statement.reduction) || !others.empty()) return false;
+      // The first term once more says nothing new.
+      const bool has_first = prefix.up_to || terms >= results + prefix.offset;
+      const Expr first = prefix.up_to ? 0 : static_cast<int>(terms - 1);
+      if (prefix.offset == 0 && has_first &&
+          equal(simplify(substitute(term.name, first, prefix.value)), simplify(choice.no)))
+        return !expr_uses_var(prefix.value, result.name);
+      for (const Iterator& it : statement.domain)
+        if ((it.reduction || it.name == result.name) && expr_uses_var(choice.no, it.name))
+          return false;
+      prefix.elsewhere = choice.no;
+    }
+    if (!expr_uses_var(prefix.value, result.name)) return true;
+    if (statement.reduction != Reduction::Sum || prefix.offset != 0 || terms != results ||
+        prefix.segment.defined())
+      return false;
+    prefix.rescaled =
+        find_rescaled(prefix.value, result.name, term.name,
+                      [&](const Expr& read, const std::string& index, bool falls) {
+                        return is_level(statement, read, index, prefix.up_to != falls);
+                      });
+    if (!prefix.rescaled) return false;
+    prefix.value = prefix.rescaled->value;
+    return true;
+  }
+
+  /// Whether it reads, at this index and at no other of the two, what is maximal up to there or
+  /// from there on.
+  bool is_level(const Statement& statement, const Expr& e, const std::string& index,
+                bool up_to) const {
+    const auto* read = e.as<Halide::Internal::Call>();
+    auto found = read ? rising_.find(read_name(read)) : rising_.end();
+    return found != rising_.end() && found->second.up_to == up_to &&
+           e.type() == result_.tensor(statement.tensor).type &&
+           is_read_at(statement, *read, found->second.dimension, index);
+  }
+
+  /// Whether it is read at the index in this dimension, and what else says where is no reduction's
+  /// index, nor this one.
+  static bool is_read_at(const Statement& statement, const Halide::Internal::Call& read,
+                         size_t dimension, const std::string& index) {
+    const auto* variable = read.args[dimension].as<Halide::Internal::Variable>();
+    if (!variable || variable->name != index) return false;
+    for (size_t d = 0; d < read.args.size(); ++d)
+      if (d != dimension &&
+          (expr_uses_var(read.args[d], index) || uses_reduction(statement, read.args[d])))
+        return false;
+    return true;
+  }
+
+  static bool is_extreme(Reduction reduction) {
+    return reduction == Reduction::Min || reduction == Reduction::Max;
+  }
+
+  static bool uses_reduction(const Statement& statement, const Expr& e) {
+    return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+      return it.reduction && expr_uses_var(e, it.name);
+    });
+  }
+
+  /// The dimension of the tensor written whose subscript is the index alone.
+  static std::optional<size_t> dimension_of(const Statement& statement, const std::string& index) {
+    for (size_t d = 0; d < statement.subscripts.size(); ++d) {
+      const auto* variable = statement.subscripts[d].as<Halide::Internal::Variable>();
+      if (variable && variable->name == index) return d;
+    }
+    return std::nullopt;
+  }
+
+  /// M(n, k) of M(n, k) == M(n, d), if M only grows, or only falls, along this dimension: then
+  /// places of one value follow each other. Every result has its own term. Undefined for anything
+  /// else.
+  Expr find_segment(const Statement& statement, const Expr& condition, const Prefix& prefix) const {
+    const auto* equals = condition.as<Halide::Internal::EQ>();
+    const Iterator &result = statement.domain[prefix.result], &term = statement.domain[prefix.term];
+    if (!equals || prefix.segment.defined() || prefix.offset != 0 ||
+        extent_of(result) != extent_of(term))
+      return Expr();
+    for (const auto& [at, other] : {std::pair(equals->a, equals->b), {equals->b, equals->a}}) {
+      const auto* read = at.as<Halide::Internal::Call>();
+      auto found = read ? monotone_.find(read_name(read)) : monotone_.end();
+      if (found == monotone_.end()) continue;
+      if (is_read_at(statement, *read, found->second, term.name) &&
+          equal(substitute(term.name, make_variable(result.name), at), other))
+        return at;
+    }
+    return Expr();
+  }
+
+  /// Notes where a scan's results only grow or only fall.
+  void note_monotone(const Statement& statement, const Prefix& prefix) {
+    const auto writes = [&](const Statement& other) { return other.tensor == statement.tensor; };
+    const auto& all = result_.statements;
+    if (prefix.segment.defined() || prefix.rescaled ||
+        std::count_if(all.begin(), all.end(), writes) != 1)
+      return;
+    const size_t dimension = *dimension_of(statement, statement.domain[prefix.result].name);
+    const Type type = result_.tensor(statement.tensor).type;
+    // What is compared with NaN is not equal to itself.
+    if (type.is_int_or_uint() &&
+        (is_extreme(statement.reduction) ||
+         (statement.reduction == Reduction::Sum && is_natural(prefix.value))))
+      monotone_[statement.tensor] = dimension;
+    if (type.is_float() && statement.reduction == Reduction::Max)
+      rising_[statement.tensor] = {dimension, prefix.up_to};
+  }
+
+  void scan(const Statement& statement, Prefix prefix, std::vector<Statement>& statements) {
+    const Iterator result = statement.domain[prefix.result], term = statement.domain[prefix.term];
+    const int results = static_cast<int>(extent_of(result));
+    const int terms = static_cast<int>(extent_of(term)), offset = static_cast<int>(prefix.offset);
+    const Expr same = identity(statement.reduction, prefix.value.type());
+    if (sums_inside(statement, term)) {
+      statements.push_back(make_terms(statement, prefix));
+      const Statement& made = statements.back();
+      prefix.value = read(result_.tensor(made.tensor), made.subscripts);
+    }
+
+    // The index runs through the results in the order in which they have more terms.
+    Statement scan = statement;
+    Iterator step = result;
+    step.reduction = true;
+    scan.domain.clear();
+    for (const Iterator& it : statement.domain)
+      if (!it.reduction && it.name != result.name) scan.domain.push_back(it);
+    scan.domain.push_back(step);
+    const Expr index = make_variable(step.name);
+    const Expr at = prefix.up_to ? index : (results - 1) - index;
+    for (Expr& subscript : scan.subscripts)
+      if (expr_uses_var(subscript, result.name)) subscript = at;
+    const bool apart = prefix.elsewhere.defined() || prefix.outside.defined() ||
+                       (prefix.rescaled && prefix.rescaled->outside.defined()) ||
+                       !statement.initializes;
+    if (apart)
+      scan.tensor = add_results(statement);
+    else
+      note_monotone(statement, prefix);
+
+    std::vector<Expr> before = scan.subscripts;
+    for (Expr& subscript : before)
+      if (expr_uses_var(subscript, step.name))
+        subscript = simplify(substitute(step.name, index - 1, subscript));
+    const Expr next = simplify(at + offset);
+    Expr value = substitute(term.name, next, prefix.value);
+    Expr exists;
+    if (offset < 0) exists = next >= 0;
+    if (results - 1 + offset >= terms)
+      exists = exists.defined() ? exists && next < terms : next < terms;
+    if (exists.defined()) value = choose_lazily(exists, value, same);
+    Scan from;
+    from.reduction = statement.reduction;
+    from.position = index;
+    from.neighbour = read(result_.tensor(scan.tensor), before);
+    const Expr one_back = prefix.up_to ? at - 1 : at + 1;
+    if (prefix.segment.defined()) {
+      auto segment = [&](const Expr& place) {
+        return substitute(term.name, simplify(place), prefix.segment);
+      };
+      from.goes_on = segment(at) == segment(one_back);
+    }
+    if (prefix.rescaled) {
+      auto level = [&](const Expr& place) {
+        return substitute(result.name, simplify(place), prefix.rescaled->level);
+      };
+      const Expr low = level(prefix.rescaled->falls ? at : one_back);
+      const Expr high = level(prefix.rescaled->falls ? one_back : at);
+      from.scale = Halide::select(low == high, Halide::Internal::make_one(low.type()),
+                                  math("exp", low.type(), {low - high}));
+      // Terms at a level of -infinity are NaN, and nothing at any other level.
+      const Expr lowest = -identity(Reduction::Min, low.type());
+      if (!prefix.rescaled->falls) from.goes_on = low > lowest || low == high;
+    }
+    scan.value = scan_value(from, value);
+    scan.reduction = Reduction::None;
+    scan.initializes = false;
+    scan.scans = true;
+    statements.push_back(scan);
+    if (!apart) return;
+
+    Statement last = statement;
+    last.domain.clear();
+    for (const Iterator& it : statement.domain)
+      if (!it.reduction) last.domain.push_back(it);
+    last.value = read(result_.tensor(scan.tensor), statement.subscripts);
+    if (prefix.rescaled && prefix.rescaled->outside.defined())
+      last.value = last.value * prefix.rescaled->outside;
+    if (prefix.outside.defined()) last.value = choose_lazily(prefix.outside, last.value, same);
+    if (prefix.elsewhere.defined()) {
+      const Expr d = make_variable(result.name);
+      const Expr others = prefix.up_to ? d + offset < terms - 1 : d + offset > 0;
+      last.value = combine(statement.reduction, last.value,
+                           choose_lazily(simplify(others), prefix.elsewhere, same));
+    }
+    if (statement.initializes) {
+      last.reduction = Reduction::None;
+      last.initializes = false;
+    }
+    statements.push_back(last);
+  }
+
+  static bool sums_inside(const Statement& statement, const Iterator& term) {
+    return std::any_of(statement.domain.begin(), statement.domain.end(),
+                       [&](const Iterator& it) { return it.reduction && it.name != term.name; });
+  }
+
+  /// The reduction of what every term is made of, over the indices that are not compared.
+  Statement make_terms(const Statement& statement, const Prefix& prefix) {
+    Statement made = statement;
+    made.domain.clear();
+    made.subscripts.clear();
+    std::vector<Expr> sizes;
+    auto keep = [&](Iterator it) {
+      it.reduction = false;
+      made.domain.push_back(it);
+      made.subscripts.push_back(make_variable(it.name));
+      sizes.push_back(it.extent);
+    };
+    for (const Iterator& it : statement.domain)
+      if (!it.reduction && expr_uses_var(prefix.value, it.name)) keep(it);
+    // The others are no terms of any result, and may read where nothing is.
+    Iterator term = statement.domain[prefix.term];
+    const int64_t results = extent_of(statement.domain[prefix.result]);
+    if (prefix.up_to)
+      term.extent = static_cast<int>(std::min(extent_of(term), results + prefix.offset));
+    keep(term);
+    for (size_t i = 0; i < statement.domain.size(); ++i)
+      if (statement.domain[i].reduction && i != prefix.term)
+        made.domain.push_back(statement.domain[i]);
+    made.value = prefix.value;
+    if (!prefix.up_to && prefix.offset > 0)
+      made.value = choose_lazily(make_variable(term.name) >= static_cast<int>(prefix.offset),
+                                 made.value, identity(statement.reduction, made.value.type()));
+    made.initializes = true;
+    made.meaning.clear();
+    made.tensor = add_temporary(result_, statement.tensor + ".terms",
+                                result_.tensor(statement.tensor).type, sizes, statement.where)
+                      .name;
+    return made;
+  }
+
+  /// A tensor like the one that is written.
+  std::string add_results(const Statement& statement) {
+    const Tensor& written = result_.tensor(statement.tensor);
+    return add_temporary(result_, statement.tensor + ".scan", written.type, written.sizes,
+                         statement.where)
+        .name;
+  }
+
+  Program result_;
+  /// Tensors of integers that grow, or fall, along a dimension, and nowhere else are written.
+  std::map<std::string, size_t> monotone_;
+  std::map<std::string, Rising> rising_;  ///< of floats
+};
+
+}  // namespace
+
+Program find_scans(const Program& program) { return Find(program).run(); }
+
+}  // namespace tc::ir

@@ -1,0 +1,135 @@
+#include "rewrite/algebra/inner_sums.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ir/accesses.h"
+#include "ir/expressions/reads.h"
+
+namespace tc::ir {
+namespace {
+
+void add_factors(const Expr& e, const Statement& statement, bool divides,
+                 std::vector<Factor>& factors) {
+  if (const auto* product = e.as<Halide::Internal::Mul>()) {
+    add_factors(product->a, statement, divides, factors);
+    add_factors(product->b, statement, divides, factors);
+    return;
+  }
+  const auto* quotient = e.as<Halide::Internal::Div>();
+  if (quotient && e.type().is_float()) {
+    add_factors(quotient->a, statement, divides, factors);
+    add_factors(quotient->b, statement, !divides, factors);
+    return;
+  }
+  Factor factor{e, {}, divides};
+  for (const Iterator& it : statement.domain)
+    if (Halide::Internal::expr_uses_var(e, it.name)) factor.indices.insert(it.name);
+  factors.push_back(std::move(factor));
+}
+
+/// How many of the statement's reads have neighbours along that index.
+int rows_along(const std::string& index, const Statement& statement, const Program& program,
+               const std::map<std::string, Layout>& layouts) {
+  int count = 0;
+  for (const MemoryAccess& access : accesses(program, statement))
+    count += !access.write && stride_along(access, layouts.at(access.tensor), index) == 1;
+  return count;
+}
+
+}  // namespace
+
+std::vector<Factor> factors_of(const Statement& statement) {
+  std::vector<Factor> factors;
+  add_factors(statement.value, statement, false, factors);
+  return factors;
+}
+
+Expr product_of(const std::vector<Factor>& factors) {
+  Expr product;
+  for (const Factor& factor : factors)
+    if (!factor.divides) product = product.defined() ? product * factor.value : factor.value;
+  if (!product.defined()) product = Halide::Internal::make_one(factors.front().value.type());
+  for (const Factor& factor : factors)
+    if (factor.divides) product = product / factor.value;
+  return product;
+}
+
+Expr multiply(const Expr& product, const Factor& factor) {
+  return factor.divides ? product / factor.value : product * factor.value;
+}
+
+bool is_plain_sum(const Statement& statement, const Program& program) {
+  const Type type = program.tensor(statement.tensor).type;
+  return statement.reduction == Reduction::Sum && !statement.guard.defined() &&
+         !is_scatter(statement) && type.is_float() && type.bits() >= 32 &&
+         !reads(statement, statement.tensor);
+}
+
+double points_of(const std::vector<Iterator>& domain, const std::set<std::string>& indices) {
+  double points = 1;
+  for (const Iterator& it : domain)
+    if (indices.count(it.name)) points *= static_cast<double>(extent_of(it));
+  return points;
+}
+
+double points_of(const std::vector<Iterator>& domain) {
+  double points = 1;
+  for (const Iterator& it : domain) points *= static_cast<double>(extent_of(it));
+  return points;
+}
+
+Statement take_out(const InnerSum& inner, Statement& statement, Program& program,
+                   std::map<std::string, Layout>& layouts) {
+  Statement sum = statement;
+  sum.initializes = true;
+  sum.domain.clear();
+  sum.subscripts.clear();
+  std::vector<Iterator> kept;
+  std::string over;
+  for (const Iterator& it : statement.domain) {
+    if (inner.kept.count(it.name)) kept.push_back(it);
+    if (inner.summed.count(it.name)) over += it.name;
+  }
+  // Neighbours in what is read are neighbours in what is written.
+  std::stable_sort(kept.begin(), kept.end(), [&](const Iterator& a, const Iterator& b) {
+    return rows_along(a.name, statement, program, layouts) <
+           rows_along(b.name, statement, program, layouts);
+  });
+  std::vector<Expr> sizes;
+  for (Iterator it : kept) {
+    it.reduction = false;
+    sum.domain.push_back(it);
+    sum.subscripts.push_back(make_variable(it.name));
+    sizes.push_back(it.extent);
+  }
+  for (const Iterator& it : statement.domain)
+    if (inner.summed.count(it.name)) sum.domain.push_back(it);
+  sum.value = product_of(inner.inside);
+  sum.meaning.clear();
+  const Tensor& tensor =
+      add_temporary(program, concat(statement.tensor, ".over_", over),
+                    program.tensor(statement.tensor).type, sizes, statement.where);
+  layouts[tensor.name] = row_major(tensor);
+  sum.tensor = tensor.name;
+  read_instead(inner, tensor, sum.subscripts, statement);
+  return sum;
+}
+
+void read_instead(const InnerSum& inner, const Tensor& sum, const std::vector<Expr>& place,
+                  Statement& statement) {
+  statement.value = read(sum, place);
+  for (const Factor& factor : inner.outside) statement.value = multiply(statement.value, factor);
+  statement.domain.erase(
+      std::remove_if(statement.domain.begin(), statement.domain.end(),
+                     [&](const Iterator& it) { return inner.summed.count(it.name) != 0; }),
+      statement.domain.end());
+  bool reduces = std::any_of(statement.domain.begin(), statement.domain.end(),
+                             [](const Iterator& it) { return it.reduction; });
+  if (!reduces && statement.initializes) {
+    statement.reduction = Reduction::None;
+    statement.initializes = false;
+  }
+}
+
+}  // namespace tc::ir

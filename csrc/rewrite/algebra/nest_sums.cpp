@@ -1,0 +1,114 @@
+#include "rewrite/algebra/nest_sums.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "ir/expressions/reads.h"
+#include "rewrite/algebra/inner_sums.h"
+
+namespace tc::ir {
+namespace {
+
+using Indices = std::set<std::string>;
+
+// Tensors in the product: of two, x * a + x * b stays what it is, a NaN where x is infinite and a
+// and b are not of one sign.
+constexpr int kFactors = 3;
+// Choices, no measurements: operations that a statement more has to save, the share of all that may
+// be left, and what an element of a temporary costs, written once and read again.
+constexpr int64_t kSaved = 20000;
+constexpr double kShare = 0.9, kElement = 4;
+
+/// With the operations of both statements.
+struct Candidate {
+  InnerSum inner;
+  double operations = 0;
+};
+
+class NestSums {
+ public:
+  NestSums(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
+      : program_(program), layouts_(layouts), machine_(machine) {}
+
+  void run() {
+    put_in_front(program_, [&](Statement& statement) { return rewrite(statement); });
+  }
+
+ private:
+  /// Leaves the statement the outermost sum, and returns those in front of it.
+  std::vector<Statement> rewrite(Statement& statement) {
+    std::vector<Statement> made;
+    while (std::optional<Candidate> candidate = choose(statement)) {
+      Statement sum = take_out(candidate->inner, statement, program_, layouts_);
+      for (Statement& below : rewrite(sum)) made.push_back(std::move(below));
+      made.push_back(std::move(sum));
+    }
+    return made;
+  }
+
+  std::optional<Candidate> choose(const Statement& statement) const {
+    if (!is_plain_sum(statement, program_)) return std::nullopt;
+    const std::vector<Factor> factors = factors_of(statement);
+    if (std::count_if(factors.begin(), factors.end(),
+                      [](const Factor& factor) { return has_data(factor.value); }) < kFactors)
+      return std::nullopt;
+
+    const double now = points_of(statement.domain) * static_cast<double>(factors.size());
+    std::optional<Candidate> best;
+    for (const Iterator& it : statement.domain) {
+      if (!it.reduction) continue;
+      std::optional<Candidate> candidate = sum_first(statement, factors, it.name);
+      if (candidate && (!best || candidate->operations < best->operations)) best = candidate;
+    }
+    if (!best || best->operations > kShare * now ||
+        now - best->operations < static_cast<double>(machine_.least(kSaved)))
+      return std::nullopt;
+    return best;
+  }
+
+  /// The factors that depend on `index`, summed over it and over all that only they depend on.
+  static std::optional<Candidate> sum_first(const Statement& statement,
+                                            const std::vector<Factor>& factors,
+                                            const std::string& index) {
+    Candidate candidate;
+    InnerSum& inner = candidate.inner;
+    Indices outside;
+    for (const Factor& factor : factors) {
+      // What scales every term may be what keeps their sum finite.
+      bool goes_inside = factor.indices.empty() || factor.indices.count(index);
+      (goes_inside ? inner.inside : inner.outside).push_back(factor);
+      (goes_inside ? inner.kept : outside).insert(factor.indices.begin(), factor.indices.end());
+    }
+    if (inner.kept.empty() || inner.outside.empty()) return std::nullopt;
+    Indices all, rest;  // of the domain, and without what is summed
+    for (const Iterator& it : statement.domain) {
+      bool summed = it.reduction && inner.kept.count(it.name) && !outside.count(it.name);
+      (summed ? inner.summed : rest).insert(it.name);
+      all.insert(it.name);
+    }
+    const auto products = std::count_if(inner.inside.begin(), inner.inside.end(),
+                                        [](const Factor& f) { return !f.indices.empty(); });
+    if (products == 1 && inner.kept == all) return std::nullopt;
+    candidate.operations =
+        points_of(statement.domain, inner.kept) * static_cast<double>(inner.inside.size()) +
+        points_of(statement.domain, rest) * static_cast<double>(inner.outside.size() + 1);
+    for (const std::string& summed : inner.summed) inner.kept.erase(summed);
+    candidate.operations += points_of(statement.domain, inner.kept) * kElement;
+    return candidate;
+  }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+  const CpuMachine& machine_;
+};
+
+}  // namespace
+
+void nest_sums(Program& program, std::map<std::string, Layout>& layouts,
+               const CpuMachine& machine) {
+  NestSums(program, layouts, machine).run();
+}
+
+}  // namespace tc::ir

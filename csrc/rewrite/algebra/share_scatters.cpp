@@ -1,0 +1,273 @@
+#include "rewrite/algebra/share_scatters.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/numbers.h"
+#include "ir/accesses.h"
+#include "ir/expressions/simplify.h"
+#include "ir/loops.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::as_const_int;
+using Halide::Internal::simplify;
+using Halide::Internal::substitute;
+
+// Cycles: a point whose row is no vector, one lane of one that is, a look at a place, a branch that
+// was guessed wrong, an element of a copy that is cleared and added up, and for the start of tasks.
+constexpr double kScalar = 3, kLane = 0.4, kLook = 1, kWrongGuess = 20, kCopied = 1, kStart = 20000;
+// Rows up to this size are cut into ranges, of whole pairs of cache lines, rather than split
+// among owners: reads ahead go on over all of them.
+constexpr int64_t kShortRowBytes = 1024, kRangeBytes = 128;
+// Looks for every owner, so that none has nearly all places.
+constexpr int64_t kLooksPerOwner = 16;
+// What splitting has to gain.
+constexpr double kClearly = 1.3;
+constexpr int64_t kMostCopies = 16;
+
+/// The work of a scatter in numbers.
+struct Shape {
+  int64_t tasks = 1;     ///< of plain indices
+  int64_t row = 1;       ///< points along the vector
+  int64_t looks = 1;     ///< points of the other indices
+  int64_t elements = 1;  ///< of the result
+  double cycles = 0;     ///< of all points
+};
+
+Shape measure(const Program& program, const Statement& statement,
+              const std::map<std::string, Layout>& layouts) {
+  Shape shape;
+  MemoryAccess write = accesses(program, statement).back();
+  const Layout& layout = layouts.at(statement.tensor);
+  for (int64_t size : layout.sizes) shape.elements *= size;
+  for (const Iterator& it : statement.domain) {
+    int64_t extent = extent_of(it);
+    bool vector = !it.reduction && stride_along(write, layout, it.name) == 1;
+    if (vector)
+      shape.row *= extent;
+    else
+      shape.looks *= extent;
+    if (!vector && !it.reduction) shape.tasks *= extent;
+  }
+  int64_t row_bytes = shape.row * program.tensor(statement.tensor).type.bytes();
+  if (row_bytes <= kShortRowBytes) shape.tasks *= std::max<int64_t>(1, row_bytes / kRangeBytes);
+  shape.cycles = static_cast<double>(shape.looks) * std::max(kScalar, shape.row * kLane);
+  return shape;
+}
+
+size_t first_scattered(const Statement& statement) {
+  size_t dimension = 0;
+  while (!statement.scattered[dimension]) ++dimension;
+  return dimension;
+}
+
+/// The first and the last place along a dimension; all of it where they are not known.
+struct Places {
+  int64_t first = 0, last = 0;
+  bool linear = true;  ///< indices say which: nobody has to look at others' points
+};
+
+Places places_of(const Statement& statement, size_t dimension, int64_t size) {
+  const Expr& subscript = statement.subscripts[dimension];
+  std::map<std::string, Expr> start;
+  int64_t below = 0, above = 0;
+  for (const Iterator& it : statement.domain) {
+    start[it.name] = it.min;
+    const std::optional<int64_t> step = step_along(subscript, it.name);
+    if (!step) return {0, size - 1, false};
+    (*step < 0 ? below : above) += *step * (extent_of(it) - 1);
+  }
+  const auto first = as_const_int(simplify(substitute(start, subscript)));
+  if (!first) return {0, size - 1, false};
+  return {*first + below, *first + above, true};
+}
+
+/// The points whose place lies in the range of an owner, for each of them.
+Statement owned(const Statement& statement, size_t dimension, const Places& places, int owners) {
+  Statement result = statement;
+  Iterator owner;
+  owner.name = unused_index(statement, "owner");
+  owner.min = 0;
+  owner.extent = owners;
+  owner.where = statement.where;
+  owner.meaning = concat("ranges of dimension ", dimension, " of ", statement.tensor);
+  result.domain.insert(result.domain.begin(), owner);
+  const auto length = static_cast<int>(divide_up(places.last + 1 - places.first, owners));
+  Expr place = statement.subscripts[dimension];
+  if (places.first != 0) place = simplify(place - static_cast<int>(places.first));
+  const Expr mine = place / length == make_variable(owner.name);
+  result.guard = statement.guard.defined() ? statement.guard && mine : mine;
+  return result;
+}
+
+class Sharing {
+ public:
+  Sharing(Program& program, std::map<std::string, Layout>& layouts, int threads)
+      : program_(program), layouts_(layouts), threads_(threads) {}
+
+  void run() {
+    for (const Statement& statement : program_.statements) {
+      if (is_scatter(statement) && threads_ > 1)
+        share(statement);
+      else
+        result_.push_back(statement);
+    }
+    program_.statements = std::move(result_);
+    number_statements(program_);
+  }
+
+ private:
+  void share(const Statement& statement) {
+    Shape shape = measure(program_, statement, layouts_);
+    if (shape.cycles == 0 || shape.elements == 0) {
+      result_.push_back(statement);
+      return;
+    }
+    const double threads = threads_;
+    double alone = shape.cycles / std::min<double>(threads, static_cast<double>(shape.tasks));
+    const size_t dimension = first_scattered(statement);
+    const int64_t size = *as_const_int(program_.tensor(statement.tensor).sizes[dimension]);
+    const Places places = places_of(statement, dimension, size);
+    double guesses = 2 * kWrongGuess / threads * (1 - 1 / threads);
+    // The loops over an owner's own points have bounds that vary, which is nothing around a vector.
+    const bool looks = !places.linear || shape.row == 1;
+    double owners = kStart + shape.cycles / threads;
+    if (looks) owners += static_cast<double>(shape.looks) * (kLook + guesses);
+    int64_t copies = std::min({kMostCopies, shape.looks, longest_reduction(statement)});
+    double copied = kStart + shape.cycles / std::min<double>(threads, static_cast<double>(copies)) +
+                    static_cast<double>(copies * shape.elements) * kCopied / threads;
+    if (places.last - places.first + 1 < threads_ || shape.looks < kLooksPerOwner * threads_)
+      owners = std::numeric_limits<double>::infinity();
+    if (alone < kClearly * std::min(owners, copied))
+      result_.push_back(statement);
+    else if (owners <= copied)
+      result_.push_back(owned(statement, dimension, places, threads_));
+    else
+      copy(statement, copies);
+  }
+
+  static const Iterator* longest(const Statement& statement) {
+    const Iterator* longest = nullptr;
+    for (const Iterator& it : statement.domain)
+      if (it.reduction && (!longest || extent_of(it) > extent_of(*longest))) longest = &it;
+    return longest;
+  }
+  static int64_t longest_reduction(const Statement& statement) {
+    const Iterator* found = longest(statement);
+    return found ? extent_of(*found) : 1;
+  }
+
+  /// Fills the copies with the identity, adds to them, and adds them up.
+  void copy(const Statement& statement, int64_t count) {
+    const Tensor target = program_.tensor(statement.tensor);
+    std::vector<Expr> sizes = target.sizes;
+    sizes.insert(sizes.begin(), static_cast<int>(count));
+    const Tensor& copies =
+        add_temporary(program_, target.name + ".copies", target.type, sizes, target.where);
+    layouts_[copies.name] = row_major(copies);
+
+    const Iterator& whole = *longest(statement);
+    Iterator part;
+    part.name = unused_index(statement, "copy");
+    part.min = 0;
+    part.extent = static_cast<int>(count);
+    part.where = statement.where;
+    part.meaning = "parts of " + whole.name;
+
+    Statement start;
+    start.tensor = copies.name;
+    start.where = statement.where;
+    start.domain = {part};
+    start.value = identity(statement.reduction, target.type);
+    start.subscripts = {make_variable(part.name)};
+    Statement sum = start;
+    sum.tensor = target.name;
+    sum.reduction = statement.reduction;
+    sum.domain.clear();
+    sum.subscripts.clear();
+    size_t plain = 0;
+    for (size_t d = 0; d < target.sizes.size(); ++d) {
+      Iterator place;
+      Expr subscript = statement.subscripts[d];
+      if (statement.scattered[d]) {
+        place.name = unused_index(statement, concat("place", d));
+        place.min = 0;
+        place.extent = target.sizes[d];
+        place.where = statement.where;
+        place.meaning = "places of " + target.name;
+        subscript = make_variable(place.name);
+      } else {
+        place = statement.domain[plain++];
+      }
+      for (Statement* each : {&start, &sum}) {
+        each->domain.push_back(place);
+        each->subscripts.push_back(subscript);
+      }
+    }
+    sum.value = read(copies, start.subscripts);
+    sum.domain.push_back(part);
+    sum.domain.back().reduction = true;
+
+    // Every part has as many points; what is left over is added at the end.
+    const int length = static_cast<int>(extent_of(whole) / count);
+    const int left = static_cast<int>(extent_of(whole) % count);
+    Expr index = make_variable(whole.name);
+    Statement parts =
+        restrict_range(statement, whole, make_variable(part.name) * length + index, length);
+    parts.tensor = copies.name;
+    parts.subscripts.insert(parts.subscripts.begin(), make_variable(part.name));
+    parts.scattered.insert(parts.scattered.begin(), false);
+    parts.domain.insert(parts.domain.begin(), part);
+    result_.push_back(start);
+    result_.push_back(parts);
+    result_.push_back(sum);
+    if (left > 0)
+      result_.push_back(
+          restrict_range(statement, whole, index + static_cast<int>(count * length), left));
+  }
+
+  /// The points of a statement whose index `whole`, counted from its minimum, has this value for
+  /// values of it from 0 to `extent`.
+  static Statement restrict_range(const Statement& statement, const Iterator& whole,
+                                  const Expr& value, int extent) {
+    Statement result = statement;
+    for (Iterator& it : result.domain)
+      if (it.name == whole.name) {
+        it.min = 0;
+        it.extent = extent;
+      }
+    substitute_indices(result, {{whole.name, whole.min + value}});
+    return result;
+  }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+  const int threads_;
+  std::vector<Statement> result_;
+};
+
+}  // namespace
+
+void give_owners(Program& program, int64_t tasks) {
+  for (Statement& statement : program.statements) {
+    if (!is_scatter(statement)) continue;
+    int64_t plain = 1, points = 1;
+    for (const Iterator& it : statement.domain) (it.reduction ? points : plain) *= extent_of(it);
+    const size_t dimension = first_scattered(statement);
+    const int64_t size = *as_const_int(program.tensor(statement.tensor).sizes[dimension]);
+    const Places places = places_of(statement, dimension, size);
+    const int64_t owners = std::min({places.last + 1 - places.first, points,
+                                     (tasks + plain - 1) / std::max<int64_t>(1, plain)});
+    if (owners > 1) statement = owned(statement, dimension, places, static_cast<int>(owners));
+  }
+}
+
+void share_scatters(Program& program, std::map<std::string, Layout>& layouts, int threads) {
+  if (std::any_of(program.statements.begin(), program.statements.end(), is_scatter))
+    Sharing(program, layouts, threads).run();
+}
+
+}  // namespace tc::ir

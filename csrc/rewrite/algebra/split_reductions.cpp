@@ -1,0 +1,292 @@
+#include "rewrite/algebra/split_reductions.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "base/numbers.h"
+#include "ir/accesses.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::as_const_int;
+
+// Tasks that are enough for any machine, and the most parts that are made.
+constexpr int64_t kTasks = 16, kParts = 64;
+// Terms for which a part is worth its task.
+constexpr int64_t kTerms = 8192;
+// Results that vectors and register blocks compute together.
+constexpr int64_t kTogether = 64;
+// On a GPU, by reasoning, not by measurement: threads that keep any of them busy, terms that are
+// left to one thread, which waits for memory at most of them, and below how many a second launch
+// takes longer than what it saves.
+constexpr int64_t kGpuThreads = 32768, kGpuTerms = 32, kGpuLeast = 256;
+
+/// The work of a statement in numbers.
+struct Shape {
+  int64_t results = 1, terms = 1;
+};
+
+Shape shape_of(const Statement& statement) {
+  Shape shape;
+  for (const Iterator& it : statement.domain)
+    (it.reduction ? shape.terms : shape.results) *= extent_of(it);
+  return shape;
+}
+
+/// Whether the terms walk through consecutive elements along the results: what all terms of a
+/// result share, as the mean in a variance, is none of them.
+bool walks_along_results(const Program& program, const Statement& statement,
+                         const std::map<std::string, Layout>& layouts) {
+  for (const MemoryAccess& access : accesses(program, statement)) {
+    auto any = [&](bool reduction, auto holds) {
+      return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+        return it.reduction == reduction && extent_of(it) > 1 &&
+               holds(stride_along(access, layouts.at(access.tensor), it.name));
+      });
+    };
+    if (!access.write && any(false, [](auto stride) { return stride == 1; }) &&
+        any(true, [](auto stride) { return stride != 0; }))
+      return true;
+  }
+  return false;
+}
+
+bool reads_tensor(const Program& program, const Statement& statement, const std::string& tensor) {
+  auto accesses = ir::accesses(program, statement);
+  return std::any_of(accesses.begin(), accesses.end(), [&](const MemoryAccess& access) {
+    return !access.write && access.tensor == tensor;
+  });
+}
+
+/// How to cut one iterator.
+struct Cut {
+  size_t iterator = 0;
+  int64_t parts = 1, length = 0, rest = 0;
+};
+
+/// The outermost reduction that has enough iterations, in as many parts as leave the least over.
+Cut choose_cut(const Statement& statement, int64_t wanted) {
+  Cut cut;
+  for (size_t d = 0; d < statement.domain.size() && cut.parts == 1; ++d) {
+    int64_t extent = extent_of(statement.domain[d]);
+    if (!statement.domain[d].reduction || extent < 2 * wanted) continue;
+    for (int64_t parts = wanted; parts > wanted / 2; --parts)
+      if (cut.parts == 1 || extent % parts < cut.rest)
+        cut = {d, parts, extent / parts, extent % parts};
+  }
+  return cut;
+}
+
+class Splitter {
+ public:
+  Splitter(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
+      : program_(program), layouts_(layouts), machine_(machine) {}
+
+  /// Without an order in which cores would run through memory: a part takes every so many'th term,
+  /// so that threads side by side read neighbours; parts and their results are split again.
+  void run_for_gpu() {
+    std::vector<Statement> given = std::move(program_.statements);
+    for (const Statement& statement : given) interleave(statement);
+    program_.statements = std::move(result_);
+    number_statements(program_);
+  }
+
+  void run() {
+    for (const Statement& statement : program_.statements) {
+      Cut cut = decide(statement);
+      if (cut.parts > 1) {
+        split(statement, cut);
+      } else {
+        result_.push_back(statement);
+        parts_end_ = result_.size();
+        combined_.clear();
+      }
+    }
+    program_.statements = std::move(result_);
+    number_statements(program_);
+  }
+
+ private:
+  bool may_split(const Statement& statement) const {
+    Type type = program_.tensor(statement.tensor).type;
+    // Narrow floats that were not widened would be rounded once more for every part.
+    return statement.reduction != Reduction::None && !is_scatter(statement) && !statement.scans &&
+           !(type.is_float() && type.bits() < 32) &&
+           !reads_tensor(program_, statement, statement.tensor);
+  }
+
+  Cut decide(const Statement& statement) const {
+    if (!may_split(statement)) return {};
+    Shape shape = shape_of(statement);
+    int64_t tasks = shape.results;
+    if (walks_along_results(program_, statement, layouts_)) tasks = divide_up(tasks, kTogether);
+    int64_t wanted = std::min(kParts, shape.terms / machine_.least(kTerms));
+    if (shape.results == 0 || tasks >= kTasks || wanted < 2) return {};
+    return choose_cut(statement, wanted);
+  }
+
+  /// The reduction along which most terms lie side by side in memory, among equals the longest, in
+  /// parts that come out even where some number near the wanted one does.
+  Cut choose_interleaved(const Statement& statement) const {
+    if (!may_split(statement)) return {};
+    const Shape shape = shape_of(statement);
+    if (shape.results == 0 || shape.terms < machine_.least(kGpuLeast)) return {};
+    // Two terms in a part, so that what is left to combine is less.
+    const int64_t wanted = std::min(shape.terms / std::max<int64_t>(2, machine_.least(kGpuTerms)),
+                                    kGpuThreads / shape.results);
+    if (wanted < 4) return {};
+    const auto reads = accesses(program_, statement);
+    Cut cut;
+    std::pair<int64_t, int64_t> best;
+    for (size_t d = 0; d < statement.domain.size(); ++d) {
+      const Iterator& it = statement.domain[d];
+      if (!it.reduction || extent_of(it) < 2) continue;
+      const auto contiguous =
+          std::count_if(reads.begin(), reads.end(), [&](const MemoryAccess& access) {
+            return !access.write && stride_along(access, layouts_.at(access.tensor), it.name) == 1;
+          });
+      const std::pair<int64_t, int64_t> merit = {contiguous, extent_of(it)};
+      if (cut.parts > 1 && merit <= best) continue;
+      best = merit;
+      cut = {d, std::min(wanted, extent_of(it)), 0, 0};
+    }
+    if (cut.parts == 1) return {};
+    const int64_t extent = extent_of(statement.domain[cut.iterator]);
+    for (int64_t parts = cut.parts; parts > cut.parts / 2; --parts)
+      if (extent % parts == 0) {
+        cut.parts = parts;
+        break;
+      }
+    cut.length = divide_up(extent, cut.parts);
+    cut.rest = extent % cut.parts;
+    return cut.parts > 1 ? cut : Cut();
+  }
+
+  void interleave(const Statement& statement) {
+    const Cut cut = choose_interleaved(statement);
+    if (cut.parts == 1) return result_.push_back(statement);
+    const Split made = make_parts(statement, cut);
+    Statement parts = made.parts;
+    const Iterator& whole = statement.domain[cut.iterator];
+    const Expr place =
+        make_variable(whole.name) * static_cast<int>(cut.parts) + make_variable(made.index);
+    restrict_range(parts, statement, whole.name, whole.min + place, cut.length);
+    if (cut.rest > 0) {
+      const Expr inside = place < whole.extent;
+      parts.guard = parts.guard.defined() ? inside && parts.guard : inside;
+    }
+    interleave(parts);
+    interleave(made.combine);
+  }
+
+  /// The two statements that a cut makes: what `parts` adds up is not written yet.
+  struct Split {
+    Statement parts, combine;
+    std::string index;  ///< of the parts
+  };
+  Split make_parts(const Statement& statement, const Cut& cut) {
+    const Iterator& whole = statement.domain[cut.iterator];
+    Iterator part = whole;
+    part.name = unused_index(statement, whole.name + "_part");
+    part.meaning = "parts of " + whole.name;
+    part.min = 0;
+    part.extent = static_cast<int>(cut.parts);
+
+    // The partial results, over the parts and the results' own iterators.
+    std::vector<Expr> subscripts = {make_variable(part.name)}, sizes = {part.extent};
+    Statement parts = statement, combine = statement;
+    part.reduction = false;
+    parts.domain = {part};
+    combine.domain.clear();
+    for (const Iterator& it : statement.domain) {
+      if (it.reduction) continue;
+      subscripts.push_back(Halide::Internal::simplify(make_variable(it.name) - it.min));
+      sizes.push_back(it.extent);
+      parts.domain.push_back(it);
+      combine.domain.push_back(it);
+    }
+    part.reduction = true;
+    combine.domain.push_back(part);
+    const Tensor& partial =
+        add_temporary(program_, statement.tensor + ".parts", program_.tensor(statement.tensor).type,
+                      sizes, statement.where);
+    layouts_[partial.name] = row_major(partial);
+
+    parts.tensor = partial.name;
+    parts.subscripts = subscripts;
+    parts.initializes = true;
+    combine.value = read(partial, subscripts);
+    combine.guard = Expr();
+    combine.meaning.clear();
+    return {parts, combine, part.name};
+  }
+
+  void split(const Statement& statement, const Cut& cut) {
+    const Iterator& whole = statement.domain[cut.iterator];
+    Split made = make_parts(statement, cut);
+    Statement &parts = made.parts, &combine = made.combine;
+    Expr start = whole.min + make_variable(made.index) * static_cast<int>(cut.length);
+    restrict_range(parts, statement, whole.name, start + make_variable(whole.name), cut.length);
+
+    if (std::any_of(combined_.begin(), combined_.end(), [&](const std::string& tensor) {
+          return reads_tensor(program_, statement, tensor);
+        })) {
+      parts_end_ = result_.size();
+      combined_.clear();
+    }
+    result_.insert(result_.begin() + static_cast<long>(parts_end_), parts);
+    ++parts_end_;
+    result_.push_back(combine);
+    combined_.insert(statement.tensor);
+    if (cut.rest == 0) return;
+    Statement rest = statement;
+    rest.initializes = false;
+    rest.domain = combine.domain;
+    rest.domain.pop_back();
+    restrict_range(rest, statement, whole.name,
+                   whole.min + static_cast<int>(cut.parts * cut.length) + make_variable(whole.name),
+                   cut.rest);
+    result_.push_back(rest);
+  }
+
+  /// Gives `target` the reductions of `source`, of which `name` runs from 0 to `length` and stands
+  /// for `value`.
+  static void restrict_range(Statement& target, const Statement& source, const std::string& name,
+                             const Expr& value, int64_t length) {
+    for (Iterator it : source.domain) {
+      if (!it.reduction) continue;
+      if (it.name == name) {
+        it.min = 0;
+        it.extent = static_cast<int>(length);
+      }
+      target.domain.push_back(it);
+    }
+    target.value = Halide::Internal::substitute(name, value, source.value);
+    if (source.guard.defined())
+      target.guard = Halide::Internal::substitute(name, value, source.guard);
+  }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+  const CpuMachine& machine_;
+  std::vector<Statement> result_;
+  size_t parts_end_ = 0;            ///< where parts of the next statement may go
+  std::set<std::string> combined_;  ///< tensors written since
+};
+
+}  // namespace
+
+void split_reductions(Program& program, std::map<std::string, Layout>& layouts,
+                      const CpuMachine& machine) {
+  Splitter(program, layouts, machine).run();
+}
+
+void split_reductions_for_gpu(Program& program, std::map<std::string, Layout>& layouts,
+                              const CpuMachine& machine) {
+  Splitter(program, layouts, machine).run_for_gpu();
+}
+
+}  // namespace tc::ir

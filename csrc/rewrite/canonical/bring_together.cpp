@@ -1,0 +1,103 @@
+#include "rewrite/canonical/bring_together.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ir/expressions/reads.h"
+#include "rewrite/algebra/inner_sums.h"
+
+namespace tc::ir {
+namespace {
+
+// A choice, no measurement: points of a reduction for which a pass of its own costs something.
+constexpr int64_t kPoints = 4096;
+
+/// The subscripts of a read with the number of each index in the domain for its name.
+std::vector<Expr> places(const Halide::Internal::Call* read, const Statement& statement) {
+  std::map<std::string, Expr> numbers;
+  for (size_t d = 0; d < statement.domain.size(); ++d)
+    numbers[statement.domain[d].name] = make_variable(std::to_string(d));
+  std::vector<Expr> places;
+  for (const Expr& e : read->args) places.push_back(Halide::Internal::substitute(numbers, e));
+  return places;
+}
+
+bool read_the_same(const Statement& a, const Statement& b) {
+  for (const auto* x : reads_of(a)) {
+    if (x->args.empty()) continue;
+    const std::vector<Expr> here = places(x, a);
+    for (const auto* y : reads_of(b)) {
+      if (read_name(x) != read_name(y)) continue;
+      const std::vector<Expr> there = places(y, b);
+      if (std::equal(here.begin(), here.end(), there.begin(), there.end(),
+                     [](const Expr& e, const Expr& f) { return Halide::Internal::equal(e, f); }))
+        return true;
+    }
+  }
+  return false;
+}
+
+bool share_a_pass(const Statement& a, const Statement& b) {
+  if (a.reduction == Reduction::None || b.reduction == Reduction::None || is_scatter(a) ||
+      is_scatter(b) || a.domain.size() != b.domain.size())
+    return false;
+  for (size_t d = 0; d < a.domain.size(); ++d)
+    if (a.domain[d].reduction != b.domain[d].reduction ||
+        extent_of(a.domain[d]) != extent_of(b.domain[d]))
+      return false;
+  return read_the_same(a, b);
+}
+
+bool may_swap(const Statement& a, const Statement& b) {
+  return a.tensor != b.tensor && !reads(a, b.tensor) && !reads(b, a.tensor);
+}
+
+/// Moves the statement at `from` in front of that at `to`.
+void move_up(std::vector<Statement>& statements, size_t from, size_t to) {
+  std::rotate(statements.begin() + static_cast<std::ptrdiff_t>(to),
+              statements.begin() + static_cast<std::ptrdiff_t>(from),
+              statements.begin() + static_cast<std::ptrdiff_t>(from) + 1);
+}
+
+/// Numbers that can be known before everything else.
+bool lead_with_numbers(std::vector<Statement>& statements) {
+  bool any = false;
+  size_t end = 0;  // of those in front
+  for (size_t s = 0; s < statements.size(); ++s) {
+    if (points_of(statements[s].domain) != 1 || is_scatter(statements[s])) continue;
+    if (!std::all_of(statements.begin() + static_cast<std::ptrdiff_t>(end),
+                     statements.begin() + static_cast<std::ptrdiff_t>(s),
+                     [&](const Statement& other) { return may_swap(other, statements[s]); }))
+      continue;
+    any = any || s != end;
+    move_up(statements, s, end++);
+  }
+  return any;
+}
+
+/// Sums over the same data.
+bool join_passes(std::vector<Statement>& statements, double least) {
+  bool any = false;
+  for (size_t s = 2; s < statements.size(); ++s) {
+    if (points_of(statements[s].domain) < least) continue;
+    for (size_t e = s; e-- > 0;) {
+      if (share_a_pass(statements[e], statements[s])) {
+        move_up(statements, s, e + 1);
+        any = any || e + 1 != s;
+        break;
+      }
+      if (!may_swap(statements[e], statements[s])) break;
+    }
+  }
+  return any;
+}
+
+}  // namespace
+
+void bring_together(Program& program, const CpuMachine& machine) {
+  const bool led = lead_with_numbers(program.statements);
+  const bool joined = join_passes(program.statements, static_cast<double>(machine.least(kPoints)));
+  if (led || joined) number_statements(program);
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,275 @@
+#include "rewrite/canonical/collapse_dimensions.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::as_const_int;
+using Halide::Internal::Call;
+using Halide::Internal::Variable;
+
+/// Iterators i and j = i + 1 of one statement.
+using IteratorPair = std::pair<size_t, size_t>;  // statement, position of i in its domain
+/// Dimensions d and d + 1 of one tensor.
+using DimensionPair = std::pair<std::string, size_t>;
+
+/// Where a statement touches a tensor.
+struct Access {
+  std::string tensor;
+  std::vector<Expr> subscripts;
+};
+
+/// Accesses of a statement, and the variables it uses outside of direct subscripts.
+class Scan : public Halide::Internal::IRVisitor {
+ public:
+  std::vector<Access> accesses;
+  std::set<std::string> free_uses;
+
+  void subscripts(const std::string& tensor, const std::vector<Expr>& list) {
+    accesses.push_back({tensor, list});
+    for (const Expr& subscript : list)
+      if (!subscript.as<Variable>()) subscript.accept(this);
+  }
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Variable* op) override { free_uses.insert(op->name); }
+  void visit(const Call* op) override {
+    std::string name = read_name(op);
+    if (name.empty()) {
+      IRVisitor::visit(op);
+    } else {
+      subscripts(name, op->args);
+    }
+  }
+};
+
+/// The indices of the text that an iterator stands for.
+std::string indices_of(const Iterator& iterator) {
+  return iterator.meaning.empty() ? iterator.name
+                                  : iterator.meaning.substr(0, iterator.meaning.rfind(" as one"));
+}
+
+/// Puts the value of iterators with one iteration into the sums that they are part of, so that
+/// input(n, c, h + kh, w + kw) is input(n, c, h, w) for a filter of 1 x 1.
+class DropSingleIterations : public Halide::Internal::IRMutator {
+ public:
+  explicit DropSingleIterations(const Statement& statement) {
+    for (const Iterator& iterator : statement.domain)
+      if (as_const_int(iterator.extent) == 1 && as_const_int(iterator.min))
+        values_[iterator.name] = iterator.min;
+  }
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (read_name(op).empty()) return IRMutator::visit(op);
+    std::vector<Expr> subscripts;
+    for (const Expr& subscript : op->args) {
+      bool plain = subscript.as<Variable>();
+      subscripts.push_back(
+          plain ? subscript
+                : Halide::Internal::simplify(Halide::Internal::substitute(values_, subscript)));
+    }
+    return Call::make(op->type, op->name, subscripts, op->call_type);
+  }
+
+  std::map<std::string, Expr> values_;
+};
+
+class Collapser {
+ public:
+  Collapser(Program& program, std::map<std::string, Layout>& layouts)
+      : program_(program), layouts_(layouts) {
+    for (const Statement& statement : program.statements) {
+      Scan scan;
+      scan.subscripts(statement.tensor, statement.subscripts);
+      statement.value.accept(&scan);
+      if (statement.guard.defined()) statement.guard.accept(&scan);
+      scans_.push_back(std::move(scan));
+    }
+  }
+
+  /// Merges one set of pairs that depend on each other; false when there is none.
+  bool step() {
+    for (size_t s = 0; s < program_.statements.size(); ++s)
+      for (size_t i = 0; i + 1 < program_.statements[s].domain.size(); ++i) {
+        iterators_.clear();
+        dimensions_.clear();
+        if (require({s, i})) {
+          merge();
+          return true;
+        }
+      }
+    return false;
+  }
+
+ private:
+  /// Whether the pair can be merged; collects everything that must be merged with it.
+  bool require(const IteratorPair& pair) {
+    if (!iterators_.insert(pair).second) return true;
+    const Statement& statement = program_.statements[pair.first];
+    if (pair.second + 1 >= statement.domain.size()) return false;
+    const Iterator& i = statement.domain[pair.second];
+    const Iterator& j = statement.domain[pair.second + 1];
+    auto extent_i = as_const_int(i.extent), extent_j = as_const_int(j.extent);
+    if (i.reduction != j.reduction || !is_zero(i.min) || !is_zero(j.min) || !extent_i ||
+        !extent_j || *extent_i * *extent_j > std::numeric_limits<int32_t>::max())
+      return false;
+    const Scan& scan = scans_[pair.first];
+    // What is written comes first.
+    if (statement.counts) return require_pairs(scan.accesses.front(), i, j);
+    if (scan.free_uses.count(i.name) || scan.free_uses.count(j.name)) return false;
+    return std::all_of(scan.accesses.begin(), scan.accesses.end(),
+                       [&](const Access& access) { return require_pairs(access, i, j); });
+  }
+
+  /// Whether an access has the two iterators side by side only, in dimensions that can be merged.
+  bool require_pairs(const Access& access, const Iterator& i, const Iterator& j) {
+    for (size_t d = 0; d < access.subscripts.size(); ++d) {
+      bool is_i = is(access.subscripts[d], i.name), is_j = is(access.subscripts[d], j.name);
+      if (is_j && (d == 0 || !is(access.subscripts[d - 1], i.name))) return false;
+      if (!is_i) continue;
+      if (d + 1 >= access.subscripts.size() || !is(access.subscripts[d + 1], j.name) ||
+          !require_dimensions({access.tensor, d}))
+        return false;
+    }
+    return true;
+  }
+
+  bool require_dimensions(const DimensionPair& pair) {
+    if (!dimensions_.insert(pair).second) return true;
+    const auto& [tensor, d] = pair;
+    const Layout& layout = layouts_.at(tensor);
+    if (layout.strides[d] != layout.strides[d + 1] * layout.sizes[d + 1]) return false;
+    // Overlapping pairs would need three dimensions merged at once; the next step does that.
+    if (dimensions_.count({tensor, d + 1}) || (d > 0 && dimensions_.count({tensor, d - 1})))
+      return false;
+    for (size_t s = 0; s < scans_.size(); ++s) {
+      for (const Access& access : scans_[s].accesses) {
+        if (access.tensor != tensor) continue;
+        const Statement& statement = program_.statements[s];
+        const auto* first = access.subscripts[d].as<Variable>();
+        const auto* second = access.subscripts[d + 1].as<Variable>();
+        if (!first || !second) return false;
+        size_t i = 0;
+        while (i < statement.domain.size() && statement.domain[i].name != first->name) ++i;
+        if (i + 1 >= statement.domain.size() || statement.domain[i + 1].name != second->name)
+          return false;
+        // A shorter inner loop would leave gaps in the merged one.
+        if (*as_const_int(statement.domain[i + 1].extent) != layout.sizes[d + 1]) return false;
+        if (!require({s, i})) return false;
+      }
+    }
+    return true;
+  }
+
+  void merge() {
+    for (size_t s = 0; s < program_.statements.size(); ++s) {
+      Statement& statement = program_.statements[s];
+      statement.subscripts = merged(statement.tensor, statement.subscripts);
+      for (size_t d = statement.scattered.size(); d-- > 1;)
+        if (dimensions_.count({statement.tensor, d - 1}))
+          statement.scattered.erase(statement.scattered.begin() + static_cast<long>(d));
+      if (statement.counts) count_in_whole(statement, s);
+      MergeReads reads(*this);
+      for (Expr& subscript : statement.subscripts) subscript = reads.mutate(subscript);
+      statement.value = reads.mutate(statement.value);
+      if (statement.guard.defined()) statement.guard = reads.mutate(statement.guard);
+      for (size_t i = statement.domain.size(); i-- > 0;) {
+        if (!iterators_.count({s, i})) continue;
+        Iterator& outer = statement.domain[i];
+        const Iterator& inner = statement.domain[i + 1];
+        outer.extent = static_cast<int>(*as_const_int(outer.extent) * *as_const_int(inner.extent));
+        outer.meaning = indices_of(outer) + " and " + indices_of(inner) + " as one";
+        statement.domain.erase(statement.domain.begin() + static_cast<long>(i) + 1);
+      }
+    }
+    for (auto it = dimensions_.rbegin(); it != dimensions_.rend(); ++it) {
+      const auto& [name, d] = *it;
+      long at = static_cast<long>(d);
+      Tensor& tensor = program_.tensors.at(name);
+      Layout& layout = layouts_.at(name);
+      layout.sizes[d] *= layout.sizes[d + 1];
+      layout.strides[d] = layout.strides[d + 1];
+      layout.sizes.erase(layout.sizes.begin() + at + 1);
+      layout.strides.erase(layout.strides.begin() + at + 1);
+      tensor.sizes[d] = Halide::Internal::make_const(Halide::Int(32), layout.sizes[d]);
+      tensor.sizes.erase(tensor.sizes.begin() + at + 1);
+    }
+  }
+
+  /// The value with quotients and remainders of the merged iterators, which keep the outer one's
+  /// names.
+  void count_in_whole(Statement& statement, size_t s) const {
+    for (size_t i = 0; i + 1 < statement.domain.size(); ++i) {
+      if (!iterators_.count({s, i})) continue;
+      const Iterator &outer = statement.domain[i], &inner = statement.domain[i + 1];
+      Expr whole = make_variable(outer.name), length = inner.extent;
+      statement.value = Halide::Internal::substitute(
+          {{outer.name, whole / length}, {inner.name, whole % length}}, statement.value);
+    }
+    statement.value = Halide::Internal::simplify(statement.value);
+  }
+
+  std::vector<Expr> merged(const std::string& tensor, const std::vector<Expr>& subscripts) const {
+    std::vector<Expr> result;
+    for (size_t d = 0; d < subscripts.size(); ++d) {
+      if (d > 0 && dimensions_.count({tensor, d - 1})) {
+        // Two iterators are one by the outer one's name; quotient and remainder become the whole.
+        if (subscripts[d].as<Variable>()) continue;
+        Expr length = static_cast<int>(layouts_.at(tensor).sizes[d]);
+        result.back() = Halide::Internal::simplify(result.back() * length + subscripts[d]);
+      } else {
+        result.push_back(subscripts[d]);
+      }
+    }
+    return result;
+  }
+
+  class MergeReads : public Halide::Internal::IRMutator {
+   public:
+    explicit MergeReads(const Collapser& collapser) : collapser_(collapser) {}
+
+   private:
+    using IRMutator::visit;
+    Expr visit(const Call* op) override {
+      std::string name = read_name(op);
+      if (name.empty()) return IRMutator::visit(op);
+      std::vector<Expr> arguments;
+      for (const Expr& argument : collapser_.merged(name, op->args))
+        arguments.push_back(mutate(argument));
+      return Call::make(op->type, op->name, arguments, op->call_type);
+    }
+    const Collapser& collapser_;
+  };
+
+  static bool is(const Expr& e, const std::string& name) {
+    const auto* variable = e.as<Variable>();
+    return variable && variable->name == name;
+  }
+  static bool is_zero(const Expr& e) { return Halide::Internal::is_const_zero(e); }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+  std::vector<Scan> scans_;
+  std::set<IteratorPair> iterators_;
+  std::set<DimensionPair> dimensions_;
+};
+
+}  // namespace
+
+void collapse_dimensions(Program& program, std::map<std::string, Layout>& layouts) {
+  for (Statement& statement : program.statements) {
+    DropSingleIterations drop(statement);
+    statement.value = drop.mutate(statement.value);
+    for (Expr& subscript : statement.subscripts) subscript = drop.mutate(subscript);
+  }
+  while (Collapser(program, layouts).step()) {
+  }
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,105 @@
+#include "rewrite/canonical/inline_temporaries.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/expressions/reads.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::Call;
+using Halide::Internal::Variable;
+
+/// A read of a tensor, with the number of the statement it stands in.
+struct Use {
+  size_t statement = 0;
+  const Call* read = nullptr;
+};
+
+std::vector<Use> find_uses(const Program& program, const std::string& tensor) {
+  std::vector<Use> uses;
+  for (size_t s = 0; s < program.statements.size(); ++s)
+    for (const Call* read : reads_of(program.statements[s]))
+      if (read_name(read) == tensor) uses.push_back({s, read});
+  return uses;
+}
+
+/// Whether the read's subscripts are distinct iterators and name every iterator of the statement,
+/// so that no element is computed twice.
+bool visits_once(const Statement& statement, const Call* read) {
+  std::set<std::string> named;
+  for (const Expr& subscript : read->args) {
+    const auto* variable = subscript.as<Variable>();
+    if (!variable || !named.insert(variable->name).second) return false;
+  }
+  return std::all_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+    return named.count(it.name) || Halide::Internal::is_const_one(it.extent);
+  });
+}
+
+class ReplaceRead : public Halide::Internal::IRMutator {
+ public:
+  ReplaceRead(const Statement& definition) : definition_(definition) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Call* op) override {
+    if (read_name(op) != definition_.tensor) return IRMutator::visit(op);
+    std::map<std::string, Expr> values;
+    for (size_t d = 0; d < op->args.size(); ++d) values[definition_.domain[d].name] = op->args[d];
+    return Halide::Internal::substitute(values, definition_.value);
+  }
+  const Statement& definition_;
+};
+
+bool try_inline(Program& program, const std::string& name) {
+  size_t definition = 0;
+  int writers = 0;
+  for (size_t s = 0; s < program.statements.size(); ++s)
+    if (program.statements[s].tensor == name) {
+      definition = s;
+      ++writers;
+    }
+  const std::vector<Use> uses = find_uses(program, name);
+  if (writers != 1 || uses.empty() || uses.front().statement <= definition) return false;
+  const Statement source = program.statements[definition];
+  if (!is_definition(source)) return false;
+  const bool once =
+      uses.size() == 1 && visits_once(program.statements[uses[0].statement], uses[0].read);
+  if (!once && !find_copied(source)) return false;
+  std::set<std::string> needed;
+  for (const Call* read : reads_of(source)) needed.insert(read_name(read));
+  // The use may itself overwrite what the value reads, as long as it does so element by element;
+  // leaving those alone keeps the in-place rule of the source simple.
+  for (size_t s = definition + 1; s <= uses.back().statement; ++s)
+    if (needed.count(program.statements[s].tensor)) return false;
+
+  ReplaceRead replace(source);
+  for (size_t s = definition + 1; s <= uses.back().statement; ++s) {
+    Statement& target = program.statements[s];
+    target.value = replace.mutate(target.value);
+    for (Expr& subscript : target.subscripts) subscript = replace.mutate(subscript);
+    if (target.guard.defined()) target.guard = replace.mutate(target.guard);
+  }
+  program.statements.erase(program.statements.begin() + static_cast<long>(definition));
+  program.tensors.erase(name);
+  return true;
+}
+
+}  // namespace
+
+Program inline_temporaries(const Program& program) {
+  Program result = program;
+  std::vector<std::string> temporaries;
+  for (const auto& [name, tensor] : program.tensors)
+    if (tensor.role == TensorRole::Temporary) temporaries.push_back(name);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const std::string& name : temporaries)
+      if (result.tensors.count(name) && try_inline(result, name)) changed = true;
+  }
+  return result;
+}
+
+}  // namespace tc::ir

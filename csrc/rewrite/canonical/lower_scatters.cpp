@@ -1,0 +1,195 @@
+#include "rewrite/canonical/lower_scatters.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace tc::ir {
+namespace {
+
+using namespace Halide::Internal;
+
+bool reads_tensor(const Statement& statement, const std::string& tensor) {
+  struct Find : IRVisitor {
+    std::set<std::string> names;
+    using IRVisitor::visit;
+    void visit(const Call* op) override {
+      names.insert(read_name(op));
+      IRVisitor::visit(op);
+    }
+  } find;
+  statement.value.accept(&find);
+  for (const Expr& subscript : statement.subscripts) subscript.accept(&find);
+  if (statement.guard.defined()) statement.guard.accept(&find);
+  return find.names.count(tensor) > 0;
+}
+
+/// Bools are 0 or 1 elsewhere.
+Expr convert(const Expr& e, Type type) {
+  if (e.type() == type) return e;
+  return type.is_bool() ? e != make_zero(e.type()) : Halide::cast(type, e);
+}
+
+/// The type in which results of a narrow one are combined.
+Type working_type(Type type, Reduction reduction, bool atomic) {
+  bool adds = reduction == Reduction::Sum || reduction == Reduction::Product;
+  if (type.bits() >= 32 || !(atomic || (type.is_float() && adds))) return type;
+  return type.is_float()                     ? Halide::Float(32)
+         : type.is_uint() && !type.is_bool() ? Halide::UInt(32)
+                                             : Halide::Int(32);
+}
+
+/// The reduction of bools as one of numbers that are 0 or 1.
+Reduction of_numbers(Reduction reduction) {
+  bool any =
+      reduction == Reduction::Sum || reduction == Reduction::Max || reduction == Reduction::Or;
+  return any ? Reduction::Max : Reduction::Min;
+}
+
+class Lowering {
+ public:
+  Lowering(const Program& program, bool atomic) : result_(program), atomic_(atomic) {
+    result_.statements.clear();
+    for (const Statement& statement : program.statements) {
+      if (is_scatter(statement))
+        lower(statement);
+      else
+        result_.statements.push_back(statement);
+    }
+    number_statements(result_);
+  }
+
+  Program result() { return std::move(result_); }
+
+ private:
+  void lower(Statement update) {
+    if (update.initializes && reads_tensor(update, update.tensor))
+      throw LanguageError(
+          update.where,
+          concat(
+              "this statement starts ", update.tensor,
+              " afresh and reads it, so its right-hand side cannot be read before its left-hand "
+              "side is written. Write to a tensor of another name and use that one afterwards."));
+    reduce_first(update);
+    const Tensor target = result_.tensor(update.tensor);
+    const Type type = working_type(target.type, update.reduction, atomic_);
+    const Statement everything = cover(update);
+    Statement first = everything, last = everything;
+    const Expr start = identity(update.reduction, target.type);
+    const bool initializes = update.initializes;
+    update.initializes = false;
+    update.atomic = atomic_;
+    if (type != target.type) {
+      update.tensor =
+          add_temporary(result_, target.name + ".wide", type, target.sizes, update.where).name;
+      update.value = widen(update.value, type);
+      if (target.type.is_bool()) update.reduction = of_numbers(update.reduction);
+      first.tensor = update.tensor;
+      last.value = convert(read(result_.tensor(update.tensor), last.subscripts), target.type);
+    }
+    if (initializes || type != target.type) {
+      first.value = convert(initializes ? start : read(target, first.subscripts), type);
+      result_.statements.push_back(first);
+    }
+    result_.statements.push_back(update);
+    if (type != target.type) result_.statements.push_back(last);
+  }
+
+  /// The value in a wider type. Of floats, products and sums on the way are not rounded either.
+  static Expr widen(const Expr& e, Type type) {
+    if (type.is_float()) {
+      if (const auto* op = e.as<Add>()) return widen(op->a, type) + widen(op->b, type);
+      if (const auto* op = e.as<Sub>()) return widen(op->a, type) - widen(op->b, type);
+      if (const auto* op = e.as<Mul>()) return widen(op->a, type) * widen(op->b, type);
+      const auto* op = e.as<Cast>();
+      if (op && op->value.type() == type) return op->value;
+    }
+    return convert(e, type);
+  }
+
+  /// An assignment to every element that a scatter may write; its value is left open.
+  Statement cover(const Statement& scatter) const {
+    Statement all = scatter;
+    all.reduction = Reduction::None;
+    all.initializes = false;
+    all.scattered.clear();
+    all.domain.clear();
+    all.guard = Expr();
+    size_t plain = 0;
+    const bool many = std::count(scatter.scattered.begin(), scatter.scattered.end(), true) > 1;
+    for (size_t d = 0; d < scatter.subscripts.size(); ++d) {
+      if (!scatter.scattered[d]) {
+        all.domain.push_back(scatter.domain[plain++]);
+        continue;
+      }
+      Iterator place;
+      place.name = unused_index(scatter, many ? concat("place", d) : "place");
+      place.min = 0;
+      place.extent = result_.tensor(scatter.tensor).sizes[d];
+      place.where = scatter.where;
+      place.meaning = concat("places of ", scatter.tensor);
+      all.subscripts[d] = make_variable(place.name);
+      all.domain.push_back(place);
+    }
+    return all;
+  }
+
+  /// Replaces the value by a read of a temporary that has it reduced over the indices that say
+  /// nothing of the place.
+  void reduce_first(Statement& update) {
+    Statement terms = update;
+    terms.scattered.clear();
+    terms.subscripts.clear();
+    terms.domain.clear();
+    std::vector<Iterator> inner, outer;
+    std::vector<Expr> sizes;
+    auto says_place = [&](const Iterator& it) {
+      return std::any_of(update.subscripts.begin(), update.subscripts.end(),
+                         [&](const Expr& e) { return expr_uses_var(e, it.name); });
+    };
+    for (const Iterator& it : update.domain) (says_place(it) ? outer : inner).push_back(it);
+    bool many = std::any_of(inner.begin(), inner.end(),
+                            [](const Iterator& it) { return !is_const_one(it.extent); });
+    if (!many || reads_tensor(update, update.tensor)) return;
+    // The temporary lies as the result does.
+    auto place_of = [&](const Iterator& it) {
+      size_t d = 0;
+      while (d < update.subscripts.size() && !expr_uses_var(update.subscripts[d], it.name)) ++d;
+      return d;
+    };
+    std::stable_sort(outer.begin(), outer.end(), [&](const Iterator& a, const Iterator& b) {
+      return place_of(a) < place_of(b);
+    });
+    for (const Iterator& it : outer) {
+      terms.subscripts.push_back(simplify(make_variable(it.name) - it.min));
+      sizes.push_back(it.extent);
+      terms.domain.push_back(it);
+      terms.domain.back().reduction = false;
+    }
+    terms.domain.insert(terms.domain.end(), inner.begin(), inner.end());
+    Type narrow = result_.tensor(update.tensor).type;
+    Type type = working_type(narrow, update.reduction, false);
+    terms.value = widen(update.value, type);
+    terms.initializes = true;
+    terms.tensor = add_temporary(result_, update.tensor + ".terms", type, sizes, update.where).name;
+    update.value = convert(read(result_.tensor(terms.tensor), terms.subscripts), narrow);
+    update.domain.erase(std::remove_if(update.domain.begin(), update.domain.end(),
+                                       [&](const Iterator& it) { return !says_place(it); }),
+                        update.domain.end());
+    update.guard = Expr();
+    result_.statements.push_back(terms);
+  }
+
+  Program result_;
+  const bool atomic_;
+};
+
+}  // namespace
+
+Program lower_scatters(const Program& program, bool atomic) {
+  bool any = std::any_of(program.statements.begin(), program.statements.end(), is_scatter);
+  return any ? Lowering(program, atomic).result() : program;
+}
+
+}  // namespace tc::ir

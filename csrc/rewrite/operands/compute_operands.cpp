@@ -1,0 +1,327 @@
+#include "rewrite/operands/compute_operands.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/accesses.h"
+#include "ir/expressions/choices.h"
+#include "ir/expressions/reads.h"
+#include "ir/expressions/simplify.h"
+#include "ir/operations.h"
+#include "machine/operation_costs.h"
+#include "rewrite/algebra/inner_sums.h"
+#include "rewrite/operands/subscript_sums.h"
+
+namespace tc::ir {
+namespace {
+
+using namespace Halide::Internal;
+
+// Cycles, a vector of values, of a statement of its own: it writes and reads an element in
+// some 1.7.
+constexpr double kStatement = 27.2;
+// Cycles that a statement begins and ends in, beside its loops.
+constexpr double kStart = 110;
+// The fewest uses: of what lies along the reduction, which would be computed as it lies, and of
+// what lies along results, which a block of them computes once for all its rows (measured: products
+// with exp(B) of 512 x 512 and 2048 x 2048, B(n, k) for 4 results of m 5 times faster, for 8 to 256
+// results 3.5 to 7 times; B(k, n) for 8 results 0.81 to 1.05, for 16 1.8, for 32 to 256 2.1 to 3.7
+// times).
+constexpr int64_t kUses = 4, kRowUses = 16;
+// Of operations of at most so many cycles a vector this share shows: others hide behind the loads
+// and multiply-adds of a product, or are done once for all rows of a block (a choice by indices:
+// 1/27 to 1/11 cycle an element). The others do not (measured like the uses: 1 / B and its root for
+// 16 results 1.2 to 3.2 times faster, with 8 left alone).
+constexpr double kMostHidden = 5, kShown = 0.085;
+// Floats of a vector, for functions that are computed one by one.
+constexpr double kLanes = 16;
+// A choice, no measurement: by how much a temporary may exceed the largest tensor that its
+// statement uses.
+constexpr int64_t kGrowth = 2;
+
+class FindNames : public IRVisitor {
+ public:
+  std::set<std::string> found;
+
+ protected:
+  using IRVisitor::visit;
+  void visit(const Variable* op) override { found.insert(op->name); }
+};
+
+/// Indices that a value is made of, beside those that say which elements it reads.
+class FindValues : public FindNames {
+ private:
+  using FindNames::visit;
+  void visit(const Call* op) override {
+    if (read_name(op).empty()) FindNames::visit(op);
+  }
+};
+
+bool is_choice_by_indices(const Expr& e) {
+  const std::optional<Choice> choice = find_choice(e);
+  return choice && !has_data(choice->condition);
+}
+
+/// Cycles, a vector, that a value shows beyond the one read that would stand for it.
+double count_cycles(const Expr& value) {
+  const double read = kShown * machine::operation_cost("+").cycles;
+  double cycles = -read;
+  for_each_operation(value, [&](const Operation& operation) {
+    const machine::OperationCost& cost = machine::operation_cost(operation.name);
+    if (operation.kind == OperationKind::Read) cycles += read;
+    // What conditions of indices cost is in the choice.
+    else if (!operation.of_indices)
+      cycles += cost.one_by_one              ? kLanes * cost.cycles
+                : cost.cycles <= kMostHidden ? kShown * cost.cycles
+                                             : cost.cycles;
+  });
+  return cycles;
+}
+
+class ComputeOperands {
+ public:
+  ComputeOperands(Program& program, std::map<std::string, Layout>& layouts,
+                  const CpuMachine& machine)
+      : program_(program), layouts_(layouts), machine_(machine) {}
+
+  void run() {
+    put_in_front(program_, [&](Statement& statement) { return rewrite(statement); });
+  }
+
+ private:
+  /// Whether what is computed once for each element, of so many cycles a vector, costs less than at
+  /// each of the points.
+  bool pays(int64_t points, int64_t elements, double cycles) const {
+    const double once = static_cast<double>(elements) * kStatement + kStart * kLanes;
+    return static_cast<double>(points) * cycles >= machine_.least_part() * once;
+  }
+
+  std::vector<Statement> rewrite(Statement& statement) {
+    if (is_scatter(statement) || statement.scans || statement.guard.defined()) return {};
+    bring_factors_together(statement);
+    Rewrite rewrite(*this, statement);
+    statement.value = rewrite.mutate(statement.value);
+    return rewrite.statements;
+  }
+
+  /// Replaces operands that every point of the statement has, the largest first.
+  class Rewrite : public IRGraphMutator {
+   public:
+    Rewrite(ComputeOperands& pass, const Statement& statement)
+        : pass_(pass), statement_(statement) {}
+    std::vector<Statement> statements;
+
+    Expr mutate(const Expr& e) override {
+      if (e.type().is_bool()) return e;  // what && and || guard
+      for (const auto& [before, after] : done_)
+        if (equal(before, e)) return after;
+      // Parts that several have in common come again.
+      if (!refused_.count(e.get())) {
+        if (std::optional<Operand> operand = pass_.find(statement_, e)) {
+          done_.emplace_back(e, pass_.write_out(statement_, e, *operand, statements));
+          return done_.back().second;
+        }
+        refused_.insert(e.get());
+      }
+      // Sides of a choice, like what subscripts read, are for some points only.
+      if (find_choice(e)) return e;
+      const auto* call = e.as<Call>();
+      return call && !read_name(call).empty() ? e : IRGraphMutator::mutate(e);
+    }
+
+   private:
+    ComputeOperands& pass_;
+    const Statement& statement_;
+    std::vector<std::pair<Expr, Expr>> done_;
+    std::set<const IRNode*> refused_;
+  };
+
+  /// The temporary of an operand: an index for every sum, of which it is a function.
+  struct Operand {
+    std::string first;  ///< tensor that it reads
+    std::vector<Sum> sums;
+    std::vector<Iterator> domain;
+    Expr value;
+  };
+
+  /// Nothing where a temporary is not possible or does not pay.
+  std::optional<Operand> find(const Statement& statement, const Expr& e) const {
+    const bool choice = is_choice_by_indices(e);
+    const bool reduces = statement.reduction != Reduction::None;
+    if (choice ? !reduces : !e.type().is_float()) return std::nullopt;
+    const double cycles = count_cycles(e);
+    if (cycles <= 0) return std::nullopt;
+    SubscriptSums found = find_sums(e, statement.domain);
+    if (!reduces) add_values(e, statement, found);
+    if (!found.known || found.sums.empty() || found.tensors.count(statement.tensor) ||
+        (!reduces && !moves_along_rows(found, statement)))
+      return std::nullopt;
+    int64_t points = 1, elements = 1;
+    for (const Sum& sum : found.sums) elements *= sum.count;
+    for (const Iterator& it : statement.domain) {
+      points *= extent_of(it);
+      if (std::count_if(found.sums.begin(), found.sums.end(),
+                        [&](const Sum& sum) { return sum.moved_by(it); }) > 1)
+        return std::nullopt;
+    }
+    const int64_t uses = lies_along_results(statement, found.tensors) ? kRowUses : kUses;
+    if (elements == 0 || points / elements < machine_.least(uses) ||
+        !pays(points, elements, cycles) || elements * e.type().bytes() > most_bytes(statement))
+      return std::nullopt;
+    Operand operand{found.first.empty() ? statement.tensor : found.first, found.sums, {}, e};
+    make_value(statement, operand);
+    // What is left are indices of conditions and values that no subscript has.
+    FindNames names;
+    operand.value.accept(&names);
+    for (const Iterator& it : operand.domain) names.found.erase(it.name);
+    if (!names.found.empty()) return std::nullopt;
+    return operand;
+  }
+
+  /// Indices that count as values, as s of cos(s * f(d)). The uses that pay are those of reductions
+  /// (measured: angles of 256 x 64 for 2 or 8 images of 16 heads, on one thread, 1.5 to 2.5 times
+  /// faster than computed for each, whichever of s and h is the outer one).
+  static void add_values(const Expr& e, const Statement& statement, SubscriptSums& found) {
+    FindValues values;
+    e.accept(&values);
+    for (const Iterator& it : statement.domain) {
+      const auto min = as_const_int(simplify(it.min));
+      const bool known = std::any_of(found.sums.begin(), found.sums.end(),
+                                     [&](const Sum& sum) { return sum.moved_by(it); });
+      if (!values.found.count(it.name) || known || extent_of(it) == 1) continue;
+      found.known = found.known && min;
+      found.sums.push_back({{{it, 1}}, min.value_or(0), extent_of(it)});
+    }
+    // Neighbours in the result are neighbours in the temporary.
+    auto place = [&](const Sum& sum) {
+      return std::find_if(statement.domain.begin(), statement.domain.end(),
+                          [&](const Iterator& it) { return sum.moved_by(it); });
+    };
+    std::stable_sort(found.sums.begin(), found.sums.end(),
+                     [&](const Sum& x, const Sum& y) { return place(x) < place(y); });
+  }
+
+  /// Whether an operand differs from one element of a result to its neighbour: other ones are
+  /// computed outside of the loop over a row anyway.
+  bool moves_along_rows(const SubscriptSums& found, const Statement& statement) const {
+    const MemoryAccess write = accesses(program_, statement).back();
+    return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+      return stride_along(write, layouts_.at(write.tensor), it.name) == 1 &&
+             std::any_of(found.sums.begin(), found.sums.end(),
+                         [&](const Sum& sum) { return sum.moved_by(it); });
+    });
+  }
+
+  bool lies_along_results(const Statement& statement, const std::set<std::string>& tensors) const {
+    for (const MemoryAccess& access : accesses(program_, statement))
+      for (const Iterator& it : statement.domain)
+        if (!access.write && !it.reduction && extent_of(it) > 1 && tensors.count(access.tensor) &&
+            stride_along(access, layouts_.at(access.tensor), it.name) == 1)
+          return true;
+    return false;
+  }
+
+  int64_t most_bytes(const Statement& statement) const {
+    int64_t largest = 0;
+    for (const MemoryAccess& access : accesses(program_, statement)) {
+      const Tensor& tensor = program_.tensor(access.tensor);
+      largest = std::max(largest, dense_bytes(tensor, layouts_.at(tensor.name)));
+    }
+    return std::max(kGrowth * largest, 2 * machine_.cache_bytes);
+  }
+
+  /// The indices of the temporary, and the value over them.
+  static void make_value(const Statement& statement, Operand& operand) {
+    for (const Sum& sum : operand.sums) {
+      // The index of the smallest multiple is what the others leave of the sum.
+      const auto& [pivot, sign] = sum.terms[0];
+      Iterator it = pivot;
+      for (size_t i = 1; i < sum.terms.size(); ++i) it.name += "_" + sum.terms[i].first.name;
+      it.min = 0;
+      it.extent = static_cast<int>(sum.count);
+      it.reduction = false;
+      if (sum.terms.size() > 1) it.meaning = plain_text(sum.value());
+      Expr rest = make_variable(it.name) + static_cast<int>(sum.first) -
+                  (sum.value() - make_variable(pivot.name) * static_cast<int>(sign));
+      operand.value =
+          substitute(pivot.name, simplify(rest * static_cast<int>(sign)), operand.value);
+      operand.domain.push_back(it);
+    }
+    for (const Iterator& it : statement.domain)
+      if (extent_of(it) == 1) operand.value = substitute(it.name, it.min, operand.value);
+    operand.value = simplify_integers(operand.value, {});
+  }
+
+  /// Adds the statement that writes an operand, and returns what reads it.
+  Expr write_out(const Statement& statement, const Expr& e, const Operand& operand,
+                 std::vector<Statement>& statements) {
+    const bool choice = is_choice_by_indices(e);
+    Statement made;
+    made.where = statement.where;
+    if (choice) made.meaning = concat(operand.first, " with what its conditions say");
+    made.value = operand.value;
+    made.domain = operand.domain;
+    std::vector<Expr> sizes, subscripts;
+    for (size_t d = 0; d < operand.sums.size(); ++d) {
+      const Sum& sum = operand.sums[d];
+      subscripts.push_back(simplify(sum.value() - static_cast<int>(sum.first)));
+      made.subscripts.push_back(make_variable(made.domain[d].name));
+      sizes.push_back(made.domain[d].extent);
+    }
+    const Tensor& written =
+        add_temporary(program_, operand.first + (choice ? ".padded" : ".computed"), e.type(), sizes,
+                      statement.where);
+    layouts_[written.name] = row_major(written);
+    made.tensor = written.name;
+    statements.push_back(std::move(made));
+    return read(written, subscripts);
+  }
+
+  /// Multiplies a factor with one that has all its indices and more, where the product is an
+  /// operand to be written out.
+  void bring_factors_together(Statement& statement) const {
+    if (!is_plain_sum(statement, program_)) return;
+    std::vector<Factor> factors = factors_of(statement);
+    bool changed = false;
+    for (size_t f = 0; factors.size() > 2 && f < factors.size();) {
+      auto best = factors.end();
+      for (auto other = factors.begin(); other != factors.end(); ++other) {
+        const Factor& factor = factors[f];
+        if (&*other == &factor || other->divides ||
+            !std::includes(other->indices.begin(), other->indices.end(), factor.indices.begin(),
+                           factor.indices.end()) ||
+            !find(statement, multiply(other->value, factor)))
+          continue;
+        if (best == factors.end() || points_of(statement.domain, other->indices) <
+                                         points_of(statement.domain, best->indices))
+          best = other;
+      }
+      if (best == factors.end()) {
+        ++f;
+        continue;
+      }
+      best->value = multiply(best->value, factors[f]);
+      factors.erase(factors.begin() + static_cast<long>(f));
+      changed = true;
+      f = 0;
+    }
+    if (changed) statement.value = product_of(factors);
+  }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+  const CpuMachine& machine_;
+};
+
+}  // namespace
+
+void compute_operands(Program& program, std::map<std::string, Layout>& layouts,
+                      const CpuMachine& machine) {
+  ComputeOperands(program, layouts, machine).run();
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,229 @@
+#include "rewrite/operands/offset_tables.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/accesses.h"
+#include "ir/expressions/reads.h"
+#include "rewrite/canonical/order_reductions.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::simplify;
+
+// Results for which a table is worth its statement: an entry takes some 3 cycles, a step of a
+// reduction one for every 32 results. And the entries that a second cache keeps beside operands.
+constexpr int64_t kResults = 1024, kMostEntries = 1 << 16;
+
+/// The terms of a sum, and what they are multiplied with.
+struct Term {
+  Expr value;
+  int64_t factor = 1;
+};
+
+void collect_terms(const Expr& e, int64_t factor, std::vector<Term>& terms) {
+  if (const auto* add = e.as<Halide::Internal::Add>()) {
+    collect_terms(add->a, factor, terms);
+    collect_terms(add->b, factor, terms);
+  } else if (const auto* sub = e.as<Halide::Internal::Sub>()) {
+    collect_terms(sub->a, factor, terms);
+    collect_terms(sub->b, -factor, terms);
+  } else {
+    terms.push_back({e, factor});
+  }
+}
+
+/// An input's offset along some indices, taken out of its subscripts.
+struct Offset {
+  Expr value;                   ///< in steps of `stride`
+  std::vector<Expr> rest;       ///< subscripts without it
+  size_t dimension = 0;         ///< that it is added to, of this stride
+  std::set<std::string> along;  ///< these indices
+};
+
+class OffsetTables {
+ public:
+  OffsetTables(Program& program, std::map<std::string, Layout>& layouts)
+      : program_(program), layouts_(layouts) {}
+
+  void run(const CpuMachine& machine) {
+    put_in_front(program_, [&](Statement& statement) {
+      return count_results(statement) >= machine.least(kResults) ? rewrite(statement)
+                                                                 : std::vector<Statement>();
+    });
+  }
+
+  /// Makes the statement read through tables, and returns the statements that fill them.
+  std::vector<Statement> rewrite(Statement& statement) {
+    std::vector<Statement> tables;
+    for (const MemoryAccess& access : accesses(program_, statement)) {
+      std::optional<Offset> offset = find_offset(statement, access);
+      if (!offset) continue;
+      order_reductions(program_, layouts_, statement, access.tensor);
+      tables.push_back(make_table(statement, access, *offset));
+      const Tensor& table = program_.tensor(tables.back().tensor);
+      std::vector<Expr> subscripts = offset->rest;
+      subscripts[offset->dimension] =
+          simplify(subscripts[offset->dimension] + read(table, tables.back().subscripts));
+      Expr from = read(program_.tensor(access.tensor), access.subscripts);
+      Expr to = read(program_.tensor(access.tensor), subscripts);
+      statement.value = replace_read(statement.value, from, to);
+    }
+    return tables;
+  }
+
+ private:
+  /// Nothing where no tables are made.
+  static std::optional<int64_t> count_results(const Statement& statement) {
+    if (statement.reduction == Reduction::None || is_scatter(statement) ||
+        is_position(statement.reduction))
+      return std::nullopt;
+    int64_t results = 1;
+    for (const Iterator& it : statement.domain)
+      if (!it.reduction) results *= extent_of(it);
+    return results;
+  }
+
+  /// Whether tables over an index of the statement become one.
+  static bool is_eligible(const Statement& statement, const Iterator& it) {
+    return it.reduction || statement.reduction == Reduction::None;
+  }
+
+  std::optional<Offset> find_offset(const Statement& statement, const MemoryAccess& access) const {
+    const Tensor& tensor = program_.tensor(access.tensor);
+    if (access.write || access.conditional || tensor.role != TensorRole::Input ||
+        !is_gather(access, program_))
+      return std::nullopt;
+    std::vector<std::vector<Term>> terms(access.subscripts.size());
+    Offset offset;
+    int tables = 0;
+    for (size_t d = 0; d < terms.size(); ++d) {
+      collect_terms(access.subscripts[d], 1, terms[d]);
+      for (const Term& term : terms[d]) {
+        int reads = count_reads(term.value);
+        if (reads == 0) continue;
+        tables += reads;
+        for (const Iterator& it : statement.domain) {
+          if (!Halide::Internal::expr_uses_var(term.value, it.name)) continue;
+          if (!is_eligible(statement, it)) return std::nullopt;
+          offset.along.insert(it.name);
+        }
+      }
+    }
+    // Other reductions that the place moves along; a contiguous one may serve better as a vector.
+    for (const Iterator& it : statement.domain) {
+      if (!it.reduction || offset.along.count(it.name)) continue;
+      auto stride = stride_along(access, layouts_.at(access.tensor), it.name);
+      if (stride && std::abs(*stride) > 1) offset.along.insert(it.name);
+    }
+    int64_t entries = 1;
+    for (const Iterator& it : statement.domain) {
+      if (!offset.along.count(it.name)) continue;
+      if (!Halide::Internal::is_const_zero(it.min)) return std::nullopt;
+      entries *= extent_of(it);
+      if (entries > kMostEntries) return std::nullopt;
+    }
+    // A single table serves a copy as well as one of offsets.
+    const bool copies = statement.reduction == Reduction::None;
+    if (tables < (copies ? 2 : 1) || tables + offset.along.size() < 3 || entries < 2)
+      return std::nullopt;
+    return split(statement, access, terms, offset) ? std::optional(offset) : std::nullopt;
+  }
+
+  /// Fills in what moves along `offset.along` only, and what is left.
+  bool split(const Statement& statement, const MemoryAccess& access,
+             const std::vector<std::vector<Term>>& terms, Offset& offset) const {
+    const Layout& layout = layouts_.at(access.tensor);
+    auto moves = [&](const Expr& e, bool along) {
+      return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+        return (offset.along.count(it.name) > 0) == along &&
+               Halide::Internal::expr_uses_var(e, it.name);
+      });
+    };
+    int64_t span = 0;
+    std::vector<Expr> parts(terms.size());
+    for (size_t d = 0; d < terms.size(); ++d) {
+      Expr part = 0, rest = 0;
+      for (const Term& term : terms[d]) {
+        if (moves(term.value, true) && moves(term.value, false)) return false;
+        Expr& sum = moves(term.value, true) ? part : rest;
+        sum = sum + term.value * static_cast<int>(term.factor);
+      }
+      parts[d] = simplify(part);
+      offset.rest.push_back(simplify(rest));
+      span += std::abs(layout.strides[d]) * layout.sizes[d];
+    }
+    if (span > std::numeric_limits<int32_t>::max()) return false;
+    // The table counts in the smallest step along which something moves, if all others are
+    // multiples of it, or else of all. What lies in rows then keeps a dimension for them.
+    std::optional<size_t> unit = find_unit(parts, layout, true);
+    if (!unit) unit = find_unit(parts, layout, false);
+    if (!unit) return false;
+    offset.value = 0;
+    for (size_t d = 0; d < parts.size(); ++d)
+      if (!Halide::Internal::is_const_zero(parts[d]))
+        offset.value =
+            offset.value + parts[d] * static_cast<int>(layout.strides[d] / layout.strides[*unit]);
+    offset.value = simplify(offset.value);
+    offset.dimension = *unit;
+    return true;
+  }
+
+  /// The dimension of the smallest stride, of those that a part moves along or of all, to which the
+  /// strides of all parts are multiples.
+  static std::optional<size_t> find_unit(const std::vector<Expr>& parts, const Layout& layout,
+                                         bool moved) {
+    auto moves = [&](size_t d) { return !Halide::Internal::is_const_zero(parts[d]); };
+    std::optional<size_t> unit;
+    for (size_t d = 0; d < parts.size(); ++d)
+      if (layout.strides[d] > 0 && (moves(d) || !moved) &&
+          (!unit || layout.strides[d] < layout.strides[*unit]))
+        unit = d;
+    for (size_t d = 0; unit && d < parts.size(); ++d)
+      if (moves(d) && layout.strides[d] % layout.strides[*unit] != 0) return std::nullopt;
+    return unit;
+  }
+
+  Statement make_table(const Statement& statement, const MemoryAccess& access,
+                       const Offset& offset) {
+    Statement fill;
+    fill.value = offset.value;
+    fill.where = statement.where;
+    fill.meaning = concat("offsets in ", access.tensor);
+    fill.counts = true;
+    std::vector<Expr> sizes;
+    for (Iterator it : statement.domain) {
+      if (!offset.along.count(it.name)) continue;
+      it.reduction = false;
+      fill.domain.push_back(it);
+      fill.subscripts.push_back(make_variable(it.name));
+      sizes.push_back(it.extent);
+    }
+    const Tensor& table = add_temporary(program_, access.tensor + ".offsets", Halide::Int(32),
+                                        sizes, statement.where);
+    layouts_[table.name] = row_major(table);
+    fill.tensor = table.name;
+    return fill;
+  }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+};
+
+}  // namespace
+
+void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
+                        const CpuMachine& machine) {
+  OffsetTables(program, layouts).run(machine);
+}
+
+std::vector<Statement> make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
+                                          Statement& statement) {
+  return OffsetTables(program, layouts).rewrite(statement);
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,83 @@
+#include "rewrite/operands/subscript_sums.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "ir/expressions/reads.h"
+#include "ir/loops.h"
+
+namespace tc::ir {
+namespace {
+
+using namespace Halide::Internal;
+
+/// The sum in a subscript; nothing where a value is left out or the subscript is no such sum.
+std::optional<Sum> match_sum(const Expr& subscript, const std::vector<Iterator>& domain) {
+  Sum sum;
+  for (const Iterator& it : domain) {
+    std::optional<int64_t> step = step_along(subscript, it.name);
+    if (!step) return std::nullopt;
+    if (*step != 0 && extent_of(it) > 1) sum.terms.emplace_back(it, *step);
+  }
+  // Multiples of one index are its own values.
+  if (sum.terms.size() == 1) sum.terms[0].second = 1;
+  std::sort(sum.terms.begin(), sum.terms.end(),
+            [](const auto& a, const auto& b) { return std::abs(a.second) < std::abs(b.second); });
+  for (const auto& [it, step] : sum.terms) {
+    if (std::abs(step) > sum.count) return std::nullopt;
+    auto min = as_const_int(simplify(it.min));
+    if (!min) return std::nullopt;
+    const int64_t reach = (extent_of(it) - 1) * std::abs(step);
+    sum.first += *min * step - (step < 0 ? reach : 0);
+    sum.count += reach;
+  }
+  return sum;
+}
+
+class FindSums : public IRGraphVisitor {
+ public:
+  explicit FindSums(const std::vector<Iterator>& domain) : domain_(domain) {}
+  SubscriptSums found;
+
+ private:
+  using IRGraphVisitor::visit;
+  void visit(const Call* op) override {
+    IRGraphVisitor::visit(op);
+    if (read_name(op).empty()) return;
+    found.tensors.insert(read_name(op));
+    if (found.first.empty() && !op->args.empty()) found.first = read_name(op);
+    for (const Expr& subscript : op->args) {
+      if (subscript.type() != Halide::Int(32) || has_data(subscript)) continue;
+      std::optional<Sum> sum = match_sum(subscript, domain_);
+      found.known = found.known && sum;
+      if (!sum || sum->terms.empty()) continue;
+      Expr value = sum->value();
+      if (std::none_of(found.sums.begin(), found.sums.end(),
+                       [&](const Sum& other) { return equal(other.value(), value); }))
+        found.sums.push_back(*sum);
+    }
+  }
+  const std::vector<Iterator>& domain_;
+};
+
+}  // namespace
+
+Expr Sum::value() const {
+  Expr sum = 0;
+  for (const auto& [it, step] : terms) sum = sum + make_variable(it.name) * static_cast<int>(step);
+  return simplify(sum);
+}
+
+bool Sum::moved_by(const Iterator& it) const {
+  return std::any_of(terms.begin(), terms.end(),
+                     [&](const auto& term) { return term.first.name == it.name; });
+}
+
+SubscriptSums find_sums(const Expr& e, const std::vector<Iterator>& domain) {
+  FindSums find(domain);
+  e.accept(&find);
+  return find.found;
+}
+
+}  // namespace tc::ir

@@ -1,0 +1,596 @@
+// The Python module tensor_comprehensions._torch: texts, options, kernels and operators.
+#include <torch/extension.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "torch/alias.h"
+#include "torch/derivative_rules.h"
+#include "torch/differentiable.h"
+#include "torch/kernel_limit.h"
+#include "torch/libraries.h"
+#include "torch/operator.h"
+#include "torch/python/derivation.h"
+#include "torch/python/direct_call.h"
+#include "torch/python/einsum.h"
+#include "torch/python/python_lock.h"
+#include "torch/python/python_values.h"
+#include "torch/python/store.h"
+#include "torch/registration.h"
+#include "torch/schema.h"
+
+namespace py = pybind11;
+using namespace tc_torch;
+
+namespace {
+
+/// Read from the file, before it is loaded, by tensor_comprehensions._libraries.
+[[gnu::used]] const char kBuiltWith[] = "tensor_comprehensions built with torch " TORCH_VERSION;
+
+/// The Python exception classes, by tc_status; set by tensor_comprehensions._errors.
+py::object& exception_classes() {
+  static auto* classes = new py::object;
+  return *classes;
+}
+
+/// Whether the interpreter has begun to end: what waits for a compilation gets no result any more.
+std::atomic<bool> ending{false};
+
+/// Raises a core error as Python's, from any thread, with or without the interpreter lock. The
+/// exception then travels through PyTorch's dispatcher as it is.
+void raise_in_python(const CoreError& error) {
+  // Threads that Python would end without a word, if they ran Python now.
+  if (ending && error.status == TC_INTERRUPTED) {
+    // The thread that ends the interpreter still needs the lock.
+    if (PyGILState_Check()) PyEval_SaveThread();
+    wait_for_the_end();
+  }
+  with_lock([&] {
+    if (error.status == TC_INTERRUPTED) {
+      // What the signal's handler raised is there already, where this thread has asked.
+      if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+      throw py::error_already_set();
+    }
+    py::object type = exception_classes()[py::int_(static_cast<int>(error.status))];
+    py::tuple arguments = py::make_tuple(error.what());
+    if (error.status == TC_LANGUAGE_ERROR)
+      arguments = py::make_tuple(error.what(), error.line, error.column);
+    py::object value = call_python(type, arguments);
+    PyErr_SetObject(type.ptr(), value.ptr());
+    throw py::error_already_set();
+  });
+}
+
+/// Python values as the operators take them: tensors as they are, numbers for scalars.
+std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& values) {
+  std::vector<c10::IValue> result;
+  result.reserve(values.size());
+  if (values.size() != definition.inputs.size())
+    raise(TC_SHAPE_ERROR, definition.name + " expected " +
+                              std::to_string(definition.inputs.size()) +
+                              (definition.inputs.size() == 1 ? " input" : " inputs") +
+                              " but found " + std::to_string(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const ArgumentInfo& info = definition.inputs[i];
+    py::object value = values[i];
+    auto wrong = [&](const char* expected) {
+      raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected " + expected + " but got " +
+                                py::str(py::type::of(value).attr("__name__")).cast<std::string>());
+    };
+    bool is_tensor = THPVariable_Check(value.ptr());
+    if (!info.scalar) {
+      if (!is_tensor) wrong("a tensor");
+      // These calls do not pass the dispatcher, which resolves lazy negation on its way.
+      result.emplace_back(THPVariable_Unpack(value.ptr()).resolve_neg());
+      continue;
+    }
+    if (is_tensor) {
+      const at::Tensor& tensor = THPVariable_Unpack(value.ptr());
+      if (tensor.dim() != 0) wrong("a number or a 0-d tensor");
+      at::Scalar scalar = tensor.item();
+      result.emplace_back(scalar.isFloatingPoint() ? c10::IValue(scalar.toDouble())
+                          : scalar.isBoolean()     ? c10::IValue(scalar.toBool())
+                                                   : c10::IValue(scalar.toLong()));
+    } else if (PyBool_Check(value.ptr())) {
+      result.emplace_back(value.cast<bool>());
+    } else if (PyFloat_Check(value.ptr())) {
+      result.emplace_back(value.cast<double>());
+    } else if (PyIndex_Check(value.ptr())) {
+      py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+      if (!index) throw py::error_already_set();
+      int overflow = 0;
+      long long number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+      if (overflow) wrong("a number of at most 64 bits");
+      result.emplace_back(static_cast<int64_t>(number));
+    } else {
+      wrong("a number or a 0-d tensor");
+    }
+    if (result.back().isDouble() && c10::isIntegralType(info.dtype, true)) wrong("an integer");
+  }
+  return result;
+}
+
+/// What takes time, on threads of the library that may want the interpreter lock.
+template <class Call>
+void check_unlocked(const Call& call) {
+  tc_status status;
+  {
+    Unlocked unlocked;
+    status = call();
+  }
+  check(status);
+}
+
+struct Options {
+  OptionsPtr options;
+};
+
+OptionsPtr copy(const Options& options) { return copy_options(options.options.get()); }
+
+/// A factory that asks Python: factory(*inputs) -> Options.
+OptionsFactory python_factory(const std::optional<Function>& callable) {
+  if (!callable) return nullptr;
+  return [kept = shared_object(*callable)](at::ArrayRef<c10::IValue> inputs) {
+    return with_lock([&] {
+      py::tuple arguments(inputs.size());
+      for (size_t i = 0; i < inputs.size(); ++i) arguments[i] = to_python(inputs[i]);
+      return copy(call_python(*kept, arguments).cast<const Options&>());
+    });
+  };
+}
+
+/// For the C interface, where a text ends with its first NUL.
+const char* c_text(const std::string& text) {
+  if (text.find('\0') != std::string::npos)
+    raise(TC_USAGE_ERROR, "a NUL character in \"" + std::string(text.c_str()) + "\"");
+  return text.c_str();
+}
+
+/// A kernel for fixed inputs, from tc.compile.
+class Executor {
+ public:
+  Executor(std::shared_ptr<const Definition> definition, const Options* options,
+           const std::string& target, const Values& inputs)
+      : definition_(std::move(definition)) {
+    std::vector<c10::IValue> values = to_ivalues(*definition_, inputs);
+    Unlocked unlocked;
+    CallArguments arguments(*definition_, values);
+    tc_kernel* kernel = nullptr;
+    check(tc_compile(definition_->get(), options ? options->options.get() : nullptr, c_text(target),
+                     arguments.tensors(), arguments.count(), nullptr, 0, &kernel));
+    kernel_.reset(kernel);
+  }
+
+  std::string text(const std::string& what) const {
+    const char* result = nullptr;
+    check(tc_kernel_text(kernel_.get(), what.c_str(), &result));
+    return result;
+  }
+  int64_t number(const std::string& what) const {
+    int64_t result = 0;
+    check(tc_kernel_number(kernel_.get(), what.c_str(), &result));
+    return result;
+  }
+  py::bytes binary() const {
+    const void* data = nullptr;
+    size_t size = 0;
+    check(tc_kernel_binary(kernel_.get(), &data, &size));
+    return py::bytes(static_cast<const char*>(data), size);
+  }
+
+ private:
+  std::shared_ptr<const Definition> definition_;
+  KernelPtr kernel_;
+};
+
+/// Every definition of a text.
+struct ParsedText {
+  std::vector<std::shared_ptr<const Definition>> definitions;
+  std::vector<std::string> warnings;
+};
+
+/// The C interface takes a text that ends with its first NUL: what follows would be lost in
+/// silence.
+void check_no_nul(const std::string& text) {
+  size_t at = text.find('\0');
+  if (at == std::string::npos) return;
+  size_t begin = text.rfind('\n', at) + 1;  // npos + 1 is 0
+  int line = static_cast<int>(std::count(text.begin(), text.begin() + at, '\n')) + 1;
+  // The column counts characters: the bytes that do not continue one.
+  auto characters = std::count_if(text.begin() + begin, text.begin() + at,
+                                  [](char c) { return (c & 0xc0) != 0x80; });
+  int column = static_cast<int>(characters) + 1;
+  std::string place = std::to_string(line) + ":" + std::to_string(column);
+  raise_error(CoreError(TC_LANGUAGE_ERROR,
+                        place + ": a NUL character starts no token of the language\n  " +
+                            text.substr(begin, at - begin) + "\n  " + std::string(characters, ' ') +
+                            "^",
+                        line, column));
+}
+
+ParsedText parse(const std::string& text) {
+  check_no_nul(text);
+  tc_module* raw = nullptr;
+  check_unlocked([&] { return tc_module_parse(text.c_str(), &raw); });
+  ModulePtr module(raw, ModuleDeleter());
+  ParsedText result;
+  for (int32_t i = 0; i < tc_module_size(raw); ++i)
+    result.definitions.push_back(
+        std::make_shared<Definition>(module, tc_module_definition(raw, i)));
+  for (int32_t i = 0; i < tc_module_warning_count(raw); ++i)
+    result.warnings.emplace_back(tc_module_warning(raw, i));
+  return result;
+}
+
+/// The inputs of a definition without data: specialised scalars have a value, and tensors sizes
+/// where they are given.
+class InputsWithoutData {
+ public:
+  InputsWithoutData(const Definition& definition, const Values& inputs,
+                    std::vector<std::vector<int64_t>> sizes = {})
+      : tensors_(definition.inputs.size()),
+        values_(definition.inputs.size()),
+        sizes_(std::move(sizes)) {
+    for (size_t i = 0; i < definition.inputs.size(); ++i) {
+      DLTensor& tensor = tensors_[i];
+      tensor.device = {kDLCPU, 0};
+      tensor.dtype = to_dlpack(definition.inputs[i].dtype);
+      if (definition.inputs[i].specialized) {
+        values_[i] = py::object(inputs[i]).cast<int64_t>();
+        tensor.data = &values_[i];  // whose low bytes are the scalar's, whatever its width
+      }
+      if (i < sizes_.size()) {
+        tensor.ndim = static_cast<int32_t>(sizes_[i].size());
+        tensor.shape = sizes_[i].data();
+      }
+      pointers_.push_back(&tensor);
+    }
+  }
+  const DLTensor* const* tensors() const { return pointers_.data(); }
+  int32_t count() const { return static_cast<int32_t>(pointers_.size()); }
+
+ private:
+  std::vector<DLTensor> tensors_;
+  std::vector<int64_t> values_;
+  std::vector<std::vector<int64_t>> sizes_;
+  std::vector<const DLTensor*> pointers_;
+};
+
+std::string format(const std::string& text) {
+  check_no_nul(text);
+  const char* formatted = nullptr;
+  check_unlocked([&] { return tc_format(text.c_str(), &formatted); });
+  return formatted;
+}
+
+std::string machine_facts(bool measure) {
+  const char* facts = nullptr;
+  check_unlocked([&] { return tc_machine_facts(measure, &facts); });
+  return facts;
+}
+
+/// Size of an output dimension in Python's syntax; `inputs` are only looked at for scalars.
+std::string size_expression(const Definition& definition, const Values& inputs, int output,
+                            int dimension) {
+  InputsWithoutData scalars(definition, inputs);
+  const char* text = nullptr;
+  check_unlocked([&] {
+    return tc_output_size_expression(definition.get(), scalars.tensors(), scalars.count(), output,
+                                     dimension, &text);
+  });
+  return text;
+}
+
+/// The conditions on sizes: two expressions that must be equal, and what to say where they are not.
+std::vector<std::array<std::string, 3>> size_conditions(const Definition& definition,
+                                                        const Values& inputs) {
+  InputsWithoutData scalars(definition, inputs);
+  std::vector<std::array<std::string, 3>> conditions;
+  for (int32_t k = 0;; ++k) {
+    const char *found = nullptr, *wanted = nullptr, *message = nullptr;
+    check_unlocked([&] {
+      return tc_size_condition(definition.get(), scalars.tensors(), scalars.count(), k, &found,
+                               &wanted, &message);
+    });
+    if (!found) return conditions;
+    conditions.push_back({found, wanted, message});
+  }
+}
+
+/// The sizes of all outputs, one after the other, for inputs of these sizes, with the checks of a
+/// call; scalars have no sizes, and those that are specialised a value in `inputs`.
+std::vector<int64_t> infer_sizes(const Definition& definition, const Values& inputs,
+                                 std::vector<std::vector<int64_t>> sizes) {
+  InputsWithoutData known(definition, inputs, std::move(sizes));
+  size_t rank = 0;
+  for (const ArgumentInfo& output : definition.outputs) rank += output.rank;
+  std::vector<int64_t> result(rank);
+  check_unlocked([&] {
+    return tc_infer_sizes(definition.get(), known.tensors(), known.count(), result.data(),
+                          static_cast<int32_t>(rank));
+  });
+  return result;
+}
+
+/// The text of the derivative; one flag for each input and output.
+std::string gradient_text(const Definition& definition, const Values& inputs,
+                          const std::vector<int32_t>& wanted, const std::vector<int32_t>& given) {
+  InputsWithoutData scalars(definition, inputs);
+  const char* text = nullptr;
+  check_unlocked([&] {
+    return tc_definition_gradient(definition.get(), scalars.tensors(), scalars.count(),
+                                  wanted.data(), given.data(), &text);
+  });
+  return text;
+}
+
+/// The text with the values that the derivative would compute again as results; "" where none is.
+std::string keeping_text(const Definition& definition, const Values& inputs) {
+  InputsWithoutData scalars(definition, inputs);
+  const char* text = nullptr;
+  check_unlocked([&] {
+    return tc_definition_keeping(definition.get(), scalars.tensors(), scalars.count(), &text);
+  });
+  return text;
+}
+
+/// The text for a batch; one flag for each input.
+std::string batch_text(const Definition& definition, const std::vector<int32_t>& batched) {
+  const char* text = nullptr;
+  check_unlocked([&] { return tc_definition_batch(definition.get(), batched.data(), &text); });
+  return text;
+}
+
+/// The text with scalars as tensors of one element; one flag for each input.
+std::string tensors_text(const Definition& definition, const std::vector<int32_t>& tensors) {
+  const char* text = nullptr;
+  check(tc_definition_tensors(definition.get(), tensors.data(), &text));
+  return text;
+}
+
+/// What a process holds of a tensor: a part along a dimension, -1 for all of it, and the name of a
+/// reduction, empty for none.
+using Placement = std::pair<int, std::string>;
+
+/// For every way to share the work, the placements of all inputs, and those of all outputs.
+std::vector<std::pair<std::vector<Placement>, std::vector<Placement>>> shardings(
+    const Definition& definition) {
+  int32_t count = 0;
+  check(tc_definition_shardings(definition.get(), nullptr, 0, &count));
+  std::vector<tc_placement> placements(count);
+  check(tc_definition_shardings(definition.get(), placements.data(), count, &count));
+  std::vector<std::pair<std::vector<Placement>, std::vector<Placement>>> result;
+  auto take = [at = placements.begin()](size_t size) mutable {
+    std::vector<Placement> list;
+    for (size_t k = 0; k < size; ++k, ++at)
+      list.emplace_back(at->dimension, at->reduction ? at->reduction : "");
+    return list;
+  };
+  size_t inputs = definition.inputs.size(), outputs = definition.outputs.size();
+  for (size_t k = 0; k < placements.size(); k += inputs + outputs) {
+    std::vector<Placement> first = take(inputs);
+    result.emplace_back(std::move(first), take(outputs));
+  }
+  return result;
+}
+
+/// The text that is told sizes, and which: an input and a dimension for each. Empty for none.
+std::pair<std::string, std::vector<std::pair<int, int>>> sized_text(const Definition& definition) {
+  const char* text = nullptr;
+  int32_t count = 0;
+  check(tc_definition_sized(definition.get(), &text, nullptr, 0, &count));
+  std::vector<tc_input_dimension> sizes(count);
+  check(tc_definition_sized(definition.get(), &text, sizes.data(), count, &count));
+  std::vector<std::pair<int, int>> places;
+  for (const tc_input_dimension& size : sizes) places.emplace_back(size.input, size.dimension);
+  return {text, places};
+}
+
+std::string input_dimension(const Definition& definition, int input, int dimension) {
+  const char* text = nullptr;
+  check(tc_definition_input_dimension(definition.get(), input, dimension, &text));
+  return text;
+}
+
+/// Runs the handlers of signals that have arrived, in the main thread, where one of them may raise,
+/// as that of Ctrl-C does.
+bool signals_raise() {
+  if (interpreter_ends()) return true;
+  return with_lock([] { return PyErr_CheckSignals() != 0; });
+}
+
+/// Log lines of the core become records of the logger "tensor_comprehensions".
+void log_to_python(const char* topic, const char* message) {
+  if (interpreter_ends()) return;
+  with_lock([&] {
+    try {
+      call_python(py::module_::import("tensor_comprehensions._logging").attr("emit"),
+                  py::make_tuple(topic, message));
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("a log message of tensor_comprehensions");
+    }
+  });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.doc() = "The binding of libtensor_comprehensions to PyTorch.";
+  raise_error = raise_in_python;
+  interrupted = signals_raise;
+  tc_set_interrupt([] { return signals_raise() ? 1 : 0; });
+  tc_set_log_sink(log_to_python);
+  tc_set_libraries(&aten_libraries());
+
+  py::module_::import("atexit").attr("register")(py::cpp_function([] {
+    Unlocked unlocked;
+    ending = true;
+    tc_shutdown();
+  }));
+
+  m.def("core_version", [] { return std::string(tc_version()); });
+  m.def("set_exception_classes", [](const py::typing::Dict<py::int_, py::object>& classes) {
+    exception_classes() = classes;
+  });
+
+  py::class_<ArgumentInfo>(m, "ArgumentInfo")
+      .def_readonly("name", &ArgumentInfo::name)
+      .def_readonly("ndim", &ArgumentInfo::rank)
+      .def_readonly("is_scalar", &ArgumentInfo::scalar)
+      .def_readonly("is_specialized", &ArgumentInfo::specialized)
+      .def_readonly("accumulates", &ArgumentInfo::accumulates)
+      .def_readonly("is_read", &ArgumentInfo::read)
+      .def_readonly("follows", &ArgumentInfo::follows)
+      .def_property_readonly("dtype", [](const ArgumentInfo& info) { return info.dtype; });
+
+  py::class_<Definition, std::shared_ptr<Definition>>(m, "Definition")
+      .def_readonly("name", &Definition::name)
+      .def_readonly("inputs", &Definition::inputs)
+      .def_readonly("outputs", &Definition::outputs)
+      .def_property_readonly("text",
+                             [](const Definition& d) { return tc_definition_text(d.get()); })
+      .def_property_readonly("key", [](const Definition& d) { return tc_definition_key(d.get()); })
+      .def("input_dimension", input_dimension)
+      .def("size_expression", size_expression)
+      .def("size_conditions", size_conditions)
+      .def("infer_sizes", infer_sizes)
+      .def("gradient_text", gradient_text)
+      .def("keeping_text", keeping_text)
+      .def("batch_text", batch_text)
+      .def("tensors_text", tensors_text)
+      .def("shardings", shardings)
+      .def("sized_text", sized_text);
+
+  py::class_<ParsedText>(m, "ParsedText")
+      .def_property_readonly("definitions",
+                             [](const ParsedText& t) {
+                               std::vector<std::shared_ptr<Definition>> list;
+                               for (const auto& d : t.definitions)
+                                 list.push_back(std::const_pointer_cast<Definition>(d));
+                               return list;
+                             })
+      .def_readonly("warnings", &ParsedText::warnings);
+  m.def("parse", parse);
+  m.def("format", format);
+  m.def("machine_facts", machine_facts);
+  m.def("spend_cycles", tc_spend_cycles);
+
+  py::class_<Options>(m, "Options")
+      .def(py::init([](const std::string& preset) {
+        tc_options* raw = nullptr;
+        check(tc_options_create(c_text(preset), &raw));
+        return Options{OptionsPtr(raw)};
+      }))
+      .def_static("parse",
+                  [](const std::string& text) {
+                    tc_options* raw = nullptr;
+                    check(tc_options_parse(c_text(text), &raw));
+                    return Options{OptionsPtr(raw)};
+                  })
+      .def("copy", [](const Options& o) { return Options{copy(o)}; })
+      .def("set",
+           [](Options& o, const std::string& name, const std::vector<int64_t>& values) {
+             check(tc_options_set(o.options.get(), name.c_str(), values.data(),
+                                  static_cast<int32_t>(values.size())));
+           })
+      .def("set_word",
+           [](Options& o, const std::string& name, const std::string& word) {
+             check(tc_options_set_word(o.options.get(), name.c_str(), c_text(word)));
+           })
+      .def("text", [](const Options& o) { return std::string(tc_options_text(o.options.get())); })
+      .def("equals", [](const Options& a, const Options& b) {
+        return tc_options_equal(a.options.get(), b.options.get()) != 0;
+      });
+
+  m.def(
+      "set_checks_indices", [](bool checks) { return std::exchange(checks_indices(), checks); },
+      py::arg("checks"));
+  py::class_<KernelLimit::Info>(m, "KernelInfo")
+      .def_readonly("kernels", &KernelLimit::Info::kernels)
+      .def_readonly("bytes", &KernelLimit::Info::bytes)
+      .def_readonly("kernel_limit", &KernelLimit::Info::most_kernels)
+      .def_readonly("byte_limit", &KernelLimit::Info::most_bytes)
+      .def_readonly("compiled", &KernelLimit::Info::compiled)
+      .def_readonly("dropped", &KernelLimit::Info::dropped);
+  m.def("kernel_info", [] { return kernel_limit().info(); });
+  m.def(
+      "limit_kernels", [](int64_t kernels, int64_t bytes) { kernel_limit().set(kernels, bytes); },
+      py::arg("kernels"), py::arg("bytes"));
+  m.def("clear_kernels", [] { kernel_limit().clear(); });
+  m.def("mangle", mangle, py::arg("name"), py::arg("taken"), py::arg("prefix"));
+  m.def("name_of_contents", name_of_contents, py::arg("definition"), py::arg("scheduling"),
+        py::arg("count"));
+  m.def("is_registered", is_registered, py::arg("namespace"), py::arg("name"));
+  m.def("forget_moves", forget_moves);
+  m.def("remove_owner", remove_owner, py::arg("namespace"), py::arg("name"));
+  m.def(
+      "unregister",
+      [](const std::string& name) {
+        unregister_operator(derived_name(name));
+        drop_differentiable(derived_name(name));
+        unregister_operator(name);
+      },
+      py::arg("name"));
+  m.def(
+      "is_recorded", [](const std::string& name) { return is_recorded(derived_name(name)); },
+      py::arg("name"));
+  m.def("set_owner", set_owner, py::arg("namespace"), py::arg("name"), py::arg("definition"),
+        py::arg("contents"));
+  py::class_<Schema>(m, "Schema")
+      .def(py::init<const Definition&, const std::string&>(), py::arg("definition"),
+           py::arg("name"))
+      .def_readonly("functional", &Schema::functional)
+      .def_readonly("out", &Schema::out)
+      .def_readonly("outputs", &Schema::outputs);
+
+  py::class_<Operator, std::shared_ptr<Operator>>(m, "Operator")
+      .def(py::init(
+          [](std::shared_ptr<Definition> definition, const std::optional<Function>& factory) {
+            return std::make_shared<Operator>(definition, python_factory(factory));
+          }))
+      .def("register",
+           [](const std::shared_ptr<Operator>& op, const std::string& ns, const std::string& schema,
+              const std::string& out_schema) { register_operator(ns, schema, out_schema, op); })
+      .def("call",
+           [](Operator& op, const Values& inputs) {
+             std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
+             Unlocked unlocked;
+             return op.call(values);
+           })
+      .def("call_out",
+           [](Operator& op, const Values& inputs, const std::vector<at::Tensor>& outputs,
+              bool unchecked) {
+             std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
+             Unlocked unlocked;
+             op.call_out(values, outputs, unchecked);
+             // Tells autograd that they changed, so that a saved one is not used unnoticed.
+             for (const at::Tensor& output : outputs)
+               if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();
+           })
+      .def("time", [](Operator& op, const Values& inputs, const std::vector<at::Tensor>& outputs) {
+        std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
+        Unlocked unlocked;
+        return op.time(values, outputs);
+      });
+
+  py::class_<Executor>(m, "Executor")
+      .def(py::init([](std::shared_ptr<Definition> definition, const Options* options,
+                       const std::string& target, const Values& inputs) {
+        return std::make_unique<Executor>(definition, options, target, inputs);
+      }))
+      .def("text", &Executor::text, py::call_guard<Unlocked>())
+      .def("number", &Executor::number, py::call_guard<Unlocked>())
+      .def("binary", &Executor::binary);
+
+  bind_derivation(m);
+  bind_direct_call(m);
+  bind_einsum(m);
+  bind_store(m);
+}

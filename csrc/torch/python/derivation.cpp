@@ -1,0 +1,98 @@
+#include "torch/python/derivation.h"
+
+#include <pybind11/functional.h>
+#include <torch/extension.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "torch/derivative_rules.h"
+#include "torch/differentiable.h"
+#include "torch/operator.h"
+#include "torch/python/direct_call.h"
+#include "torch/python/python_lock.h"
+#include "torch/python/python_values.h"
+#include "torch/registration.h"
+#include "torch/schema.h"
+
+namespace py = pybind11;
+
+namespace tc_torch {
+namespace {
+
+using Made = std::unique_ptr<Differentiable, py::nodelete>;
+
+std::shared_ptr<const Definition> definition_of(const std::shared_ptr<Operator>& op) {
+  return {op, &op->definition()};
+}
+
+using Maker = py::typing::Callable<std::string(std::string, std::string)>;
+
+OperatorMaker python_maker(const Maker& make) {
+  return [kept = shared_object(make)](const std::string& text, const std::string& ns) {
+    return with_lock(
+        [&] { return call_python(*kept, py::make_tuple(text, ns)).cast<std::string>(); });
+  };
+}
+
+std::pair<std::string, std::string> split_name(const std::string& name) {
+  size_t at = name.find("::");
+  return {name.substr(0, at), name.substr(at + 2)};
+}
+
+Differentiable* register_one(const std::shared_ptr<Operator>& op, const std::string& ns,
+                             const std::string& name, const std::string& of,
+                             std::unique_ptr<DerivativeRule> rule) {
+  register_differentiable(ns, Schema(op->definition(), name).functional,
+                          std::make_unique<Differentiable>(op, of, std::move(rule)));
+  return find_differentiable(ns + "::" + name);
+}
+
+/// Nothing where arguments are not what the operator takes as they are, or something looks on.
+py::object call(Differentiable& differentiable, const py::Args<py::object>& arguments) {
+  std::optional<PlainArguments> plain =
+      plain_arguments(differentiable.definition().inputs, arguments);
+  if (!plain) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+  {
+    Unlocked unlocked;
+    differentiable.call(&plain->stack);
+  }
+  return to_python(plain->stack);
+}
+
+}  // namespace
+
+void bind_derivation(py::module_& m) {
+  py::class_<Differentiable, Made>(m, "Differentiable")
+      .def("__call__", call)
+      .def_property(
+          "may_keep", [](const Differentiable& d) { return d.may_keep.load(); },
+          [](Differentiable& d, bool value) { d.may_keep = value; });
+  m.def("derived_name", derived_name, py::arg("name"));
+  m.def("paired_name", paired_name, py::arg("forward"), py::arg("backward"));
+  m.def("is_backward_of", is_backward_of, py::arg("forward"), py::arg("backward"));
+  m.def(
+      "register_derived",
+      [](const std::shared_ptr<Operator>& op, const std::string& name, const Maker& make) {
+        auto [ns, own] = split_name(name);
+        return register_one(op, ns, derived_name(own), name,
+                            derived_rule(definition_of(op), python_maker(make)));
+      },
+      py::arg("operator"), py::arg("name"), py::arg("make"), py::return_value_policy::reference);
+  m.def(
+      "register_paired",
+      [](const std::shared_ptr<Operator>& forward, const std::string& name,
+         const std::shared_ptr<Operator>& backward, const std::string& backward_name,
+         const std::string& as) {
+        return register_one(
+            forward, split_name(name).first, as, name,
+            paired_rule(definition_of(forward), definition_of(backward), backward_name,
+                        saved_results(forward->definition(), backward->definition())));
+      },
+      py::arg("forward"), py::arg("name"), py::arg("backward"), py::arg("backward_name"),
+      py::arg("registered"), py::return_value_policy::reference);
+}
+
+}  // namespace tc_torch

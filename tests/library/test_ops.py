@@ -1,0 +1,269 @@
+"""The library of definitions: loading, every definition against PyTorch, its documentation."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import warnings
+from pathlib import Path
+
+import emulated
+import pytest
+import torch
+from operators import CASES, Case, Values
+from operators.document import document, entries
+from operators.features import text_of
+from operators.published import MEANT, PUBLISHED
+from workloads import REJECTED, WORKLOADS, assert_near
+
+import tensor_comprehensions as tc
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = ROOT / "docs" / "ops.md"
+
+# Hand-written derivatives: tests/library/test_examples.py compares them with autograd.
+GRADIENTS = {"convolution_grad", "linear_grad", "max_pooling_grad", "relu_grad"}
+
+INSTANCES = [(case, sizes) for case in CASES for sizes in case.sizes]
+
+
+def is_between(case: Case, sizes: tuple[int, ...]) -> bool:
+    """Neither the first sizes, which are odd, nor the last ones, which are all 1."""
+    return sizes not in (case.sizes[0], case.sizes[-1])
+
+
+every_size = pytest.mark.parametrize(
+    ("case", "sizes"),
+    [
+        pytest.param(case, sizes, marks=pytest.mark.slow if is_between(case, sizes) else ())
+        for case, sizes in INSTANCES
+    ],
+    ids=[f"{case.definition}-{'x'.join(map(str, sizes))}" for case, sizes in INSTANCES],
+)
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.definition)
+every_definition = pytest.mark.parametrize(
+    "case", {case.definition: case for case in CASES}.values(), ids=lambda case: case.definition
+)
+
+
+def compute(case: Case, dtype: torch.dtype, inputs: tuple, options: object = None) -> tuple:
+    t = tc.define(text_of(case.definition, dtype), options, namespace=f"tc_ops_{str(dtype)[6:]}")
+    results = t(case.definition, *inputs)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def check(case: Case, dtype: torch.dtype, actual: tuple, inputs: tuple) -> None:
+    """Within the rounding of the longest sum, of the largest value or of each."""
+    expected = case.expected(inputs)
+    assert len(actual) == len(expected)
+    for a, e in zip(actual, expected, strict=True):
+        assert a.shape == e.shape
+        if not e.is_floating_point():
+            assert a.dtype == e.dtype
+            assert torch.equal(a, e)
+            continue
+        assert a.dtype == dtype
+        finite = e[e.isfinite()]
+        largest = finite.abs().max().item() if finite.numel() else 0.0
+        info = torch.finfo(dtype)
+        bound = 4 * case.terms * info.eps
+        least = 256 * info.smallest_normal * info.eps  # some distances of denormal numbers
+        torch.testing.assert_close(
+            a.double(), e, rtol=bound, atol=least if case.digits else bound * largest
+        )
+
+
+# ---- values
+
+
+@every_size
+def test_float(case: Case, sizes: tuple[int, ...]) -> None:
+    inputs = case.inputs(Values(torch.float32), *sizes)
+    check(case, torch.float32, compute(case, torch.float32, inputs), inputs)
+
+
+@pytest.mark.sampled(every=3)
+@every_case
+def test_double(case: Case) -> None:
+    inputs = case.inputs(Values(torch.float64), *case.sizes[0])
+    check(case, torch.float64, compute(case, torch.float64, inputs), inputs)
+
+
+@pytest.mark.sampled(every=3)
+@every_case
+def test_identity_schedule(case: Case) -> None:
+    inputs = case.inputs(Values(torch.float32), *case.sizes[0])
+    check(case, torch.float32, compute(case, torch.float32, inputs, "identity"), inputs)
+
+
+@pytest.mark.sampled(every=3)
+@every_definition
+def test_cuda(case: Case) -> None:
+    """Compiled by NVRTC, and run under the emulator."""
+    inputs = case.inputs(Values(torch.float32), *case.sizes[0])
+    text = tc.ops.source(case.definition)
+    executor = tc.compile(text, case.definition, None, *inputs, target="cuda:sm_90")
+    assert len(executor.binary) > 0
+    assert executor.number("spill_bytes") == 0
+    outputs = emulated.make_outputs(executor, inputs)
+    emulated.run(executor, inputs, outputs, initial=0)
+    check(case, torch.float32, outputs, inputs)
+
+
+@every_case
+def test_references_have_the_derivatives_that_cases_name(case: Case) -> None:
+    inputs = list(case.inputs(Values(torch.float64), *case.sizes[0]))
+    places = case.differentiable(tuple(inputs))
+    leaves = [inputs[k].requires_grad_() for k in places]
+    results = [r for r in case.expected(tuple(inputs)) if r.is_floating_point()]
+    if not places:
+        assert not any(r.requires_grad for r in results)
+        return
+    gradients = torch.autograd.grad([r.sum() for r in results], leaves)
+    assert all(g.isfinite().all() for g in gradients)
+
+
+WORKLOADS_BY_NAME = {w.name: w for w in WORKLOADS}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_texts_of_the_papers_are_here(name: str) -> None:
+    definition, arguments = PUBLISHED[name]
+    workload = WORKLOADS_BY_NAME[name]
+    torch.manual_seed(0)
+    inputs = workload.inputs()
+    if workload.initial is not None:
+        inputs = (*inputs, *workload.initial())
+    expected = workload.reference(*inputs)
+    results = tc.ops.load(definition)(definition, *arguments(*inputs))
+    results = results if isinstance(results, tuple) else (results,)
+    assert_near(workload, results, expected)
+
+
+def test_no_text_of_the_papers_is_missing() -> None:
+    # The layers of networks with their gradients are in no paper.
+    ours = re.compile("convolution_|input_gradient_|weight_gradient_")
+    assert {name for name in WORKLOADS_BY_NAME if not ours.match(name)} == set(PUBLISHED)
+    assert set(MEANT) == set(REJECTED)
+    assert set(MEANT.values()) <= set(tc.ops.definitions())
+
+
+# ---- loading
+
+
+def test_every_definition_has_a_case() -> None:
+    tested = {case.definition for case in CASES}
+    assert tested & GRADIENTS == set()
+    assert tested | GRADIENTS == set(tc.ops.definitions())
+
+
+def test_files_are_those_of_the_checkout() -> None:
+    files = {path.stem: path.read_text() for path in (ROOT / "ops").glob("*.tc")}
+    assert tc.ops.names() == sorted(files)
+    assert {name: tc.ops.source(name) for name in files} == files
+
+
+@pytest.mark.parametrize("name", tc.ops.names())
+def test_loads_without_warnings(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    text = tc.ops.source(name)
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING, "tensor_comprehensions"):
+        warnings.simplefilter("error")
+        # Another text to the parser, which warns of each once.
+        tc.define(text + "# again\n", namespace="tc_ops_again")
+        t = tc.ops.load(name)
+    # Others have loggers too: a notebook that is closed says so whenever Python comes to it.
+    assert not [r for r in caplog.records if r.name.startswith("tensor_comprehensions")]
+    defined = [d for d, file in tc.ops.definitions().items() if file == name]
+    assert defined
+    for definition in defined:
+        assert getattr(t, definition).__name__ == definition
+        assert hasattr(torch.ops.tc_ops, definition)
+
+
+def test_definitions_have_one_file_each() -> None:
+    heads = re.findall(r"^def (\w+)", "".join(map(tc.ops.source, tc.ops.names())), re.MULTILINE)
+    assert len(heads) == len(set(heads)) == len(tc.ops.definitions())
+    # A file's name may be that of a definition only where it is in that file.
+    assert all(file == tc.ops.definitions().get(file, file) for file in tc.ops.names())
+
+
+def test_a_definition_is_a_name_too() -> None:
+    by_file, by_definition = tc.ops.load("group_convolution"), tc.ops.load("depthwise_convolution")
+    assert by_file.depthwise_convolution is by_definition.depthwise_convolution
+    assert tc.ops.source("depthwise_convolution") == tc.ops.source("group_convolution")
+
+
+def test_names_do_not_collide_with_ones_own() -> None:
+    tc.ops.load("matmul")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        own = tc.define("def matmul(float(N) a) -> (b) { b(n) = 2 * a(n) }", namespace="tc_own")
+    assert own.matmul(torch.ones(3)).tolist() == [2, 2, 2]
+    a, b = torch.randn(3, 4), torch.randn(4, 5)
+    torch.testing.assert_close(torch.ops.tc_ops.matmul(a, b), a @ b)
+
+
+def test_options_and_namespace_are_those_of_define() -> None:
+    chosen = []
+
+    def factory(source: str, entry_point: str, *inputs: object) -> tc.MappingOptions:
+        chosen.append((source, entry_point))
+        return tc.MappingOptions("naive")
+
+    t = tc.ops.load("transpose", factory, namespace="tc_ops_options")
+    x = torch.randn(5, 7)
+    assert torch.equal(t.transpose(x), x.t())
+    assert chosen == [(tc.ops.source("transpose"), "transpose")]
+    assert torch.equal(torch.ops.tc_ops_options.transpose(x), x.t())
+
+
+@pytest.mark.parametrize("function", [tc.ops.load, tc.ops.source])
+def test_unknown_names(function) -> None:
+    message = (
+        r"the library has no operator 'group_convolutoin'; did you mean group_convolution or .*\? "
+        r"It has: activations, adaptive_average_pooling, .*, upsample_nearest, vectors"
+    )
+    with pytest.raises(tc.TCError, match=message):
+        function("group_convolutoin")
+    with pytest.raises(tc.TCError, match=r"no operator 'xyzzy'; it has: activations, .*"):
+        function("xyzzy")
+    with pytest.raises(TypeError, match="the name of an operator was expected, not int"):
+        function(3)
+
+
+def test_dir() -> None:
+    assert dir(tc.ops) == ["definitions", "load", "names", "source"]
+    assert tc.ops.names() == sorted(tc.ops.names())
+    assert tc.ops.definitions()["mlp3"] == "mlp"
+    assert "ops" in tc.__all__
+
+
+# ---- comments and docs/ops.md
+
+
+@pytest.mark.parametrize("name", tc.ops.names())
+def test_comments(name: str) -> None:
+    text = tc.ops.source(name)
+    assert text.isascii()
+    assert all(len(line) <= 100 and line == line.rstrip() for line in text.splitlines())
+    found = entries(name)
+    assert [e.name for e in found] == re.findall(r"^def (\w+)", text, re.MULTILINE)
+    for entry in found:
+        assert entry.meaning.endswith("."), entry.name
+        assert entry.pytorch, f"{entry.name} does not say what it equals in PyTorch"
+
+
+def test_document() -> None:
+    if os.environ.get("TC_UPDATE_GOLDEN") == "1":
+        DOCUMENT.write_text(document())
+    assert DOCUMENT.read_text() == document(), (
+        "docs/ops.md does not say what the comments of ops/ say: TC_UPDATE_GOLDEN=1 writes it anew"
+    )
+
+
+def test_program_of_the_document() -> None:
+    (block,) = DOCUMENT.read_text().split("```python\n")[1:]
+    names: dict[str, object] = {}
+    exec(block.partition("```")[0], names)
+    assert names["output"].shape == (8, 4, 5, 14, 14)
