@@ -38,8 +38,8 @@ Stmt lower_node(const nest::Sequence& sequence) {
 }
 
 Stmt lower_node(const nest::Guard& guard) {
-  return IfThenElse::make(guard.condition, lower(guard.then),
-                          guard.otherwise ? lower(guard.otherwise) : Stmt());
+  return IfThenElse::make(guard.likely ? ir::likely_branch(guard.condition) : guard.condition,
+                          lower(guard.then), guard.otherwise ? lower(guard.otherwise) : Stmt());
 }
 
 Stmt lower_node(const nest::Binding& binding) {
@@ -48,6 +48,7 @@ Stmt lower_node(const nest::Binding& binding) {
 
 Halide::MemoryType type_of(nest::Memory memory) {
   switch (memory) {
+    case nest::Memory::Registers:
     case nest::Memory::Stack: return Halide::MemoryType::Stack;
     case nest::Memory::Heap: return Halide::MemoryType::Heap;
     case nest::Memory::Shared: return Halide::MemoryType::GPUShared;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/notes.h"
 #include "ir/loops.h"
+#include "ir/scan.h"
 
 namespace tc::ir {
 namespace {
@@ -20,6 +21,7 @@ class CollectAccesses : public Halide::Internal::IRVisitor {
  private:
   using IRVisitor::visit;
   void visit(const Call* op) override {
+    if (auto scan = find_scan(op)) return scan_value(scan->scan, scan->term).accept(this);
     if (op->is_intrinsic(Call::if_then_else)) {
       op->args[0].accept(this);
       visit_choices({op->args.begin() + 1, op->args.end()});

@@ -10,6 +10,7 @@
 #include "ir/expressions/simplify.h"
 #include "ir/expressions/wide_integers.h"
 #include "ir/expressions/wrap_integers.h"
+#include "ir/scan.h"
 
 namespace tc::ir {
 namespace {
@@ -92,6 +93,7 @@ class PlainCalls : public IRMutator {
     return a.defined() && b.defined() ? Node::make(a, b) : Expr();
   }
   Expr visit(const Call* op) override {
+    if (auto scan = find_scan(op)) return mutate(scan_value(scan->scan, scan->term));
     if (auto checked = find_checked_index(op)) {
       // The index, which may have another type than the subscript.
       std::string text = plain(checked->index);
@@ -308,6 +310,38 @@ const Tensor& add_temporary(Program& program, std::string name, Type type, std::
   return program.tensors[name] = {name, type, TensorRole::Temporary, std::move(sizes), where};
 }
 
+Expr write_temporary(Program& program, Statement& statement, const std::string& name, Type type,
+                     const std::vector<Iterator>& over) {
+  std::vector<Expr> sizes;
+  statement.subscripts.clear();
+  for (const Iterator& it : over) {
+    sizes.push_back(it.extent);
+    statement.subscripts.push_back(Halide::Internal::simplify(make_variable(it.name) - it.min));
+  }
+  const Tensor& temporary = add_temporary(program, name, type, std::move(sizes), statement.where);
+  statement.tensor = temporary.name;
+  return read(temporary, statement.subscripts);
+}
+
+std::vector<Iterator> kept_indices(const Statement& statement) {
+  std::vector<Iterator> kept;
+  for (const Iterator& it : statement.domain)
+    if (!it.reduction) kept.push_back(it);
+  return kept;
+}
+
+std::vector<Iterator> reduced_indices(const Statement& statement) {
+  std::vector<Iterator> reduced;
+  for (const Iterator& it : statement.domain)
+    if (it.reduction) reduced.push_back(it);
+  return reduced;
+}
+
+void assign(Statement& statement) {
+  statement.reduction = Reduction::None;
+  statement.initializes = false;
+}
+
 std::string unused_index(const Statement& statement, std::string name) {
   while (std::any_of(statement.domain.begin(), statement.domain.end(),
                      [&](const Iterator& it) { return it.name == name; }))
@@ -416,7 +450,7 @@ bool is_scatter(const Statement& statement) {
 }
 
 bool is_definition(const Statement& statement) {
-  if (statement.reduction != Reduction::None || statement.scans || statement.guard.defined() ||
+  if (statement.reduction != Reduction::None || is_scan(statement) || statement.guard.defined() ||
       statement.domain.size() != statement.subscripts.size())
     return false;
   for (size_t d = 0; d < statement.subscripts.size(); ++d) {

@@ -359,6 +359,7 @@ bool same(const Nest& a, const Nest& b) {
                    const auto& m = std::get<Loop>(y);
                    return n.name == m.name && n.role == m.role && n.point == m.point;
                  },
+                 [&](const Guard& n) { return n.likely == std::get<Guard>(y).likely; },
                  [&](const Binding& n) { return n.name == std::get<Binding>(y).name; },
                  [&](const Buffer& n) {
                    const auto& m = std::get<Buffer>(y);

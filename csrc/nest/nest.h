@@ -53,6 +53,7 @@ struct Sequence {
 struct Guard {
   Expr condition;
   Nest then, otherwise;
+  bool likely = false;  ///< it nearly always holds: the code for that goes straight on
 };
 
 /// A name for a value.
@@ -64,7 +65,8 @@ struct Binding {
 
 /// Where a buffer of the nest's own lies.
 enum class Memory {
-  Stack,  ///< so are the results of expanded register tiles, which become registers
+  Registers,  ///< the results of an expanded register tile, once all that is around is unrolled
+  Stack,
   Heap,   ///< got from the host before a task begins
   Shared  ///< of the threads of a CUDA block
 };

@@ -7,6 +7,7 @@
 #include "base/notes.h"
 #include "base/numbers.h"
 #include "ir/loops.h"
+#include "ir/scan.h"
 #include "plan/members.h"
 #include "poly/marks.h"
 
@@ -219,7 +220,7 @@ class Builder {
     for (const Nest& nest : nests_) {
       const ir::Statement& source = *cluster_.statements[nest.statements[0]]->source;
       const std::vector<int>& loops = nest.loops[0];
-      if (source.scans && !keeps_order_of_terms(nest))
+      if (ir::is_scan(source) && !keeps_order_of_terms(nest))
         return Reason{
             concat("the plan changes the order of the loops of ", source.name, ", a scan")};
       if (nest.vector && loops.empty())

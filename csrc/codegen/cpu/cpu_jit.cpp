@@ -100,7 +100,9 @@ const PassList<Nest, Facts> kNestPasses(
          [](Nest& n, Facts&) { n = vectorize_scans(n, cpu_vector_bits()); }},
         {"vectorize_reductions",
          "in front of cut_vector_loops, which must not see loops that accumulate",
-         [](Nest& n, Facts&) { n = vectorize_reductions(n, cpu_vector_bits()); }},
+         [](Nest& n, Facts& facts) {
+           n = vectorize_reductions(n, cpu_vector_bits(), facts.machine);
+         }},
         {"choose_streamed", "needs vector loops that are whole rows",
          [](Nest& n, Facts& facts) {
            n = choose_streamed(n, facts.streamed, facts.least_streamed_row);
@@ -114,6 +116,10 @@ const PassList<Nest, Facts> kNestPasses(
          [](Nest& n, Facts&) { n = cut_vector_loops(n, cpu_vector_bits()); }},
         {"prefetch_passes", "counts the lines that an iteration of cut loops reads",
          [](Nest& n, Facts& facts) { n = prefetch_passes(n, facts.large, facts.machine); }},
+        {"prefetch_gathers", "counts the lines that an iteration of cut loops reads",
+         [](Nest& n, Facts& facts) { n = prefetch_gathers(n, facts.large, facts.machine); }},
+        {"prefetch_rows", "needs cut loops, whose lanes lie where data says",
+         [](Nest& n, Facts& facts) { n = prefetch_rows(n, facts.large); }},
     });
 
 const PassList<Stmt, Facts> kLoopPasses(
@@ -166,13 +172,6 @@ const PassList<Stmt, Facts> kLoopPasses(
          [](Stmt& s, Facts&) { s = load_neighbours(s); }},
         {"forward_values", "needs unrolled bodies, in which stores and loads of an element meet",
          [](Stmt& s, Facts& facts) { s = forward_values(s, facts.temporaries); }},
-        {"prefetch_gathers",
-         "needs vectors and unrolled bodies: what an iteration will read is then known",
-         [](Stmt& s, Facts& facts) {
-           s = prefetch_gathers(s, facts.large, facts.machine.lines_of_a_request);
-         }},
-        {"prefetch_rows", "needs vectors whose lanes lie where data says",
-         [](Stmt& s, Facts& facts) { s = prefetch_rows(s, facts.large); }},
         {"expand_checked_indices", "behind unrolling, in front of the naming of common values",
          [](Stmt& s, Facts&) { s = expand_checked_indices(s); }},
         {"separate_lanes",
@@ -209,8 +208,6 @@ const PassList<Stmt, Facts> kLoopPasses(
          [](Stmt& s, Facts&) { s = replace_divisions_by_zero(s); }},
         {"compare_halves_as_floats", "in front of define_hidden_zero, which defines what it uses",
          [](Stmt& s, Facts&) { s = compare_halves_as_floats(s); }},
-        {"hint_prefetches", "behind all that make prefetches",
-         [](Stmt& s, Facts&) { s = hint_prefetches(s); }},
         {"define_switched_off_lanes", "behind the last simplify, which knows no poison",
          [](Stmt& s, Facts& facts) { s = define_switched_off_lanes(s, facts.empty); }},
         {"hide_negative_offsets", "last: simplification would undo it",

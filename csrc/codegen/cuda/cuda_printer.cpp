@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/numbers.h"
 #include "codegen/cuda/cuda_expr.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
@@ -35,41 +36,11 @@ int64_t aligned_bytes(const Allocate* op) {
   return round_up(allocation_elements(op) * op->type.bytes(), kSharedAlignment);
 }
 
-class SharedBytes : public IRVisitor {
- public:
-  int64_t total = 0;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Allocate* op) override {
-    if (op->memory_type == Halide::MemoryType::GPUShared) total += aligned_bytes(op);
-    IRVisitor::visit(op);
-  }
-};
-
-/// What a piece of IR holds that matters to where it may stand.
-class Contents : public IRVisitor {
- public:
-  bool barrier = false;
-  bool let = false;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Call* op) override {
-    barrier = barrier || op->is_intrinsic(Call::gpu_thread_barrier) || op->name == "tc_shuffle_xor";
-    IRVisitor::visit(op);
-  }
-  void visit(const Let* op) override {
-    let = true;
-    IRVisitor::visit(op);
-  }
-};
-
-template <class Node>
-Contents contents(const Node& node) {
-  Contents result;
-  node.accept(&result);
-  return result;
+/// Whether all threads have to reach a statement.
+bool has_barrier(const Stmt& stmt) {
+  return ir::any<Call>(stmt, [](const Call* op) {
+    return op->is_intrinsic(Call::gpu_thread_barrier) || op->name == "tc_shuffle_xor";
+  });
 }
 
 class CudaPrinter : public CudaExprPrinter {
@@ -201,7 +172,7 @@ class CudaPrinter : public CudaExprPrinter {
     if (op->else_case.defined()) {
       // What a condition declares must stand before its `if`, so that one cannot follow an else.
       const IfThenElse* next = op->else_case.as<IfThenElse>();
-      if (next && !contents(next->condition).let) return print_if(next, "} else ");
+      if (next && !ir::any<Let>(next->condition)) return print_if(next, "} else ");
       line("} else {");
       print_indented(op->else_case);
     }
@@ -255,7 +226,7 @@ class CudaPrinter : public CudaExprPrinter {
     if (constant && *constant == extents_[index]) {
       print_stmt(op->body);
     } else {
-      TC_INTERNAL_CHECK(!thread || !contents(op->body).barrier, "loop ", op->name, " has ", extent,
+      TC_INTERNAL_CHECK(!thread || !has_barrier(op->body), "loop ", op->name, " has ", extent,
                         " iterations for ", extents_[index],
                         " threads, and a barrier that the others would not reach");
       const std::string bound = print(extent, kShift);
@@ -344,9 +315,11 @@ std::string kernel_symbol(const std::string& launch_name) {
 }
 
 int64_t dynamic_shared_bytes(const GpuLaunch& launch) {
-  SharedBytes shared;
-  launch.body.accept(&shared);
-  return shared.total > kMaxStaticSharedBytes ? shared.total : 0;
+  int64_t bytes = 0;
+  ir::for_each<Allocate>(launch.body, [&](const Allocate* op) {
+    if (op->memory_type == Halide::MemoryType::GPUShared) bytes += aligned_bytes(op);
+  });
+  return bytes > kMaxStaticSharedBytes ? bytes : 0;
 }
 
 ir::Stmt make_barrier() {

@@ -15,6 +15,7 @@
 #include "codegen/workarounds/nested_truncations.h"
 #include "ir/compare.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
 #include "nest/loops.h"
 
 namespace tc::codegen {
@@ -129,25 +130,18 @@ class MapLoops {
 
 /// Loops over fewer axes than the block has, because others beside them have more, run on the first
 /// threads of the rest.
-class LimitThreads : public IRMutator {
- public:
-  LimitThreads(const GpuLaunch& launch, const std::map<std::string, int>& axes)
-      : launch_(launch), axes_(axes) {}
-
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    if (op->for_type != ForType::GPUThread) return IRMutator::visit(op);
+Stmt limit_threads(const Stmt& stmt, const GpuLaunch& launch,
+                   const std::map<std::string, int>& axes) {
+  return ir::mutate(stmt, [&](const For* op, ir::Mutator& self) -> Stmt {
+    if (op->for_type != ForType::GPUThread) return self.inside(op);
     Stmt limited = op;
-    for (int axis = axes_.at(op->name) + 1; axis < 3; ++axis)
-      if (launch_.block[axis] > 1)
+    for (int axis = axes.at(op->name) + 1; axis < 3; ++axis)
+      if (launch.block[axis] > 1)
         limited = ir::make_for(op->name + ".first.__thread_id_" + kAxes[axis], 0, 1,
                                ForType::GPUThread, limited);
     return limited;
-  }
-  const GpuLaunch& launch_;
-  const std::map<std::string, int>& axes_;
-};
+  });
+}
 
 /// Collects buffers and turns loads of run-time scalars into variables.
 class FindArguments : public IRMutator {
@@ -263,7 +257,7 @@ GpuLaunch make_launch(const std::string& name, const Nest& nest, const ir::Progr
   kLaunchPasses.run(launch.body, context);
   // Not among the passes: schedules make no such loops, whoever puts statements together by hand
   // may. Behind them, since Halide's simplifier would take the loops that this adds away.
-  launch.body = LimitThreads(launch, context.axes).mutate(launch.body);
+  launch.body = limit_threads(launch.body, launch, context.axes);
   return launch;
 }
 

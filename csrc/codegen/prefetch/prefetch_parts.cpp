@@ -16,13 +16,6 @@ namespace {
 using nest::as;
 using nest::Nest;
 
-// Of a part in one piece. Operands that are read from the second cache wait for the buffers that
-// lines from memory hold for long (benchmarks/prefetches.md).
-constexpr int64_t kMostBytes = 64 * 1024;
-// Of a part in runs that lie far apart, in lines: the second cache takes it. How many at most is a
-// choice, no measurement.
-constexpr int64_t kMostRunLines = 4096;
-
 /// The footprint of a read in all iterations of the loops inside; `go_on` leads it along one of
 /// them, and says whether it could.
 template <class GoOn>
@@ -50,7 +43,10 @@ std::optional<Footprint> find_dense(const Read& read, const Around& around,
     // The next one may lie elsewhere: short ones are runs. Bounds of reach are loose where tiles at
     // the ends are smaller.
     const bool whole = step && (*step <= reach->width || reach->bytes() >= machine.page_bytes);
-    if (whole && *step > 1 && reach->width <= 2 * *step && reach->bytes() <= kMostBytes) {
+    // Operands that are read from the second cache wait for the buffers that lines from memory hold
+    // for long.
+    const bool kept = reach->bytes() <= 2 * machine.first_cache_bytes;
+    if (whole && kept && *step > 1 && reach->width <= 2 * *step) {
       part = reach;
       part->width = std::min(*step, reach->width);
     }
@@ -74,7 +70,8 @@ std::optional<Footprint> read_anew(const Footprint& runs, const AroundLoop& loop
   }
   // Longer runs are taken for rows that processors follow themselves.
   const int64_t lines = part.width / part.line() + 1;
-  if (lines > machine.lines_at_once() || lines * part.runs() > kMostRunLines) return std::nullopt;
+  if (lines > machine.lines_at_once() || lines * part.runs() * kLineBytes > machine.cache_bytes / 4)
+    return std::nullopt;
   return part;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/numbers.h"
 #include "codegen/prefetch/walks.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
@@ -17,16 +18,13 @@ using ir::Expr;
 using nest::as;
 using nest::Nest;
 
-// Vectors of one row that an iteration reads at most (codegen/vectors/vector_reductions).
-constexpr int64_t kMostVectors = 16;
-
 /// From the first to behind the last element that a loop reads; nothing where it does not read a
 /// row from end to end. Several vectors that an iteration reads lie between.
 std::optional<Footprint> find_row(const Read& read) {
   Footprint row(read);
   for (auto loop = read.inside.rbegin(); loop != read.inside.rend(); ++loop) {
     auto walk = row.along(*loop);
-    if (!walk || walk->step < row.width || walk->step > kMostVectors * row.width)
+    if (!walk || walk->step < row.width || walk->step > machine::kMostSums * row.width)
       return std::nullopt;
     row.widen(*loop, *walk);
   }

@@ -313,7 +313,7 @@ class ExpandTiles {
                [&] { return cut_point_vectors(body, lanes, names, repeatable); });
     for (const auto& [array, type] : arrays)
       body =
-          make(nest::Buffer{array, type, unlike_others(type, elements), nest::Memory::Stack, body});
+          make(nest::Buffer{array, type, unlike_others(type, elements), nest::Memory::Registers, body});
     return body;
   }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "ir/loops.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
@@ -19,11 +20,6 @@ using ir::Expr;
 using nest::as;
 using nest::Nest;
 using nest::Role;
-
-// Blocks of a short copy that are no loop. LLVM takes deeper loops for more frequent ones: with
-// these inside others, the masks of their shuffles kept the registers that a reduction before them
-// needs for its results.
-constexpr int64_t kUnrolledBlocks = 4;
 
 /// One loop of a copy.
 struct CopyLoop {
@@ -135,7 +131,7 @@ class Transpose {
     Nest body = copy_.load ? block(from, to) : computed_block(to);
     const Expr row_blocks = count_blocks(row_);
     auto count = as_const_int(row_blocks);
-    const bool short_copy = outer_.empty() && count && *count <= kUnrolledBlocks;
+    const bool short_copy = outer_.empty() && count && *count <= machine::kUnrolledBlocks;
     body =
         nest::make_loop(row_block, 0, row_blocks, short_copy ? Role::Unrolled : Role::Serial, body);
     body = serial_loop(column_block, count_blocks(column_), body);

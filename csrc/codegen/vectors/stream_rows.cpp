@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
@@ -18,9 +19,6 @@ using nest::Compute;
 using nest::Loop;
 using nest::Nest;
 using nest::Role;
-
-// Of the array that a row passes through, a part after the other where it is longer.
-constexpr int64_t kPartBytes = 4096;
 
 /// Whether a nest of loops waits for arithmetic rather than for memory: for functions of lanes, in
 /// any of its loops of vectors.
@@ -116,13 +114,13 @@ class StreamRows {
                      [](const Compute& compute) { return compute.streams; }))
       return nest::map_children(nest, [&](const Nest& child) { return node(child); });
     const auto extent = as_const_int(loop->extent);
-    int64_t most = kPartBytes;
+    int64_t most = machine::kStreamedPart;
     Expr streams = const_true();
     std::vector<Nest> cached;
     for (Compute& compute : *computes) {
       compute.streams = false;
       cached.push_back(nest::make(compute));
-      most = std::min(most, kPartBytes / memory_type(compute.type).bytes());
+      most = std::min(most, machine::kStreamedPart / memory_type(compute.type).bytes());
       streams = streams && ir::make_variable(flag(compute.buffer), Halide::Bool());
     }
     const bool parts = !extent || *extent > most;

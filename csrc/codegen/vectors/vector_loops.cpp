@@ -8,6 +8,7 @@
 #include "codegen/vectors/near_gathers.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
@@ -18,17 +19,6 @@ using nest::Compute;
 using nest::Loop;
 using nest::Nest;
 using nest::Role;
-
-// Narrow types would otherwise give vectors of 64 lanes, whose tails and gathers cost more than
-// they save.
-constexpr int kMaxLanes = 32;
-
-// Up to so many vectors of a row at a place that data says are unrolled, so that the loop over the
-// places sees all of what it will read (see prefetch_gathers).
-constexpr int kUnrolledVectors = 8;
-
-// Choices that a loop is there twice for.
-constexpr int kMostChoices = 2;
 
 /// Of what the lanes of a loop access.
 struct Lanes {
@@ -144,7 +134,7 @@ Nest cut_by_pattern(const Loop& loop, int lanes) {
 
 /// `choices` are decided around the loop.
 Nest cut(const Loop& loop, int vector_bits, int choices) {
-  const Expr condition = choices < kMostChoices ? find_choice(loop) : Expr();
+  const Expr condition = choices < machine::kLoopChoices ? find_choice(loop) : Expr();
   if (condition.defined()) {
     // A loop for each side of a choice: what is not chosen need not be loaded.
     auto side = [&](bool value) {
@@ -157,7 +147,7 @@ Nest cut(const Loop& loop, int vector_bits, int choices) {
     return nest::make(nest::Guard{condition, yes, no});
   }
   const Lanes accessed = lanes_of(loop);
-  int lanes = std::clamp(vector_bits / std::max(8, accessed.bits), 1, kMaxLanes);
+  int lanes = std::clamp(vector_bits / std::max(8, accessed.bits), 1, machine::kMostLanes);
   auto constant = as_const_int(loop.extent);
   while (constant && *constant <= lanes / 2) lanes /= 2;
   if (lanes == 1) return nest::with_role(loop, Role::Serial);
@@ -171,7 +161,7 @@ Nest cut(const Loop& loop, int vector_bits, int choices) {
     Nest body = nest::make_loop(lane, 0, lanes, Role::Vector,
                                 nest::substitute(loop.name, value, loop.body));
     auto vectors = as_const_int(full);
-    const bool few = vectors && *vectors <= kUnrolledVectors;
+    const bool few = vectors && *vectors <= machine::kUnrolledVectors;
     parts.push_back(is_const_one(full)
                         ? nest::substitute(vector, Expr(0), body)
                         : nest::make_loop(vector, 0, full,

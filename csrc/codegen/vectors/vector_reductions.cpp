@@ -11,6 +11,7 @@
 #include "ir/expressions/choices.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
@@ -23,17 +24,10 @@ using nest::Loop;
 using nest::Nest;
 using nest::Role;
 
-// Additions that are under way at a time: two a cycle, each takes four.
-constexpr int kInFlight = 8;
-// Bodies with functions like exp are bound by those; copies would only make the code longer.
-constexpr int kInFlightFunctions = 2;
-// Elements that one iteration loads one by one, since they are no neighbours. They bound the time
-// as well, and from 250 addresses in a loop on, those of the rest behind it among them, LLVM gives
-// up to tell sets of them apart and compares all pairs (measured: 12 s instead of 0.1 s).
+// Elements that one iteration loads one by one, since they are no neighbours. No model knows that
+// from 250 addresses in a loop on, those of the rest behind it among them, LLVM gives up to tell
+// sets of them apart and compares all pairs: 12 s of compilation instead of 0.1 s.
 constexpr int kGathered = 96;
-constexpr int kMaxLanes = 32;
-// Copies of all statements of a body that one iteration of the main loop may have.
-constexpr int kMaxCopies = 16;
 
 /// One compute of a loop body with the guards around it.
 struct Part {
@@ -120,7 +114,8 @@ Expr term_of(const Part& part, const Expr& partial) {
 /// Redirects what is reduced in a vector loop to partial results.
 class PartialResults {
  public:
-  PartialResults(const Loop& vector, const Reads& reads, std::vector<Part> parts, int vector_bits)
+  PartialResults(const Loop& vector, const Reads& reads, std::vector<Part> parts, int vector_bits,
+                 const CpuMachine& machine)
       : vector_(vector), parts_(std::move(parts)) {
     int bits = std::max(8, nest::widest_element(vector.body));
     int accumulating = 0;
@@ -132,16 +127,17 @@ class PartialResults {
       ++accumulating;
       bits = std::max(bits, part.accumulator.bits());
     }
-    lanes_ = std::clamp(vector_bits / bits, 1, kMaxLanes);
+    lanes_ = std::clamp(vector_bits / bits, 1, machine::kMostLanes);
     extent_ = as_const_int(simplify(vector.extent));
     if (extent_)
       while (lanes_ > *extent_ && lanes_ > 1) lanes_ /= 2;
     while (lanes_ > 8 && lanes_ * reads.gathers > kGathered / 2) lanes_ /= 2;
-    int wanted = (reads.functions ? kInFlightFunctions : kInFlight) / std::max(1, accumulating);
+    // Bodies with functions like exp are bound by those; copies would only make the code longer.
+    int wanted = reads.functions ? 1 : machine.sums_in_flight() / std::max(1, accumulating);
     if (reads.gathers) wanted = std::min(wanted, kGathered / (lanes_ * reads.gathers));
     // Two at least: LLVM adds up the halves of a single vector separately, inside the loop, when it
     // sees them used separately after it.
-    int most = std::max(2, kMaxCopies / static_cast<int>(parts_.size()));
+    int most = std::max(2, machine::kMostSums / static_cast<int>(parts_.size()));
     copies_ = std::clamp(wanted, 2, most);
     // What data says how long it is, is often short: each copy takes instructions around the loop.
     if (ir::has_load(vector.extent)) copies_ = 2;
@@ -406,7 +402,8 @@ bool apart(const Compute& a, const Compute& b) {
 
 class VectorizeReductions {
  public:
-  explicit VectorizeReductions(int vector_bits) : vector_bits_(vector_bits) {}
+  VectorizeReductions(int vector_bits, const CpuMachine& machine)
+      : vector_bits_(vector_bits), machine_(machine) {}
 
   Nest node(const Nest& nest) { return nest::as<Loop>(nest) ? visit(join(nest)) : inside(nest); }
 
@@ -457,7 +454,7 @@ class VectorizeReductions {
           return inside(nest);
     for (Part& part : parts)
       if (part.accumulates) part.partial = concat(part.compute->buffer, ".partial", partials_++);
-    PartialResults partial(vector, reads, parts, vector_bits_);
+    PartialResults partial(vector, reads, parts, vector_bits_, machine_);
     if (partial.lanes() == 1) return serial(loops);
     const Nest vectors = partial.wrap(rebuild(loops, loops.size() - 1, partial.loop()));
     if (!ir::has_load(vector.extent) || loops.size() > 1) return vectors;
@@ -476,13 +473,14 @@ class VectorizeReductions {
   }
 
   const int vector_bits_;
+  const CpuMachine& machine_;
   int partials_ = 0;
 };
 
 }  // namespace
 
-Nest vectorize_reductions(const Nest& nest, int vector_bits) {
-  return VectorizeReductions(vector_bits).node(nest);
+Nest vectorize_reductions(const Nest& nest, int vector_bits, const CpuMachine& machine) {
+  return VectorizeReductions(vector_bits, machine).node(nest);
 }
 
 }  // namespace tc::codegen

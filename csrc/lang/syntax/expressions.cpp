@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "ir/expressions/reads.h"
 #include "lang/sema/types.h"
 
 namespace tc::lang {
@@ -165,17 +166,10 @@ namespace {
 /// Whether it cannot be negative when no variable, a size each, is.
 bool never_negative(const ir::Expr& e) {
   using namespace Halide::Internal;
-  struct Sizes : IRVisitor {
-    Scope<Interval> bounds;
-    using IRVisitor::visit;
-    void visit(const Variable* op) override {
-      if (!bounds.contains(op->name)) {
-        bounds.push(op->name, Interval(ir::Expr(0), Interval::pos_inf()));
-      }
-    }
-  } sizes;
-  e.accept(&sizes);
-  return is_const_one(simplify(e >= 0, true, sizes.bounds));
+  Scope<Interval> sizes;
+  for (const std::string& name : ir::variables_of(e))
+    sizes.push(name, Interval(ir::Expr(0), Interval::pos_inf()));
+  return is_const_one(simplify(e >= 0, true, sizes));
 }
 
 /// Halide rounds down by a positive divisor, C towards zero.

@@ -11,6 +11,7 @@
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/scan.h"
+#include "machine/limits.h"
 #include "rewrite/algebra/rescaled_sums.h"
 
 namespace tc::ir {
@@ -20,9 +21,6 @@ using Halide::Internal::as_const_int;
 using Halide::Internal::expr_uses_var;
 using Halide::Internal::simplify;
 using Halide::Internal::substitute;
-
-// Fewer terms are added one by one (a choice, no measurement).
-constexpr int64_t kTerms = 8;
 
 /// What a comparison of integers says is not negative.
 std::optional<Expr> not_negative(const Expr& condition, bool holds = true) {
@@ -143,7 +141,7 @@ class Find {
                 Prefix& prefix) const {
     const Iterator &result = statement.domain[prefix.result], &term = statement.domain[prefix.term];
     const int64_t results = extent_of(result), terms = extent_of(term);
-    if (terms < kTerms || results < 2) return false;
+    if (terms < machine::kScanTerms || results < 2) return false;
     // Neighbours differ by one term, and the first result has no more than one.
     if (prefix.up_to ? prefix.offset > 0 : terms > results + prefix.offset) return false;
     if (prefix.up_to && results + prefix.offset <= 0) return false;
@@ -333,17 +331,13 @@ class Find {
       const Expr lowest = -identity(Reduction::Min, low.type());
       if (!prefix.rescaled->falls) from.goes_on = low > lowest || low == high;
     }
-    scan.value = scan_value(from, value);
-    scan.reduction = Reduction::None;
-    scan.initializes = false;
-    scan.scans = true;
+    scan.value = make_scan(from, value);
+    assign(scan);
     statements.push_back(scan);
     if (!apart) return;
 
     Statement last = statement;
-    last.domain.clear();
-    for (const Iterator& it : statement.domain)
-      if (!it.reduction) last.domain.push_back(it);
+    last.domain = kept_indices(statement);
     last.value = read(result_.tensor(scan.tensor), statement.subscripts);
     if (prefix.rescaled && prefix.rescaled->outside.defined())
       last.value = last.value * prefix.rescaled->outside;
@@ -354,10 +348,7 @@ class Find {
       last.value = combine(statement.reduction, last.value,
                            choose_lazily(simplify(others), prefix.elsewhere, same));
     }
-    if (statement.initializes) {
-      last.reduction = Reduction::None;
-      last.initializes = false;
-    }
+    if (statement.initializes) assign(last);
     statements.push_back(last);
   }
 
@@ -370,22 +361,16 @@ class Find {
   Statement make_terms(const Statement& statement, const Prefix& prefix) {
     Statement made = statement;
     made.domain.clear();
-    made.subscripts.clear();
-    std::vector<Expr> sizes;
-    auto keep = [&](Iterator it) {
-      it.reduction = false;
-      made.domain.push_back(it);
-      made.subscripts.push_back(make_variable(it.name));
-      sizes.push_back(it.extent);
-    };
-    for (const Iterator& it : statement.domain)
-      if (!it.reduction && expr_uses_var(prefix.value, it.name)) keep(it);
+    for (const Iterator& it : kept_indices(statement))
+      if (expr_uses_var(prefix.value, it.name)) made.domain.push_back(it);
     // The others are no terms of any result, and may read where nothing is.
     Iterator term = statement.domain[prefix.term];
     const int64_t results = extent_of(statement.domain[prefix.result]);
     if (prefix.up_to)
       term.extent = static_cast<int>(std::min(extent_of(term), results + prefix.offset));
-    keep(term);
+    term.reduction = false;
+    made.domain.push_back(term);
+    const std::vector<Iterator> over = made.domain;
     for (size_t i = 0; i < statement.domain.size(); ++i)
       if (statement.domain[i].reduction && i != prefix.term)
         made.domain.push_back(statement.domain[i]);
@@ -395,9 +380,8 @@ class Find {
                                  made.value, identity(statement.reduction, made.value.type()));
     made.initializes = true;
     made.meaning.clear();
-    made.tensor = add_temporary(result_, statement.tensor + ".terms",
-                                result_.tensor(statement.tensor).type, sizes, statement.where)
-                      .name;
+    write_temporary(result_, made, statement.tensor + ".terms",
+                    result_.tensor(statement.tensor).type, over);
     return made;
   }
 

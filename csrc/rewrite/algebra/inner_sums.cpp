@@ -84,7 +84,6 @@ Statement take_out(const InnerSum& inner, Statement& statement, Program& program
   Statement sum = statement;
   sum.initializes = true;
   sum.domain.clear();
-  sum.subscripts.clear();
   std::vector<Iterator> kept;
   std::string over;
   for (const Iterator& it : statement.domain) {
@@ -96,22 +95,18 @@ Statement take_out(const InnerSum& inner, Statement& statement, Program& program
     return rows_along(a.name, statement, program, layouts) <
            rows_along(b.name, statement, program, layouts);
   });
-  std::vector<Expr> sizes;
   for (Iterator it : kept) {
     it.reduction = false;
     sum.domain.push_back(it);
-    sum.subscripts.push_back(make_variable(it.name));
-    sizes.push_back(it.extent);
   }
   for (const Iterator& it : statement.domain)
     if (inner.summed.count(it.name)) sum.domain.push_back(it);
   sum.value = product_of(inner.inside);
   sum.meaning.clear();
-  const Tensor& tensor =
-      add_temporary(program, concat(statement.tensor, ".over_", over),
-                    program.tensor(statement.tensor).type, sizes, statement.where);
+  write_temporary(program, sum, concat(statement.tensor, ".over_", over),
+                  program.tensor(statement.tensor).type, kept);
+  const Tensor& tensor = program.tensor(sum.tensor);
   layouts[tensor.name] = row_major(tensor);
-  sum.tensor = tensor.name;
   read_instead(inner, tensor, sum.subscripts, statement);
   return sum;
 }
@@ -124,12 +119,7 @@ void read_instead(const InnerSum& inner, const Tensor& sum, const std::vector<Ex
       std::remove_if(statement.domain.begin(), statement.domain.end(),
                      [&](const Iterator& it) { return inner.summed.count(it.name) != 0; }),
       statement.domain.end());
-  bool reduces = std::any_of(statement.domain.begin(), statement.domain.end(),
-                             [](const Iterator& it) { return it.reduction; });
-  if (!reduces && statement.initializes) {
-    statement.reduction = Reduction::None;
-    statement.initializes = false;
-  }
+  if (reduced_indices(statement).empty() && statement.initializes) assign(statement);
 }
 
 }  // namespace tc::ir

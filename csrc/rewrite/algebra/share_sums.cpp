@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "ir/expressions/reads.h"
+#include "machine/limits.h"
 #include "rewrite/algebra/inner_sums.h"
+#include "rewrite/program_pass.h"
 
 namespace tc::ir {
 namespace {
-
-// Choices, no measurements: terms that have to be spared, and of how many an element is the sum.
-constexpr int64_t kSpared = 4096, kTerms = 8;
 
 /// Indices of one statement by those of another.
 using Renaming = std::map<std::string, std::string>;
@@ -113,10 +112,9 @@ std::optional<Common> find_common(const Statement& first, const Statement& secon
   return common;
 }
 
-class ShareSums {
+class ShareSums : public ProgramPass {
  public:
-  ShareSums(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
-      : program_(program), layouts_(layouts), machine_(machine) {}
+  using ProgramPass::ProgramPass;
 
   void run() {
     std::vector<Statement>& statements = program_.statements;
@@ -153,9 +151,9 @@ class ShareSums {
 
   bool is_worthwhile(const Common& common, const Statement& first) const {
     const double terms = points_of(first.domain, common.first.summed);
-    return terms >= static_cast<double>(machine_.least(kTerms)) &&
+    return terms >= static_cast<double>(machine_.least(machine::kSharedTerms)) &&
            terms * points_of(first.domain, common.first.kept) >=
-               static_cast<double>(machine_.least(kSpared));
+               static_cast<double>(machine_.least(machine::kSharedSavings));
   }
 
   /// Whether a statement from the earlier one on changes what the later one sums.
@@ -203,10 +201,6 @@ class ShareSums {
       if (program_.statements[s].tensor == first.tensor) return false;
     return true;
   }
-
-  Program& program_;
-  std::map<std::string, Layout>& layouts_;
-  const CpuMachine& machine_;
 };
 
 }  // namespace

@@ -4,13 +4,11 @@
 #include <vector>
 
 #include "ir/expressions/reads.h"
+#include "machine/limits.h"
 #include "rewrite/algebra/inner_sums.h"
 
 namespace tc::ir {
 namespace {
-
-// A choice, no measurement: points of a reduction for which a pass of its own costs something.
-constexpr int64_t kPoints = 4096;
 
 /// The subscripts of a read with the number of each index in the domain for its name.
 std::vector<Expr> places(const Halide::Internal::Call* read, const Statement& statement) {
@@ -96,7 +94,8 @@ bool join_passes(std::vector<Statement>& statements, double least) {
 
 void bring_together(Program& program, const CpuMachine& machine) {
   const bool led = lead_with_numbers(program.statements);
-  const bool joined = join_passes(program.statements, static_cast<double>(machine.least(kPoints)));
+  const bool joined =
+      join_passes(program.statements, static_cast<double>(machine.least(machine::kPassPoints)));
   if (led || joined) number_statements(program);
 }
 

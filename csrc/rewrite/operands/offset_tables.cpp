@@ -6,18 +6,15 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ir/accesses.h"
 #include "ir/expressions/reads.h"
+#include "machine/limits.h"
 #include "rewrite/canonical/order_reductions.h"
+#include "rewrite/program_pass.h"
 
 namespace tc::ir {
 namespace {
 
 using Halide::Internal::simplify;
-
-// Results for which a table is worth its statement: an entry takes some 3 cycles, a step of a
-// reduction one for every 32 results. And the entries that a second cache keeps beside operands.
-constexpr int64_t kResults = 1024, kMostEntries = 1 << 16;
 
 /// The terms of a sum, and what they are multiplied with.
 struct Term {
@@ -45,15 +42,15 @@ struct Offset {
   std::set<std::string> along;  ///< these indices
 };
 
-class OffsetTables {
+class OffsetTables : public ProgramPass {
  public:
-  OffsetTables(Program& program, std::map<std::string, Layout>& layouts)
-      : program_(program), layouts_(layouts) {}
+  using ProgramPass::ProgramPass;
 
-  void run(const CpuMachine& machine) {
+  void run() {
     put_in_front(program_, [&](Statement& statement) {
-      return count_results(statement) >= machine.least(kResults) ? rewrite(statement)
-                                                                 : std::vector<Statement>();
+      return count_results(statement) >= machine_.least(machine::kTableResults)
+                 ? rewrite(statement)
+                 : std::vector<Statement>();
     });
   }
 
@@ -117,15 +114,16 @@ class OffsetTables {
     // Other reductions that the place moves along; a contiguous one may serve better as a vector.
     for (const Iterator& it : statement.domain) {
       if (!it.reduction || offset.along.count(it.name)) continue;
-      auto stride = stride_along(access, layouts_.at(access.tensor), it.name);
-      if (stride && std::abs(*stride) > 1) offset.along.insert(it.name);
+      const auto step = stride(access, it);
+      if (step && std::abs(*step) > 1) offset.along.insert(it.name);
     }
     int64_t entries = 1;
     for (const Iterator& it : statement.domain) {
       if (!offset.along.count(it.name)) continue;
       if (!Halide::Internal::is_const_zero(it.min)) return std::nullopt;
       entries *= extent_of(it);
-      if (entries > kMostEntries) return std::nullopt;
+      // What the second cache keeps beside operands.
+      if (entries * Halide::Int(32).bytes() > machine_.cache_bytes / 4) return std::nullopt;
     }
     // A single table serves a copy as well as one of offsets.
     const bool copies = statement.reduction == Reduction::None;
@@ -195,35 +193,26 @@ class OffsetTables {
     fill.where = statement.where;
     fill.meaning = concat("offsets in ", access.tensor);
     fill.counts = true;
-    std::vector<Expr> sizes;
     for (Iterator it : statement.domain) {
       if (!offset.along.count(it.name)) continue;
       it.reduction = false;
       fill.domain.push_back(it);
-      fill.subscripts.push_back(make_variable(it.name));
-      sizes.push_back(it.extent);
     }
-    const Tensor& table = add_temporary(program_, access.tensor + ".offsets", Halide::Int(32),
-                                        sizes, statement.where);
-    layouts_[table.name] = row_major(table);
-    fill.tensor = table.name;
+    write_temporary(fill, access.tensor + ".offsets", Halide::Int(32), fill.domain);
     return fill;
   }
-
-  Program& program_;
-  std::map<std::string, Layout>& layouts_;
 };
 
 }  // namespace
 
 void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
                         const CpuMachine& machine) {
-  OffsetTables(program, layouts).run(machine);
+  OffsetTables(program, layouts, machine).run();
 }
 
 std::vector<Statement> make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
-                                          Statement& statement) {
-  return OffsetTables(program, layouts).rewrite(statement);
+                                          const CpuMachine& machine, Statement& statement) {
+  return OffsetTables(program, layouts, machine).rewrite(statement);
 }
 
 }  // namespace tc::ir
