@@ -40,6 +40,8 @@ constexpr int kNestedFactors = 3;
 /// Choices.
 constexpr int64_t kNestedSavings = 20000;
 constexpr double kNestedShare = 0.9;
+/// Operations that an element of a temporary costs, written once and read again. A choice.
+constexpr double kElementOperations = 4;
 /// Terms that have to be spared where two statements sum the same, and of how many an element is
 /// the sum. Choices.
 constexpr int64_t kSharedSavings = 4096, kSharedTerms = 8;

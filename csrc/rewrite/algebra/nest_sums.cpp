@@ -66,7 +66,8 @@ class NestSums : public ProgramPass {
   /// indices, where these have few points beside the sum: compute_operands multiplies them first.
   static std::vector<Factor> join_small(std::vector<Factor> factors,
                                         const std::vector<Iterator>& domain) {
-    const double few = (1 - kShare) * points_of(domain) / kElement;
+    const double few =
+        (1 - machine::kNestedShare) * points_of(domain) / machine::kElementOperations;
     auto is_summed = [&](const std::string& index) {
       return std::any_of(domain.begin(), domain.end(),
                          [&](const Iterator& it) { return it.reduction && it.name == index; });
@@ -118,8 +119,7 @@ class NestSums : public ProgramPass {
         points_of(statement.domain, inner.kept) * static_cast<double>(inner.inside.size()) +
         points_of(statement.domain, rest) * static_cast<double>(inner.outside.size() + 1);
     for (const std::string& summed : inner.summed) inner.kept.erase(summed);
-    // Written once and read again.
-    candidate.operations += points_of(statement.domain, inner.kept) * 4;
+    candidate.operations += points_of(statement.domain, inner.kept) * machine::kElementOperations;
     return candidate;
   }
 };
