@@ -5,6 +5,9 @@
 #include "base/error.h"
 
 namespace tc::codegen {
+
+using namespace Halide::Internal;
+
 namespace {
 
 using nest::Nest;
@@ -21,9 +24,9 @@ Nest rename(const Nest& n, const std::set<std::string>& own) {
     return own.count(name) ? name : buffer_name(name);
   };
   Nest made = nest::map_own_expressions(n, [&](const ir::Expr& e) {
-    return nest::map_loads(e, [&](const Halide::Internal::Load& load) {
-      return Halide::Internal::Load::make(load.type, renamed(load.name), load.index, load.image,
-                                          load.param, load.predicate, load.alignment);
+    return nest::map_loads(e, [&](const Load& load) {
+      return Load::make(load.type, renamed(load.name), load.index, load.image, load.param,
+                        load.predicate, load.alignment);
     });
   });
   if (const auto* compute = nest::as<nest::Compute>(made)) {

@@ -12,6 +12,9 @@
 #include "machine/limits.h"
 
 namespace tc::poly {
+
+using namespace Halide::Internal;
+
 namespace {
 
 /// The leading plain left-hand side iterators of a statement: coincident because every instance
@@ -93,7 +96,7 @@ class Aligner {
 };
 
 int64_t extent_of(const ScopStatement& statement, int d) {
-  return *Halide::Internal::as_const_int(statement.source->domain[d].extent);
+  return *as_const_int(statement.source->domain[d].extent);
 }
 
 int64_t count(const ScopStatement& statement, const std::vector<int>& iterators) {
@@ -152,8 +155,7 @@ bool write_the_same(const ir::Statement& a, const ir::Statement& b) {
   auto first = [](const ir::Statement& statement, size_t dimension) {
     std::map<std::string, ir::Expr> origin;
     for (const ir::Iterator& it : statement.domain) origin[it.name] = it.min;
-    return Halide::Internal::simplify(
-        Halide::Internal::substitute(origin, statement.subscripts[dimension]));
+    return simplify(substitute(origin, statement.subscripts[dimension]));
   };
   for (size_t d = 0; d < a.subscripts.size(); ++d)
     if (!equal(first(a, d), first(b, d))) return false;
@@ -167,7 +169,7 @@ bool has_other_block(const std::vector<const ScopStatement*>& statements, const 
                      const ir::Program& program, const std::map<std::string, Layout>& layouts) {
   int64_t terms = 1;
   for (const ir::Iterator& it : next.source->domain)
-    if (it.reduction) terms *= *Halide::Internal::as_const_int(it.extent);
+    if (it.reduction) terms *= *as_const_int(it.extent);
   return std::any_of(statements.begin(), statements.end(), [&](const ScopStatement* statement) {
     return (!write_the_same(*statement->source, *next.source) || terms >= machine::kManyTerms) &&
            statement->source != next.source && wants_block(*statement, program, layouts);
@@ -220,7 +222,7 @@ double read_bytes(const ScopStatement& statement, const ir::Program& program,
     double reads = 1, elements = 1;
     for (const ir::Iterator& it : statement.source->domain)
       if (stride_along(access, layout, it.name) != 0)
-        reads *= static_cast<double>(*Halide::Internal::as_const_int(it.extent));
+        reads *= static_cast<double>(*as_const_int(it.extent));
     for (int64_t size : layout.sizes) elements *= static_cast<double>(size);
     bytes += std::min(reads, elements) * program.tensor(access.tensor).type.bytes();
   }

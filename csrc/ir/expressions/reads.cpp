@@ -5,9 +5,10 @@
 #include "ir/visit.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::Call;
+using namespace Halide::Internal;
+
+namespace {
 
 /// Calls `found` with every read in an expression.
 template <class Found>
@@ -31,8 +32,7 @@ int count_reads(const Expr& e) {
 
 std::set<std::string> variables_of(const Expr& e) {
   std::set<std::string> names;
-  for_each<Halide::Internal::Variable>(
-      e, [&](const Halide::Internal::Variable* op) { names.insert(op->name); });
+  for_each<Variable>(e, [&](const Variable* op) { names.insert(op->name); });
   return names;
 }
 
@@ -67,8 +67,7 @@ std::optional<CopiedRead> find_copied(const Statement& statement) {
     return std::nullopt;
   CopiedRead copied{read_name(read), {}};
   for (size_t d = 0; d < read->args.size(); ++d) {
-    auto offset = Halide::Internal::as_const_int(
-        Halide::Internal::simplify(read->args[d] - statement.subscripts[d]));
+    auto offset = as_const_int(simplify(read->args[d] - statement.subscripts[d]));
     if (!offset) return std::nullopt;
     copied.offsets.push_back(*offset);
   }
@@ -76,9 +75,8 @@ std::optional<CopiedRead> find_copied(const Statement& statement) {
 }
 
 Expr replace_read(const Expr& e, const Expr& from, const Expr& to) {
-  return mutate(e, [&](const Call* op, Mutator& self) {
-    return Halide::Internal::equal(op, from) ? to : self.inside(op);
-  });
+  return mutate(
+      e, [&](const Call* op, Mutator& self) { return equal(op, from) ? to : self.inside(op); });
 }
 
 }  // namespace tc::ir

@@ -22,6 +22,9 @@
 #include "lang/syntax/printer.h"
 
 namespace tc::lang {
+
+using namespace Halide::Internal;
+
 namespace {
 
 const Pass kDividedExponential("derivative", "divided_exponential");
@@ -507,9 +510,9 @@ class GradientBuilder {
       for (size_t d = 0; d < step.shape.size(); ++d) {
         Expr extent = simplify_size(step.shape[d].last - step.shape[d].first + 1, signature_);
         DimensionSize size;
-        if (const auto* variable = extent.as<Halide::Internal::Variable>()) {
+        if (const auto* variable = extent.as<Variable>()) {
           size.name = variable->name;
-        } else if (auto constant = Halide::Internal::as_const_int(extent)) {
+        } else if (auto constant = as_const_int(extent)) {
           size.constant = *constant;
         } else {
           std::string base = step.elements[d];

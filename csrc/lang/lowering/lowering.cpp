@@ -9,12 +9,11 @@
 #include "lang/sema/types.h"
 
 namespace tc::lang {
+
+using namespace Halide::Internal;
+
 namespace {
 
-using Halide::Internal::Call;
-using Halide::Internal::make_const;
-using Halide::Internal::make_one;
-using Halide::Internal::make_zero;
 using ir::has_data;
 
 class Lowering {
@@ -95,7 +94,7 @@ class Lowering {
     if (e.type() == type) return e;
     // Not folded: subscripts do not wrap around, whatever type is asked for on the way.
     if (in_subscript_ && type == Halide::Int(32) && e.type() == Halide::Int(64))
-      return Halide::Internal::Cast::make(type, e);
+      return Cast::make(type, e);
     if (type.is_bool()) return e != make_zero(e.type());
     if (e.type().is_float() && !type.is_float()) return truncate(e, type);
     return Halide::cast(type, e);
@@ -223,12 +222,12 @@ class Lowering {
 
   /// A product of two of these cannot overflow, and there are instructions for it.
   static bool is_half_as_wide(const Expr& e) {
-    const auto* cast = e.as<Halide::Internal::Cast>();
+    const auto* cast = e.as<Cast>();
     return cast && !cast->value.type().is_float() &&
            2 * cast->value.type().bits() < e.type().bits() + 1 - cast->value.type().is_uint();
   }
 
-  struct FindRead : Halide::Internal::IRVisitor {
+  struct FindRead : IRVisitor {
     bool tensor = false;
     using IRVisitor::visit;
     void visit(const Call* op) override {
@@ -267,7 +266,7 @@ class Lowering {
       case Operator::Divide:
         if (type.is_float()) return a / b;
         if (!rounds_down_) return ir::c_div(a, b);
-        if (Halide::Internal::is_positive_const(b)) return a / b;
+        if (is_positive_const(b)) return a / b;
         // Bounds nothing, whatever it could be simplified to.
         return Call::make(type, Call::div_round_to_zero, {a, b}, Call::PureIntrinsic);
       case Operator::Remainder:

@@ -7,18 +7,18 @@
 #include "lang/sema/call_conditions.h"
 
 namespace tc::lang {
-namespace {
 
-using Halide::Internal::Call;
-using Halide::Internal::Interval;
+using namespace Halide::Internal;
+
+namespace {
 
 /// How far a place lies behind the first.
 Expr from_first(const Expr& place, const Range& range) {
-  return Halide::Internal::is_const_zero(range.first) ? place : place - range.first;
+  return is_const_zero(range.first) ? place : place - range.first;
 }
 
 /// From index coordinates to storage: element 0 belongs to the lower bound of its index.
-class ShiftReads : public Halide::Internal::IRMutator {
+class ShiftReads : public IRMutator {
  public:
   ShiftReads(const ir::Program& signature, const InferredRanges& ranges)
       : signature_(signature), ranges_(ranges) {}
@@ -73,7 +73,7 @@ class ProgramBuilder {
   ir::Iterator make_iterator(size_t i, const Identifier& index, bool reduction) const {
     const Range& range = ranges_.statements[i].at(index.name);
     ir::Iterator iterator{index.name, range.first, extent(range), reduction, index.where};
-    std::optional<int64_t> count = Halide::Internal::as_const_int(iterator.extent);
+    std::optional<int64_t> count = as_const_int(iterator.extent);
     if (count && *count < 0) {
       throw LanguageError(index.where, concat("Inferred an empty range for variable ", index.name,
                                               ": it would "
@@ -100,7 +100,7 @@ class ProgramBuilder {
         const Range& range = ranges_.statements[i].at(index.name);
         // Iterators of extent 1 stay in the subscripts: how an access looks must not depend on
         // sizes.
-        if (!Halide::Internal::is_const_one(iterator.extent)) {
+        if (!is_const_one(iterator.extent)) {
           bounds.push(index.name, Interval(range.first, range.last));
         }
         statement.domain.push_back(iterator);
@@ -115,7 +115,7 @@ class ProgramBuilder {
         continue;
       }
       Expr subscript = ir::make_variable(tree.indices[d].name) - (*shape)[d].first;
-      Expr simple = Halide::Internal::simplify(subscript, true, bounds);
+      Expr simple = simplify(subscript, true, bounds);
       statement.subscripts.push_back(ir::overflows(simple) ? subscript : simple);
     }
     // A reduction that starts afresh and has nothing to reduce over is an assignment.
@@ -130,7 +130,7 @@ class ProgramBuilder {
   /// An expression over sizes, with reads at their places in storage. Not simplified: whether its
   /// integers wrap around is only known when sizes are.
   Expr stored(const Expr& e) const {
-    Expr sized = Halide::Internal::substitute(dimensions_, e);
+    Expr sized = substitute(dimensions_, e);
     return ShiftReads(signature_, ranges_).mutate(sized);
   }
 

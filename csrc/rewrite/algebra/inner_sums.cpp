@@ -7,16 +7,19 @@
 #include "ir/expressions/reads.h"
 
 namespace tc::ir {
+
+using namespace Halide::Internal;
+
 namespace {
 
 void add_factors(const Expr& e, const Statement& statement, bool divides,
                  std::vector<Factor>& factors) {
-  if (const auto* product = e.as<Halide::Internal::Mul>()) {
+  if (const auto* product = e.as<Mul>()) {
     add_factors(product->a, statement, divides, factors);
     add_factors(product->b, statement, divides, factors);
     return;
   }
-  const auto* quotient = e.as<Halide::Internal::Div>();
+  const auto* quotient = e.as<Div>();
   if (quotient && e.type().is_float()) {
     add_factors(quotient->a, statement, divides, factors);
     add_factors(quotient->b, statement, !divides, factors);
@@ -24,7 +27,7 @@ void add_factors(const Expr& e, const Statement& statement, bool divides,
   }
   Factor factor{e, {}, divides};
   for (const Iterator& it : statement.domain)
-    if (Halide::Internal::expr_uses_var(e, it.name)) factor.indices.insert(it.name);
+    if (expr_uses_var(e, it.name)) factor.indices.insert(it.name);
   factors.push_back(std::move(factor));
 }
 
@@ -49,7 +52,7 @@ Expr product_of(const std::vector<Factor>& factors) {
   Expr product;
   for (const Factor& factor : factors)
     if (!factor.divides) product = product.defined() ? product * factor.value : factor.value;
-  if (!product.defined()) product = Halide::Internal::make_one(factors.front().value.type());
+  if (!product.defined()) product = make_one(factors.front().value.type());
   for (const Factor& factor : factors)
     if (factor.divides) product = product / factor.value;
   return product;

@@ -12,11 +12,10 @@
 #include "rewrite/program_pass.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::as_const_int;
-using Halide::Internal::simplify;
-using Halide::Internal::substitute;
+using namespace Halide::Internal;
+
+namespace {
 
 /// The work of a scatter in numbers.
 struct Shape {

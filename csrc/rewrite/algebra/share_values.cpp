@@ -16,9 +16,10 @@
 #include "rewrite/program_pass.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::Variable;
+using namespace Halide::Internal;
+
+namespace {
 
 /// Indices of one statement by those of another.
 using Renaming = std::map<std::string, std::string>;
@@ -46,7 +47,7 @@ Expr rename(const Expr& e, const std::vector<std::string>& from,
             const std::vector<std::string>& to) {
   std::map<std::string, Expr> names;
   for (size_t k = 0; k < from.size(); ++k) names[from[k]] = make_variable(to[k]);
-  return Halide::Internal::substitute(names, e);
+  return substitute(names, e);
 }
 
 /// Cycles, a vector, of functions and of choices by indices in a value; the rest hides behind
@@ -65,7 +66,7 @@ double cycles_of(const Expr& value) {
 void for_each_part(const Expr& value, const std::function<void(const Expr&)>& each) {
   walk(value, [&](const Expr& e) {
     each(e);
-    const auto* call = e.as<Halide::Internal::Call>();
+    const auto* call = e.as<Call>();
     return !find_choice(e) && (!call || read_name(call).empty());
   });
 }
@@ -127,7 +128,7 @@ class ShareValues : public ProgramPass {
       bool same = there.size() == indices.size();
       for (size_t k = 0; same && k < there.size(); ++k)
         same = have_same_range(*find(first, indices[k]), *find(second, there[k]));
-      if (same && Halide::Internal::equal(rename(e, there, indices), value)) found = there;
+      if (same && equal(rename(e, there, indices), value)) found = there;
     });
     return found;
   }
@@ -187,9 +188,7 @@ class ShareValues : public ProgramPass {
       for (size_t k = 0; k < order.size(); ++k)
         subscripts.push_back(simplify(make_variable(there[order[k]]) - made.domain[k].min));
       const Expr from = rename(value, indices, there), to = read(tensor, subscripts);
-      user.value = rewrite(user.value, [&](const Expr& e) {
-        return Halide::Internal::equal(e, from) ? to : Expr();
-      });
+      user.value = rewrite(user.value, [&](const Expr& e) { return equal(e, from) ? to : Expr(); });
     };
     read_instead(program_.statements[s], indices);
     for (const auto& [user, there] : users) read_instead(program_.statements[user], there);

@@ -13,6 +13,9 @@
 #include "rewrite/program_pass.h"
 
 namespace tc::ir {
+
+using namespace Halide::Internal;
+
 namespace {
 
 /// The work of a statement in numbers.
@@ -233,9 +236,8 @@ class Splitter : public ProgramPass {
       }
       target.domain.push_back(it);
     }
-    target.value = Halide::Internal::substitute(name, value, source.value);
-    if (source.guard.defined())
-      target.guard = Halide::Internal::substitute(name, value, source.guard);
+    target.value = substitute(name, value, source.value);
+    if (source.guard.defined()) target.guard = substitute(name, value, source.guard);
   }
 
   const GpuMachine gpu_;

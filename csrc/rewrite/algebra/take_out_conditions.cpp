@@ -11,9 +11,10 @@
 #include "rewrite/domains/inside.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::Select;
+using namespace Halide::Internal;
+
+namespace {
 
 /// The condition, and what it chooses where it says the same of all terms.
 std::optional<Choice> find_common_condition(const Statement& statement, const Program& program) {
@@ -21,17 +22,17 @@ std::optional<Choice> find_common_condition(const Statement& statement, const Pr
   if (!choice || !has_data(choice->condition) || is_position(statement.reduction) ||
       statement.reduction == Reduction::None || statement.guard.defined() || is_scan(statement) ||
       is_scatter(statement) || reads(statement, statement.tensor) ||
-      !Halide::Internal::equal(choice->no, identity(statement.reduction, statement.value.type())))
+      !equal(choice->no, identity(statement.reduction, statement.value.type())))
     return std::nullopt;
   bool reduces = false;
   for (const Iterator& it : statement.domain) {
     if (!it.reduction) continue;
     reduces = true;
-    if (Halide::Internal::expr_uses_var(choice->condition, it.name)) return std::nullopt;
+    if (expr_uses_var(choice->condition, it.name)) return std::nullopt;
   }
   Statement chosen = statement;
   chosen.value = choice->yes;
-  const std::vector<const Halide::Internal::Call*> all = reads_of(chosen);
+  const std::vector<const Call*> all = reads_of(chosen);
   const bool inside = std::all_of(all.begin(), all.end(), [&](const auto* read) {
     return rewrite::lies_inside(read, program, statement.domain);
   });

@@ -8,15 +8,18 @@
 #include "rewrite/algebra/inner_sums.h"
 
 namespace tc::ir {
+
+using namespace Halide::Internal;
+
 namespace {
 
 /// The subscripts of a read with the number of each index in the domain for its name.
-std::vector<Expr> places(const Halide::Internal::Call* read, const Statement& statement) {
+std::vector<Expr> places(const Call* read, const Statement& statement) {
   std::map<std::string, Expr> numbers;
   for (size_t d = 0; d < statement.domain.size(); ++d)
     numbers[statement.domain[d].name] = make_variable(std::to_string(d));
   std::vector<Expr> places;
-  for (const Expr& e : read->args) places.push_back(Halide::Internal::substitute(numbers, e));
+  for (const Expr& e : read->args) places.push_back(substitute(numbers, e));
   return places;
 }
 
@@ -28,7 +31,7 @@ bool read_the_same(const Statement& a, const Statement& b) {
       if (read_name(x) != read_name(y)) continue;
       const std::vector<Expr> there = places(y, b);
       if (std::equal(here.begin(), here.end(), there.begin(), there.end(),
-                     [](const Expr& e, const Expr& f) { return Halide::Internal::equal(e, f); }))
+                     [](const Expr& e, const Expr& f) { return equal(e, f); }))
         return true;
     }
   }

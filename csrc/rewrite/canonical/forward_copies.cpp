@@ -9,10 +9,10 @@
 #include "ir/visit.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::Call;
-using Halide::Internal::Variable;
+using namespace Halide::Internal;
+
+namespace {
 
 /// Whether all dimensions of the left-hand side are iterators of their own.
 bool writes_plainly(const Statement& statement) {

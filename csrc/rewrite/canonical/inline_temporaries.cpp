@@ -7,10 +7,10 @@
 #include "ir/visit.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::Call;
-using Halide::Internal::Variable;
+using namespace Halide::Internal;
+
+namespace {
 
 /// A read of a tensor, with the number of the statement it stands in.
 struct Use {
@@ -35,7 +35,7 @@ bool visits_once(const Statement& statement, const Call* read) {
     if (!variable || !named.insert(variable->name).second) return false;
   }
   return std::all_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
-    return named.count(it.name) || Halide::Internal::is_const_one(it.extent);
+    return named.count(it.name) || is_const_one(it.extent);
   });
 }
 
@@ -45,7 +45,7 @@ Expr put_in_place(const Statement& definition, const Expr& e) {
     if (read_name(op) != definition.tensor) return self.inside(op);
     std::map<std::string, Expr> values;
     for (size_t d = 0; d < op->args.size(); ++d) values[definition.domain[d].name] = op->args[d];
-    return Halide::Internal::substitute(values, definition.value);
+    return substitute(values, definition.value);
   });
 }
 

@@ -12,23 +12,23 @@
 #include "rewrite/program_pass.h"
 
 namespace tc::ir {
+
+using namespace Halide::Internal;
+
 namespace {
 
-bool moves(const Expr& e, const Iterator& it) {
-  return Halide::Internal::expr_uses_var(e, it.name);
-}
+bool moves(const Expr& e, const Iterator& it) { return expr_uses_var(e, it.name); }
 
 /// Whether what moves a subscript is inside reads, so that nothing slides along what they say.
 bool is_lookup(const Expr& subscript, const std::vector<Iterator>& domain) {
-  if (const auto* add = subscript.as<Halide::Internal::Add>())
+  if (const auto* add = subscript.as<Add>())
     return is_lookup(add->a, domain) && is_lookup(add->b, domain);
-  if (const auto* sub = subscript.as<Halide::Internal::Sub>())
+  if (const auto* sub = subscript.as<Sub>())
     return is_lookup(sub->a, domain) && is_lookup(sub->b, domain);
-  if (const auto* mul = subscript.as<Halide::Internal::Mul>())
+  if (const auto* mul = subscript.as<Mul>())
     return is_lookup(mul->a, domain) && is_lookup(mul->b, domain);
-  if (const auto* cast = subscript.as<Halide::Internal::Cast>())
-    return is_lookup(cast->value, domain);
-  if (const auto* call = subscript.as<Halide::Internal::Call>())
+  if (const auto* cast = subscript.as<Cast>()) return is_lookup(cast->value, domain);
+  if (const auto* call = subscript.as<Call>())
     if (!read_name(call).empty()) return true;
   return std::none_of(domain.begin(), domain.end(),
                       [&](const Iterator& it) { return moves(subscript, it); });

@@ -12,9 +12,10 @@
 #include "rewrite/program_pass.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::simplify;
+using namespace Halide::Internal;
+
+namespace {
 
 /// The terms of a sum, and what they are multiplied with.
 struct Term {
@@ -23,10 +24,10 @@ struct Term {
 };
 
 void collect_terms(const Expr& e, int64_t factor, std::vector<Term>& terms) {
-  if (const auto* add = e.as<Halide::Internal::Add>()) {
+  if (const auto* add = e.as<Add>()) {
     collect_terms(add->a, factor, terms);
     collect_terms(add->b, factor, terms);
-  } else if (const auto* sub = e.as<Halide::Internal::Sub>()) {
+  } else if (const auto* sub = e.as<Sub>()) {
     collect_terms(sub->a, factor, terms);
     collect_terms(sub->b, -factor, terms);
   } else {
@@ -105,7 +106,7 @@ class OffsetTables : public ProgramPass {
         if (reads == 0) continue;
         tables += reads;
         for (const Iterator& it : statement.domain) {
-          if (!Halide::Internal::expr_uses_var(term.value, it.name)) continue;
+          if (!expr_uses_var(term.value, it.name)) continue;
           if (!is_eligible(statement, it)) return std::nullopt;
           offset.along.insert(it.name);
         }
@@ -120,7 +121,7 @@ class OffsetTables : public ProgramPass {
     int64_t entries = 1;
     for (const Iterator& it : statement.domain) {
       if (!offset.along.count(it.name)) continue;
-      if (!Halide::Internal::is_const_zero(it.min)) return std::nullopt;
+      if (!is_const_zero(it.min)) return std::nullopt;
       entries *= extent_of(it);
       // What the second cache keeps beside operands.
       if (entries * Halide::Int(32).bytes() > machine_.cache_bytes / 4) return std::nullopt;
@@ -138,8 +139,7 @@ class OffsetTables : public ProgramPass {
     const Layout& layout = layouts_.at(access.tensor);
     auto moves = [&](const Expr& e, bool along) {
       return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
-        return (offset.along.count(it.name) > 0) == along &&
-               Halide::Internal::expr_uses_var(e, it.name);
+        return (offset.along.count(it.name) > 0) == along && expr_uses_var(e, it.name);
       });
     };
     int64_t span = 0;
@@ -163,7 +163,7 @@ class OffsetTables : public ProgramPass {
     if (!unit) return false;
     offset.value = 0;
     for (size_t d = 0; d < parts.size(); ++d)
-      if (!Halide::Internal::is_const_zero(parts[d]))
+      if (!is_const_zero(parts[d]))
         offset.value =
             offset.value + parts[d] * static_cast<int>(layout.strides[d] / layout.strides[*unit]);
     offset.value = simplify(offset.value);
@@ -175,7 +175,7 @@ class OffsetTables : public ProgramPass {
   /// strides of all parts are multiples.
   static std::optional<size_t> find_unit(const std::vector<Expr>& parts, const Layout& layout,
                                          bool moved) {
-    auto moves = [&](size_t d) { return !Halide::Internal::is_const_zero(parts[d]); };
+    auto moves = [&](size_t d) { return !is_const_zero(parts[d]); };
     std::optional<size_t> unit;
     for (size_t d = 0; d < parts.size(); ++d)
       if (layout.strides[d] > 0 && (moves(d) || !moved) &&

@@ -13,6 +13,9 @@
 #include "rewrite/program_pass.h"
 
 namespace tc::ir {
+
+using namespace Halide::Internal;
+
 namespace {
 
 /// A sum and the columns at the end.
@@ -156,9 +159,7 @@ class SplitColumns : public ProgramPass {
     last.min = 0;
     last.extent = static_cast<int>(split.rest);
     const Expr place = columns.min + columns.extent + make_variable(last.name);
-    auto move = [&](Expr& e) {
-      e = Halide::Internal::simplify(Halide::Internal::substitute(columns.name, place, e));
-    };
+    auto move = [&](Expr& e) { e = simplify(substitute(columns.name, place, e)); };
     for (Expr& subscript : rest.subscripts) move(subscript);
     move(rest.value);
 

@@ -11,6 +11,9 @@
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
+
+using namespace Halide::Internal;
+
 namespace {
 
 /// Thrown where something cannot be evaluated.
@@ -187,8 +190,7 @@ class ZeroSums::Trial {
 
  private:
   int64_t bound(const Expr& e) const {
-    auto value = Halide::Internal::as_const_int(
-        Halide::Internal::simplify(Halide::Internal::substitute(replacements_, e)));
+    auto value = as_const_int(simplify(substitute(replacements_, e)));
     if (!value) throw Unknown();
     return *value;
   }
@@ -197,8 +199,7 @@ class ZeroSums::Trial {
   /// has no place here may have one.
   int64_t count(const Range& range) const {
     const int64_t extent = bound(range.last) - bound(range.first) + 1;
-    bool is_fixed =
-        Halide::Internal::is_const(range.first) && Halide::Internal::is_const(range.last);
+    bool is_fixed = is_const(range.first) && is_const(range.last);
     if (extent < (is_fixed ? 1 : 2)) throw Unknown();
     return extent;
   }
