@@ -75,8 +75,9 @@ Job for_segment(const Job& job, size_t segment) {
 }
 
 // Statements that are scheduled and compiled together. What takes longer than in proportion to the
-// number of statements stays short (dependences, LLVM's passes over one function), and nothing is
-// fused across the borders. The longest derivative in ops/ has 33.
+// number of statements stays short (dependences, LLVM's passes over one function), which no model
+// of the processor knows, and nothing is fused across the borders. The longest derivative in ops/
+// has 33.
 constexpr size_t kMostStatements = 64;
 
 /// Of results, with their sizes in bytes, those that leave a last cache of this size before

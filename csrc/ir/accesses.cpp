@@ -9,8 +9,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 class CollectAccesses : public IRVisitor {

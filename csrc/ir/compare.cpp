@@ -10,8 +10,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 bool same(const Expr& a, const Expr& b) { return graph_equal(a, b); }
 
 /// Of the same length, and element by element the same.

@@ -8,8 +8,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// A dimension in which a read lies at a constant distance from where it is used.

@@ -15,9 +15,8 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
-// A check that is larger, once the values of temporaries stand in it, is made in the loops.
+// A check that is larger, once the values of temporaries stand in it, is made in the loops: it
+// would take long to compile, of which no model of the processor knows.
 constexpr int kMostNodes = 200;
 
 /// The index before it became int32, in which a large one could look like a small one.

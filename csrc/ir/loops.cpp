@@ -8,7 +8,6 @@
 #include "ir/visit.h"
 
 namespace tc::ir {
-using namespace Halide::Internal;
 
 namespace {
 

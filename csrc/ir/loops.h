@@ -20,7 +20,7 @@ std::optional<int64_t> step_along(const Expr& index, const std::string& loop);
 /// Where buffer[index] lies, an element of `type`.
 Expr make_address(Type type, const std::string& buffer, const Expr& index);
 
-/// Asks for the line that buffer[index] lies in, an element of `type`, to be in this cache (1 to 3)
+/// A prefetch of the line that buffer[index] lies in, an element of `type`, to this cache (1 to 3)
 /// and the larger ones. There is no fault where the address is outside of the buffer.
 Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index, int cache = 1);
 

@@ -8,8 +8,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 class Visitor : public IRVisitor {
  public:
   explicit Visitor(const std::function<void(const Operation&)>& each) : each_(each) {}

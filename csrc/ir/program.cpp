@@ -14,8 +14,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 const Pass kWrapAround("specialize", "wrap_around");
@@ -103,9 +101,8 @@ class PlainCalls : public IRMutator {
     if (builtin) name = math_name(op);
     if (name.empty()) return IRMutator::visit(op);
     std::string arguments;
-    for (const Expr& argument : op->args) {
+    for (const Expr& argument : op->args)
       arguments += (arguments.empty() ? "" : ", ") + plain(argument);
-    }
     if (builtin || !op->args.empty()) name += "(" + arguments + ")";
     return Variable::make(op->type, name);
   }
@@ -421,9 +418,8 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
       subscript = simplified(subscript, kExactSubscript, exact_subscript);
     statement.value = simplified(statement.value, kWrapAround, wrap_around);
     statement.guard = simplified(statement.guard, kWrapAround, wrap_around);
-    if (statement.guard.defined() && is_const_one(statement.guard)) {
+    if (statement.guard.defined() && is_const_one(statement.guard))
       statement.guard = Expr();
-    }
   }
   return result;
 }
@@ -479,9 +475,8 @@ std::string to_string(const Program& program) {
     }
   }
   out << ") -> (";
-  for (size_t i = 0; i < program.outputs.size(); ++i) {
+  for (size_t i = 0; i < program.outputs.size(); ++i)
     out << (i ? ", " : "") << program.outputs[i];
-  }
   out << ")\n";
   for (const auto& [name, tensor] : program.tensors) {
     if (tensor.role == TensorRole::Input) continue;

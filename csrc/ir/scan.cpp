@@ -5,8 +5,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 constexpr char kScan[] = "tc.scan";
 
 }  // namespace

@@ -8,8 +8,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 const Pass kCutProgram("kernel", "cut_program");

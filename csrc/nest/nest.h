@@ -118,13 +118,13 @@ struct Compute {
   /// codegen/tiles/accumulations).
   bool contracts = false;
   /// Of what does not reduce; its neighbour is a load of the buffer.
-  std::optional<ir::Scan> scan;
+  std::optional<ir::Scan> scan = {};
   /// Whether the element goes past the caches where the memory of its buffer was used before.
   bool streams = false;
-  Halide::Parameter parameter;  ///< tells Halide that only elements are aligned
+  Halide::Parameter parameter = {};  ///< tells Halide that only elements are aligned
 };
 
-/// Asks for the line of buffer[index] to be in this cache (1 to 3) and the larger ones. The address
+/// A prefetch of the line of buffer[index] to this cache (1 to 3) and the larger ones. The address
 /// may lie outside of the buffer.
 struct Prefetch {
   std::string buffer;

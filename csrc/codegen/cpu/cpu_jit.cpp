@@ -13,6 +13,7 @@
 #include "codegen/math/narrow_steps.h"
 #include "codegen/math/strict_floats.h"
 #include "codegen/math/vector_trigonometry.h"
+#include "codegen/names.h"
 #include "codegen/prefetch/prefetch_gathers.h"
 #include "codegen/prefetch/prefetch_panels.h"
 #include "codegen/prefetch/prefetch_parts.h"
@@ -44,11 +45,7 @@
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
 using Halide::Module;
-using ir::Expr;
-using ir::Stmt;
-using nest::Nest;
 using Facts = BufferFacts;
 
 /// `strict`: LLVM may not take any float for a number.
@@ -76,7 +73,7 @@ const PassList<Nest, Facts> kNestPasses(
     "nest", nest::same, nest::to_string,
     {
         {"collapse_loops", "first: tasks are one loop, whose iterator later passes see as a value",
-         [](Nest& n, Facts&) { n = nest::collapse_loops(n, nest::Role::Parallel); }},
+         [](Nest& n, Facts&) { n = nest::collapse_loops(n, Role::Parallel); }},
         {"expand_register_tiles",
          "needs the tiles as the Plan made them; what it makes are loops of constant "
          "sizes and local buffers, which prefetches count",

@@ -8,6 +8,7 @@
 
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
+#include "codegen/names.h"
 #include "codegen/vectors/condition_visitor.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
@@ -15,11 +16,6 @@
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
 
 // For these no quotient of numbers far from the ends of the range leaves it.
 constexpr double kSmallest = 0x1p-20, kLargest = 0x1p+20;

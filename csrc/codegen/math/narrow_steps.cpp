@@ -1,15 +1,12 @@
 #include "codegen/math/narrow_steps.h"
 
 #include "codegen/math/named.h"
+#include "codegen/names.h"
 #include "ir/program.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
 
 /// C's nextafter(x, y). Numbers of one sign are in the order of their bits.
 Expr step(const Expr& x, const Expr& y) {

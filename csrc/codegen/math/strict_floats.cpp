@@ -5,15 +5,11 @@
 #include <optional>
 
 #include "codegen/math/named.h"
+#include "codegen/names.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-using ir::Type;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 

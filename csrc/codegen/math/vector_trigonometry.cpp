@@ -8,6 +8,7 @@
 #include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
+#include "codegen/names.h"
 #include "codegen/vectors/condition_visitor.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
@@ -15,11 +16,7 @@
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
 using namespace strict_math;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
 
 // Up to here three numbers for pi / 2 leave all digits of the rest (W. Cody and W. Waite, "Software
 // Manual for the Elementary Functions", 1980, chapter 8).

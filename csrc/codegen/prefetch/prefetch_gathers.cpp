@@ -7,18 +7,12 @@
 
 #include "base/memory.h"
 #include "base/numbers.h"
+#include "codegen/names.h"
 #include "codegen/prefetch/walks.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::as;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
 
 /// The buffers whose reads are prefetched, and what for.
 struct Sought {
@@ -28,7 +22,7 @@ struct Sought {
 
 /// Neighbours in a buffer.
 struct Row {
-  ir::Type type;
+  Type type;
   std::string buffer;
   Expr index;                  ///< of an element
   int64_t first = 0, end = 1;  ///< elements from there on
@@ -112,8 +106,8 @@ struct Gathers {
   int ahead = 0;    ///< iterations
   int shortly = 0;  ///< the same of requests into the first cache; 0: there are none
 
-  /// Asks for what an iteration reads.
-  Nest ask(const Expr& iteration, int cache) const {
+  /// Prefetches what an iteration reads.
+  Nest prefetch(const Expr& iteration, int cache) const {
     std::vector<Nest> prefetches;
     for (const Row& row : rows) {
       // Of one address, other lines are displacements of an instruction.
@@ -280,9 +274,9 @@ class PrefetchGathers {
     const int ahead = gathers.*ahead_of;
     const Expr now = ir::make_variable(loop.name), end = loop.min + loop.extent;
     const Expr later = now + ahead;
-    if (next_.empty()) return gathers.ask(min(later, end - 1), cache);
+    if (next_.empty()) return gathers.prefetch(min(later, end - 1), cache);
     if (goes_on(gathers))
-      return gathers.ask(min(later, end - 1 + next_[0].repeats * loop.extent), cache);
+      return gathers.prefetch(min(later, end - 1 + next_[0].repeats * loop.extent), cache);
     Nest beyond;
     for (auto next = next_.rbegin(); next != next_.rend(); ++next) {
       const Gathers& behind = next->gathers;
@@ -290,11 +284,11 @@ class PrefetchGathers {
       const Expr distance = min(std::min(ahead, behind.*ahead_of), loop.extent);
       const Expr iteration = clamp(now + distance - end, 0, behind.loop->extent - 1);
       beyond = nest::make(
-          nest::Guard{next->guard, behind.ask(behind.loop->min + iteration, cache), beyond});
+          nest::Guard{next->guard, behind.prefetch(behind.loop->min + iteration, cache), beyond});
     }
     // Most are for the loop itself, few for what follows it.
     const bool likely = beyond != nullptr;
-    return nest::make(nest::Guard{later < end, gathers.ask(later, cache), beyond, likely});
+    return nest::make(nest::Guard{later < end, gathers.prefetch(later, cache), beyond, likely});
   }
 
   const Sought sought_;

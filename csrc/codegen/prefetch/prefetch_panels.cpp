@@ -6,16 +6,13 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "codegen/names.h"
 #include "codegen/prefetch/next_part.h"
 #include "codegen/prefetch/walks.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::Nest;
 
 /// The elements side by side that an iteration reads; nothing where they have gaps or are one.
 std::optional<Footprint> find_row(const Read& read) {
@@ -93,7 +90,7 @@ Nest prefetch_panels(const Nest& nest, const std::set<std::string>& large,
                      const CpuMachine& machine) {
   return change_innermost_loops(nest, [&](const Nest& loop, const Around& around) {
     std::vector<Nest> prefetches;
-    for (const Footprint& row : find_rows(nest::as<nest::Loop>(loop)->body)) {
+    for (const Footprint& row : find_rows(as<Loop>(loop)->body)) {
       auto step = row.step(around.loops().back().name);
       // Wider ones are no blocks of results in registers.
       if (row.lines() > machine.lines_at_once() || !step || !waits(row, *step, around, machine))

@@ -6,16 +6,13 @@
 
 #include "base/memory.h"
 #include "base/numbers.h"
+#include "codegen/names.h"
 #include "codegen/prefetch/walks.h"
 #include "ir/loops.h"
 #include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::Nest;
 
 /// Where the row of a read begins: the terms of its place that are the same for all lanes. Nothing
 /// where another row has its elements in another order, or lanes do not lie where data says.
@@ -30,8 +27,8 @@ std::optional<Expr> find_base(const Expr& index, const Read& read, const std::st
   return by_lane && !expr_uses_var(index, row) ? std::optional<Expr>(0) : std::nullopt;
 }
 
-/// What an iteration of the innermost loop asks for of the next row. What is beyond the last row is
-/// prefetched as well, which no program notices: as a rule another task reads it next.
+/// What an iteration of the innermost loop prefetches of the next row. What is beyond the last row
+/// is prefetched as well, which no program notices: as a rule another task reads it next.
 void prefetch_piece(const Read& read, const AroundLoop& row, const AroundLoop& loop,
                     std::vector<Nest>& prefetches) {
   const auto extent = as_const_int(loop.extent);
@@ -57,7 +54,7 @@ Nest prefetch_rows(const Nest& nest, const std::set<std::string>& buffers) {
     const std::vector<AroundLoop>& loops = around.loops();
     std::vector<Nest> prefetches;
     if (loops.size() > 1 && loops[loops.size() - 2].extent.defined())
-      for (const Read& read : find_gathers(nest::as<nest::Loop>(loop)->body))
+      for (const Read& read : find_gathers(as<Loop>(loop)->body))
         if (buffers.count(read.buffer))
           prefetch_piece(read, loops[loops.size() - 2], loops.back(), prefetches);
     return nest::prepend(loop, prefetches);

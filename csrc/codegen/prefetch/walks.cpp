@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/numbers.h"
+#include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
@@ -13,14 +14,8 @@
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::as;
-using nest::Nest;
-
-AroundLoop around_loop(const nest::Loop& loop) {
-  return {loop.name, loop.min, loop.extent, loop.role == nest::Role::Serial,
-          loop.role == nest::Role::Vector};
+AroundLoop around_loop(const Loop& loop) {
+  return {loop.name, loop.min, loop.extent, loop.role == Role::Serial, loop.role == Role::Vector};
 }
 
 struct InnermostLoops {
@@ -29,7 +24,7 @@ struct InnermostLoops {
   int64_t serial_loops = 0;  ///< left so far
 
   Nest visit(const Nest& nest) {
-    if (const auto* loop = as<nest::Loop>(nest)) return visit_loop(nest, *loop);
+    if (const auto* loop = as<Loop>(nest)) return visit_loop(nest, *loop);
     if (const auto* copy = as<nest::Copy>(nest)) {
       around.copies.push_back(copy);
       ++serial_loops;
@@ -49,8 +44,8 @@ struct InnermostLoops {
     return result;
   }
 
-  Nest visit_loop(const Nest& nest, const nest::Loop& loop) {
-    const bool serial = loop.role == nest::Role::Serial, outermost = !around.outermost;
+  Nest visit_loop(const Nest& nest, const Loop& loop) {
+    const bool serial = loop.role == Role::Serial, outermost = !around.outermost;
     const int64_t before = serial_loops;
     const size_t copies = around.copies.size();
     if (outermost) around.outermost = nest;
@@ -76,7 +71,7 @@ class FindReads {
   std::vector<Read> reads;
 
   void visit(const Nest& nest) {
-    if (const auto* loop = as<nest::Loop>(nest)) {
+    if (const auto* loop = as<Loop>(nest)) {
       inside_.push_back(around_loop(*loop));
       look(loop->min);
       look(loop->extent);
@@ -90,7 +85,7 @@ class FindReads {
       if (gathers_) return;
       look(guard->condition);
       for_each_child(nest, [&](const Nest& child) { visit(child); });
-    } else if (const auto* compute = as<nest::Compute>(nest)) {
+    } else if (const auto* compute = as<Compute>(nest)) {
       if (compute->reduction != ir::Reduction::None) look(load_of(*compute));
       look(compute->value);
       look(compute->index);
@@ -127,7 +122,7 @@ class FindReads {
 
 }  // namespace
 
-void Around::enter(const nest::Loop& loop) {
+void Around::enter(const Loop& loop) {
   enter(around_loop(loop), loop.min, loop.min + loop.extent - 1);
 }
 
@@ -175,9 +170,8 @@ std::vector<Read> find_gathers(const Nest& nest) {
 bool has_loops(const Nest& nest) {
   bool found = false;
   nest::for_each_node(nest, [&](const Nest& node) {
-    const auto* loop = as<nest::Loop>(node);
-    found =
-        found || (loop && loop->role != nest::Role::Vector && loop->role != nest::Role::Unrolled);
+    const auto* loop = as<Loop>(node);
+    found = found || (loop && loop->role != Role::Vector && loop->role != Role::Unrolled);
   });
   return found;
 }

@@ -115,13 +115,10 @@ Nest hide(const std::string& local, ir::Type type, int64_t elements) {
   loop.extent = static_cast<int>(elements);
   loop.role = Role::Vector;
   loop.point = 0;
-  Compute same;
-  same.buffer = local;
-  same.type = type;
-  same.index = ir::make_variable(loop.name);
-  same.value =
-      Call::make(type, kHidden, {ir::make_load(type, local, same.index)}, Call::PureExtern);
-  loop.body = nest::make(std::move(same));
+  const Expr lane = ir::make_variable(loop.name);
+  loop.body = nest::make(
+      Compute{local, type, lane,
+              Call::make(type, kHidden, {ir::make_load(type, local, lane)}, Call::PureExtern)});
   return nest::make(std::move(loop));
 }
 

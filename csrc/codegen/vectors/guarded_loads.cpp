@@ -6,16 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
 
 /// a && b && ...: what all lanes share as a scalar, and the rest as a vector; undefined when
 /// absent.

@@ -7,15 +7,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
 
 /// Puts names in the place of numbers that are chosen lazily and broadcast, and of short shuffles.
 class HideFromInterleavings : public IRGraphMutator {

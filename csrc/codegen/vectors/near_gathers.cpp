@@ -6,16 +6,13 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/names.h"
 #include "ir/expressions/walk.h"
 #include "ir/visit.h"
 #include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
 
 /// Lane l of an index is `first` + offsets[l].
 struct Pattern {
@@ -93,7 +90,7 @@ Stmt load_neighbours(const Stmt& stmt) {
   });
 }
 
-int find_period(const nest::Nest& body, const std::string& loop) {
+int find_period(const Nest& body, const std::string& loop) {
   int64_t period = 1;
   auto divide = [&](const Expr& dividend, const Expr& by) {
     const auto divisor = as_const_int(by);

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "codegen/names.h"
 #include "codegen/vectors/near_gathers.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
@@ -12,13 +13,6 @@
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::Compute;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
 
 /// Of what the lanes of a loop access.
 struct Lanes {
@@ -58,8 +52,8 @@ Expr find_choice(const Loop& loop) {
   Scope<> inside;
   inside.push(loop.name);
   nest::for_each_node(loop.body, [&](const Nest& node) {
-    if (const auto* inner = nest::as<Loop>(node)) inside.push(inner->name);
-    if (const auto* binding = nest::as<nest::Binding>(node)) inside.push(binding->name);
+    if (const auto* inner = as<Loop>(node)) inside.push(inner->name);
+    if (const auto* binding = as<nest::Binding>(node)) inside.push(binding->name);
   });
   Expr found;
   nest::for_each_expression(loop.body, [&](const Expr& e) {
@@ -178,7 +172,7 @@ Nest cut(const Loop& loop, int vector_bits, int choices) {
 }  // namespace
 
 Nest cut_vector_loops(const Nest& nest, int vector_bits) {
-  const auto* loop = nest::as<Loop>(nest);
+  const auto* loop = as<Loop>(nest);
   if (loop && loop->role == Role::Vector) return cut(*loop, vector_bits, 0);
   return nest::map_children(
       nest, [&](const Nest& child) { return cut_vector_loops(child, vector_bits); });

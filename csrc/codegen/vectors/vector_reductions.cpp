@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
@@ -16,13 +17,7 @@
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::Compute;
 using nest::Guard;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
 
 // Elements that one iteration loads one by one, since they are no neighbours. No model knows that
 // from 250 addresses in a loop on, those of the rest behind it among them, LLVM gives up to tell
@@ -37,7 +32,7 @@ struct Part {
   bool accumulates = false;
   ir::Reduction reduction = ir::Reduction::None;  ///< of partial results
   Expr value;                                     ///< the term, of type `accumulator`
-  ir::Type accumulator;                           ///< the type of partial results
+  Type accumulator;                               ///< the type of partial results
   std::string partial;                            ///< the local array of partial results
 };
 
@@ -45,12 +40,12 @@ Expr both(const Expr& a, const Expr& b) { return a.defined() ? a && b : b; }
 
 /// The loop body as a list of computes; false when it has something else.
 bool collect(const Nest& nest, const Expr& guard, std::vector<Part>& parts) {
-  if (const auto* sequence = nest::as<nest::Sequence>(nest))
+  if (const auto* sequence = as<nest::Sequence>(nest))
     return std::all_of(sequence->parts.begin(), sequence->parts.end(),
                        [&](const Nest& part) { return collect(part, guard, parts); });
-  if (const auto* branch = nest::as<Guard>(nest))
+  if (const auto* branch = as<Guard>(nest))
     return !branch->otherwise && collect(branch->then, both(guard, branch->condition), parts);
-  if (const auto* compute = nest::as<Compute>(nest)) {
+  if (const auto* compute = as<Compute>(nest)) {
     Part found;
     found.compute = compute;
     found.guard = guard;
@@ -248,13 +243,7 @@ class PartialResults {
   /// partial[index] = value, or it is reduced with it.
   static Nest in_partial(const Part& part, const Expr& index, ir::Reduction reduction,
                          const Expr& value) {
-    Compute made;
-    made.buffer = part.partial;
-    made.type = part.accumulator;
-    made.index = index;
-    made.value = value;
-    made.reduction = reduction;
-    return nest::make(std::move(made));
+    return nest::make(Compute{part.partial, part.accumulator, index, value, reduction});
   }
 
   /// The body at `position` (relative to the loop's first), into partial results `copy`. Only terms
@@ -326,10 +315,10 @@ bool walks_on(const Loop& outer, const Loop& inner) {
 
 /// Joins the loops above a vector with it, as far as addresses walk on. What is no loop stays.
 Nest join(const Nest& nest) {
-  const auto* loop = nest::as<Loop>(nest);
+  const auto* loop = as<Loop>(nest);
   if (!loop) return nest;
   const Nest body = join(loop->body);
-  const auto* inner = nest::as<Loop>(body);
+  const auto* inner = as<Loop>(body);
   if (inner && loop->role == Role::Serial && inner->role == Role::Vector && walks_on(*loop, *inner))
     return nest::make_loop(inner->name, 0, simplify(loop->extent * inner->extent), Role::Vector,
                            nest::substitute(loop->name, Expr(0), inner->body));
@@ -351,8 +340,8 @@ Nest serial(const Loops& loops) {
 
 Loops rows_below(const Loop& vector) {
   Loops rows;
-  for (const auto* row = nest::as<Loop>(vector.body); row && row->role == Role::Unrolled;
-       row = nest::as<Loop>(row->body))
+  for (const auto* row = as<Loop>(vector.body); row && row->role == Role::Unrolled;
+       row = as<Loop>(row->body))
     rows.push_back(row);
   return rows;
 }
@@ -405,7 +394,7 @@ class VectorizeReductions {
   VectorizeReductions(int vector_bits, const CpuMachine& machine)
       : vector_bits_(vector_bits), machine_(machine) {}
 
-  Nest node(const Nest& nest) { return nest::as<Loop>(nest) ? visit(join(nest)) : inside(nest); }
+  Nest node(const Nest& nest) { return as<Loop>(nest) ? visit(join(nest)) : inside(nest); }
 
  private:
   Nest inside(const Nest& nest) {
@@ -414,9 +403,9 @@ class VectorizeReductions {
 
   Nest visit(const Nest& nest) {
     // The loops from here to the vector, if there is nothing else.
-    Loops loops = {nest::as<Loop>(nest)};
-    while (loops.back()->role == Role::Serial && nest::as<Loop>(loops.back()->body))
-      loops.push_back(nest::as<Loop>(loops.back()->body));
+    Loops loops = {as<Loop>(nest)};
+    while (loops.back()->role == Role::Serial && as<Loop>(loops.back()->body))
+      loops.push_back(as<Loop>(loops.back()->body));
     const Loop& vector = *loops.back();
     if (vector.role != Role::Vector) return inside(nest);
     if (rows_change(loops)) return inside(nest);  // further in

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
@@ -12,14 +13,6 @@
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-using nest::Compute;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
 
 // Calls inside of a Vectorized loop that move values between lanes, until its lanes are vectors.
 // The loop's variable is their last argument, so that they become vectors though the value may be
@@ -49,7 +42,7 @@ std::optional<int64_t> constant(const Expr& e) {
 /// The computes of a loop's body, one after the other; false when it has something else.
 bool collect(const Nest& body, std::vector<Compute>& parts) {
   for (const Nest& part : nest::parts_of(body)) {
-    const auto* compute = nest::as<Compute>(part);
+    const auto* compute = as<Compute>(part);
     if (!compute) return false;
     parts.push_back(*compute);
   }
@@ -97,7 +90,7 @@ class Vectors {
 
  private:
   bool scans(size_t part) const { return scans_along(parts_[part], loop_.name); }
-  ir::Type type_of(size_t part) const { return parts_[part].type; }
+  Type type_of(size_t part) const { return parts_[part].type; }
   Expr identity(size_t part) const {
     return ir::identity(parts_[part].scan->reduction, type_of(part));
   }
@@ -108,12 +101,7 @@ class Vectors {
     return concat(parts_[part].buffer, ".carry", number_, "_", part);
   }
   Nest store_carry(size_t part, const Expr& value) const {
-    Compute made;
-    made.buffer = carry(part);
-    made.type = type_of(part);
-    made.index = lane();
-    made.value = value;
-    return nest::make(std::move(made));
+    return nest::make(Compute{carry(part), type_of(part), lane(), value});
   }
 
   Nest lane_loop(const Nest& body) const {
@@ -139,7 +127,7 @@ class Vectors {
   Nest scan(size_t p, const Expr& first, const Expr& count) const {
     const Compute& part = parts_[p];
     const ir::Scan& scan = *part.scan;
-    const ir::Type type = part.type;
+    const Type type = part.type;
     const bool down = ir::step_along(part.index, loop_.name) < 0;
     const Expr turn = down ? (lanes_ - 1) - lane() : lane();
     const Expr iteration = loop_.min + first + turn;
@@ -213,7 +201,7 @@ Nest vectorize_loop(const Loop& loop, int vector_bits, int& number) {
 }
 
 Nest vectorize(const Nest& nest, int vector_bits, int& number) {
-  const auto* loop = nest::as<Loop>(nest);
+  const auto* loop = as<Loop>(nest);
   if (loop && loop->role == Role::Vector) {
     Nest changed = vectorize_loop(*loop, vector_bits, number);
     return changed ? changed : nest;

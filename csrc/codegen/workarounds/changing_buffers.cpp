@@ -3,14 +3,11 @@
 #include <map>
 #include <string>
 
+#include "codegen/names.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
 
 using Parameters = std::map<std::string, Halide::Parameter>;
 

@@ -6,14 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/names.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
 
 /// The binding with the names that its value begins with in front of it.
 template <class Binding>
@@ -33,7 +30,8 @@ decltype(Binding::body) lift(const Binding* op, ir::Mutator& self) {
   return result;
 }
 
-// Functions of functions of functions, as people write them, stay as they are.
+// Functions of functions of functions, as people write them, stay as they are: the workaround is
+// for what takes Halide long to compile, which no model of the processor knows.
 constexpr int kDeepest = 12;
 
 /// How many names are inside each other's values.

@@ -2,14 +2,11 @@
 
 #include <utility>
 
+#include "codegen/names.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
 
 constexpr char kTruncated[] = "tc.truncated";
 

@@ -4,8 +4,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 bool is_lazy(const Call* op) { return op->is_intrinsic(Call::if_then_else); }

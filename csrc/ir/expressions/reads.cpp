@@ -6,8 +6,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// Calls `found` with every read in an expression.

@@ -8,8 +8,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 bool has_float(const Expr& e) {

@@ -5,8 +5,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 const Type kInt = Halide::Int(32), kWide = Halide::Int(64);
 
 }  // namespace

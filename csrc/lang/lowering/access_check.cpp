@@ -108,9 +108,8 @@ class StatementCheck : public IRVisitor {
 
   void visit(const Call* op) override {
     if (!message_.empty()) return;
-    if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3) {
+    if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3)
       return visit_choice(op->args[0], op->args[1], op->args[2]);
-    }
     IRVisitor::visit(op);
     auto tensor = program_.tensors.find(ir::read_name(op));
     if (tensor != program_.tensors.end()) check("reads", tensor->second, op->args, op);
@@ -330,9 +329,8 @@ class StatementCheck : public IRVisitor {
     for (const ir::Iterator& iterator : statement_.domain) {
       if (!used.count(iterator.name)) continue;
       auto value = values.find(iterator.name);
-      if (value != values.end()) {
+      if (value != values.end())
         where << (where.tellp() > 0 ? ", " : "") << iterator.name << " = " << value->second;
-      }
       ranges << (ranges.tellp() > 0 ? ", " : "") << iterator.name << " runs over " << iterator.min
              << ":" << constant(iterator.min) + constant(iterator.extent);
     }
@@ -365,9 +363,8 @@ class StatementCheck : public IRVisitor {
       one << (holds_data(subscripts[i]) ? ir::make_variable("...") : shown(subscripts[i]));
       // Halide puts parentheses around every operation.
       std::string subscript = one.str();
-      for (size_t at; (at = subscript.find(" + -")) != std::string::npos;) {
+      for (size_t at; (at = subscript.find(" + -")) != std::string::npos;)
         subscript.replace(at, 4, " - ");
-      }
       bool wrapped = subscript.size() > 2 && subscript.front() == '(' && subscript.back() == ')';
       text << (i ? ", " : "") << (wrapped ? subscript.substr(1, subscript.size() - 2) : subscript);
     }

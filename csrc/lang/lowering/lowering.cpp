@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
+#include "ir/visit.h"
 #include "lang/sema/builtins.h"
 #include "lang/sema/types.h"
 
@@ -29,9 +30,8 @@ class Lowering {
   LoweredStatement run() {
     LoweredStatement lowered;
     lowered.value = lower(*statement_.value);
-    if (!ir::is_position(statement_.reduction)) {
+    if (!ir::is_position(statement_.reduction))
       lowered.value = convert(lowered.value, signature_.tensor(statement_.target.name).type);
-    }
     for (const WhereClause& clause : statement_.clauses) {
       if (clause.kind == ClauseKind::Range) {
         Expr first = subscript(*clause.first), last = subscript(*clause.last);
@@ -49,24 +49,21 @@ class Lowering {
       lowered.subscripts.push_back(expression ? subscript(*expression) : Expr());
     }
     bool accumulates = statement_.reduction != ir::Reduction::None && !statement_.initializes;
-    if (accumulates || statement_.scatters()) {
+    if (accumulates || statement_.scatters())
       lowered.accesses.push_back(left_hand_side(accumulates));
-    }
     return lowered;
   }
 
  private:
   void collect(const Expression& e, std::vector<Access>* accesses) {
-    if (e.kind == ExpressionKind::Name && e.binding == Binding::Let) {
+    if (e.kind == ExpressionKind::Name && e.binding == Binding::Let)
       return collect(*lets_.at(e.name), accesses);
-    }
     for (const ExpressionPtr& operand : e.operands) collect(*operand, accesses);
     if (e.kind != ExpressionKind::Apply || e.binding != Binding::Tensor) return;
     Access access{e.name, {}, e.where};
     rounds_down_ = true;
-    for (const ExpressionPtr& operand : e.operands) {
+    for (const ExpressionPtr& operand : e.operands)
       access.subscripts.push_back(subscript(*operand));
-    }
     rounds_down_ = false;
     accesses->push_back(access);
   }
@@ -227,18 +224,9 @@ class Lowering {
            2 * cast->value.type().bits() < e.type().bits() + 1 - cast->value.type().is_uint();
   }
 
-  struct FindRead : IRVisitor {
-    bool tensor = false;
-    using IRVisitor::visit;
-    void visit(const Call* op) override {
-      tensor = tensor || (!op->args.empty() && !ir::read_name(op).empty());
-      IRVisitor::visit(op);
-    }
-  };
   static bool reads(const Expr& e) {
-    FindRead finder;
-    e.accept(&finder);
-    return finder.tensor;
+    return ir::any<Call>(
+        e, [](const Call* op) { return !op->args.empty() && !ir::read_name(op).empty(); });
   }
 
   /// Lazy where a side reads a tensor, since the condition may be what keeps the read inside it.
@@ -249,9 +237,7 @@ class Lowering {
 
   Expr lower_binary(const Expression& e) {
     Expr a = lower(*e.operands[0]), b = lower(*e.operands[1]);
-    if (e.op == Operator::And) {
-      return reads(b) ? choose(a, b, make_zero(Halide::Bool())) : a && b;
-    }
+    if (e.op == Operator::And) return reads(b) ? choose(a, b, make_zero(Halide::Bool())) : a && b;
     if (e.op == Operator::Or) return reads(b) ? choose(a, make_one(Halide::Bool()), b) : a || b;
     Type type = e.type;
     bool comparison = e.op >= Operator::Less && e.op <= Operator::NotEqual;

@@ -42,9 +42,8 @@ class Inference {
       : function_(function), signature_(signature), statements_(statements) {
     for (const auto& [name, tensor] : signature.tensors) {
       std::vector<std::optional<Range>>& shape = shapes_[name];
-      for (const Expr& size : tensor.sizes) {
+      for (const Expr& size : tensor.sizes)
         shape.push_back(size.defined() ? std::optional<Range>({Expr(0), size - 1}) : std::nullopt);
-      }
     }
     ranges_.resize(statements.size());
     done_.resize(statements.size());
@@ -348,9 +347,8 @@ class Inference {
     for (const TreeStatement& statement : function_.statements) {
       const std::vector<std::optional<Range>>& shape = shapes_.at(statement.target.name);
       for (size_t d = 0; d < shape.size(); ++d) {
-        if (shape[d] || !statement.scattered(d) || has_plain_index(statement.target.name, d)) {
+        if (shape[d] || !statement.scattered(d) || has_plain_index(statement.target.name, d))
           continue;
-        }
         const SourceRange& where = statement.scattered(d)->where;
         const std::string& name = statement.target.name;
         auto returned = std::find_if(function_.returns.begin(), function_.returns.end(),
@@ -407,9 +405,8 @@ class Inference {
         if (!done_[i] && solve(i, relaxed, &known)) blamed = i;
       }
     }
-    if (blamed == statements_.size()) {
+    if (blamed == statements_.size())
       blamed = std::find(done_.begin(), done_.end(), false) - done_.begin();
-    }
     const TreeStatement& statement = function_.statements[blamed];
     std::vector<std::string> names;
     for (const std::string& name : indices_of(blamed)) {
@@ -442,18 +439,16 @@ InferredRanges infer(const Function& function, const ir::Program& signature,
 
 Expr simplify_size(const Expr& e, const ir::Program& signature) {
   ir::Bounds bounds;
-  for (const std::string& size : signature.sizes) {
+  for (const std::string& size : signature.sizes)
     bounds.push(size, Interval(Expr(int64_t{0}), Interval::pos_inf()));
-  }
   Expr simple = ir::simplify_wide(e, bounds);
   // (N - 1) / 2 + 1 reads better as (N + 1) / 2, where the sum goes.
   const auto* sum = simple.as<Add>();
   const auto* quotient = sum ? sum->a.as<Div>() : nullptr;
   if (quotient && is_const_one(sum->b) && is_positive_const(quotient->b)) {
     const auto* dividend = quotient->a.as<Add>();
-    if (dividend && is_const(dividend->b)) {
+    if (dividend && is_const(dividend->b))
       return ir::simplify_wide((dividend->a + (dividend->b + quotient->b)) / quotient->b, bounds);
-    }
   }
   return simple;
 }

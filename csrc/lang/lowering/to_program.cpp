@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ir/expressions/wide_integers.h"
+#include "ir/visit.h"
 #include "lang/lowering/lowering.h"
 #include "lang/lowering/ranges.h"
 #include "lang/sema/call_conditions.h"
@@ -16,27 +17,6 @@ namespace {
 Expr from_first(const Expr& place, const Range& range) {
   return is_const_zero(range.first) ? place : place - range.first;
 }
-
-/// From index coordinates to storage: element 0 belongs to the lower bound of its index.
-class ShiftReads : public IRMutator {
- public:
-  ShiftReads(const ir::Program& signature, const InferredRanges& ranges)
-      : signature_(signature), ranges_(ranges) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    auto shape = ranges_.shapes.find(ir::read_name(op));
-    if (shape == ranges_.shapes.end() || op->args.empty()) return IRMutator::visit(op);
-    std::vector<Expr> subscripts;
-    for (size_t d = 0; d < op->args.size(); ++d) {
-      subscripts.push_back(from_first(mutate(op->args[d]), shape->second[d]));
-    }
-    return ir::read(signature_.tensor(shape->first), subscripts);
-  }
-  const ir::Program& signature_;
-  const InferredRanges& ranges_;
-};
 
 class ProgramBuilder {
  public:
@@ -59,9 +39,8 @@ class ProgramBuilder {
     program_.declared_sizes = ranges_.declared;
     for (ir::DeclaredSize& open : open_conditions(function_, program_))
       program_.declared_sizes.push_back(std::move(open));
-    for (size_t i = 0; i < function_.statements.size(); ++i) {
+    for (size_t i = 0; i < function_.statements.size(); ++i)
       program_.statements.push_back(build(i));
-    }
     return std::move(program_);
   }
 
@@ -90,9 +69,8 @@ class ProgramBuilder {
     statement.tensor = tree.target.name;
     statement.where = tree.where;
     ir::Bounds bounds;
-    for (const std::string& size : signature_.sizes) {
+    for (const std::string& size : signature_.sizes)
       bounds.push(size, Interval(Expr(0), Interval::pos_inf()));
-    }
     for (const auto* list : {&tree.indices, &tree.reduction_indices}) {
       for (const Identifier& index : *list) {
         if (index.name.empty()) continue;
@@ -100,9 +78,8 @@ class ProgramBuilder {
         const Range& range = ranges_.statements[i].at(index.name);
         // Iterators of extent 1 stay in the subscripts: how an access looks must not depend on
         // sizes.
-        if (!is_const_one(iterator.extent)) {
+        if (!is_const_one(iterator.extent))
           bounds.push(index.name, Interval(range.first, range.last));
-        }
         statement.domain.push_back(iterator);
       }
     }
@@ -131,7 +108,15 @@ class ProgramBuilder {
   /// integers wrap around is only known when sizes are.
   Expr stored(const Expr& e) const {
     Expr sized = substitute(dimensions_, e);
-    return ShiftReads(signature_, ranges_).mutate(sized);
+    // From index coordinates to storage: element 0 belongs to the lower bound of its index.
+    return ir::mutate(sized, [&](const Call* op, ir::Mutator& self) {
+      auto shape = ranges_.shapes.find(ir::read_name(op));
+      if (shape == ranges_.shapes.end() || op->args.empty()) return self.inside(op);
+      std::vector<Expr> subscripts;
+      for (size_t d = 0; d < op->args.size(); ++d)
+        subscripts.push_back(from_first(self.mutate(op->args[d]), shape->second[d]));
+      return ir::read(signature_.tensor(shape->first), subscripts);
+    });
   }
 
   const Function& function_;
@@ -147,9 +132,8 @@ class ProgramBuilder {
 ir::Program to_program(const Function& function, const ir::Program& signature,
                        const std::map<std::string, int64_t>& scalars) {
   std::vector<LoweredStatement> lowered;
-  for (const TreeStatement& statement : function.statements) {
+  for (const TreeStatement& statement : function.statements)
     lowered.push_back(lower(statement, signature, scalars));
-  }
   return ProgramBuilder(function, signature, lowered).run();
 }
 

@@ -41,23 +41,13 @@ void rename_size(Function* function, const std::string& from, const Expr& to) {
           size.name = variable ? variable->name : "";
           size.constant = variable ? 0 : *as_const_int(to);
         }
-  auto change = [&](ExpressionPtr& e) {
-    if (!e) return;
-    e = rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+  for (TreeStatement& statement : function->statements)
+    rewrite(statement, [&](const Expression& node) -> ExpressionPtr {
       if (node.kind != ExpressionKind::Name || node.name != from) return nullptr;
       ExpressionPtr other = variable ? name(variable->name) : integer(*as_const_int(to));
       other->where = node.where;
       return other;
     });
-  };
-  for (TreeStatement& statement : function->statements) {
-    change(statement.value);
-    for (ExpressionPtr& subscript : statement.subscripts) change(subscript);
-    for (WhereClause& clause : statement.clauses) {
-      change(clause.first);
-      change(clause.last);
-    }
-  }
 }
 
 /// Of the names of two sizes the one that stands first.

@@ -15,9 +15,8 @@ ExpressionPtr make(ExpressionKind kind, std::vector<ExpressionPtr> operands) {
   auto node = std::make_shared<Expression>();
   node->kind = kind;
   node->operands = std::move(operands);
-  for (const ExpressionPtr& operand : node->operands) {
+  for (const ExpressionPtr& operand : node->operands)
     node->depth = std::max(node->depth, operand->depth + 1);
-  }
   return node;
 }
 
@@ -61,9 +60,8 @@ ExpressionPtr integer(int64_t value) {
 }
 
 ExpressionPtr real(double value) {
-  if (std::signbit(value)) {
+  if (std::signbit(value))
     return make_operator(ExpressionKind::Unary, Operator::Negate, {real(-value)});
-  }
   ExpressionPtr node = make(ExpressionKind::Number, {});
   char text[40];
   // As short as the value allows.
@@ -143,9 +141,8 @@ ExpressionPtr choose(const ExpressionPtr& condition, const ExpressionPtr& yes,
 
 ExpressionPtr all_of(const std::vector<ExpressionPtr>& conditions) {
   ExpressionPtr result;
-  for (const ExpressionPtr& condition : conditions) {
+  for (const ExpressionPtr& condition : conditions)
     result = result ? binary(Operator::And, result, condition) : condition;
-  }
   return result;
 }
 
@@ -244,9 +241,8 @@ ir::Expr to_halide(const Expression& e) {
 }
 
 std::optional<int64_t> constant_value(const Expression& e) {
-  if (e.kind == ExpressionKind::Number && e.constant && !e.constant->is_float) {
+  if (e.kind == ExpressionKind::Number && e.constant && !e.constant->is_float)
     return e.constant->integer;
-  }
   if (is_negation(e)) {
     std::optional<int64_t> value = constant_value(*e.operands[0]);
     if (value) return -*value;
@@ -312,6 +308,19 @@ ExpressionPtr rewrite(const ExpressionPtr& e,
     operand = other;
   }
   return changed ? copy : e;
+}
+
+void rewrite(TreeStatement& statement,
+             const std::function<ExpressionPtr(const Expression&)>& replace) {
+  auto change = [&](ExpressionPtr& e) {
+    if (e) e = rewrite(e, replace);
+  };
+  change(statement.value);
+  for (ExpressionPtr& subscript : statement.subscripts) change(subscript);
+  for (WhereClause& clause : statement.clauses) {
+    change(clause.first);
+    change(clause.last);
+  }
 }
 
 ExpressionPtr substitute(const ExpressionPtr& e,

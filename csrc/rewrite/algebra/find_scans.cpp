@@ -16,8 +16,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// What a comparison of integers says is not negative.

@@ -8,8 +8,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 void add_factors(const Expr& e, const Statement& statement, bool divides,

@@ -7,8 +7,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 // Between them, a reciprocal is a normal number in float, and products of normal numbers with it
 // that are normal are so without it.
 constexpr double kSmallest = 0x1p-20, kLargest = 0x1p+20;

@@ -4,8 +4,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 void list_factors(const Expr& e, std::vector<Expr>& factors) {

@@ -13,8 +13,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// The work of a scatter in numbers.

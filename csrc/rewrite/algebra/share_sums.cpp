@@ -13,8 +13,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// Indices of one statement by those of another.

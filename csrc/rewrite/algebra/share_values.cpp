@@ -17,8 +17,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// Indices of one statement by those of another.

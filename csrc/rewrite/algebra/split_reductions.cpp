@@ -14,8 +14,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// The work of a statement in numbers.

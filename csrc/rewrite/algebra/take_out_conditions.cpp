@@ -12,8 +12,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// The condition, and what it chooses where it says the same of all terms.

@@ -9,8 +9,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// The subscripts of a read with the number of each index in the domain for its name.

@@ -9,8 +9,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 /// Iterators i and j = i + 1 of one statement.
 using IteratorPair = std::pair<size_t, size_t>;  // statement, position of i in its domain
 /// Dimensions d and d + 1 of one tensor.

@@ -9,8 +9,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 constexpr int64_t kMostPositions = int64_t{1} << 31;
 
 Expr zero_based(const Iterator& it) { return simplify(make_variable(it.name) - it.min); }

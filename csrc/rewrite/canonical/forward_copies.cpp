@@ -10,8 +10,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// Whether all dimensions of the left-hand side are iterators of their own.

@@ -8,8 +8,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// A read of a tensor, with the number of the statement it stands in.

@@ -9,8 +9,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 /// Bools are 0 or 1 elsewhere.
 Expr convert(const Expr& e, Type type) {
   if (e.type() == type) return e;

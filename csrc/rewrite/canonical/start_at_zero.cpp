@@ -6,8 +6,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// Replaces indices by the new ones and what they are shifted by.
@@ -60,9 +58,8 @@ Program start_at_zero(Program program) {
         it.min = 0;
       }
       // As in the program: iterators of extent 1 stay in the subscripts.
-      if (!is_const_one(it.extent)) {
+      if (!is_const_one(it.extent))
         bounds.push(it.name, Interval(0, it.extent - 1));
-      }
     }
     if (shifted.empty()) continue;
     Shift shift(shifted);

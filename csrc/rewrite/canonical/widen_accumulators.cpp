@@ -5,8 +5,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 const Type kWide = Halide::Float(32);
 
 bool is_narrow(Type type) { return type.is_float() && type.bits() < 32; }

@@ -9,8 +9,6 @@
 
 namespace tc::rewrite {
 
-using namespace Halide::Internal;
-
 namespace {
 
 using namespace ir;

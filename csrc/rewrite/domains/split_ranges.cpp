@@ -20,7 +20,6 @@
 namespace tc::rewrite {
 namespace {
 
-using namespace Halide::Internal;
 using namespace ir;
 
 /// factor * index + offset for first <= index < end.

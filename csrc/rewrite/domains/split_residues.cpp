@@ -19,7 +19,6 @@
 namespace tc::rewrite {
 namespace {
 
-using namespace Halide::Internal;
 using namespace ir;
 
 /// Terms count where y = sign * k + offset + modulus * z for some z.

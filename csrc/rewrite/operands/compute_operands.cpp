@@ -22,8 +22,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 /// Indices that a value is made of, beside those that say which elements it reads.
 std::set<std::string> find_values(const Expr& e) {
   std::set<std::string> found;

@@ -13,8 +13,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 bool moves(const Expr& e, const Iterator& it) { return expr_uses_var(e, it.name); }

@@ -13,8 +13,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// The terms of a sum, and what they are multiplied with.

@@ -14,8 +14,6 @@
 
 namespace tc::ir {
 
-using namespace Halide::Internal;
-
 namespace {
 
 /// A sum and the columns at the end.

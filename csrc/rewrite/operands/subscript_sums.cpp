@@ -11,8 +11,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 /// The sum in a subscript; nothing where a value is left out or the subscript is no such sum.
 std::optional<Sum> match_sum(const Expr& subscript, const std::vector<Iterator>& domain) {
   Sum sum;

@@ -115,10 +115,12 @@ using Coordinates = std::vector<int64_t>;
 using Indices = std::map<std::string, int64_t>;
 using Ranges = std::vector<std::pair<std::string, Range>>;
 
-// Points that are evaluated for one definition in one trial, and tensors on the way to an element.
+// Points that are evaluated for one definition in one trial, and tensors on the way to an element:
+// they bound the time that a derivative takes to be written, of which no model knows.
 constexpr int64_t kMostPoints = 20000;
 constexpr int kMostDepth = 200;
-// Places that are looked at first.
+// Places that are looked at first; trials, on which the chance of a mistake depends; and sizes of a
+// definition that trials can tell apart.
 constexpr int kSamples = 6;
 constexpr int kTrials = 3;
 constexpr size_t kMostSizes = 9;
