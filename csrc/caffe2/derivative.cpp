@@ -160,16 +160,14 @@ DerivativeShape derivative_shape(const Source& forward, const std::vector<int>& 
                                  const std::vector<int>& input_gradients) {
   Definition definition = forward.definition({});
   const auto inputs = definition.input_count() - static_cast<int32_t>(forward.numbers.size());
+  if (!forward.deciding_inputs().empty()) {
+    DerivativeShape all{{}, input_gradients};
+    for (int32_t o = 0; o < definition.output_count(); ++o) all.outputs.push_back(o);
+    return all;
+  }
   std::vector<Parameter> parameters;
   std::vector<Given> given(static_cast<size_t>(inputs));
-  for (int32_t k = 0; k < inputs; ++k) {
-    if (definition.input(k).specialized) {
-      DerivativeShape all{{}, input_gradients};
-      for (int32_t o = 0; o < definition.output_count(); ++o) all.outputs.push_back(o);
-      return all;
-    }
-    parameters.push_back({k, 0, {}});
-  }
+  for (int32_t k = 0; k < inputs; ++k) parameters.push_back({k, 0, {}});
   for (int32_t number : forward.numbers) parameters.push_back({-1, number, {}});
   std::string text = derive(definition, DLTensors(definition, parameters, given), output_gradients,
                             input_gradients);

@@ -19,6 +19,7 @@ class Derivative : public Source {
                                     const std::vector<Given>& inputs) const override;
   Sizes output_sizes(size_t output, const Sizes& sizes,
                      const std::vector<Given>& inputs) const override;
+  std::vector<size_t> deciding_inputs() const override { return forward_->deciding_inputs(); }
 
  private:
   std::vector<Given> forward_inputs(const std::vector<Given>& inputs) const;

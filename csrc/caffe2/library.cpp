@@ -1,9 +1,9 @@
 #include "caffe2/library.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <mutex>
-#include <regex>
 #include <tuple>
 
 #include "caffe2/types.h"
@@ -15,6 +15,19 @@ using tensor_comprehensions::Module;
 using tensor_comprehensions::ShapeError;
 using tensor_comprehensions::UsageError;
 
+std::string replace_word(std::string text, const std::string& word, const std::string& by) {
+  auto in_word = [&](size_t at) {
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_');
+  };
+  for (size_t at = 0; (at = text.find(word, at)) != std::string::npos;) {
+    const bool whole = !(at > 0 && in_word(at - 1)) && !in_word(at + word.size());
+    if (whole) text.replace(at, word.size(), by);
+    at += whole ? by.size() : word.size();
+  }
+  return text;
+}
+
 /// The definition of a file with its element types replaced, of which every process parses one.
 Definition typed_definition(const std::string& file, const std::string& name,
                             const std::string& element, const std::string& index) {
@@ -25,9 +38,8 @@ Definition typed_definition(const std::string& file, const std::string& name,
   auto key = std::make_tuple(file, name, element, index);
   auto found = parsed.find(key);
   if (found != parsed.end()) return found->second;
-  static const std::regex float_word("\\bfloat\\b"), int32_word("\\bint32\\b");
-  std::string text = std::regex_replace(std::string(ops_text(file)), float_word, element);
-  text = std::regex_replace(text, int32_word, index);
+  std::string text = replace_word(ops_text(file), "float", element);
+  text = replace_word(std::move(text), "int32", index);
   return parsed.emplace(key, Module(text)[name]).first->second;
 }
 

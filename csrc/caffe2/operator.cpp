@@ -16,10 +16,9 @@ namespace {
 using tensor_comprehensions::check;
 using tensor_comprehensions::ShapeError;
 
-// Kernels that an operator keeps: batches of a net come in some sizes, the last of an epoch is
-// another. A kernel takes some ten kilobytes, and the time of compiling it anew is no more than
-// that of a training step.
-constexpr size_t kKernels = 64;
+// Kernels that an operator finds without a look at those of the process: batches of a net come in
+// few sizes, of which the last of an epoch is one.
+constexpr size_t kAtHand = 8;
 
 int64_t scalar_value(const void* data, DLDataType type) {
   auto load = [&](auto value) {
@@ -35,11 +34,21 @@ int64_t scalar_value(const void* data, DLDataType type) {
   }
 }
 
-/// The memory of a tensor, which is row-major.
-struct Span {
-  uintptr_t begin, end;
-  bool meets(const Span& other) const { return begin < other.end && other.begin < end; }
-};
+/// The arguments of an operator as one string.
+std::string identify(const caffe2::OperatorDef& definition) {
+  std::string result = definition.type();
+  auto add = [&](const std::string& text) {
+    result += '\n' + std::to_string(text.size()) + ':' + text;
+  };
+  for (const caffe2::Argument& argument : definition.arg()) {
+    add(argument.name());
+    add(argument.s());
+    add(std::to_string(argument.i()));
+    add(std::to_string(argument.f()));
+    for (int64_t value : argument.ints()) add(std::to_string(value));
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -51,48 +60,60 @@ TcOperator::TcOperator(const caffe2::OperatorDef& definition, caffe2::Workspace*
                               Arguments arguments(definition);
                               return Scheduling(arguments, is_backward(arguments));
                             })),
+      identity_(identify(definition) + scheduling_.identity()),
+      decides_(static_cast<size_t>(definition.input_size()), false),
       check_sizes_(Arguments(definition).integer("checkSizes", 0) != 0) {
+  for (size_t input : source_->deciding_inputs())
+    if (input < decides_.size()) decides_[input] = true;
   use_libraries();
 }
 
-bool TcOperator::matches(const Specialization& candidate) {
+int64_t TcOperator::value(size_t input) {
+  if (!decides_[input]) return 0;
+  const caffe2::Tensor& tensor = Input(static_cast<int>(input));
+  if (tensor.numel() != 1) return 0;  // the core says what is wrong
+  return scalar_value(tensor.raw_data(), to_dlpack(tensor.dtype(), "a scalar"));
+}
+
+bool TcOperator::matches(const Compiled& candidate) {
   for (size_t i = 0; i < candidate.inputs.size(); ++i) {
-    const Specialization::Input& wanted = candidate.inputs[i];
+    const Compiled::Input& wanted = candidate.inputs[i];
     const caffe2::Tensor& input = Input(static_cast<int>(i));
-    if (input.dtype() != wanted.type) return false;
     auto sizes = input.sizes();
-    if (sizes.size() != wanted.sizes.size() ||
-        !std::equal(sizes.begin(), sizes.end(), wanted.sizes.begin()))
-      return false;
-    if (wanted.has_value &&
-        scalar_value(input.raw_data(), to_dlpack(wanted.type, "")) != wanted.value)
+    if (input.dtype() != wanted.type || sizes.size() != wanted.sizes.size() ||
+        !std::equal(sizes.begin(), sizes.end(), wanted.sizes.begin()) || value(i) != wanted.value)
       return false;
   }
   return true;
 }
 
-const TcOperator::Specialization& TcOperator::find() {
-  if (!known_.empty() && matches(known_.front())) return known_.front();
+const Compiled& TcOperator::find() {
+  if (!known_.empty() && matches(*known_.front())) return *known_.front();
   auto found = std::find_if(known_.begin(), known_.end(),
-                            [&](const Specialization& each) { return matches(each); });
+                            [&](const CompiledPtr& each) { return matches(*each); });
   if (found != known_.end()) {
     known_.splice(known_.begin(), known_, found);
-  } else {
-    known_.push_front(compile());
-    if (known_.size() > kKernels) known_.pop_back();
+    return *known_.front();
   }
-  return known_.front();
+  std::string key = identity_;
+  for (int i = 0; i < InputSize(); ++i) {
+    const caffe2::Tensor& input = Input(i);
+    if (!input.dtype_initialized())
+      throw ShapeError(TC_SHAPE_ERROR, "input " + std::to_string(i) +
+                                           " has no element type: nothing was written to it");
+    key += c10::str("\n", input.dtype().name(), input.sizes(), value(static_cast<size_t>(i)));
+  }
+  known_.push_front(Kernels::all().find(key, [&] { return compile(); }));
+  if (known_.size() > kAtHand) known_.pop_back();
+  return *known_.front();
 }
 
-TcOperator::Specialization TcOperator::compile() {
+CompiledPtr TcOperator::compile() {
   std::vector<Given> inputs(static_cast<size_t>(InputSize()));
   for (int i = 0; i < InputSize(); ++i) {
     const caffe2::Tensor& input = Input(i);
-    const std::string name = "input " + std::to_string(i);
-    if (!input.dtype_initialized())
-      throw ShapeError(TC_SHAPE_ERROR, name + " has no element type: nothing was written to it");
     Given& given = inputs[static_cast<size_t>(i)];
-    given.dtype = to_dlpack(input.dtype(), name);
+    given.dtype = to_dlpack(input.dtype(), "input " + std::to_string(i));
     given.sizes = input.sizes().vec();
     given.data = input.raw_data();
   }
@@ -101,36 +122,29 @@ TcOperator::Specialization TcOperator::compile() {
     throw ShapeError(TC_SHAPE_ERROR,
                      definition.name() + " gives " + std::to_string(definition.output_count()) +
                          " outputs but the operator has " + std::to_string(OutputSize()));
-  Specialization result;
-  result.parameters = source_->parameters(definition, inputs);
-  const DLTensors tensors(definition, result.parameters, inputs);
+  auto result = std::make_shared<Compiled>();
+  result->parameters = source_->parameters(definition, inputs);
+  const DLTensors tensors(definition, result->parameters, inputs);
   const std::vector<Sizes> sizes = infer_sizes(definition, tensors);
   const auto options = scheduling_.options(definition);
   tc_kernel* kernel = nullptr;
   check(tc_compile(definition.get(), options ? options->get() : nullptr, "cpu", tensors.data(),
                    tensors.size(), nullptr, 0, &kernel));
-  result.kernel.reset(kernel, tc_kernel_free);
+  result->kernel.reset(kernel, tc_kernel_free);
 
   for (size_t i = 0; i < inputs.size(); ++i)
-    result.inputs.push_back({Input(static_cast<int>(i)).dtype(), inputs[i].sizes});
-  for (size_t p = 0; p < result.parameters.size(); ++p) {
-    const int32_t input = result.parameters[p].input;
-    result.parameter_types.push_back(tensors.data()[p]->dtype);
-    if (input < 0 || !definition.input(static_cast<int32_t>(p)).specialized) continue;
-    const Given& given = inputs[static_cast<size_t>(input)];
-    result.inputs[static_cast<size_t>(input)].has_value = true;
-    result.inputs[static_cast<size_t>(input)].value = scalar_value(given.data, given.dtype);
-  }
+    result->inputs.push_back({Input(static_cast<int>(i)).dtype(), inputs[i].sizes, value(i)});
+  for (int32_t p = 0; p < tensors.size(); ++p)
+    result->parameter_types.push_back(tensors.data()[p]->dtype);
   for (size_t o = 0; o < sizes.size(); ++o) {
     const tc_argument output = definition.output(static_cast<int32_t>(o));
-    result.output_types.push_back(output.dtype);
-    result.outputs.push_back({to_caffe2(output.dtype), source_->output_sizes(o, sizes[o], inputs),
-                              sizes[o], output.accumulates != 0});
+    result->outputs.push_back({to_caffe2(output.dtype), source_->output_sizes(o, sizes[o], inputs),
+                               sizes[o], output.dtype, output.accumulates != 0});
   }
   return result;
 }
 
-void* TcOperator::prepare(int index, const Specialization::Output& output) {
+void* TcOperator::prepare(int index, const Compiled::Output& output) {
   if (output.accumulates) {
     const caffe2::Blob* blob = OutputBlob(index);
     const bool fits = caffe2::BlobIsTensorType(*blob, caffe2::CPU) &&
@@ -146,7 +160,7 @@ void* TcOperator::prepare(int index, const Specialization::Output& output) {
   return Output(index, output.sizes, at::dtype(output.type))->raw_mutable_data(output.type);
 }
 
-void TcOperator::run_checked(const Specialization& specialization) {
+void TcOperator::run_checked(const Compiled& compiled) {
   std::vector<DLTensor> tensors;
   std::vector<const DLTensor*> pointers;
   auto add = [&](const Sizes& sizes, DLDataType type) {
@@ -158,44 +172,48 @@ void TcOperator::run_checked(const Specialization& specialization) {
     tensor.shape = const_cast<int64_t*>(sizes.data());
     tensors.push_back(tensor);
   };
-  for (size_t p = 0; p < specialization.parameters.size(); ++p)
-    add(specialization.parameters[p].sizes, specialization.parameter_types[p]);
-  for (size_t o = 0; o < specialization.outputs.size(); ++o)
-    add(specialization.outputs[o].view, specialization.output_types[o]);
+  for (size_t p = 0; p < compiled.parameters.size(); ++p)
+    add(compiled.parameters[p].sizes, compiled.parameter_types[p]);
+  for (size_t o = 0; o < compiled.outputs.size(); ++o)
+    add(compiled.outputs[o].view, compiled.outputs[o].dtype);
   for (const DLTensor& tensor : tensors) pointers.push_back(&tensor);
-  const auto inputs = static_cast<int32_t>(specialization.parameters.size());
-  check(tc_kernel_run(specialization.kernel.get(), &caffe2_host(), pointers.data(), inputs,
+  const auto inputs = static_cast<int32_t>(compiled.parameters.size());
+  check(tc_kernel_run(compiled.kernel.get(), &caffe2_host(), pointers.data(), inputs,
                       pointers.data() + inputs, static_cast<int32_t>(pointers.size()) - inputs));
+}
+
+bool TcOperator::overlaps() {
+  using Span = std::pair<uintptr_t, uintptr_t>;  // tensors of Caffe2 are row-major
+  auto span = [](const caffe2::Tensor& tensor) {
+    auto begin = reinterpret_cast<uintptr_t>(tensor.raw_data());
+    return Span(begin, begin + tensor.nbytes());
+  };
+  auto meet = [](const Span& a, const Span& b) { return a.first < b.second && b.first < a.second; };
+  for (int o = 0; o < OutputSize(); ++o) {
+    const Span written = span(*Output(o));
+    for (int i = 0; i < InputSize(); ++i)
+      if (meet(written, span(Input(i)))) return true;
+    for (int other = 0; other < o; ++other)
+      if (meet(written, span(*Output(other)))) return true;
+  }
+  return false;
 }
 
 bool TcOperator::RunOnDevice() {
   return as_caffe2(type(), [&] {
-    const Specialization& specialization = find();
+    const Compiled& compiled = find();
     pointers_.clear();
-    for (const Parameter& parameter : specialization.parameters)
+    for (const Parameter& parameter : compiled.parameters)
       pointers_.push_back(parameter.input >= 0
                               ? const_cast<void*>(Input(parameter.input).raw_data())
                               : const_cast<int32_t*>(&parameter.number));
-    bool checked = check_sizes_;
-    for (size_t o = 0; o < specialization.outputs.size(); ++o) {
-      void* memory = prepare(static_cast<int>(o), specialization.outputs[o]);
-      pointers_.push_back(memory);
-    }
-    // Blobs may share memory, which the core tells from what is right.
-    auto span = [](const caffe2::Tensor& tensor) {
-      auto begin = reinterpret_cast<uintptr_t>(tensor.raw_data());
-      return Span{begin, begin + tensor.nbytes()};
-    };
-    for (int o = 0; o < OutputSize() && !checked; ++o) {
-      const Span written = span(*Output(o));
-      for (int i = 0; i < InputSize(); ++i) checked = checked || written.meets(span(Input(i)));
-      for (int other = 0; other < o; ++other)
-        checked = checked || written.meets(span(*Output(other)));
-    }
-    if (checked)
-      run_checked(specialization);
+    for (size_t o = 0; o < compiled.outputs.size(); ++o)
+      pointers_.push_back(prepare(static_cast<int>(o), compiled.outputs[o]));
+    // Blobs may share memory: the core tells what is wrong of it.
+    if (check_sizes_ || overlaps())
+      run_checked(compiled);
     else
-      check(tc_kernel_launch(specialization.kernel.get(), &caffe2_host(), pointers_.data()));
+      check(tc_kernel_launch(compiled.kernel.get(), &caffe2_host(), pointers_.data()));
     return true;
   });
 }

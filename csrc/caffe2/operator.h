@@ -1,12 +1,12 @@
 // The operator that all types share: it compiles what it computes for the sizes that come.
 #pragma once
 
-#include <cstdint>
 #include <list>
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "caffe2/caffe2.h"
+#include "caffe2/kernels.h"
 #include "caffe2/scheduling.h"
 #include "caffe2/source.h"
 
@@ -18,40 +18,25 @@ class TcOperator final : public caffe2::Operator<caffe2::CPUContext> {
   bool RunOnDevice() override;
 
  private:
-  /// A kernel with the tensors that it was compiled for.
-  struct Specialization {
-    struct Input {
-      caffe2::TypeMeta type;
-      Sizes sizes;
-      bool has_value = false;  ///< whether a scalar's value is part of the kernel
-      int64_t value = 0;
-    };
-    struct Output {
-      caffe2::TypeMeta type;
-      Sizes sizes;  ///< as the operator has it
-      Sizes view;   ///< as the kernel does
-      bool accumulates = false;
-    };
-    std::vector<Input> inputs;
-    std::vector<Output> outputs;
-    std::vector<Parameter> parameters;
-    std::shared_ptr<tc_kernel> kernel;
-    std::vector<DLDataType> parameter_types, output_types;
-  };
-
-  bool matches(const Specialization& candidate);
-  const Specialization& find();
-  Specialization compile();
+  /// The value of an input where it decides sizes, else 0.
+  int64_t value(size_t input);
+  bool matches(const Compiled& candidate);
+  const Compiled& find();
+  CompiledPtr compile();
   /// Gives an output its sizes, and its memory.
-  void* prepare(int index, const Specialization::Output& output);
+  void* prepare(int index, const Compiled::Output& output);
+  /// Whether an output shares memory with another tensor.
+  bool overlaps();
   /// Runs with all checks of the core.
-  void run_checked(const Specialization& specialization);
+  void run_checked(const Compiled& compiled);
 
   SourcePtr source_;
   Scheduling scheduling_;
+  std::string identity_;       ///< all that decides kernels beside the inputs
+  std::vector<bool> decides_;  ///< for each input, whether its value is a part of the kernel
   bool check_sizes_;
-  std::list<Specialization> known_;  ///< used last first
-  std::vector<void*> pointers_;      ///< of a call
+  std::list<CompiledPtr> known_;  ///< used last first
+  std::vector<void*> pointers_;   ///< of a call
 };
 
 }  // namespace tc_caffe2

@@ -77,9 +77,7 @@ std::vector<TensorShape> infer_shapes(const Arguments& arguments,
                       Sizes(shape.dims().begin(), shape.dims().end())});
   }
   const SourcePtr source = make_source(arguments);
-  const Definition described = make_forward_source(arguments)->definition({});
-  for (int32_t k = 0; k < described.input_count() && static_cast<size_t>(k) < inputs.size(); ++k)
-    if (described.input(k).specialized) return std::vector<TensorShape>(count, unknown());
+  if (!source->deciding_inputs().empty()) return std::vector<TensorShape>(count, unknown());
   const Definition definition = source->definition(inputs);
   const auto parameters = source->parameters(definition, inputs);
   const auto sizes = infer_sizes(definition, DLTensors(definition, parameters, inputs));

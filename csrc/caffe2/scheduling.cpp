@@ -43,6 +43,14 @@ Scheduling::Scheduling(const Arguments& arguments, bool backward) : backward_(ba
   store_ = tensor_comprehensions::Store::read(file_);
 }
 
+std::string Scheduling::identity() const {
+  std::string result;
+  for (int32_t k = 0; store_ && k < store_->size(); ++k)
+    for (const auto& stored : (*store_)[k].definitions)
+      result += '\n' + stored.key + '\n' + stored.options;
+  return result;
+}
+
 std::optional<Options> Scheduling::options(
     const tensor_comprehensions::Definition& definition) const {
   if (!store_) return options_;

@@ -20,6 +20,8 @@ class Scheduling {
   /// files hold if they were saved after it was used, the defaults are taken then.
   std::optional<tensor_comprehensions::Options> options(
       const tensor_comprehensions::Definition& definition) const;
+  /// What of the file decides, as text: it may be another one when the next operator is made.
+  std::string identity() const;
 
  private:
   bool backward_;

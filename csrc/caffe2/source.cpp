@@ -94,4 +94,11 @@ TextSource::TextSource(const std::string& text, const std::string& name,
                        const std::string& argument, const std::string& name_argument)
     : definition_(find(text, name, argument, name_argument)) {}
 
+std::vector<size_t> TextSource::deciding_inputs() const {
+  std::vector<size_t> result;
+  for (int32_t k = 0; k < definition_.input_count(); ++k)
+    if (definition_.input(k).specialized) result.push_back(static_cast<size_t>(k));
+  return result;
+}
+
 }  // namespace tc_caffe2

@@ -48,6 +48,9 @@ class Source {
     return sizes;
   }
 
+  /// The operator's inputs whose values sizes depend on: scalars of the text.
+  virtual std::vector<size_t> deciding_inputs() const { return {}; }
+
   /// Values for the int32 scalars behind the inputs, which the operator has as arguments.
   std::vector<int32_t> numbers;
 };
@@ -81,6 +84,7 @@ class TextSource : public Source {
   TextSource(const std::string& text, const std::string& name, const std::string& argument,
              const std::string& name_argument);
   Definition definition(const std::vector<Given>&) const override { return definition_; }
+  std::vector<size_t> deciding_inputs() const override;
 
  private:
   Definition definition_;
