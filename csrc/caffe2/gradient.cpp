@@ -23,6 +23,14 @@ struct Lists {
   std::vector<int> inputs, outputs, output_gradients, input_gradients;
 };
 
+void check_range(const std::vector<int>& list, const char* name, int count, const char* what) {
+  for (int k : list)
+    if (k < 0 || k >= count)
+      throw UsageError(TC_USAGE_ERROR, std::string(name) + " has " + std::to_string(k) +
+                                           ", but the operator has " + std::to_string(count) + " " +
+                                           what);
+}
+
 class GradientMaker final : public caffe2::GradientMakerBase {
  public:
   using GradientMakerBase::GradientMakerBase;
@@ -77,17 +85,10 @@ class GradientMaker final : public caffe2::GradientMakerBase {
                              "derivative is found, and no list is needed");
     Lists lists{arguments.integers(kLists[0]), arguments.integers(kLists[1]),
                 arguments.integers(kLists[2]), arguments.integers(kLists[3])};
-    auto check = [](const std::vector<int>& list, const char* name, int count, const char* what) {
-      for (int k : list)
-        if (k < 0 || k >= count)
-          throw UsageError(TC_USAGE_ERROR, std::string(name) + " has " + std::to_string(k) +
-                                               ", but the operator has " + std::to_string(count) +
-                                               " " + what);
-    };
-    check(lists.inputs, kLists[0], Def().input_size(), "inputs");
-    check(lists.outputs, kLists[1], Def().output_size(), "outputs");
-    check(lists.output_gradients, kLists[2], Def().output_size(), "outputs");
-    check(lists.input_gradients, kLists[3], Def().input_size(), "inputs");
+    check_range(lists.inputs, kLists[0], Def().input_size(), "inputs");
+    check_range(lists.outputs, kLists[1], Def().output_size(), "outputs");
+    check_range(lists.output_gradients, kLists[2], Def().output_size(), "outputs");
+    check_range(lists.input_gradients, kLists[3], Def().input_size(), "inputs");
     return lists;
   }
 
@@ -106,6 +107,7 @@ class GradientMaker final : public caffe2::GradientMakerBase {
       if (!GradOut(k).IsEmpty()) lists.output_gradients.push_back(k);
     std::vector<int> wanted = arguments.has(kLists[3]) ? arguments.integers(kLists[3])
                                                        : differentiable_inputs(definition);
+    check_range(wanted, kLists[3], Def().input_size(), "inputs");
     std::sort(wanted.begin(), wanted.end());
     DerivativeShape shape = derivative_shape(*forward, lists.output_gradients, wanted);
     lists.outputs = shape.outputs;

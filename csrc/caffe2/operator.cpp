@@ -34,9 +34,9 @@ int64_t scalar_value(const void* data, DLDataType type) {
   }
 }
 
-/// The arguments of an operator as one string.
+/// What an operator is, but for its blobs, as one string.
 std::string identify(const caffe2::OperatorDef& definition) {
-  std::string result = definition.type();
+  std::string result = definition.type() + '\n' + std::to_string(definition.output_size());
   auto add = [&](const std::string& text) {
     result += '\n' + std::to_string(text.size()) + ':' + text;
   };

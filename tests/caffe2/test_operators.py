@@ -115,7 +115,9 @@ def test_gradient_of_some_outputs():
 
 
 @pytest.mark.parametrize("sizes", [(7,), (3, 5), (2, 3, 4), (2, 3, 2, 3), (2, 1, 3, 2, 2), (0, 4)])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint8]
+)
 def test_copy(sizes, dtype):
     x = (10 * random(0, *sizes)).astype(dtype)
     assert_close(run("TcCopyOp", [x]), x, 0)
@@ -155,7 +157,9 @@ def test_gradient_of_convolution_by_differences(windows):
 
 
 def test_convolution_in_double():
-    values = [random(k, *s, dtype=np.float64) for k, s in enumerate([(1, 2, 6, 5), (3, 2, 2, 2), (3,)])]
+    values = [
+        random(k, *s, dtype=np.float64) for k, s in enumerate([(1, 2, 6, 5), (3, 2, 2, 2), (3,)])
+    ]
     single = [v.astype(np.float32) for v in values]
     found = run("TcConvolutionOp", values, stride=2, pad=1)
     assert found.dtype == np.float64
@@ -183,7 +187,9 @@ def test_group_convolution(windows):
     ours = gradients("TcGroupConvolutionOp", values, [seed], range(3), group=g, **windows)
     for a, b in zip(ours, theirs):
         assert_close(a, b, 1e-4)
-    ours = gradients("TcGroupConvolutionOp", divided, [seed.reshape(found.shape)], range(3), **windows)
+    ours = gradients(
+        "TcGroupConvolutionOp", divided, [seed.reshape(found.shape)], range(3), **windows
+    )
     for a, b, like in zip(ours, theirs, divided):
         assert_close(a, b.reshape(like.shape), 1e-4)
 
