@@ -149,14 +149,14 @@ def print_machine(arguments: argparse.Namespace) -> int:
 def build_for_caffe2(arguments: argparse.Namespace) -> int:
     """Prints the path of the library of operators, alone on the last line."""
     from tensor_comprehensions._caffe2_build import build
-    from tensor_comprehensions._caffe2_environment import Caffe2Error, find_caffe2
+    from tensor_comprehensions._caffe2_environment import Caffe2Error, NoEnvironment, find_caffe2
 
     try:
         found = find_caffe2(arguments.python, arguments.environment, arguments.base)
         library = build(found, arguments.output)
     except Caffe2Error as error:
         print(error, file=sys.stderr)
-        return 1
+        return 3 if isinstance(error, NoEnvironment) else 1
     print(f"for {found.python}, torch {found.torch}", file=sys.stderr)
     print(library)
     return 0
@@ -228,7 +228,8 @@ def parser() -> argparse.ArgumentParser:
         description="Builds the library that Caffe2 loads by dyndep.InitOpsLibrary, where "
         "something of it changed, tries it, and prints its path on the last line. Caffe2 is that "
         "of torch 1.10, in a Python of its own.",
-        epilog="Exit status: 0, or 1 with what is in the way.",
+        epilog="Exit status: 0, or with what is in the way 3 where there is no Python 3.9 or "
+        "Caffe2 could not be installed, and 1 otherwise.",
     )
     where = caffe2.add_mutually_exclusive_group()
     where.add_argument("--python", help="the interpreter that has Caffe2")

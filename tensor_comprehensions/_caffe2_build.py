@@ -112,7 +112,7 @@ def _compiler() -> list[str]:
         raise Caffe2Error(
             f"the C++ compiler {command[0]} was not found: install g++, or name one by CXX"
         )
-    launcher = os.environ.get("CMAKE_CXX_COMPILER_LAUNCHER") or shutil.which("ccache")
+    launcher = shutil.which("ccache")
     return [launcher, *command] if launcher else command
 
 

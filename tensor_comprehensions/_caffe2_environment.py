@@ -68,6 +68,10 @@ class Caffe2Error(TCError):
     """No library for Caffe2 could be built, with what is in the way and the way out."""
 
 
+class NoEnvironment(Caffe2Error):
+    """There is no Python 3.9, or Caffe2 could not be installed for it."""
+
+
 def explain(output: str) -> str:
     """What an error of another process means, by the pitfalls that are known; or nothing."""
     advice = [way_out for pattern, way_out in PITFALLS if re.search(pattern, output)]
@@ -132,7 +136,7 @@ def _has_version(python: str) -> bool:
 def _run(command: list[str], what: str) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
-        raise Caffe2Error(f"{what} failed:\n{done.stdout.strip()[-4000:]}")
+        raise NoEnvironment(f"{what} failed:\n{done.stdout.strip()[-4000:]}")
 
 
 def _make_by_uv(folder: Path) -> None:
@@ -145,10 +149,11 @@ def _make_by_uv(folder: Path) -> None:
             uv = str(Path(tools) / "bin" / "uv")
         try:
             _run([uv, "venv", "-q", "--seed", "--python", PYTHON, str(folder)], "uv")
-        except Caffe2Error as error:
-            raise Caffe2Error(
-                f"Caffe2 needs Python {PYTHON}, and there is none: no python{PYTHON} is on the PATH "
-                f"or among those of pyenv, and uv could not fetch it; name one by --base. {error}"
+        except NoEnvironment as error:
+            raise NoEnvironment(
+                f"Caffe2 needs Python {PYTHON}, and there is none: python{PYTHON} is neither on the "
+                f"PATH nor among those of pyenv, and uv could not fetch it; name one by --base. "
+                f"{error}"
             ) from None
 
 
@@ -156,7 +161,7 @@ def make_environment(folder: Path, base: str | None = None) -> str:
     """The interpreter of an environment with Caffe2, which is made where it is missing.
 
     ``base`` is the Python to make it with; else one is looked for, and at last fetched by uv.
-    Caffe2Error with what is in the way.
+    NoEnvironment with what is in the way.
     """
     python = folder / "bin" / "python"
     stamp = folder / "caffe2-pins.txt"
@@ -168,13 +173,14 @@ def make_environment(folder: Path, base: str | None = None) -> str:
     bases = [base] if base else candidates()
     found = next((each for each in bases if _has_version(each)), None)
     if base and not found:
-        raise Caffe2Error(f"{base} is not Python {PYTHON}, or has no ensurepip")
+        raise NoEnvironment(f"{base} is not Python {PYTHON}, or has no ensurepip")
     print(f"making {folder}: {' '.join(PINS)}, about 900 MB", file=sys.stderr)
     if found:
         _run([found, "-m", "venv", str(folder)], f"{found} -m venv")
     else:
         _make_by_uv(folder)
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    pip.append("--no-cache-dir")  # with one, pip holds the whole wheel in memory
     _run([*pip, *PINS], "pip")
     stamp.write_text("\n".join(PINS) + "\n")
     return str(python)

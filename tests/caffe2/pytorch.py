@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
@@ -19,7 +18,7 @@ def run_under_pytorch(script, *arguments):
         [os.environ["TC_PYTHON"], str(FOLDER / script), *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        universal_newlines=True,
+        text=True,
         env=environment,
     )
     assert done.returncode == 0, done.stdout
@@ -30,7 +29,3 @@ def core_library():
     """The file of the core that this process has loaded."""
     with open("/proc/self/maps") as maps:
         return {line.split()[-1] for line in maps if "libtensor_comprehensions.so" in line}
-
-
-if __name__ == "__main__":
-    sys.exit("a module of the tests")

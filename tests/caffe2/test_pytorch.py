@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 from caffe2.python import core, workspace
-from network import HIDDEN, RATE, STEPS
 from nets import random
+from network import HIDDEN, RATE, STEPS
 from pytorch import core_library, run_under_pytorch
 
 

@@ -36,7 +36,7 @@ def explained_by_caffe2(file):
         [sys.executable, "-W", "ignore", str(script), str(file)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        universal_newlines=True,
+        text=True,
         env={**os.environ, "TC_LOGS": "explain"},
     )
     assert done.returncode == 0, done.stdout
