@@ -151,9 +151,8 @@ def _make_by_uv(folder: Path) -> None:
             _run([uv, "venv", "-q", "--seed", "--python", PYTHON, str(folder)], "uv")
         except NoEnvironment as error:
             raise NoEnvironment(
-                f"Caffe2 needs Python {PYTHON}, and there is none: python{PYTHON} is neither on the "
-                f"PATH nor among those of pyenv, and uv could not fetch it; name one by --base. "
-                f"{error}"
+                f"Caffe2 needs Python {PYTHON}, and there is none: it is neither on the PATH nor "
+                f"among those of pyenv, and uv could not fetch it; name one by --base. {error}"
             ) from None
 
 
@@ -167,18 +166,26 @@ def make_environment(folder: Path, base: str | None = None) -> str:
     stamp = folder / "caffe2-pins.txt"
     if stamp.exists() and stamp.read_text().split() == list(PINS):
         return str(python)
-    if folder.exists() and not (folder / "pyvenv.cfg").exists() and any(folder.iterdir()):
-        raise Caffe2Error(f"{folder} is not empty, and no environment of Python")
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists() and not stamp.exists() and any(folder.iterdir()):
+        raise Caffe2Error(
+            f"{folder} is not empty, and caffe2-build has not made it; give another folder, or use "
+            f"an environment of your own by --python"
+        )
     bases = [base] if base else candidates()
     found = next((each for each in bases if _has_version(each)), None)
     if base and not found:
         raise NoEnvironment(f"{base} is not Python {PYTHON}, or has no ensurepip")
     print(f"making {folder}: {' '.join(PINS)}, about 900 MB", file=sys.stderr)
-    if found:
-        _run([found, "-m", "venv", str(folder)], f"{found} -m venv")
-    else:
-        _make_by_uv(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        if found:
+            _run([found, "-m", "venv", str(folder)], f"{found} -m venv")
+        else:
+            _make_by_uv(folder)
+    except NoEnvironment:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    stamp.write_text("unfinished\n")
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     pip.append("--no-cache-dir")  # with one, pip holds the whole wheel in memory
     _run([*pip, *PINS], "pip")
