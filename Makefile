@@ -112,9 +112,9 @@ test-caffe2: $(VENV)/.installed
 	  --output build/caffe2); \
 	status=$$?; set -e; \
 	if [ $$status = 3 ]; then \
-	  printf '\n%s\n' "#########################################################################" \
-	    "## The tests for Caffe2 are SKIPPED: no environment for it could be made ##" \
-	    "#########################################################################"; \
+	  line="#########################################################################"; \
+	  printf '%s\n' "" "$$line" \
+	    "## The tests for Caffe2 are SKIPPED: no environment for it could be made ##" "$$line" ""; \
 	  exit 0; \
 	fi; \
 	[ $$status = 0 ]; \

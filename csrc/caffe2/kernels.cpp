@@ -1,15 +1,13 @@
 #include "caffe2/kernels.h"
 
-#include <utility>
+#include <c10/util/Flags.h>
+
+// In the beginning as tc.cache_limit has them.
+C10_DEFINE_int64(caffe2_tc_most_kernels, 2048,
+                 "Kernels of Tensor Comprehensions that the process keeps for nets to come.");
+C10_DEFINE_int64(caffe2_tc_most_kernel_bytes, int64_t{128} << 20, "Their memory, in bytes.");
 
 namespace tc_caffe2 {
-namespace {
-
-// As tc.cache_limit has them in the beginning.
-constexpr size_t kMostKernels = 2048;
-constexpr int64_t kMostBytes = int64_t{128} << 20;
-
-}  // namespace
 
 Kernels& Kernels::all() {
   // Never destroyed: nets may still run while the process exits.
@@ -40,7 +38,11 @@ CompiledPtr Kernels::find(const std::string& key, const std::function<CompiledPt
 }
 
 void Kernels::trim() {
-  while (entries_.size() > 1 && (entries_.size() > kMostKernels || bytes_ > kMostBytes)) {
+  auto many = [&] {
+    return static_cast<int64_t>(entries_.size()) > FLAGS_caffe2_tc_most_kernels ||
+           bytes_ > FLAGS_caffe2_tc_most_kernel_bytes;
+  };
+  while (!entries_.empty() && many()) {
     bytes_ -= entries_.back().bytes;
     by_key_.erase(entries_.back().key);
     entries_.pop_back();

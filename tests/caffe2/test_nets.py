@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -192,16 +196,70 @@ def test_mobile_predictor_format():
     assert_close(np.array(found), np.maximum(x @ weight.T + bias, 0))
 
 
-def test_documentation():
-    """Every operator says what it computes, and what its blobs and arguments are."""
-    from caffe2.python import workspace as w
+def test_several_threads():
+    """On those of Caffe2's OpenMP, of which there is one in the process."""
+    script = """
+import conftest, os
+from nets import assert_close, random, run
+from texts import MATMUL
+a, b = random(0, 300, 400), random(1, 400, 500)
+assert_close(run("TcOp", [a, b], tcDef=MATMUL), a @ b, 1e-4)
+with open("/proc/self/maps") as maps:
+    found = {line.split()[-1] for line in maps if "gomp" in line}
+print(len(os.listdir("/proc/self/task")), *found)
+"""
+    threads = {}
+    for count in ("1", "3"):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", script],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=str(Path(__file__).parent),
+            env={**os.environ, "OMP_NUM_THREADS": count},
+            check=True,
+        )
+        threads[count], *runtimes = done.stdout.split("\n")[-2].split()
+        assert len(runtimes) == 1, runtimes
+    assert int(threads["3"]) > int(threads["1"])
 
-    for name in sorted(w.RegisteredOperators()):
-        if not name.startswith("Tc"):
-            continue
-        schema = w.C.OpSchema.get(name)
-        assert schema.doc, name
-        if name.endswith("Gradient"):
-            continue
-        assert schema.args, name
-        assert name == "TcOp" or (schema.input_desc and schema.output_desc and "def " in schema.doc)
+
+@pytest.mark.parametrize(
+    ("limit", "compiled"), [("", 3), ("most_kernels=2", 6), ("most_kernel_bytes=1", 6)]
+)
+def test_kernels_of_nets_that_are_gone(limit, compiled):
+    """Three sizes in turns, twice, by operators that are made anew each time."""
+    script = """
+import conftest, sys
+from caffe2.python import workspace
+from nets import random, run
+if sys.argv[1]:
+    workspace.GlobalInit(["caffe2", "--caffe2_tc_" + sys.argv[1]])
+for size in [3, 4, 5] * 2:
+    run("TcCopyOp", [random(0, size)])
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, limit],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=str(Path(__file__).parent),
+        env={**os.environ, "TC_LOGS": "explain"},
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("copy on the CPU") == compiled
+
+
+def test_shapes_of_gradients():
+    """Are inferred too, where the forward operator sees its blobs with other sizes."""
+    net = core.Net("inferred")
+    net.AddExternalInput("x", "w", "b", "seed")
+    net.TcGroupConvolutionOp(["x", "w", "b"], ["y"], group=2, pad=1)
+    made = net.AddGradientOperators({"y": "seed"})
+    values = {"x": random(0, 2, 6, 5, 5), "w": random(1, 4, 3, 3, 3), "b": random(2, 4)}
+    for name, value in {**values, "seed": random(3, 2, 4, 5, 5)}.items():
+        workspace.FeedBlob(name, value)
+    sizes, _ = workspace.InferShapesAndTypes([net])
+    workspace.RunNetOnce(net)
+    for name, value in values.items():
+        gradient = str(made[name])
+        assert tuple(sizes[gradient]) == value.shape == workspace.FetchBlob(gradient).shape

@@ -31,6 +31,13 @@ def test_matmul(trans_a, trans_b, dtype):
     check_shapes("TcMatMulOp", [a, b], **arguments)
 
 
+def test_matmul_of_half():
+    a, b = random(0, 5, 7, dtype=np.float16), random(1, 7, 6, dtype=np.float16)
+    wanted = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float16)
+    assert_close(run("TcMatMulOp", [a, b]), wanted, 1e-3)
+    check_shapes("TcMatMulOp", [a, b])
+
+
 def layer_values(layers, dtype=np.float32):
     widths = [6, 5, 7, 4, 3][: layers + 1]
     values = [random(0, 8, widths[0], dtype=dtype)]
