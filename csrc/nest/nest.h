@@ -92,6 +92,14 @@ struct Tile {
   Nest body;
 };
 
+/// Loops around one compute that an instruction does at once: over its lanes, a vector, and over
+/// the terms that it adds up in each of them, which are Unrolled. In a register tile, over the
+/// vector of all of the tile until that is cut.
+struct Intrinsic {
+  std::string instruction;  ///< see isa/instructions
+  Nest body;
+};
+
 /// A copy (memory promotion): loops, in any order, around one Compute of a buffer of the nest's
 /// own, whose value is an element of a tensor, or computed, of buffers that are not written
 /// meanwhile.
@@ -141,8 +149,8 @@ struct Lowered {
 
 class Node {
  public:
-  using Value = std::variant<Loop, Sequence, Guard, Binding, Buffer, Tile, Copy, Compute, Prefetch,
-                             Barrier, Lowered>;
+  using Value = std::variant<Loop, Sequence, Guard, Binding, Buffer, Tile, Intrinsic, Copy, Compute,
+                             Prefetch, Barrier, Lowered>;
   explicit Node(Value value) : value(std::move(value)) {}
   const Value value;
 };
