@@ -279,11 +279,12 @@ class Generator {
         if (each.dimension != d) continue;
         const int stride = static_cast<int>(promotion.strides[k]),
                   block = static_cast<int>(each.block);
-        // Terms of a register tile, and loops of a copy, walk through a block from its beginning.
-        const Expr part =
-            each.part == Part::Whole
-                ? place
-                : simplify(each.part == Part::Block ? place / block : place % block, true, ranges_);
+        Expr part = place;
+        if (each.part != Part::Whole) {
+          // Terms of a register tile, and loops of a copy, go through a block from its beginning.
+          part = simplify(place % block, true, ranges_);
+          if (each.part == Part::Block) part = simplify((place - part) / block);
+        }
         index = index + part * stride;
       }
     }

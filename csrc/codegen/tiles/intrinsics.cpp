@@ -17,14 +17,35 @@ using ir::Stmt;
 using nest::as;
 using nest::Loop;
 
+/// Quotients and remainders by the blocks of a copy's layout, where the ranges of loops say what
+/// they are.
+class SimplifyBlocks : public IRMutator {
+ public:
+  explicit SimplifyBlocks(const Scope<Interval>& ranges) : ranges_(ranges) {}
+
+ private:
+  using IRMutator::visit;
+  Expr rest(const Expr& a, const Expr& b) const { return simplify(Mod::make(a, b), true, ranges_); }
+  Expr visit(const Div* op) override {
+    const Expr a = mutate(op->a), b = mutate(op->b);
+    return simplify(Div::make(a - rest(a, b), b));
+  }
+  Expr visit(const Mod* op) override { return rest(mutate(op->a), mutate(op->b)); }
+
+  const Scope<Interval>& ranges_;
+};
+
 /// The loops of an intrinsic; a missing one has one iteration.
 struct Loops {
   const Loop *lane = nullptr, *term = nullptr;
   const nest::Compute* compute = nullptr;  ///< null where something else is inside
+  Scope<Interval> ranges;
 
   explicit Loops(nest::Nest inner) {
-    for (; const auto* loop = as<Loop>(inner); inner = loop->body)
+    for (; const auto* loop = as<Loop>(inner); inner = loop->body) {
       (loop->role == nest::Role::Vector ? lane : term) = loop;
+      ranges.push(loop->name, Interval(loop->min, simplify(loop->min + loop->extent - 1)));
+    }
     compute = as<nest::Compute>(inner);
   }
   static int extent(const Loop* loop) {
@@ -34,46 +55,47 @@ struct Loops {
   }
   int lanes() const { return extent(lane); }
   int terms() const { return extent(term); }
-  /// By how much an index moves along one of the loops.
-  static Expr step(const Loop* loop, const Expr& index) {
-    const auto step = loop ? ir::step_along(index, loop->name) : 0;
-    TC_INTERNAL_CHECK(step, index, " moves by no constant along ", loop->name);
-    return make_const(index.type(), *step);
+  /// By how much an index moves along one of the loops; nothing where that varies.
+  static std::optional<int64_t> step(const Loop* loop, const Expr& index) {
+    return loop ? ir::step_along(index, loop->name) : 0;
   }
-  Expr first(Expr index) const {
-    for (const Loop* loop : {lane, term})
-      if (loop) index = substitute(loop->name, loop->min, index);
-    return simplify(index);
+  static Expr at(const Loop* loop, int iteration, const Expr& index) {
+    return loop ? simplify(substitute(loop->name, loop->min + iteration, index)) : index;
   }
 };
 
-Expr ramp(const Expr& base, const Expr& step, int lanes) {
-  return lanes == 1 ? base : Ramp::make(base, step, lanes);
-}
-
 Expr repeat(const Expr& e, int times) { return times == 1 ? e : Broadcast::make(e, times); }
 
-/// Of a load, vectors of the lanes, each with so many terms, `filled` of them with zeros behind the
-/// others.
+/// So many places, this far apart.
+Expr ramp(const Expr& base, int64_t step, int lanes) {
+  return lanes == 1 ? base : Ramp::make(base, make_const(base.type(), step), lanes);
+}
+
+/// What a load brings to all lanes, so many terms each; zeros in the place of those that are
+/// missing. Undefined where lanes lie at varying distances.
 class Register {
  public:
   Register(const Load& load, const Loops& loops, int terms)
       : load_(load),
+        loops_(loops),
+        index_(SimplifyBlocks(loops.ranges).mutate(load.index)),
         lanes_(loops.lanes()),
         given_(loops.terms()),
-        terms_(terms),
-        base_(loops.first(load.index)),
-        along_lanes_(Loops::step(loops.lane, load.index)),
-        along_terms_(Loops::step(loops.term, load.index)) {}
+        terms_(terms) {}
 
   Expr value() const {
-    const bool run = given_ == 1 || is_const_one(along_terms_);
-    if (run && is_const_zero(along_lanes_) && lanes_ > 1) return shared();
-    if (run && (lanes_ == 1 || is_const(along_lanes_, terms_))) return dense(lanes_ * terms_);
+    const Expr first = Loops::at(loops_.lane, 0, Loops::at(loops_.term, 0, index_));
+    const auto along_lanes = Loops::step(loops_.lane, index_);
+    const bool run = given_ == 1 || Loops::step(loops_.term, index_) == 1;
+    if (run && along_lanes == 0 && lanes_ > 1) return shared(first);
+    if (run && (lanes_ == 1 || along_lanes == terms_)) return dense(first, lanes_);
     // A vector for each term, whose lanes take turns.
     std::vector<Expr> vectors;
-    for (int j = 0; j < terms_; ++j)
-      vectors.push_back(j < given_ ? along(j) : make_zero(load_.type.with_lanes(lanes_)));
+    for (int j = 0; j < terms_; ++j) {
+      vectors.push_back(j < given_ ? of_term(Loops::at(loops_.term, j, index_))
+                                   : make_zero(load_.type.with_lanes(lanes_)));
+      if (!vectors.back().defined()) return Expr();
+    }
     return Shuffle::make_interleave(vectors);
   }
 
@@ -83,30 +105,33 @@ class Register {
                       load_.param, predicate, ModulusRemainder());
   }
 
-  /// Elements that lie one behind the other; those of missing terms are not read.
-  Expr dense(int elements) const {
-    Expr predicate = const_true(elements);
+  /// The terms of so many lanes, one behind the other; missing ones are not read.
+  Expr dense(const Expr& first, int lanes) const {
+    Expr predicate = const_true(lanes * terms_);
     if (given_ < terms_)
-      predicate = repeat(Ramp::make(Expr(0), Expr(1), terms_) < Broadcast::make(given_, terms_),
-                         elements / terms_);
-    return make_load(ramp(base_, make_one(base_.type()), elements), predicate);
+      predicate =
+          repeat(Ramp::make(Expr(0), Expr(1), terms_) < Broadcast::make(given_, terms_), lanes);
+    return make_load(ramp(first, 1, lanes * terms_), predicate);
   }
 
   /// The terms of one lane, as one number that all lanes get.
-  Expr shared() const {
-    const Expr word = reinterpret(Halide::UInt(load_.type.bits() * terms_), dense(terms_));
+  Expr shared(const Expr& first) const {
+    const Expr word = reinterpret(Halide::UInt(load_.type.bits() * terms_), dense(first, 1));
     return reinterpret(load_.type.with_lanes(lanes_ * terms_), repeat(word, lanes_));
   }
 
-  Expr along(int term) const {
-    const Expr first = simplify(base_ + along_terms_ * make_const(base_.type(), term));
-    if (is_const_zero(along_lanes_)) return repeat(make_load(first, const_true()), lanes_);
-    return make_load(ramp(first, along_lanes_, lanes_), const_true(lanes_));
+  Expr of_term(const Expr& index) const {
+    const auto step = Loops::step(loops_.lane, index);
+    if (!step) return Expr();
+    const Expr first = Loops::at(loops_.lane, 0, index);
+    if (*step == 0) return repeat(make_load(first, const_true()), lanes_);
+    return make_load(ramp(first, *step, lanes_), const_true(lanes_));
   }
 
   const Load& load_;
+  const Loops& loops_;
+  const Expr index_;
   const int lanes_, given_, terms_;
-  const Expr base_, along_lanes_, along_terms_;
 };
 
 /// The loads of a compute in the place of the instruction's operands; nothing where a condition
@@ -131,12 +156,15 @@ Stmt lower_intrinsic(const nest::Intrinsic& intrinsic) {
   if (!loads) return lower(intrinsic.body);
   const nest::Compute& compute = *loops.compute;
   std::vector<Expr> operands;
-  for (const Expr& load : *loads)
+  for (const Expr& load : *loads) {
     operands.push_back(
         Register(*load.as<Load>(), loops, static_cast<int>(instruction.terms)).value());
+    if (!operands.back().defined()) return lower(intrinsic.body);
+  }
+  const auto step = Loops::step(loops.lane, compute.index);
+  TC_INTERNAL_CHECK(step, "results of ", instruction.name, " lie at varying distances");
   const int lanes = loops.lanes();
-  const Expr place =
-      ramp(loops.first(compute.index), Loops::step(loops.lane, compute.index), lanes);
+  const Expr place = ramp(Loops::at(loops.lane, 0, compute.index), *step, lanes);
   const Expr before =
       Load::make(compute.type.with_lanes(lanes), compute.buffer, place, Halide::Buffer<>(),
                  compute.parameter, const_true(lanes), ModulusRemainder());

@@ -220,7 +220,7 @@ class Transpose {
   Nest block(const Expr& from, const Expr& to) const {
     std::vector<Expr> rows;
     for (int r = 0; r < side_; ++r)
-      rows.push_back(as_one(load(copy_, ramp(from, r * column_.from, side_ * elements_))));
+      rows.push_back(load(copy_, ramp(from, r * column_.from, side_ * elements_)));
     std::vector<Nest> prefetches;
     if (const CopyLoop* next = next_region())
       for (int r = 0; r < side_; ++r)
@@ -270,8 +270,10 @@ class Transpose {
         std::vector<int> low, high;
         for (int lane = 0; lane < side_; ++lane) {
           const bool second = lane & distance;
-          low.push_back(second ? side_ + lane - distance : lane);
-          high.push_back(second ? side_ + lane : lane + distance);
+          for (int e = 0; e < elements_; ++e) {
+            low.push_back((second ? side_ + lane - distance : lane) * elements_ + e);
+            high.push_back((second ? side_ + lane : lane + distance) * elements_ + e);
+          }
         }
         next[r] = bind(Shuffle::make({vectors[r], vectors[r + distance]}, low));
         next[r + distance] = bind(Shuffle::make({vectors[r], vectors[r + distance]}, high));
@@ -281,7 +283,7 @@ class Transpose {
     std::vector<Nest> parts;
     for (int c = 0; c < side_; ++c)
       parts.push_back(nest::make(nest::Lowered{Store::make(
-          copy_.element->buffer, as_elements(vectors[c]), ramp(to, c * row_.to, side_ * elements_),
+          copy_.element->buffer, vectors[c], ramp(to, c * row_.to, side_ * elements_),
           copy_.element->parameter, const_true(side_ * elements_), ModulusRemainder())}));
     parts.insert(parts.end(), behind.begin(), behind.end());
     Nest result = nest::make_sequence(parts);
@@ -299,14 +301,6 @@ class Transpose {
     const int64_t page = machine_.page_bytes / copy_.load->type.bytes();
     const int64_t step = outer_.back().from;
     return step > reach && step >= page ? &outer_.back() : nullptr;
-  }
-
-  /// Runs as numbers, and back.
-  Expr as_one(const Expr& e) const {
-    return run_ ? reinterpret(Halide::UInt(e.type().bits() * elements_, side_), e) : e;
-  }
-  Expr as_elements(const Expr& e) const {
-    return run_ ? reinterpret(copy_.load->type.with_lanes(side_ * elements_), e) : e;
   }
 
   const CopyLoops& copy_;

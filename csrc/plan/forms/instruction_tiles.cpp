@@ -132,8 +132,8 @@ class InstructionTiles {
         if (*step == 0) continue;
         if (domain[i].reduction) place = static_cast<int>(i);
         const bool is_term = domain[i].name == term.name, is_lane = domain[i].name == vector.name;
-        // Blocks begin where register tiles do.
-        if ((is_term || terms == d) && (*step != 1 || !is_alone(read.subscripts[d], term, domain)))
+        if (is_term &&
+            (*step != 1 || !begins_blocks(read.subscripts[d], term, domain, instruction)))
           return std::nullopt;
         if (is_lane && (*step != 1 || lanes)) return std::nullopt;
         if (is_term) terms = d;
@@ -164,11 +164,13 @@ class InstructionTiles {
     return packed;
   }
 
-  /// Whether nothing else moves a subscript.
-  static bool is_alone(const ir::Expr& subscript, const ir::Iterator& term,
-                       const std::vector<ir::Iterator>& domain) {
+  /// Whether blocks of a subscript begin where register tiles do, whatever else a copy holds.
+  static bool begins_blocks(const ir::Expr& subscript, const ir::Iterator& term,
+                            const std::vector<ir::Iterator>& domain,
+                            const isa::Instruction& instruction) {
     return std::all_of(domain.begin(), domain.end(), [&](const ir::Iterator& other) {
-      return other.name == term.name || ir::step_along(subscript, other.name) == 0;
+      const auto step = ir::step_along(subscript, other.name);
+      return other.name == term.name || !other.reduction || *step % instruction.terms == 0;
     });
   }
 
