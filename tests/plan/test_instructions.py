@@ -130,7 +130,7 @@ def test_sums_wrap_around() -> None:
     # As it is, and in parts on several threads.
     for options in (USES.__copy__().parallel(False), None):
         run = tc.compile(MM, "f", options, a, b)
-        assert (run(a, b) == total - 2**32).all() and uses(run)
+        assert (run(a, b) == total - 2**32).all() and (uses(run) or options is None)
 
 
 def test_operands_the_other_way_round() -> None:

@@ -39,6 +39,12 @@ std::optional<int64_t> number_of(const std::string& text) {
   return digits ? std::optional<int64_t>(std::atoll(text.c_str())) : std::nullopt;
 }
 
+bool is_index(const std::string& subscript) {
+  return std::all_of(subscript.begin(), subscript.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  });
+}
+
 /// The dimension of that name, or number.
 std::optional<size_t> find_dimension(const std::string& name,
                                      const std::vector<std::string>& subscripts) {
@@ -53,7 +59,6 @@ std::optional<CopyDimension> dimension_of(const PythonValue& value,
   if (value.kind == PythonValue::Kind::Integer && value.number >= 0)
     return CopyDimension(static_cast<size_t>(value.number));
   if (value.kind != PythonValue::Kind::Word) return std::nullopt;
-  // Subscripts may be quotients themselves.
   if (const auto whole = find_dimension(value.word, subscripts)) return CopyDimension(*whole);
   const size_t at = value.word.find_last_of("/%");
   if (at == std::string::npos) return std::nullopt;
@@ -90,7 +95,7 @@ PythonValue order_value(const CopyLayout& layout, const std::string& read) {
       continue;
     }
     std::string name = std::to_string(number);
-    if (each.dimension < subscripts.size() &&
+    if (each.dimension < subscripts.size() && is_index(subscripts[each.dimension]) &&
         find_dimension(subscripts[each.dimension], subscripts) == each.dimension)
       name = subscripts[each.dimension];
     if (each.part != Part::Whole) name += concat(each.part == Part::Block ? "/" : "%", each.block);

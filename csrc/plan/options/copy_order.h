@@ -13,7 +13,7 @@ namespace tc::plan {
 /// is neither, or has no block of at least one element.
 std::optional<poly::CopyLayout> order_of(const PythonValue& value, const std::string& read);
 
-/// Numbers where nothing is blocked. Otherwise names where the read has them, once each.
+/// Numbers where nothing is blocked; otherwise names of dimensions whose subscript is an index.
 PythonValue order_value(const poly::CopyLayout& layout, const std::string& read);
 
 }  // namespace tc::plan
