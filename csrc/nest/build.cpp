@@ -349,8 +349,9 @@ class Generator {
       using IRMutator::visit;
       Expr visit(const Call* op) override {
         std::string name = ir::read_name(op);
-        for (const MadeCopy& copy : copies_) {
-          const Promotion& promotion = *copy.promotion;
+        // The last one: nests of one statement have their own.
+        for (auto copy = copies_.rbegin(); copy != copies_.rend(); ++copy) {
+          const Promotion& promotion = *copy->promotion;
           if (promotion.statement != &statement_ || promotion.read.tensor != name) continue;
           bool same = true;
           for (size_t d = 0; d < op->args.size(); ++d)

@@ -87,6 +87,8 @@ class Addressings {
         around.loops = true;
     }
     if (as<nest::Guard>(nest)) around.conditions = true;
+    // Its terms are a loop, also where there is one.
+    if (as<nest::Intrinsic>(nest)) around.loops = true;
     if (const auto* compute = as<Compute>(nest)) {
       // What it reads comes first.
       if (compute->reduction != ir::Reduction::None) loads(nest::load_of(*compute), around);
