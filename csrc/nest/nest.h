@@ -241,8 +241,9 @@ std::string to_string(const Nest& nest);
 
 /// Throws an InternalError unless every variable is one of `names` or bound by a loop or binding
 /// around it, none hides another of its name, every buffer is one of `buffers` or exists around its
-/// use, point loops lie below a tile that has their dimension, values have the type of their
-/// elements, and no read of the language is left. Lowered parts are left alone.
+/// use, point loops lie below a tile that has their dimension, intrinsics compute what their
+/// instruction does, values have the type of their elements, and no read of the language is left.
+/// Lowered parts are left alone.
 void verify(const Nest& nest, const std::set<std::string>& buffers,
             const std::set<std::string>& names = {});
 
