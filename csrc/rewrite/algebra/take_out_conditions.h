@@ -6,6 +6,7 @@
 
 #include "ir/layout.h"
 #include "ir/program.h"
+#include "machine/cpu.h"
 
 namespace tc::ir {
 
@@ -13,6 +14,7 @@ namespace tc::ir {
 /// * B(n, k), and O(m, n) = keep(m) > 0 ? O.chosen(m, n) : 0. That is done of conditions on data
 /// that have no index of the reduction, whose other side is the reduction's identity, and that keep
 /// no read inside its tensor. Runs on a specialised program; adds the layouts of its temporaries.
-void take_out_conditions(Program& program, std::map<std::string, Layout>& layouts);
+void take_out_conditions(Program& program, std::map<std::string, Layout>& layouts,
+                         const CpuMachine& machine);
 
 }  // namespace tc::ir
