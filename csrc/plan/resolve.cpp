@@ -118,7 +118,8 @@ class Resolver {
     const size_t count = cluster_.statements.size();
     if (plan_.nests.empty()) {
       for (size_t s = 0; s < count; ++s)
-        resolved_.nests.push_back({{s}, {poly::rest(*cluster_.statements[s], cluster_, s)}, false});
+        resolved_.nests.push_back(
+            {{s}, {poly::rest(*cluster_.statements[s], cluster_, s)}, false, {}});
       return std::nullopt;
     }
     std::vector<bool> seen(count, false);

@@ -133,6 +133,13 @@ def test_sums_wrap_around() -> None:
         assert (run(a, b) == total - 2**32).all() and (uses(run) or options is None)
 
 
+def test_the_rest_of_a_reduction_in_tiles() -> None:
+    """What is left over behind whole tiles has copies of its own."""
+    for layout, size in product(LAYOUTS, (64, 128)):
+        run = check(layout, USES.__copy__().tile("reduction", k=size), 20, 40, 131)
+        assert uses(run) and f"k={size}" in str(run.options)
+
+
 def test_operands_the_other_way_round() -> None:
     text = "def f(int8(M,K) A, uint8(K,N) B) -> (C) { C(m,n) +=! int32(A(m,k)) * int32(B(k,n)) }"
     a, b = draw(torch.int8, 37, 53), draw(torch.uint8, 53, 70)
