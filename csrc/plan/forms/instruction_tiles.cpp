@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "base/numbers.h"
 #include "ir/loops.h"
@@ -23,6 +24,8 @@ struct Choice {
   const isa::Instruction* instruction = nullptr;
   std::vector<std::string> terms;
   std::vector<PackedRead> copies;  ///< of what does not lie as in a register
+  /// Iterators with which blocks of a copy begin elsewhere: a copy is of one point of theirs.
+  std::set<std::string> single;
 };
 
 class InstructionTiles {
@@ -59,10 +62,11 @@ class InstructionTiles {
     return given ? instruction.name == *given : machine_.dot_products > 0;
   }
 
-  /// Of every statement that reduces, the loop that takes the fewest copies.
+  /// Of every statement that reduces, the loop that fills most of its last terms; of such, the one
+  /// that takes the fewest copies.
   std::optional<Choice> choose_terms(const isa::Instruction& instruction, size_t v) const {
-    Choice choice;
-    choice.instruction = &instruction;
+    Choice all;
+    all.instruction = &instruction;
     for (const Update& update : operands_.updates()) {
       const ir::Statement& source = *update.statement->source;
       const bool reduces =
@@ -70,20 +74,26 @@ class InstructionTiles {
                       [](const ir::Iterator& iterator) { return iterator.reduction; });
       if (!reduces) continue;
       if (isa::match(source) != &instruction) return std::nullopt;
-      std::optional<std::vector<PackedRead>> fewest;
-      std::string best;
+      std::optional<Choice> best;
+      double best_waste = 0;
       for (const ir::Iterator& term : source.domain) {
         if (!term.reduction || !may_take(term.name)) continue;
-        auto copies = find_copies(instruction, update, v, term);
-        if (!copies || (fewest && copies->size() >= fewest->size())) continue;
-        fewest = std::move(copies);
-        best = term.name;
+        auto made = find_copies(instruction, update, v, term);
+        const auto extent = static_cast<double>(extent_of(term));
+        const double waste =
+            static_cast<double>(round_up(extent_of(term), instruction.terms)) / extent;
+        if (!made || (best && (waste > best_waste || (waste == best_waste &&
+                                                      made->copies.size() >= best->copies.size()))))
+          continue;
+        best = std::move(made);
+        best_waste = waste;
       }
-      if (!fewest) return std::nullopt;
-      choice.terms.push_back(best);
-      choice.copies.insert(choice.copies.end(), fewest->begin(), fewest->end());
+      if (!best) return std::nullopt;
+      all.terms.push_back(best->terms[0]);
+      all.copies.insert(all.copies.end(), best->copies.begin(), best->copies.end());
+      all.single.insert(best->single.begin(), best->single.end());
     }
-    return choice.terms.empty() ? std::nullopt : std::optional(choice);
+    return all.terms.empty() ? std::nullopt : std::optional(all);
   }
   /// Whether the options let a register tile have points along a loop.
   bool may_take(const std::string& index) const {
@@ -92,11 +102,11 @@ class InstructionTiles {
                                  [&](const Tile& tile) { return tile.index == index; });
   }
 
-  /// Of the operands that have to be copied; nothing where one cannot be.
-  std::optional<std::vector<PackedRead>> find_copies(const isa::Instruction& instruction,
-                                                     const Update& update, size_t v,
-                                                     const ir::Iterator& term) const {
-    std::vector<PackedRead> copies;
+  /// Of one statement and loop; nothing where an operand that has to be copied cannot be.
+  std::optional<Choice> find_copies(const isa::Instruction& instruction, const Update& update,
+                                    size_t v, const ir::Iterator& term) const {
+    Choice choice;
+    choice.terms = {term.name};
     for (const Operand& operand : update.operands) {
       if (operand.access.write) continue;
       const auto along_lanes = operand.strides[members_[v].position];
@@ -104,17 +114,18 @@ class InstructionTiles {
           stride_along(operand.access, layouts_.at(operand.access.tensor), term.name);
       if (!along_lanes || !along_terms) return std::nullopt;
       if (isa::fits_register(instruction, *along_lanes, *along_terms)) continue;
-      auto copy = pack(instruction, update, operand, v, term);
+      auto copy = pack(instruction, update, operand, v, term, choice.single);
       if (!copy) return std::nullopt;
-      copies.push_back(std::move(*copy));
+      choice.copies.push_back(std::move(*copy));
     }
-    return copies;
+    return choice;
   }
 
   /// A copy with the terms innermost, then the vector or, where all its lanes read the same, what
   /// memory has side by side; the others in order of use.
   std::optional<PackedRead> pack(const isa::Instruction& instruction, const Update& update,
-                                 const Operand& operand, size_t v, const ir::Iterator& term) const {
+                                 const Operand& operand, size_t v, const ir::Iterator& term,
+                                 std::set<std::string>& single) const {
     const ir::MemoryAccess& read = operand.access;
     const ir::Iterator& vector = *update.iterators[members_[v].position];
     const std::vector<ir::Iterator>& domain = update.statement->source->domain;
@@ -132,9 +143,7 @@ class InstructionTiles {
         if (*step == 0) continue;
         if (domain[i].reduction) place = static_cast<int>(i);
         const bool is_term = domain[i].name == term.name, is_lane = domain[i].name == vector.name;
-        if (is_term &&
-            (*step != 1 || !begins_blocks(read.subscripts[d], term, domain, instruction)))
-          return std::nullopt;
+        if (is_term && *step != 1) return std::nullopt;
         if (is_lane && (*step != 1 || lanes)) return std::nullopt;
         if (is_term) terms = d;
         if (is_lane) lanes = d;
@@ -142,6 +151,12 @@ class InstructionTiles {
       places.emplace_back(place, d);
     }
     if (!terms || terms == lanes) return std::nullopt;
+    for (const ir::Iterator& other : domain) {
+      const auto step = ir::step_along(read.subscripts[*terms], other.name);
+      if (other.name == term.name || *step % instruction.terms == 0) continue;
+      if (other.reduction) return std::nullopt;
+      single.insert(other.name);
+    }
     std::optional<size_t> last = lanes;
     for (size_t d = 0; d < layout.strides.size() && !lanes; ++d)
       if (layout.strides[d] == 1 && d != *terms) last = d;
@@ -162,16 +177,6 @@ class InstructionTiles {
       return i.reduction && stride_along(read, layout, i.name) != 0;
     });
     return packed;
-  }
-
-  /// Whether blocks of a subscript begin where register tiles do, whatever else a copy holds.
-  static bool begins_blocks(const ir::Expr& subscript, const ir::Iterator& term,
-                            const std::vector<ir::Iterator>& domain,
-                            const isa::Instruction& instruction) {
-    return std::all_of(domain.begin(), domain.end(), [&](const ir::Iterator& other) {
-      const auto step = ir::step_along(subscript, other.name);
-      return other.name == term.name || !other.reduction || *step % instruction.terms == 0;
-    });
   }
 
   // ---- blocks
@@ -204,6 +209,8 @@ class InstructionTiles {
 
   void try_block(const Choice& choice, size_t v, int64_t width, size_t row, int64_t rows) {
     if (!fills_task(v, width) || !fills_task(row, rows)) return;
+    for (const Update& update : operands_.updates())
+      if (rows > 1 && choice.single.count(update.iterators[members_[row].position]->name)) return;
     RegisterBlock block;
     block.lanes = lanes_;
     for (size_t m = 0; m < members_.size(); ++m)
