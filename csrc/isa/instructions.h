@@ -19,8 +19,11 @@ struct Instruction {
   /// number of lanes. Operands and result lie in registers row by row.
   std::string text;
   /// The result after the instruction, by what it was before and the operands, all of them vectors.
+  /// Of two that may change places, one that is the same for all lanes comes first.
   /// Where the processor does not have it, Halide makes other instructions of the same value.
   ir::Expr (*make)(const ir::Expr& result, const std::vector<ir::Expr>& operands);
+  /// Of those that a processor with dot products has for it.
+  double instructions = 1;
 
   // ---- what the text says
   ir::Statement statement;            ///< for some number of lanes

@@ -36,8 +36,8 @@ void check_matches() {
   CHECK_EQ(product("uint8", "int8", "int32(B(k)) * int32(A(m,k))"), "vpdpbusd");
   CHECK_EQ(product("int16", "int16", value), "vpdpwssd");
   // Other types, other trees.
-  CHECK_EQ(product("int8", "int8", value), "");
-  CHECK_EQ(product("uint8", "uint8", value), "");
+  CHECK_EQ(product("int8", "int8", value), "vpdpbssd");
+  CHECK_EQ(product("uint8", "uint8", value), "vpdpbuud");
   CHECK_EQ(product("uint8", "int16", value), "");
   CHECK_EQ(product("uint8", "int8", "int64(A(m,k)) * int64(B(k))"), "");
   CHECK_EQ(product("uint8", "int8", "int32(A(m,k)) * int32(B(k)) + 1"), "");

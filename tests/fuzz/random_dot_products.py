@@ -14,8 +14,14 @@ from cases import MACHINES, Case, Tensor
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 20, 33, 40)
 #: Points that a program may have.
 MOST = 60_000
-TYPES = (("uint8", "int8"), ("int8", "uint8"), ("int16", "int16"))
-OTHERS = (("int8", "int8"), ("uint8", "uint8"), ("uint8", "int16"))
+TYPES = (
+    ("uint8", "int8"),
+    ("int8", "uint8"),
+    ("int8", "int8"),
+    ("uint8", "uint8"),
+    ("int16", "int16"),
+)
+OTHERS = (("uint8", "int16"), ("int16", "int8"), ("uint16", "uint16"))
 
 
 def make_dot_products(seed: int) -> Case:

@@ -24,7 +24,7 @@ import tensor_comprehensions as tc
 
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64)
 TERMS = (1, 2, 3, 4, 4, 8)
-INSTRUCTIONS = ("vpdpbusd", "vpdpbusd", "vpdpwssd", None)
+INSTRUCTIONS = ("vpdpbusd", "vpdpbssd", "vpdpbuud", "vpdpwssd", None)
 POINTS = ("around", "vector inside", "inside", "apart")
 #: Plans that are tried of a program.
 PLANS = 3
@@ -121,7 +121,6 @@ class Change:
             changed = {**named, "order": tuple(r.sample(order, len(order)))}
             return [("copy", values, changed)] if r.random() < 0.7 else []
         return [call]
-
 
     def block(self, order: list) -> None:
         """Makes two dimensions of one."""

@@ -27,7 +27,14 @@ LAYOUTS = {
     "km,nk": "def f(uint8(K,M) A, int8(N,K) B) -> (C) { C(m,n) +=! int32(A(k,m)) * int32(B(n,k)) }",
 }
 MM, TMM = LAYOUTS["mk,kn"], LAYOUTS["mk,nk"]
-WORDS = "def f(int16(M,K) A, int16(K,N) B) -> (C) { C(m,n) +=! int32(A(m,k)) * int32(B(k,n)) }"
+#: The types of others, and of the first one's operands the other way round.
+OTHERS = {
+    "vpdpbusd": (torch.int8, torch.uint8),
+    "vpdpbssd": (torch.int8, torch.int8),
+    "vpdpbuud": (torch.uint8, torch.uint8),
+    "vpdpwssd": (torch.int16, torch.int16),
+}
+NAMES = {torch.int8: "int8", torch.uint8: "uint8", torch.int16: "int16"}
 USES = tc.MappingOptions().cluster("S0").instruction("vpdpbusd")
 
 
@@ -140,21 +147,23 @@ def test_the_rest_of_a_reduction_in_tiles() -> None:
         assert uses(run) and f"k={size}" in str(run.options)
 
 
-def test_operands_the_other_way_round() -> None:
-    text = "def f(int8(M,K) A, uint8(K,N) B) -> (C) { C(m,n) +=! int32(A(m,k)) * int32(B(k,n)) }"
-    a, b = draw(torch.int8, 37, 53), draw(torch.uint8, 53, 70)
-    run = tc.compile(text, "f", None, a, b)
-    np.testing.assert_array_equal(run(a, b).numpy(), expected("mk,kn", a, b))
-    assert uses(run)
-
-
-@pytest.mark.parametrize("sizes", [(20, 40, 33), (64, 64, 64), (5, 7, 1), (3, 70, 2)])
-def test_words(sizes: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("sizes", [(20, 40, 33), (64, 64, 64), (5, 7, 1), (3, 70, 2), (1, 16, 7)])
+@pytest.mark.parametrize("instruction", OTHERS)
+def test_other_types(instruction: str, sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes
-    a, b = draw(torch.int16, m, k), draw(torch.int16, k, n)
-    run = tc.compile(WORDS, "f", tc.MappingOptions().cluster("S0").instruction("vpdpwssd"), a, b)
-    np.testing.assert_array_equal(run(a, b).numpy(), expected("mk,kn", a, b))
-    assert uses(run, "vpdpwssd")
+    left, right = OTHERS[instruction]
+    text = MM.replace("uint8", NAMES[left], 1).replace("K) A, int8", f"K) A, {NAMES[right]}")
+    a, b = draw(left, m, k), draw(right, k, n)
+    # Along either index of the result: then another operand is the one that all lanes share.
+    for order in (("m", "n"), ("n", "m")):
+        options = tc.MappingOptions().cluster("S0").instruction(instruction).order(*order)
+        if sizes["mn".index(order[1])] == 1:
+            continue
+        run = tc.compile(text, "f", options, a, b)
+        np.testing.assert_array_equal(run(a, b).numpy(), expected("mk,kn", a, b))
+        assert uses(run, instruction)
+    own = tc.compile(text, "f", None, a, b)
+    np.testing.assert_array_equal(own(a, b).numpy(), expected("mk,kn", a, b))
 
 
 def test_packed_weights_are_not_copied() -> None:
@@ -271,7 +280,9 @@ def test_points_of_the_result_hold() -> None:
 
 def test_the_nest_says_so() -> None:
     run = check("mk,kn", USES, 40, 50, 61)
-    assert run.loop_nest.count("intrinsic vpdpbusd") == 2, run.loop_nest  # whole blocks, and the rest
+    assert run.loop_nest.count("intrinsic vpdpbusd") == 2, (
+        run.loop_nest
+    )  # whole blocks, and the rest
 
 
 # ---- reasons
@@ -335,7 +346,8 @@ for layout in t.LAYOUTS:
         assert t.uses(t.check(layout, t.USES, *sizes))
 run = t.check("mk,kn", t.USES, 40, 40, 40)
 assert "vpdpbusd" not in run.assembly
-t.test_words((20, 40, 33))
+for other in t.OTHERS:
+    t.test_other_types(other, (20, 40, 33))
 """
     environment = {"TC_WITHOUT": without, "TC_MACHINE": MACHINE}
     run_apart(program, environment)

@@ -1,6 +1,7 @@
 #include "codegen/tiles/intrinsics.h"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -137,13 +138,20 @@ class Register {
 /// The loads of a compute in the place of the instruction's operands; nothing where a condition
 /// says whether some are made.
 std::optional<std::vector<Expr>> find_loads(const isa::Instruction& instruction,
-                                            const nest::Compute& compute) {
+                                            const nest::Compute& compute, const Loop* lane) {
   bool lazy = false;
   nest::for_each_lazy_load(compute.value, [&](const Load&) { lazy = true; });
   if (lazy) return std::nullopt;
   auto loads = isa::match_value(instruction, compute.value);
   TC_INTERNAL_CHECK(loads && compute.reduction == ir::Reduction::Sum, instruction.name,
                     " does not add up ", compute.value);
+  // Factors of one type may change places.
+  const auto moves = [&](const Expr& load) {
+    return lane && expr_uses_var(load.as<Load>()->index, lane->name);
+  };
+  if (loads->size() == 2 && (*loads)[0].type() == (*loads)[1].type() && moves((*loads)[0]) &&
+      !moves((*loads)[1]))
+    std::swap((*loads)[0], (*loads)[1]);
   return loads;
 }
 
@@ -152,7 +160,8 @@ std::optional<std::vector<Expr>> find_loads(const isa::Instruction& instruction,
 Stmt lower_intrinsic(const nest::Intrinsic& intrinsic) {
   const isa::Instruction& instruction = *isa::find_instruction(intrinsic.instruction);
   const Loops loops(intrinsic.body);
-  const auto loads = loops.compute ? find_loads(instruction, *loops.compute) : std::nullopt;
+  const auto loads =
+      loops.compute ? find_loads(instruction, *loops.compute, loops.lane) : std::nullopt;
   if (!loads) return lower(intrinsic.body);
   const nest::Compute& compute = *loops.compute;
   std::vector<Expr> operands;

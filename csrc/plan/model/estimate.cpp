@@ -13,6 +13,7 @@
 #include "base/numbers.h"
 #include "ir/loops.h"
 #include "ir/operations.h"
+#include "isa/instructions.h"
 #include "machine/operation_costs.h"
 #include "plan/model/statement_loops.h"
 
@@ -285,11 +286,10 @@ class StatementEstimate {
       cycles += slot * times(points, [&](size_t) { return true; });
       // An instruction does all of it, or some for each of its terms.
       if (nest_.terms >= 0)
-        return cycles * machine_.multiply_adds /
+        return cycles * isa::find_instruction(plan_.instruction)->instructions *
                (machine_.dot_products > 0
-                    ? machine_.dot_products
-                    : machine_.multiply_adds /
-                          (kEmulated * static_cast<double>(points[nest_.terms])));
+                    ? static_cast<double>(machine_.multiply_adds) / machine_.dot_products
+                    : kEmulated * static_cast<double>(points[nest_.terms]));
       const ir::Expr& value = statement_.source->value;
       if (statement_.source->reduction == ir::Reduction::Sum && value.type().is_float() &&
           value.as<Halide::Internal::Mul>())
