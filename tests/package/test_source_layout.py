@@ -97,6 +97,7 @@ OTHERS = {
     "einsum/equation.h": {"kFirstEllipsis"},
     "explain.cpp": {"kFewer"},
     "ir/expressions/wrap_integers.cpp": {"kMost"},
+    "isa/instructions.cpp": {"kLanes"},
     "isa/library_calls.cpp": {"kMostDimensions"},
     "lang/gradient/sums/split_digits.cpp": {"kMaxWeight"},
     "lang/gradient/sums/zero_sums.cpp": {"kPrime", "kSamples", "kTrials"},

@@ -394,7 +394,10 @@ class VectorizeReductions {
   VectorizeReductions(int vector_bits, const CpuMachine& machine)
       : vector_bits_(vector_bits), machine_(machine) {}
 
-  Nest node(const Nest& nest) { return as<Loop>(nest) ? visit(join(nest)) : inside(nest); }
+  Nest node(const Nest& nest) {
+    if (as<nest::Intrinsic>(nest)) return nest;
+    return as<Loop>(nest) ? visit(join(nest)) : inside(nest);
+  }
 
  private:
   Nest inside(const Nest& nest) {
