@@ -43,7 +43,7 @@ constexpr double kNestedShare = 0.9;
 /// Operations that an element of a temporary costs, written once and read again. A choice.
 constexpr double kElementOperations = 4;
 /// Terms that have to be spared where two statements sum the same, and of how many an element is
-/// the sum. Choices.
+/// the sum, also where a condition is taken out of one. Choices.
 constexpr int64_t kSharedSavings = 4096, kSharedTerms = 8;
 /// Points of a reduction for which a pass of its own over data costs something. A choice.
 constexpr int64_t kPassPoints = 4096;

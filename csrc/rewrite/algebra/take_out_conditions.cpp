@@ -7,15 +7,12 @@
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/scan.h"
+#include "machine/limits.h"
 #include "rewrite/algebra/inner_sums.h"
 #include "rewrite/domains/inside.h"
 
 namespace tc::ir {
-
 namespace {
-
-// Terms of a sum that are worth a temporary: as in share_sums.
-constexpr int64_t kTerms = 8;
 
 /// The condition, and what it chooses where it says the same of all terms, if these are many.
 std::optional<Choice> find_common_condition(const Statement& statement, const Program& program,
@@ -32,7 +29,7 @@ std::optional<Choice> find_common_condition(const Statement& statement, const Pr
     terms *= extent_of(it);
     if (expr_uses_var(choice->condition, it.name)) return std::nullopt;
   }
-  if (terms < machine.least(kTerms)) return std::nullopt;
+  if (terms < machine.least(machine::kSharedTerms)) return std::nullopt;
   Statement chosen = statement;
   chosen.value = choice->yes;
   const std::vector<const Call*> all = reads_of(chosen);
