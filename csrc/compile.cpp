@@ -19,6 +19,7 @@
 #include "nest/build.h"
 #include "nest/loops.h"
 #include "nest/private_temporaries.h"
+#include "plan/options/segments.h"
 #include "plan/plan_program.h"
 #include "poly/scop.h"
 #include "program_passes.h"
@@ -27,6 +28,7 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/libraries.h"
 #include "runtime/nontemporal.h"
+#include "schedule.h"
 
 namespace tc {
 namespace {
@@ -51,25 +53,11 @@ struct Job {
   size_t segment = 0;  ///< which one of a program's, counted from 1; 0: all of it
 };
 
-// Statements of several segments have the same names: options of a cluster say which one they are
-// of, "2:S0". Those that do not are of each.
-constexpr char kOfSegment = ':';
-
 /// The job for a segment, with the options that are of it.
 Job for_segment(const Job& job, size_t segment) {
   Job own = job;
   own.segment = segment;
-  own.options.clusters.clear();
-  for (plan::ClusterOptions cluster : job.options.clusters) {
-    bool other = false;
-    for (std::string& name : cluster.statements) {
-      const size_t mark = name.find(kOfSegment);
-      if (mark == std::string::npos) continue;
-      other = other || name.substr(0, mark) != std::to_string(segment);
-      name.erase(0, mark + 1);
-    }
-    if (!other) own.options.clusters.push_back(std::move(cluster));
-  }
+  own.options = plan::options_of_segment(job.options, segment);
   return own;
 }
 
@@ -153,18 +141,6 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Nest>& parts,
   return kernel;
 }
 
-/// A program on its way to a kernel.
-struct Scheduled {
-  Scheduled(ir::Program mapped, std::map<std::string, Layout> in, StageClock& clock)
-      : program(std::move(mapped)), layouts(std::move(in)), scop(poly::make_scop(program)) {
-    clock.done("scop");
-  }
-  ir::Program program;  ///< as it is mapped
-  std::map<std::string, Layout> layouts;
-  poly::Scop scop;
-  plan::ProgramPlan plan;
-};
-
 std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const std::map<std::string, Layout>& layouts,
                                                  const Job& job, StageClock& clock) {
@@ -172,7 +148,8 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
       simplify_program(given, layouts, job.options, job.target.cuda, job.machine);
   clock.done("simplify program");
   auto result = std::make_unique<Scheduled>(std::move(simplified.program),
-                                            std::move(simplified.layouts), clock);
+                                            std::move(simplified.layouts));
+  clock.done("scop");
   result->plan = plan::plan_program(result->scop, result->layouts, job.options, job.target.cuda,
                                     job.machine, clock);
   return result;
@@ -222,7 +199,7 @@ void describe(const ir::Program& program, const Scheduled& scheduled, const Job&
     if (group.plan.statements.empty()) continue;
     compiled.plans.push_back(group.plan);
     for (std::string& name : compiled.plans.back().statements)
-      if (job.segment > 0) name = concat(job.segment, kOfSegment, name);
+      name = plan::name_in_segment(name, job.segment);
   }
 }
 
@@ -396,6 +373,21 @@ bool may_call_libraries(const Job& job) {
          !job.target.cuda && runtime::libraries();
 }
 
+/// The program with those of its index checks that are made in its loops.
+ir::Program with_checks(const ir::Program& given, const Job& job, IndexPlan& indices) {
+  if (job.options.check_indices)
+    indices = run_pass(
+        kPlanIndexChecks, [&] { return plan_index_checks(given, job.target.cuda); },
+        [](const IndexPlan& plan) { return !plan.checks.empty(); });
+  return run_pass(
+      kCheckInLoops,
+      [&] {
+        return ir::check_in_loops(given, indices.checks, indices.in_loops,
+                                  /*positions=*/job.target.cuda);
+      },
+      [&](const ir::Program& made) { return !ir::same(given, made); });
+}
+
 /// All that was decided: given as options, it is decided so again.
 MappingOptions whole_plan(const ir::Program& program, const Job& job,
                           const std::vector<plan::ClusterPlan>& plans,
@@ -417,7 +409,7 @@ void check_statements(const MappingOptions& options, const std::vector<plan::Clu
   std::set<std::string> known;
   for (const plan::ClusterPlan& plan : plans)
     for (const std::string& id : plan.statements) {
-      const std::string name = id.substr(id.find(kOfSegment) + 1);
+      const std::string name = id.substr(id.find(plan::kOfSegment) + 1);
       known.insert({id, name});
       const size_t init = name.rfind("_init");
       if (init != std::string::npos) known.insert(name.substr(0, init));
@@ -443,22 +435,12 @@ bool logs_long_texts() {
 std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
                                                const std::map<std::string, Layout>& layouts,
                                                const MappingOptions& options, const Target& target,
-                                               const CpuMachine& machine) {
+                                               const CpuMachine& machine, const Notes& first) {
   StageClock clock;
   Job job{options, target, machine, logs_long_texts() ? Texts::All : Texts::Short};
   const std::map<std::string, Layout> all = with_temporaries(given, layouts);
   IndexPlan indices;
-  if (options.check_indices)
-    indices = run_pass(
-        kPlanIndexChecks, [&] { return plan_index_checks(given, target.cuda); },
-        [](const IndexPlan& plan) { return !plan.checks.empty(); });
-  const ir::Program program = run_pass(
-      kCheckInLoops,
-      [&] {
-        return ir::check_in_loops(given, indices.checks, indices.in_loops,
-                                  /*positions=*/target.cuda);
-      },
-      [&](const ir::Program& made) { return !ir::same(given, made); });
+  const ir::Program program = with_checks(given, job, indices);
   std::vector<LibraryChoice> choices;
   Compiled compiled;
   if (may_call_libraries(job))
@@ -471,6 +453,7 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   Notes& notes = compiled.explanation.program;
   const Notes looked_at = describe(indices);
   notes.insert(notes.begin(), looked_at.begin(), looked_at.end());
+  notes.insert(notes.begin(), first.begin(), first.end());
   for (const LibraryChoice& choice : choices)
     if (!choice.taken) notes.push_back({"library", "call left alone: " + to_string(choice)});
   std::shared_ptr<runtime::Kernel> checked;
@@ -513,6 +496,41 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   for (const char* topic : {"program", "explain", "schedule_tree", "loop_nest", "stmt", "stages"})
     if (log_enabled(topic)) log(topic, given.name + ": " + kernel->text(topic));
   return checked ? checked : kernel;
+}
+
+std::vector<std::string> library_statements(const ir::Program& program,
+                                            const std::map<std::string, Layout>& layouts) {
+  std::vector<std::string> names;
+  if (!runtime::libraries()) return names;
+  for (const ir::LibraryCall& call :
+       ir::match_library_calls(program, with_temporaries(program, layouts)))
+    names.push_back(program.statements[call.first].name);
+  return names;
+}
+
+std::vector<std::shared_ptr<const Scheduled>> schedule_parts(
+    const ir::Program& given, const std::map<std::string, Layout>& layouts,
+    const MappingOptions& options, const Target& target, const CpuMachine& machine) {
+  const Job job{options, target, machine};
+  StageClock clock;
+  const std::map<std::string, Layout> all = with_temporaries(given, layouts);
+  IndexPlan indices;
+  const ir::Program program = with_checks(given, job, indices);
+  std::vector<LibraryChoice> choices;
+  if (may_call_libraries(job) && options.library_calls)
+    choices = take_library_calls(program, all, *runtime::libraries(), *options.library_calls);
+  const std::vector<StatementRange> ranges = ranges_around_calls(program, choices, kMostStatements);
+  const bool whole = ranges.size() == 1 && choices.empty();
+  std::vector<std::shared_ptr<const Scheduled>> parts;
+  for (const StatementRange& range : ranges) {
+    const size_t segment = whole ? 0 : parts.size() + 1;
+    const ir::Program part =
+        whole ? program : ir::segment(program, range.begin, range.end - 1);
+    auto scheduled = simplify_and_schedule(part, all, for_segment(job, segment), clock);
+    scheduled->segment = segment;
+    parts.push_back(std::move(scheduled));
+  }
+  return parts;
 }
 
 }  // namespace tc

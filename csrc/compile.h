@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/notes.h"
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
@@ -27,10 +28,11 @@ Target parse_target(const std::string& text);
 
 /// Compiles a specialised program (see ir::specialize) for a machine: machine::look_up(), as the
 /// thread sees it that will run the kernel. `layouts` names every input and output; temporaries are
-/// row-major. Throws CompilationError with a reason when the options are illegal.
+/// row-major. `notes` come first in what is explained. Throws CompilationError with a reason when
+/// the options are illegal.
 std::shared_ptr<const runtime::Kernel> compile(const ir::Program& program,
                                                const std::map<std::string, Layout>& layouts,
                                                const MappingOptions& options, const Target& target,
-                                               const CpuMachine& machine);
+                                               const CpuMachine& machine, const Notes& notes = {});
 
 }  // namespace tc

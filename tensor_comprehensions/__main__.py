@@ -206,6 +206,9 @@ def parser() -> argparse.ArgumentParser:
         help="measure what can be measured beside it, on one core, for some seconds",
     )
     machine.set_defaults(run=print_machine)
+    from tensor_comprehensions import _commands
+
+    _commands.add_to(commands)
     for command in (fmt, check):
         command.set_defaults(run=lambda found: for_each(found.action, found))
         command.add_argument(

@@ -2,14 +2,17 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/error.h"
 #include "api/handles.h"
+#include "api/tuning_key.h"
 #include "base/arguments.h"
 #include "base/task.h"
 #include "compile.h"
+#include "compile_tuned.h"
 #include "lang/sema/roles.h"
 #include "machine/facts.h"
 #include "runtime/arguments.h"
@@ -166,29 +169,37 @@ tc_status tc_compile(const tc_definition* definition, const tc_options* options,
   return guarded([&] {
     required(kernel, "kernel");
     const auto& shared = required(definition, "definition").definition;
-    check_array(outputs, "outputs", output_count, "output_count");
-    tc::runtime::Arguments arguments = tc::runtime::check_inputs(*shared, inputs, input_count);
-    tc::Target chosen = choose_target(target, arguments.device);
-    tc::MappingOptions mapping = options ? options->options : tc::make_options("default");
-    if (leaves_out_checks()) mapping.check_indices = false;
+    const tc::MappingOptions given = options ? options->options : tc::make_options("default");
     auto handle = std::make_unique<tc_kernel>();
-    tc::run_short([&] { handle->program = tc::runtime::specialize(*shared, arguments); });
-    if (outputs) {
-      tc::runtime::check_outputs(handle->program, inputs, input_count, outputs, output_count,
-                                 /*addresses=*/!chosen.offline, arguments);
-    } else {
-      for (const std::string& name : handle->program.outputs)
-        arguments.layouts[name] = tc::row_major(handle->program.tensor(name));
-    }
+    tc::Target chosen = tc::parse_target(target ? target : "cpu");
+    tc::api::Specialized specialized =
+        tc::api::specialize(*shared, inputs, input_count, outputs, output_count,
+                            /*addresses=*/!chosen.offline);
+    const tc::runtime::Arguments& arguments = specialized.arguments;
+    chosen = choose_target(target, arguments.device);
+    tc::MappingOptions mapping = given;
+    if (leaves_out_checks()) mapping.check_indices = false;
+    const tc::CpuMachine machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
+    const std::optional<tc::store::Found> tuned =
+        tc::store::knows_tunings(shared->key)
+            ? tc::store::find_known(
+                  tc::api::tuning_key(*shared, specialized, given, chosen, machine))
+            : std::nullopt;
     handle->definition = shared;
+    handle->program = std::move(specialized.program);
     handle->layouts = arguments.layouts;
     handle->values = arguments.values();
     handle->device = arguments.device;
     handle->needed = find_needed(*handle);
+    std::string key = cache_key(*shared, arguments, mapping, chosen);
+    if (tuned) key += tc::concat("\ntuned: ", tc::to_string(tuned->plan.options));
     handle->kernel = tc::runtime::find_or_compile(
-        cache_key(*shared, arguments, mapping, chosen), compiling(*shared, handle->values),
-        [program = handle->program, layouts = handle->layouts, mapping, chosen,
-         machine = tc::machine::look_up(tc::runtime::host_threads()).cpu] {
+        key, compiling(*shared, handle->values),
+        [program = handle->program, layouts = handle->layouts, mapping, chosen, machine, tuned] {
+          if (tuned)
+            if (auto kernel =
+                    tc::compile_tuned(*tuned, program, layouts, mapping, chosen, machine))
+              return kernel;
           return tc::compile(program, layouts, mapping, chosen, machine);
         });
     *kernel = handle.release();

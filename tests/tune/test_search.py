@@ -1,0 +1,429 @@
+"""Searches end to end: small products, helpers that end or hang, interruptions, budgets."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+from tensor_comprehensions._tuning.helpers import Server
+from tensor_comprehensions._tuning.problem import Problem
+from tensor_comprehensions._tuning.session import Session
+from tensor_comprehensions._tuning.trials import STATUSES
+from tensor_comprehensions._tuning.tuner import run_search
+
+TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+MLP = """def mlp(float(B,N) I, float(O,N) W, float(O) b, float(P,O) V) -> (H, R) {
+  H(b,o) = b(o)
+  H(b,o) += I(b,n) * W(o,n)
+  H(b,o) = fmax(H(b,o), 0)
+  R(b,p) +=! H(b,o) * V(p,o)
+}"""
+
+
+def product(m: int = 33, n: int = 40, k: int = 20) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(m, k), torch.randn(n, k)
+
+
+def small(candidates: int = 12, strategy: str = "model") -> tc.TunerConfig:
+    return tc.TunerConfig().generations(1).pop_size(candidates).threads(2).strategy(strategy)
+
+
+def problem(source: str = TMM, entry: str = "tmm", inputs: Any = None) -> Problem:
+    return Problem(source, entry, inputs if inputs is not None else product())
+
+
+def relu_inputs() -> tuple[torch.Tensor, ...]:
+    return tuple(torch.randn(*s) for s in ((16, 20), (24, 20), (24,), (9, 24)))
+
+
+@pytest.mark.parametrize("strategy", ["model", "genetic", "random"])
+def test_what_is_found_computes_the_same(strategy: str) -> None:
+    a, b = product()
+    found = tc.autotune(TMM, "tmm", a, b, tuner_config=small(12, strategy))
+    executor = tc.compile(TMM, "tmm", found, a, b)
+    assert executor.options == found  # a whole Plan
+    torch.testing.assert_close(executor(a, b), a @ b.t(), rtol=1e-5, atol=1e-5)
+
+
+def test_several_statements_and_a_library_call() -> None:
+    inputs = relu_inputs()
+    search = run_search(problem(MLP, "mlp", inputs), small(30))
+    assert search.counts()["measured"] > 10
+    assert not {"wrong", "crashed", "timeout", "failed"} & set(search.counts()), search.trials
+    plans = [trial.plan for trial in search.trials]
+    # Which statements share loops varies, and who computes them.
+    assert len({plan.count(".cluster(") for plan in plans}) > 1
+    assert any('libraryCalls("' in plan for plan in plans)
+    hidden, result = tc.compile(MLP, "mlp", tc.MappingOptions.parse(search.best_plan), *inputs)(
+        *inputs
+    )
+    wanted = torch.relu(torch.addmm(inputs[2], inputs[0], inputs[1].t()))
+    torch.testing.assert_close(hidden, wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(result, wanted @ inputs[3].t(), rtol=1e-4, atol=1e-4)
+
+
+def test_the_default_is_measured_and_wins_ties() -> None:
+    """Without candidates that are clearly faster, the compiler's own Plan is what is found."""
+    session = Session(problem(), small(4))
+    session._choose_before = session._choose  # type: ignore[attr-defined]
+
+    def all_alike(plans: list[str], times: list[Any]) -> None:
+        session._choose_before(plans, [times[0]] * len(plans))  # type: ignore[attr-defined]
+
+    session._choose = all_alike  # type: ignore[method-assign]
+    search = session.run()
+    assert search.best_plan == search.standard_plan
+    assert search.ratio == 1.0
+    assert str(tc.compile(TMM, "tmm", None, *product()).options) == search.standard_plan
+
+
+def test_constraints_hold_in_every_candidate() -> None:
+    given = tc.MappingOptions().cluster("S0").registers(m=4, n=16).parallel(False)
+    inputs = product()
+    search = run_search(Problem(TMM, "tmm", inputs, given), small(10))
+    assert search.trials
+    for trial in search.trials:
+        assert ".registers(m=4, n=16)" in trial.plan
+        assert ".parallel(False)" in trial.plan
+    assert ".registers(m=4, n=16)" in search.standard_plan
+
+
+def test_starting_options_are_tried_first() -> None:
+    """They are a start, as in 2018, and constrain nothing."""
+    tuner = tc.Tuner(TMM)
+    tuner.tune("tmm", product(), tc.MappingOptions("naive"), small(8))
+    start = tc.compile(TMM, "tmm", "naive", *product()).options
+    first = tuner.history[0].plan
+    assert tc.compile(TMM, "tmm", tc.MappingOptions.parse(first), *product()).options == start
+    assert any(".tile(\"task\", m=32, n=32)" not in trial.plan for trial in tuner.history)
+
+
+def test_inputs_of_any_layout_scalars_and_indices() -> None:
+    text = (
+        "def f(float s, float(V, D) T, int32(B, L) I, float(B, D) X) -> (Y) {\n"
+        "  Y(b, d) +=! s * T(I(b, l), d) * X(b, d)\n}\n"
+    )
+    table = torch.randn(50, 24)[:, ::2]
+    index = torch.randint(0, 50, (7, 5), dtype=torch.int32)
+    x = torch.randn(12, 7).t()
+    found = tc.autotune(text, "f", 2.0, table, index, x, tuner_config=small(6))
+    result = tc.compile(text, "f", found, 2.0, table, index, x)(2.0, table, index, x)
+    torch.testing.assert_close(result, 2 * table[index.long()].sum(1) * x)
+
+
+def test_results_that_accumulate() -> None:
+    """What they start from is the same for every candidate."""
+    text = "def f(float(M,K) A, float(K) x) -> (y) { y(i) += A(i,k) * x(k) }"
+    search = run_search(
+        Problem(text, "f", (torch.randn(40, 30), torch.randn(30))), small(6)
+    )
+    assert search.counts()["measured"] >= 4 and not search.counts()["wrong"]
+
+
+def test_bad_arguments_are_errors_before_anything_runs() -> None:
+    a, b = product()
+    with pytest.raises(tc.ShapeError, match="tmm expected 2 inputs but found 1"):
+        tc.autotune(TMM, "tmm", a)
+    with pytest.raises(tc.ShapeError, match="argument B: expected a tensor but got int"):
+        tc.autotune(TMM, "tmm", a, 3)
+    with pytest.raises(tc.ShapeError, match="K"):
+        tc.autotune(TMM, "tmm", a, torch.randn(4, 7))
+    with pytest.raises(tc.TCError, match="undefined function mm"):
+        tc.autotune(TMM, "mm", a, b)
+    with pytest.raises(tc.TCError, match="need cache_filename="):
+        tc.autotune(TMM, "tmm", a, b, store_to_cache=True)
+    with pytest.raises(tc.TCError, match="not both"):
+        tc.autotune(
+            *(TMM, "tmm", a, b),
+            starting_options="naive",
+            cache_filename="x.tc.pb",
+            load_from_cache=True,
+        )
+
+
+def test_a_definition_that_ends_the_process_is_an_error() -> None:
+    """Reads far outside, unchecked, in the compiler's own kernel."""
+    text = "def g(float(N) X, int32(M) I) -> (Y) { Y(i) = X(I(i)) }"
+    index = torch.full((4096,), 2**30, dtype=torch.int32)
+    unchecked = tc.MappingOptions().checkIndices(False)
+    with pytest.raises(tc.TCError, match="g cannot be tuned: a process .* was ended by SIGSEGV"):
+        run_search(Problem(text, "g", (torch.randn(8), index), unchecked), small(4))
+
+
+# ---- helpers that fail
+
+
+class Sabotage(Session):
+    """Signals to workers that have a candidate, as if its kernel had done that."""
+
+    def __init__(self, *arguments: Any, seed: int, share: float, signals: Any) -> None:
+        super().__init__(*arguments)
+        self._random = random.Random(seed)
+        self._chance = share
+        self._numbers = signals
+        self.sent = 0
+
+    def _send(self, worker: Any, message: dict[str, Any]) -> None:
+        super()._send(worker, message)
+        if worker in self._workers and self._random.random() < self._chance:
+            self.sent += 1
+            os.kill(worker.child.pid, self._random.choice(self._numbers))
+
+
+def test_crashes_cost_one_candidate_each() -> None:
+    session = Sabotage(
+        problem(), small(30), seed=1, share=0.3, signals=(signal.SIGSEGV, signal.SIGKILL)
+    )
+    search = session.run()
+    counts = search.counts()
+    assert session.sent >= 5
+    # A signal may come when the candidate is done already.
+    assert session.sent - 3 <= counts["crashed"] <= session.sent
+    assert counts["measured"] >= 5
+    assert len(search.trials) == 30
+    reasons = {trial.reason for trial in search.trials if trial.status == "crashed"}
+    assert reasons <= {"its process was ended by SIGSEGV", "its process was ended by SIGKILL"}
+    assert search.best_plan
+
+
+def test_hangs_end_at_their_time() -> None:
+    config = small(12).timeout_seconds(1.0)
+    session = Sabotage(problem(), config, seed=3, share=0.15, signals=(signal.SIGSTOP,))
+    begin = time.monotonic()
+    search = session.run()
+    assert session.sent >= 2
+    assert search.counts()["timeout"] >= 1
+    assert search.counts()["measured"] >= 3
+    assert time.monotonic() - begin < 60
+
+
+def test_wrong_results_never_win() -> None:
+    """Where the reference is another one, every candidate is wrong: the compiler's own stays."""
+
+    class Doubting(Session):
+        def _load(self) -> None:
+            super()._load()
+            job = self._job
+            assert job is not None
+            ask = job.set_reference
+
+            def other(described: list[Any], descriptor: int) -> None:
+                size = os.fstat(descriptor).st_size
+                memory = torch.from_file(
+                    f"/proc/self/fd/{descriptor}", shared=True, size=size, dtype=torch.uint8
+                )
+                memory[:4] = torch.tensor([1000.0]).view(torch.uint8)
+                ask(described, descriptor)
+
+            job.set_reference = other  # type: ignore[method-assign]
+
+    search = Doubting(problem(), small(8)).run()
+    assert search.counts() == {"wrong": 8}
+    assert search.best_plan == search.standard_plan
+    assert all("C: off by" in trial.reason for trial in search.trials)
+
+
+def test_planners_that_end_are_begun_anew() -> None:
+    class Impatient(Session):
+        ended = 0
+
+        def _ask_planner(self) -> None:
+            super()._ask_planner()
+            if self._planner is not None and len(self.search.trials) in (4, 9) and self.ended < 2:
+                self.ended += 1
+                os.kill(self._planner.pid, signal.SIGKILL)
+
+    session = Impatient(problem(), small(20))
+    search = session.run()
+    assert session.ended == 2
+    assert len(search.trials) == 20
+    assert len({trial.plan for trial in search.trials}) == 20  # none twice
+
+
+def test_a_server_that_ended_is_replaced() -> None:
+    run_search(problem(), small(2))
+    server = Server.get()
+    server._process.kill()
+    server._process.wait()
+    assert len(run_search(problem(), small(3)).trials) == 3
+    assert Server.get() is not server
+
+
+def test_helpers_end_with_the_process() -> None:
+    script = (
+        "import os, sys, torch\n"
+        "import tensor_comprehensions as tc\n"
+        "from tensor_comprehensions._tuning.helpers import Server\n"
+        f"tc.autotune({TMM!r}, 'tmm', torch.randn(9, 9), torch.randn(9, 9),\n"
+        "            tuner_config=tc.TunerConfig().generations(1).pop_size(2))\n"
+        "print(Server.get()._process.pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    pid = int(done.stdout)
+    for _ in range(100):
+        if not Path(f"/proc/{pid}").exists():
+            return
+        time.sleep(0.1)
+    pytest.fail("the server outlives the process that tuned")
+
+
+# ---- budgets and interruptions
+
+
+def test_budgets() -> None:
+    begin = time.monotonic()
+    search = run_search(problem(), tc.TunerConfig().budget_seconds(2.0).threads(2))
+    assert search.ended == "the budget is spent"
+    assert search.seconds < 3
+    assert time.monotonic() - begin < 30
+    search = run_search(problem(), small(6).patience(3))
+    assert search.ended in ("there was no gain any more", "all candidates are tried")
+    assert len(search.trials) <= 6
+
+
+def test_a_space_with_one_plan_ends_by_itself() -> None:
+    """All that there is to decide is decided."""
+    inputs = (torch.randn(5),)
+    text = "def f(float(N) x) -> (y) { y(i) = x(i) }"
+    whole = tc.compile(text, "f", None, *inputs).options
+    search = run_search(Problem(text, "f", inputs, whole), tc.TunerConfig().budget_seconds(30))
+    assert search.ended == "there is nothing left to try"
+    assert search.best_plan == search.standard_plan
+
+
+INTERRUPTED = """
+import sys, torch
+import tensor_comprehensions as tc
+torch.manual_seed(0)
+a, b = torch.randn(65, 40), torch.randn(70, 40)
+config = tc.TunerConfig().budget_seconds(60).threads(2)
+print("begin", flush=True)
+best = tc.autotune(sys.argv[1], "tmm", a, b, tuner_config=config, cache_filename=sys.argv[2])
+print("end", flush=True)
+result = tc.compile(sys.argv[1], "tmm", best, a, b)(a, b)
+torch.testing.assert_close(result, a @ b.t(), rtol=1e-4, atol=1e-4)
+print("right", flush=True)
+"""
+
+
+def _interrupt(file: Path, after: float, number: signal.Signals) -> subprocess.CompletedProcess:
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, TMM, str(file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begin\n"
+    # When the first candidates are measured.
+    time.sleep(after)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def test_ctrl_c_keeps_the_best_and_a_later_search_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.tc.pb"
+    done = _interrupt(file, 12, signal.SIGINT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "end\nright\n"
+    torch.manual_seed(0)
+    inputs = product(65, 70, 40)
+    tuner = tc.Tuner(TMM, file)
+    tuner.tune("tmm", inputs, None, small(3))
+    (search,) = tuner.searches
+    assert search.known > 0
+    found = tc._tuning.tuner._torch.Store.read(str(file), False).tunings()
+    (tuning,) = found
+    before = {plan for plan, _ in tuning.trials}
+    assert {trial.plan for trial in search.trials} <= before
+    assert tuning.measured == search.known + len(search.trials)
+
+
+def test_sigterm_keeps_the_best_and_ends_the_process(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.tc.pb"
+    done = _interrupt(file, 12, signal.SIGTERM)
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    assert file.exists() or "right" not in done.stdout
+
+
+def test_searches_from_several_threads() -> None:
+    results: list[Any] = []
+
+    def work() -> None:
+        results.append(run_search(problem(), small(4)))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(search.trials) for search in results] == [4, 4, 4]
+
+
+# ---- what is told
+
+
+def test_logs_of_candidates(tmp_path: Path) -> None:
+    for name in ("log.csv", "log.jsonl"):
+        path = tmp_path / name
+        config = small(5).log(path)
+        searches = [run_search(problem(), config), run_search(problem(), config)]
+        with path.open() as file:
+            rows = list(csv.DictReader(file)) if name.endswith("csv") else list(map(json.loads, file))
+        trials = [trial for search in searches for trial in search.trials]
+        assert len(rows) == len(trials) == 10
+        for row, trial in zip(rows, trials, strict=True):
+            assert row["definition"] == "tmm"
+            assert row["plan"] == trial.plan and row["status"] == trial.status
+            assert row["status"] in STATUSES
+            if trial.times is not None:
+                assert float(row["minimum"]) > 0 and float(row["median"]) > 0
+    with pytest.raises(tc.TCError, match="cannot write the log of candidates"):
+        run_search(problem(), small(2).log(tmp_path / "no" / "log.csv"))
+
+
+def test_plot(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    tuner = tc.Tuner(TMM)
+    with pytest.raises(tc.TCError, match="no search to draw"):
+        tuner.plot()
+    tuner.tune("tmm", product(), None, small(6))
+    figure = tuner.plot(tmp_path / "search.png")
+    assert (tmp_path / "search.png").stat().st_size > 1000
+    (axes,) = figure.axes
+    assert "tmm" in axes.get_title()
+    points = axes.collections[0].get_offsets()
+    assert len(points) == sum(trial.ratio is not None for trial in tuner.history)
+
+
+def test_nothing_is_written_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
+    tc.autotune(TMM, "tmm", *product(), tuner_config=small(3))
+    captured = capfd.readouterr()
+    assert captured.out == "" and captured.err == ""
+
+
+def test_history_and_text_of_a_search() -> None:
+    tuner = tc.Tuner(TMM)
+    assert tuner.history == []
+    tuner.tune("tmm", product(), None, small(5))
+    (search,) = tuner.searches
+    assert len(tuner.history) == 5 == len(search.trials)
+    assert search.per_second() > 0
+    assert math.isfinite(search.ratio) and search.ratio <= 1
+    assert str(search).startswith("tmm: ") and " us by the compiler's own Plan" in str(search)
