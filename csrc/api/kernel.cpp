@@ -19,6 +19,7 @@
 #include "runtime/check_tensor.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/libraries.h"
+#include "store/rename.h"
 
 using tc::api::check_array;
 using tc::api::check_host;
@@ -180,11 +181,13 @@ tc_status tc_compile(const tc_definition* definition, const tc_options* options,
     tc::MappingOptions mapping = given;
     if (leaves_out_checks()) mapping.check_indices = false;
     const tc::CpuMachine machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
-    const std::optional<tc::store::Found> tuned =
+    std::optional<tc::store::Found> tuned =
         tc::store::knows_tunings(shared->key)
             ? tc::store::find_known(
                   tc::api::tuning_key(*shared, specialized, given, chosen, machine))
             : std::nullopt;
+    if (tuned && tuned->text != shared->text)
+      tuned->plan.options = tc::store::rename(tuned->plan.options, tuned->text, shared->text);
     handle->definition = shared;
     handle->program = std::move(specialized.program);
     handle->layouts = arguments.layouts;

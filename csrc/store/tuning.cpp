@@ -184,7 +184,7 @@ std::optional<Found> find_known(const TuningKey& key) {
   bool exact = false;
   const Tuning* found = find_tuning(known().tunings, key, &exact);
   if (!found) return std::nullopt;
-  return Found{found->plans[0], exact, arguments_text(found->key)};
+  return Found{found->plans[0], exact, arguments_text(found->key), found->text};
 }
 
 }  // namespace tc::store

@@ -96,6 +96,7 @@ struct Found {
   TunedPlan plan;
   bool exact = false;
   std::string arguments;  ///< that it was found for
+  std::string text;       ///< of the definition, whose names the Plan has
 };
 /// Whether anything is known of a definition; a look costs next to nothing where nothing is.
 bool knows_tunings(const std::string& definition);

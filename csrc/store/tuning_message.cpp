@@ -71,7 +71,7 @@ TuningKey tuning_key_from_message(const pb::TuningKey& message) {
 }
 
 void tuning_to_message(const Tuning& tuning, pb::Tuning& message) {
-  key_to_message(tuning.key, *message.mutable_key());
+  if (!message.has_key()) key_to_message(tuning.key, *message.mutable_key());
   message.set_text(tuning.text);
   message.set_measured(tuning.measured);
   message.clear_plans();

@@ -49,10 +49,6 @@ int64_t known(std::vector<T>& all, const T& one) {
   return found - all.begin();
 }
 
-bool any_vector(const std::vector<NestPlan>& nests) {
-  return std::any_of(nests.begin(), nests.end(), [](const NestPlan& nest) { return nest.vector; });
-}
-
 int64_t size_of(const std::vector<Tile>& tiles, const std::string& index, int64_t missing) {
   for (const Tile& tile : tiles)
     if (tile.index == index) return tile.size;
@@ -328,12 +324,10 @@ std::vector<int64_t> ClusterSpace::values(const Field& field, const Genes& genes
                               loops_[k].name;
       sizes.insert(1);
       if (vector)
-        for (int64_t vectors : kVectors) sizes.insert(vectors * lanes_);
+        for (int64_t vectors : kVectors) sizes.insert(std::min(loops_[k].extent, vectors * lanes_));
       else
         sizes.insert(std::begin(kRows), std::end(kRows));
       while (*sizes.rbegin() > loops_[k].extent) sizes.erase(std::prev(sizes.end()));
-      // Of a short loop all points at once.
-      if (vector && loops_[k].extent < lanes_) sizes.insert(loops_[k].extent);
       break;
     }
     case Kind::Reduction:

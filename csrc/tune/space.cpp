@@ -294,8 +294,10 @@ std::vector<size_t> Space::near_structures(size_t structure) {
   std::vector<MappingOptions> all;
   // A copy, since structures are added.
   const MappingOptions partial = structures_[structure]->partial;
-  const bool libraries_open = !cuda_ && !constraints_.library_calls &&
-                              constraints_.match_library_calls.value_or(true);
+  // Who decides about loops wants them.
+  const bool libraries_open =
+      !cuda_ && !constraints_.library_calls &&
+      constraints_.match_library_calls.value_or(!constraints_.decides_loops());
   if (libraries_open) {
     const std::vector<std::string> taken = *partial.library_calls;
     auto add = [&](std::vector<std::string> calls) {

@@ -35,19 +35,19 @@ class Planner:
         )
         config = message["config"]
         self._strategy = STRATEGIES[config["strategy"]](space, config)
-        self._strategy.begin(message["plans"])
         for plan, ratio in message["known"]:
             self._strategy.know(plan, ratio)
+        self._strategy.begin(message["plans"])
         self._channel.send({"fields": space.describe(0)})
 
     def next(self, message: dict[str, Any]) -> None:
         assert self._strategy is not None
-        for index, ratio in message["results"]:
-            self._strategy.record(index, ratio)
+        for plan, ratio in message["results"]:
+            self._strategy.know(plan, ratio)
         found = self._strategy.next(message["count"])
         self._channel.send(
             {
-                "candidates": [[each.index, each.options] for each in found],
+                "candidates": [each.options for each in found],
                 "illegal": self._strategy.illegal,
                 "exhausted": self._strategy.exhausted,
             }

@@ -53,7 +53,7 @@ class _Worker:
     """A helper and what it is at."""
 
     child: Child
-    candidate: tuple[int, str] | None = None  #: its number in the space, and the Plan
+    candidate: str | None = None  #: the Plan
     state: str = "idle"  #: idle, compiling, ready, measuring
     deadline: float = float("inf")
     compile: float | None = None
@@ -79,8 +79,8 @@ class Session:
         self._checkpoint = checkpoint
         self.search = Search(problem.definition.name, known=len(known))
         self._workers: list[_Worker] = []
-        self._queue: deque[tuple[int, str]] = deque()
-        self._results: list[tuple[int, float | None]] = []
+        self._queue: deque[str] = deque()
+        self._results: list[tuple[str, float | None]] = []
         self._planner: Child | None = None
         self._planners = 0
         self._asked = 0.0
@@ -244,6 +244,8 @@ class Session:
             return
         self._planner = self._job.fork("planner")
         known = [*self._known, *((t.plan, t.ratio) for t in self.search.trials)]
+        # Those that are under way will be told of; until then they are as good as failed.
+        known += [(worker.candidate, None) for worker in self._workers if worker.candidate]
         with contextlib.suppress(Closed):  # which is noticed when it is read from
             self._planner.channel.send(
                 {
@@ -295,12 +297,15 @@ class Session:
         except Closed:
             how = self._planner.end(kill=True)
             logger.debug("the planner of %s %s", self.search.name, how)
+            # The next one knows what was measured, but not what waits: it would say that again.
+            self._queue.clear()
+            self._results.clear()
             self._start_planner()
             return
         self._asked = 0.0
         if "candidates" not in answer:
             return
-        self._queue.extend((index, plan) for index, plan in answer["candidates"])
+        self._queue.extend(answer["candidates"])
         self.search.illegal = answer["illegal"]
         self._exhausted = answer["exhausted"]
         if not answer["candidates"] and not self._exhausted:
@@ -318,7 +323,7 @@ class Session:
             worker.state = "compiling"
             worker.deadline = time.monotonic() + self._config._timeout
             worker.compile = None
-            self._send(worker, self._attempt(worker.candidate[1]))
+            self._send(worker, self._attempt(worker.candidate))
         self._measure_next()
 
     def _attempt(self, plan: str) -> dict[str, Any]:
@@ -403,7 +408,7 @@ class Session:
     def _take(self, worker: _Worker, answer: dict[str, Any]) -> None:
         """What became of a candidate."""
         assert worker.candidate is not None and self.search.standard is not None
-        index, plan = worker.candidate
+        plan = worker.candidate
         worker.candidate = None
         status = answer["status"]
         times = Times(**answer["times"]) if "times" in answer else None
@@ -431,7 +436,7 @@ class Session:
             self._best = (ratio, plan)
         if ratio is not None and "libraryCalls(None)" not in plan and "libraryCalls(" in plan:
             self.search.library = min(ratio, self.search.library or ratio)
-        self._results.append((index, ratio if status in ("measured", "slow") else None))
+        self._results.append((plan, ratio if status in ("measured", "slow") else None))
         if self._asked == float("inf"):
             self._asked = 0.0
         assert self._log is not None and self._progress is not None
@@ -464,6 +469,8 @@ class Session:
                 self._lose(worker, "timeout")
         if self._planner is not None and 0 < self._asked < now - 10 * self._config._timeout:
             self._planner.end(kill=True)
+            self._queue.clear()
+            self._results.clear()
             self._start_planner()
         if self._progress is not None:
             self._progress.update(now - self._begin)

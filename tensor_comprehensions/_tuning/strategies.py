@@ -28,22 +28,21 @@ class Strategy:
         self.ratios: dict[int, float | None] = {}
         self.illegal: Counter[str] = Counter()
         self.exhausted = False
-        self._given: set[int] = set()
+        self._given: set[int] = {0}  #: the compiler's own is measured in any case
+        self.ratios[0] = 1.0
         self._share, self._shares = config["share"]
         #: The compiler's proposals and what users and files begin with.
         self.starts: list[Any] = []
 
     def begin(self, plans: Iterable[str]) -> None:
         """``plans`` are tried first where they fit."""
-        self._given.add(0)  # the compiler's own, which is measured in any case
-        self.ratios[0] = 1.0
         first = [self._add(plan) for plan in plans]
         found = [candidate for candidate in first if candidate is not None]
         found += self.space.starts()
         self.starts = [candidate for candidate in found if self._accept(candidate)]
 
     def know(self, plan: str, ratio: float | None) -> None:
-        """What an earlier search has measured."""
+        """What was measured of a Plan, by this search or an earlier one."""
         candidate = self._add(plan)
         if candidate is not None:
             self._given.add(candidate.index)

@@ -26,8 +26,8 @@ from tensor_comprehensions._tuning.trials import STATUSES
 from tensor_comprehensions._tuning.tuner import run_search
 
 TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
-MLP = """def mlp(float(B,N) I, float(O,N) W, float(O) b, float(P,O) V) -> (H, R) {
-  H(b,o) = b(o)
+MLP = """def mlp(float(B,N) I, float(O,N) W, float(O) c, float(P,O) V) -> (H, R) {
+  H(b,o) = c(o)
   H(b,o) += I(b,n) * W(o,n)
   H(b,o) = fmax(H(b,o), 0)
   R(b,p) +=! H(b,o) * V(p,o)
@@ -106,10 +106,10 @@ def test_starting_options_are_tried_first() -> None:
     """They are a start, as in 2018, and constrain nothing."""
     tuner = tc.Tuner(TMM)
     tuner.tune("tmm", product(), tc.MappingOptions("naive"), small(8))
-    start = tc.compile(TMM, "tmm", "naive", *product()).options
-    first = tuner.history[0].plan
-    assert tc.compile(TMM, "tmm", tc.MappingOptions.parse(first), *product()).options == start
-    assert any(".tile(\"task\", m=32, n=32)" not in trial.plan for trial in tuner.history)
+    start = str(tc.compile(TMM, "tmm", "naive", *product()).options).partition(".cluster(")[2]
+    plans = [trial.plan.partition(".cluster(")[2] for trial in tuner.history]
+    assert start in plans[:4]  # in the order in which they are done
+    assert any('.tile("task", m=32, n=32)' not in plan for plan in plans)
 
 
 def test_inputs_of_any_layout_scalars_and_indices() -> None:

@@ -30,10 +30,10 @@ class Candidate:
 
 
 class Hills:
-    """Points of 8 x 8 x 8 x 8, each coordinate with a best value; the estimate is wrong about one
-    of them, and every 7th point cannot be."""
+    """Points of four coordinates, each with a best value; the estimate is wrong about one of them,
+    and every 7th point cannot be."""
 
-    SIZE, BEST = 8, (6, 2, 5, 3)
+    SIZE, BEST = 16, (13, 2, 6, 11)
 
     def __init__(self) -> None:
         self._all: list[Candidate] = []
@@ -147,17 +147,17 @@ def test_the_same_seed_gives_the_same(strategy: str) -> None:
 
 
 def test_searches_are_better_than_chance() -> None:
-    """By the geometric mean over ten seeds, of 4096 points."""
+    """By the geometric mean over ten seeds, of 65,536 points."""
     mean = {}
     for strategy in STRATEGIES:
         values = [
             math.log(best(space, tried))
             for seed in range(10)
-            for _, space, tried in [search(strategy, 80, seed=seed)]
+            for _, space, tried in [search(strategy, 100, seed=seed)]
         ]
         mean[strategy] = sum(values) / len(values)
     assert mean["model"] < mean["genetic"] < mean["random"], mean
-    assert mean["model"] < 0.15, mean  # next to the best
+    assert mean["model"] < 0.3, mean  # two steps of all coordinates from the best
 
 
 @pytest.mark.skipif(not has_learner(), reason="scikit-learn is not installed")
@@ -166,7 +166,7 @@ def test_learning_beats_the_estimate_where_that_is_wrong() -> None:
         learner: [
             best(space, tried)
             for seed in range(10)
-            for _, space, tried in [search("model", 48, seed=seed, learner=learner)]
+            for _, space, tried in [search("model", 56, seed=seed, learner=learner)]
         ]
         for learner in (True, False)
     }
@@ -191,8 +191,8 @@ def test_what_was_measured_before_is_not_tried_again() -> None:
 
     space = Found()
     made = STRATEGIES["random"](space, config("random"))
-    made.begin([])
     made.know(str(_torch.Options("naive").text()), 0.25)
+    made.begin([])
     assert made.measured()[0][0] == 0.25
     assert all(candidate.genes != tried[0].genes for candidate in made.next(100))
 

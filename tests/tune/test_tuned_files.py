@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -110,9 +111,10 @@ def test_names_do_not_matter(tmp_path: Path) -> None:
     file = tmp_path / "model.tc.pb"
     save(file)
     tc.load(file)
-    plain = runs(OTHER, "other")
-    assert ".registers" in plain
-    assert "tuned" in tc.compile(OTHER, "other", None, *inputs()).explain()
+    executor = tc.compile(OTHER, "other", None, *inputs())
+    assert "tuned" in executor.explain()
+    text = str(executor.options)
+    assert ".registers(b=3, a=16)" in text and '.copy("y(b, c)"' in text
 
 
 def test_options_of_a_user_are_not_overruled(tmp_path: Path) -> None:
@@ -198,7 +200,7 @@ def test_a_plan_that_does_not_fit_any_more(
     """As one of another version."""
     file = tmp_path / "model.tc.pb"
     own = runs()
-    text = plan().replace('.order("n", "m")', '.order("n", "q")')
+    text = re.sub(r'\.order\("."', '.order("q"', plan())
     assert text != plan()
     TuningFile(file, problem()).save(found(text))
     t = tc.define(TMM, cache=file)
@@ -311,7 +313,8 @@ def test_texts_and_plans_share_a_file(tmp_path: Path) -> None:
     save(file)
     tc.save(file, tc.define(OTHER))
     assert len(tunings(file)) == 1
-    assert len(_torch.Store.read(str(file), False).texts()) == 2
+    sources = [text.source for text in _torch.Store.read(str(file), False).texts()]
+    assert TMM in sources and OTHER in sources
 
 
 def test_a_file_of_before_has_none(tmp_path: Path) -> None:
@@ -465,41 +468,51 @@ def test_four_processes_of_eight_threads_lose_nothing(tmp_path: Path) -> None:
 
 
 KILLED = """
-import sys
+import os, random, signal, sys, time
 sys.path.insert(0, sys.argv[1])
-from test_tuned_files import TuningFile, found, problem, plan
+from test_tuned_files import TuningFile, found, inputs, plan, problem, tunings
+from pathlib import Path
+file, times = Path(sys.argv[2]), int(sys.argv[3])
+r = random.Random(times)
 text = plan()
-print("begin", flush=True)
-k = 0
-while True:
-    TuningFile(sys.argv[2], problem(1000 + k)).save(found(text))
-    print(k, flush=True)
-    k += 1
+killed = 0
+for _ in range(times):
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        k = 0
+        while True:
+            TuningFile(file, problem(1000 + k)).save(found(text))
+            os.write(write, b"x")
+            k += 1
+    os.close(write)
+    saved = sum(len(os.read(read, 1)) for _ in range(r.randrange(1, 4)))
+    time.sleep(r.random() * 0.01)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    while os.read(read, 1):
+        saved += 1
+    os.close(read)
+    arguments = {tuning.arguments for tuning in tunings(file)}
+    for k in range(saved):
+        assert f"({1000 + k}, 20), (40, 20) -> ({1000 + k}, 40)" in arguments
+    killed += 1
+    file.unlink()
+print(killed)
 """
 
 
-@pytest.mark.parametrize("times", [10, pytest.param(100, marks=pytest.mark.slow)])
-def test_killed_while_saving(tmp_path: Path, times: int) -> None:
+def test_killed_while_saving(tmp_path: Path) -> None:
     """Whatever was said to be saved is there, and the file is whole."""
-    file = tmp_path / "model.tc.pb"
-    here, r = str(Path(__file__).parent), random.Random(times)
-    process: Any = None
-    for _ in range(times):
-        process = subprocess.Popen(
-            [sys.executable, "-c", KILLED, here, str(file)], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout.readline() == "begin\n"
-        for _ in range(r.randrange(1, 4)):
-            last = int(process.stdout.readline())
-        time.sleep(r.random() * 0.02)
-        process.send_signal(signal.SIGKILL)
-        rest = process.stdout.read().split()
-        last = int(rest[-1]) if rest else last
-        process.wait()
-        sizes = {tuning.arguments for tuning in tunings(file)}
-        for k in range(last + 1):
-            assert f"({1000 + k}, 20), (40, 20) -> ({1000 + k}, 40)" in sizes
-        file.unlink()
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", KILLED, str(Path(__file__).parent)),
+            *(str(tmp_path / "model.tc.pb"), "100"),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "100\n", done.stderr
 
 
 def test_threads_of_one_process(tmp_path: Path) -> None:
