@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <set>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/passes.h"
 #include "codegen/cpu/cpu_jit.h"
 #include "codegen/cuda/gpu_loops.h"
 #include "explain.h"
+#include "group_kernels.h"
 #include "index_plan.h"
 #include "ir/compare.h"
 #include "ir/segment.h"
@@ -51,6 +54,7 @@ struct Job {
   CpuMachine machine;
   Texts texts = Texts::Short;
   size_t segment = 0;  ///< which one of a program's, counted from 1; 0: all of it
+  CompileContext context;
 };
 
 /// The job for a segment, with the options that are of it.
@@ -155,11 +159,12 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   return result;
 }
 
-/// The loops of every group; the schedule trees go behind `tree`, where one is wanted.
-std::vector<Nest> make_parts(const Scheduled& scheduled, std::string* tree, StageClock& clock) {
+/// The loops of groups; the schedule trees go behind `tree`, where one is wanted.
+std::vector<Nest> make_parts(const Scheduled& scheduled, const std::vector<size_t>& groups,
+                             std::string* tree, StageClock& clock) {
   std::vector<Nest> parts;
-  for (const plan::Proposal& group : scheduled.plan.groups) {
-    const poly::Mapped& part = group.mapped;
+  for (size_t group : groups) {
+    const poly::Mapped& part = scheduled.plan.groups[group].mapped;
     const Nest made = nest::hoist_conditions(nest::build(scheduled.scop, part, scheduled.layouts));
     if (part.joined)
       run_always(kJoinLoops,
@@ -170,6 +175,13 @@ std::vector<Nest> make_parts(const Scheduled& scheduled, std::string* tree, Stag
   }
   clock.done("ast");
   return parts;
+}
+
+/// The numbers of all groups.
+std::vector<size_t> all_groups(const Scheduled& scheduled) {
+  std::vector<size_t> groups(scheduled.plan.groups.size());
+  std::iota(groups.begin(), groups.end(), size_t{0});
+  return groups;
 }
 
 std::vector<std::string> arguments_of(const ir::Program& program) {
@@ -243,7 +255,7 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
       gpu.temporaries.push_back(gpu_temporary(tensor, scheduled->layouts.at(name)));
     }
     // The compiler of the code takes longer by far than texts.
-    for (const Nest& part : make_parts(*scheduled, &tree, clock)) {
+    for (const Nest& part : make_parts(*scheduled, all_groups(*scheduled), &tree, clock)) {
       nest::verify(part, buffers);
       text += nest::to_string(part);
       gpu.launches.push_back(codegen::make_launch(concat(program.name, "_", gpu.launches.size()),
@@ -254,8 +266,13 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
   }
   runtime::CudaTarget where{job.target.arch, job.target.device, job.target.offline};
   if (where.arch.empty()) where.arch = runtime::Device::get(job.target.device).arch();
-  auto kernel = std::make_shared<runtime::CudaKernel>(codegen::make_cuda_program(gpu),
-                                                      arguments_of(program), where);
+  runtime::CudaProgram made = codegen::make_cuda_program(gpu);
+  const CompileContext& context = job.context;
+  const bool known =
+      context.binary && crc32(made.source.data(), made.source.size()) == context.binary_checksum;
+  auto kernel = std::make_shared<runtime::CudaKernel>(
+      std::move(made), arguments_of(program), where,
+      known ? *context.binary : runtime::CudaBinary());
   clock.done("nvrtc");
   describe_launches(gpu, where.arch, *kernel, compiled.explanation);
   kernel->texts["loop_nest"] = text;
@@ -275,10 +292,19 @@ Compiled compile_own(const ir::Program& program, const std::map<std::string, Lay
   compiled.explanation.machine = job.machine;
   const bool texts = job.texts == Texts::All;
   std::string tree;
-  const std::vector<Nest> parts = make_parts(*scheduled, texts ? &tree : nullptr, clock);
-  compiled.kernel =
-      compile_cpu(parts, scheduled->program, scheduled->layouts, arguments_of(scheduled->program),
-                  scheduled->plan.slices, job, clock, compiled.explanation.memory);
+  const auto compile = [&](const std::vector<size_t>& groups, const ir::Program& of,
+                           const std::vector<std::string>& arguments) {
+    return compile_cpu(make_parts(*scheduled, groups, texts ? &tree : nullptr, clock), of,
+                       scheduled->layouts, arguments, scheduled->plan.slices, job, clock,
+                       compiled.explanation.memory);
+  };
+  const std::vector<std::string> arguments = arguments_of(scheduled->program);
+  if (job.context.trial)
+    compiled.kernel =
+        compile_group_by_group(*scheduled, arguments, job.machine, machine::values(job.machine),
+                               compile);
+  if (!compiled.kernel)
+    compiled.kernel = compile(all_groups(*scheduled), scheduled->program, arguments);
   if (texts) compiled.kernel->texts["schedule_tree"] = tree;
   return compiled;
 }
@@ -435,9 +461,10 @@ bool logs_long_texts() {
 std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
                                                const std::map<std::string, Layout>& layouts,
                                                const MappingOptions& options, const Target& target,
-                                               const CpuMachine& machine, const Notes& first) {
+                                               const CpuMachine& machine,
+                                               const CompileContext& context) {
   StageClock clock;
-  Job job{options, target, machine, logs_long_texts() ? Texts::All : Texts::Short};
+  Job job{options, target, machine, logs_long_texts() ? Texts::All : Texts::Short, 0, context};
   const std::map<std::string, Layout> all = with_temporaries(given, layouts);
   IndexPlan indices;
   const ir::Program program = with_checks(given, job, indices);
@@ -453,7 +480,7 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   Notes& notes = compiled.explanation.program;
   const Notes looked_at = describe(indices);
   notes.insert(notes.begin(), looked_at.begin(), looked_at.end());
-  notes.insert(notes.begin(), first.begin(), first.end());
+  notes.insert(notes.begin(), context.notes.begin(), context.notes.end());
   for (const LibraryChoice& choice : choices)
     if (!choice.taken) notes.push_back({"library", "call left alone: " + to_string(choice)});
   std::shared_ptr<runtime::Kernel> checked;
@@ -484,6 +511,7 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   kernel->numbers["compile_microseconds"] = static_cast<int64_t>(total * 1000);
   if (!target.cuda) {
     job.texts = Texts::All;
+    job.context.trial = false;
     kernel->make_texts = [program, all, choices, job] {
       StageClock apart;
       auto again = compile_with_calls(program, all, choices, job, apart).kernel;

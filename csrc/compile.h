@@ -14,6 +14,10 @@
 #include "plan/options/options.h"
 #include "runtime/kernel.h"
 
+namespace tc::runtime {
+struct CudaBinary;
+}
+
 namespace tc {
 
 /// What a kernel is compiled for.
@@ -26,13 +30,24 @@ struct Target {
 /// "cpu", "cuda", "cuda:sm_90"; UsageError otherwise.
 Target parse_target(const std::string& text);
 
+/// What a caller knows or wants beside the options.
+struct CompileContext {
+  Notes notes;  ///< first in what is explained
+  /// The kernel is timed and thrown away: groups of statements may be kernels of their own (see
+  /// group_kernels.h).
+  bool trial = false;
+  /// For a GPU: code that was compiled before, for the text with this checksum.
+  std::shared_ptr<const runtime::CudaBinary> binary;
+  uint32_t binary_checksum = 0;
+};
+
 /// Compiles a specialised program (see ir::specialize) for a machine: machine::look_up(), as the
 /// thread sees it that will run the kernel. `layouts` names every input and output; temporaries are
-/// row-major. `notes` come first in what is explained. Throws CompilationError with a reason when
-/// the options are illegal.
+/// row-major. Throws CompilationError with a reason when the options are illegal.
 std::shared_ptr<const runtime::Kernel> compile(const ir::Program& program,
                                                const std::map<std::string, Layout>& layouts,
                                                const MappingOptions& options, const Target& target,
-                                               const CpuMachine& machine, const Notes& notes = {});
+                                               const CpuMachine& machine,
+                                               const CompileContext& context = {});
 
 }  // namespace tc

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "runtime/cuda/nvrtc.h"
 #include "schedule.h"
 
 namespace tc {
@@ -39,7 +40,16 @@ std::shared_ptr<const runtime::Kernel> compile_tuned(const store::Found& found,
                                                      const CpuMachine& machine) {
   MappingOptions plan = found.plan.options;
   plan.check_indices = options.check_indices;
-  const Notes notes = {{"tuned", describe(found)}};
+  CompileContext context;
+  context.notes = {{"tuned", describe(found)}};
+  if (found.exact && !found.plan.code.cubin.empty()) {
+    const std::string& cubin = found.plan.code.cubin;
+    auto binary = std::make_shared<runtime::CudaBinary>();
+    binary->cubin.assign(cubin.begin(), cubin.end());
+    binary->log = found.plan.code.log;
+    context.binary = binary;
+    context.binary_checksum = found.plan.code.source_checksum;
+  }
   try {
     if (!found.exact) {
       // Sizes that nobody has tuned: the model has to agree, and a library that the compiler would
@@ -55,7 +65,7 @@ std::shared_ptr<const runtime::Kernel> compile_tuned(const store::Found& found,
         return own;
       }
     }
-    auto kernel = compile(program, layouts, plan, target, machine, notes);
+    auto kernel = compile(program, layouts, plan, target, machine, context);
     if (!found.exact)
       tell(concat(program.name, ": no Plan was tuned for these sizes; taken is that for ",
                   found.arguments));

@@ -147,6 +147,8 @@ def _tune(arguments: argparse.Namespace) -> int:
     config.seed(arguments.seed)
     if arguments.budget is not None:
         config.budget_seconds(arguments.budget)
+    if arguments.candidates is not None:
+        config.generations(1).pop_size(arguments.candidates)
     if arguments.log is not None:
         config.log(arguments.log)
     if arguments.threads is not None:
@@ -233,6 +235,7 @@ def add_tune(commands: Any) -> None:
     tune.add_argument("--effort", choices=EFFORTS, default="normal")
     tune.add_argument("--strategy", choices=STRATEGIES, default="model")
     tune.add_argument("--budget", type=float, metavar="SECONDS", help="of each search")
+    tune.add_argument("--candidates", type=int, metavar="N", help="of each search, at most")
     tune.add_argument("--threads", type=int, help="that kernels may use")
     tune.add_argument("--seed", type=int, default=0)
     tune.add_argument("--log", metavar="FILE", help="gets a line for every candidate")

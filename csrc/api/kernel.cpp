@@ -163,9 +163,11 @@ Result launch(const tc_kernel* kernel, const tc_host* host, void* const* pointer
 
 }  // namespace
 
-tc_status tc_compile(const tc_definition* definition, const tc_options* options, const char* target,
-                     Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
-                     tc_kernel** kernel) {
+namespace {
+
+tc_status compile(const tc_definition* definition, const tc_options* options, const char* target,
+                  Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
+                  bool trial, tc_kernel** kernel) {
   clear(kernel);
   return guarded([&] {
     required(kernel, "kernel");
@@ -182,7 +184,7 @@ tc_status tc_compile(const tc_definition* definition, const tc_options* options,
     if (leaves_out_checks()) mapping.check_indices = false;
     const tc::CpuMachine machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
     std::optional<tc::store::Found> tuned =
-        tc::store::knows_tunings(shared->key)
+        !trial && tc::store::knows_tunings(shared->key)
             ? tc::store::find_known(
                   tc::api::tuning_key(*shared, specialized, given, chosen, machine))
             : std::nullopt;
@@ -196,17 +198,37 @@ tc_status tc_compile(const tc_definition* definition, const tc_options* options,
     handle->needed = find_needed(*handle);
     std::string key = cache_key(*shared, arguments, mapping, chosen);
     if (tuned) key += tc::concat("\ntuned: ", tc::to_string(tuned->plan.options));
+    if (trial) key += "\ntrial";
     handle->kernel = tc::runtime::find_or_compile(
         key, compiling(*shared, handle->values),
-        [program = handle->program, layouts = handle->layouts, mapping, chosen, machine, tuned] {
+        [program = handle->program, layouts = handle->layouts, mapping, chosen, machine, tuned,
+         trial] {
           if (tuned)
             if (auto kernel =
                     tc::compile_tuned(*tuned, program, layouts, mapping, chosen, machine))
               return kernel;
-          return tc::compile(program, layouts, mapping, chosen, machine);
+          tc::CompileContext context;
+          context.trial = trial;
+          return tc::compile(program, layouts, mapping, chosen, machine, context);
         });
     *kernel = handle.release();
   });
+}
+
+}  // namespace
+
+tc_status tc_compile(const tc_definition* definition, const tc_options* options, const char* target,
+                     Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
+                     tc_kernel** kernel) {
+  return compile(definition, options, target, inputs, input_count, outputs, output_count, false,
+                 kernel);
+}
+
+tc_status tc_compile_trial(const tc_definition* definition, const tc_options* options,
+                           const char* target, Tensors inputs, int32_t input_count,
+                           Tensors outputs, int32_t output_count, tc_kernel** kernel) {
+  return compile(definition, options, target, inputs, input_count, outputs, output_count, true,
+                 kernel);
 }
 
 void tc_kernel_free(tc_kernel* kernel) { delete kernel; }

@@ -8,9 +8,12 @@
 #include "api/store_handle.h"
 #include "api/tuning_key.h"
 #include "base/arguments.h"
+#include "base/checksum.h"
 #include "machine/facts.h"
+#include "runtime/cuda/cuda_kernel.h"
 #include "runtime/libraries.h"
 #include "store/file.h"
+#include "store/rename.h"
 
 using tc::api::at;
 using tc::api::check_array;
@@ -30,6 +33,14 @@ tc::store::Times times_of(const tc_times& times) {
 
 tc_times times_of(const tc::store::Times& times) {
   return {times.minimum, times.median, times.spread, times.runs};
+}
+
+/// Of a GPU's kernel; nothing of others.
+tc::store::DeviceCode code_of(const tc::runtime::Kernel& kernel) {
+  if (!dynamic_cast<const tc::runtime::CudaKernel*>(&kernel)) return {};
+  const std::string source = kernel.text("cuda_source");
+  return {std::string(kernel.binary().begin(), kernel.binary().end()), kernel.text("build_log"),
+          tc::crc32(source.data(), source.size())};
 }
 
 tc::store::TuningKey key_of(const tc_definition* definition, const tc_options* options,
@@ -83,8 +94,23 @@ tc_status tc_store_tuned_plan(const tc_store* store, int32_t tuning, int32_t ind
                               found.processor.c_str(),
                               found.version.c_str(),
                               found.time,
-                              found.binary.empty() ? nullptr : found.binary.data(),
-                              found.binary.size()};
+                              nullptr,
+                              static_cast<int64_t>(found.code.cubin.size())};
+  });
+}
+
+tc_status tc_store_tuned_options(const tc_store* store, int32_t tuning, int32_t index,
+                                 const tc_definition* definition, tc_options** options) {
+  clear(options);
+  return guarded([&] {
+    required(options, "options");
+    const tc::store::Tuning& own = at(required(store, "store").tunings, tuning, "tuning");
+    const tc::MappingOptions& found = at(own.plans, index, "plan").options;
+    const tc::lang::Definition& wanted = *required(definition, "definition").definition;
+    if (wanted.key != own.key.definition)
+      throw tc::UsageError(tc::concat("the Plan is for another definition than ", wanted.name,
+                                      ":\n  ", own.text));
+    *options = new tc_options(tc::store::rename(found, own.text, wanted.text));
   });
 }
 
@@ -126,7 +152,7 @@ tc_status tc_store_add_tuning(tc_store* store, const tc_definition* definition,
       made.processor = plan.processor ? plan.processor : "";
       made.version = plan.version ? plan.version : tc_version();
       made.time = plan.time;
-      if (plan.binary) made.binary.assign(static_cast<const char*>(plan.binary), plan.binary_size);
+      if (plan.kernel) made.code = code_of(*plan.kernel->kernel);
       added.plans.push_back(std::move(made));
     }
     for (int32_t k = 0; k < trial_count; ++k) {

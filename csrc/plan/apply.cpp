@@ -90,6 +90,12 @@ class Builder {
         return Reason{concat("the plan has register tiles of ", register_sizes_[m],
                              " points along ", plan_.order[m], " in tasks of ", task_sizes_[m],
                              ", which have whole register tiles")};
+    for (const ScopStatement* statement : cluster_.statements)
+      if (plan_.vector && !plan_.registers.empty() &&
+          (ir::is_scatter(*statement->source) ||
+           statement->source->subscripts.size() != count_shared(cluster_)))
+        return Reason{concat("the plan has a register tile of vectors, but ", statement->id,
+                             " has other results than one for each point of the shared loops")};
     int64_t unrolled = 1, along = 1;
     for (size_t m = 0; m < members_.size() && !plan_.registers.empty(); ++m)
       (plan_.vector && m + 1 == members_.size() ? along : unrolled) *= register_sizes_[m];
@@ -222,6 +228,8 @@ class Builder {
       if (source.scans && !keeps_order_of_terms(nest))
         return Reason{
             concat("the plan changes the order of the loops of ", source.name, ", a scan")};
+      if (nest.vector && !plan_.vector && !plan_.registers.empty())
+        if (auto reason = check_rows(nest)) return reason;
       if (nest.vector && loops.empty())
         return Reason{concat("the plan has a vector along loops of ", source.name,
                              ", which has none of its own")};
@@ -229,6 +237,21 @@ class Builder {
         return Reason{concat("the plan has a vector along ", source.domain[loops.back()].name,
                              ", whose lanes may meet in one place of ", source.tensor)};
     }
+    return std::nullopt;
+  }
+
+  /// Whether rows of a register tile may share the vectors of a nest.
+  std::optional<Reason> check_rows(const Nest& nest) const {
+    if (nest.statements.size() > 1)
+      return Reason{concat("the plan has rows in registers around a vector that ",
+                           cluster_.statements[nest.statements[0]]->id, " and ",
+                           cluster_.statements[nest.statements[1]]->id, " share")};
+    if (nest.loops[0].empty()) return std::nullopt;
+    const ir::Iterator& last = own_iterator(nest, nest.loops[0].size() - 1);
+    for (const Tile& tile : plan_.reductions)
+      if (tile.index == last.name && tile.size == 1)
+        return Reason{concat("the plan has rows in registers around a vector along ", last.name,
+                             ", of which a tile has 1 point")};
     return std::nullopt;
   }
 

@@ -10,7 +10,7 @@
 #include "base/source.h"
 #include "lang/lowering/definition.h"
 #include "store.pb.h"
-#include "store/checksum.h"
+#include "base/checksum.h"
 #include "store/options_message.h"
 #include "store/tuning_message.h"
 
@@ -133,6 +133,7 @@ void check_words(const Tuning& tuning) {
   for (const TunedPlan& plan : tuning.plans) {
     check_characters("processor", plan.processor);
     check_characters("version", plan.version);
+    check_characters("log", plan.code.log);
   }
   for (const Trial& trial : tuning.trials) check_characters("options", trial.options);
 }

@@ -41,13 +41,19 @@ struct Times {
   int64_t runs = 0;
 };
 
+/// What NVRTC made of a GPU's kernel.
+struct DeviceCode {
+  std::string cubin, log;
+  uint32_t source_checksum = 0;  ///< of the text that it was made of (see base/checksum.h)
+};
+
 struct TunedPlan {
   MappingOptions options;  ///< all of it
   Times times;
   Times standard;  ///< of the compiler's own Plan, measured in turns with this one
   std::string processor, version;
-  int64_t time = 0;    ///< seconds since 1970
-  std::string binary;  ///< of a GPU
+  int64_t time = 0;  ///< seconds since 1970
+  DeviceCode code;   ///< of a GPU
 
   /// What it takes in units of the compiler's own Plan's.
   double ratio() const;

@@ -83,7 +83,11 @@ void tuning_to_message(const Tuning& tuning, pb::Tuning& message) {
     added.set_processor(plan.processor);
     added.set_version(plan.version);
     added.set_time(plan.time);
-    if (!plan.binary.empty()) added.set_binary(plan.binary);
+    if (plan.code.cubin.empty()) continue;
+    pb::DeviceCode& code = *added.mutable_code();
+    code.set_cubin(plan.code.cubin);
+    code.set_log(plan.code.log);
+    code.set_source_crc32(plan.code.source_checksum);
   }
   message.clear_trials();
   for (const Trial& trial : tuning.trials) {
@@ -101,7 +105,8 @@ Tuning tuning_from_message(const pb::Tuning& message) {
   for (const pb::TunedPlan& plan : message.plans())
     tuning.plans.push_back({options_from_message(plan.options()), times_from_message(plan.times()),
                             times_from_message(plan.standard()), plan.processor(), plan.version(),
-                            plan.time(), plan.binary()});
+                            plan.time(),
+                            {plan.code().cubin(), plan.code().log(), plan.code().source_crc32()}});
   for (const pb::Trial& trial : message.trials()) {
     Trial added{trial.options(), std::nullopt};
     if (trial.has_ratio()) added.ratio = trial.ratio();

@@ -202,6 +202,10 @@ Evaluated evaluate(const ClusterPlan& plan, const Part& part, const plan::Cluste
   } catch (const CompilationError& error) {
     result.reason = error.what();
     return result;
+  } catch (const isl::exception& error) {
+    throw InternalError(__FILE__, __LINE__,
+                        concat(error.what(), " where the plan is ",
+                               plan::to_string(plan::to_options(plan))));
   }
   if (cuda) return result;
   result.estimate = plan::estimate(plan, cluster, *part.program, *part.layouts, machine);

@@ -17,7 +17,7 @@ from tensor_comprehensions._parameters import plural
 from tensor_comprehensions._tuning.config import EFFORTS, TunerConfig
 from tensor_comprehensions._tuning.problem import Problem
 from tensor_comprehensions._tuning.trials import Search
-from tensor_comprehensions._tuning.tuner import TuningFile, _core_times, processor_name, run_search
+from tensor_comprehensions._tuning.tuner import run_search, tuned_plan
 
 logger = logging.getLogger("tensor_comprehensions")
 
@@ -102,14 +102,6 @@ def _use(problem: Problem, search: Search) -> None:
     """What was found holds in this process from now on."""
     if search.best is None or search.standard is None:
         return
-    plan = _torch.TunedPlan(
-        search.best_plan,
-        _core_times(search.best),
-        _core_times(search.standard),
-        processor_name(problem.device),
-        0,
-        bytes.fromhex(search.binary),
-    )
     store = _torch.Store()
     store.add_tuning(
         problem.definition,
@@ -117,7 +109,7 @@ def _use(problem: Problem, search: Search) -> None:
         problem.target,
         problem.inputs,
         problem.given_outputs(),
-        [plan],
+        [tuned_plan(problem, search)],
         [],
     )
     use_tunings(store)
@@ -201,4 +193,4 @@ def _save(module: Callable[..., Any], cache: str | os.PathLike[str]) -> None:
         logger.info("'%s' has the Plans alone: %s", os.fsdecode(cache), error)
 
 
-__all__ = ["Tuned", "TuningFile", "tune"]
+__all__ = ["Tuned", "tune"]

@@ -512,7 +512,6 @@ class Session:
                     "plans": plans,
                     "rounds": rounds,
                     "seconds": seconds,
-                    "binary": self._problem.target.startswith("cuda"),
                 }
             )
             answer, _ = _receive(worker.child.channel, limit)
@@ -521,7 +520,6 @@ class Session:
         finally:
             self._workers.remove(worker)
             worker.child.end(kill=True)
-        self.search.binary = answer["binary"][-1] if answer["binary"] else ""
         return [Times(**each) for each in answer["times"]]
 
     def _choose(self, plans: list[str], times: list[Times]) -> None:

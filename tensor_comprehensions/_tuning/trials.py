@@ -55,7 +55,6 @@ class Search:
     illegal: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     ended: str = ""  #: by what
-    binary: str = ""  #: of a GPU, in hexadecimal digits
     known: int = 0  #: candidates of earlier searches that it went on from
 
     @property

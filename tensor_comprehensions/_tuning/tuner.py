@@ -45,6 +45,29 @@ def _core_times(times: Times) -> _torch.Times:
     return _torch.Times(times.minimum, times.median, times.spread, times.runs)
 
 
+def tuned_plan(problem: Problem, search: Search) -> _torch.TunedPlan:
+    """The best of a search as files have it, of a GPU with its code."""
+    assert search.best is not None and search.standard is not None
+    trial = None
+    if problem.target.startswith("cuda"):
+        trial = _torch.Trial(
+            problem.definition,
+            _torch.Options.parse(search.best_plan),
+            problem.target,
+            problem.inputs,
+            [torch.empty_like(output, device=problem.device) for output in problem.outputs],
+            True,
+        )
+    return _torch.TunedPlan(
+        search.best_plan,
+        _core_times(search.best),
+        _core_times(search.standard),
+        processor_name(problem.device),
+        int(time.time()),
+        trial,
+    )
+
+
 class TuningFile:
     """What a file knows of one problem."""
 
@@ -86,14 +109,7 @@ class TuningFile:
         problem = self._problem
         if search.best is None or search.standard is None:
             return
-        plan = _torch.TunedPlan(
-            search.best_plan,
-            _core_times(search.best),
-            _core_times(search.standard),
-            processor_name(problem.device),
-            int(time.time()),
-            bytes.fromhex(search.binary),
-        )
+        plan = tuned_plan(problem, search)
         tried = [(trial.plan, trial.ratio) for trial in search.trials]
         store = _torch.Store()
         store.add_tuning(

@@ -127,10 +127,10 @@ class Worker:
             made.shape, made.stride(), dtype=made.dtype, device=device
         )
 
-    def _compile(self, options: _torch.Options) -> _torch.Trial:
+    def _compile(self, options: _torch.Options, final: bool = False) -> _torch.Trial:
         problem = self._problem
         return _torch.Trial(
-            problem.definition, options, problem.target, self._inputs, self._outputs
+            problem.definition, options, problem.target, self._inputs, self._outputs, final
         )
 
     def _find(self, plan: str) -> _torch.Trial:
@@ -164,7 +164,7 @@ class Worker:
     def baseline(self, _: dict[str, Any]) -> None:
         """The definition as the compiler runs it: its Plan, results and times."""
         begin = time.perf_counter()
-        trial = self._compile(self._problem.options)
+        trial = self._compile(self._problem.options, final=True)
         plan = trial.text("options")
         self._kept[plan] = trial
         compiled = time.perf_counter() - begin
@@ -232,12 +232,16 @@ class Worker:
 
     def final(self, message: dict[str, Any]) -> None:
         """Times of some Plans, measured in turns."""
-        trials = [self._find(plan) for plan in message["plans"]]
-        for trial in trials:
-            trial.run()
+        trials = []
+        for plan in message["plans"]:
+            trials.append(self._compile(_torch.Options.parse(plan), final=True))
+            self._begin()
+            trials[-1].run()
+            # A trial may be other code than what it stands for.
+            if self._compare() is not None:
+                raise Closed("another result")
         samples = self._measure(trials, message["rounds"], message["seconds"])
-        binary = [trial.binary().hex() if message["binary"] else "" for trial in trials]
-        self._channel.send({"times": [summary(each) for each in samples], "binary": binary})
+        self._channel.send({"times": [summary(each) for each in samples]})
 
     def serve(self) -> None:
         actions = {"baseline": self.baseline, "try": self.attempt, "final": self.final}

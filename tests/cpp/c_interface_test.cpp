@@ -590,6 +590,11 @@ std::vector<Entry> Interface::entries() {
   add(entry("tc_store_tuned_plan", tc_store_tuned_plan,
             {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "plan"),
              found_plan_.argument()}));
+  add(entry("tc_store_tuned_options", tc_store_tuned_options,
+            {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "plan"),
+             handle(f_).bad("another one", g_, "another definition than g"),
+             made_options_.argument()},
+            free_options));
   add(entry("tc_store_trial", tc_store_trial,
             {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "trial"),
              text_.argument(), seconds_.argument()}));
@@ -691,6 +696,11 @@ std::vector<Entry> Interface::entries() {
              outputs_.argument({}), output_count(), made_kernel_.argument()},
             free_kernel))
       .tried_without_memory = false;  // LLVM ends the process
+  add(entry("tc_compile_trial", tc_compile_trial,
+            {handle(f_), handle(options_).optional(), target, inputs(), input_count(),
+             outputs_.argument({}), output_count(), made_kernel_.argument()},
+            free_kernel))
+      .tried_without_memory = false;
   add(entry("tc_kernel_free", tc_kernel_free, {Argument(nullptr).optional()}));
   auto host = [&] {
     Argument made = Argument(tc_default_host()).optional();

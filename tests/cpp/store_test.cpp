@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "store/checksum.h"
+#include "base/checksum.h"
 #include "tc/tc.hpp"
 
 using namespace tc;

@@ -1,4 +1,4 @@
-"""Random Plans: what the compiler decided about a program, changed at random.
+"""Random Plans: what the compiler decided about a program, changed at random, and what tuning draws.
 
 A Plan that is right gives right results, one that is not a reason. Changed are sizes and order of
 tiles, register tiles, places of points, vectors, loops of nests and copies; of some Plans only a
@@ -20,11 +20,13 @@ from random_layers import make_layers, make_products
 from random_programs import make_case
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import _torch
+from tensor_comprehensions._define import find_definition
 
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64)
 POINTS = ("around", "vector inside", "inside", "apart")
-#: Plans that are tried of a program.
-PLANS = 3
+#: Plans that are tried of a program: changed as text, and drawn as by a search.
+PLANS, DRAWN = 2, 2
 
 Call = tuple[str, list, dict]
 
@@ -127,6 +129,31 @@ def change(options: str, r: random.Random) -> str:
     return text_of(result)
 
 
+def draw(case: Case, own: tc.MappingOptions, r: random.Random) -> tuple[list[str], int]:
+    """Candidates of a search, and how many it left out by their reason."""
+    definition = find_definition(case.text, case.entry)
+    space = _torch.Space(
+        definition, None, "cpu", list(case.make_inputs()), [], _torch.Options.parse(str(own))
+    )
+    found, refused = [space.candidate(0), *space.starts()], 0
+    drawn: list[str] = []
+    for _ in range(20 * DRAWN):
+        kind = r.randrange(4)
+        if kind == 0:
+            made = space.draw(r.getrandbits(60))
+        elif kind == 1:
+            made = space.mutate(r.choice(found).index, r.getrandbits(60))
+        elif kind == 2:
+            made = space.cross([r.choice(found).index for _ in range(3)], r.getrandbits(60))
+        else:
+            made = r.choice(found)
+        refused += made.reason is not None
+        if made.reason is None:
+            found.append(made)
+            drawn.append(made.options.removeprefix("tc."))
+    return r.sample(drawn, min(DRAWN, len(drawn))), refused
+
+
 def check_plans(case: Case) -> Counter[str]:
     machine = case.options[0].partition(" on ")[2]
     suffix = f" on {machine}" if machine else ""
@@ -142,8 +169,10 @@ def check_plans(case: Case) -> Counter[str]:
             raise Disagreement("code", f"another machine code by the same Plan\n{own.options}")
     counts: Counter[str] = Counter(programs=1)
     r = random.Random(case.seed)
-    for _ in range(PLANS):
-        options = change(str(own.options), r)
+    with on_machine(machine):
+        drawn, refused = draw(case, own.options, r)
+    counts["reasons"] += refused
+    for options in [*(change(str(own.options), r) for _ in range(PLANS)), *drawn]:
         with on_machine(machine):
             try:
                 tc.compile(case.text, case.entry, make_options(options), *case.make_inputs())

@@ -23,7 +23,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tuned")
     (folder / "layers.tc").write_text(TEXT)
     arguments = ["tune", str(folder / "layers.tc"), "--shapes", "M=17,N=20,K=12"]
-    arguments += ["--shapes", "M=9,N=20,K=12", "--budget", "2", "--log", str(folder / "log.jsonl")]
+    arguments += ["--shapes", "M=9,N=20,K=12", "--candidates", "4", "--log", str(folder / "log.jsonl")]
     assert main(arguments) == 0
     return folder
 

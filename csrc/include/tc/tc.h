@@ -355,8 +355,8 @@ typedef struct {
   const char* processor; /* the name of the processor or device; NULL: unknown */
   const char* version;   /* of this library; NULL: this one's */
   int64_t time;          /* seconds since 1970 */
-  const void* binary;    /* the code, of a GPU; or NULL */
-  size_t binary_size;
+  const struct tc_kernel* kernel; /* to be added: one of a GPU, whose code is kept; or NULL */
+  int64_t code_bytes;             /* of the code that is kept */
 } tc_tuned_plan;
 typedef struct {
   const char* key;       /* as tc_definition_key */
@@ -375,6 +375,9 @@ TC_API int32_t tc_store_tuning_count(const tc_store* store);
 TC_API tc_status tc_store_tuning(const tc_store* store, int32_t index, tc_tuning* tuning);
 TC_API tc_status tc_store_tuned_plan(const tc_store* store, int32_t tuning, int32_t index,
                                      tc_tuned_plan* plan);
+/* A Plan as options of a definition, which may differ in names from the one that it was found for. */
+TC_API tc_status tc_store_tuned_options(const tc_store* store, int32_t tuning, int32_t index,
+                                        const tc_definition* definition, tc_options** options);
 /* A Plan that was measured, and its shortest run in units of that of the compiler's own; -1 where it
  * cannot run. */
 TC_API tc_status tc_store_trial(const tc_store* store, int32_t tuning, int32_t index,
@@ -518,6 +521,12 @@ TC_API tc_status tc_compile(const tc_definition* definition, const tc_options* o
                             const char* target, const DLTensor* const* inputs, int32_t input_count,
                             const DLTensor* const* outputs, int32_t output_count,
                             tc_kernel** kernel);
+/* The same for a kernel that is timed and thrown away, as those of a search. Groups of statements
+ * may be kernels of their own there, and are found again where the next candidate has them too. */
+TC_API tc_status tc_compile_trial(const tc_definition* definition, const tc_options* options,
+                                  const char* target, const DLTensor* const* inputs,
+                                  int32_t input_count, const DLTensor* const* outputs,
+                                  int32_t output_count, tc_kernel** kernel);
 TC_API void tc_kernel_free(tc_kernel* kernel);
 /* Checks every argument, then runs. Outputs may not overlap inputs or each other. `host` NULL:
  * tc_default_host. */

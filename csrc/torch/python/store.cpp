@@ -10,6 +10,7 @@
 #include "torch/errors.h"
 #include "torch/python/python_lock.h"
 #include "torch/python/python_values.h"
+#include "torch/python/trial.h"
 
 namespace py = pybind11;
 
@@ -39,7 +40,8 @@ struct TunedPlan {
   Times times, standard;
   std::string processor, version;
   int64_t time = 0;
-  std::string binary;
+  const Trial* trial = nullptr;  ///< of a GPU, whose code is kept
+  int64_t code_bytes = 0;
 };
 
 struct Tuning {
@@ -62,21 +64,15 @@ class Problem {
  public:
   Problem(const Definition& definition, const std::vector<c10::IValue>& inputs,
           const std::vector<at::Tensor>& outputs)
-      : arguments_(definition, inputs) {
-    for (const at::Tensor& output : outputs) outputs_.push_back(to_dltensor(output));
-    for (const DLTensor& output : outputs_) pointers_.push_back(&output);
-  }
+      : arguments_(definition, inputs), outputs_(outputs) {}
   const DLTensor* const* inputs() const { return arguments_.tensors(); }
   int32_t input_count() const { return arguments_.count(); }
-  const DLTensor* const* outputs() const {
-    return pointers_.empty() ? nullptr : pointers_.data();
-  }
-  int32_t output_count() const { return static_cast<int32_t>(pointers_.size()); }
+  const DLTensor* const* outputs() const { return outputs_.data(); }
+  int32_t output_count() const { return outputs_.count(); }
 
  private:
   CallArguments arguments_;
-  std::vector<DLTensor> outputs_;
-  std::vector<const DLTensor*> pointers_;
+  Tensors outputs_;
 };
 
 class Store {
@@ -159,7 +155,8 @@ class Store {
     return result;
   }
 
-  /// The one for these arguments, or for others near to them; whether it is for these.
+  /// The one for these arguments, or for others near to them; whether it is for these. Its Plans
+  /// have the names of this definition.
   std::optional<std::pair<Tuning, bool>> find_tuning(const std::shared_ptr<Definition>& definition,
                                                      const Options* options,
                                                      const std::string& target,
@@ -174,7 +171,15 @@ class Store {
                                problem.inputs(), problem.input_count(), problem.outputs(),
                                problem.output_count(), nearest, &index, &exact));
     if (index < 0) return std::nullopt;
-    return std::make_pair(tuning(index), exact != 0);
+    Tuning found = tuning(index);
+    for (size_t k = 0; k < found.plans.size(); ++k) {
+      tc_options* renamed = nullptr;
+      check(tc_store_tuned_options(store_, index, static_cast<int32_t>(k), definition->get(),
+                                   &renamed));
+      const std::shared_ptr<tc_options> kept(renamed, tc_options_free);
+      found.plans[k].options = tc_options_text(renamed);
+    }
+    return std::make_pair(std::move(found), exact != 0);
   }
 
   void add_tuning(const std::shared_ptr<Definition>& definition, const Options* options,
@@ -187,8 +192,7 @@ class Store {
     for (const TunedPlan& plan : plans)
       made.push_back({c_text(plan.options), times_of(plan.times), times_of(plan.standard),
                       c_text(plan.processor), plan.version.empty() ? nullptr : c_text(plan.version),
-                      plan.time, plan.binary.empty() ? nullptr : plan.binary.data(),
-                      plan.binary.size()});
+                      plan.time, plan.trial ? plan.trial->kernel() : nullptr, 0});
     std::vector<const char*> texts;
     std::vector<double> ratios;
     for (const auto& [text, ratio] : trials) {
@@ -218,9 +222,7 @@ class Store {
       check(tc_store_tuned_plan(store_, index, k, &plan));
       result.plans.push_back(
           {plan.options, times_of(plan.times), times_of(plan.standard), plan.processor,
-           plan.version, plan.time,
-           plan.binary ? std::string(static_cast<const char*>(plan.binary), plan.binary_size)
-                       : std::string()});
+           plan.version, plan.time, nullptr, plan.code_bytes});
     }
     for (int32_t k = 0; k < found.trial_count; ++k) {
       const char* options = nullptr;
@@ -264,19 +266,19 @@ void bind_store(py::module_& m) {
       .def_readonly("runs", &Times::runs);
   py::class_<TunedPlan>(m, "TunedPlan")
       .def(py::init([](std::string options, Times times, Times standard, std::string processor,
-                       int64_t time, const py::bytes& binary) {
+                       int64_t time, const Trial* trial) {
              return TunedPlan{std::move(options), times, standard, std::move(processor), "", time,
-                              std::string(binary)};
+                              trial, 0};
            }),
            py::arg("options"), py::arg("times"), py::arg("standard"), py::arg("processor"),
-           py::arg("time"), py::arg("binary"))
+           py::arg("time"), py::arg("trial"), py::keep_alive<1, 7>())
       .def_readonly("options", &TunedPlan::options)
       .def_readonly("times", &TunedPlan::times)
       .def_readonly("standard", &TunedPlan::standard)
       .def_readonly("processor", &TunedPlan::processor)
       .def_readonly("version", &TunedPlan::version)
       .def_readonly("time", &TunedPlan::time)
-      .def_property_readonly("binary", [](const TunedPlan& p) { return py::bytes(p.binary); });
+      .def_readonly("code_bytes", &TunedPlan::code_bytes);
   py::class_<Tuning>(m, "Tuning")
       .def_readonly("key", &Tuning::key)
       .def_readonly("text", &Tuning::text)
