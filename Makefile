@@ -9,17 +9,19 @@
 #   JOBS      compilers and test processes at once
 #   TESTS     quick or all: whether the tests that are marked slow run too
 #   MINUTES   how long `make fuzz` runs
+#   CAFFE2    where the environment is that has Caffe2, for `make test-caffe2`
 
 PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= torch==2.13.0
 JOBS ?= $(shell nproc)
 TESTS ?= quick
+CAFFE2 ?= .venv-caffe2
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-cpp fuzz wheel lint format asan clean build planted-bugs
+.PHONY: help demo test test-cpp test-caffe2 fuzz wheel lint format asan clean build planted-bugs
 
 BIN := $(VENV)/bin
 APT := g++ cmake ninja-build libisl-dev libgmp-dev protobuf-compiler libprotobuf-dev \
@@ -39,6 +41,7 @@ C_FAMILY := $(shell find csrc tests examples -name '*.c' -o -name '*.cpp' -o -na
 help:
 	@echo "make demo    train a small network whose layers are TC texts, beside the same in torch.nn"
 	@echo "make test    build, then run the C++ and the Python tests; TESTS=all for the slow ones too"
+	@echo "make test-caffe2    the operators for Caffe2, in an environment that is made (2 GB)"
 	@echo "make fuzz    new random programs, for MINUTES=10"
 	@echo "make wheel   a wheel in dist/"
 	@echo "make lint    ruff, clang-format and the formatter of ops/*.tc; make format changes files"
@@ -100,6 +103,24 @@ build/.cpp-tests: $(VENV)/.installed $(CPP_TESTS)
 
 test-cpp: build/.cpp-tests
 	@ctest --test-dir $(TC_BUILD_DIR) --output-on-failure -j $(JOBS)
+
+# Caffe2 has a Python of its own, 3.9. Where that cannot be had there is nothing to test, which must
+# not pass unnoticed; everything else that fails is a failure.
+test-caffe2: $(VENV)/.installed
+	@set +e; \
+	library=$$($(BIN)/python -m tensor_comprehensions caffe2-build --environment $(CAFFE2) \
+	  --output build/caffe2); \
+	status=$$?; set -e; \
+	if [ $$status = 3 ]; then \
+	  line="#########################################################################"; \
+	  printf '%s\n' "" "$$line" \
+	    "## The tests for Caffe2 are SKIPPED: no environment for it could be made ##" "$$line" ""; \
+	  exit 0; \
+	fi; \
+	[ $$status = 0 ]; \
+	$(CAFFE2)/bin/python -m pip install -q --disable-pip-version-check pytest==8.3.5; \
+	TC_CAFFE2_LIBRARY="$$(tail -1 <<<"$$library")" TC_PYTHON=$(CURDIR)/$(BIN)/python \
+	  $(CAFFE2)/bin/python -W ignore -m pytest -c tests/caffe2/pytest.ini -q tests/caffe2
 
 # What make test leaves out: the tests marked slow (docs/testing.md says which those are).
 SELECTION_quick := -m "not slow"

@@ -61,19 +61,21 @@ def main(
     summary: Summary | None = None,
     partial: Callable[[argparse.Namespace], bool] = lambda options: False,
     picture: Callable[[list[Comparison], Path], None] | None = None,
+    python: Callable[[argparse.Namespace], str] = lambda options: sys.executable,
 ) -> None:
     """Runs a benchmark. `partial` says whether arguments of its own leave out some rows;
     `summary` prints what follows from all rows, and returns what is kept of it. `picture` draws
-    a file beside the results."""
-    use_same_memory()
+    a file beside the results. `python` says which interpreter measures, if not this one."""
     options = arguments.parse_args()
     if options.into:
         work(rows, options)
         return
+    use_same_memory()
+    interpreter = python(options)
     comparisons: list[Comparison] = []
     failed: dict[str, str] = {}
     for threads in options.threads:
-        found, failures = measure_apart(threads, options)
+        found, failures = measure_apart(threads, options, interpreter)
         failed |= {f"{row}, {threads} thread(s)": why for row, why in failures.items()}
         print_table(found)
         comparisons += found
@@ -108,13 +110,13 @@ def work(rows: Callable[[argparse.Namespace], Rows], options: argparse.Namespace
 
 
 def measure_apart(
-    threads: int, options: argparse.Namespace
+    threads: int, options: argparse.Namespace, python: str = sys.executable
 ) -> tuple[list[Comparison], dict[str, str]]:
     """The rows from a process of their own, with every library limited to that many threads."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
         command = [
-            sys.executable,
+            python,
             *sys.orig_argv[1:],
             "--into",
             str(path),

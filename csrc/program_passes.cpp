@@ -8,10 +8,13 @@
 #include "ir/expressions/simplify.h"
 #include "ir/expressions/wide_integers.h"
 #include "rewrite/algebra/find_scans.h"
+#include "rewrite/algebra/multiply_by_reciprocals.h"
 #include "rewrite/algebra/nest_sums.h"
 #include "rewrite/algebra/share_scatters.h"
 #include "rewrite/algebra/share_sums.h"
+#include "rewrite/algebra/share_values.h"
 #include "rewrite/algebra/split_reductions.h"
+#include "rewrite/algebra/take_out_conditions.h"
 #include "rewrite/canonical/bring_together.h"
 #include "rewrite/canonical/collapse_dimensions.h"
 #include "rewrite/canonical/expand_positions.h"
@@ -23,6 +26,7 @@
 #include "rewrite/canonical/widen_accumulators.h"
 #include "rewrite/domains/free_reads.h"
 #include "rewrite/domains/reverse_indices.h"
+#include "rewrite/domains/shrink_ranges.h"
 #include "rewrite/domains/split_ranges.h"
 #include "rewrite/domains/split_residues.h"
 #include "rewrite/operands/compute_operands.h"
@@ -100,6 +104,8 @@ const PassList<P, C> kProgramPasses(
          [](P& p, C& c) {
            p.program = ir::lower_scatters(p.program, c.cuda && !runtime::deterministic());
          }},
+        {"shrink_ranges", "in front of start_at_zero: ranges that are left may begin anywhere",
+         [](P& p, C&) { rewrite::shrink_ranges(p.program); }, is_free},
         {"start_at_zero", "later passes, and tiles, count from 0",
          [](P& p, C&) { p.program = ir::start_at_zero(p.program); }},
         {"decide_conditions", "in front of those that look at what conditions leave",
@@ -114,6 +120,10 @@ const PassList<P, C> kProgramPasses(
         {"lay_out_sums",
          "share_sums and nest_sums look at strides, while products are those of the text",
          lay_out_temporaries, is_free},
+        {"take_out_conditions", "in front of those that look for plain sums of products",
+         [](P& p, C& c) { ir::take_out_conditions(p.program, p.layouts, c.machine); }, is_free},
+        {"multiply_by_reciprocals", "in front of those that count divisions",
+         [](P& p, C&) { ir::multiply_by_reciprocals(p.program); }, is_free},
         {"share_sums", "needs layouts, and sums as the text has them",
          [](P& p, C& c) { ir::share_sums(p.program, p.layouts, c.machine); }, is_free},
         {"nest_sums", "behind share_sums: what is shared is summed once, whatever the order",
@@ -127,6 +137,8 @@ const PassList<P, C> kProgramPasses(
         {"find_scans", "needs values without names for parts of them",
          [](P& p, C&) { p.program = ir::find_scans(p.program); }, is_free},
         {"lay_out_temporaries", "all that follow look at strides", lay_out_temporaries},
+        {"share_values", "behind find_scans, which needs sums of exponentials as the text has them",
+         [](P& p, C& c) { ir::share_values(p.program, p.layouts, c.machine); }, is_free},
         {"split_ranges", "needs layouts; in front of what looks for contiguous reads",
          [](P& p, C&) { rewrite::split_ranges(p.program, p.layouts); }, makes_vectors},
         {"reverse_indices", "behind split_ranges, whose pieces may be read backwards",

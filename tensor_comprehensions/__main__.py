@@ -1,5 +1,5 @@
 """`tensor-comprehensions`, or `python -m tensor_comprehensions`: formats, checks and shows files of
-definitions, and itself."""
+definitions, and itself; builds the operators for Caffe2."""
 
 from __future__ import annotations
 
@@ -146,6 +146,22 @@ def print_machine(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def build_for_caffe2(arguments: argparse.Namespace) -> int:
+    """Prints the path of the library of operators, alone on the last line."""
+    from tensor_comprehensions._caffe2_build import build
+    from tensor_comprehensions._caffe2_environment import Caffe2Error, NoEnvironment, find_caffe2
+
+    try:
+        found = find_caffe2(arguments.python, arguments.environment, arguments.base)
+        library = build(found, arguments.output)
+    except Caffe2Error as error:
+        print(error, file=sys.stderr)
+        return 3 if isinstance(error, NoEnvironment) else 1
+    print(f"for {found.python}, torch {found.torch}", file=sys.stderr)
+    print(library)
+    return 0
+
+
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog=program(),
@@ -206,6 +222,30 @@ def parser() -> argparse.ArgumentParser:
         help="measure what can be measured beside it, on one core, for some seconds",
     )
     machine.set_defaults(run=print_machine)
+    caffe2 = commands.add_parser(
+        "caffe2-build",
+        help="build the operators for Caffe2",
+        description="Builds the library that Caffe2 loads by dyndep.InitOpsLibrary, where "
+        "something of it changed, tries it, and prints its path on the last line. Caffe2 is that "
+        "of torch 1.10, in a Python of its own.",
+        epilog="Exit status: 0, or with what is in the way 3 where there is no Python 3.9 or "
+        "Caffe2 could not be installed, and 1 otherwise.",
+    )
+    where = caffe2.add_mutually_exclusive_group()
+    where.add_argument("--python", help="the interpreter that has Caffe2")
+    where.add_argument(
+        "--environment",
+        metavar="FOLDER",
+        help="an environment with Caffe2, which is made where it is missing (about 900 MB)",
+    )
+    caffe2.add_argument("--base", help="the Python 3.9 to make the environment with")
+    caffe2.add_argument(
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        help="where the library is kept, in place of the user's cache",
+    )
+    caffe2.set_defaults(run=build_for_caffe2)
     from tensor_comprehensions import _commands
 
     _commands.add_to(commands)

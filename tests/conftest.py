@@ -10,6 +10,9 @@ import pytest
 from cuda_cases import cases  # noqa: F401
 from sampling import sample
 
+# Those run in the Python that has Caffe2 (make test-caffe2).
+collect_ignore = ["caffe2"]
+
 # Tests that look at our kernels must find them, whatever a measurement would say of the library on
 # this machine today. Those of library calls say otherwise.
 os.environ.setdefault("TC_MACHINE", "library_rate=1")

@@ -271,7 +271,7 @@ Expr identity(Reduction reduction, Type type) {
     case Reduction::ArgMin:
     case Reduction::ArgMax: break;
   }
-  TC_INTERNAL_CHECK(false, "positions are not accumulated");
+  TC_INTERNAL_CHECK(false, "no such reduction of this type");
   return Expr();
 }
 
@@ -280,7 +280,9 @@ Expr combine(Reduction reduction, const Expr& a, const Expr& b) {
   if (a.type().is_bool()) {
     bool any =
         reduction == Reduction::Sum || reduction == Reduction::Max || reduction == Reduction::Or;
-    return any ? a || b : a && b;
+    // CUDA C evaluates the second one where the first one leaves it open: what is added comes
+    // first, since it may look at an index.
+    return any ? b || a : b && a;
   }
   switch (reduction) {
     case Reduction::None: return b;
@@ -288,12 +290,12 @@ Expr combine(Reduction reduction, const Expr& a, const Expr& b) {
     case Reduction::Product: return a * b;
     case Reduction::Min: return Halide::min(a, b);
     case Reduction::Max: return Halide::max(a, b);
-    case Reduction::And: return a && b;
-    case Reduction::Or: return a || b;
+    case Reduction::And:
+    case Reduction::Or:  // of bool alone
     case Reduction::ArgMin:
     case Reduction::ArgMax: break;
   }
-  TC_INTERNAL_CHECK(false, "positions are not accumulated");
+  TC_INTERNAL_CHECK(false, "no such reduction of this type");
   return b;
 }
 

@@ -195,6 +195,10 @@ class Arithmetic:
             bound = (np.zeros(()) if bound is None else bound) + np.where(
                 (y == 0) & (x != 0) & ~np.isnan(x) & (operator == "/"), np.inf, 0.0
             )
+        if operator == "/" and self.wide:
+            # A constant's reciprocal may multiply what it divides.
+            step = 2.0 ** (1 - PRECISION[kind]) * np.abs(np.where(np.isfinite(exact), exact, 0.0))
+            bound = (np.zeros(()) if bound is None else bound) + step
         if kind == "double":
             wide = function(x.astype(np.longdouble), y.astype(np.longdouble))
             inexact = _difference(wide, exact.astype(np.longdouble)) > 0

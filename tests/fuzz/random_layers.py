@@ -88,6 +88,10 @@ class Generator:
     def softmax(self, x: Value) -> Value:
         n, m = x.shape
         most = self.state((n,), "i", "max=!", x.at("i", "j"))
+        if self.chance(0.3):
+            exp = f"exp({x.at('i', 'j')} - {most.at('i')})"
+            total = self.state((n,), "i", "+=!", exp)
+            return self.state((n, m), "ij", "=", f"{exp} / {total.at('i')}")
         e = self.state((n, m), "ij", "=", f"exp({x.at('i', 'j')} - {most.at('i')})")
         total = self.state((n,), "i", "+=!", e.at("i", "j"))
         draw = self.r.random()
@@ -263,7 +267,14 @@ class Generator:
             w = self.input(*shape).at(*at)
         factors = [x.at("i", "j"), w]
         self.r.shuffle(factors)
-        made = self.state((n, k), "ik", "+=!", " * ".join(factors))
+        body = " * ".join(factors)
+        draw = self.r.random()
+        if draw < 0.1:
+            body = f"{self.input(n).at('i')} > 0 ? {body} : 0"
+        elif draw < 0.2:
+            condition = self.r.choice(["j < {}", "j >= {}", "2 * j > {}", "j > 1 && j <= {}"])
+            body = f"{condition.format(self.r.randrange(m + 1))} ? {body} : 0"
+        made = self.state((n, k), "ik", "+=!", body)
         draw = self.r.random()
         if draw < 0.3:
             bias = self.input(k)

@@ -52,6 +52,18 @@ def group_convolution(x, weight, bias, *stride):
     return out.unflatten(1, weight.shape[:2])
 
 
+def bordered(x, weight, bias, *numbers):
+    stride, dilation, (top, left, bottom, right) = numbers[:2], numbers[2:4], numbers[4:]
+    padded = F.pad(x, (left, right, top, bottom))
+    return F.conv2d(padded, weight, bias, stride, dilation=dilation)
+
+
+def bordered_groups(x, weight, bias, *numbers):
+    """Each group by itself: as convolutions, which `bordered` says what they are."""
+    groups = [bordered(x[:, g], weight[g], bias[g], *numbers) for g in range(x.shape[1])]
+    return torch.stack(groups, 1)
+
+
 def multiplied(x, weight, bias):
     out = F.conv2d(x, weight.flatten(0, 1)[:, None], bias.flatten(), groups=x.shape[1])
     return out.unflatten(1, weight.shape[:2])
@@ -168,6 +180,14 @@ CASES = [
         )
         for numbers in ((1, 1, 1, 1, 1, 1), (2, 1, 2, 3, 1, 2), (2, 2, 3, 3, 2, 2))
     ),
+    *(
+        Case("bordered_convolution", bordered, convolution(*numbers), CONVOLUTIONS)
+        for numbers in (
+            (1, 1, 1, 1, 0, 0, 0, 0),
+            (2, 1, 1, 2, 1, 0, 2, 3),
+            (2, 3, 2, 2, 2, 2, 2, 2),
+        )
+    ),
     Case(
         "pointwise_convolution",
         lambda x, w, b: F.conv2d(x, w[:, :, None, None], b),
@@ -211,6 +231,10 @@ CASES = [
     # ---- groups
     Case("group_convolution", group_convolution, groups(), GROUPS),
     Case("strided_group_convolution", group_convolution, groups(2, 1), GROUPS),
+    *(
+        Case("bordered_group_convolution", bordered_groups, groups(*numbers), GROUPS)
+        for numbers in ((1, 1, 1, 1, 0, 0, 0, 0), (2, 1, 1, 2, 1, 2, 2, 2))
+    ),
     Case(
         "depthwise_convolution",
         lambda x, w, b: F.conv2d(x, w[:, None], b, groups=x.shape[1]),

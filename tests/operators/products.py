@@ -275,6 +275,20 @@ CASES = [
         [(19, 21, 6), (1, 1, 1)],
     ),
     Case(
+        "dense_and_lookup_tables",
+        lambda x, i1, i2, w, b, t1, t2: (F.linear(x, w, b), bags(t1, i1), bags(t2, i2)),
+        lambda v, b, m, n, d: (
+            v(b, m),
+            v.integers(0, 50, b, 7),
+            v.integers(0, 40, b, 3),
+            v(n, m),
+            v(n),
+            v(50, d),
+            v(40, d),
+        ),
+        [(6, 19, 21, 8), (1, 1, 1, 1)],
+    ),
+    Case(
         "lookup_table_weighted",
         lambda t, i, w: F.embedding_bag(i.long(), t, mode="sum", per_sample_weights=w),
         lambda v, e, d, b, l_: (*lookup(v, e, d, b, l_), v(b, l_)),

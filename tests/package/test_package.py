@@ -77,6 +77,9 @@ def test_the_wheel_holds_what_it_should(wheel):
     assert f"{package}/lib/libtensor_comprehensions_torch.so" in names
     for name in ("tc.h", "tc.hpp", "torch.hpp"):
         assert f"{package}/include/tc/{name}" in names
+    # What caffe2-build compiles.
+    for path in (ROOT / "csrc" / "caffe2").iterdir():
+        assert f"{package}/src/caffe2/{path.name}" in names
     assert sum(name.startswith(f"{package}/_torch.cpython") for name in names) == 1
     shipped = {Path(name).name for name in names if name.startswith(f"{package}/ops/")}
     assert shipped - {"__init__.py"} == {path.name for path in (ROOT / "ops").glob("*.tc")}

@@ -355,3 +355,25 @@ def test_plans_travel_in_files(tmp_path: object) -> None:
     tc.save(path, t)
     loaded = tc.define(TMM, cache=path, namespace="tc_plans_loaded")
     assert str(loaded.tmm.options) == str(options)
+
+
+def test_results_that_loops_inside_a_register_tile_lead_through_stay_in_memory() -> None:
+    """Of a statement that does not reduce, every iteration of its own loops has another result."""
+    text = """def f(double(N, M) A) -> (O) {
+        T(i, j, k) = A(i, 4 * j + k) where j in 0:25, k in 0:4
+        O(i, j) = T(i, j / 4, j % 4) where j in 0:100
+    }"""
+    options = (
+        tc.MappingOptions()
+        .cluster("S0", "S1")
+        .order("i")
+        .registers(i=64)
+        .points("apart")
+        .vector(True)
+        .nest("S0", loops=("j", "k"), vector=True)
+        .nest("S1", loops=("j",))
+        .copy(None)
+    )
+    a = torch.randn(40, 100, dtype=torch.double)
+    wanted = a[:, [4 * (j // 4) + j % 4 for j in range(100)]]
+    assert torch.equal(tc.define(text, options).f(a), wanted)

@@ -476,6 +476,16 @@ def test_cuda(case: str, bad: int) -> None:
     assert not out.isnan().any()
 
 
+@pytest.mark.parametrize(("operator", "known"), [("&&=!", False), ("||=!", True)])
+def test_cuda_looks_at_indices_whatever_is_known_already(operator: str, known: bool) -> None:
+    """C++ evaluates the right-hand side of && only where the left one is true."""
+    text = f"def f(bool(N) A, int32(M) I) -> (O) {{ O {operator} A(I(m)) }}"
+    inputs = (torch.full((4,), known), indices(0, 1, 9, 2))
+    executor = tc.compile(text, "f", None, *inputs, target="cuda:sm_90")
+    report = emulated.run(executor, inputs, (torch.zeros((), dtype=torch.bool),), initial=0)
+    assert report["state"] == 2 and report["index"] == 9 and report["position"] == 2
+
+
 def test_cuda_without_checks() -> None:
     inputs = (torch.randn(9, 2), indices(1))
     options = tc.MappingOptions().checkIndices(False)

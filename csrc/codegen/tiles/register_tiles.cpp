@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -68,7 +69,7 @@ struct Addressing {
 /// What is around an access.
 struct Around {
   std::map<std::string, size_t> points;  ///< loops, and their dimensions
-  bool loops = false;                    ///< others
+  std::set<std::string> loops;           ///< others
   bool conditions = false;
 };
 
@@ -84,7 +85,7 @@ class Addressings {
       if (loop->point)
         around.points[loop->name] = *loop->point;
       else
-        around.loops = true;
+        around.loops.insert(loop->name);
     }
     if (as<nest::Guard>(nest)) around.conditions = true;
     if (const auto* compute = as<Compute>(nest)) {
@@ -95,7 +96,7 @@ class Addressings {
       Addressing& a = access(compute->buffer, compute->index, memory_type(compute->type),
                              compute->parameter, around, true);
       a.stored = true;
-      if (around.loops) a.accumulated = true;
+      if (!around.loops.empty()) a.accumulated = true;
     } else {
       nest::for_each_own_expression(nest, [&](const Expr& e) { loads(e, around); });
     }
@@ -112,10 +113,13 @@ class Addressings {
   Addressing& access(const std::string& name, const Expr& index, Type type,
                      const Halide::Parameter& parameter, const Around& around, bool store) {
     Addressing& a = buffers[name];
-    if (around.loops) a.inside = true;
+    if (!around.loops.empty()) a.inside = true;
     Expr base = index;
     std::map<size_t, int64_t> steps;
-    bool regular = !around.conditions;
+    // What other loops lead elsewhere is no one result.
+    bool regular = !around.conditions &&
+                   std::none_of(around.loops.begin(), around.loops.end(),
+                                [&](const auto& loop) { return expr_uses_var(index, loop); });
     for (const auto& [loop, dimension] : around.points) {
       Expr next = substitute(loop, ir::make_variable(loop) + 1, index);
       Expr step = simplify(next - index);
@@ -130,7 +134,7 @@ class Addressings {
     if (!a.seen) {
       a.base = base;
       a.steps = steps;
-      a.initialised = store && !around.loops;
+      a.initialised = store && around.loops.empty();
       a.seen = true;
       a.regular = regular;
       a.type = type;

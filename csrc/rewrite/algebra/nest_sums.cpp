@@ -50,7 +50,7 @@ class NestSums {
 
   std::optional<Candidate> choose(const Statement& statement) const {
     if (!is_plain_sum(statement, program_)) return std::nullopt;
-    const std::vector<Factor> factors = factors_of(statement);
+    const std::vector<Factor> factors = join_small(factors_of(statement), statement.domain);
     if (std::count_if(factors.begin(), factors.end(),
                       [](const Factor& factor) { return has_data(factor.value); }) < kFactors)
       return std::nullopt;
@@ -66,6 +66,35 @@ class NestSums {
         now - best->operations < static_cast<double>(machine_.least(kSaved)))
       return std::nullopt;
     return best;
+  }
+
+  /// With factors that have an index of the reduction as parts of others that have all their
+  /// indices, where these have few points beside the sum: compute_operands multiplies them first.
+  static std::vector<Factor> join_small(std::vector<Factor> factors,
+                                        const std::vector<Iterator>& domain) {
+    const double few = (1 - kShare) * points_of(domain) / kElement;
+    auto is_summed = [&](const std::string& index) {
+      return std::any_of(domain.begin(), domain.end(),
+                         [&](const Iterator& it) { return it.reduction && it.name == index; });
+    };
+    for (size_t f = 0; f < factors.size();) {
+      const Factor& factor = factors[f];
+      auto into = factors.end();
+      if (std::any_of(factor.indices.begin(), factor.indices.end(), is_summed))
+        into = std::find_if(factors.begin(), factors.end(), [&](const Factor& other) {
+          return &other != &factor && !other.divides && points_of(domain, other.indices) <= few &&
+                 std::includes(other.indices.begin(), other.indices.end(), factor.indices.begin(),
+                               factor.indices.end());
+        });
+      if (into == factors.end()) {
+        ++f;
+        continue;
+      }
+      into->value = multiply(into->value, factor);
+      factors.erase(factors.begin() + static_cast<long>(f));
+      f = 0;
+    }
+    return factors;
   }
 
   /// The factors that depend on `index`, summed over it and over all that only they depend on.

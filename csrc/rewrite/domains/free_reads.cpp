@@ -5,8 +5,7 @@
 
 #include "ir/accesses.h"
 #include "ir/expressions/reads.h"
-#include "ir/expressions/simplify.h"
-#include "poly/index_sets.h"
+#include "rewrite/domains/inside.h"
 
 namespace tc::rewrite {
 namespace {
@@ -18,16 +17,13 @@ class FreeReads : public Halide::Internal::IRMutator {
  public:
   FreeReads(const Program& program, const Statement& statement,
             const std::map<std::string, Layout>& layouts)
-      : program_(program), statement_(statement), layouts_(layouts) {
-    for (const Iterator& it : statement.domain)
-      bounds_.push(it.name, {it.min, Halide::Internal::simplify(it.min + it.extent - 1)});
-  }
+      : program_(program), statement_(statement), layouts_(layouts) {}
 
  private:
   using IRMutator::visit;
   Expr visit(const Call* op) override {
     if (guard_.defined() && !read_name(op).empty()) {
-      if (is_inside(op)) return IRMutator::visit(op);
+      if (lies_inside(op, program_, statement_.domain)) return IRMutator::visit(op);
       return Call::make(op->type, Call::if_then_else,
                         {guard_, Expr(op), Halide::Internal::make_zero(op->type)},
                         Call::PureIntrinsic);
@@ -55,7 +51,8 @@ class FreeReads : public Halide::Internal::IRMutator {
       if (layout == layouts_.end()) return false;
       const MemoryAccess access{read_name(read), read->args};
       auto stride = stride_along(access, layout->second, *lane);
-      return stride && *stride >= 2 && *stride <= 4 && is_inside(read);
+      return stride && *stride >= 2 && *stride <= 4 &&
+             lies_inside(read, program_, statement_.domain);
     });
   }
 
@@ -68,24 +65,9 @@ class FreeReads : public Halide::Internal::IRMutator {
     return nullptr;
   }
 
-  /// Whether the whole domain reads inside: intervals know products of indices, sets what belongs
-  /// together.
-  bool is_inside(const Call* read) const {
-    if (stays_inside(read, program_, bounds_)) return true;
-    const std::vector<Expr>& sizes = program_.tensor(read_name(read)).sizes;
-    poly::Context context;
-    const poly::IndexSets domain(context.get(), statement_.domain);
-    for (size_t d = 0; d < read->args.size(); ++d) {
-      const auto inside = domain.inside(read->args[d], *Halide::Internal::as_const_int(sizes[d]));
-      if (!inside || !domain.points().is_subset(*inside)) return false;
-    }
-    return true;
-  }
-
   const Program& program_;
   const Statement& statement_;
   const std::map<std::string, Layout>& layouts_;
-  Bounds bounds_;
   Expr guard_;
 };
 

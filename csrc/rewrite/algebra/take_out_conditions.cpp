@@ -1,0 +1,64 @@
+#include "rewrite/algebra/take_out_conditions.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "ir/expressions/choices.h"
+#include "ir/expressions/reads.h"
+#include "rewrite/algebra/inner_sums.h"
+#include "rewrite/domains/inside.h"
+
+namespace tc::ir {
+namespace {
+
+using Halide::Internal::Select;
+
+// Terms of a sum that are worth a temporary: as in share_sums.
+constexpr int64_t kTerms = 8;
+
+/// The condition, and what it chooses where it says the same of all terms, if these are many.
+std::optional<Choice> find_common_condition(const Statement& statement, const Program& program,
+                                            const CpuMachine& machine) {
+  const std::optional<Choice> choice = find_choice(statement.value);
+  if (!choice || !has_data(choice->condition) || is_position(statement.reduction) ||
+      statement.reduction == Reduction::None || statement.guard.defined() || statement.scans ||
+      is_scatter(statement) || reads(statement, statement.tensor) ||
+      !Halide::Internal::equal(choice->no, identity(statement.reduction, statement.value.type())))
+    return std::nullopt;
+  int64_t terms = 1;
+  for (const Iterator& it : statement.domain) {
+    if (!it.reduction) continue;
+    terms *= extent_of(it);
+    if (Halide::Internal::expr_uses_var(choice->condition, it.name)) return std::nullopt;
+  }
+  if (terms < machine.least(kTerms)) return std::nullopt;
+  Statement chosen = statement;
+  chosen.value = choice->yes;
+  const std::vector<const Halide::Internal::Call*> all = reads_of(chosen);
+  const bool inside = std::all_of(all.begin(), all.end(), [&](const auto* read) {
+    return rewrite::lies_inside(read, program, statement.domain);
+  });
+  return inside ? choice : std::nullopt;
+}
+
+}  // namespace
+
+void take_out_conditions(Program& program, std::map<std::string, Layout>& layouts,
+                         const CpuMachine& machine) {
+  put_in_front(program, [&](Statement& statement) -> std::vector<Statement> {
+    const std::optional<Choice> choice = find_common_condition(statement, program, machine);
+    if (!choice) return {};
+    const bool eager = statement.value.as<Select>();
+    InnerSum inner;
+    inner.inside.push_back({choice->yes, {}, false});
+    for (const Iterator& it : statement.domain)
+      (it.reduction ? inner.summed : inner.kept).insert(it.name);
+    Statement reduction = take_out(inner, statement, program, layouts);
+    statement.value = eager ? Select::make(choice->condition, statement.value, choice->no)
+                            : choose_lazily(choice->condition, statement.value, choice->no);
+    return {reduction};
+  });
+}
+
+}  // namespace tc::ir
