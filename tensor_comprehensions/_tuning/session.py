@@ -133,7 +133,8 @@ class Session:
 
     @contextlib.contextmanager
     def _signals_noted(self) -> Iterator[None]:
-        """SIGINT and SIGTERM end the search; the second SIGINT is one again."""
+        """SIGINT and SIGTERM end the search; the second SIGINT is one again. Whoever has run the
+        search ends the process, if ``terminated`` says so, when it has saved what was found."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -151,8 +152,11 @@ class Session:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        if signal.SIGTERM in self._signals:
-            os.kill(os.getpid(), signal.SIGTERM)
+
+    @property
+    def terminated(self) -> bool:
+        """Whether SIGTERM has ended the search."""
+        return signal.SIGTERM in self._signals
 
     def _load(self) -> None:
         assert self._job is not None

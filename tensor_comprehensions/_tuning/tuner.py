@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -74,6 +75,7 @@ class TuningFile:
     def __init__(self, path: Path, problem: Problem) -> None:
         self._path = os.fsdecode(path)
         self._problem = problem
+        self._saved = 0  # trials of the search that are in the file
 
     def _find(self, nearest: bool) -> Any:
         problem = self._problem
@@ -93,8 +95,12 @@ class TuningFile:
         return [MappingOptions.parse(plan.options) for plan in plans[:count]]
 
     def begin(self) -> tuple[list[str], list[tuple[str, float | None]]]:
-        """Plans to begin with, also those for the nearest sizes, and what was measured before."""
+        """Plans to begin with, also those for the nearest sizes, and what was measured before.
+
+        CacheError where the file cannot be read or written: better now than after the search.
+        """
         found = self._find(True)
+        _torch.Store().save(self._path)
         if found is None:
             return [], []
         tuning, exact = found
@@ -110,7 +116,8 @@ class TuningFile:
         if search.best is None or search.standard is None:
             return
         plan = tuned_plan(problem, search)
-        tried = [(trial.plan, trial.ratio) for trial in search.trials]
+        new = search.trials[self._saved :]
+        tried = [(trial.plan, trial.ratio) for trial in new]
         store = _torch.Store()
         store.add_tuning(
             problem.definition,
@@ -122,6 +129,17 @@ class TuningFile:
             [(text, -1.0 if ratio is None else ratio) for text, ratio in (*tried, *measured)],
         )
         store.save(self._path)
+        self._saved += len(new)
+
+    def keep(self, search: Search, measured: Sequence[tuple[str, float | None]] = ()) -> None:
+        """Saves; a disk that is full, or gone, costs the file's additions and not the search."""
+        try:
+            self.save(search, measured)
+        except CacheError as error:
+            logger.warning(
+                "what tuning %s has found is not kept: %s; the best is %s",
+                *(search.name, error, search.best_plan),
+            )
 
 
 def run_search(
@@ -136,18 +154,23 @@ def run_search(
     rank, _ = share = ranks.share()
     checkpoint: Callable[[Search], None] | None = None
     if stored is not None:
-        checkpoint = stored.save
+        checkpoint = stored.keep
     session = Session(problem, config, plans, known, share, checkpoint)
+    search = session.search
     try:
-        search = session.run()
+        session.run()
     except BaseException:
         # What was measured until then is not lost.
-        if stored is not None and session.search.trials:
-            stored.save(session.search)
+        if stored is not None and search.trials:
+            stored.keep(search)
         raise
+    if session.terminated:
+        if stored is not None:
+            stored.keep(search)
+        os.kill(os.getpid(), signal.SIGTERM)
     search, others = ranks.gather(search)
     if stored is not None and rank == 0:
-        stored.save(search, others)
+        stored.keep(search, others)
     return search
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +21,7 @@ import pytest
 import torch
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import _torch
 from tensor_comprehensions._tuning.helpers import Server
 from tensor_comprehensions._tuning.problem import Problem
 from tensor_comprehensions._tuning.session import Session
@@ -311,8 +314,7 @@ import sys, torch
 import tensor_comprehensions as tc
 torch.manual_seed(0)
 a, b = torch.randn(65, 40), torch.randn(70, 40)
-config = tc.TunerConfig().budget_seconds(60).threads(2)
-print("begin", flush=True)
+config = tc.TunerConfig().budget_seconds(100).threads(2).log(sys.argv[3])
 best = tc.autotune(sys.argv[1], "tmm", a, b, tuner_config=config, cache_filename=sys.argv[2])
 print("end", flush=True)
 result = tc.compile(sys.argv[1], "tmm", best, a, b)(a, b)
@@ -321,25 +323,27 @@ print("right", flush=True)
 """
 
 
-def _interrupt(file: Path, after: float, number: signal.Signals) -> subprocess.CompletedProcess:
+def _interrupt(file: Path, number: signal.Signals) -> subprocess.CompletedProcess:
+    """A search of 100 seconds that gets a signal when some candidates are done."""
+    log = file.with_name("log.jsonl")
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, TMM, str(file)],
+        [sys.executable, "-c", INTERRUPTED, TMM, str(file), str(log)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begin\n"
-    # When the first candidates are measured.
-    time.sleep(after)
+    while process.poll() is None and not (log.exists() and log.read_text().count("\n") > 3):
+        time.sleep(0.05)
     process.send_signal(number)
+    begin = time.monotonic()
     out, err = process.communicate(timeout=120)
+    assert time.monotonic() - begin < 60
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def test_ctrl_c_keeps_the_best_and_a_later_search_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "tuned.tc.pb"
-    done = _interrupt(file, 12, signal.SIGINT)
+    done = _interrupt(file, signal.SIGINT)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "end\nright\n"
     torch.manual_seed(0)
@@ -347,19 +351,67 @@ def test_ctrl_c_keeps_the_best_and_a_later_search_goes_on(tmp_path: Path) -> Non
     tuner = tc.Tuner(TMM, file)
     tuner.tune("tmm", inputs, None, small(3))
     (search,) = tuner.searches
-    assert search.known > 0
-    found = tc._tuning.tuner._torch.Store.read(str(file), False).tunings()
-    (tuning,) = found
+    assert search.known > 3
+    (tuning,) = _torch.Store.read(str(file), False).tunings()
     before = {plan for plan, _ in tuning.trials}
     assert {trial.plan for trial in search.trials} <= before
     assert tuning.measured == search.known + len(search.trials)
 
 
-def test_sigterm_keeps_the_best_and_ends_the_process(tmp_path: Path) -> None:
+def test_sigterm_keeps_what_was_measured_and_ends_the_process(tmp_path: Path) -> None:
     file = tmp_path / "tuned.tc.pb"
-    done = _interrupt(file, 12, signal.SIGTERM)
+    done = _interrupt(file, signal.SIGTERM)
     assert done.returncode == -signal.SIGTERM, done.stderr
-    assert file.exists() or "right" not in done.stdout
+    assert done.stdout == ""
+    (tuning,) = _torch.Store.read(str(file), False).tunings()
+    assert len(tuning.trials) > 3 and tuning.plans
+
+
+def test_a_file_that_goes_costs_nothing_but_the_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its folder is removed while a search goes on: what was found is returned, and told of."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    file = folder / "tuned.tc.pb"
+
+    class Unlucky(Session):
+        def _compare_last(self) -> None:
+            shutil.rmtree(folder)
+            super()._compare_last()
+
+    a, b = product()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tensor_comprehensions._tuning.tuner.Session", Unlucky)
+        with caplog.at_level(logging.WARNING, "tensor_comprehensions"):
+            best = tc.autotune(TMM, "tmm", a, b, tuner_config=small(4), cache_filename=file)
+    torch.testing.assert_close(tc.compile(TMM, "tmm", best, a, b)(a, b), a @ b.t())
+    (line,) = [r.getMessage() for r in caplog.records if "is not kept" in r.getMessage()]
+    assert f"cannot write '{file}'" in line and str(best) in line
+
+
+def test_a_file_that_cannot_be_written_is_an_error_before_the_search(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with pytest.raises(tc.CacheError, match="cannot write '.*/none/tuned.tc.pb': No such file"):
+        tc.autotune(TMM, "tmm", *product(), cache_filename=tmp_path / "none" / "tuned.tc.pb")
+    assert time.monotonic() - begin < 5
+
+
+def test_measurements_are_counted_once(tmp_path: Path) -> None:
+    """Also where a long search has saved some of them before its end."""
+    file = tmp_path / "tuned.tc.pb"
+
+    class Careful(Session):
+        def _take(self, *arguments: Any) -> None:
+            super()._take(*arguments)
+            assert self._checkpoint is not None
+            self._checkpoint(self.search)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tensor_comprehensions._tuning.tuner.Session", Careful)
+        search = run_search(problem(), small(5), (), file)
+    (tuning,) = _torch.Store.read(str(file), False).tunings()
+    assert tuning.measured == len(tuning.trials) == len(search.trials) == 5
 
 
 def test_searches_from_several_threads() -> None:
