@@ -151,8 +151,8 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   Simplified simplified =
       simplify_program(given, layouts, job.options, job.target.cuda, job.machine);
   clock.done("simplify program");
-  auto result = std::make_unique<Scheduled>(std::move(simplified.program),
-                                            std::move(simplified.layouts));
+  auto result =
+      std::make_unique<Scheduled>(std::move(simplified.program), std::move(simplified.layouts));
   clock.done("scop");
   result->plan = plan::plan_program(result->scop, result->layouts, job.options, job.target.cuda,
                                     job.machine, clock);
@@ -270,9 +270,9 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
   const CompileContext& context = job.context;
   const bool known =
       context.binary && crc32(made.source.data(), made.source.size()) == context.binary_checksum;
-  auto kernel = std::make_shared<runtime::CudaKernel>(
-      std::move(made), arguments_of(program), where,
-      known ? *context.binary : runtime::CudaBinary());
+  auto kernel =
+      std::make_shared<runtime::CudaKernel>(std::move(made), arguments_of(program), where,
+                                            known ? *context.binary : runtime::CudaBinary());
   clock.done("nvrtc");
   describe_launches(gpu, where.arch, *kernel, compiled.explanation);
   kernel->texts["loop_nest"] = text;
@@ -300,9 +300,8 @@ Compiled compile_own(const ir::Program& program, const std::map<std::string, Lay
   };
   const std::vector<std::string> arguments = arguments_of(scheduled->program);
   if (job.context.trial)
-    compiled.kernel =
-        compile_group_by_group(*scheduled, arguments, job.machine, machine::values(job.machine),
-                               compile);
+    compiled.kernel = compile_group_by_group(*scheduled, arguments, job.machine,
+                                             machine::values(job.machine), compile);
   if (!compiled.kernel)
     compiled.kernel = compile(all_groups(*scheduled), scheduled->program, arguments);
   if (texts) compiled.kernel->texts["schedule_tree"] = tree;
@@ -552,8 +551,7 @@ std::vector<std::shared_ptr<const Scheduled>> schedule_parts(
   std::vector<std::shared_ptr<const Scheduled>> parts;
   for (const StatementRange& range : ranges) {
     const size_t segment = whole ? 0 : parts.size() + 1;
-    const ir::Program part =
-        whole ? program : ir::segment(program, range.begin, range.end - 1);
+    const ir::Program part = whole ? program : ir::segment(program, range.begin, range.end - 1);
     auto scheduled = simplify_and_schedule(part, all, for_segment(job, segment), clock);
     scheduled->segment = segment;
     parts.push_back(std::move(scheduled));

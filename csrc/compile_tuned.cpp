@@ -18,8 +18,9 @@ std::string describe(const store::Found& found) {
   char figures[128];
   std::snprintf(figures, sizeof figures, "%.4g ms, %.4g for the compiler's own",
                 found.plan.times.minimum * 1e3, found.plan.standard.minimum * 1e3);
-  return concat(found.exact ? "a Plan that tuning found" : "the Plan of the nearest sizes that were tuned",
-                ", for ", found.arguments, "\n", figures, ", on ", found.plan.processor);
+  return concat(
+      found.exact ? "a Plan that tuning found" : "the Plan of the nearest sizes that were tuned",
+      ", for ", found.arguments, "\n", figures, ", on ", found.plan.processor);
 }
 
 double cycles(const ir::Program& program, const std::map<std::string, Layout>& layouts,
@@ -72,8 +73,8 @@ std::shared_ptr<const runtime::Kernel> compile_tuned(const store::Found& found,
     return kernel;
   } catch (const CompilationError& error) {
     tell(concat(program.name, ": the Plan that was tuned for ", found.arguments, " by version ",
-                found.plan.version, " does not fit, and the compiler's own is taken: ",
-                error.what()));
+                found.plan.version,
+                " does not fit, and the compiler's own is taken: ", error.what()));
     return nullptr;
   }
 }

@@ -189,7 +189,8 @@ std::vector<LibraryChoice> take_library_calls(const ir::Program& program,
 }
 
 std::vector<StatementRange> ranges_around_calls(const ir::Program& program,
-                                       const std::vector<LibraryChoice>& choices, size_t most) {
+                                                const std::vector<LibraryChoice>& choices,
+                                                size_t most) {
   std::vector<StatementRange> ranges;
   size_t next = 0;
   auto add_until = [&](size_t end) {

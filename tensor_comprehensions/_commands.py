@@ -216,8 +216,8 @@ def add_tune(commands: Any) -> None:
         "tune",
         help="tune the definitions of a file for given sizes",
         description="Searches the fastest Plan of each definition and sizes, on random inputs, and "
-        "adds it to a file for tensor_comprehensions.load and define(cache=). Ctrl-C keeps what was "
-        "found until then; a later run goes on from there.",
+        "adds it to a file for tensor_comprehensions.load and define(cache=). Ctrl-C keeps what "
+        "was found until then; a later run goes on from there.",
         epilog="Exit status: 0, 1 where something is wrong, or 130 after Ctrl-C.",
     )
     tune.add_argument("file", metavar="FILE", help="a file of definitions")

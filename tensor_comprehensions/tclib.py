@@ -84,9 +84,7 @@ class CompilationCache:
             )
         return found
 
-    def run(
-        self, entry_point: str, inputs: Sequence[Any], outputs: Tensors = ()
-    ) -> torch.Tensor:
+    def run(self, entry_point: str, inputs: Sequence[Any], outputs: Tensors = ()) -> torch.Tensor:
         """Runs what was compiled; ``outputs`` are written where there are any."""
         return self._find(entry_point, inputs).run(tuple(inputs), tuple(outputs) or None)
 

@@ -83,7 +83,5 @@ void tc_set_log_sink(void (*sink)(const char* topic, const char* message)) {
   tc::set_log_sink(sink);
 }
 tc_status tc_set_log_topic(const char* topic, int32_t on) {
-  return tc::api::guarded([&] {
-    tc::set_log_topic(&tc::api::required(topic, "topic"), on != 0);
-  });
+  return tc::api::guarded([&] { tc::set_log_topic(&tc::api::required(topic, "topic"), on != 0); });
 }

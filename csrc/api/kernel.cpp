@@ -183,11 +183,10 @@ tc_status compile(const tc_definition* definition, const tc_options* options, co
     tc::MappingOptions mapping = given;
     if (leaves_out_checks()) mapping.check_indices = false;
     const tc::CpuMachine machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
-    std::optional<tc::store::Found> tuned =
-        !trial && tc::store::knows_tunings(shared->key)
-            ? tc::store::find_known(
-                  tc::api::tuning_key(*shared, specialized, given, chosen, machine))
-            : std::nullopt;
+    std::optional<tc::store::Found> tuned = !trial && tc::store::knows_tunings(shared->key)
+                                                ? tc::store::find_known(tc::api::tuning_key(
+                                                      *shared, specialized, given, chosen, machine))
+                                                : std::nullopt;
     if (tuned && tuned->text != shared->text)
       tuned->plan.options = tc::store::rename(tuned->plan.options, tuned->text, shared->text);
     handle->definition = shared;
@@ -204,8 +203,7 @@ tc_status compile(const tc_definition* definition, const tc_options* options, co
         [program = handle->program, layouts = handle->layouts, mapping, chosen, machine, tuned,
          trial] {
           if (tuned)
-            if (auto kernel =
-                    tc::compile_tuned(*tuned, program, layouts, mapping, chosen, machine))
+            if (auto kernel = tc::compile_tuned(*tuned, program, layouts, mapping, chosen, machine))
               return kernel;
           tc::CompileContext context;
           context.trial = trial;
@@ -225,8 +223,8 @@ tc_status tc_compile(const tc_definition* definition, const tc_options* options,
 }
 
 tc_status tc_compile_trial(const tc_definition* definition, const tc_options* options,
-                           const char* target, Tensors inputs, int32_t input_count,
-                           Tensors outputs, int32_t output_count, tc_kernel** kernel) {
+                           const char* target, Tensors inputs, int32_t input_count, Tensors outputs,
+                           int32_t output_count, tc_kernel** kernel) {
   return compile(definition, options, target, inputs, input_count, outputs, output_count, true,
                  kernel);
 }

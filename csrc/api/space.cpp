@@ -45,8 +45,8 @@ tc::tune::Planner planner_of(std::shared_ptr<const Problem> problem) {
     std::vector<tc::tune::Part> parts;
     for (const auto& scheduled : tc::schedule_parts(problem->program, problem->layouts, options,
                                                     problem->target, problem->machine))
-      parts.push_back({&scheduled->program, &scheduled->layouts, &scheduled->scop,
-                       &scheduled->plan, scheduled->segment, scheduled});
+      parts.push_back({&scheduled->program, &scheduled->layouts, &scheduled->scop, &scheduled->plan,
+                       scheduled->segment, scheduled});
     return parts;
   };
 }
@@ -116,8 +116,7 @@ tc_status tc_space_add(tc_space* space, const tc_options* options, int32_t* cand
   return guarded([&] {
     required(candidate, "candidate");
     const tc::MappingOptions& whole = required(options, "options").options;
-    *candidate =
-        static_cast<int32_t>(with(space, [whole](Space& all) { return all.add(whole); }));
+    *candidate = static_cast<int32_t>(with(space, [whole](Space& all) { return all.add(whole); }));
   });
 }
 
@@ -181,10 +180,10 @@ tc_status tc_space_candidate(const tc_space* space, int32_t index, tc_candidate*
     const Space& all = *required(space, "space").space;
     const tc::tune::Candidate& found = all[checked(all, index)];
     const bool can_be = found.reason.empty();
-    required(candidate, "candidate") = {
-        found.text.c_str(), can_be ? nullptr : found.reason.c_str(),
-        static_cast<int32_t>(found.structure), can_be ? found.features.data() : nullptr,
-        can_be ? static_cast<int32_t>(found.features.size()) : 0};
+    required(candidate, "candidate") = {found.text.c_str(), can_be ? nullptr : found.reason.c_str(),
+                                        static_cast<int32_t>(found.structure),
+                                        can_be ? found.features.data() : nullptr,
+                                        can_be ? static_cast<int32_t>(found.features.size()) : 0};
   });
 }
 

@@ -48,8 +48,8 @@ tc::store::TuningKey key_of(const tc_definition* definition, const tc_options* o
                             Tensors outputs, int32_t output_count) {
   const tc::lang::Definition& own = *required(definition, "definition").definition;
   tc::Target chosen = tc::parse_target(target ? target : "cpu");
-  const tc::api::Specialized specialized = tc::api::specialize(
-      own, inputs, input_count, outputs, output_count, /*addresses=*/false);
+  const tc::api::Specialized specialized =
+      tc::api::specialize(own, inputs, input_count, outputs, output_count, /*addresses=*/false);
   chosen.device = specialized.arguments.device.device_id;
   return tc::api::tuning_key(own, specialized,
                              options ? options->options : tc::make_options("default"), chosen,
@@ -108,14 +108,14 @@ tc_status tc_store_tuned_options(const tc_store* store, int32_t tuning, int32_t 
     const tc::MappingOptions& found = at(own.plans, index, "plan").options;
     const tc::lang::Definition& wanted = *required(definition, "definition").definition;
     if (wanted.key != own.key.definition)
-      throw tc::UsageError(tc::concat("the Plan is for another definition than ", wanted.name,
-                                      ":\n  ", own.text));
+      throw tc::UsageError(
+          tc::concat("the Plan is for another definition than ", wanted.name, ":\n  ", own.text));
     *options = new tc_options(tc::store::rename(found, own.text, wanted.text));
   });
 }
 
-tc_status tc_store_trial(const tc_store* store, int32_t tuning, int32_t index,
-                         const char** options, double* ratio) {
+tc_status tc_store_trial(const tc_store* store, int32_t tuning, int32_t index, const char** options,
+                         double* ratio) {
   clear(options, ratio);
   return guarded([&] {
     required(options, "options");
@@ -201,11 +201,9 @@ tc_status tc_store_prune(const char* path, int32_t plans, int32_t trials, int32_
     kept.plans = static_cast<size_t>(plans);
     kept.trials = static_cast<size_t>(trials);
     if (this_machine)
-      kept.machine =
-          tc::machine::likeness(tc::machine::look_up(tc::runtime::host_threads()).cpu);
+      kept.machine = tc::machine::likeness(tc::machine::look_up(tc::runtime::host_threads()).cpu);
     tc::store::read_file(path, tc::store::Missing::Error);
-    tc::store::update_file(path, [&](const std::string& before) {
-      return tc::store::prune(before, kept, path);
-    });
+    tc::store::update_file(
+        path, [&](const std::string& before) { return tc::store::prune(before, kept, path); });
   });
 }

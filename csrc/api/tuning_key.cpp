@@ -45,8 +45,8 @@ store::TuningKey tuning_key(const lang::Definition& definition, const Specialize
   key.options = options;
   key.target = "cpu";
   if (target.cuda)
-    key.target = "cuda:" + (target.arch.empty() ? runtime::Device::get(target.device).arch()
-                                                : target.arch);
+    key.target =
+        "cuda:" + (target.arch.empty() ? runtime::Device::get(target.device).arch() : target.arch);
   if (!target.cuda) key.machine = machine::likeness(machine);
   key.threads = target.cuda ? 1 : machine.threads;
   return key;

@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <set>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/source.h"
 #include "lang/lowering/definition.h"
 #include "store.pb.h"
-#include "base/checksum.h"
 #include "store/options_message.h"
 #include "store/tuning_message.h"
 

@@ -71,18 +71,16 @@ double TunedPlan::ratio() const {
 }
 
 bool TuningKey::operator==(const TuningKey& other) const {
-  return definition == other.definition && arguments == other.arguments &&
-         target == other.target && machine == other.machine && threads == other.threads &&
-         options == other.options;
+  return definition == other.definition && arguments == other.arguments && target == other.target &&
+         machine == other.machine && threads == other.threads && options == other.options;
 }
 
 void merge(const Tuning& added, Tuning& known, size_t most_plans, size_t most_trials) {
   if (known.text.empty()) known.text = added.text;
   known.measured += added.measured;
   for (const TunedPlan& plan : added.plans) {
-    auto same = std::find_if(known.plans.begin(), known.plans.end(), [&](const TunedPlan& other) {
-      return other.options == plan.options;
-    });
+    auto same = std::find_if(known.plans.begin(), known.plans.end(),
+                             [&](const TunedPlan& other) { return other.options == plan.options; });
     if (same == known.plans.end())
       known.plans.push_back(plan);
     else if (plan.time >= same->time)
@@ -110,8 +108,7 @@ void merge(const Tuning& added, Tuning& known, size_t most_plans, size_t most_tr
 
 std::optional<double> distance(const TuningKey& a, const TuningKey& b) {
   if (a.definition != b.definition || a.target != b.target || a.machine != b.machine ||
-      a.threads != b.threads || a.arguments.size() != b.arguments.size() ||
-      a.options != b.options)
+      a.threads != b.threads || a.arguments.size() != b.arguments.size() || a.options != b.options)
     return std::nullopt;
   double sum = 0;
   for (size_t k = 0; k < a.arguments.size(); ++k) {
@@ -174,9 +171,8 @@ void forget_tunings() {
 
 bool knows_tunings(const std::string& definition) {
   std::lock_guard<std::mutex> lock(known().mutex);
-  return std::any_of(known().tunings.begin(), known().tunings.end(), [&](const Tuning& tuning) {
-    return tuning.key.definition == definition;
-  });
+  return std::any_of(known().tunings.begin(), known().tunings.end(),
+                     [&](const Tuning& tuning) { return tuning.key.definition == definition; });
 }
 
 std::optional<Found> find_known(const TuningKey& key) {

@@ -103,8 +103,11 @@ Tuning tuning_from_message(const pb::Tuning& message) {
   tuning.text = message.text();
   tuning.measured = message.measured();
   for (const pb::TunedPlan& plan : message.plans())
-    tuning.plans.push_back({options_from_message(plan.options()), times_from_message(plan.times()),
-                            times_from_message(plan.standard()), plan.processor(), plan.version(),
+    tuning.plans.push_back({options_from_message(plan.options()),
+                            times_from_message(plan.times()),
+                            times_from_message(plan.standard()),
+                            plan.processor(),
+                            plan.version(),
                             plan.time(),
                             {plan.code().cubin(), plan.code().log(), plan.code().source_crc32()}});
   for (const pb::Trial& trial : message.trials()) {

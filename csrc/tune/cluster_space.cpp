@@ -120,9 +120,8 @@ void ClusterSpace::find_reductions() {
     const plan::ScopStatement& statement = *cluster_.statements[s];
     for (int d : poly::rest(statement, cluster_, s)) {
       const ir::Iterator& iterator = statement.source->domain[d];
-      const bool seen =
-          std::any_of(reductions_.begin(), reductions_.end(),
-                      [&](const Loop& loop) { return loop.name == iterator.name; });
+      const bool seen = std::any_of(reductions_.begin(), reductions_.end(),
+                                    [&](const Loop& loop) { return loop.name == iterator.name; });
       if (!iterator.reduction || seen) continue;
       add(Kind::Reduction, "tile of reduction " + iterator.name, reductions_.size(),
           loops_.empty() || constraints_.cluster.reductions.has_value());
@@ -254,7 +253,8 @@ ClusterPlan ClusterSpace::decode(const Genes& genes) const {
         if (!loops_.empty()) plan.order = orders_[static_cast<size_t>(value)];
         break;
       case Kind::TaskOrder: break;
-      case Kind::Parallel: plan.run_tasks = value ? plan::Tasks::Parallel : plan::Tasks::Serial;
+      case Kind::Parallel:
+        plan.run_tasks = value ? plan::Tasks::Parallel : plan::Tasks::Serial;
         break;
       case Kind::Points: plan.points = static_cast<Points>(value); break;
       case Kind::Vector: plan.vector = value != 0; break;
@@ -266,7 +266,8 @@ ClusterPlan ClusterSpace::decode(const Genes& genes) const {
         break;
       case Kind::Copy:
         if (value > 0)
-          plan.copies.push_back({copies_[k].statement, copies_[k].read,
+          plan.copies.push_back({copies_[k].statement,
+                                 copies_[k].read,
                                  copies_[k].orders[static_cast<size_t>(value) - 1],
                                  {},
                                  INT32_MAX});
@@ -319,9 +320,9 @@ std::vector<int64_t> ClusterSpace::values(const Field& field, const Genes& genes
       break;
     }
     case Kind::Register: {
-      const bool vector = gene(genes, Kind::Vector) != 0 &&
-                          orders_[static_cast<size_t>(gene(genes, Kind::Order))].back() ==
-                              loops_[k].name;
+      const bool vector =
+          gene(genes, Kind::Vector) != 0 &&
+          orders_[static_cast<size_t>(gene(genes, Kind::Order))].back() == loops_[k].name;
       sizes.insert(1);
       if (vector)
         for (int64_t vectors : kVectors) sizes.insert(std::min(loops_[k].extent, vectors * lanes_));
@@ -389,7 +390,8 @@ void ClusterSpace::mutate(Genes& genes, Random& random) {
   const std::vector<int64_t> all = values(fields_[f], genes);
   auto at = std::lower_bound(all.begin(), all.end(), genes[f]) - all.begin();
   at += (random.chance(0.5) ? 1 : -1) * (random.chance(kShortStep) ? 1 : 2);
-  genes[f] = all[static_cast<size_t>(std::clamp<int64_t>(at, 0, static_cast<int64_t>(all.size()) - 1))];
+  genes[f] =
+      all[static_cast<size_t>(std::clamp<int64_t>(at, 0, static_cast<int64_t>(all.size()) - 1))];
 }
 
 std::vector<Genes> ClusterSpace::neighbours(const Genes& genes) {
@@ -399,8 +401,7 @@ std::vector<Genes> ClusterSpace::neighbours(const Genes& genes) {
     if (field.fixed) continue;
     std::vector<int64_t> near;
     const std::vector<int64_t> all = values(field, genes);
-    if (field.kind == Kind::Task || field.kind == Kind::Register ||
-        field.kind == Kind::Reduction) {
+    if (field.kind == Kind::Task || field.kind == Kind::Register || field.kind == Kind::Reduction) {
       const auto above = std::upper_bound(all.begin(), all.end(), genes[f]);
       const auto below = std::lower_bound(all.begin(), all.end(), genes[f]);
       if (above != all.end()) near.push_back(*above);

@@ -65,8 +65,18 @@ class ClusterSpace {
   std::string describe(const Genes& genes) const;
 
  private:
-  enum class Kind { Order, TaskOrder, Parallel, Points, Vector, Nests, Task, Register, Reduction,
-                    Copy };
+  enum class Kind {
+    Order,
+    TaskOrder,
+    Parallel,
+    Points,
+    Vector,
+    Nests,
+    Task,
+    Register,
+    Reduction,
+    Copy
+  };
   struct Field {
     Kind kind;
     std::string name;

@@ -88,9 +88,9 @@ struct Space::Structure {
 
 const std::vector<std::string>& feature_names() {
   static const std::vector<std::string> names = {
-      "arithmetic", "loads", "latency", "second cache", "last cache", "memory", "copies", "stores",
-      "start", "cycles on all threads", "structure", "tasks", "rows", "vectors", "filled lanes",
-      "copied reads"};
+      "arithmetic", "loads",   "latency",      "second cache",          "last cache", "memory",
+      "copies",     "stores",  "start",        "cycles on all threads", "structure",  "tasks",
+      "rows",       "vectors", "filled lanes", "copied reads"};
   return names;
 }
 
@@ -153,10 +153,13 @@ size_t Space::find_structure(const MappingOptions& partial) {
       const plan::Cluster& cluster = part.plan->clusters[c];
       const ClusterPlan& proposal = part.plan->groups[c].plan;
       made->clusters.push_back(
-          {part, &cluster, proposal,
+          {part,
+           &cluster,
+           proposal,
            ClusterSpace(cluster, *part.scop, *part.layouts, plan::constraints_of(cluster, own),
                         machine_, cuda_, proposal),
-           own, {}});
+           own,
+           {}});
     }
   }
   // Several of them may come to the same.
@@ -203,15 +206,14 @@ Evaluated evaluate(const ClusterPlan& plan, const Part& part, const plan::Cluste
     result.reason = error.what();
     return result;
   } catch (const isl::exception& error) {
-    throw InternalError(__FILE__, __LINE__,
-                        concat(error.what(), " where the plan is ",
-                               plan::to_string(plan::to_options(plan))));
+    throw InternalError(
+        __FILE__, __LINE__,
+        concat(error.what(), " where the plan is ", plan::to_string(plan::to_options(plan))));
   }
   if (cuda) return result;
   result.estimate = plan::estimate(plan, cluster, *part.program, *part.layouts, machine);
   const int lanes = plan::count_lanes(cluster, *part.program, machine.vector_bits);
-  if (cluster.outer_parallel)
-    result.tasks = static_cast<double>(plan::outer_iterations(cluster));
+  if (cluster.outer_parallel) result.tasks = static_cast<double>(plan::outer_iterations(cluster));
   for (const Tile& tile : plan.registers) {
     const bool vector = plan.vector && tile.index == plan.order.back();
     (vector ? result.vectors : result.rows) *=
@@ -257,8 +259,7 @@ size_t Space::make(size_t structure, std::vector<Genes> genes) {
     all += evaluated.estimate;
     const double total = evaluated.estimate.total();
     // Threads that are done wait for the last.
-    cycles += total / evaluated.tasks *
-              std::ceil(evaluated.tasks / std::max(1, machine_.threads));
+    cycles += total / evaluated.tasks * std::ceil(evaluated.tasks / std::max(1, machine_.threads));
     if (total > most) {
       most = total;
       largest = evaluated;
@@ -404,10 +405,9 @@ std::vector<size_t> Space::add_forms(size_t structure) {
       }
       options.clusters = {form};
       try {
-        const ClusterPlan plan =
-            plan::propose_cpu(*cluster.cluster, *cluster.part.scop, *cluster.part.layouts, options,
-                              machine_)
-                .plan;
+        const ClusterPlan plan = plan::propose_cpu(*cluster.cluster, *cluster.part.scop,
+                                                   *cluster.part.layouts, options, machine_)
+                                     .plan;
         std::vector<Genes> genes = proposals(structure);
         genes[c] = cluster.space.encode(plan);
         added.push_back(make(structure, std::move(genes)));

@@ -97,7 +97,7 @@ class TunerConfig:
         parts = str(numbers).split(",")
         if not all(part.strip().isdigit() for part in parts):
             raise TCError(
-                f"TunerConfig.devices({numbers!r}): expected numbers of devices, as \"0,1\""
+                f'TunerConfig.devices({numbers!r}): expected numbers of devices, as "0,1"'
             )
         self._devices = ",".join(part.strip() for part in parts)
         return self
@@ -157,7 +157,7 @@ class TunerConfig:
         return self
 
     def log(self, path: str | os.PathLike[str] | None) -> TunerConfig:
-        """A file that gets a line for every candidate: CSV where its name ends in .csv, else JSON."""
+        """A file that gets a line for every candidate: CSV where its name ends so, else JSON."""
         self._log = None if path is None else os.fsdecode(path)
         return self
 

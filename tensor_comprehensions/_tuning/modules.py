@@ -38,9 +38,7 @@ class Tuned(list[Search]):
         self.skipped = skipped
 
     def __str__(self) -> str:
-        lines = [
-            f"{share:6.1%}  {search}" for search, share in zip(self, self.shares, strict=True)
-        ]
+        lines = [f"{share:6.1%}  {search}" for search, share in zip(self, self.shares, strict=True)]
         if self.skipped:
             lines.append(f"not tuned: {plural(self.skipped, 'kernel')} of small shares")
         return "\n".join(lines)
@@ -61,9 +59,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 def _run(module: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
     """A call, and the gradients of the sum of its results with respect to all that wants them."""
-    results = [
-        result for result in _tensors(module(*inputs)) if result.requires_grad
-    ]
+    results = [result for result in _tensors(module(*inputs)) if result.requires_grad]
     wanted = [x for x in _tensors(inputs) if x.requires_grad]
     if isinstance(module, torch.nn.Module):
         wanted += [parameter for parameter in module.parameters() if parameter.requires_grad]
@@ -75,7 +71,8 @@ class _Kernel:
     """What a call has launched of one kernel."""
 
     def __init__(self, launched: Any) -> None:
-        self.definition, self.options, self.inputs, self.outputs, self.seconds, self.count = launched
+        self.definition, self.options, self.inputs, self.outputs = launched[:4]
+        self.seconds, self.count = launched[4:]
 
     def problem(self) -> Problem:
         constraints = MappingOptions.parse(self.options) if self.options else MappingOptions()

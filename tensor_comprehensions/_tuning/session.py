@@ -321,7 +321,8 @@ class Session:
     def _dispatch(self) -> None:
         assert self._job is not None
         idle = [worker for worker in self._workers if worker.state == "idle"]
-        while self._queue and not self._stopped and (idle or len(self._workers) < self._config.workers()):
+        most = self._config.workers()
+        while self._queue and not self._stopped and (idle or len(self._workers) < most):
             worker = idle.pop() if idle else self._fork_worker()
             worker.candidate = self._queue.popleft()
             worker.state = "compiling"

@@ -101,7 +101,9 @@ class Log:
             is_new = not os.path.exists(path) or os.path.getsize(path) == 0
             self._file = open(path, "a", newline="")  # noqa: SIM115  closed by `close`
         except OSError as error:
-            raise TCError(f"cannot write the log of candidates '{path}': {error.strerror}") from error
+            raise TCError(
+                f"cannot write the log of candidates '{path}': {error.strerror}"
+            ) from error
         if path.endswith(".csv"):
             self._csv = csv.DictWriter(self._file, ["definition", *_columns()])
             if is_new:
@@ -156,7 +158,7 @@ def plot(searches: Sequence[Search], path: str | os.PathLike[str] | None = None)
                 continue
             numbers.append(trial.number)
             times.append(trial.ratio * base * 1e6)
-            best.append(min(times + [base * 1e6]))
+            best.append(min(*times, base * 1e6))
         axis.scatter(numbers, times, s=8, alpha=0.5, label="candidates")
         axis.step(numbers, best, where="post", label="best so far")
         axis.axhline(base * 1e6, linestyle="--", color="gray", label="the compiler's own Plan")

@@ -105,9 +105,7 @@ class TuningFile:
             return [], []
         tuning, exact = found
         plans = [plan.options for plan in tuning.plans]
-        measured = [
-            (options, ratio if ratio >= 0 else None) for options, ratio in tuning.trials
-        ]
+        measured = [(options, ratio if ratio >= 0 else None) for options, ratio in tuning.trials]
         return plans, measured if exact else []
 
     def save(self, search: Search, measured: Sequence[tuple[str, float | None]] = ()) -> None:

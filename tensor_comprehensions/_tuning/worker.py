@@ -123,9 +123,7 @@ class Worker:
         if not self._problem.target.startswith("cuda"):
             return made
         device = described["device"]
-        return torch.empty_strided(
-            made.shape, made.stride(), dtype=made.dtype, device=device
-        )
+        return torch.empty_strided(made.shape, made.stride(), dtype=made.dtype, device=device)
 
     def _compile(self, options: _torch.Options, final: bool = False) -> _torch.Trial:
         problem = self._problem

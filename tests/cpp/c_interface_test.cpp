@@ -570,8 +570,14 @@ std::vector<Entry> Interface::entries() {
   bad_plan_.options = "tc.MappingOptions().roll(3)";
   auto add_tuning = [&](Argument store) {
     return std::vector<Argument>{
-        store, handle(f_), handle(options_).optional(), tuned_target, inputs(), input_count(),
-        outputs_.argument({}), Argument(2)
+        store,
+        handle(f_),
+        handle(options_).optional(),
+        tuned_target,
+        inputs(),
+        input_count(),
+        outputs_.argument({}),
+        Argument(2)
             .bad("0", 0, "f expected 2 outputs but found 0", TC_SHAPE_ERROR)
             .bad("the largest", INT32_MAX, "f expected 2 outputs", TC_SHAPE_ERROR)};
   };
@@ -590,11 +596,11 @@ std::vector<Entry> Interface::entries() {
   add(entry("tc_store_tuned_plan", tc_store_tuned_plan,
             {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "plan"),
              found_plan_.argument()}));
-  add(entry("tc_store_tuned_options", tc_store_tuned_options,
-            {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "plan"),
-             handle(f_).bad("another one", g_, "another definition than g"),
-             made_options_.argument()},
-            free_options));
+  add(entry(
+      "tc_store_tuned_options", tc_store_tuned_options,
+      {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "plan"),
+       handle(f_).bad("another one", g_, "another definition than g"), made_options_.argument()},
+      free_options));
   add(entry("tc_store_trial", tc_store_trial,
             {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "trial"),
              text_.argument(), seconds_.argument()}));
@@ -620,9 +626,9 @@ std::vector<Entry> Interface::entries() {
   space_arguments.erase(space_arguments.begin() + 3);
   space_arguments.push_back(handle(whole_options_));
   space_arguments.push_back(made_space_.argument());
-  add(entry("tc_space_create", tc_space_create, space_arguments,
-            [&](Bits) { tc_space_free(std::exchange(*made_space_, nullptr)); }))
-      .tried_without_memory = false;
+  add(entry("tc_space_create", tc_space_create, space_arguments, [&](Bits) {
+    tc_space_free(std::exchange(*made_space_, nullptr));
+  })).tried_without_memory = false;
   add(entry("tc_space_free", tc_space_free, {Argument(nullptr).optional()}));
   add(entry("tc_space_add", tc_space_add,
             {handle(space_), handle(whole_options_), count_.argument()}))
@@ -635,18 +641,16 @@ std::vector<Entry> Interface::entries() {
   add(entry("tc_space_draw", tc_space_draw,
             {handle(space_), Argument(uint64_t{7}).any(), count_.argument()}))
       .tried_without_memory = false;
-  auto candidate = [] {
-    return Argument(0).bad("the largest", INT32_MAX, "candidate");
-  };
+  auto candidate = [] { return Argument(0).bad("the largest", INT32_MAX, "candidate"); };
   add(entry("tc_space_mutate", tc_space_mutate,
             {handle(space_), candidate(), Argument(uint64_t{7}).any(), count_.argument()}))
       .tried_without_memory = false;
   list.back().arguments[1].negative_words = "candidate";
-  add(entry("tc_space_cross", tc_space_cross,
-            {handle(space_),
-             Argument(parents_).bad("one that there is not", bad_parents_, "candidate"),
-             Argument(3).bad("0", 0, "count is 0"), Argument(uint64_t{7}).any(),
-             count_.argument()}))
+  add(entry(
+          "tc_space_cross", tc_space_cross,
+          {handle(space_),
+           Argument(parents_).bad("one that there is not", bad_parents_, "candidate"),
+           Argument(3).bad("0", 0, "count is 0"), Argument(uint64_t{7}).any(), count_.argument()}))
       .tried_without_memory = false;
   add(entry("tc_space_neighbours", tc_space_neighbours,
             {handle(space_), candidate(), candidates(), capacity(), count_.argument()}))

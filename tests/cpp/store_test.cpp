@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "check.h"
-#include "base/checksum.h"
 #include "tc/tc.hpp"
 
 using namespace tc;
@@ -129,7 +129,8 @@ void test_all_options() {
     for (const MappingOptions& options : all) {
       StoredText text = make_text("tc", "def f(float(N) a) -> (b) { b(i) = a(i) }", true, {options},
                                   {"f__0123456789abcdef"});
-      MappingOptions read = decode_texts(add_texts("", {text}, "file"), "file")[0].definitions[0].options;
+      MappingOptions read =
+          decode_texts(add_texts("", {text}, "file"), "file")[0].definitions[0].options;
       CHECK(read == options);
       CHECK(read.identity == options.identity);
     }

@@ -1,4 +1,4 @@
-"""Random Plans: what the compiler decided about a program, changed at random, and what tuning draws.
+"""Random Plans: what the compiler decided, changed at random, and what tuning draws.
 
 A Plan that is right gives right results, one that is not a reason. Changed are sizes and order of
 tiles, register tiles, places of points, vectors, loops of nests and copies; of some Plans only a

@@ -167,9 +167,7 @@ def test_compile_with_any_compiler(compiler: str) -> None:
 
 def test_autotune_and_compile() -> None:
     a, b = torch.randn(10**5), torch.randn(10**5)
-    add = tc.autotune_and_compile(
-        ADD, "add", a, b, starting_options="naive", tuner_config=CONFIG
-    )
+    add = tc.autotune_and_compile(ADD, "add", a, b, starting_options="naive", tuner_config=CONFIG)
     c = add(a, b)
     tc.assert_almost_equal(c, torch.add(a, b), a, b)
     c.zero_()

@@ -23,7 +23,8 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tuned")
     (folder / "layers.tc").write_text(TEXT)
     arguments = ["tune", str(folder / "layers.tc"), "--shapes", "M=17,N=20,K=12"]
-    arguments += ["--shapes", "M=9,N=20,K=12", "--candidates", "4", "--log", str(folder / "log.jsonl")]
+    arguments += ["--shapes", "M=9,N=20,K=12", "--candidates", "4"]
+    arguments += ["--log", str(folder / "log.jsonl")]
     assert main(arguments) == 0
     return folder
 
@@ -100,6 +101,6 @@ def test_inputs_of_given_sizes() -> None:
     s, a, table, index, on = make_inputs(definition, parse_sizes("V=50, B=7,L=4,s=3"))
     assert (s, a) == (3, 1)
     assert table.shape == (50, 10) and index.shape == (7, 4) and on.shape == (7,)
-    assert index.dtype == torch.int64 and 0 <= index.min() and index.max() < 10
+    assert index.dtype == torch.int64 and index.min() >= 0 and index.max() < 10
     assert on.dtype == torch.bool
     tc.define(text).f(s, a, table, index, on)

@@ -352,9 +352,9 @@ typedef struct {
   const char* options; /* the whole Plan, for tc_options_parse */
   tc_times times;
   tc_times standard; /* of the Plan that the compiler chose by itself, measured in turns with it */
-  const char* processor; /* the name of the processor or device; NULL: unknown */
-  const char* version;   /* of this library; NULL: this one's */
-  int64_t time;          /* seconds since 1970 */
+  const char* processor;          /* the name of the processor or device; NULL: unknown */
+  const char* version;            /* of this library; NULL: this one's */
+  int64_t time;                   /* seconds since 1970 */
   const struct tc_kernel* kernel; /* to be added: one of a GPU, whose code is kept; or NULL */
   int64_t code_bytes;             /* of the code that is kept */
 } tc_tuned_plan;
@@ -375,11 +375,12 @@ TC_API int32_t tc_store_tuning_count(const tc_store* store);
 TC_API tc_status tc_store_tuning(const tc_store* store, int32_t index, tc_tuning* tuning);
 TC_API tc_status tc_store_tuned_plan(const tc_store* store, int32_t tuning, int32_t index,
                                      tc_tuned_plan* plan);
-/* A Plan as options of a definition, which may differ in names from the one that it was found for. */
+/* A Plan as options of a definition, which may differ in names from the one that it was found for.
+ */
 TC_API tc_status tc_store_tuned_options(const tc_store* store, int32_t tuning, int32_t index,
                                         const tc_definition* definition, tc_options** options);
-/* A Plan that was measured, and its shortest run in units of that of the compiler's own; -1 where it
- * cannot run. */
+/* A Plan that was measured, and its shortest run in units of that of the compiler's own; -1 where
+ * it cannot run. */
 TC_API tc_status tc_store_trial(const tc_store* store, int32_t tuning, int32_t index,
                                 const char** options, double* ratio);
 /* Adds what was found for arguments as tc_compile takes them. A file keeps of all additions those
@@ -423,9 +424,9 @@ TC_API tc_status tc_space_create(const tc_definition* definition, const tc_optio
 TC_API void tc_space_free(tc_space* space);
 /* A whole Plan, as a kernel's "options". A TC_COMPILATION_ERROR where it is none of these. */
 TC_API tc_status tc_space_add(tc_space* space, const tc_options* options, int32_t* candidate);
-/* The compiler's own proposals, of all forms that the statements may have, for the first candidate's
- * groups and library calls and for those near to it. Writes at most `capacity` of them, and how many
- * there are. */
+/* The compiler's own proposals, of all forms that the statements may have, for the first
+ * candidate's groups and library calls and for those near to it. Writes at most `capacity` of them,
+ * and how many there are. */
 TC_API tc_status tc_space_starts(tc_space* space, int32_t* candidates, int32_t capacity,
                                  int32_t* count);
 /* A random one; the same seed gives the same after the same calls. */
@@ -441,8 +442,8 @@ TC_API tc_status tc_space_neighbours(tc_space* space, int32_t candidate, int32_t
                                      int32_t capacity, int32_t* count);
 typedef struct {
   const char* options; /* the whole Plan, for tc_options_parse */
-  const char* reason;  /* why it cannot be; NULL where nothing is in its way before it is compiled */
-  int32_t structure;   /* equal for candidates with the same groups of statements and library calls */
+  const char* reason; /* why it cannot be; NULL where nothing is in its way before it is compiled */
+  int32_t structure; /* equal for candidates with the same groups of statements and library calls */
   const double* features; /* what models of its time are made from; NULL where there is a reason */
   int32_t feature_count;
 } tc_candidate;

@@ -199,10 +199,9 @@ class Store {
       texts.push_back(c_text(text));
       ratios.push_back(ratio);
     }
-    check(tc_store_add_tuning(store_, definition->get(),
-                              options ? options->options.get() : nullptr, c_text(target),
-                              problem.inputs(), problem.input_count(), problem.outputs(),
-                              problem.output_count(), made.data(),
+    check(tc_store_add_tuning(store_, definition->get(), options ? options->options.get() : nullptr,
+                              c_text(target), problem.inputs(), problem.input_count(),
+                              problem.outputs(), problem.output_count(), made.data(),
                               static_cast<int32_t>(made.size()), texts.data(), ratios.data(),
                               static_cast<int32_t>(texts.size())));
   }
@@ -215,14 +214,14 @@ class Store {
   Tuning tuning(int32_t index) const {
     tc_tuning found;
     check(tc_store_tuning(store_, index, &found));
-    Tuning result{found.key, found.text, found.arguments, found.options, found.target,
-                  found.machine, found.threads, {}, {}, found.measured};
+    Tuning result{found.key,    found.text,    found.arguments, found.options,
+                  found.target, found.machine, found.threads,   {},
+                  {},           found.measured};
     for (int32_t k = 0; k < found.plan_count; ++k) {
       tc_tuned_plan plan;
       check(tc_store_tuned_plan(store_, index, k, &plan));
-      result.plans.push_back(
-          {plan.options, times_of(plan.times), times_of(plan.standard), plan.processor,
-           plan.version, plan.time, nullptr, plan.code_bytes});
+      result.plans.push_back({plan.options, times_of(plan.times), times_of(plan.standard),
+                              plan.processor, plan.version, plan.time, nullptr, plan.code_bytes});
     }
     for (int32_t k = 0; k < found.trial_count; ++k) {
       const char* options = nullptr;
@@ -267,8 +266,8 @@ void bind_store(py::module_& m) {
   py::class_<TunedPlan>(m, "TunedPlan")
       .def(py::init([](std::string options, Times times, Times standard, std::string processor,
                        int64_t time, const Trial* trial) {
-             return TunedPlan{std::move(options), times, standard, std::move(processor), "", time,
-                              trial, 0};
+             return TunedPlan{
+                 std::move(options), times, standard, std::move(processor), "", time, trial, 0};
            }),
            py::arg("options"), py::arg("times"), py::arg("standard"), py::arg("processor"),
            py::arg("time"), py::arg("trial"), py::keep_alive<1, 7>())

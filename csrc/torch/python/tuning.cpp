@@ -76,7 +76,8 @@ class Space {
     return result;
   }
   Candidate add(const Options& options) const {
-    return make([&](int32_t* made) { return tc_space_add(space_.get(), options.options.get(), made); });
+    return make(
+        [&](int32_t* made) { return tc_space_add(space_.get(), options.options.get(), made); });
   }
   Candidate draw(uint64_t seed) const {
     return make([&](int32_t* made) { return tc_space_draw(space_.get(), seed, made); });
@@ -154,8 +155,8 @@ void bind_tuning(py::module_& m) {
       .def(py::init([](std::shared_ptr<Definition> definition, const Options* options,
                        const std::string& target, const Values& inputs,
                        std::vector<at::Tensor> outputs, bool final) {
-             return std::make_unique<Trial>(definition, options, target, inputs,
-                                            std::move(outputs), final);
+             return std::make_unique<Trial>(definition, options, target, inputs, std::move(outputs),
+                                            final);
            }),
            py::arg("definition"), py::arg("options"), py::arg("target"), py::arg("inputs"),
            py::arg("outputs"), py::arg("final"))
@@ -183,8 +184,7 @@ void bind_tuning(py::module_& m) {
       .def("add", &Space::add, py::arg("options"), py::call_guard<Unlocked>())
       .def("starts", &Space::starts, py::call_guard<Unlocked>())
       .def("draw", &Space::draw, py::arg("seed"), py::call_guard<Unlocked>())
-      .def("mutate", &Space::mutate, py::arg("parent"), py::arg("seed"),
-           py::call_guard<Unlocked>())
+      .def("mutate", &Space::mutate, py::arg("parent"), py::arg("seed"), py::call_guard<Unlocked>())
       .def("cross", &Space::cross, py::arg("parents"), py::arg("seed"), py::call_guard<Unlocked>())
       .def("neighbours", &Space::neighbours, py::arg("candidate"), py::call_guard<Unlocked>())
       .def("describe", &Space::describe, py::arg("candidate"), py::call_guard<Unlocked>());
