@@ -12,8 +12,10 @@ import ast
 import random
 import re
 from collections import Counter
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 
+import torch
 from cases import Case, Disagreement, check, make_options, on_machine
 from machine_code import code
 from random_layers import make_layers, make_products
@@ -22,6 +24,7 @@ from random_programs import make_case
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
 from tensor_comprehensions._define import find_definition
+from tensor_comprehensions._tuning.problem import Problem
 
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64)
 POINTS = ("around", "vector inside", "inside", "apart")
@@ -129,6 +132,24 @@ def change(options: str, r: random.Random) -> str:
     return text_of(result)
 
 
+class Tried(Case):
+    """Runs as a search runs its candidates: groups of statements may be kernels of their own."""
+
+    def actual(self, options: str) -> tuple[torch.Tensor, ...]:
+        options, _, machine = options.partition(" on ")
+        problem = Problem(self.text, self.entry, self.make_inputs())
+        results = self.make_initial() or tuple(
+            torch.empty_like(output, device="cpu").fill_(1) for output in problem.outputs
+        )
+        with on_machine(machine):
+            parsed = _torch.Options.parse(str(make_options(options)))
+            trial = _torch.Trial(
+                problem.definition, parsed, "cpu", problem.inputs, list(results), False
+            )
+            trial.run()
+        return results
+
+
 def draw(case: Case, own: tc.MappingOptions, r: random.Random) -> tuple[list[str], int]:
     """Candidates of a search, and how many it left out by their reason."""
     definition = find_definition(case.text, case.entry)
@@ -183,7 +204,11 @@ def check_plans(case: Case) -> Counter[str]:
                 counts["reasons"] += 1
                 continue
         try:
-            counts["plans"] += check(replace(case, options=(options + suffix,)))["programs"]
+            planned = replace(case, options=(options + suffix,))
+            counts["plans"] += check(planned)["programs"]
+            if options in drawn and not any(tensor.bad for tensor in case.inputs):
+                fields = {each.name: getattr(planned, each.name) for each in dataclass_fields(Case)}
+                counts["tried"] += check(Tried(**fields))["programs"]
         except Disagreement as error:
             # A Plan is for results that lie as they did: a call may bring others.
             if not re.search("CompilationError: the (plan|options) ", str(error)):

@@ -375,8 +375,7 @@ TC_API int32_t tc_store_tuning_count(const tc_store* store);
 TC_API tc_status tc_store_tuning(const tc_store* store, int32_t index, tc_tuning* tuning);
 TC_API tc_status tc_store_tuned_plan(const tc_store* store, int32_t tuning, int32_t index,
                                      tc_tuned_plan* plan);
-/* A Plan as options of a definition, which may differ in names from the one that it was found for.
- */
+/* A Plan as options of a definition, whose names may be others than those it was found with. */
 TC_API tc_status tc_store_tuned_options(const tc_store* store, int32_t tuning, int32_t index,
                                         const tc_definition* definition, tc_options** options);
 /* A Plan that was measured, and its shortest run in units of that of the compiler's own; -1 where
