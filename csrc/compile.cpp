@@ -1,8 +1,12 @@
 #include "compile.h"
 
+#include <dlfcn.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "base/checksum.h"
@@ -32,6 +36,8 @@
 #include "runtime/libraries.h"
 #include "runtime/nontemporal.h"
 #include "schedule.h"
+#include "store/code_folder.h"
+#include "store/compiled_kernel.h"
 
 namespace tc {
 namespace {
@@ -47,6 +53,18 @@ const Pass kCheckBefore("kernel", "check_before");
 const Pass kMakeTemporariesPrivate("kernel", "make_temporaries_private");
 const Pass kFindStreamed("kernel", "find_streamed");
 
+/// The functions of a kernel that was found on disk, for the places where compiling makes them.
+struct FoundCode {
+  std::vector<codegen::CpuCode> functions;
+  size_t next = 0;
+
+  std::shared_ptr<runtime::Kernel> load() {
+    if (next == functions.size())
+      throw InternalError(__FILE__, __LINE__, "code on disk has too few functions");
+    return codegen::load_cpu_kernel(functions[next++]);
+  }
+};
+
 /// What programs are compiled for, and what is wanted beside the code.
 struct Job {
   MappingOptions options;
@@ -54,7 +72,9 @@ struct Job {
   CpuMachine machine;
   Texts texts = Texts::Short;
   size_t segment = 0;  ///< which one of a program's, counted from 1; 0: all of it
-  CompileContext context;
+  CompileContext context{};
+  bool keeps_code = false;             ///< whether it is wanted as data
+  std::shared_ptr<FoundCode> found{};  ///< taken in the place of what would be compiled
 };
 
 /// The job for a segment, with the options that are of it.
@@ -96,7 +116,8 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Nest>& parts,
                                              const std::map<std::string, Layout>& layouts,
                                              const std::vector<std::string>& arguments,
                                              const std::map<std::string, poly::Slices>& slices,
-                                             const Job& job, StageClock& clock, Notes& memory) {
+                                             const Job& job, StageClock& clock, Notes& memory,
+                                             codegen::CpuCode* kept) {
   Nest body = nest::make_sequence(parts);
   std::set<std::string> temporaries;
   for (const auto& [name, tensor] : program.tensors)
@@ -139,7 +160,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Nest>& parts,
   facts.least_streamed_row = job.machine.least(kStreamedRow);
   facts.machine = job.machine;
   auto kernel =
-      codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock);
+      codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock, kept);
   if (job.texts == Texts::All) kernel->texts["loop_nest"] = nest::to_string(body);
   memory = describe_memory(workspaces, all, *kernel);
   return kernel;
@@ -196,6 +217,7 @@ struct Compiled {
   std::shared_ptr<runtime::Kernel> kernel;
   Explanation explanation;
   std::vector<plan::ClusterPlan> plans;  ///< of all clusters, in order of execution
+  std::vector<codegen::CpuCode> code;    ///< of its functions, where a job keeps it
 };
 
 /// What became of a program in front of its code.
@@ -286,24 +308,33 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
 Compiled compile_own(const ir::Program& program, const std::map<std::string, Layout>& layouts,
                      const Job& job, StageClock& clock) {
   if (job.target.cuda) return compile_cuda(program, layouts, job, clock);
+  if (job.found) {
+    Compiled found;
+    found.kernel = job.found->load();
+    clock.done("code on disk");
+    return found;
+  }
   auto scheduled = simplify_and_schedule(program, layouts, job, clock);
   Compiled compiled;
   describe(program, *scheduled, job, compiled);
   compiled.explanation.machine = job.machine;
   const bool texts = job.texts == Texts::All;
   std::string tree;
+  codegen::CpuCode code;
   const auto compile = [&](const std::vector<size_t>& groups, const ir::Program& of,
                            const std::vector<std::string>& arguments) {
     return compile_cpu(make_parts(*scheduled, groups, texts ? &tree : nullptr, clock), of,
                        scheduled->layouts, arguments, scheduled->plan.slices, job, clock,
-                       compiled.explanation.memory);
+                       compiled.explanation.memory, job.keeps_code ? &code : nullptr);
   };
   const std::vector<std::string> arguments = arguments_of(scheduled->program);
-  if (job.context.trial)
-    compiled.kernel = compile_group_by_group(*scheduled, arguments, job.machine,
-                                             machine::values(job.machine), compile);
+  if (job.context.trial && !job.context.subject.empty())
+    compiled.kernel = compile_group_by_group(
+        *scheduled, arguments, job.machine,
+        concat(job.context.subject, "\n", machine::values(job.machine)), compile);
   if (!compiled.kernel)
     compiled.kernel = compile(all_groups(*scheduled), scheduled->program, arguments);
+  if (job.keeps_code) compiled.code.push_back(std::move(code));
   if (texts) compiled.kernel->texts["schedule_tree"] = tree;
   return compiled;
 }
@@ -349,6 +380,7 @@ Compiled compile_with_calls(const ir::Program& given, const std::map<std::string
         Compiled own = compile_own(part, all, for_segment(job, ++segments), clock);
         append(own.explanation, compiled.explanation);
         compiled.plans.insert(compiled.plans.end(), own.plans.begin(), own.plans.end());
+        compiled.code.insert(compiled.code.end(), own.code.begin(), own.code.end());
         return own.kernel;
       },
       [&](const LibraryChoice& choice) {
@@ -457,60 +489,138 @@ bool logs_long_texts() {
 
 }  // namespace
 
-std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
-                                               const std::map<std::string, Layout>& layouts,
-                                               const MappingOptions& options, const Target& target,
-                                               const CpuMachine& machine,
-                                               const CompileContext& context) {
+namespace {
+
+/// The library that this code is in: another one has other passes.
+std::string build_identity() {
+  static const std::string identity = [] {
+    Dl_info info;
+    struct stat status {};
+    static const char here = 0;
+    if (!dladdr(&here, &info) || stat(info.dli_fname, &status) != 0) return std::string();
+    return concat(status.st_size, " ", status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec);
+  }();
+  return identity;
+}
+
+/// What decides a kernel's code, and which processors run it; "" where it is not kept on disk.
+std::string key_on_disk(const Job& job) {
+  // Who wants to see what the stages make has them run.
+  const bool is_seen = job.texts == Texts::All || records_passes();
+  if (job.target.cuda || job.context.trial || job.context.subject.empty() || is_seen ||
+      build_identity().empty() || store::code_folder().empty())
+    return "";
+  return concat("kernel of ", build_identity(), "\n", codegen::cpu_target(), " ",
+                runtime::has_nontemporal_stores(), "\n", machine::values(job.machine), "\n",
+                to_string(job.options), " ", job.options.check_indices, "\n",
+                to_string(job.context.notes), "\n", job.context.subject);
+}
+
+std::optional<store::CompiledKernel> find_on_disk(const std::string& key) {
+  const std::optional<std::string> bytes = key.empty() ? std::nullopt : store::find_code(key);
+  return bytes ? store::decode_kernel(*bytes) : std::nullopt;
+}
+
+/// The calls of a kernel that was found on disk.
+std::vector<LibraryChoice> calls_of(const store::CompiledKernel& found, const ir::Program& program,
+                                    const std::map<std::string, Layout>& layouts) {
+  const auto calls = parse_options(found.texts.at("options")).library_calls;
+  if (!calls || calls->empty()) return {};
+  return take_library_calls(program, layouts, *runtime::libraries(), *calls);
+}
+
+/// The functions that look at indices.
+struct HelperCode {
+  bool open = true;  ///< until the kernel is made; what is made later is no part of it
+  bool keeps_code = false;
+  std::shared_ptr<FoundCode> found;
+  std::vector<codegen::CpuCode> code;
+};
+
+/// Compiles, or links what was `found` on disk.
+std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given,
+                                                   const std::map<std::string, Layout>& layouts,
+                                                   Job job, const std::string& key,
+                                                   const store::CompiledKernel* found) {
   StageClock clock;
-  Job job{options, target, machine, logs_long_texts() ? Texts::All : Texts::Short, 0, context};
+  job.keeps_code = !key.empty() && !found;
+  if (found) job.found = std::make_shared<FoundCode>(FoundCode{found->functions});
   const std::map<std::string, Layout> all = with_temporaries(given, layouts);
   IndexPlan indices;
   const ir::Program program = with_checks(given, job, indices);
   std::vector<LibraryChoice> choices;
   Compiled compiled;
-  if (may_call_libraries(job))
+  if (found)
+    choices = calls_of(*found, program, all);
+  else if (may_call_libraries(job))
     choices = choose_calls(program, all, job, *runtime::libraries(), clock, compiled);
   const bool calls = std::any_of(choices.begin(), choices.end(),
                                  [](const LibraryChoice& choice) { return choice.taken; });
   if (calls || !compiled.kernel) compiled = compile_with_calls(program, all, choices, job, clock);
-  if (!options.identity) check_statements(options, compiled.plans);
+  if (!job.options.identity && !found) check_statements(job.options, compiled.plans);
   std::shared_ptr<runtime::Kernel> kernel = compiled.kernel;
-  Notes& notes = compiled.explanation.program;
-  const Notes looked_at = describe(indices);
-  notes.insert(notes.begin(), looked_at.begin(), looked_at.end());
-  notes.insert(notes.begin(), context.notes.begin(), context.notes.end());
-  for (const LibraryChoice& choice : choices)
-    if (!choice.taken) notes.push_back({"library", "call left alone: " + to_string(choice)});
   std::shared_ptr<runtime::Kernel> checked;
-  if (!indices.checks.empty() && target.cuda) {
+  auto helpers = std::make_shared<HelperCode>();
+  if (!indices.checks.empty() && job.target.cuda) {
     kernel->bad_index_text = [name = given.name, checks = indices.checks](
                                  int check, int64_t position, int64_t index) {
       return runtime::describe_bad_index(name, checks.at(static_cast<size_t>(check)), true,
                                          position, index, "The outputs hold no particular values");
     };
   } else if (!indices.checks.empty()) {
-    auto own = [machine](const ir::Program& part, const std::map<std::string, Layout>& known) {
+    helpers->keeps_code = job.keeps_code;
+    helpers->found = job.found;
+    auto own = [machine = job.machine, helpers](const ir::Program& part,
+                                                const std::map<std::string, Layout>& known) {
       StageClock apart;
-      const Job helper{make_options("default"), Target(), machine};
-      return std::shared_ptr<const runtime::Kernel>(
-          compile_with_calls(part, with_temporaries(part, known), {}, helper, apart).kernel);
+      Job helper{make_options("default"), Target(), machine};
+      helper.keeps_code = helpers->open && helpers->keeps_code;
+      helper.found = helpers->found;
+      Compiled made = compile_with_calls(part, with_temporaries(part, known), {}, helper, apart);
+      if (helper.keeps_code)
+        helpers->code.insert(helpers->code.end(), made.code.begin(), made.code.end());
+      return std::shared_ptr<const runtime::Kernel>(made.kernel);
     };
     checked = run_pass(
         kCheckBefore, [&] { return with_index_checks(kernel, given, all, indices, own); },
         [&](const auto&) { return !indices.ranges.empty() || !indices.compiled.empty(); });
+    helpers->open = false;
+    helpers->found.reset();
     clock.done("index checks");
   }
-  kernel->texts["explain"] = explain(compiled.explanation, given, all, clock);
-  kernel->texts["program"] = ir::to_string(given);
-  kernel->texts["options"] = to_string(whole_plan(program, job, compiled.plans, choices));
+  if (found) {
+    kernel->texts.insert(found->texts.begin(), found->texts.end());
+    kernel->texts["explain"] += to_string({{"code", concat("found in ", store::code_folder(),
+                                                           "; the stages are those of "
+                                                           "the process that made it")}});
+  } else {
+    Notes& notes = compiled.explanation.program;
+    const Notes looked_at = describe(indices);
+    notes.insert(notes.begin(), looked_at.begin(), looked_at.end());
+    notes.insert(notes.begin(), job.context.notes.begin(), job.context.notes.end());
+    for (const LibraryChoice& choice : choices)
+      if (!choice.taken) notes.push_back({"library", "call left alone: " + to_string(choice)});
+    kernel->texts["explain"] = explain(compiled.explanation, given, all, clock);
+    kernel->texts["program"] = ir::to_string(given);
+    kernel->texts["options"] = to_string(whole_plan(program, job, compiled.plans, choices));
+  }
   kernel->texts["stages"] = clock.summary();
   double total = 0;
   for (const StageClock::Entry& entry : clock.entries()) total += entry.milliseconds;
   kernel->numbers["compile_microseconds"] = static_cast<int64_t>(total * 1000);
-  if (!target.cuda) {
+  if (job.keeps_code) {
+    store::CompiledKernel kept{std::move(compiled.code), {}};
+    kept.functions.insert(kept.functions.end(), helpers->code.begin(), helpers->code.end());
+    for (const char* text : {"explain", "program", "options"})
+      kept.texts[text] = kernel->texts[text];
+    store::keep_code(key, store::encode(kept));
+  }
+  helpers->code.clear();
+  if (!job.target.cuda) {
     job.texts = Texts::All;
     job.context.trial = false;
+    job.keeps_code = false;
+    job.found.reset();
     kernel->make_texts = [program, all, choices, job] {
       StageClock apart;
       auto again = compile_with_calls(program, all, choices, job, apart).kernel;
@@ -523,6 +633,27 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   for (const char* topic : {"program", "explain", "schedule_tree", "loop_nest", "stmt", "stages"})
     if (log_enabled(topic)) log(topic, given.name + ": " + kernel->text(topic));
   return checked ? checked : kernel;
+}
+
+}  // namespace
+
+std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
+                                               const std::map<std::string, Layout>& layouts,
+                                               const MappingOptions& options, const Target& target,
+                                               const CpuMachine& machine,
+                                               const CompileContext& context) {
+  Job job{options, target, machine, logs_long_texts() ? Texts::All : Texts::Short, 0, context};
+  const std::string key = key_on_disk(job);
+  if (const auto found = find_on_disk(key)) {
+    try {
+      return make_kernel(given, layouts, job, key, &*found);
+    } catch (const InternalError& error) {
+      // What the code calls is not there, or it is other code than its key says.
+      if (log_has_sink() || log_enabled("code"))
+        log("code", concat(given.name, " is compiled anew: ", error.what()));
+    }
+  }
+  return make_kernel(given, layouts, job, key, nullptr);
 }
 
 std::vector<std::string> library_statements(const ir::Program& program,

@@ -32,6 +32,9 @@ Target parse_target(const std::string& text);
 
 /// What a caller knows or wants beside the options.
 struct CompileContext {
+  /// All that decides what is computed: text, sizes, layouts. Code is only shared with other
+  /// compilations, and kept on disk, where it is known.
+  std::string subject;
   Notes notes;  ///< first in what is explained
   /// The kernel is timed and thrown away: groups of statements may be kernels of their own (see
   /// group_kernels.h).

@@ -33,15 +33,13 @@ double cycles(const ir::Program& program, const std::map<std::string, Layout>& l
 
 }  // namespace
 
-std::shared_ptr<const runtime::Kernel> compile_tuned(const store::Found& found,
-                                                     const ir::Program& program,
-                                                     const std::map<std::string, Layout>& layouts,
-                                                     const MappingOptions& options,
-                                                     const Target& target,
-                                                     const CpuMachine& machine) {
+std::shared_ptr<const runtime::Kernel> compile_tuned(
+    const store::Found& found, const ir::Program& program,
+    const std::map<std::string, Layout>& layouts, const MappingOptions& options,
+    const Target& target, const CpuMachine& machine, const CompileContext& given) {
   MappingOptions plan = found.plan.options;
   plan.check_indices = options.check_indices;
-  CompileContext context;
+  CompileContext context = given;
   context.notes = {{"tuned", describe(found)}};
   if (found.exact && !found.plan.code.cubin.empty()) {
     const std::string& cubin = found.plan.code.cubin;
@@ -55,7 +53,7 @@ std::shared_ptr<const runtime::Kernel> compile_tuned(const store::Found& found,
     if (!found.exact) {
       // Sizes that nobody has tuned: the model has to agree, and a library that the compiler would
       // call has no estimate.
-      const auto own = compile(program, layouts, options, target, machine);
+      const auto own = compile(program, layouts, options, target, machine, given);
       const MappingOptions whole = parse_options(own->text("options"));
       const bool same_calls = whole.library_calls == plan.library_calls;
       if (!same_calls || target.cuda ||

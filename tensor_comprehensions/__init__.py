@@ -9,7 +9,7 @@ from tensor_comprehensions import _libraries  # noqa: F401  before anything that
 # isort: split
 from tensor_comprehensions import nn, ops
 from tensor_comprehensions._autograd import make_autograd
-from tensor_comprehensions._cache import CacheInfo, cache_info, cache_limit, clear_cache
+from tensor_comprehensions._cache import CacheInfo, cache_dir, cache_info, cache_limit, clear_cache
 from tensor_comprehensions._define import TC, define, make_naive_options_factory
 from tensor_comprehensions._errors import (
     CacheError,
@@ -98,6 +98,7 @@ __all__ = [
     "assert_almost_equal",
     "autotune",
     "autotune_and_compile",
+    "cache_dir",
     "cache_info",
     "cache_limit",
     "clear_cache",

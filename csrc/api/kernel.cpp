@@ -19,6 +19,7 @@
 #include "runtime/check_tensor.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/libraries.h"
+#include "store/code_folder.h"
 #include "store/rename.h"
 
 using tc::api::check_array;
@@ -54,11 +55,11 @@ bool leaves_out_checks() {
                                   "the variable, nor 0, to look at none"));
 }
 
-/// Everything that decides the code. Names are part of it, since texts about the kernel show them.
-std::string cache_key(const tc::lang::Definition& definition,
-                      const tc::runtime::Arguments& arguments, const tc::MappingOptions& options,
-                      const tc::Target& target) {
-  std::string key = definition.text + "\n" + tc::to_string(options) +
+/// Everything that decides the code but options. Names are part of it, since texts about the kernel
+/// show them.
+std::string subject_of(const tc::lang::Definition& definition,
+                       const tc::runtime::Arguments& arguments, const tc::Target& target) {
+  std::string key = definition.text +
                     tc::concat("\n", target.cuda, target.arch, ":", target.device, target.offline);
   // A described machine decides otherwise, and so does one with a library.
   const char* machine = std::getenv("TC_MACHINE");
@@ -195,18 +196,20 @@ tc_status compile(const tc_definition* definition, const tc_options* options, co
     handle->values = arguments.values();
     handle->device = arguments.device;
     handle->needed = find_needed(*handle);
-    std::string key = cache_key(*shared, arguments, mapping, chosen);
+    tc::CompileContext context;
+    context.subject = subject_of(*shared, arguments, chosen);
+    context.trial = trial;
+    std::string key = tc::concat(context.subject, "\n", tc::to_string(mapping));
     if (tuned) key += tc::concat("\ntuned: ", tc::to_string(tuned->plan.options));
     if (trial) key += "\ntrial";
     handle->kernel = tc::runtime::find_or_compile(
         key, compiling(*shared, handle->values),
         [program = handle->program, layouts = handle->layouts, mapping, chosen, machine, tuned,
-         trial] {
+         context] {
           if (tuned)
-            if (auto kernel = tc::compile_tuned(*tuned, program, layouts, mapping, chosen, machine))
+            if (auto kernel =
+                    tc::compile_tuned(*tuned, program, layouts, mapping, chosen, machine, context))
               return kernel;
-          tc::CompileContext context;
-          context.trial = trial;
           return tc::compile(program, layouts, mapping, chosen, machine, context);
         });
     *kernel = handle.release();
@@ -227,6 +230,10 @@ tc_status tc_compile_trial(const tc_definition* definition, const tc_options* op
                            int32_t output_count, tc_kernel** kernel) {
   return compile(definition, options, target, inputs, input_count, outputs, output_count, true,
                  kernel);
+}
+
+tc_status tc_set_code_folder(const char* path, int64_t most_bytes) {
+  return guarded([&] { tc::store::set_code_folder(path ? path : "", most_bytes); });
 }
 
 void tc_kernel_free(tc_kernel* kernel) { delete kernel; }

@@ -73,6 +73,7 @@ Topics& topics() {
 const std::vector<LogTopic>& log_topics() {
   static const std::vector<LogTopic> all = {
       {"all", "every topic"},
+      {"code", "what is wrong with compiled code on disk; always told where there is a sink"},
       {"cuda", "the CUDA C that NVRTC is given"},
       {"explain", "what was decided for a kernel, and why, as Executor.explain() says it"},
       {"help", "this list"},

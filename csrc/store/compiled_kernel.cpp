@@ -24,7 +24,6 @@ std::string encode(const CompiledKernel& kernel) {
     for (const std::string& name : code.streamed) function.add_streamed(name);
   }
   message.mutable_texts()->insert(kernel.texts.begin(), kernel.texts.end());
-  message.mutable_numbers()->insert(kernel.numbers.begin(), kernel.numbers.end());
   return message.SerializeAsString();
 }
 
@@ -46,7 +45,6 @@ std::optional<CompiledKernel> decode_kernel(const std::string& bytes) {
     kernel.functions.push_back(std::move(code));
   }
   for (const auto& [name, text] : message.texts()) kernel.texts[name] = text;
-  for (const auto& [name, number] : message.numbers()) kernel.numbers[name] = number;
   return kernel;
 }
 

@@ -1,7 +1,6 @@
 // A compiled kernel of the CPU as bytes, for the folder of compiled code.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,7 +14,6 @@ struct CompiledKernel {
   /// In the order in which compiling makes them.
   std::vector<codegen::CpuCode> functions;
   std::map<std::string, std::string> texts;
-  std::map<std::string, int64_t> numbers;
 };
 
 std::string encode(const CompiledKernel& kernel);

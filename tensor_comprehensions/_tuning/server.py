@@ -102,7 +102,7 @@ class Job:
 
         return {"worker": work, "planner": plan}
 
-    def _end_child(self, message: dict[str, Any], _: list[int]) -> dict[str, Any]:
+    def _end_child(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         """Ends a child that has not ended yet; how it did."""
         pid = self._children.pop(message["number"])
         ended, status = os.waitpid(pid, os.WNOHANG)

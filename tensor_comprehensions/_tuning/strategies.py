@@ -69,7 +69,7 @@ class Strategy:
         if candidate.reason is not None:
             self._refuse(candidate.reason)
             return False
-        return self._shares == 1 or _hash(candidate.options) % self._shares == self._share
+        return bool(_hash(candidate.options) % self._shares == self._share)
 
     def _seed(self) -> int:
         return self.random.getrandbits(63)

@@ -155,7 +155,7 @@ class Worker:
                 output.fill_(True if output.dtype == torch.bool else 85)
 
     def _measure(self, trials: list[_torch.Trial], rounds: int, seconds: float) -> list[Any]:
-        return _torch.interleave(trials, rounds, seconds / rounds, self._on_processor)
+        return list(_torch.interleave(trials, rounds, seconds / rounds, self._on_processor))
 
     # ---- what is asked for
 

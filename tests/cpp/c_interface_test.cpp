@@ -211,6 +211,7 @@ class Interface {
   Tensors operands_{{&image_, &weights_}}, tables_{{&table_}};
 
   Folder folder_;
+  std::string code_folder_ = folder_.file("code");
   std::string saved_ = folder_.file("saved"), garbage_ = folder_.file("garbage"),
               missing_ = folder_.file("missing"), written_ = folder_.file("written"),
               beyond_ = folder_.file("no/folder"), here_ = folder_.path(),
@@ -704,6 +705,14 @@ std::vector<Entry> Interface::entries() {
             {handle(f_), handle(options_).optional(), target, inputs(), input_count(),
              outputs_.argument({}), output_count(), made_kernel_.argument()},
             free_kernel))
+      .tried_without_memory = false;
+  add(entry("tc_set_code_folder", tc_set_code_folder,
+            {Argument(code_folder_.c_str())
+                 .optional()
+                 .bad("a file", garbage_.c_str(), garbage_, TC_CACHE_ERROR)
+                 .bad("no place for it", "/dev/null/code", "/dev/null/code", TC_CACHE_ERROR),
+             Argument(int64_t{1} << 20).bad("less than nothing", int64_t{-1}, "-1 bytes")},
+            [](Bits) { tc_set_code_folder(nullptr, 0); }))
       .tried_without_memory = false;
   add(entry("tc_kernel_free", tc_kernel_free, {Argument(nullptr).optional()}));
   auto host = [&] {

@@ -291,6 +291,12 @@ void bind_store(py::module_& m) {
       .def_readonly("measured", &Tuning::measured);
   m.def("forget_tunings", tc_forget_tunings);
   m.def(
+      "set_code_folder",
+      [](const std::string& path, int64_t most_bytes) {
+        check(tc_set_code_folder(path.empty() ? nullptr : c_text(path), most_bytes));
+      },
+      py::arg("path"), py::arg("most_bytes"));
+  m.def(
       "prune_store",
       [](const std::string& path, int plans, int trials, bool this_machine) {
         check(tc_store_prune(c_text(path), plans, trials, this_machine));
