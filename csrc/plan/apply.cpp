@@ -90,12 +90,6 @@ class Builder {
         return Reason{concat("the plan has register tiles of ", register_sizes_[m],
                              " points along ", plan_.order[m], " in tasks of ", task_sizes_[m],
                              ", which have whole register tiles")};
-    for (const ScopStatement* statement : cluster_.statements)
-      if (plan_.vector && !plan_.registers.empty() &&
-          (ir::is_scatter(*statement->source) ||
-           statement->source->subscripts.size() != count_shared(cluster_)))
-        return Reason{concat("the plan has a register tile of vectors, but ", statement->id,
-                             " has other results than one for each point of the shared loops")};
     int64_t unrolled = 1, along = 1;
     for (size_t m = 0; m < members_.size() && !plan_.registers.empty(); ++m)
       (plan_.vector && m + 1 == members_.size() ? along : unrolled) *= register_sizes_[m];

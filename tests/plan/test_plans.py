@@ -243,11 +243,6 @@ def rows_of(text: str, *sizes: int, options: tc.MappingOptions) -> str:
 
 def test_reasons_about_register_tiles() -> None:
     """They were internal errors, of isl or of the code generator."""
-    block = tc.MappingOptions().cluster("S0", "S1", "S2").registers(n=16).vector(True)
-    assert (
-        "the plan has a register tile of vectors, but S2 has other results than one for each point "
-        "of the shared loops"
-    ) in rows_of(SOFTMAX, 40, 50, options=block)
     moments = (
         "def moments(float(N,K) I) -> (a, b) {\n  a(n) +=! I(n,k)\n  b(n) +=! I(n,k) * I(n,k)\n}"
     )

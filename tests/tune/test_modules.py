@@ -100,7 +100,8 @@ def test_a_model_is_tuned_saved_and_loaded(tmp_path: Path) -> None:
     """In a fresh process its Plans run, each compiled once; nothing is measured."""
     model, x = Model(), torch.randn(64, 96)
     file, state, inputs = (tmp_path / name for name in ("model.tc.pb", "state.pt", "x.pt"))
-    tuned = tc.tune(model, (x,), budget_seconds=60, cache=file, config=quick())
+    # Three candidates of each, however small its share is.
+    tuned = tc.tune(model, (x,), budget_seconds=3000, cache=file, config=quick())
     assert len(tuned) >= 3
     assert sum(tuned.shares) > 0.9
     assert "layer" in str(tuned) and "%" in str(tuned)

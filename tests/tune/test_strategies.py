@@ -244,7 +244,7 @@ def test_config_refuses_what_means_nothing() -> None:
     from tensor_comprehensions import TCError
 
     for call, words in (
-        (lambda c: c.threads(0), "TunerConfig.threads(0): expected an integer of at least 1"),
+        (lambda c: c.threads(0), "TunerConfig.threads(0): expected an integer of 1 to 1024"),
         (lambda c: c.pop_size("many"), "TunerConfig.pop_size('many'): expected an integer"),
         (lambda c: c.strategy("best"), "expected one of model, genetic, random"),
         (lambda c: c.effort("most"), "expected one of quick, normal, full"),

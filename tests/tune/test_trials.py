@@ -33,10 +33,10 @@ LAYERS = """def layers(float(B, N) I, float(O, N) W, float(O) c, float(P, O) V) 
 @pytest.fixture
 def stages(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     """How long each stage of a compilation took, as lines of the log."""
-    _torch.set_log_topic("stages", True)
+    _torch.enable_log("stages", True)
     with caplog.at_level(logging.INFO, "tensor_comprehensions"):
         yield caplog
-    _torch.set_log_topic("stages", False)
+    _torch.enable_log("stages", False)
 
 
 def run(
