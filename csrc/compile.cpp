@@ -1,8 +1,5 @@
 #include "compile.h"
 
-#include <dlfcn.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -13,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/passes.h"
+#include "code_on_disk.h"
 #include "codegen/cpu/cpu_jit.h"
 #include "codegen/cuda/gpu_loops.h"
 #include "explain.h"
@@ -37,7 +35,6 @@
 #include "runtime/nontemporal.h"
 #include "schedule.h"
 #include "store/code_folder.h"
-#include "store/compiled_kernel.h"
 
 namespace tc {
 namespace {
@@ -52,18 +49,6 @@ const Pass kCheckInLoops("kernel", "check_in_loops");
 const Pass kCheckBefore("kernel", "check_before");
 const Pass kMakeTemporariesPrivate("kernel", "make_temporaries_private");
 const Pass kFindStreamed("kernel", "find_streamed");
-
-/// The functions of a kernel that was found on disk, for the places where compiling makes them.
-struct FoundCode {
-  std::vector<codegen::CpuCode> functions;
-  size_t next = 0;
-
-  std::shared_ptr<runtime::Kernel> load() {
-    if (next == functions.size())
-      throw InternalError(__FILE__, __LINE__, "code on disk has too few functions");
-    return codegen::load_cpu_kernel(functions[next++]);
-  }
-};
 
 /// What programs are compiled for, and what is wanted beside the code.
 struct Job {
@@ -487,40 +472,6 @@ bool logs_long_texts() {
                      [](const char* topic) { return log_enabled(topic); });
 }
 
-}  // namespace
-
-namespace {
-
-/// The library that this code is in: another one has other passes.
-std::string build_identity() {
-  static const std::string identity = [] {
-    Dl_info info;
-    struct stat status {};
-    static const char here = 0;
-    if (!dladdr(&here, &info) || stat(info.dli_fname, &status) != 0) return std::string();
-    return concat(status.st_size, " ", status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec);
-  }();
-  return identity;
-}
-
-/// What decides a kernel's code, and which processors run it; "" where it is not kept on disk.
-std::string key_on_disk(const Job& job) {
-  // Who wants to see what the stages make has them run.
-  const bool is_seen = job.texts == Texts::All || records_passes();
-  if (job.target.cuda || job.context.trial || job.context.subject.empty() || is_seen ||
-      build_identity().empty() || store::code_folder().empty())
-    return "";
-  return concat("kernel of ", build_identity(), "\n", codegen::cpu_target(), " ",
-                runtime::has_nontemporal_stores(), "\n", machine::values(job.machine), "\n",
-                to_string(job.options), " ", job.options.check_indices, "\n",
-                to_string(job.context.notes), "\n", job.context.subject);
-}
-
-std::optional<store::CompiledKernel> find_on_disk(const std::string& key) {
-  const std::optional<std::string> bytes = key.empty() ? std::nullopt : store::find_code(key);
-  return bytes ? store::decode_kernel(*bytes) : std::nullopt;
-}
-
 /// The calls of a kernel that was found on disk.
 std::vector<LibraryChoice> calls_of(const store::CompiledKernel& found, const ir::Program& program,
                                     const std::map<std::string, Layout>& layouts) {
@@ -528,14 +479,6 @@ std::vector<LibraryChoice> calls_of(const store::CompiledKernel& found, const ir
   if (!calls || calls->empty()) return {};
   return take_library_calls(program, layouts, *runtime::libraries(), *calls);
 }
-
-/// The functions that look at indices.
-struct HelperCode {
-  bool open = true;  ///< until the kernel is made; what is made later is no part of it
-  bool keeps_code = false;
-  std::shared_ptr<FoundCode> found;
-  std::vector<codegen::CpuCode> code;
-};
 
 /// Compiles, or links what was `found` on disk.
 std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given,
@@ -584,8 +527,6 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given,
     checked = run_pass(
         kCheckBefore, [&] { return with_index_checks(kernel, given, all, indices, own); },
         [&](const auto&) { return !indices.ranges.empty() || !indices.compiled.empty(); });
-    helpers->open = false;
-    helpers->found.reset();
     clock.done("index checks");
   }
   if (found) {
@@ -615,7 +556,7 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given,
       kept.texts[text] = kernel->texts[text];
     store::keep_code(key, store::encode(kept));
   }
-  helpers->code.clear();
+  helpers->close();
   if (!job.target.cuda) {
     job.texts = Texts::All;
     job.context.trial = false;
@@ -643,7 +584,10 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
                                                const CpuMachine& machine,
                                                const CompileContext& context) {
   Job job{options, target, machine, logs_long_texts() ? Texts::All : Texts::Short, 0, context};
-  const std::string key = key_on_disk(job);
+  // Who wants to see what the stages make has them run.
+  const bool is_seen = job.texts == Texts::All || records_passes();
+  const std::string key =
+      target.cuda || is_seen ? std::string() : key_on_disk(options, machine, context);
   if (const auto found = find_on_disk(key)) {
     try {
       return make_kernel(given, layouts, job, key, &*found);
