@@ -28,7 +28,7 @@ SOFTMAX = """def softmax(float(N, D) I) -> (O) {
 }"""
 #: Indices that are data, looked at before the run and by the loops.
 GATHER = "def gather(float(V, D) T, int32(B) I) -> (O) { O(b, d) = T(I(b), d) }"
-CHAIN = """def chain(float(B) x, int32(B) I, int32(V) J, float(V) T) -> (O) {
+CHAIN = """def chain(float(B) x, int32(B) I, int32(V) J, float(W) T) -> (O) {
   O(b) = x(b) * T(J(I(b)))
 }"""
 LIBRARY = """def layer(float(B, N) x, float(O, N) w) -> (y) {
@@ -142,11 +142,11 @@ def test_texts_sizes_options_and_machines_are_others(
     monkeypatch.delenv("TC_MACHINE")
     scaled = "def f(float(N) x) -> (y) { y(i) = x(i) * %s }"
     x = torch.ones(5)
-    for factor in ("1.00000011920929", "1.00000023841858"):
-        # They differ in the last bit.
-        executor = tc.compile(scaled % factor, "f", None, x)
+    for ulps in (1, 2):  # which six digits do not tell apart
+        factor = 1 + ulps * 2.0**-23
+        executor = tc.compile(scaled % f"{factor:.20f}", "f", None, x)
         assert not is_found(executor)
-        assert executor(x)[0].item() == float(factor[:16]) != 1
+        assert executor(x)[0].item() == factor
 
 
 def test_what_is_found_says_so(folder: Path) -> None:
@@ -202,7 +202,7 @@ def test_damaged_files_are_replaced(folder: Path) -> None:
     (file,) = files(folder)
     good = file.read_bytes()
     r = random.Random(0)
-    for kind in range(24):
+    for kind in range(12):
         bad = bytearray(good)
         if kind % 3 == 0:
             bad[r.randrange(len(bad))] ^= 1 << r.randrange(8)
@@ -213,9 +213,9 @@ def test_damaged_files_are_replaced(folder: Path) -> None:
         file.write_bytes(bytes(bad))
         tc.clear_cache()
         check_tmm(found=False)
-        assert file.read_bytes() == good
-    tc.clear_cache()
-    check_tmm(found=True)
+        tc.clear_cache()
+        check_tmm(found=True)
+    assert files(folder) == [file]
 
 
 def test_files_that_others_may_have_written_are_not_run(folder: Path) -> None:
