@@ -70,7 +70,8 @@ def check_tmm(*sizes: int, found: bool) -> None:
 CALLS = """
 import json, sys, time, torch
 import tensor_comprehensions as tc
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/.."]
+from machine_code import code
 from test_code_on_disk import CHAIN, GATHER, LIBRARY, SOFTMAX, TMM
 torch.manual_seed(0)
 x, w = torch.randn(33, 20), torch.randn(40, 20)
@@ -86,7 +87,7 @@ for text, entry, given in calls:
     executor = tc.compile(text, entry, plain if entry == "layer" else None, *given)
     total = executor(*given).double().sum().item()
     report.append(["code on disk" in executor.text("stages"), total, str(executor.options),
-                   executor.loop_nest, executor.assembly])
+                   executor.loop_nest, code(executor)])
 t = tc.define(GATHER)
 for index in (-1, 33):
     bad = i.clone()
