@@ -173,15 +173,14 @@ tc_status tc_store_find_tuning(const tc_store* store, const tc_definition* defin
   return guarded([&] {
     required(index, "index");
     required(exact, "exact");
-    *index = -1;
     const auto& tunings = required(store, "store").tunings;
     bool same = false;
     const tc::store::Tuning* found = tc::store::find_tuning(
         tunings, key_of(definition, options, target, inputs, input_count, outputs, output_count),
         &same);
-    if (!found || (!same && !nearest)) return;
-    *index = static_cast<int32_t>(found - tunings.data());
-    *exact = same;
+    const bool is_found = found && (same || nearest);
+    *index = is_found ? static_cast<int32_t>(found - tunings.data()) : -1;
+    *exact = is_found && same;
   });
 }
 

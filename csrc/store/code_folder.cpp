@@ -230,7 +230,8 @@ void count(int directory, int64_t added) {
 
 void set_code_folder(const std::string& path, int64_t most_bytes) {
   if (most_bytes < 0)
-    throw UsageError(concat("a folder for compiled code cannot hold ", most_bytes, " bytes"));
+    throw UsageError(concat("most_bytes is ", most_bytes,
+                            "; a folder for compiled code holds 0 bytes at least"));
   if (!path.empty()) open_folder(path);
   Folder& all = folder();
   std::lock_guard<std::mutex> lock(all.mutex);

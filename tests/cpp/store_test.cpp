@@ -200,7 +200,7 @@ void test_parts_and_the_whole() {
 /// A field that this version does not know stays when others are added.
 void test_additions_of_a_newer_version_stay() {
   std::string bytes = add_texts("", texts(), "file");
-  std::string unknown = "\x22\x05hello";  // field 4, five bytes
+  std::string unknown = "\x72\x05hello";  // field 14, five bytes
   bytes.insert(bytes.size() - 5, unknown);
   bytes = with_checksum(bytes);
   CHECK(decode_texts(bytes, "file").size() == 2);

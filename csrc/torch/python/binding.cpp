@@ -539,6 +539,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   bind_derivation(m);
   bind_direct_call(m);
   bind_einsum(m);
-  bind_store(m);
   bind_tuning(m);
+  bind_store(m);  // whose Plans may have trials
 }

@@ -136,8 +136,8 @@ std::vector<std::string> feature_names() {
   return names;
 }
 
-py::list recorded_launches() {
-  py::list result;
+py::typing::List<py::object> recorded_launches() {
+  py::typing::List<py::object> result;
   for (const RecordedLaunches& launch : take_recorded_launches()) {
     py::list inputs;
     for (const c10::IValue& input : launch.inputs) inputs.append(to_python(input));
