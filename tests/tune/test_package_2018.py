@@ -14,7 +14,7 @@ import torch
 import tensor_comprehensions as tc
 from tensor_comprehensions import tclib
 
-CONFIG = tc.TunerConfig().threads(5).generations(3).pop_size(5)
+CONFIG = tc.TunerConfig().threads(5).generations(2).pop_size(3)
 
 ADD = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
 ADD_AND_SUB = ADD + "\ndef sub(float(N) A, float(N) B) -> (C) { C(i) = A(i) - B(i) }"

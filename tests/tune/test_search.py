@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import random
 import shutil
 import signal
 import subprocess
@@ -19,7 +17,6 @@ import torch
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
-from tensor_comprehensions._tuning.helpers import Server
 from tensor_comprehensions._tuning.problem import Problem
 from tensor_comprehensions._tuning.session import Session
 from tensor_comprehensions._tuning.tuner import run_search
@@ -159,124 +156,6 @@ def test_a_definition_that_ends_the_process_is_an_error() -> None:
     unchecked = tc.MappingOptions().checkIndices(False)
     with pytest.raises(tc.TCError, match=r"g cannot be tuned: a process .* was ended by SIGSEGV"):
         run_search(Problem(text, "g", (torch.randn(8), index), unchecked), small(4))
-
-
-# ---- helpers that fail
-
-
-class Sabotage(Session):
-    """Signals to workers that have a candidate, as if its kernel had done that."""
-
-    def __init__(self, *arguments: Any, seed: int, share: float, signals: Any) -> None:
-        super().__init__(*arguments)
-        self._random = random.Random(seed)
-        self._chance = share
-        self._numbers = signals
-        self.sent = 0
-
-    def _send(self, worker: Any, message: dict[str, Any]) -> None:
-        super()._send(worker, message)
-        if worker in self._workers and self._random.random() < self._chance:
-            self.sent += 1
-            os.kill(worker.child.pid, self._random.choice(self._numbers))
-
-
-def test_crashes_cost_one_candidate_each() -> None:
-    session = Sabotage(
-        problem(), small(30), seed=1, share=0.3, signals=(signal.SIGSEGV, signal.SIGKILL)
-    )
-    search = session.run()
-    counts = search.counts()
-    assert session.sent >= 5
-    # A signal may come when the candidate is done already.
-    assert session.sent - 3 <= counts["crashed"] <= session.sent
-    assert counts["measured"] >= 5
-    assert len(search.trials) == 30
-    reasons = {trial.reason for trial in search.trials if trial.status == "crashed"}
-    assert reasons <= {"its process was ended by SIGSEGV", "its process was ended by SIGKILL"}
-    assert search.best_plan
-
-
-def test_hangs_end_at_their_time() -> None:
-    config = small(12).timeout_seconds(1.0)
-    session = Sabotage(problem(), config, seed=3, share=0.15, signals=(signal.SIGSTOP,))
-    begin = time.monotonic()
-    search = session.run()
-    assert session.sent >= 2
-    assert search.counts()["timeout"] >= 1
-    assert search.counts()["measured"] >= 3
-    assert time.monotonic() - begin < 60
-
-
-def test_wrong_results_never_win() -> None:
-    """Where the reference is another one, every candidate is wrong: the compiler's own stays."""
-
-    class Doubting(Session):
-        def _load(self) -> None:
-            super()._load()
-            job = self._job
-            assert job is not None
-            ask = job.set_reference
-
-            def other(described: list[Any], descriptor: int) -> None:
-                size = os.fstat(descriptor).st_size
-                memory = torch.from_file(
-                    f"/proc/self/fd/{descriptor}", shared=True, size=size, dtype=torch.uint8
-                )
-                memory[:4] = torch.tensor([1000.0]).view(torch.uint8)
-                ask(described, descriptor)
-
-            job.set_reference = other  # type: ignore[method-assign]
-
-    search = Doubting(problem(), small(8)).run()
-    assert search.counts() == {"wrong": 8}
-    assert search.best_plan == search.standard_plan
-    assert all("C: off by" in trial.reason for trial in search.trials)
-
-
-def test_planners_that_end_are_begun_anew() -> None:
-    class Impatient(Session):
-        ended = 0
-
-        def _ask_planner(self) -> None:
-            super()._ask_planner()
-            if self._planner is not None and len(self.search.trials) in (4, 9) and self.ended < 2:
-                self.ended += 1
-                os.kill(self._planner.pid, signal.SIGKILL)
-
-    session = Impatient(problem(), small(20))
-    search = session.run()
-    assert session.ended == 2
-    assert len(search.trials) == 20
-    assert len({trial.plan for trial in search.trials}) == 20  # none twice
-
-
-def test_a_server_that_ended_is_replaced() -> None:
-    run_search(problem(), small(2))
-    server = Server.get()
-    server._process.kill()
-    server._process.wait()
-    assert len(run_search(problem(), small(3)).trials) == 3
-    assert Server.get() is not server
-
-
-def test_helpers_end_with_the_process() -> None:
-    script = (
-        "import os, sys, torch\n"
-        "import tensor_comprehensions as tc\n"
-        "from tensor_comprehensions._tuning.helpers import Server\n"
-        f"tc.autotune({TMM!r}, 'tmm', torch.randn(9, 9), torch.randn(9, 9),\n"
-        "            tuner_config=tc.TunerConfig().generations(1).pop_size(2))\n"
-        "print(Server.get()._process.pid, flush=True)\n"
-        "os.kill(os.getpid(), 9)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    pid = int(done.stdout)
-    for _ in range(100):
-        if not Path(f"/proc/{pid}").exists():
-            return
-        time.sleep(0.1)
-    pytest.fail("the server outlives the process that tuned")
 
 
 # ---- budgets and interruptions
