@@ -69,4 +69,5 @@ def cache_dir(path: str | os.PathLike[str] | None, *, bytes: int = 1 << 30) -> N
         raise TCError(f"cache_dir: bytes={bytes} is negative; a path of None keeps nothing")
     if path is not None and not os.fspath(path):
         raise TCError("cache_dir: the path is empty; None keeps no code")
-    _torch.set_code_folder("" if path is None else os.path.abspath(os.path.expanduser(os.fsdecode(path))), bytes)
+    given = "" if path is None else os.path.expanduser(os.fsdecode(path))
+    _torch.set_code_folder(os.path.abspath(given) if given else "", bytes)

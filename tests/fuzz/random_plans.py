@@ -29,7 +29,7 @@ from tensor_comprehensions._tuning.problem import Problem
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64)
 POINTS = ("around", "vector inside", "inside", "apart")
 #: Plans that are tried of a program: changed as text, and drawn as by a search.
-PLANS, DRAWN = 2, 2
+PLANS, DRAWN = 3, 2
 
 Call = tuple[str, list, dict]
 
@@ -191,7 +191,7 @@ def check_plans(case: Case) -> Counter[str]:
     counts: Counter[str] = Counter(programs=1)
     r = random.Random(case.seed)
     with on_machine(machine):
-        drawn, refused = draw(case, own.options, r)
+        drawn, refused = draw(case, own.options, random.Random(f"drawn {case.seed}"))
     counts["reasons"] += refused
     for options in [*(change(str(own.options), r) for _ in range(PLANS)), *drawn]:
         with on_machine(machine):
