@@ -2,14 +2,19 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <set>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/passes.h"
+#include "code_on_disk.h"
 #include "codegen/cpu/cpu_jit.h"
 #include "codegen/cuda/gpu_loops.h"
 #include "explain.h"
+#include "group_kernels.h"
 #include "index_plan.h"
 #include "ir/compare.h"
 #include "ir/segment.h"
@@ -20,6 +25,7 @@
 #include "nest/build.h"
 #include "nest/loops.h"
 #include "nest/private_temporaries.h"
+#include "plan/options/segments.h"
 #include "plan/plan_program.h"
 #include "poly/scop.h"
 #include "program_passes.h"
@@ -28,6 +34,8 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/libraries.h"
 #include "runtime/nontemporal.h"
+#include "schedule.h"
+#include "store/code_folder.h"
 
 namespace tc {
 namespace {
@@ -50,27 +58,16 @@ struct Job {
   CpuMachine machine;
   Texts texts = Texts::Short;
   size_t segment = 0;  ///< which one of a program's, counted from 1; 0: all of it
+  CompileContext context{};
+  bool keeps_code = false;             ///< whether it is wanted as data
+  std::shared_ptr<FoundCode> found{};  ///< taken in the place of what would be compiled
 };
-
-// Statements of several segments have the same names: options of a cluster say which one they are
-// of, "2:S0". Those that do not are of each.
-constexpr char kOfSegment = ':';
 
 /// The job for a segment, with the options that are of it.
 Job for_segment(const Job& job, size_t segment) {
   Job own = job;
   own.segment = segment;
-  own.options.clusters.clear();
-  for (plan::ClusterOptions cluster : job.options.clusters) {
-    bool other = false;
-    for (std::string& name : cluster.statements) {
-      const size_t mark = name.find(kOfSegment);
-      if (mark == std::string::npos) continue;
-      other = other || name.substr(0, mark) != std::to_string(segment);
-      name.erase(0, mark + 1);
-    }
-    if (!other) own.options.clusters.push_back(std::move(cluster));
-  }
+  own.options = plan::options_of_segment(job.options, segment);
   return own;
 }
 
@@ -99,7 +96,8 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Nest>& parts,
                                              const std::map<std::string, Layout>& layouts,
                                              const std::vector<std::string>& arguments,
                                              const std::map<std::string, poly::Slices>& slices,
-                                             const Job& job, StageClock& clock, Notes& memory) {
+                                             const Job& job, StageClock& clock, Notes& memory,
+                                             codegen::CpuCode* kept) {
   Nest body = nest::make_sequence(parts);
   std::set<std::string> temporaries;
   for (const auto& [name, tensor] : program.tensors)
@@ -142,23 +140,11 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Nest>& parts,
   facts.least_streamed_row = job.machine.least(machine::kStreamedRow);
   facts.machine = job.machine;
   auto kernel =
-      codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock);
+      codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock, kept);
   if (job.texts == Texts::All) kernel->texts["loop_nest"] = nest::to_string(body);
   memory = describe_memory(workspaces, all, *kernel);
   return kernel;
 }
-
-/// A program on its way to a kernel.
-struct Scheduled {
-  Scheduled(ir::Program mapped, std::map<std::string, Layout> in, StageClock& clock)
-      : program(std::move(mapped)), layouts(std::move(in)), scop(poly::make_scop(program)) {
-    clock.done("scop");
-  }
-  ir::Program program;  ///< as it is mapped
-  std::map<std::string, Layout> layouts;
-  poly::Scop scop;
-  plan::ProgramPlan plan;
-};
 
 std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
                                                  const std::map<std::string, Layout>& layouts,
@@ -166,18 +152,20 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   Simplified simplified =
       simplify_program(given, layouts, job.options, job.target.cuda, job.machine);
   clock.done("simplify program");
-  auto result = std::make_unique<Scheduled>(std::move(simplified.program),
-                                            std::move(simplified.layouts), clock);
+  auto result =
+      std::make_unique<Scheduled>(std::move(simplified.program), std::move(simplified.layouts));
+  clock.done("scop");
   result->plan = plan::plan_program(result->scop, result->layouts, job.options, job.target.cuda,
                                     job.machine, clock);
   return result;
 }
 
-/// The loops of every group; the schedule trees go behind `tree`, where one is wanted.
-std::vector<Nest> make_parts(const Scheduled& scheduled, std::string* tree, StageClock& clock) {
+/// The loops of groups; the schedule trees go behind `tree`, where one is wanted.
+std::vector<Nest> make_parts(const Scheduled& scheduled, const std::vector<size_t>& groups,
+                             std::string* tree, StageClock& clock) {
   std::vector<Nest> parts;
-  for (const plan::Proposal& group : scheduled.plan.groups) {
-    const poly::Mapped& part = group.mapped;
+  for (size_t group : groups) {
+    const poly::Mapped& part = scheduled.plan.groups[group].mapped;
     const Nest made = nest::hoist_conditions(nest::build(scheduled.scop, part, scheduled.layouts));
     if (part.joined)
       run_always(kJoinLoops,
@@ -188,6 +176,13 @@ std::vector<Nest> make_parts(const Scheduled& scheduled, std::string* tree, Stag
   }
   clock.done("ast");
   return parts;
+}
+
+/// The numbers of all groups.
+std::vector<size_t> all_groups(const Scheduled& scheduled) {
+  std::vector<size_t> groups(scheduled.plan.groups.size());
+  std::iota(groups.begin(), groups.end(), size_t{0});
+  return groups;
 }
 
 std::vector<std::string> arguments_of(const ir::Program& program) {
@@ -202,6 +197,7 @@ struct Compiled {
   std::shared_ptr<runtime::Kernel> kernel;
   Explanation explanation;
   std::vector<plan::ClusterPlan> plans;  ///< of all clusters, in order of execution
+  std::vector<codegen::CpuCode> code;    ///< of its functions, where a job keeps it
 };
 
 /// What became of a program in front of its code.
@@ -217,7 +213,7 @@ void describe(const ir::Program& program, const Scheduled& scheduled, const Job&
     if (group.plan.statements.empty()) continue;
     compiled.plans.push_back(group.plan);
     for (std::string& name : compiled.plans.back().statements)
-      if (job.segment > 0) name = concat(job.segment, kOfSegment, name);
+      name = plan::name_in_segment(name, job.segment);
   }
 }
 
@@ -261,7 +257,7 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
       gpu.temporaries.push_back(gpu_temporary(tensor, scheduled->layouts.at(name)));
     }
     // The compiler of the code takes longer by far than texts.
-    for (const Nest& part : make_parts(*scheduled, &tree, clock)) {
+    for (const Nest& part : make_parts(*scheduled, all_groups(*scheduled), &tree, clock)) {
       nest::verify(part, buffers);
       text += nest::to_string(part);
       gpu.launches.push_back(codegen::make_launch(concat(program.name, "_", gpu.launches.size()),
@@ -272,8 +268,13 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
   }
   runtime::CudaTarget where{job.target.arch, job.target.device, job.target.offline};
   if (where.arch.empty()) where.arch = runtime::Device::get(job.target.device).arch();
-  auto kernel = std::make_shared<runtime::CudaKernel>(codegen::make_cuda_program(gpu),
-                                                      arguments_of(program), where);
+  runtime::CudaProgram made = codegen::make_cuda_program(gpu);
+  const CompileContext& context = job.context;
+  const bool known =
+      context.binary && crc32(made.source.data(), made.source.size()) == context.binary_checksum;
+  auto kernel =
+      std::make_shared<runtime::CudaKernel>(std::move(made), arguments_of(program), where,
+                                            known ? *context.binary : runtime::CudaBinary());
   clock.done("nvrtc");
   describe_launches(gpu, where.arch, *kernel, compiled.explanation);
   kernel->texts["loop_nest"] = text;
@@ -287,16 +288,33 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
 Compiled compile_own(const ir::Program& program, const std::map<std::string, Layout>& layouts,
                      const Job& job, StageClock& clock) {
   if (job.target.cuda) return compile_cuda(program, layouts, job, clock);
+  if (job.found) {
+    Compiled found;
+    found.kernel = job.found->load();
+    clock.done("code on disk");
+    return found;
+  }
   auto scheduled = simplify_and_schedule(program, layouts, job, clock);
   Compiled compiled;
   describe(program, *scheduled, job, compiled);
   compiled.explanation.machine = job.machine;
   const bool texts = job.texts == Texts::All;
   std::string tree;
-  const std::vector<Nest> parts = make_parts(*scheduled, texts ? &tree : nullptr, clock);
-  compiled.kernel =
-      compile_cpu(parts, scheduled->program, scheduled->layouts, arguments_of(scheduled->program),
-                  scheduled->plan.slices, job, clock, compiled.explanation.memory);
+  codegen::CpuCode code;
+  const auto compile = [&](const std::vector<size_t>& groups, const ir::Program& of,
+                           const std::vector<std::string>& arguments) {
+    return compile_cpu(make_parts(*scheduled, groups, texts ? &tree : nullptr, clock), of,
+                       scheduled->layouts, arguments, scheduled->plan.slices, job, clock,
+                       compiled.explanation.memory, job.keeps_code ? &code : nullptr);
+  };
+  const std::vector<std::string> arguments = arguments_of(scheduled->program);
+  if (job.context.trial && !job.context.subject.empty())
+    compiled.kernel = compile_group_by_group(
+        *scheduled, arguments, job.machine,
+        concat(job.context.subject, "\n", machine::values(job.machine)), compile);
+  if (!compiled.kernel)
+    compiled.kernel = compile(all_groups(*scheduled), scheduled->program, arguments);
+  if (job.keeps_code) compiled.code.push_back(std::move(code));
   if (texts) compiled.kernel->texts["schedule_tree"] = tree;
   return compiled;
 }
@@ -342,6 +360,7 @@ Compiled compile_with_calls(const ir::Program& given, const std::map<std::string
         Compiled own = compile_own(part, all, for_segment(job, ++segments), clock);
         append(own.explanation, compiled.explanation);
         compiled.plans.insert(compiled.plans.end(), own.plans.begin(), own.plans.end());
+        compiled.code.insert(compiled.code.end(), own.code.begin(), own.code.end());
         return own.kernel;
       },
       [&](const LibraryChoice& choice) {
@@ -391,6 +410,21 @@ bool may_call_libraries(const Job& job) {
          !job.target.cuda && runtime::libraries();
 }
 
+/// The program with those of its index checks that are made in its loops.
+ir::Program with_checks(const ir::Program& given, const Job& job, IndexPlan& indices) {
+  if (job.options.check_indices)
+    indices = run_pass(
+        kPlanIndexChecks, [&] { return plan_index_checks(given, job.target.cuda); },
+        [](const IndexPlan& plan) { return !plan.checks.empty(); });
+  return run_pass(
+      kCheckInLoops,
+      [&] {
+        return ir::check_in_loops(given, indices.checks, indices.in_loops,
+                                  /*positions=*/job.target.cuda);
+      },
+      [&](const ir::Program& made) { return !ir::same(given, made); });
+}
+
 /// All that was decided: given as options, it is decided so again.
 MappingOptions whole_plan(const ir::Program& program, const Job& job,
                           const std::vector<plan::ClusterPlan>& plans,
@@ -412,7 +446,7 @@ void check_statements(const MappingOptions& options, const std::vector<plan::Clu
   std::set<std::string> known;
   for (const plan::ClusterPlan& plan : plans)
     for (const std::string& id : plan.statements) {
-      const std::string name = id.substr(id.find(kOfSegment) + 1);
+      const std::string name = id.substr(id.find(plan::kOfSegment) + 1);
       known.insert({id, name});
       const size_t init = name.rfind("_init");
       if (init != std::string::npos) known.insert(name.substr(0, init));
@@ -433,69 +467,96 @@ bool logs_long_texts() {
                      [](const char* topic) { return log_enabled(topic); });
 }
 
-}  // namespace
+/// The calls of a kernel that was found on disk.
+std::vector<LibraryChoice> calls_of(const store::CompiledKernel& found, const ir::Program& program,
+                                    const std::map<std::string, Layout>& layouts) {
+  const auto calls = parse_options(found.texts.at("options")).library_calls;
+  if (!calls || calls->empty()) return {};
+  return take_library_calls(program, layouts, *runtime::libraries(), *calls);
+}
 
-std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
-                                               const std::map<std::string, Layout>& layouts,
-                                               const MappingOptions& options, const Target& target,
-                                               const CpuMachine& machine) {
+/// Compiles, or links what was `found` on disk.
+std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given,
+                                                   const std::map<std::string, Layout>& layouts,
+                                                   Job job, const std::string& key,
+                                                   const store::CompiledKernel* found) {
   StageClock clock;
-  Job job{options, target, machine, logs_long_texts() ? Texts::All : Texts::Short};
+  job.keeps_code = !key.empty() && !found;
+  if (found) job.found = std::make_shared<FoundCode>(FoundCode{found->functions});
   const std::map<std::string, Layout> all = with_temporaries(given, layouts);
   IndexPlan indices;
-  if (options.check_indices)
-    indices = run_pass(
-        kPlanIndexChecks, [&] { return plan_index_checks(given, target.cuda); },
-        [](const IndexPlan& plan) { return !plan.checks.empty(); });
-  const ir::Program program = run_pass(
-      kCheckInLoops,
-      [&] {
-        return ir::check_in_loops(given, indices.checks, indices.in_loops,
-                                  /*positions=*/target.cuda);
-      },
-      [&](const ir::Program& made) { return !ir::same(given, made); });
+  const ir::Program program = with_checks(given, job, indices);
   std::vector<LibraryChoice> choices;
   Compiled compiled;
-  if (may_call_libraries(job))
+  if (found)
+    choices = calls_of(*found, program, all);
+  else if (may_call_libraries(job))
     choices = choose_calls(program, all, job, *runtime::libraries(), clock, compiled);
   const bool calls = std::any_of(choices.begin(), choices.end(),
                                  [](const LibraryChoice& choice) { return choice.taken; });
   if (calls || !compiled.kernel) compiled = compile_with_calls(program, all, choices, job, clock);
-  if (!options.identity) check_statements(options, compiled.plans);
+  if (!job.options.identity && !found) check_statements(job.options, compiled.plans);
   std::shared_ptr<runtime::Kernel> kernel = compiled.kernel;
-  Notes& notes = compiled.explanation.program;
-  const Notes looked_at = describe(indices);
-  notes.insert(notes.begin(), looked_at.begin(), looked_at.end());
-  for (const LibraryChoice& choice : choices)
-    if (!choice.taken) notes.push_back({"library", "call left alone: " + to_string(choice)});
   std::shared_ptr<runtime::Kernel> checked;
-  if (!indices.checks.empty() && target.cuda) {
+  auto helpers = std::make_shared<HelperCode>();
+  if (!indices.checks.empty() && job.target.cuda) {
     kernel->bad_index_text = [name = given.name, checks = indices.checks](
                                  int check, int64_t position, int64_t index) {
       return runtime::describe_bad_index(name, checks.at(static_cast<size_t>(check)), true,
                                          position, index, "The outputs hold no particular values");
     };
   } else if (!indices.checks.empty()) {
-    auto own = [machine](const ir::Program& part, const std::map<std::string, Layout>& known) {
+    helpers->keeps_code = job.keeps_code;
+    helpers->found = job.found;
+    auto own = [machine = job.machine, helpers](const ir::Program& part,
+                                                const std::map<std::string, Layout>& known) {
       StageClock apart;
-      const Job helper{make_options("default"), Target(), machine};
-      return std::shared_ptr<const runtime::Kernel>(
-          compile_with_calls(part, with_temporaries(part, known), {}, helper, apart).kernel);
+      Job helper{make_options("default"), Target(), machine};
+      helper.keeps_code = helpers->open && helpers->keeps_code;
+      helper.found = helpers->found;
+      Compiled made = compile_with_calls(part, with_temporaries(part, known), {}, helper, apart);
+      if (helper.keeps_code)
+        helpers->code.insert(helpers->code.end(), made.code.begin(), made.code.end());
+      return std::shared_ptr<const runtime::Kernel>(made.kernel);
     };
     checked = run_pass(
         kCheckBefore, [&] { return with_index_checks(kernel, given, all, indices, own); },
         [&](const auto&) { return !indices.ranges.empty() || !indices.compiled.empty(); });
     clock.done("index checks");
   }
-  kernel->texts["explain"] = explain(compiled.explanation, given, all, clock);
-  kernel->texts["program"] = ir::to_string(given);
-  kernel->texts["options"] = to_string(whole_plan(program, job, compiled.plans, choices));
+  if (found) {
+    kernel->texts.insert(found->texts.begin(), found->texts.end());
+    kernel->texts["explain"] += to_string({{"code", concat("found in ", store::code_folder(),
+                                                           "; the stages are those of "
+                                                           "the process that made it")}});
+  } else {
+    Notes& notes = compiled.explanation.program;
+    const Notes looked_at = describe(indices);
+    notes.insert(notes.begin(), looked_at.begin(), looked_at.end());
+    notes.insert(notes.begin(), job.context.notes.begin(), job.context.notes.end());
+    for (const LibraryChoice& choice : choices)
+      if (!choice.taken) notes.push_back({"library", "call left alone: " + to_string(choice)});
+    kernel->texts["explain"] = explain(compiled.explanation, given, all, clock);
+    kernel->texts["program"] = ir::to_string(given);
+    kernel->texts["options"] = to_string(whole_plan(program, job, compiled.plans, choices));
+  }
   kernel->texts["stages"] = clock.summary();
   double total = 0;
   for (const StageClock::Entry& entry : clock.entries()) total += entry.milliseconds;
   kernel->numbers["compile_microseconds"] = static_cast<int64_t>(total * 1000);
-  if (!target.cuda) {
+  if (job.keeps_code) {
+    store::CompiledKernel kept{std::move(compiled.code), {}};
+    kept.functions.insert(kept.functions.end(), helpers->code.begin(), helpers->code.end());
+    for (const char* text : {"explain", "program", "options"})
+      kept.texts[text] = kernel->texts[text];
+    store::keep_code(key, store::encode(kept));
+  }
+  helpers->close();
+  if (!job.target.cuda) {
     job.texts = Texts::All;
+    job.context.trial = false;
+    job.keeps_code = false;
+    job.found.reset();
     kernel->make_texts = [program, all, choices, job] {
       StageClock apart;
       auto again = compile_with_calls(program, all, choices, job, apart).kernel;
@@ -508,6 +569,64 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   for (const char* topic : {"program", "explain", "schedule_tree", "loop_nest", "stmt", "stages"})
     if (log_enabled(topic)) log(topic, given.name + ": " + kernel->text(topic));
   return checked ? checked : kernel;
+}
+
+}  // namespace
+
+std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
+                                               const std::map<std::string, Layout>& layouts,
+                                               const MappingOptions& options, const Target& target,
+                                               const CpuMachine& machine,
+                                               const CompileContext& context) {
+  Job job{options, target, machine, logs_long_texts() ? Texts::All : Texts::Short, 0, context};
+  // Who wants to see what the stages make has them run.
+  const bool is_seen = job.texts == Texts::All || records_passes();
+  const std::string key =
+      target.cuda || is_seen ? std::string() : key_on_disk(options, machine, context);
+  if (const auto found = find_on_disk(key)) {
+    try {
+      return make_kernel(given, layouts, job, key, &*found);
+    } catch (const InternalError& error) {
+      // What the code calls is not there, or it is other code than its key says.
+      if (log_has_sink() || log_enabled("code"))
+        log("code", concat(given.name, " is compiled anew: ", error.what()));
+    }
+  }
+  return make_kernel(given, layouts, job, key, nullptr);
+}
+
+std::vector<std::string> library_statements(const ir::Program& program,
+                                            const std::map<std::string, Layout>& layouts) {
+  std::vector<std::string> names;
+  if (!runtime::libraries()) return names;
+  for (const ir::LibraryCall& call :
+       ir::match_library_calls(program, with_temporaries(program, layouts)))
+    names.push_back(program.statements[call.first].name);
+  return names;
+}
+
+std::vector<std::shared_ptr<const Scheduled>> schedule_parts(
+    const ir::Program& given, const std::map<std::string, Layout>& layouts,
+    const MappingOptions& options, const Target& target, const CpuMachine& machine) {
+  const Job job{options, target, machine};
+  StageClock clock;
+  const std::map<std::string, Layout> all = with_temporaries(given, layouts);
+  IndexPlan indices;
+  const ir::Program program = with_checks(given, job, indices);
+  std::vector<LibraryChoice> choices;
+  if (may_call_libraries(job) && options.library_calls)
+    choices = take_library_calls(program, all, *runtime::libraries(), *options.library_calls);
+  const std::vector<StatementRange> ranges = ranges_around_calls(program, choices, kMostStatements);
+  const bool whole = ranges.size() == 1 && choices.empty();
+  std::vector<std::shared_ptr<const Scheduled>> parts;
+  for (const StatementRange& range : ranges) {
+    const size_t segment = whole ? 0 : parts.size() + 1;
+    const ir::Program part = whole ? program : ir::segment(program, range.begin, range.end - 1);
+    auto scheduled = simplify_and_schedule(part, all, for_segment(job, segment), clock);
+    scheduled->segment = segment;
+    parts.push_back(std::move(scheduled));
+  }
+  return parts;
 }
 
 }  // namespace tc

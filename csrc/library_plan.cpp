@@ -180,6 +180,28 @@ std::vector<LibraryChoice> take_library_calls(const ir::Program& program,
   return choices;
 }
 
+std::vector<StatementRange> ranges_around_calls(const ir::Program& program,
+                                                const std::vector<LibraryChoice>& choices,
+                                                size_t most) {
+  std::vector<StatementRange> ranges;
+  size_t next = 0;
+  auto add_until = [&](size_t end) {
+    if (next == end) return;
+    for (size_t cut : ir::find_cuts(program, next, end, most)) {
+      ranges.push_back({next, cut});
+      next = cut;
+    }
+    ranges.push_back({next, end});
+  };
+  for (const LibraryChoice& choice : choices) {
+    if (!choice.taken) continue;
+    add_until(choice.call.first);
+    next = choice.call.last + 1;
+  }
+  add_until(program.statements.size());
+  return ranges;
+}
+
 std::shared_ptr<runtime::Kernel> compile_around_calls(
     const ir::Program& program, const std::map<std::string, Layout>& layouts,
     const std::vector<LibraryChoice>& choices, const tc_libraries* library, size_t most,
@@ -198,26 +220,22 @@ std::shared_ptr<runtime::Kernel> compile_around_calls(
   };
 
   std::vector<runtime::Step> steps;
-  size_t next = 0;
-  auto compile = [&](size_t end) {
-    ir::Program part = ir::segment(program, next, end - 1);
-    runtime::Step step;
-    step.kernel = own(part);
-    for (const ir::Parameter& parameter : part.parameters)
-      step.arguments.push_back(place(parameter.name));
-    for (const std::string& output : part.outputs) step.arguments.push_back(place(output));
-    steps.push_back(step);
-    next = end;
-  };
+  const std::vector<StatementRange> ranges = ranges_around_calls(program, choices, most);
+  auto range = ranges.begin();
   auto compile_until = [&](size_t end) {
-    if (next == end) return;
-    for (size_t cut : ir::find_cuts(program, next, end, most)) compile(cut);
-    compile(end);
+    for (; range != ranges.end() && range->end <= end; ++range) {
+      const ir::Program part = ir::segment(program, range->begin, range->end - 1);
+      runtime::Step step;
+      step.kernel = own(part);
+      for (const ir::Parameter& parameter : part.parameters)
+        step.arguments.push_back(place(parameter.name));
+      for (const std::string& output : part.outputs) step.arguments.push_back(place(output));
+      steps.push_back(step);
+    }
   };
   for (const LibraryChoice& choice : choices) {
     if (!choice.taken) continue;
     compile_until(choice.call.first);
-    next = choice.call.last + 1;
     runtime::Step step;
     step.call = choice.call;
     for (const ir::LibraryOperand* operand : {&choice.call.a, &choice.call.b, &choice.call.result})

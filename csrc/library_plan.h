@@ -52,6 +52,17 @@ std::vector<LibraryChoice> take_library_calls(const ir::Program& program,
                                               const tc_libraries& library,
                                               const std::vector<std::string>& statements);
 
+/// Statements from one to before another.
+struct StatementRange {
+  size_t begin, end;
+};
+
+/// Those in front of, between and behind the calls that are taken, cut into segments of at most
+/// `most`.
+std::vector<StatementRange> ranges_around_calls(const ir::Program& program,
+                                                const std::vector<LibraryChoice>& choices,
+                                                size_t most);
+
 /// The calls that are taken, and kernels for the statements in front of, between and behind them,
 /// one for every segment of at most `most`. `own` compiles those; `made` is told of every call in
 /// its turn. Without calls `library` may be null.

@@ -9,7 +9,7 @@ from tensor_comprehensions import _libraries  # noqa: F401  before anything that
 # isort: split
 from tensor_comprehensions import nn, ops
 from tensor_comprehensions._autograd import make_autograd
-from tensor_comprehensions._cache import CacheInfo, cache_info, cache_limit, clear_cache
+from tensor_comprehensions._cache import CacheInfo, cache_dir, cache_info, cache_limit, clear_cache
 from tensor_comprehensions._define import TC, define, make_naive_options_factory
 from tensor_comprehensions._errors import (
     CacheError,
@@ -19,10 +19,33 @@ from tensor_comprehensions._errors import (
     TCError,
 )
 from tensor_comprehensions._executor import Executor, compile
+from tensor_comprehensions._flags import (
+    cuda_compiler,
+    debug_halide,
+    debug_lang,
+    debug_tc_mapper,
+    debug_tuner,
+    dump_cuda,
+    dump_ptx,
+    llvm_flags,
+    logtostderr,
+    nvcc_flags,
+)
 from tensor_comprehensions._gradients import grad_source
 from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._store import load, save
 from tensor_comprehensions._testing import assert_almost_equal
+from tensor_comprehensions._tuning.config import TunerConfig
+from tensor_comprehensions._tuning.modules import tune
+from tensor_comprehensions._tuning.tuner import (
+    MappingOptionsCache,
+    Tuner,
+    autotune,
+    autotune_and_compile,
+    make_autotuned_options_factory,
+    make_load_from_cache_options_factory,
+)
+from tensor_comprehensions.tclib import CompilationCache, TcExecutor
 
 if TYPE_CHECKING:
     from tensor_comprehensions._doctor import show_config
@@ -61,26 +84,48 @@ __all__ = [
     "TC",
     "CacheError",
     "CacheInfo",
+    "CompilationCache",
     "CompilationError",
     "Executor",
     "LanguageError",
     "MappingOptions",
+    "MappingOptionsCache",
     "ShapeError",
     "TCError",
+    "TcExecutor",
+    "Tuner",
+    "TunerConfig",
     "assert_almost_equal",
+    "autotune",
+    "autotune_and_compile",
+    "cache_dir",
     "cache_info",
     "cache_limit",
     "clear_cache",
     "compile",
+    "cuda_compiler",
+    "debug_halide",
+    "debug_lang",
+    "debug_tc_mapper",
+    "debug_tuner",
     "define",
+    "dump_cuda",
+    "dump_ptx",
     "einsum",
     "einsum_source",
     "grad_source",
+    "llvm_flags",
     "load",
+    "logtostderr",
     "make_autograd",
+    "make_autotuned_options_factory",
+    "make_load_from_cache_options_factory",
     "make_naive_options_factory",
     "nn",
+    "nvcc_flags",
     "ops",
     "save",
     "show_config",
+    "tclib",
+    "tune",
 ]

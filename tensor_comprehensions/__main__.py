@@ -246,6 +246,9 @@ def parser() -> argparse.ArgumentParser:
         help="where the library is kept, in place of the user's cache",
     )
     caffe2.set_defaults(run=build_for_caffe2)
+    from tensor_comprehensions import _commands
+
+    _commands.add_to(commands)
     for command in (fmt, check):
         command.set_defaults(run=lambda found: for_each(found.action, found))
         command.add_argument(

@@ -1,7 +1,8 @@
-"""How many compiled kernels this process keeps."""
+"""How many compiled kernels this process keeps, and which folder keeps code for others."""
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from tensor_comprehensions import _torch
@@ -52,3 +53,21 @@ def cache_limit(kernels: int | None = None, bytes: int | None = None) -> None:
 def clear_cache() -> None:
     """Drops all compiled kernels for the CPU; calls compile what they need again."""
     _torch.clear_kernels()
+
+
+def cache_dir(path: str | os.PathLike[str] | None, *, bytes: int = 1 << 30) -> None:
+    """Keeps compiled code for the CPU in a folder, where later processes find it within
+    milliseconds; None keeps none. At first that of the environment variable ``TC_CACHE_DIR``.
+
+    Code is found by its text, sizes, options or tuned Plan, the processor and this very build of
+    the library. The folder is made where it is missing. It holds some ``bytes`` at most: what was
+    used least recently goes. Any number of processes may use it, and be killed at any time.
+    CacheError where the folder belongs to somebody else, or others may write to it: whoever writes
+    there could have this process run what they like.
+    """
+    if bytes < 0:
+        raise TCError(f"cache_dir: bytes={bytes} is negative; a path of None keeps nothing")
+    if path is not None and not os.fspath(path):
+        raise TCError("cache_dir: the path is empty; None keeps no code")
+    given = "" if path is None else os.path.expanduser(os.fsdecode(path))
+    _torch.set_code_folder(os.path.abspath(given) if given else "", bytes)

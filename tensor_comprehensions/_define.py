@@ -124,9 +124,18 @@ def _operator_again(
     return define_with(text, options, namespace)._operators[definition.name]
 
 
-def _tuned(source: str, cache: str | os.PathLike[str]) -> dict[str, MappingOptions]:
-    """Options that a file has for definitions of a text, whatever their names."""
+def use_tunings(store: _torch.Store) -> None:
+    """Kernels that are compiled from now on have the Plans that tuning found, as a file says."""
+    keys = [tuning.key for tuning in store.tunings()]
+    if keys:
+        store.use()
+        _torch.drop_kernels(keys)
+
+
+def _saved(source: str, cache: str | os.PathLike[str]) -> dict[str, MappingOptions]:
+    """Options that definitions of a text were saved with, whatever their names."""
     store = _torch.Store.read(os.fsdecode(cache), True)
+    use_tunings(store)
     found = {}
     for definition in parse(source).definitions:
         options = store.find_options(definition.key)
@@ -147,9 +156,12 @@ def define(
 
     ``options`` is None (the compiler chooses), a preset's name, MappingOptions, or a factory
     ``(source, entry_point, *inputs) -> MappingOptions`` that is asked once for each set of sizes,
-    strides and dtypes. Without them, ``cache`` is a file that ``save`` wrote: a definition takes
-    the options that were saved last for the same one, by whatever names. A missing or empty file
-    has none. LanguageError where the text is wrong, CacheError where the file cannot be read.
+    strides and dtypes. Without them, ``cache`` is a file that ``save``, ``autotune`` or ``tune``
+    wrote: a definition takes the options that were saved last for the same one, by whatever names,
+    and calls run the Plans that tuning found for their sizes on a machine like this one. That holds
+    for the process: for all operators of such a text, and for what is derived of it. A missing or
+    empty file has none. LanguageError where the text is wrong, CacheError where the file cannot be
+    read.
 
     Operators appear as ``torch.ops.<namespace>.<name>``. Another text that has the name already
     loses it, with a note in the log, when nothing holds ``T``, ``T.f`` or ``make_autograd(T.f)`` of
@@ -164,7 +176,7 @@ def define(
     if callable(options) and not isinstance(options, (MappingOptions, str)):
         chosen = options
     elif options is None and cache is not None:
-        chosen = _tuned(source, cache)
+        chosen = _saved(source, cache)
     else:
         fixed = (to_options(options) or MappingOptions()).__copy__()
         chosen = {definition.name: fixed for definition in parse(source).definitions}

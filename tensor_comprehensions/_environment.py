@@ -4,6 +4,7 @@ from __future__ import annotations
 
 #: By name, what each is for.
 VARIABLES = {
+    "TC_CACHE_DIR": "a folder that keeps compiled code",
     "TC_CHECK": "whether kernels look at every index that is data",
     "TC_LOGS": "what the compiler logs",
     "TC_MACHINE": "the machine that decisions are made for",

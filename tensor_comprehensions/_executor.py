@@ -111,12 +111,12 @@ class Executor:
         return results[0] if len(results) == 1 else cast(torch.Tensor, tuple(results))
 
     def run(self, inputs: tuple[Any, ...], outputs: object = None) -> torch.Tensor:
-        """As in 2018: inputs and outputs as lists or tuples."""
-        return self(*inputs, outputs=outputs)
+        """As in 2018: inputs and outputs as lists or tuples; without outputs these are made."""
+        return self(*inputs, outputs=_given(outputs))
 
     def unchecked_run(self, inputs: tuple[Any, ...], outputs: object = None) -> torch.Tensor:
         """``run`` without checks of sizes and overlap."""
-        return self(*inputs, outputs=outputs, unchecked=True)
+        return self(*inputs, outputs=_given(outputs), unchecked=True)
 
     def _check(self, inputs: tuple[Any, ...]) -> None:
         infos, name = self._infos, self._definition.name
@@ -235,6 +235,11 @@ class Executor:
         outputs = list(results) if isinstance(results, tuple) else [results]
         with torch.no_grad():
             return min(self._operator.time(inputs, outputs) for _ in range(max(1, repeat)))
+
+
+def _given(outputs: object) -> object:
+    """None for a sequence of no tensors."""
+    return None if isinstance(outputs, (tuple, list)) and not outputs else outputs
 
 
 def _text(value: object) -> str:

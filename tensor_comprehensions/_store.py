@@ -11,7 +11,7 @@ import torch
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._autograd import Differentiable
-from tensor_comprehensions._define import TC, define_with, make_operator
+from tensor_comprehensions._define import TC, define_with, make_operator, use_tunings
 from tensor_comprehensions._errors import CacheError, TCError
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions
@@ -264,7 +264,8 @@ def load(path: Path) -> list[TC]:
     They appear as ``torch.ops.<namespace>.<name>``, as with ``define``: where another text has that
     name and is still held, a warning says so. They also appear under the names that graphs hold, so
     that exported programs, packages of AOTInductor and scripted modules find them. Load first, then
-    these.
+    these. Plans that tuning found run wherever their definition is called with their sizes, also
+    where it was defined before, as long as its options are those that it was tuned with.
 
     Returns what ``define`` returned for the texts of users, in the order of the file;
     ``T.differentiable("f")`` has the backward that was saved with it. Loading again changes
@@ -286,6 +287,7 @@ def load(path: Path) -> list[TC]:
                     f"{stored.name} exists already and was not defined here; load the file before "
                     f"what makes it, or save {stored.name} under another namespace"
                 ) from error
+    use_tunings(store)
     loaded: dict[str, Operator] = {}
     results: list[tuple[TC, _torch.StoredText]] = []
     for text in texts:

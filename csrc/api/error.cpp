@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "base/arguments.h"
 #include "base/log.h"
 #include "base/task.h"
 #include "ir/halide.h"
@@ -80,4 +81,7 @@ void tc_set_interrupt(int (*interrupt)(void)) { tc::set_interrupt_check(interrup
 void tc_shutdown(void) { tc::end_tasks(); }
 void tc_set_log_sink(void (*sink)(const char* topic, const char* message)) {
   tc::set_log_sink(sink);
+}
+tc_status tc_set_log_topic(const char* topic, int32_t on) {
+  return tc::api::guarded([&] { tc::set_log_topic(&tc::api::required(topic, "topic"), on != 0); });
 }

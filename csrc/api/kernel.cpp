@@ -2,20 +2,25 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/error.h"
 #include "api/handles.h"
+#include "api/tuning_key.h"
 #include "base/arguments.h"
 #include "base/task.h"
 #include "compile.h"
+#include "compile_tuned.h"
 #include "lang/sema/roles.h"
 #include "machine/facts.h"
 #include "runtime/arguments.h"
 #include "runtime/check_tensor.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/libraries.h"
+#include "store/code_folder.h"
+#include "store/rename.h"
 
 using tc::api::check_array;
 using tc::api::check_host;
@@ -50,11 +55,11 @@ bool leaves_out_checks() {
                                   "the variable, nor 0, to look at none"));
 }
 
-/// Everything that decides the code. Names are part of it, since texts about the kernel show them.
-std::string cache_key(const tc::lang::Definition& definition,
-                      const tc::runtime::Arguments& arguments, const tc::MappingOptions& options,
-                      const tc::Target& target) {
-  std::string key = definition.text + "\n" + tc::to_string(options) +
+/// Everything that decides the code but options. Names are part of it, since texts about the kernel
+/// show them.
+std::string subject_of(const tc::lang::Definition& definition,
+                       const tc::runtime::Arguments& arguments, const tc::Target& target) {
+  std::string key = definition.text +
                     tc::concat("\n", target.cuda, target.arch, ":", target.device, target.offline);
   // A described machine decides otherwise, and so does one with a library.
   const char* machine = std::getenv("TC_MACHINE");
@@ -159,40 +164,76 @@ Result launch(const tc_kernel* kernel, const tc_host* host, void* const* pointer
 
 }  // namespace
 
-tc_status tc_compile(const tc_definition* definition, const tc_options* options, const char* target,
-                     Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
-                     tc_kernel** kernel) {
+namespace {
+
+tc_status compile(const tc_definition* definition, const tc_options* options, const char* target,
+                  Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
+                  bool trial, tc_kernel** kernel) {
   clear(kernel);
   return guarded([&] {
     required(kernel, "kernel");
     const auto& shared = required(definition, "definition").definition;
-    check_array(outputs, "outputs", output_count, "output_count");
-    tc::runtime::Arguments arguments = tc::runtime::check_inputs(*shared, inputs, input_count);
-    tc::Target chosen = choose_target(target, arguments.device);
-    tc::MappingOptions mapping = options ? options->options : tc::make_options("default");
-    if (leaves_out_checks()) mapping.check_indices = false;
+    const tc::MappingOptions given = options ? options->options : tc::make_options("default");
     auto handle = std::make_unique<tc_kernel>();
-    tc::run_short([&] { handle->program = tc::runtime::specialize(*shared, arguments); });
-    if (outputs) {
-      tc::runtime::check_outputs(handle->program, inputs, input_count, outputs, output_count,
-                                 /*addresses=*/!chosen.offline, arguments);
-    } else {
-      for (const std::string& name : handle->program.outputs)
-        arguments.layouts[name] = tc::row_major(handle->program.tensor(name));
-    }
+    tc::Target chosen = tc::parse_target(target ? target : "cpu");
+    tc::api::Specialized specialized =
+        tc::api::specialize(*shared, inputs, input_count, outputs, output_count,
+                            /*addresses=*/!chosen.offline);
+    const tc::runtime::Arguments& arguments = specialized.arguments;
+    chosen = choose_target(target, arguments.device);
+    tc::MappingOptions mapping = given;
+    if (leaves_out_checks()) mapping.check_indices = false;
+    const tc::CpuMachine machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
+    std::optional<tc::store::Found> tuned = !trial && tc::store::knows_tunings(shared->key)
+                                                ? tc::store::find_known(tc::api::tuning_key(
+                                                      *shared, specialized, given, chosen, machine))
+                                                : std::nullopt;
+    if (tuned && tuned->text != shared->text)
+      tuned->plan.options = tc::store::rename(tuned->plan.options, tuned->text, shared->text);
     handle->definition = shared;
+    handle->program = std::move(specialized.program);
     handle->layouts = arguments.layouts;
     handle->values = arguments.values();
     handle->device = arguments.device;
     handle->needed = find_needed(*handle);
+    tc::CompileContext context;
+    context.subject = subject_of(*shared, arguments, chosen);
+    context.trial = trial;
+    std::string key = tc::concat(context.subject, "\n", tc::to_string(mapping));
+    if (tuned) key += tc::concat("\ntuned: ", tc::to_string(tuned->plan.options));
+    if (trial) key += "\ntrial";
     handle->kernel = tc::runtime::find_or_compile(
-        cache_key(*shared, arguments, mapping, chosen), compiling(*shared, handle->values),
-        [program = handle->program, layouts = handle->layouts, mapping, chosen,
-         machine = tc::machine::look_up(tc::runtime::host_threads()).cpu] {
-          return tc::compile(program, layouts, mapping, chosen, machine);
+        key, compiling(*shared, handle->values),
+        [program = handle->program, layouts = handle->layouts, mapping, chosen, machine, tuned,
+         context] {
+          if (tuned)
+            if (auto kernel =
+                    tc::compile_tuned(*tuned, program, layouts, mapping, chosen, machine, context))
+              return kernel;
+          return tc::compile(program, layouts, mapping, chosen, machine, context);
         });
     *kernel = handle.release();
   });
+}
+
+}  // namespace
+
+tc_status tc_compile(const tc_definition* definition, const tc_options* options, const char* target,
+                     Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
+                     tc_kernel** kernel) {
+  return compile(definition, options, target, inputs, input_count, outputs, output_count, false,
+                 kernel);
+}
+
+tc_status tc_compile_trial(const tc_definition* definition, const tc_options* options,
+                           const char* target, Tensors inputs, int32_t input_count, Tensors outputs,
+                           int32_t output_count, tc_kernel** kernel) {
+  return compile(definition, options, target, inputs, input_count, outputs, output_count, true,
+                 kernel);
+}
+
+tc_status tc_set_code_folder(const char* path, int64_t most_bytes) {
+  return guarded([&] { tc::store::set_code_folder(path ? path : "", most_bytes); });
 }
 
 void tc_kernel_free(tc_kernel* kernel) { delete kernel; }

@@ -7,6 +7,7 @@
 
 #include "api/error.h"
 #include "api/handles.h"
+#include "api/store_handle.h"
 #include "base/arguments.h"
 #include "base/task.h"
 #include "lang/lowering/definition.h"
@@ -19,24 +20,10 @@ using tc::api::guarded;
 using tc::api::required;
 using tc::api::value_or_zero;
 
-struct tc_store {
-  std::string path;  ///< that it was read from; empty for one made here
-  std::vector<tc::store::StoredText> texts;
-  std::vector<std::vector<std::string>> options;  ///< of every definition, as texts
-};
-
 namespace {
 
-template <class T>
-T& at(std::vector<T>& list, int32_t index, const char* what) {
-  check_index(index, list.size(), what);
-  return list[index];
-}
-
-template <class T>
-const T& at(const std::vector<T>& list, int32_t index, const char* what) {
-  return at(const_cast<std::vector<T>&>(list), index, what);
-}
+using tc::api::at;
+using tc::api::check_path;
 
 void add(tc_store& store, tc::store::StoredText text) {
   std::vector<std::string> options;
@@ -45,13 +32,6 @@ void add(tc_store& store, tc::store::StoredText text) {
   store.texts.reserve(store.texts.size() + 1);
   store.options.push_back(std::move(options));
   store.texts.push_back(std::move(text));
-}
-
-/// An empty one would be a file without a name in the working directory.
-const char* check_path(const char* path) {
-  required(path, "path");
-  if (!*path) throw tc::UsageError("path is empty; pass the name of a file");
-  return path;
 }
 
 }  // namespace
@@ -77,8 +57,9 @@ tc_status tc_store_read(const char* path, int32_t may_be_missing, tc_store** sto
           tc::concat("'", path, "' is empty; tensor_comprehensions.save writes it"));
     auto handle = std::make_unique<tc_store>();
     handle->path = path;
-    for (tc::store::StoredText& text : tc::store::decode(bytes, path))
-      add(*handle, std::move(text));
+    tc::store::Contents contents = tc::store::decode(bytes, path);
+    for (tc::store::StoredText& text : contents.texts) add(*handle, std::move(text));
+    for (tc::store::Tuning& tuning : contents.tunings) handle->add(std::move(tuning));
     *store = handle.release();
   });
 }
@@ -206,9 +187,9 @@ tc_status tc_store_find_options(const tc_store* store, const char* key, tc_optio
 
 tc_status tc_store_save(const tc_store* store, const char* path) {
   return guarded([&] {
-    const auto& texts = required(store, "store").texts;
+    const tc::store::Contents contents{required(store, "store").texts, store->tunings};
     tc::store::update_file(check_path(path), [&](const std::string& before) {
-      return tc::store::add(before, texts, path);
+      return tc::store::add(before, contents, path);
     });
   });
 }

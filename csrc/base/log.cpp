@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <set>
 #include <sstream>
 
@@ -53,9 +54,18 @@ std::set<std::string> enabled_topics() {
   return topics;
 }
 
-const std::set<std::string>& topics() {
-  static const std::set<std::string> all = enabled_topics();
-  return all;
+/// Topics that are on: those of the environment, until somebody changes that.
+struct Topics {
+  Topics() : on(enabled_topics()), any(!on.empty()) {}
+  std::mutex mutex;
+  std::set<std::string> on;
+  std::atomic<bool> any;
+};
+
+/// Never destroyed: tasks may log while the process ends.
+Topics& topics() {
+  static auto* all = new Topics;
+  return *all;
 }
 
 }  // namespace
@@ -63,6 +73,7 @@ const std::set<std::string>& topics() {
 const std::vector<LogTopic>& log_topics() {
   static const std::vector<LogTopic> all = {
       {"all", "every topic"},
+      {"code", "what is wrong with compiled code on disk; always told where there is a sink"},
       {"cuda", "the CUDA C that NVRTC is given"},
       {"explain", "what was decided for a kernel, and why, as Executor.explain() says it"},
       {"help", "this list"},
@@ -75,13 +86,31 @@ const std::vector<LogTopic>& log_topics() {
       {"schedule_tree", "isl's schedule tree after mapping"},
       {"stages", "how long each stage of a compilation took"},
       {"stmt", "the Halide statement that code is generated from"},
+      {"tuned", "which kernels have Plans that tuning found; always told where there is a sink"},
   };
   return all;
 }
 
 bool log_enabled(const char* topic) {
-  const std::set<std::string>& enabled = topics();
-  return !enabled.empty() && (enabled.count("all") || enabled.count(topic));
+  Topics& all = topics();
+  if (!all.any) return false;
+  std::lock_guard<std::mutex> lock(all.mutex);
+  return all.on.count("all") || all.on.count(topic);
+}
+
+void set_log_topic(const std::string& topic, bool on) {
+  std::vector<std::string> known;
+  for (const LogTopic& each : log_topics()) known.push_back(each.name);
+  if (std::count(known.begin(), known.end(), topic) == 0)
+    throw UsageError(
+        concat("no topic of the log is called '", topic, "'; there are ", enumerate(known)));
+  Topics& all = topics();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  if (on)
+    all.on.insert(topic);
+  else
+    all.on.erase(topic);
+  all.any = !all.on.empty();
 }
 
 void log(const char* topic, const std::string& message) {

@@ -17,6 +17,9 @@ const std::vector<LogTopic>& log_topics();
 /// Whether TC_LOGS names this topic, or all of them.
 bool log_enabled(const char* topic);
 
+/// Switches a topic on or off, whatever TC_LOGS says. UsageError where there is none of that name.
+void set_log_topic(const std::string& topic, bool on);
+
 /// Writes one message to the log sink (stderr unless the host replaced it).
 void log(const char* topic, const std::string& message);
 

@@ -251,6 +251,17 @@ std::string values(const CpuMachine& cpu) {
   return text;
 }
 
+std::string likeness(const CpuMachine& cpu) {
+  constexpr const char* kAlike[] = {"vector_bits", "unit_bits",         "vector_registers",
+                                    "loads",       "first_cache_bytes", "cache_bytes"};
+  std::string text;
+  for (const Fact& fact : facts())
+    if (std::any_of(std::begin(kAlike), std::end(kAlike),
+                    [&](const char* name) { return std::string(name) == fact.name; }))
+      text += concat(text.empty() ? "" : ",", fact.name, "=", number(fact.get(cpu)));
+  return text;
+}
+
 std::string describe(const Known& known, bool measured) {
   const std::map<std::string, double> found =
       measured ? measure(known.cpu) : std::map<std::string, double>{};

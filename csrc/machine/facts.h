@@ -35,6 +35,10 @@ Known look_up(int host_threads);
 /// All facts, for a key: "vector_bits=512,unit_bits=512,...", as TC_MACHINE takes them.
 std::string values(const CpuMachine& cpu);
 
+/// Those that decide whether a Plan which was tuned on one machine is for another: vectors, units
+/// and the caches of a core.
+std::string likeness(const CpuMachine& cpu);
+
 /// One line a fact: name, value, unit, source, meaning and, where `measure` says so and there is a
 /// way to, what was measured, between tabs. Measuring takes some seconds.
 std::string describe(const Known& known, bool measure);

@@ -107,6 +107,7 @@ ProgramPlan plan_program(const Scop& scop, const std::map<std::string, Layout>& 
     describe_cluster(clusters[c], plan.groups[c]);
     if (!cuda) estimate_cluster(clusters[c], *scop.program, layouts, machine, plan.groups[c]);
   }
+  plan.clusters = std::move(clusters);
   clock.done("schedule");
   return plan;
 }

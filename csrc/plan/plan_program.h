@@ -15,7 +15,8 @@
 namespace tc::plan {
 
 struct ProgramPlan {
-  std::vector<Proposal> groups;                ///< of all clusters, in order of execution
+  std::vector<Cluster> clusters;               ///< in order of execution
+  std::vector<Proposal> groups;                ///< one a cluster
   std::map<std::string, poly::Slices> slices;  ///< temporaries of which chains make slices
 };
 

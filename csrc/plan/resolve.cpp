@@ -214,6 +214,8 @@ class Resolver {
       if (ir::is_scan(source) && !keeps_order_of_terms(nest))
         return Reason{
             concat("the plan changes the order of the loops of ", source.name, ", a scan")};
+      if (nest.vector && !plan_.vector && !plan_.registers.empty())
+        if (auto reason = check_rows(nest)) return reason;
       if (nest.vector && loops.empty())
         return Reason{concat("the plan has a vector along loops of ", source.name,
                              ", which has none of its own")};
@@ -221,6 +223,21 @@ class Resolver {
         return Reason{concat("the plan has a vector along ", source.domain[loops.back()].name,
                              ", whose lanes may meet in one place of ", source.tensor)};
     }
+    return std::nullopt;
+  }
+
+  /// Whether rows of a register tile may share the vectors of a nest.
+  std::optional<Reason> check_rows(const Nest& nest) const {
+    if (nest.statements.size() > 1)
+      return Reason{concat("the plan has rows in registers around a vector that ",
+                           cluster_.statements[nest.statements[0]]->id, " and ",
+                           cluster_.statements[nest.statements[1]]->id, " share")};
+    if (nest.loops[0].empty()) return std::nullopt;
+    const ir::Iterator& last = own_iterator(nest, nest.loops[0].size() - 1, cluster_);
+    for (const Tile& tile : plan_.reductions)
+      if (tile.index == last.name && tile.size == 1)
+        return Reason{concat("the plan has rows in registers around a vector along ", last.name,
+                             ", of which a tile has 1 point")};
     return std::nullopt;
   }
 

@@ -6,12 +6,13 @@
 #include <cstdio>
 #include <set>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/source.h"
 #include "lang/lowering/definition.h"
 #include "store.pb.h"
-#include "store/checksum.h"
 #include "store/options_message.h"
+#include "store/tuning_message.h"
 
 namespace tc::store {
 namespace {
@@ -124,6 +125,19 @@ void check_words(const StoredText& text) {
   }
 }
 
+void check_words(const Tuning& tuning) {
+  check_characters("key", tuning.key.definition);
+  check_characters("text", tuning.text);
+  check_characters("target", tuning.key.target);
+  check_characters("machine", tuning.key.machine);
+  for (const TunedPlan& plan : tuning.plans) {
+    check_characters("processor", plan.processor);
+    check_characters("version", plan.version);
+    check_characters("log", plan.code.log);
+  }
+  for (const Trial& trial : tuning.trials) check_characters("options", trial.options);
+}
+
 StoredDefinition from_message(const pb::Definition& message) {
   StoredDefinition result;
   result.name = message.name();
@@ -219,6 +233,27 @@ void add(pb::Text added, pb::File& file) {
   for (int k = texts.size() - 1; k > place; --k) texts.SwapElements(k, k - 1);
 }
 
+/// Adds what was found to what is known of the same key.
+void add(const Tuning& added, pb::File& file) {
+  for (pb::Tuning& known : *file.mutable_tunings()) {
+    if (known.key().definition() != added.key.definition) continue;
+    Tuning merged = tuning_from_message(known);
+    if (!(merged.key == added.key)) continue;
+    merge(added, merged);
+    return tuning_to_message(merged, known);
+  }
+  Tuning merged{added.key, {}, {}, {}, 0};
+  merge(added, merged);
+  tuning_to_message(merged, *file.add_tunings());
+}
+
+std::string finish(pb::File message, const std::string& file) {
+  message.clear_crc32();
+  std::string result = with_checksum(message.SerializeAsString());
+  decode(result, file);  // nothing is written that cannot be read
+  return result;
+}
+
 }  // namespace
 
 void StoredDefinition::add_pair(const std::string& added) {
@@ -247,24 +282,36 @@ StoredText make_text(const std::string& ns, const std::string& source, bool by_u
   return result;
 }
 
-std::vector<StoredText> decode(const std::string& bytes, const std::string& file) {
-  std::vector<StoredText> result;
+Contents decode(const std::string& bytes, const std::string& file) {
+  Contents result;
   if (bytes.empty()) return result;
   pb::File message = parse(bytes, file);
-  for (const pb::Text& text : message.texts()) {
+  auto refuse = [&](const char* what, int number, int count, const UsageError& error) {
+    throw CacheError(concat(what, " ", number, " of ", count, " in '", file, "' has ", error.what(),
+                            "; another version of tensor_comprehensions saved it, or no version "
+                            "did"));
+  };
+  for (int k = 0; k < message.texts_size(); ++k) {
     try {
-      result.push_back(from_message(text));
+      result.texts.push_back(from_message(message.texts(k)));
     } catch (const UsageError& error) {
-      throw CacheError(concat("text ", result.size() + 1, " of ", message.texts_size(), " in '",
-                              file, "' has ", error.what(), "; another version of ",
-                              "tensor_comprehensions saved it, or no version did"));
+      refuse("text", k + 1, message.texts_size(), error);
+    }
+  }
+  for (int k = 0; k < message.tunings_size(); ++k) {
+    try {
+      Tuning tuning = tuning_from_message(message.tunings(k));
+      check_words(tuning);
+      result.tunings.push_back(std::move(tuning));
+    } catch (const UsageError& error) {
+      refuse("tuning", k + 1, message.tunings_size(), error);
     }
   }
   std::set<std::string> names;
-  for (const StoredText& text : result)
+  for (const StoredText& text : result.texts)
     for (const StoredDefinition& definition : text.definitions)
       names.insert(text.ns + "::" + definition.operator_name);
-  for (const StoredText& text : result)
+  for (const StoredText& text : result.texts)
     for (const StoredDefinition& definition : text.definitions)
       for (const std::string& backward : definition.pairs)
         if (names.count(backward) == 0)
@@ -274,17 +321,32 @@ std::vector<StoredText> decode(const std::string& bytes, const std::string& file
   return result;
 }
 
-std::string add(const std::string& bytes, const std::vector<StoredText>& texts,
-                const std::string& file) {
+std::string add(const std::string& bytes, const Contents& contents, const std::string& file) {
   pb::File message;
   if (!bytes.empty()) message = parse(bytes, file);
   message.set_format(kFormat);
   message.set_version(kVersion);
-  for (const StoredText& text : texts) add(to_message(text), message);
-  message.clear_crc32();
-  std::string result = with_checksum(message.SerializeAsString());
-  decode(result, file);  // nothing is written that cannot be read
-  return result;
+  for (const StoredText& text : contents.texts) add(to_message(text), message);
+  for (const Tuning& tuning : contents.tunings) add(tuning, message);
+  return finish(std::move(message), file);
+}
+
+std::string prune(const std::string& bytes, const Kept& kept, const std::string& file) {
+  if (bytes.empty()) return bytes;
+  pb::File message = parse(bytes, file);
+  auto& tunings = *message.mutable_tunings();
+  for (int k = tunings.size() - 1; k >= 0; --k) {
+    // Of GPUs, the target says what they are.
+    const std::string& machine = tunings[k].key().machine();
+    const bool other = !kept.machine.empty() && !machine.empty() && machine != kept.machine;
+    Tuning tuning = tuning_from_message(tunings[k]);
+    merge({tuning.key, {}, {}, {}, 0}, tuning, kept.plans, kept.trials);
+    if (other || (tuning.plans.empty() && tuning.trials.empty()))
+      tunings.DeleteSubrange(k, 1);
+    else
+      tuning_to_message(tuning, tunings[k]);
+  }
+  return finish(std::move(message), file);
 }
 
 const MappingOptions* find_options(const std::vector<StoredText>& texts, const std::string& key) {

@@ -1,11 +1,12 @@
-// What is saved next to a model: texts with their options, and the names that graphs hold their
-// operators by. The form on disk is store.proto; file.h has the files.
+// What is saved next to a model: texts with their options, the names that graphs hold their
+// operators by, and what tuning found. The form on disk is store.proto; file.h has the files.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "plan/options/options.h"
+#include "store/tuning.h"
 
 namespace tc::store {
 
@@ -34,15 +35,27 @@ StoredText make_text(const std::string& ns, const std::string& source, bool by_u
                      const std::vector<MappingOptions>& options,
                      const std::vector<std::string>& operator_names);
 
+struct Contents {
+  std::vector<StoredText> texts;
+  std::vector<Tuning> tunings;
+};
+
 /// What the bytes of a file hold. CacheError, naming `file`, where they are damaged, another
 /// program's, of a newer version, or hold options that this version does not have. Texts are not
 /// parsed.
-std::vector<StoredText> decode(const std::string& bytes, const std::string& file);
+Contents decode(const std::string& bytes, const std::string& file);
 
-/// The bytes of a file with these texts added to what it holds; the same bytes where it holds all
-/// of them. Empty bytes hold nothing. What a newer version recorded beside the texts stays.
-std::string add(const std::string& bytes, const std::vector<StoredText>& texts,
-                const std::string& file);
+/// The bytes of a file with this added to what it holds; the same bytes where it holds all of it.
+/// Empty bytes hold nothing. What a newer version recorded beside it stays.
+std::string add(const std::string& bytes, const Contents& contents, const std::string& file);
+
+/// What `prune` leaves.
+struct Kept {
+  size_t plans = 1, trials = 0;  ///< of each key, the fastest
+  std::string machine;           ///< where not empty, tunings for this one alone
+};
+/// The bytes of a file with fewer tunings.
+std::string prune(const std::string& bytes, const Kept& kept, const std::string& file);
 
 /// The options stored last for a definition of a user's with this key; null where there are none.
 const MappingOptions* find_options(const std::vector<StoredText>& texts, const std::string& key);

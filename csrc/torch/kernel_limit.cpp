@@ -80,6 +80,20 @@ void KernelLimit::clear() {
   drop_until(0, 0);
 }
 
+void KernelLimit::drop_definitions(const std::vector<std::string>& keys) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (Operator* op : operators_) {
+    const std::string key = tc_definition_key(op->definition().get());
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) continue;
+    std::vector<Operator::Kept> kept;
+    op->list_kept(kept);
+    std::vector<const Specialization*> gone;
+    for (const Operator::Kept& each : kept) gone.push_back(each.specialization);
+    dropped_ += static_cast<int64_t>(gone.size());
+    op->drop(gone);
+  }
+}
+
 void KernelLimit::drop_until(int64_t kernels, int64_t bytes) {
   std::vector<Operator::Kept> kept;
   for (Operator* op : operators_) op->list_kept(kept);

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <unordered_set>
+#include <vector>
 
 namespace tc_torch {
 
@@ -32,6 +34,9 @@ class KernelLimit {
   void trim();
   /// Forgets all kernels.
   void clear();
+  /// Those of definitions with one of these keys (see tc_definition_key): they are compiled again,
+  /// with what is known of them by then.
+  void drop_definitions(const std::vector<std::string>& keys);
 
  private:
   friend KernelLimit& kernel_limit();

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "torch/after_fork.h"
 #include "torch/huge_pages.h"
@@ -549,8 +550,35 @@ std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inpu
                    pointers.empty() ? nullptr : pointers.data(),
                    static_cast<int32_t>(pointers.size()), &kernel));
   added->kernel.reset(kernel);
+  if (options) added->options = tc_options_text(options.get());
   check(tc_kernel_number(kernel, "bytes", &added->bytes));
   return added;
+}
+
+namespace {
+
+struct Recorder {
+  std::atomic<bool> on{false};
+  std::mutex mutex;
+  std::map<const Specialization*, RecordedLaunches> launches;
+};
+
+/// Never destroyed: launches may come while the process ends.
+Recorder& recorder() {
+  static auto* only = new Recorder;
+  return *only;
+}
+
+}  // namespace
+
+void record_launches(bool record) { recorder().on = record; }
+
+std::vector<RecordedLaunches> take_recorded_launches() {
+  std::lock_guard<std::mutex> lock(recorder().mutex);
+  std::vector<RecordedLaunches> result;
+  for (auto& [specialization, launches] : std::exchange(recorder().launches, {}))
+    result.push_back(std::move(launches));
+  return result;
 }
 
 void Operator::launch(const Specialization& specialization, at::ArrayRef<c10::IValue> inputs,
@@ -574,7 +602,17 @@ void Operator::launch(const Specialization& specialization, at::ArrayRef<c10::IV
     return check(
         tc_kernel_time(specialization.kernel.get(), &torch_host(), pointers.data(), seconds));
   const auto run = checks_indices() ? tc_kernel_launch : tc_kernel_launch_unchecked;
+  if (!recorder().on) {
+    return check(run(specialization.kernel.get(), &torch_host(), pointers.data()));
+  }
+  const auto begin = std::chrono::steady_clock::now();
   check(run(specialization.kernel.get(), &torch_host(), pointers.data()));
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  std::lock_guard<std::mutex> lock(recorder().mutex);
+  RecordedLaunches& all = recorder().launches[&specialization];
+  if (all.count++ == 0)
+    all = {definition_, specialization.options, inputs.vec(), outputs.vec(), 0, 1};
+  all.seconds += spent.count();
 }
 
 double Operator::time(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs) {

@@ -86,11 +86,26 @@ struct Specialization {
   std::vector<int64_t> key;
   KernelPtr kernel;
   int64_t bytes = 0;                          ///< of the kernel
+  std::string options;                        ///< that it was compiled with, as text
   mutable std::atomic<uint64_t> last_use{0};  ///< the more, the later (see kernel_limit.h)
   std::vector<std::vector<int64_t>> output_sizes;
   std::vector<at::MemoryFormat> output_formats;
   c10::Device device = c10::kCPU;
 };
+
+/// Launches of a kernel while launches are recorded, with the arguments of the first.
+struct RecordedLaunches {
+  std::shared_ptr<const Definition> definition;
+  std::string options;
+  std::vector<c10::IValue> inputs;
+  std::vector<at::Tensor> outputs;
+  double seconds = 0;  ///< of all
+  int64_t count = 0;
+};
+/// From now on, launches of all operators are kept, or not.
+void record_launches(bool record);
+/// Those that were kept, which are forgotten.
+std::vector<RecordedLaunches> take_recorded_launches();
 
 /// Whether kernels that this thread launches look at indices that are data.
 bool& checks_indices();

@@ -11,6 +11,7 @@
 #include "torch/alias.h"
 #include "torch/derivative_rules.h"
 #include "torch/differentiable.h"
+#include "torch/kernel_limit.h"
 #include "torch/libraries.h"
 #include "torch/operator.h"
 #include "torch/registration.h"
@@ -149,6 +150,19 @@ void register_operators(const std::string& text, const std::string& ns,
 
 namespace {
 
+/// What tuning found is for kernels that are compiled from now on.
+void use_tunings(const tc_store* store) {
+  std::vector<std::string> keys;
+  for (int32_t k = 0; k < tc_store_tuning_count(store); ++k) {
+    tc_tuning tuning;
+    check(tc_store_tuning(store, k, &tuning));
+    keys.emplace_back(tuning.key);
+  }
+  if (keys.empty()) return;
+  check(tc_store_use(store));
+  kernel_limit().drop_definitions(keys);
+}
+
 std::vector<std::string> backwards_of(const tc_store* store, int32_t text, int32_t index) {
   std::vector<std::string> names;
   for (int32_t pair = 0; const char* name = tc_store_pair(store, text, index, pair); ++pair)
@@ -185,6 +199,7 @@ void load_operators(const std::string& path) {
                      found.operator_name, text.by_user != 0, backwards_of(raw, k, i)});
     }
   }
+  use_tunings(raw);
   for (const Loaded& each : all) {
     each.registration.add(each.name, each.by_user);
     // The same, unless another version saved it, whose name graphs hold.

@@ -203,8 +203,9 @@ struct Entry {
       values.push_back({"NULL", 0, TC_USAGE_ERROR, named(argument.null_message)});
     if (!pointer && argument.tries_negative)
       for (int32_t number : {-1, INT32_MIN})
-        values.push_back({std::to_string(number), to_bits(number), TC_USAGE_ERROR,
-                          named(argument.negative_words)});
+        values.push_back({std::to_string(number),
+                          parameter.type == "int64_t" ? to_bits(int64_t{number}) : to_bits(number),
+                          TC_USAGE_ERROR, named(argument.negative_words)});
     for (Bad value : argument.more) {
       value.words = named(value.words);
       values.push_back(value);

@@ -151,10 +151,22 @@ class Interface {
     tc_stored_definition stored;
     require(tc_store_definition(store_, 0, 0, &stored));
     key_ = stored.key;
+    require(tc_kernel_text(kernel_, "options", &text));
+    whole_ = text;
+    require(tc_options_parse(text, &whole_options_));
+    require(tc_space_create(f_, options_, "cpu", inputs_.get(), 4, nullptr, 0, whole_options_,
+                            &space_));
+    tc_tuned_plan found{};
+    found.options = whole_.c_str();
+    found.times = found.standard = {1e-3, 1e-3, 1, 1};
+    require(tc_store_add_tuning(store_, f_, options_, "cpu", inputs_.get(), 4, nullptr, 0, &found,
+                                1, trials_, ratios_, 1));
     require(tc_store_save(store_, saved_.c_str()));
     std::ofstream(garbage_) << "no store";
   }
   ~Interface() {
+    tc_space_free(space_);
+    tc_options_free(whole_options_);
     tc_store_free(store_);
     tc_store_free(added_to_);
     tc_kernel_free(gpu_kernel_);
@@ -199,6 +211,7 @@ class Interface {
   Tensors operands_{{&image_, &weights_}}, tables_{{&table_}};
 
   Folder folder_;
+  std::string code_folder_ = folder_.file("code");
   std::string saved_ = folder_.file("saved"), garbage_ = folder_.file("garbage"),
               missing_ = folder_.file("missing"), written_ = folder_.file("written"),
               beyond_ = folder_.file("no/folder"), here_ = folder_.path(),
@@ -243,6 +256,19 @@ class Interface {
   std::deque<std::vector<void*>> bad_pointers_;
   tc_store* added_to_ = nullptr;
   std::string key_;
+  tc_space* space_ = nullptr;
+  tc_options* whole_options_ = nullptr;
+  std::string whole_;
+  tc_tuned_plan tuned_plan_{}, no_plan_{}, bad_plan_{};
+  const char *trials_[1] = {"tc.MappingOptions(\"default\")"}, *no_trials_[1] = {nullptr};
+  const double ratios_[1] = {1.5};
+  const int32_t parents_[3] = {0, 0, 0}, bad_parents_[3] = {0, -1, 0};
+  int32_t candidates_[64] = {};
+  Result<tc_space*> made_space_;
+  Result<tc_tuning> tuning_;
+  Result<tc_tuned_plan> found_plan_;
+  Result<tc_candidate> candidate_;
+  Result<int32_t> index_;
 };
 
 std::vector<Entry> Interface::entries() {
@@ -270,6 +296,11 @@ std::vector<Entry> Interface::entries() {
             [](Bits) { tc_set_log_sink(nullptr); }));
   add(entry("tc_set_interrupt", tc_set_interrupt, {Argument(+[] { return 0; }).optional()},
             [](Bits) { tc_set_interrupt(nullptr); }));
+
+  add(entry("tc_set_log_topic", tc_set_log_topic,
+            {Argument("stages").bad("an unknown one", "stagse", "no topic of the log"),
+             Argument(0).any()},
+            [](Bits) { tc_set_log_topic("stages", 0); }));
 
   // ---- texts
   auto text_argument = [&](const char* good) {
@@ -523,6 +554,118 @@ std::vector<Entry> Interface::entries() {
                  .bad("too long a name", long_path_.c_str(), "too long", TC_CACHE_ERROR)}))
       .tried_without_memory = false;
 
+  // ---- tuned Plans
+  auto tuned_options = [&](const char* text) {
+    tc_options* options = nullptr;
+    require(tc_options_parse(text, &options));
+    return options;
+  };
+  (void)tuned_options;
+  Argument tuned_target("cpu");
+  tuned_target.optional().bad("an unknown one", "gpu", "unknown target");
+  Argument plan(whole_.c_str());
+  tuned_plan_.options = whole_.c_str();
+  tuned_plan_.times = tuned_plan_.standard = {1e-3, 2e-3, 1.5, 10};
+  no_plan_ = bad_plan_ = tuned_plan_;
+  no_plan_.options = nullptr;
+  bad_plan_.options = "tc.MappingOptions().roll(3)";
+  auto add_tuning = [&](Argument store) {
+    return std::vector<Argument>{
+        store,
+        handle(f_),
+        handle(options_).optional(),
+        tuned_target,
+        inputs(),
+        input_count(),
+        outputs_.argument({}),
+        Argument(2)
+            .bad("0", 0, "f expected 2 outputs but found 0", TC_SHAPE_ERROR)
+            .bad("the largest", INT32_MAX, "f expected 2 outputs", TC_SHAPE_ERROR)};
+  };
+  std::vector<Argument> adds = add_tuning(handle(added_to_));
+  adds.push_back(Argument(&tuned_plan_)
+                     .bad("options that are NULL", &no_plan_, "plans[0].options")
+                     .bad("options that are none", &bad_plan_, "roll"));
+  adds.push_back(Argument(1));
+  adds.push_back(Argument(trials_).bad("a trial that is NULL", no_trials_, "trials[0]"));
+  adds.push_back(Argument(ratios_));
+  adds.push_back(Argument(1));
+  add(entry("tc_store_add_tuning", tc_store_add_tuning, adds)).tried_without_memory = false;
+  add(entry("tc_store_tuning_count", tc_store_tuning_count, {handle(store_)}));
+  add(entry("tc_store_tuning", tc_store_tuning,
+            {handle(store_), Argument(0).below(1, "tuning"), tuning_.argument()}));
+  add(entry("tc_store_tuned_plan", tc_store_tuned_plan,
+            {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "plan"),
+             found_plan_.argument()}));
+  add(entry(
+      "tc_store_tuned_options", tc_store_tuned_options,
+      {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "plan"),
+       handle(f_).bad("another one", g_, "another definition than g"), made_options_.argument()},
+      free_options));
+  add(entry("tc_store_trial", tc_store_trial,
+            {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "trial"),
+             text_.argument(), seconds_.argument()}));
+  std::vector<Argument> finds = add_tuning(handle(store_));
+  finds.push_back(Argument(1).any());
+  finds.push_back(count_.argument());
+  finds.push_back(index_.argument());
+  add(entry("tc_store_find_tuning", tc_store_find_tuning, finds)).tried_without_memory = false;
+  add(entry("tc_store_use", tc_store_use, {handle(store_)}, [](Bits) { tc_forget_tunings(); }));
+  add(entry("tc_forget_tunings", tc_forget_tunings, {}));
+  add(entry("tc_store_prune", tc_store_prune,
+            {path_argument(saved_)
+                 .bad("nothing", "", "path is empty")
+                 .bad("no file", missing_.c_str(), missing_, TC_CACHE_ERROR)
+                 .bad("no store", garbage_.c_str(), garbage_, TC_CACHE_ERROR),
+             Argument(16), Argument(16), Argument(0).any()}))
+      .tried_without_memory = false;
+
+  // ---- spaces of Plans
+  std::vector<Argument> space_arguments = add_tuning(handle(f_));
+  space_arguments.erase(space_arguments.begin());
+  space_arguments.insert(space_arguments.begin() + 2, tuned_target);
+  space_arguments.erase(space_arguments.begin() + 3);
+  space_arguments.push_back(handle(whole_options_));
+  space_arguments.push_back(made_space_.argument());
+  add(entry("tc_space_create", tc_space_create, space_arguments, [&](Bits) {
+    tc_space_free(std::exchange(*made_space_, nullptr));
+  })).tried_without_memory = false;
+  add(entry("tc_space_free", tc_space_free, {Argument(nullptr).optional()}));
+  add(entry("tc_space_add", tc_space_add,
+            {handle(space_), handle(whole_options_), count_.argument()}))
+      .tried_without_memory = false;
+  auto candidates = [&] { return Argument(candidates_); };
+  auto capacity = [] { return Argument(64).also("0", 0); };
+  add(entry("tc_space_starts", tc_space_starts,
+            {handle(space_), candidates(), capacity(), count_.argument()}))
+      .tried_without_memory = false;
+  add(entry("tc_space_draw", tc_space_draw,
+            {handle(space_), Argument(uint64_t{7}).any(), count_.argument()}))
+      .tried_without_memory = false;
+  auto candidate = [] { return Argument(0).bad("the largest", INT32_MAX, "candidate"); };
+  add(entry("tc_space_mutate", tc_space_mutate,
+            {handle(space_), candidate(), Argument(uint64_t{7}).any(), count_.argument()}))
+      .tried_without_memory = false;
+  list.back().arguments[1].negative_words = "candidate";
+  add(entry(
+          "tc_space_cross", tc_space_cross,
+          {handle(space_),
+           Argument(parents_).bad("one that there is not", bad_parents_, "candidate"),
+           Argument(3).bad("0", 0, "count is 0"), Argument(uint64_t{7}).any(), count_.argument()}))
+      .tried_without_memory = false;
+  add(entry("tc_space_neighbours", tc_space_neighbours,
+            {handle(space_), candidate(), candidates(), capacity(), count_.argument()}))
+      .tried_without_memory = false;
+  add(entry("tc_space_candidate", tc_space_candidate,
+            {handle(space_), candidate(), candidate_.argument()}));
+  list.back().arguments[1].negative_words = "candidate";
+  add(entry("tc_feature_name", tc_feature_name,
+            {Argument(0).also("past the last", 1000).also("the largest", INT32_MAX)}));
+  list.back().arguments[0].negative_words = "feature";
+  add(entry("tc_space_describe", tc_space_describe,
+            {handle(space_), candidate(), text_.argument()}))
+      .tried_without_memory = false;
+
   // ---- hosts and libraries
   add(entry("tc_default_host", tc_default_host, {}));
   Argument libraries = Argument(&libraries_).optional();
@@ -558,6 +701,19 @@ std::vector<Entry> Interface::entries() {
              outputs_.argument({}), output_count(), made_kernel_.argument()},
             free_kernel))
       .tried_without_memory = false;  // LLVM ends the process
+  add(entry("tc_compile_trial", tc_compile_trial,
+            {handle(f_), handle(options_).optional(), target, inputs(), input_count(),
+             outputs_.argument({}), output_count(), made_kernel_.argument()},
+            free_kernel))
+      .tried_without_memory = false;
+  add(entry("tc_set_code_folder", tc_set_code_folder,
+            {Argument(code_folder_.c_str())
+                 .optional()
+                 .bad("a file", garbage_.c_str(), garbage_, TC_CACHE_ERROR)
+                 .bad("no place for it", "/dev/null/code", "/dev/null/code", TC_CACHE_ERROR),
+             Argument(int64_t{1} << 20)},
+            [](Bits) { tc_set_code_folder(nullptr, 0); }))
+      .tried_without_memory = false;
   add(entry("tc_kernel_free", tc_kernel_free, {Argument(nullptr).optional()}));
   auto host = [&] {
     Argument made = Argument(tc_default_host()).optional();

@@ -123,6 +123,7 @@ def integers_ran(counts: Counter[str], programs: int) -> None:
 
 def plans_ran(counts: Counter[str], programs: int) -> None:
     assert counts["plans"] >= 0.8 * programs, counts
+    assert counts["internal errors"] <= max(1, 0.03 * programs), counts
     assert counts["reasons"] >= 0.1 * programs, counts
 
 

@@ -1,4 +1,4 @@
-"""Random Plans: what the compiler decided about a program, changed at random.
+"""Random Plans: what the compiler decided, changed at random, and what tuning draws.
 
 A Plan that is right gives right results, one that is not a reason. Changed are sizes and order of
 tiles, register tiles and the terms in them, instructions, places of points, vectors, loops of nests,
@@ -12,8 +12,10 @@ import ast
 import random
 import re
 from collections import Counter
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 
+import torch
 from cases import Case, Disagreement, check, make_options, on_machine
 from machine_code import code
 from random_dot_products import make_dot_products
@@ -21,13 +23,16 @@ from random_layers import make_layers, make_products
 from random_programs import make_case
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import _torch
+from tensor_comprehensions._define import find_definition
+from tensor_comprehensions._tuning.problem import Problem
 
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64)
 TERMS = (1, 2, 3, 4, 4, 8)
 INSTRUCTIONS = ("vpdpbusd", "vpdpbssd", "vpdpbuud", "vpdpwssd", None)
 POINTS = ("around", "vector inside", "inside", "apart")
-#: Plans that are tried of a program.
-PLANS = 3
+#: Plans that are tried of a program: changed as text, and drawn as by a search.
+PLANS, DRAWN = 3, 2
 
 Call = tuple[str, list, dict]
 
@@ -150,6 +155,49 @@ def change(options: str, r: random.Random) -> str:
     return text_of(result)
 
 
+class Tried(Case):
+    """Runs as a search runs its candidates: groups of statements may be kernels of their own."""
+
+    def actual(self, options: str) -> tuple[torch.Tensor, ...]:
+        options, _, machine = options.partition(" on ")
+        problem = Problem(self.text, self.entry, self.make_inputs())
+        results = self.make_initial() or tuple(
+            torch.empty_like(output, device="cpu").fill_(1) for output in problem.outputs
+        )
+        with on_machine(machine):
+            parsed = _torch.Options.parse(str(make_options(options)))
+            trial = _torch.Trial(
+                problem.definition, parsed, "cpu", problem.inputs, list(results), False
+            )
+            trial.run()
+        return results
+
+
+def draw(case: Case, own: tc.MappingOptions, r: random.Random) -> tuple[list[str], int]:
+    """Candidates of a search, and how many it left out by their reason."""
+    definition = find_definition(case.text, case.entry)
+    space = _torch.Space(
+        definition, None, "cpu", list(case.make_inputs()), [], _torch.Options.parse(str(own))
+    )
+    found, refused = [space.candidate(0), *space.starts()], 0
+    drawn: list[str] = []
+    for _ in range(20 * DRAWN):
+        kind = r.randrange(4)
+        if kind == 0:
+            made = space.draw(r.getrandbits(60))
+        elif kind == 1:
+            made = space.mutate(r.choice(found).index, r.getrandbits(60))
+        elif kind == 2:
+            made = space.cross([r.choice(found).index for _ in range(3)], r.getrandbits(60))
+        else:
+            made = r.choice(found)
+        refused += made.reason is not None
+        if made.reason is None:
+            found.append(made)
+            drawn.append(made.options.removeprefix("tc."))
+    return r.sample(drawn, min(DRAWN, len(drawn))), refused
+
+
 def check_plans(case: Case) -> Counter[str]:
     machine = case.options[0].partition(" on ")[2]
     suffix = f" on {machine}" if machine else ""
@@ -165,8 +213,10 @@ def check_plans(case: Case) -> Counter[str]:
             raise Disagreement("code", f"another machine code by the same Plan\n{own.options}")
     counts: Counter[str] = Counter(programs=1)
     r = random.Random(case.seed)
-    for _ in range(PLANS):
-        options = change(str(own.options), r)
+    with on_machine(machine):
+        drawn, refused = draw(case, own.options, random.Random(f"drawn {case.seed}"))
+    counts["reasons"] += refused
+    for options in [*(change(str(own.options), r) for _ in range(PLANS)), *drawn]:
         with on_machine(machine):
             try:
                 tc.compile(case.text, case.entry, make_options(options), *case.make_inputs())
@@ -176,8 +226,19 @@ def check_plans(case: Case) -> Counter[str]:
                     raise Disagreement("refused", f"options {options}: {reason}") from error
                 counts["reasons"] += 1
                 continue
+            except tc.TCError as error:
+                # A search counts such a candidate as failed. Some are known, and `kinds.py` bounds
+                # how many there may be.
+                if options not in drawn or "internal error" not in str(error):
+                    raise
+                counts["internal errors"] += 1
+                continue
         try:
-            counts["plans"] += check(replace(case, options=(options + suffix,)))["programs"]
+            planned = replace(case, options=(options + suffix,))
+            counts["plans"] += check(planned)["programs"]
+            if options in drawn and not any(tensor.bad for tensor in case.inputs):
+                fields = {each.name: getattr(planned, each.name) for each in dataclass_fields(Case)}
+                counts["tried"] += check(Tried(**fields))["programs"]
         except Disagreement as error:
             # A Plan is for results that lie as they did: a call may bring others.
             if not re.search("CompilationError: the (plan|options) ", str(error)):

@@ -13,6 +13,7 @@ LAYERS = (
     ("ir",),
     ("lang", "einsum", "isa", "poly", "rewrite"),
     ("plan",),
+    ("tune",),
     ("nest",),
     ("runtime",),
     ("codegen",),

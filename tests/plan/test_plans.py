@@ -230,6 +230,35 @@ def test_reasons(options: tc.MappingOptions, words: str) -> None:
     assert words in str(refused.value)
 
 
+def rows_of(text: str, *sizes: int, options: tc.MappingOptions) -> str:
+    """Why these options cannot be."""
+    entry = re.match(r"def (\w+)", text)[1]
+    inputs = (
+        [torch.randn(*sizes), torch.randn(sizes[1])] if "K) x" in text else [torch.randn(*sizes)]
+    )
+    with pytest.raises(tc.CompilationError) as refused:
+        tc.compile(text, entry, options, *inputs)
+    return str(refused.value)
+
+
+def test_reasons_about_register_tiles() -> None:
+    """They were internal errors, of isl or of the code generator."""
+    moments = (
+        "def moments(float(N,K) I) -> (a, b) {\n  a(n) +=! I(n,k)\n  b(n) +=! I(n,k) * I(n,k)\n}"
+    )
+    rows = tc.MappingOptions().cluster("S0", "S1").registers(n=3).vector(False)
+    rows.nest("S0_init").nest("S1_init").nest("S0", "S1", loops=("k",), vector=True)
+    assert ("the plan has rows in registers around a vector that S0 and S1 share") in rows_of(
+        moments, 9, 50, options=rows
+    )
+    product = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
+    points = tc.MappingOptions().cluster("S0").registers(i=2).vector(False).tile("reduction", k=1)
+    points.nest("S0_init").nest("S0", loops=("k",), vector=True)
+    assert (
+        "the plan has rows in registers around a vector along k, of which a tile has 1 point"
+    ) in rows_of(product, 23, 35, options=points)
+
+
 def test_reasons_about_statements() -> None:
     x = torch.randn(8, 8)
     shared = tc.MappingOptions().cluster("S0", "S1", "S2")

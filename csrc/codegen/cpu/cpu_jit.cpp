@@ -247,13 +247,15 @@ Stmt run_passes(Nest nest, BufferFacts& buffers) {
 
 }  // namespace
 
+std::string cpu_target() { return host_target().to_string(); }
+
 int cpu_vector_bits() { return host_target().natural_vector_size(Halide::UInt(8)) * 8; }
 
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Nest& nest,
                                              const std::vector<std::string>& arguments,
                                              std::vector<runtime::Workspace>& workspaces,
                                              const BufferFacts& facts, Texts texts,
-                                             StageClock& clock) {
+                                             StageClock& clock, CpuCode* kept) {
   BufferFacts renamed;
   renamed.least_streamed_row = facts.least_streamed_row;
   renamed.machine = facts.machine;
@@ -291,16 +293,18 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Nest
   module.set_any_strict_float(true);
   for (LoweredFunc& closure : closures) module.append(closure);
   module.append(function);
-  auto kernel = make_cpu_kernel(module, function, body, arguments.size(), workspaces,
-                                !renamed.streams.empty());
+  CpuCode code = make_cpu_code(module, function, body, arguments.size(), workspaces);
+  code.streams = !renamed.streams.empty();
+  for (const auto& [tensor, bytes] : facts.streamed)
+    if (renamed.streams.count(buffer_name(tensor))) code.streamed.push_back(tensor);
+  auto kernel = load_cpu_kernel(code);
   if (texts == Texts::All) {
     TextStream text;
     text << body;
     kernel->texts["stmt"] = text.str();
     kernel->texts["assembly"] = assembly(module);
   }
-  for (const auto& [tensor, bytes] : facts.streamed)
-    if (renamed.streams.count(buffer_name(tensor))) kernel->streamed.push_back(tensor);
+  if (kept) *kept = std::move(code);
   clock.done("llvm");
   return kernel;
 }

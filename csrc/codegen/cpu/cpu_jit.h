@@ -9,12 +9,16 @@
 #include <vector>
 
 #include "base/log.h"
+#include "codegen/cpu/cpu_code.h"
 #include "machine/cpu.h"
 #include "nest/nest.h"
 #include "runtime/kernel.h"
 #include "runtime/workspaces.h"
 
 namespace tc::codegen {
+
+/// What code is generated for: the instruction sets of this machine.
+std::string cpu_target();
 
 /// Width of this machine's vector registers.
 int cpu_vector_bits();
@@ -38,11 +42,11 @@ enum class Texts { Short, All };
 /// Compiles a nest (see nest/build) for this machine. `arguments` names
 /// the buffers in the order of Kernel::launch. Of the workspaces, those stay that are still used
 /// where blocks of results have their temporaries in registers. Stages are logged to `clock`. All
-/// texts are "stmt" and "assembly".
+/// texts are "stmt" and "assembly". `kept` gets the code as data, where somebody wants it.
 std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const nest::Nest& nest,
                                              const std::vector<std::string>& arguments,
                                              std::vector<runtime::Workspace>& workspaces,
                                              const BufferFacts& facts, Texts texts,
-                                             StageClock& clock);
+                                             StageClock& clock, CpuCode* kept = nullptr);
 
 }  // namespace tc::codegen

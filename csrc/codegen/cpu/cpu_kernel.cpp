@@ -204,16 +204,19 @@ std::string compile_object(const Module& module) {
 
 class CpuKernel : public runtime::Kernel {
  public:
-  CpuKernel(const Module& module, const LoweredFunc& function, size_t arguments,
-            std::vector<runtime::Workspace> workspaces, const MeasureScratch& scratch, bool streams)
-      : code_(compile_object(module), find_function),
-        run_(
-            reinterpret_cast<int (*)(const void* const*)>(code_.function(function.name + "_argv"))),
-        arguments_(arguments),
-        workspaces_(std::move(workspaces)),
-        scratch_(scratch.serial),
-        task_scratch_(scratch.task),
-        streams_(streams) {}
+  explicit CpuKernel(const CpuCode& code)
+      : code_(code.object, find_function),
+        run_(reinterpret_cast<int (*)(const void* const*)>(code_.function(code.name + "_argv"))),
+        arguments_(code.arguments),
+        workspaces_(code.workspaces),
+        scratch_(code.scratch),
+        task_scratch_(code.task_scratch),
+        streams_(code.streams) {
+    numbers["scratch_bytes"] = scratch_;
+    numbers["task_scratch_bytes"] = task_scratch_;
+    numbers["code_bytes"] = static_cast<int64_t>(code_.bytes());
+    streamed = code.streamed;
+  }
 
   void launch(const tc_host& host, void* const* pointers) const override {
     LaunchContext context;
@@ -234,8 +237,6 @@ class CpuKernel : public runtime::Kernel {
                                          " bytes for every thread; the outputs are incomplete"));
     if (bad_index >= 0) throw runtime::BadIndex{bad_index};
   }
-
-  size_t code_bytes() const { return code_.bytes(); }
 
  private:
   void run(LaunchContext& context, void* const* pointers,
@@ -285,18 +286,22 @@ std::string assembly(const Module& module) {
   return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
-std::shared_ptr<runtime::Kernel> make_cpu_kernel(const Module& module, const LoweredFunc& function,
-                                                 const Stmt& body, size_t arguments,
-                                                 const std::vector<runtime::Workspace>& workspaces,
-                                                 bool streams) {
+CpuCode make_cpu_code(const Module& module, const LoweredFunc& function, const Stmt& body,
+                      size_t arguments, const std::vector<runtime::Workspace>& workspaces) {
   MeasureScratch scratch;
   body.accept(&scratch);
-  auto kernel =
-      std::make_shared<CpuKernel>(module, function, arguments, workspaces, scratch, streams);
-  kernel->numbers["scratch_bytes"] = scratch.serial;
-  kernel->numbers["task_scratch_bytes"] = scratch.task;
-  kernel->numbers["code_bytes"] = static_cast<int64_t>(kernel->code_bytes());
-  return kernel;
+  CpuCode code;
+  code.name = function.name;
+  code.object = compile_object(module);
+  code.arguments = arguments;
+  code.workspaces = workspaces;
+  code.scratch = scratch.serial;
+  code.task_scratch = scratch.task;
+  return code;
+}
+
+std::shared_ptr<runtime::Kernel> load_cpu_kernel(const CpuCode& code) {
+  return std::make_shared<CpuKernel>(code);
 }
 
 }  // namespace tc::codegen

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "codegen/cpu/cpu_code.h"
 #include "codegen/cpu/cpu_jit.h"
 
 namespace tc::codegen {
@@ -12,14 +13,12 @@ namespace tc::codegen {
 /// file.
 std::string assembly(const Halide::Module& module);
 
-/// Puts the module's code into memory. `body` is the function's statement before it became tasks:
-/// what it allocates is got from the host before a run or a task begins, since generated code does
-/// not check. `function` takes the user context, `arguments` pointers, and one for every workspace.
-/// `streams`: some result goes past the caches (codegen/vectors/stream_rows).
-std::shared_ptr<runtime::Kernel> make_cpu_kernel(const Halide::Module& module,
-                                                 const Halide::Internal::LoweredFunc& function,
-                                                 const ir::Stmt& body, size_t arguments,
-                                                 const std::vector<runtime::Workspace>& workspaces,
-                                                 bool streams);
+/// The module's code. `body` is the function's statement before it became tasks: what it allocates
+/// is got from the host before a run or a task begins, since generated code does not check.
+/// `function` takes the user context, `arguments` pointers, and one for every workspace. Whether
+/// results go past the caches (codegen/vectors/stream_rows) is left open.
+CpuCode make_cpu_code(const Halide::Module& module, const Halide::Internal::LoweredFunc& function,
+                      const ir::Stmt& body, size_t arguments,
+                      const std::vector<runtime::Workspace>& workspaces);
 
 }  // namespace tc::codegen

@@ -104,6 +104,8 @@ TC_API void tc_shutdown(void);
 /* Receives log lines instead of stderr, NULL: stderr again. Topics are chosen by the environment
  * variable TC_LOGS. What that asks for and does not exist is told here, under the topic TC_LOGS. */
 TC_API void tc_set_log_sink(void (*sink)(const char* topic, const char* message));
+/* Switches a topic on or off, whatever TC_LOGS says. */
+TC_API tc_status tc_set_log_topic(const char* topic, int32_t on);
 
 /* ---- text: a parsed and checked source of one or more definitions */
 typedef struct tc_module tc_module;
@@ -339,6 +341,119 @@ TC_API tc_status tc_store_find_options(const tc_store* store, const char* key,
  * may do this at once. */
 TC_API tc_status tc_store_save(const tc_store* store, const char* path);
 
+/* ---- tuned Plans in stores: what was found for a definition and its arguments. Strings and bytes
+ * live as long as those of texts. */
+typedef struct {
+  double minimum, median; /* of single runs, in seconds */
+  double spread;          /* the third quartile over the first */
+  int64_t runs;
+} tc_times;
+typedef struct {
+  const char* options; /* the whole Plan, for tc_options_parse */
+  tc_times times;
+  tc_times standard; /* of the Plan that the compiler chose by itself, measured in turns with it */
+  const char* processor;          /* the name of the processor or device; NULL: unknown */
+  const char* version;            /* of this library; NULL: this one's */
+  int64_t time;                   /* seconds since 1970 */
+  const struct tc_kernel* kernel; /* to be added: one of a GPU, whose code is kept; or NULL */
+  int64_t code_bytes;             /* of the code that is kept */
+} tc_tuned_plan;
+typedef struct {
+  const char* key;       /* as tc_definition_key */
+  const char* text;      /* of the definition */
+  const char* arguments; /* "(128, 1024), (1024, 1024) -> (128, 1024)" */
+  const char* options;   /* that hold whatever was found */
+  const char* target;    /* "cpu", "cuda:sm_90" */
+  const char* machine;   /* facts that a machine has to share */
+  int32_t threads;       /* of the host */
+  int32_t plan_count;    /* the fastest first */
+  int32_t trial_count;
+  int64_t measured; /* Plans that searches have measured so far */
+} tc_tuning;
+
+TC_API int32_t tc_store_tuning_count(const tc_store* store);
+TC_API tc_status tc_store_tuning(const tc_store* store, int32_t index, tc_tuning* tuning);
+TC_API tc_status tc_store_tuned_plan(const tc_store* store, int32_t tuning, int32_t index,
+                                     tc_tuned_plan* plan);
+/* A Plan as options of a definition, whose names may be others than those it was found with. */
+TC_API tc_status tc_store_tuned_options(const tc_store* store, int32_t tuning, int32_t index,
+                                        const tc_definition* definition, tc_options** options);
+/* A Plan that was measured, and its shortest run in units of that of the compiler's own; -1 where
+ * it cannot run. */
+TC_API tc_status tc_store_trial(const tc_store* store, int32_t tuning, int32_t index,
+                                const char** options, double* ratio);
+/* Adds what was found for arguments as tc_compile takes them. A file keeps of all additions those
+ * that are the fastest, 16 Plans and 1,024 trials. */
+TC_API tc_status tc_store_add_tuning(tc_store* store, const tc_definition* definition,
+                                     const tc_options* options, const char* target,
+                                     const DLTensor* const* inputs, int32_t input_count,
+                                     const DLTensor* const* outputs, int32_t output_count,
+                                     const tc_tuned_plan* plans, int32_t plan_count,
+                                     const char* const* trials, const double* ratios,
+                                     int32_t trial_count);
+/* The number of what was found for arguments on this machine, -1 where nothing was; with `nearest`
+ * for others whose sizes are next to them, which `exact` then is 0 for. */
+TC_API tc_status tc_store_find_tuning(const tc_store* store, const tc_definition* definition,
+                                      const tc_options* options, const char* target,
+                                      const DLTensor* const* inputs, int32_t input_count,
+                                      const DLTensor* const* outputs, int32_t output_count,
+                                      int32_t nearest, int32_t* index, int32_t* exact);
+/* Kernels that are compiled from now on have the Plans of this store, where definition, options,
+ * arguments, machine and threads are those that a Plan was found for; for other sizes those of the
+ * nearest, if the model agrees. What of them does not fit is logged, and not taken. */
+TC_API tc_status tc_store_use(const tc_store* store);
+/* Forgets what all stores have said. */
+TC_API void tc_forget_tunings(void);
+/* Keeps of each definition and arguments in a file the fastest Plans and trials, and with
+ * `this_machine` what was found on one like this alone. */
+TC_API tc_status tc_store_prune(const char* path, int32_t plans, int32_t trials,
+                                int32_t this_machine);
+
+/* ---- tuning: the Plans of a definition that may be tried for given arguments */
+typedef struct tc_space tc_space;
+
+/* Of arguments only what tc_compile reads of them. Plans have what `options` decide; NULL: the
+ * defaults. `first` is the Plan that the others are near to, as the "options" text of a kernel that
+ * was compiled so. Candidates are numbered in the order in which they are made, `first` is 0; equal
+ * ones have one number. A space wants to be used by one thread at a time. */
+TC_API tc_status tc_space_create(const tc_definition* definition, const tc_options* options,
+                                 const char* target, const DLTensor* const* inputs,
+                                 int32_t input_count, const DLTensor* const* outputs,
+                                 int32_t output_count, const tc_options* first, tc_space** space);
+TC_API void tc_space_free(tc_space* space);
+/* A whole Plan, as a kernel's "options". A TC_COMPILATION_ERROR where it is none of these. */
+TC_API tc_status tc_space_add(tc_space* space, const tc_options* options, int32_t* candidate);
+/* The compiler's own proposals, of all forms that the statements may have, for the first
+ * candidate's groups and library calls and for those near to it. Writes at most `capacity` of them,
+ * and how many there are. */
+TC_API tc_status tc_space_starts(tc_space* space, int32_t* candidates, int32_t capacity,
+                                 int32_t* count);
+/* A random one; the same seed gives the same after the same calls. */
+TC_API tc_status tc_space_draw(tc_space* space, uint64_t seed, int32_t* candidate);
+/* Another one with a few fields changed. */
+TC_API tc_status tc_space_mutate(tc_space* space, int32_t parent, uint64_t seed,
+                                 int32_t* candidate);
+/* Each field from one of `count` others, by chance. */
+TC_API tc_status tc_space_cross(tc_space* space, const int32_t* parents, int32_t count,
+                                uint64_t seed, int32_t* candidate);
+/* Those that differ from one in one field, by one step. Writes as tc_space_starts. */
+TC_API tc_status tc_space_neighbours(tc_space* space, int32_t candidate, int32_t* candidates,
+                                     int32_t capacity, int32_t* count);
+typedef struct {
+  const char* options; /* the whole Plan, for tc_options_parse */
+  const char* reason; /* why it cannot be; NULL where nothing is in its way before it is compiled */
+  int32_t structure; /* equal for candidates with the same groups of statements and library calls */
+  const double* features; /* what models of its time are made from; NULL where there is a reason */
+  int32_t feature_count;
+} tc_candidate;
+/* Strings and features live as long as the space, until the next candidate is made. */
+TC_API tc_status tc_space_candidate(const tc_space* space, int32_t index, tc_candidate* candidate);
+/* The names of features; NULL after the last. */
+TC_API const char* tc_feature_name(int32_t index);
+/* The fields that vary around a candidate, with their values. The string lives until the thread's
+ * next call of this function. */
+TC_API tc_status tc_space_describe(tc_space* space, int32_t candidate, const char** text);
+
 /* ---- the host: what a framework provides to running kernels. All functions are needed, but that
  * only kernels of a GPU call `stream`. No C++ exception may leave them. */
 typedef struct tc_host {
@@ -406,6 +521,17 @@ TC_API tc_status tc_compile(const tc_definition* definition, const tc_options* o
                             const char* target, const DLTensor* const* inputs, int32_t input_count,
                             const DLTensor* const* outputs, int32_t output_count,
                             tc_kernel** kernel);
+/* The same for a kernel that is timed and thrown away, as those of a search. Groups of statements
+ * may be kernels of their own there, and are found again where the next candidate has them too. */
+TC_API tc_status tc_compile_trial(const tc_definition* definition, const tc_options* options,
+                                  const char* target, const DLTensor* const* inputs,
+                                  int32_t input_count, const DLTensor* const* outputs,
+                                  int32_t output_count, tc_kernel** kernel);
+/* Compiled code for the CPU is kept in this folder from now on, and found there by later processes:
+ * one of the user's own, which is made where it is missing, of at most about so many bytes. NULL
+ * keeps none. At first that of the environment variable TC_CACHE_DIR. A TC_CACHE_ERROR where the
+ * folder is somebody else's, or others may write to it. */
+TC_API tc_status tc_set_code_folder(const char* path, int64_t most_bytes);
 TC_API void tc_kernel_free(tc_kernel* kernel);
 /* Checks every argument, then runs. Outputs may not overlap inputs or each other. `host` NULL:
  * tc_default_host. */

@@ -237,12 +237,6 @@ std::vector<PythonValue> word_values(const std::vector<std::string>& words) {
   return PythonValue::tuple_of(words).items;
 }
 
-const char* name_of(Points points) {
-  for (const auto& [name, value] : kPoints)
-    if (value == points) return name;
-  throw InternalError(__FILE__, __LINE__, "points without a name");
-}
-
 std::vector<PythonCall> calls_of(const ClusterOptions& options) {
   std::vector<PythonCall> calls;
   auto add = [&](const char* name, std::vector<PythonValue> values = {}) -> PythonCall& {
@@ -288,6 +282,12 @@ std::vector<PythonCall> calls_of(const ClusterOptions& options) {
 }
 
 }  // namespace
+
+const char* name_of(Points points) {
+  for (const auto& [name, value] : kPoints)
+    if (value == points) return name;
+  throw InternalError(__FILE__, __LINE__, "points without a name");
+}
 
 ClusterOptions to_options(const ClusterPlan& plan) {
   ClusterOptions options;

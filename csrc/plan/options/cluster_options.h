@@ -27,6 +27,9 @@ struct ClusterOptions {
   std::optional<std::vector<CopyPlan>> copies;
 };
 
+/// As options have it: "vector inside".
+const char* name_of(Points points);
+
 /// All of a Plan as options.
 ClusterOptions to_options(const ClusterPlan& plan);
 

@@ -23,6 +23,7 @@
 #include "torch/python/python_lock.h"
 #include "torch/python/python_values.h"
 #include "torch/python/store.h"
+#include "torch/python/tuning.h"
 #include "torch/registration.h"
 #include "torch/schema.h"
 
@@ -68,55 +69,6 @@ void raise_in_python(const CoreError& error) {
   });
 }
 
-/// Python values as the operators take them: tensors as they are, numbers for scalars.
-std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& values) {
-  std::vector<c10::IValue> result;
-  result.reserve(values.size());
-  if (values.size() != definition.inputs.size())
-    raise(TC_SHAPE_ERROR, definition.name + " expected " +
-                              std::to_string(definition.inputs.size()) +
-                              (definition.inputs.size() == 1 ? " input" : " inputs") +
-                              " but found " + std::to_string(values.size()));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const ArgumentInfo& info = definition.inputs[i];
-    py::object value = values[i];
-    auto wrong = [&](const char* expected) {
-      raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected " + expected + " but got " +
-                                py::str(py::type::of(value).attr("__name__")).cast<std::string>());
-    };
-    bool is_tensor = THPVariable_Check(value.ptr());
-    if (!info.scalar) {
-      if (!is_tensor) wrong("a tensor");
-      // These calls do not pass the dispatcher, which resolves lazy negation on its way.
-      result.emplace_back(THPVariable_Unpack(value.ptr()).resolve_neg());
-      continue;
-    }
-    if (is_tensor) {
-      const at::Tensor& tensor = THPVariable_Unpack(value.ptr());
-      if (tensor.dim() != 0) wrong("a number or a 0-d tensor");
-      at::Scalar scalar = tensor.item();
-      result.emplace_back(scalar.isFloatingPoint() ? c10::IValue(scalar.toDouble())
-                          : scalar.isBoolean()     ? c10::IValue(scalar.toBool())
-                                                   : c10::IValue(scalar.toLong()));
-    } else if (PyBool_Check(value.ptr())) {
-      result.emplace_back(value.cast<bool>());
-    } else if (PyFloat_Check(value.ptr())) {
-      result.emplace_back(value.cast<double>());
-    } else if (PyIndex_Check(value.ptr())) {
-      py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
-      if (!index) throw py::error_already_set();
-      int overflow = 0;
-      long long number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
-      if (overflow) wrong("a number of at most 64 bits");
-      result.emplace_back(static_cast<int64_t>(number));
-    } else {
-      wrong("a number or a 0-d tensor");
-    }
-    if (result.back().isDouble() && c10::isIntegralType(info.dtype, true)) wrong("an integer");
-  }
-  return result;
-}
-
 /// What takes time, on threads of the library that may want the interpreter lock.
 template <class Call>
 void check_unlocked(const Call& call) {
@@ -128,12 +80,6 @@ void check_unlocked(const Call& call) {
   check(status);
 }
 
-struct Options {
-  OptionsPtr options;
-};
-
-OptionsPtr copy(const Options& options) { return copy_options(options.options.get()); }
-
 /// A factory that asks Python: factory(*inputs) -> Options.
 OptionsFactory python_factory(const std::optional<Function>& callable) {
   if (!callable) return nullptr;
@@ -144,13 +90,6 @@ OptionsFactory python_factory(const std::optional<Function>& callable) {
       return copy(call_python(*kept, arguments).cast<const Options&>());
     });
   };
-}
-
-/// For the C interface, where a text ends with its first NUL.
-const char* c_text(const std::string& text) {
-  if (text.find('\0') != std::string::npos)
-    raise(TC_USAGE_ERROR, "a NUL character in \"" + std::string(text.c_str()) + "\"");
-  return text.c_str();
 }
 
 /// A kernel for fixed inputs, from tc.compile.
@@ -435,6 +374,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     tc_shutdown();
   }));
 
+  m.def(
+      "enable_log",
+      [](const std::string& topic, bool on) { check(tc_set_log_topic(c_text(topic), on)); },
+      py::arg("topic"), py::arg("on"));
   m.def("core_version", [] { return std::string(tc_version()); });
   m.def("set_exception_classes", [](const py::typing::Dict<py::int_, py::object>& classes) {
     exception_classes() = classes;
@@ -524,6 +467,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       "limit_kernels", [](int64_t kernels, int64_t bytes) { kernel_limit().set(kernels, bytes); },
       py::arg("kernels"), py::arg("bytes"));
   m.def("clear_kernels", [] { kernel_limit().clear(); });
+  m.def(
+      "drop_kernels",
+      [](const std::vector<std::string>& keys) { kernel_limit().drop_definitions(keys); },
+      py::arg("keys"));
   m.def("mangle", mangle, py::arg("name"), py::arg("taken"), py::arg("prefix"));
   m.def("name_of_contents", name_of_contents, py::arg("definition"), py::arg("scheduling"),
         py::arg("count"));
@@ -592,5 +539,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   bind_derivation(m);
   bind_direct_call(m);
   bind_einsum(m);
-  bind_store(m);
+  bind_tuning(m);
+  bind_store(m);  // whose Plans may have trials
 }

@@ -5,7 +5,10 @@
 #include <torch/extension.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "torch/operator.h"
 #include "torch/python/python_lock.h"
 
 namespace tc_torch {
@@ -38,6 +41,17 @@ inline pybind11::object to_python(const c10::IValue& value) {
   if (value.isBool()) return pybind11::bool_(value.toBool());
   return pybind11::int_(value.toInt());
 }
+
+/// Python values as the operators take them: tensors as they are, numbers for scalars.
+std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& values);
+
+struct Options {
+  OptionsPtr options;
+};
+OptionsPtr copy(const Options& options);
+
+/// For the C interface, where a text ends with its first NUL.
+const char* c_text(const std::string& text);
 
 }  // namespace tc_torch
 

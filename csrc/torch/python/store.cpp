@@ -1,7 +1,6 @@
-// Needs nothing of PyTorch's but pybind11, whose headers it brings.
 #include "torch/python/store.h"
 
-#include <pybind11/stl.h>
+#include <torch/extension.h>
 
 #include <memory>
 #include <optional>
@@ -10,6 +9,8 @@
 
 #include "torch/errors.h"
 #include "torch/python/python_lock.h"
+#include "torch/python/python_values.h"
+#include "torch/python/trial.h"
 
 namespace py = pybind11;
 
@@ -27,6 +28,51 @@ struct StoredText {
   std::string ns, source;
   bool by_user = true;
   std::vector<StoredDefinition> definitions;
+};
+
+struct Times {
+  double minimum = 0, median = 0, spread = 1;
+  int64_t runs = 0;
+};
+
+struct TunedPlan {
+  std::string options;
+  Times times, standard;
+  std::string processor, version;
+  int64_t time = 0;
+  const Trial* trial = nullptr;  ///< of a GPU, whose code is kept
+  int64_t code_bytes = 0;
+};
+
+struct Tuning {
+  std::string key, text, arguments, options, target, machine;
+  int threads = 1;
+  std::vector<TunedPlan> plans;
+  std::vector<std::pair<std::string, double>> trials;
+  int64_t measured = 0;
+};
+
+Times times_of(const tc_times& times) {
+  return {times.minimum, times.median, times.spread, times.runs};
+}
+tc_times times_of(const Times& times) {
+  return {times.minimum, times.median, times.spread, times.runs};
+}
+
+/// What a Plan is for, as the C interface takes it.
+class Problem {
+ public:
+  Problem(const Definition& definition, const std::vector<c10::IValue>& inputs,
+          const std::vector<at::Tensor>& outputs)
+      : arguments_(definition, inputs), outputs_(outputs) {}
+  const DLTensor* const* inputs() const { return arguments_.tensors(); }
+  int32_t input_count() const { return arguments_.count(); }
+  const DLTensor* const* outputs() const { return outputs_.data(); }
+  int32_t output_count() const { return outputs_.count(); }
+
+ private:
+  CallArguments arguments_;
+  Tensors outputs_;
 };
 
 class Store {
@@ -103,9 +149,89 @@ class Store {
     return found ? std::optional<std::string>(tc_options_text(found)) : std::nullopt;
   }
 
+  std::vector<Tuning> tunings() const {
+    std::vector<Tuning> result;
+    for (int32_t k = 0; k < tc_store_tuning_count(store_); ++k) result.push_back(tuning(k));
+    return result;
+  }
+
+  /// The one for these arguments, or for others near to them; whether it is for these. Its Plans
+  /// have the names of this definition.
+  std::optional<std::pair<Tuning, bool>> find_tuning(const std::shared_ptr<Definition>& definition,
+                                                     const Options* options,
+                                                     const std::string& target,
+                                                     const Values& inputs,
+                                                     const std::vector<at::Tensor>& outputs,
+                                                     bool nearest) const {
+    const std::vector<c10::IValue> values = to_ivalues(*definition, inputs);
+    const Problem problem(*definition, values, outputs);
+    int32_t index = -1, exact = 0;
+    check(tc_store_find_tuning(store_, definition->get(),
+                               options ? options->options.get() : nullptr, c_text(target),
+                               problem.inputs(), problem.input_count(), problem.outputs(),
+                               problem.output_count(), nearest, &index, &exact));
+    if (index < 0) return std::nullopt;
+    Tuning found = tuning(index);
+    for (size_t k = 0; k < found.plans.size(); ++k) {
+      tc_options* renamed = nullptr;
+      check(tc_store_tuned_options(store_, index, static_cast<int32_t>(k), definition->get(),
+                                   &renamed));
+      const std::shared_ptr<tc_options> kept(renamed, tc_options_free);
+      found.plans[k].options = tc_options_text(renamed);
+    }
+    return std::make_pair(std::move(found), exact != 0);
+  }
+
+  void add_tuning(const std::shared_ptr<Definition>& definition, const Options* options,
+                  const std::string& target, const Values& inputs,
+                  const std::vector<at::Tensor>& outputs, const std::vector<TunedPlan>& plans,
+                  const std::vector<std::pair<std::string, double>>& trials) {
+    const std::vector<c10::IValue> values = to_ivalues(*definition, inputs);
+    const Problem problem(*definition, values, outputs);
+    std::vector<tc_tuned_plan> made;
+    for (const TunedPlan& plan : plans)
+      made.push_back({c_text(plan.options), times_of(plan.times), times_of(plan.standard),
+                      c_text(plan.processor), plan.version.empty() ? nullptr : c_text(plan.version),
+                      plan.time, plan.trial ? plan.trial->kernel() : nullptr, 0});
+    std::vector<const char*> texts;
+    std::vector<double> ratios;
+    for (const auto& [text, ratio] : trials) {
+      texts.push_back(c_text(text));
+      ratios.push_back(ratio);
+    }
+    check(tc_store_add_tuning(store_, definition->get(), options ? options->options.get() : nullptr,
+                              c_text(target), problem.inputs(), problem.input_count(),
+                              problem.outputs(), problem.output_count(), made.data(),
+                              static_cast<int32_t>(made.size()), texts.data(), ratios.data(),
+                              static_cast<int32_t>(texts.size())));
+  }
+
+  void use() const { check(tc_store_use(store_)); }
+
   void save(const std::string& path) const { check(tc_store_save(store_, path.c_str())); }
 
  private:
+  Tuning tuning(int32_t index) const {
+    tc_tuning found;
+    check(tc_store_tuning(store_, index, &found));
+    Tuning result{found.key,    found.text,    found.arguments, found.options,
+                  found.target, found.machine, found.threads,   {},
+                  {},           found.measured};
+    for (int32_t k = 0; k < found.plan_count; ++k) {
+      tc_tuned_plan plan;
+      check(tc_store_tuned_plan(store_, index, k, &plan));
+      result.plans.push_back({plan.options, times_of(plan.times), times_of(plan.standard),
+                              plan.processor, plan.version, plan.time, nullptr, plan.code_bytes});
+    }
+    for (int32_t k = 0; k < found.trial_count; ++k) {
+      const char* options = nullptr;
+      double ratio = 0;
+      check(tc_store_trial(store_, index, k, &options, &ratio));
+      result.trials.emplace_back(options, ratio);
+    }
+    return result;
+  }
+
   tc_store* store_ = nullptr;
 };
 
@@ -130,6 +256,53 @@ void bind_store(py::module_& m) {
       .def_readonly("source", &StoredText::source)
       .def_readonly("by_user", &StoredText::by_user)
       .def_readonly("definitions", &StoredText::definitions);
+  py::class_<Times>(m, "Times")
+      .def(py::init<double, double, double, int64_t>(), py::arg("minimum"), py::arg("median"),
+           py::arg("spread"), py::arg("runs"))
+      .def_readonly("minimum", &Times::minimum)
+      .def_readonly("median", &Times::median)
+      .def_readonly("spread", &Times::spread)
+      .def_readonly("runs", &Times::runs);
+  py::class_<TunedPlan>(m, "TunedPlan")
+      .def(py::init([](std::string options, Times times, Times standard, std::string processor,
+                       int64_t time, const Trial* trial) {
+             return TunedPlan{
+                 std::move(options), times, standard, std::move(processor), "", time, trial, 0};
+           }),
+           py::arg("options"), py::arg("times"), py::arg("standard"), py::arg("processor"),
+           py::arg("time"), py::arg("trial"), py::keep_alive<1, 7>())
+      .def_readonly("options", &TunedPlan::options)
+      .def_readonly("times", &TunedPlan::times)
+      .def_readonly("standard", &TunedPlan::standard)
+      .def_readonly("processor", &TunedPlan::processor)
+      .def_readonly("version", &TunedPlan::version)
+      .def_readonly("time", &TunedPlan::time)
+      .def_readonly("code_bytes", &TunedPlan::code_bytes);
+  py::class_<Tuning>(m, "Tuning")
+      .def_readonly("key", &Tuning::key)
+      .def_readonly("text", &Tuning::text)
+      .def_readonly("arguments", &Tuning::arguments)
+      .def_readonly("options", &Tuning::options)
+      .def_readonly("target", &Tuning::target)
+      .def_readonly("machine", &Tuning::machine)
+      .def_readonly("threads", &Tuning::threads)
+      .def_readonly("plans", &Tuning::plans)
+      .def_readonly("trials", &Tuning::trials)
+      .def_readonly("measured", &Tuning::measured);
+  m.def("forget_tunings", tc_forget_tunings);
+  m.def(
+      "set_code_folder",
+      [](const std::string& path, int64_t most_bytes) {
+        check(tc_set_code_folder(path.empty() ? nullptr : c_text(path), most_bytes));
+      },
+      py::arg("path"), py::arg("most_bytes"));
+  m.def(
+      "prune_store",
+      [](const std::string& path, int plans, int trials, bool this_machine) {
+        check(tc_store_prune(c_text(path), plans, trials, this_machine));
+      },
+      py::arg("path"), py::arg("plans"), py::arg("trials"), py::arg("this_machine"),
+      py::call_guard<Unlocked>());
   // Reading and saving wait for disks and for other processes.
   py::class_<Store>(m, "Store")
       .def(py::init())
@@ -143,6 +316,13 @@ void bind_store(py::module_& m) {
       .def("check_text", &Store::check_text, py::arg("index"))
       .def("add", &Store::add, py::arg("text"))
       .def("find_options", &Store::find_options, py::arg("key"))
+      .def("tunings", &Store::tunings)
+      .def("find_tuning", &Store::find_tuning, py::arg("definition"), py::arg("options"),
+           py::arg("target"), py::arg("inputs"), py::arg("outputs"), py::arg("nearest"))
+      .def("add_tuning", &Store::add_tuning, py::arg("definition"), py::arg("options"),
+           py::arg("target"), py::arg("inputs"), py::arg("outputs"), py::arg("plans"),
+           py::arg("trials"))
+      .def("use", &Store::use)
       .def("save", &Store::save, py::arg("path"), py::call_guard<Unlocked>());
 }
 

@@ -1,10 +1,10 @@
-// The checksum that a store ends with.
+// The checksum that stores end with.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace tc::store {
+namespace tc {
 
 /// CRC-32 with the polynomial of zlib and PNG.
 inline uint32_t crc32(const char* data, size_t size) {
@@ -23,4 +23,4 @@ inline uint32_t crc32(const char* data, size_t size) {
   return ~crc;
 }
 
-}  // namespace tc::store
+}  // namespace tc

@@ -1,0 +1,208 @@
+// The C interface: the Plans that tuning may try.
+#include "tune/space.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/error.h"
+#include "api/handles.h"
+#include "base/arguments.h"
+#include "base/task.h"
+#include "machine/facts.h"
+#include "runtime/arguments.h"
+#include "runtime/libraries.h"
+#include "schedule.h"
+
+using tc::api::check_array;
+using tc::api::check_index;
+using tc::api::clear;
+using tc::api::guarded;
+using tc::api::required;
+using tc::api::value_or_zero;
+
+struct tc_space {
+  std::shared_ptr<tc::tune::Space> space;
+};
+
+namespace {
+
+using tc::tune::Space;
+
+/// What compilations of a definition for fixed arguments have in common.
+struct Problem {
+  tc::ir::Program program;
+  std::map<std::string, tc::Layout> layouts;
+  tc::MappingOptions options;
+  tc::Target target;
+  tc::CpuMachine machine;
+};
+
+tc::tune::Planner planner_of(std::shared_ptr<const Problem> problem) {
+  return [problem = std::move(problem)](const tc::MappingOptions& options) {
+    std::vector<tc::tune::Part> parts;
+    for (const auto& scheduled : tc::schedule_parts(problem->program, problem->layouts, options,
+                                                    problem->target, problem->machine))
+      parts.push_back({&scheduled->program, &scheduled->layouts, &scheduled->scop, &scheduled->plan,
+                       scheduled->segment, scheduled});
+    return parts;
+  };
+}
+
+size_t checked(const Space& space, int32_t candidate) {
+  check_index(candidate, space.size(), "candidate");
+  return static_cast<size_t>(candidate);
+}
+
+/// Long work with the space, which a caller who leaves must not take from it.
+template <class Work>
+auto with(tc_space* space, Work work) {
+  return tc::run_apart("looking for Plans", [shared = required(space, "space").space,
+                                             work = std::move(work)] { return work(*shared); });
+}
+
+void write(const std::vector<size_t>& found, int32_t* candidates, int32_t capacity,
+           int32_t* count) {
+  for (size_t k = 0; k < found.size() && k < static_cast<size_t>(std::max(capacity, 0)); ++k)
+    candidates[k] = static_cast<int32_t>(found[k]);
+  *count = static_cast<int32_t>(found.size());
+}
+
+}  // namespace
+
+tc_status tc_space_create(const tc_definition* definition, const tc_options* options,
+                          const char* target, const DLTensor* const* inputs, int32_t input_count,
+                          const DLTensor* const* outputs, int32_t output_count,
+                          const tc_options* first, tc_space** space) {
+  clear(space);
+  return guarded([&] {
+    required(space, "space");
+    const auto& shared = required(definition, "definition").definition;
+    const tc::MappingOptions& start = required(first, "first").options;
+    check_array(outputs, "outputs", output_count, "output_count");
+    tc::runtime::Arguments arguments = tc::runtime::check_inputs(*shared, inputs, input_count);
+    auto problem = std::make_shared<Problem>();
+    problem->target = tc::parse_target(target ? target : "cpu");
+    problem->options = options ? options->options : tc::make_options("default");
+    if (problem->options.identity)
+      throw tc::UsageError("the preset identity decides the whole Plan: there is nothing to tune");
+    problem->machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
+    tc::run_short([&] { problem->program = tc::runtime::specialize(*shared, arguments); });
+    if (outputs)
+      tc::runtime::check_outputs(problem->program, inputs, input_count, outputs, output_count,
+                                 /*addresses=*/false, arguments);
+    else
+      for (const std::string& name : problem->program.outputs)
+        arguments.layouts[name] = tc::row_major(problem->program.tensor(name));
+    problem->layouts = arguments.layouts;
+    auto made = std::make_unique<tc_space>();
+    made->space = tc::run_apart("looking for Plans", [problem, start] {
+      auto space = std::make_shared<Space>(
+          planner_of(problem), tc::library_statements(problem->program, problem->layouts),
+          problem->options, problem->machine, problem->target.cuda);
+      space->add(start);
+      return space;
+    });
+    *space = made.release();
+  });
+}
+
+void tc_space_free(tc_space* space) { delete space; }
+
+tc_status tc_space_add(tc_space* space, const tc_options* options, int32_t* candidate) {
+  clear(candidate);
+  return guarded([&] {
+    required(candidate, "candidate");
+    const tc::MappingOptions& whole = required(options, "options").options;
+    *candidate = static_cast<int32_t>(with(space, [whole](Space& all) { return all.add(whole); }));
+  });
+}
+
+tc_status tc_space_starts(tc_space* space, int32_t* candidates, int32_t capacity, int32_t* count) {
+  clear(count);
+  return guarded([&] {
+    required(count, "count");
+    check_array(candidates, "candidates", capacity, "capacity");
+    write(with(space, [](Space& all) { return all.starts(); }), candidates, capacity, count);
+  });
+}
+
+tc_status tc_space_draw(tc_space* space, uint64_t seed, int32_t* candidate) {
+  clear(candidate);
+  return guarded([&] {
+    required(candidate, "candidate");
+    *candidate = static_cast<int32_t>(with(space, [seed](Space& all) { return all.draw(seed); }));
+  });
+}
+
+tc_status tc_space_mutate(tc_space* space, int32_t parent, uint64_t seed, int32_t* candidate) {
+  clear(candidate);
+  return guarded([&] {
+    required(candidate, "candidate");
+    const size_t from = checked(*required(space, "space").space, parent);
+    *candidate = static_cast<int32_t>(
+        with(space, [from, seed](Space& all) { return all.mutate(from, seed); }));
+  });
+}
+
+tc_status tc_space_cross(tc_space* space, const int32_t* parents, int32_t count, uint64_t seed,
+                         int32_t* candidate) {
+  clear(candidate);
+  return guarded([&] {
+    required(candidate, "candidate");
+    check_array(parents, "parents", count, "count");
+    if (count == 0) throw tc::UsageError("count is 0; a cross has one parent at least");
+    std::vector<size_t> from;
+    for (int32_t k = 0; k < count; ++k)
+      from.push_back(checked(*required(space, "space").space, parents[k]));
+    *candidate = static_cast<int32_t>(
+        with(space, [from, seed](Space& all) { return all.cross(from, seed); }));
+  });
+}
+
+tc_status tc_space_neighbours(tc_space* space, int32_t candidate, int32_t* candidates,
+                              int32_t capacity, int32_t* count) {
+  clear(count);
+  return guarded([&] {
+    required(count, "count");
+    check_array(candidates, "candidates", capacity, "capacity");
+    const size_t from = checked(*required(space, "space").space, candidate);
+    write(with(space, [from](Space& all) { return all.neighbours(from); }), candidates, capacity,
+          count);
+  });
+}
+
+tc_status tc_space_candidate(const tc_space* space, int32_t index, tc_candidate* candidate) {
+  clear(candidate);
+  return guarded([&] {
+    const Space& all = *required(space, "space").space;
+    const tc::tune::Candidate& found = all[checked(all, index)];
+    const bool can_be = found.reason.empty();
+    required(candidate, "candidate") = {found.text.c_str(), can_be ? nullptr : found.reason.c_str(),
+                                        static_cast<int32_t>(found.structure),
+                                        can_be ? found.features.data() : nullptr,
+                                        can_be ? static_cast<int32_t>(found.features.size()) : 0};
+  });
+}
+
+const char* tc_feature_name(int32_t index) {
+  return value_or_zero([&]() -> const char* {
+    const std::vector<std::string>& names = tc::tune::feature_names();
+    if (index >= 0 && static_cast<size_t>(index) >= names.size()) return nullptr;
+    check_index(index, names.size(), "feature");
+    return names[static_cast<size_t>(index)].c_str();
+  });
+}
+
+tc_status tc_space_describe(tc_space* space, int32_t candidate, const char** text) {
+  clear(text);
+  return guarded([&] {
+    required(text, "text");
+    thread_local std::string kept;
+    const size_t from = checked(*required(space, "space").space, candidate);
+    kept = with(space, [from](Space& all) { return all.describe(from); });
+    *text = kept.c_str();
+  });
+}

@@ -1,0 +1,46 @@
+// Kernels for the CPU whose code an earlier process has left on disk (see store/code_folder.h).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compile.h"
+#include "store/compiled_kernel.h"
+
+namespace tc {
+
+/// The functions of such a kernel, for the places where compiling makes them.
+struct FoundCode {
+  std::vector<codegen::CpuCode> functions;
+  size_t next = 0;
+
+  /// The next one. InternalError where there is none.
+  std::shared_ptr<runtime::Kernel> load();
+};
+
+/// The functions that a kernel's checks of indices run: kept, or found, with those of the kernel.
+struct HelperCode {
+  bool open = true;  ///< until the kernel is made; what is made later is no part of it
+  bool keeps_code = false;
+  std::shared_ptr<FoundCode> found;
+  std::vector<codegen::CpuCode> code;
+
+  void close() {
+    open = false;
+    found.reset();
+    code.clear();
+  }
+};
+
+/// What decides the code of a kernel, and which processors run it; "" where none is kept.
+/// CacheError where the folder may not be used.
+std::string key_on_disk(const MappingOptions& options, const CpuMachine& machine,
+                        const CompileContext& context);
+
+/// Nothing for a key of "", and where nothing is kept for it.
+std::optional<store::CompiledKernel> find_on_disk(const std::string& key);
+
+}  // namespace tc

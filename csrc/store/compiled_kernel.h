@@ -1,0 +1,23 @@
+// A compiled kernel of the CPU as bytes, for the folder of compiled code.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/cpu/cpu_code.h"
+
+namespace tc::store {
+
+struct CompiledKernel {
+  /// In the order in which compiling makes them.
+  std::vector<codegen::CpuCode> functions;
+  std::map<std::string, std::string> texts;
+};
+
+std::string encode(const CompiledKernel& kernel);
+/// Nothing where the bytes are none.
+std::optional<CompiledKernel> decode_kernel(const std::string& bytes);
+
+}  // namespace tc::store

@@ -1,0 +1,111 @@
+// What tuning found: Plans of definitions for their arguments on a kind of machine.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/layout.h"
+#include "plan/options/options.h"
+
+namespace tc::store {
+
+/// An argument: its layout, or of a scalar that decides sizes the value.
+struct TunedArgument {
+  Layout layout;
+  std::optional<int64_t> value;
+  bool operator==(const TunedArgument& other) const {
+    return layout == other.layout && value == other.value;
+  }
+};
+
+/// What a Plan is for.
+struct TuningKey {
+  std::string definition;                ///< as lang::Definition::key
+  std::vector<TunedArgument> arguments;  ///< inputs, then outputs
+  size_t inputs = 0;                     ///< how many of them are inputs
+  MappingOptions options;                ///< that hold whatever is found
+  std::string target;                    ///< "cpu", "cuda:sm_90"
+  std::string machine;                   ///< see machine::likeness
+  int threads = 1;                       ///< of the host, on the CPU
+
+  bool operator==(const TuningKey& other) const;
+};
+
+/// Single runs, in seconds.
+struct Times {
+  double minimum = 0, median = 0;
+  double spread = 1;  ///< the third quartile over the first
+  int64_t runs = 0;
+};
+
+/// What NVRTC made of a GPU's kernel.
+struct DeviceCode {
+  std::string cubin, log;
+  uint32_t source_checksum = 0;  ///< of the text that it was made of (see base/checksum.h)
+};
+
+struct TunedPlan {
+  MappingOptions options;  ///< all of it
+  Times times;
+  Times standard;  ///< of the compiler's own Plan, measured in turns with this one
+  std::string processor, version;
+  int64_t time = 0;  ///< seconds since 1970
+  DeviceCode code;   ///< of a GPU
+
+  /// What it takes in units of the compiler's own Plan's.
+  double ratio() const;
+};
+
+struct Trial {
+  std::string options;
+  std::optional<double> ratio;  ///< nothing where it cannot run
+};
+
+struct Tuning {
+  TuningKey key;
+  std::string text;  ///< of the definition
+  std::vector<TunedPlan> plans;
+  std::vector<Trial> trials;
+  int64_t measured = 0;
+};
+
+/// How many a file keeps of one key.
+constexpr size_t kMostPlans = 16, kMostTrials = 1024;
+
+/// Of two findings for one key, all Plans and trials, the fastest first, up to these numbers.
+void merge(const Tuning& added, Tuning& known, size_t most_plans = kMostPlans,
+           size_t most_trials = kMostTrials);
+
+/// How far the arguments of a key are from those of another that is equal else: the sum over all
+/// sizes of the powers of two between them. Nothing where they cannot be compared: other ranks,
+/// other orders of dimensions in memory, other values, or a size that is more than four times
+/// another.
+std::optional<double> distance(const TuningKey& a, const TuningKey& b);
+
+/// "(128, 1024), (1024, 1024) -> (128, 1024)", with strides where something is not row-major.
+std::string arguments_text(const TuningKey& key);
+
+/// The one of a key, or the nearest; null where there is none. `exact` says which.
+const Tuning* find_tuning(const std::vector<Tuning>& tunings, const TuningKey& key, bool* exact);
+
+// ---- what this process knows, from the files that it has loaded
+
+/// Adds them to what is known; compilations from then on use it.
+void use(const std::vector<Tuning>& tunings);
+/// Forgets all of it.
+void forget_tunings();
+/// The fastest Plan for a key, or for the nearest one.
+struct Found {
+  TunedPlan plan;
+  bool exact = false;
+  std::string arguments;  ///< that it was found for
+  std::string text;       ///< of the definition, whose names the Plan has
+};
+/// Whether anything is known of a definition; a look costs next to nothing where nothing is.
+bool knows_tunings(const std::string& definition);
+std::optional<Found> find_known(const TuningKey& key);
+
+}  // namespace tc::store

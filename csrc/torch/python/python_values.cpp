@@ -1,0 +1,67 @@
+#include "torch/python/python_values.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <string>
+
+namespace py = pybind11;
+
+namespace tc_torch {
+
+std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& values) {
+  std::vector<c10::IValue> result;
+  result.reserve(values.size());
+  if (values.size() != definition.inputs.size())
+    raise(TC_SHAPE_ERROR, definition.name + " expected " +
+                              std::to_string(definition.inputs.size()) +
+                              (definition.inputs.size() == 1 ? " input" : " inputs") +
+                              " but found " + std::to_string(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const ArgumentInfo& info = definition.inputs[i];
+    py::object value = values[i];
+    auto wrong = [&](const char* expected) {
+      raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected " + expected + " but got " +
+                                py::str(py::type::of(value).attr("__name__")).cast<std::string>());
+    };
+    bool is_tensor = THPVariable_Check(value.ptr());
+    if (!info.scalar) {
+      if (!is_tensor) wrong("a tensor");
+      // These calls do not pass the dispatcher, which resolves lazy negation on its way.
+      result.emplace_back(THPVariable_Unpack(value.ptr()).resolve_neg());
+      continue;
+    }
+    if (is_tensor) {
+      const at::Tensor& tensor = THPVariable_Unpack(value.ptr());
+      if (tensor.dim() != 0) wrong("a number or a 0-d tensor");
+      at::Scalar scalar = tensor.item();
+      result.emplace_back(scalar.isFloatingPoint() ? c10::IValue(scalar.toDouble())
+                          : scalar.isBoolean()     ? c10::IValue(scalar.toBool())
+                                                   : c10::IValue(scalar.toLong()));
+    } else if (PyBool_Check(value.ptr())) {
+      result.emplace_back(value.cast<bool>());
+    } else if (PyFloat_Check(value.ptr())) {
+      result.emplace_back(value.cast<double>());
+    } else if (PyIndex_Check(value.ptr())) {
+      py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+      if (!index) throw py::error_already_set();
+      int overflow = 0;
+      long long number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+      if (overflow) wrong("a number of at most 64 bits");
+      result.emplace_back(static_cast<int64_t>(number));
+    } else {
+      wrong("a number or a 0-d tensor");
+    }
+    if (result.back().isDouble() && c10::isIntegralType(info.dtype, true)) wrong("an integer");
+  }
+  return result;
+}
+
+OptionsPtr copy(const Options& options) { return copy_options(options.options.get()); }
+
+const char* c_text(const std::string& text) {
+  if (text.find('\0') != std::string::npos)
+    raise(TC_USAGE_ERROR, "a NUL character in \"" + std::string(text.c_str()) + "\"");
+  return text.c_str();
+}
+
+}  // namespace tc_torch

@@ -1,0 +1,1 @@
+"""Tuning: searches for Plans, in processes of their own."""

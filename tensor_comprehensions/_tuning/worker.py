@@ -1,0 +1,248 @@
+"""What a helper process does with candidates: compiles, runs, compares and times them.
+
+Nothing here is trusted: a kernel may end the process, hang, or compute something else.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tensor_comprehensions import _torch
+from tensor_comprehensions._define import find_definition
+from tensor_comprehensions._errors import CompilationError, TCError
+from tensor_comprehensions._tuning import tensors
+from tensor_comprehensions._tuning.channel import Channel, Closed
+
+#: Of the largest magnitude of a result, how far sums in another order may be from it.
+TOLERANCES = {
+    torch.float64: 1e-10,
+    torch.float32: 1e-4,
+    torch.float16: 1e-2,
+    torch.bfloat16: 6e-2,
+}
+#: Seconds of the first measurement of a candidate, and of one in turns with the best so far.
+_SHORT, _TURNS = 0.012, 0.06
+_ROUNDS = 6
+#: A candidate whose first measurement is within this factor of the best is measured in turns.
+_NEAR = 1.1
+#: A first run within so many times what is too slow is made once more.
+_AGAIN = 30.0
+#: Kernels of rivals that stay compiled.
+_MOST_KEPT = 4
+
+
+class Problem:
+    """A definition with the arguments that it is tuned for, in a helper process."""
+
+    def __init__(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
+        self.definition = find_definition(message["source"], message["entry"])
+        self.options = _torch.Options.parse(message["options"])
+        self.target = message["target"]
+        self.threads = message["threads"]
+        self.outputs_described = message["outputs"]
+        self.initial: list[torch.Tensor] = []
+        self.reference: list[torch.Tensor] | None = None
+        given = iter(tensors.read(message["tensors"], descriptors[0]))
+        self.inputs = [next(given) if value is None else value for value in message["inputs"]]
+
+    def set_reference(self, described: list[dict[str, Any]], descriptor: int) -> None:
+        self.reference = tensors.read(described, descriptor)
+
+    def on_device(self) -> list[Any]:
+        """The inputs where they are computed with."""
+        if not self.target.startswith("cuda"):
+            return self.inputs
+        return [
+            value.to(self.outputs_described[0]["device"])
+            if isinstance(value, torch.Tensor) and value.dim()
+            else value
+            for value in self.inputs
+        ]
+
+
+def summary(seconds: Sequence[float]) -> dict[str, Any]:
+    """Minimum, median, spread (third quartile over first) and number of runs."""
+    if len(seconds) < 2:
+        only = seconds[0]
+        return {"minimum": only, "median": only, "spread": 1.0, "runs": 1}
+    low, middle, high = statistics.quantiles(seconds, n=4)
+    return {
+        "minimum": min(seconds),
+        "median": middle,
+        "spread": high / low if low > 0 else 1.0,
+        "runs": len(seconds),
+    }
+
+
+def difference(result: torch.Tensor, wanted: torch.Tensor) -> str | None:
+    """What is wrong with a result; None where it is within the bound."""
+    if result.numel() == 0:
+        return None
+    bound = TOLERANCES.get(wanted.dtype)
+    if bound is None:
+        wrong = int((result != wanted).sum())
+        return f"{wrong} of {wanted.numel()} elements differ" if wrong else None
+    finite = torch.isfinite(wanted)
+    if not bool(finite.all()):
+        same = torch.equal(
+            torch.nan_to_num(result[~finite], nan=7.0),
+            torch.nan_to_num(wanted[~finite], nan=7.0),
+        )
+        if not same:
+            return "elements that are infinite or no numbers are others"
+        result, wanted = result[finite], wanted[finite]
+        if wanted.numel() == 0:
+            return None
+    largest = float(wanted.abs().max())
+    distance = float((result - wanted).abs().max())  # NaN where something is missing
+    if distance <= bound * max(largest, torch.finfo(wanted.dtype).tiny):
+        return None
+    return f"off by {distance:.3g}, allowed is {bound:g} of {largest:.3g}"
+
+
+class Worker:
+    """Candidates of one problem, one after the other."""
+
+    def __init__(self, problem: Problem, channel: Channel) -> None:
+        torch.set_num_threads(problem.threads)
+        self._problem = problem
+        self._channel = channel
+        self._inputs = problem.on_device()
+        self._outputs = [self._allocate(found) for found in problem.outputs_described]
+        self._on_processor = problem.threads == 1 and not problem.target.startswith("cuda")
+        self._kept: OrderedDict[str, _torch.Trial] = OrderedDict()
+
+    def _allocate(self, described: dict[str, Any]) -> torch.Tensor:
+        made = tensors.make(described)
+        if not self._problem.target.startswith("cuda"):
+            return made
+        device = described["device"]
+        return torch.empty_strided(made.shape, made.stride(), dtype=made.dtype, device=device)
+
+    def _compile(self, options: _torch.Options, final: bool = False) -> _torch.Trial:
+        problem = self._problem
+        return _torch.Trial(
+            problem.definition, options, problem.target, self._inputs, self._outputs, final
+        )
+
+    def _find(self, plan: str) -> _torch.Trial:
+        """The kernel of a Plan that others are compared with."""
+        if plan not in self._kept:
+            self._kept[plan] = self._compile(_torch.Options.parse(plan))
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(plan)
+        return self._kept[plan]
+
+    def _begin(self) -> None:
+        """What is not written stays conspicuous; what is added to begins the same every time."""
+        generator = torch.Generator().manual_seed(0)
+        for info, output in zip(self._problem.definition.outputs, self._outputs, strict=True):
+            if not output.numel():
+                continue
+            if info.accumulates:
+                start = torch.rand(output.shape, generator=generator, dtype=torch.float64)
+                output.copy_((start * 4).to(output.dtype))
+            elif output.dtype.is_floating_point:
+                output.fill_(float("nan"))
+            else:
+                output.fill_(True if output.dtype == torch.bool else 85)
+
+    def _measure(self, trials: list[_torch.Trial], rounds: int, seconds: float) -> list[Any]:
+        return list(_torch.interleave(trials, rounds, seconds / rounds, self._on_processor))
+
+    # ---- what is asked for
+
+    def baseline(self, _: dict[str, Any]) -> None:
+        """The definition as the compiler runs it: its Plan, results and times."""
+        begin = time.perf_counter()
+        trial = self._compile(self._problem.options, final=True)
+        plan = trial.text("options")
+        self._kept[plan] = trial
+        compiled = time.perf_counter() - begin
+        self._begin()
+        first = trial.run()
+        results = [output.detach().cpu() for output in self._outputs]
+        described, descriptor = tensors.write(results)
+        samples = self._measure([trial], 3, _TURNS)[0]
+        self._channel.send(
+            {
+                "plan": plan,
+                "first": first,
+                "compile": compiled,
+                "times": summary(samples),
+                "reference": described,
+            },
+            (descriptor,),
+        )
+
+    def attempt(self, message: dict[str, Any]) -> None:
+        """One candidate, up to its times; another process decides when to measure."""
+        begin = time.perf_counter()
+        try:
+            trial = self._compile(_torch.Options.parse(message["plan"]))
+        except CompilationError as error:
+            return self._channel.send({"status": "illegal", "reason": str(error)})
+        except TCError as error:
+            return self._channel.send({"status": "failed", "reason": str(error)})
+        compiled = time.perf_counter() - begin
+        self._channel.send({"status": "compiled", "compile": compiled})
+        self._channel.receive()
+        self._begin()
+        first = trial.run()
+        report: dict[str, Any] = {"compile": compiled, "first": first}
+        wrong = self._compare()
+        if wrong is not None:
+            self._channel.send({"status": "wrong", "reason": wrong, **report})
+            raise Closed("memory may be damaged")
+        best = message["best"]
+        # A library makes plans of its own in the first run.
+        if message["slow"] < first < _AGAIN * message["slow"]:
+            first = trial.run()
+        if first > message["slow"]:
+            return self._channel.send({"status": "slow", **report, "times": summary([first])})
+        samples = self._measure([trial], 1, _SHORT)[0]
+        times = summary(samples)
+        ratio = None
+        if times["minimum"] < _NEAR * best:
+            rival = self._find(message["rival"])
+            own, other = self._measure([trial, rival], _ROUNDS, _TURNS)
+            times = summary(own)
+            ratio = times["minimum"] / summary(other)["minimum"]
+        self._channel.send({"status": "measured", **report, "times": times, "ratio": ratio})
+        return None
+
+    def _compare(self) -> str | None:
+        assert self._problem.reference is not None
+        for info, output, wanted in zip(
+            self._problem.definition.outputs, self._outputs, self._problem.reference, strict=True
+        ):
+            wrong = difference(output.cpu(), wanted)
+            if wrong is not None:
+                return f"{info.name}: {wrong}"
+        return None
+
+    def final(self, message: dict[str, Any]) -> None:
+        """Times of some Plans, measured in turns."""
+        trials = []
+        for plan in message["plans"]:
+            trials.append(self._compile(_torch.Options.parse(plan), final=True))
+            self._begin()
+            trials[-1].run()
+            # A trial may be other code than what it stands for.
+            if self._compare() is not None:
+                raise Closed("another result")
+        samples = self._measure(trials, message["rounds"], message["seconds"])
+        self._channel.send({"times": [summary(each) for each in samples]})
+
+    def serve(self) -> None:
+        actions = {"baseline": self.baseline, "try": self.attempt, "final": self.final}
+        while True:
+            message, _ = self._channel.receive()
+            actions[message["do"]](message)

@@ -1,0 +1,230 @@
+"""Searches whose helpers crash, hang or compute something else, and that are interrupted."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import _torch
+from tensor_comprehensions._tuning.helpers import Server
+from tensor_comprehensions._tuning.problem import Problem
+from tensor_comprehensions._tuning.session import Session
+from tensor_comprehensions._tuning.trials import Search
+from tensor_comprehensions._tuning.tuner import run_search
+
+TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+
+
+def product() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(33, 20), torch.randn(40, 20)
+
+
+def small(candidates: int) -> tc.TunerConfig:
+    return tc.TunerConfig().generations(1).pop_size(candidates).threads(2)
+
+
+def problem() -> Problem:
+    return Problem(TMM, "tmm", product())
+
+
+class Sabotage(Session):
+    """Signals to workers that have a candidate, as if its kernel had done that."""
+
+    def __init__(self, *arguments: Any, seed: int, share: float, signals: Any) -> None:
+        super().__init__(*arguments)
+        self._random = random.Random(seed)
+        self._chance = share
+        self._numbers = signals
+        self.sent = 0
+
+    def _send(self, worker: Any, message: dict[str, Any]) -> None:
+        super()._send(worker, message)
+        if worker in self._workers and self._random.random() < self._chance:
+            self.sent += 1
+            os.kill(worker.child.pid, self._random.choice(self._numbers))
+
+
+def test_crashes_cost_one_candidate_each() -> None:
+    session = Sabotage(
+        problem(), small(30), seed=1, share=0.3, signals=(signal.SIGSEGV, signal.SIGKILL)
+    )
+    search = session.run()
+    counts = search.counts()
+    assert session.sent >= 5
+    # A signal may come when the candidate is done already.
+    assert session.sent - 3 <= counts["crashed"] <= session.sent
+    # On a busy machine some are slow.
+    assert counts["measured"] + counts["slow"] == 30 - counts["crashed"] >= 3
+    assert len(search.trials) == 30
+    reasons = {trial.reason for trial in search.trials if trial.status == "crashed"}
+    assert reasons <= {"its process was ended by SIGSEGV", "its process was ended by SIGKILL"}
+    assert search.best_plan
+
+
+def test_hangs_end_at_their_time() -> None:
+    config = small(12).timeout_seconds(1.0)
+    session = Sabotage(problem(), config, seed=3, share=0.15, signals=(signal.SIGSTOP,))
+    begin = time.monotonic()
+    search = session.run()
+    assert session.sent >= 2
+    assert search.counts()["timeout"] >= 1
+    assert search.counts()["measured"] >= 3
+    assert time.monotonic() - begin < 60
+
+
+class Doubting(Session):
+    """The reference is another one, so that every candidate is wrong."""
+
+    def _load(self) -> None:
+        super()._load()
+        job = self._job
+        assert job is not None
+        ask = job.set_reference
+
+        def other(described: list[Any], descriptor: int) -> None:
+            size = os.fstat(descriptor).st_size
+            memory = torch.from_file(
+                f"/proc/self/fd/{descriptor}", shared=True, size=size, dtype=torch.uint8
+            )
+            memory[:4] = torch.tensor([1000.0]).view(torch.uint8)
+            ask(described, descriptor)
+
+        job.set_reference = other  # type: ignore[method-assign]
+
+
+def test_wrong_results_never_win() -> None:
+    """The compiler's own Plan stays."""
+    search = Doubting(problem(), small(8)).run()
+    assert search.counts() == {"wrong": 8}
+    assert search.best_plan == search.standard_plan
+    assert all("C: off by" in trial.reason for trial in search.trials)
+
+
+def test_planners_that_end_are_begun_anew() -> None:
+    class Impatient(Session):
+        ended = 0
+
+        def _ask_planner(self) -> None:
+            super()._ask_planner()
+            if self._planner is not None and len(self.search.trials) in (4, 9) and self.ended < 2:
+                self.ended += 1
+                os.kill(self._planner.pid, signal.SIGKILL)
+
+    session = Impatient(problem(), small(20))
+    search = session.run()
+    assert session.ended == 2
+    assert len(search.trials) == 20
+    assert len({trial.plan for trial in search.trials}) == 20  # none twice
+
+
+def test_a_server_that_ended_is_replaced() -> None:
+    run_search(problem(), small(2))
+    server = Server.get()
+    server._process.kill()
+    server._process.wait()
+    assert len(run_search(problem(), small(3)).trials) == 3
+    assert Server.get() is not server
+
+
+def test_helpers_end_with_the_process() -> None:
+    script = (
+        "import os, sys, torch\n"
+        "import tensor_comprehensions as tc\n"
+        "from tensor_comprehensions._tuning.helpers import Server\n"
+        f"tc.autotune({TMM!r}, 'tmm', torch.randn(9, 9), torch.randn(9, 9),\n"
+        "            tuner_config=tc.TunerConfig().generations(1).pop_size(2))\n"
+        "print(Server.get()._process.pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    pid = int(done.stdout)
+    for _ in range(100):
+        if not Path(f"/proc/{pid}").exists():
+            return
+        time.sleep(0.1)
+    pytest.fail("the server outlives the process that tuned")
+
+
+# ---- a hundred of each
+
+
+def is_right(search: Search) -> None:
+    a, b = product()
+    options = tc.MappingOptions.parse(search.best_plan)
+    torch.testing.assert_close(tc.compile(TMM, "tmm", options, a, b)(a, b), a @ b.t())
+
+
+@pytest.mark.slow
+def test_a_hundred_crashes() -> None:
+    signals = (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT)
+    session = Sabotage(problem(), small(200).patience(0), seed=2, share=0.4, signals=signals)
+    search = session.run()
+    assert search.counts()["crashed"] >= 100
+    assert len(search.trials) == 200
+    is_right(search)
+
+
+@pytest.mark.slow
+def test_a_hundred_hangs() -> None:
+    """While they compile; those of runs take longer to be seen."""
+
+    class Hanging(Sabotage):
+        def _send(self, worker: Any, message: dict[str, Any]) -> None:
+            self._chance = 0.7 if "plan" in message else 0.0
+            super()._send(worker, message)
+
+    alone = problem()
+    alone.threads = 1  # with more, searches stop and continue their helpers themselves
+    config = small(120).patience(0).timeout_seconds(0.4)
+    search = Hanging(alone, config, seed=4, share=0.7, signals=(signal.SIGSTOP,)).run()
+    assert search.counts()["timeout"] >= 60
+    assert len(search.trials) == 120
+    is_right(search)
+
+
+@pytest.mark.slow
+def test_a_hundred_wrong_kernels() -> None:
+    search = Doubting(problem(), small(100).patience(0)).run()
+    assert search.counts() == {"wrong": 100}
+    assert search.best_plan == search.standard_plan
+
+
+@pytest.mark.slow
+def test_interrupted_at_any_time(tmp_path: Path) -> None:
+    """Each search goes on from what the file has of those before."""
+    file = tmp_path / "tuned.tc.pb"
+    r = random.Random(0)
+
+    class Interrupted(Session):
+        def _loop(self) -> None:
+            self.after = r.randrange(5)
+            super()._loop()
+
+        def _wait(self) -> None:
+            super()._wait()
+            if len(self.search.trials) >= self.after and not self._signals:
+                time.sleep(0.01 * r.random())
+                os.kill(os.getpid(), signal.SIGINT)
+
+    measured = 0
+    config = tc.TunerConfig().budget_seconds(100).threads(2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tensor_comprehensions._tuning.tuner.Session", Interrupted)
+        for _ in range(10):
+            search = run_search(problem(), config, (), file)
+            assert search.ended == "interrupted"
+            measured += len(search.trials)
+            if measured:
+                (tuning,) = _torch.Store.read(str(file), False).tunings()
+                assert tuning.measured == measured
+    assert measured > 10

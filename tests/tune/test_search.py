@@ -1,0 +1,301 @@
+"""Searches end to end: small products, helpers that end or hang, interruptions, budgets."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import _torch
+from tensor_comprehensions._tuning.problem import Problem
+from tensor_comprehensions._tuning.session import Session
+from tensor_comprehensions._tuning.tuner import run_search
+
+TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+MLP = """def mlp(float(B,N) I, float(O,N) W, float(O) c, float(P,O) V) -> (H, R) {
+  H(b,o) = c(o)
+  H(b,o) += I(b,n) * W(o,n)
+  H(b,o) = fmax(H(b,o), 0)
+  R(b,p) +=! H(b,o) * V(p,o)
+}"""
+
+
+def product(m: int = 33, n: int = 40, k: int = 20) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(m, k), torch.randn(n, k)
+
+
+def small(candidates: int = 12, strategy: str = "model") -> tc.TunerConfig:
+    return tc.TunerConfig().generations(1).pop_size(candidates).threads(2).strategy(strategy)
+
+
+def problem(source: str = TMM, entry: str = "tmm", inputs: Any = None) -> Problem:
+    return Problem(source, entry, inputs if inputs is not None else product())
+
+
+def relu_inputs() -> tuple[torch.Tensor, ...]:
+    return tuple(torch.randn(*s) for s in ((16, 20), (24, 20), (24,), (9, 24)))
+
+
+@pytest.mark.parametrize("strategy", ["model", "genetic", "random"])
+def test_what_is_found_computes_the_same(strategy: str) -> None:
+    a, b = product()
+    found = tc.autotune(TMM, "tmm", a, b, tuner_config=small(12, strategy))
+    executor = tc.compile(TMM, "tmm", found, a, b)
+    assert executor.options == found  # a whole Plan
+    torch.testing.assert_close(executor(a, b), a @ b.t(), rtol=1e-5, atol=1e-5)
+
+
+def test_several_statements_and_a_library_call() -> None:
+    inputs = relu_inputs()
+    search = run_search(problem(MLP, "mlp", inputs), small(30))
+    assert search.counts()["measured"] > 10
+    assert not {"wrong", "crashed", "timeout", "failed"} & set(search.counts()), search.trials
+    plans = [trial.plan for trial in search.trials]
+    # Which statements share loops varies, and who computes them.
+    assert len({plan.count(".cluster(") for plan in plans}) > 1
+    assert any('libraryCalls("' in plan for plan in plans)
+    hidden, result = tc.compile(MLP, "mlp", tc.MappingOptions.parse(search.best_plan), *inputs)(
+        *inputs
+    )
+    wanted = torch.relu(torch.addmm(inputs[2], inputs[0], inputs[1].t()))
+    torch.testing.assert_close(hidden, wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(result, wanted @ inputs[3].t(), rtol=1e-4, atol=1e-4)
+
+
+def test_the_default_is_measured_and_wins_ties() -> None:
+    """Without candidates that are clearly faster, the compiler's own Plan is what is found."""
+    session = Session(problem(), small(4))
+    session._choose_before = session._choose  # type: ignore[attr-defined]
+
+    def all_alike(plans: list[str], times: list[Any]) -> None:
+        session._choose_before(plans, [times[0]] * len(plans))  # type: ignore[attr-defined]
+
+    session._choose = all_alike  # type: ignore[method-assign]
+    search = session.run()
+    assert search.best_plan == search.standard_plan
+    assert search.ratio == 1.0
+    assert str(tc.compile(TMM, "tmm", None, *product()).options) == search.standard_plan
+
+
+def test_constraints_hold_in_every_candidate() -> None:
+    given = tc.MappingOptions().cluster("S0").registers(m=4, n=16).parallel(False)
+    inputs = product()
+    search = run_search(Problem(TMM, "tmm", inputs, given), small(10))
+    assert search.trials
+    for trial in search.trials:
+        assert ".registers(m=4, n=16)" in trial.plan
+        assert ".parallel(False)" in trial.plan
+    assert ".registers(m=4, n=16)" in search.standard_plan
+
+
+def test_starting_options_are_tried_first() -> None:
+    """They are a start, as in 2018, and constrain nothing."""
+    tuner = tc.Tuner(TMM)
+    tuner.tune("tmm", product(), tc.MappingOptions("naive"), small(8))
+    start = str(tc.compile(TMM, "tmm", "naive", *product()).options).partition(".cluster(")[2]
+    plans = [trial.plan.partition(".cluster(")[2] for trial in tuner.history]
+    assert start in plans[:4]  # in the order in which they are done
+    assert any('.tile("task", m=32, n=32)' not in plan for plan in plans)
+
+
+def test_inputs_of_any_layout_scalars_and_indices() -> None:
+    text = (
+        "def f(float s, float(V, D) T, int32(B, L) I, float(B, D) X) -> (Y) {\n"
+        "  Y(b, d) +=! s * T(I(b, l), d) * X(b, d)\n}\n"
+    )
+    table = torch.randn(50, 24)[:, ::2]
+    index = torch.randint(0, 50, (7, 5), dtype=torch.int32)
+    x = torch.randn(12, 7).t()
+    found = tc.autotune(text, "f", 2.0, table, index, x, tuner_config=small(6))
+    result = tc.compile(text, "f", found, 2.0, table, index, x)(2.0, table, index, x)
+    torch.testing.assert_close(result, 2 * table[index.long()].sum(1) * x)
+
+
+def test_results_that_accumulate() -> None:
+    """What they start from is the same for every candidate."""
+    text = "def f(float(M,K) A, float(K) x) -> (y) { y(i) += A(i,k) * x(k) }"
+    search = run_search(Problem(text, "f", (torch.randn(40, 30), torch.randn(30))), small(6))
+    assert search.counts()["measured"] >= 4 and not search.counts()["wrong"]
+
+
+def test_bad_arguments_are_errors_before_anything_runs() -> None:
+    a, b = product()
+    with pytest.raises(tc.ShapeError, match="tmm expected 2 inputs but found 1"):
+        tc.autotune(TMM, "tmm", a)
+    with pytest.raises(tc.ShapeError, match="argument B: expected a tensor but got int"):
+        tc.autotune(TMM, "tmm", a, 3)
+    with pytest.raises(tc.ShapeError, match="K"):
+        tc.autotune(TMM, "tmm", a, torch.randn(4, 7))
+    with pytest.raises(tc.TCError, match="undefined function mm"):
+        tc.autotune(TMM, "mm", a, b)
+    with pytest.raises(tc.TCError, match="need cache_filename="):
+        tc.autotune(TMM, "tmm", a, b, store_to_cache=True)
+    with pytest.raises(tc.TCError, match="not both"):
+        tc.autotune(
+            *(TMM, "tmm", a, b),
+            starting_options="naive",
+            cache_filename="x.tc.pb",
+            load_from_cache=True,
+        )
+
+
+def test_a_definition_that_ends_the_process_is_an_error() -> None:
+    """Reads far outside, unchecked, in the compiler's own kernel."""
+    text = "def g(float(N) X, int32(M) I) -> (Y) { Y(i) = X(I(i)) }"
+    index = torch.full((4096,), 2**30, dtype=torch.int32)
+    unchecked = tc.MappingOptions().checkIndices(False)
+    with pytest.raises(tc.TCError, match=r"g cannot be tuned: a process .* was ended by SIGSEGV"):
+        run_search(Problem(text, "g", (torch.randn(8), index), unchecked), small(4))
+
+
+# ---- budgets and interruptions
+
+
+def test_budgets() -> None:
+    begin = time.monotonic()
+    search = run_search(problem(), tc.TunerConfig().budget_seconds(2.0).threads(2))
+    assert search.ended == "the budget is spent"
+    assert search.seconds < 3
+    assert time.monotonic() - begin < 30
+    search = run_search(problem(), small(6).patience(3))
+    assert search.ended in ("there was no gain any more", "all candidates are tried")
+    assert len(search.trials) <= 6
+
+
+def test_a_space_with_one_plan_ends_by_itself() -> None:
+    """All that there is to decide is decided."""
+    inputs = (torch.randn(5),)
+    text = "def f(float(N) x) -> (y) { y(i) = x(i) }"
+    whole = tc.compile(text, "f", None, *inputs).options
+    search = run_search(Problem(text, "f", inputs, whole), tc.TunerConfig().budget_seconds(30))
+    assert search.ended == "there is nothing left to try"
+    assert search.best_plan == search.standard_plan
+
+
+INTERRUPTED = """
+import sys, torch
+import tensor_comprehensions as tc
+torch.manual_seed(0)
+a, b = torch.randn(65, 40), torch.randn(70, 40)
+config = tc.TunerConfig().budget_seconds(100).threads(2).log(sys.argv[3])
+best = tc.autotune(sys.argv[1], "tmm", a, b, tuner_config=config, cache_filename=sys.argv[2])
+print("end", flush=True)
+result = tc.compile(sys.argv[1], "tmm", best, a, b)(a, b)
+torch.testing.assert_close(result, a @ b.t(), rtol=1e-4, atol=1e-4)
+print("right", flush=True)
+"""
+
+
+def _interrupt(file: Path, number: signal.Signals) -> subprocess.CompletedProcess:
+    """A search of 100 seconds that gets a signal when some candidates are done."""
+    log = file.with_name("log.jsonl")
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, TMM, str(file), str(log)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and not (log.exists() and log.read_text().count("\n") > 3):
+        time.sleep(0.05)
+    process.send_signal(number)
+    begin = time.monotonic()
+    out, err = process.communicate(timeout=120)
+    assert time.monotonic() - begin < 60
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def test_ctrl_c_keeps_the_best_and_a_later_search_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.tc.pb"
+    done = _interrupt(file, signal.SIGINT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "end\nright\n"
+    torch.manual_seed(0)
+    inputs = product(65, 70, 40)
+    tuner = tc.Tuner(TMM, file)
+    tuner.tune("tmm", inputs, None, small(3))
+    (search,) = tuner.searches
+    assert search.known > 3
+    (tuning,) = _torch.Store.read(str(file), False).tunings()
+    before = {plan for plan, _ in tuning.trials}
+    assert {trial.plan for trial in search.trials} <= before
+    assert tuning.measured == search.known + len(search.trials)
+
+
+def test_sigterm_keeps_what_was_measured_and_ends_the_process(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.tc.pb"
+    done = _interrupt(file, signal.SIGTERM)
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    assert done.stdout == ""
+    (tuning,) = _torch.Store.read(str(file), False).tunings()
+    assert len(tuning.trials) > 3 and tuning.plans
+
+
+def test_a_file_that_goes_costs_nothing_but_the_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its folder is removed while a search goes on: what was found is returned, and told of."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    file = folder / "tuned.tc.pb"
+
+    class Unlucky(Session):
+        def _compare_last(self) -> None:
+            shutil.rmtree(folder)
+            super()._compare_last()
+
+    a, b = product()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tensor_comprehensions._tuning.tuner.Session", Unlucky)
+        with caplog.at_level(logging.WARNING, "tensor_comprehensions"):
+            best = tc.autotune(TMM, "tmm", a, b, tuner_config=small(4), cache_filename=file)
+    torch.testing.assert_close(tc.compile(TMM, "tmm", best, a, b)(a, b), a @ b.t())
+    (line,) = [r.getMessage() for r in caplog.records if "is not kept" in r.getMessage()]
+    assert f"cannot write '{file}'" in line and str(best) in line
+
+
+def test_a_file_that_cannot_be_written_is_an_error_before_the_search(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with pytest.raises(tc.CacheError, match=r"cannot write '.*/none/tuned.tc.pb': No such file"):
+        tc.autotune(TMM, "tmm", *product(), cache_filename=tmp_path / "none" / "tuned.tc.pb")
+    assert time.monotonic() - begin < 5
+
+
+def test_measurements_are_counted_once(tmp_path: Path) -> None:
+    """Also where a long search has saved some of them before its end."""
+    file = tmp_path / "tuned.tc.pb"
+
+    class Careful(Session):
+        def _take(self, *arguments: Any) -> None:
+            super()._take(*arguments)
+            assert self._checkpoint is not None
+            self._checkpoint(self.search)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tensor_comprehensions._tuning.tuner.Session", Careful)
+        search = run_search(problem(), small(5), (), file)
+    (tuning,) = _torch.Store.read(str(file), False).tunings()
+    assert tuning.measured == len(tuning.trials) == len(search.trials) == 5
+
+
+def test_searches_from_several_threads() -> None:
+    results: list[Any] = []
+
+    def work() -> None:
+        results.append(run_search(problem(), small(4)))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(search.trials) for search in results] == [4, 4, 4]

@@ -1,0 +1,561 @@
+"""Tuned Plans in files: what they are for, who uses them, and what may happen to the file."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+from tensor_comprehensions import _torch
+from tensor_comprehensions._tuning.problem import Problem
+from tensor_comprehensions._tuning.trials import Search, Times
+from tensor_comprehensions._tuning.tuner import TuningFile
+
+TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+#: The same under other names.
+OTHER = "def other(float(I,J) x, float(L,J) y) -> (z) { z(a,b) +=! x(a,c) * y(b,c) }"
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    yield
+    _torch.forget_tunings()
+    tc.clear_cache()
+
+
+def inputs(m: int = 33, n: int = 40, k: int = 20) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(m, k), torch.randn(n, k)
+
+
+def problem(*sizes: int) -> Problem:
+    return Problem(TMM, "tmm", inputs(*sizes))
+
+
+def plan(rows: int = 3, *sizes: int) -> str:
+    """A whole Plan that the compiler would not choose."""
+    options = tc.MappingOptions().cluster("S0").registers(n=rows, m=16).parallel(False)
+    return str(tc.compile(TMM, "tmm", options, *inputs(*sizes)).options)
+
+
+def found(text: str, ratio: float = 0.5) -> Search:
+    return Search(
+        "tmm",
+        standard_plan="",
+        standard=Times(1e-3, 1.1e-3, 1.05, 10),
+        best_plan=text,
+        best=Times(ratio * 1e-3, ratio * 1.2e-3, 1.1, 12),
+    )
+
+
+def save(path: Path, rows: int = 3, ratio: float = 0.5, sizes: tuple[int, ...] = ()) -> str:
+    text = plan(rows, *sizes)
+    TuningFile(path, problem(*sizes)).save(found(text, ratio))
+    return text
+
+
+def runs(source: str = TMM, entry: str = "tmm", sizes: tuple[int, ...] = ()) -> str:
+    return str(tc.compile(source, entry, None, *inputs(*sizes)).options)
+
+
+def explained(sizes: tuple[int, ...] = ()) -> str:
+    return tc.compile(TMM, "tmm", None, *inputs(*sizes)).explain()
+
+
+# ---- use
+
+
+def test_define_with_a_file_runs_what_it_has(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    text = save(file)
+    own = runs()
+    assert own != text
+    t = tc.define(TMM, cache=file)
+    a, b = inputs()
+    executor = t.tmm.compile(a, b)
+    assert str(executor.options) == text
+    torch.testing.assert_close(t.tmm(a, b), a @ b.t(), rtol=1e-5, atol=1e-5)
+    note = explained()
+    assert "tuned" in note and "(33, 20), (40, 20) -> (33, 40)" in note
+    assert "0.5 ms, 1 for the compiler's own" in note
+
+
+def test_load_reaches_definitions_that_are_there(tmp_path: Path) -> None:
+    """Also what they have compiled already."""
+    t = tc.define(TMM)
+    a, b = inputs()
+    t.tmm(a, b)
+    compiled = tc.cache_info().compiled
+    file = tmp_path / "model.tc.pb"
+    text = save(file)
+    tc.load(file)
+    t.tmm(a, b)
+    assert tc.cache_info().compiled == compiled + 1
+    assert str(t.tmm.compile(a, b).options) == text
+
+
+def test_names_do_not_matter(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    save(file)
+    tc.load(file)
+    executor = tc.compile(OTHER, "other", None, *inputs())
+    assert "tuned" in executor.explain()
+    text = str(executor.options)
+    assert ".registers(b=3, a=16)" in text and '.copy("y(b, c)"' in text
+
+
+def test_options_of_a_user_are_not_overruled(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    save(file)
+    tc.load(file)
+    naive = tc.compile(TMM, "tmm", "naive", *inputs())
+    assert "tuned" not in naive.explain()
+    t = tc.define(TMM, tc.MappingOptions("naive"), cache=file)
+    assert "tuned" not in t.tmm.compile(*inputs()).explain()
+
+
+def test_other_strides_and_dtypes_are_others(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    save(file)
+    tc.load(file)
+    a, b = torch.randn(20, 33).t(), torch.randn(40, 20)
+    assert "tuned" not in tc.compile(TMM, "tmm", None, a, b).explain()
+    doubles = TMM.replace("float", "double")
+    executor = tc.compile(doubles, "tmm", None, *(x.double() for x in inputs()))
+    assert "tuned" not in executor.explain()
+
+
+def test_another_machine_or_number_of_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "model.tc.pb"
+    save(file)
+    tc.load(file)
+    monkeypatch.setenv("TC_MACHINE", "vector_bits=256,unit_bits=256")
+    assert "tuned" not in explained()
+    monkeypatch.setenv("TC_MACHINE", "last_cache_rate=3")  # nothing that decides about a Plan
+    assert "tuned" in explained()
+    monkeypatch.delenv("TC_MACHINE")
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1 if threads > 1 else 2)
+        if torch.get_num_threads() != threads and os.cpu_count() != 1:
+            assert "tuned" not in explained()
+    finally:
+        torch.set_num_threads(threads)
+    assert "tuned" in explained()
+
+
+def test_the_nearest_sizes_where_the_model_agrees(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And said so."""
+    file = tmp_path / "model.tc.pb"
+    # What the compiler would do itself: the model finds nothing against it.
+    text = runs()
+    TuningFile(file, problem()).save(found(text))
+    tc.load(file)
+    with caplog.at_level(logging.INFO, "tensor_comprehensions"):
+        executor = tc.compile(TMM, "tmm", None, *inputs(34, 40, 20))
+    (line,) = [r.getMessage() for r in caplog.records if "no Plan was tuned" in r.getMessage()]
+    assert "tmm: no Plan was tuned for these sizes; taken is that for (33, 20), (40, 20)" in line
+    assert "the nearest sizes that were tuned" in executor.explain()
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "tensor_comprehensions"):
+        # More than four times as much is no neighbour.
+        assert "tuned" not in explained((200, 40, 20))
+    assert not caplog.records
+
+
+def test_the_nearest_sizes_where_the_model_does_not_agree(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "model.tc.pb"
+    slow = tc.MappingOptions().cluster("S0").vector(False).registers().nest(None).parallel(False)
+    text = str(tc.compile(TMM, "tmm", slow, *inputs()).options)
+    TuningFile(file, problem()).save(found(text))
+    own = runs(sizes=(34, 40, 20))
+    tc.load(file)
+    with caplog.at_level(logging.INFO, "tensor_comprehensions"):
+        assert runs(sizes=(34, 40, 20)) == own
+    assert any("is not expected to be faster" in r.getMessage() for r in caplog.records)
+
+
+def test_a_plan_that_does_not_fit_any_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one of another version."""
+    file = tmp_path / "model.tc.pb"
+    own = runs()
+    text = re.sub(r'\.order\("."', '.order("q"', plan())
+    assert text != plan()
+    TuningFile(file, problem()).save(found(text))
+    t = tc.define(TMM, cache=file)
+    a, b = inputs()
+    with caplog.at_level(logging.INFO, "tensor_comprehensions"):
+        result = t.tmm(a, b)
+    torch.testing.assert_close(result, a @ b.t(), rtol=1e-5, atol=1e-5)
+    assert runs() == own
+    told = "does not fit, and the compiler's own is taken"
+    assert any(told in r.getMessage() for r in caplog.records)
+
+
+def test_derivatives_and_batches_use_what_was_tuned_for_them(tmp_path: Path) -> None:
+    t = tc.define(TMM)
+    a, b = (x.requires_grad_() for x in inputs())
+    differentiable = tc.make_autograd(t.tmm)
+    _torch.record_launches(True)
+    torch.autograd.grad(differentiable(a, b).sum(), (a, b))
+    _torch.record_launches(False)
+    kernels = _torch.recorded_launches()
+    assert len(kernels) == 2
+    (gradient,) = [k for k in kernels if k[0].name != "tmm"]
+    definition, _, arguments, outputs, _, count = gradient
+    assert count == 1
+    made = Problem(definition.text, definition.name, arguments, None, outputs)
+    options = tc.MappingOptions().parallel(False)
+    text = str(tc.compile(made.source, made.entry, options, *made.inputs).options)
+    file = tmp_path / "model.tc.pb"
+    TuningFile(file, made).save(found(text))
+    tc.load(file)
+    executor = tc.compile(made.source, made.entry, None, *made.inputs)
+    assert "tuned" in executor.explain()
+
+
+FRESH = """
+import json, sys, torch
+import tensor_comprehensions as tc
+tc.load(sys.argv[1])
+a, b = torch.randn(33, 20), torch.randn(40, 20)
+info = tc.cache_info()
+result = torch.ops.tc.tmm(a, b)
+torch.testing.assert_close(result, a @ b.t(), rtol=1e-5, atol=1e-5)
+torch.ops.tc.tmm(a, b)
+print(json.dumps([tc.cache_info().compiled - info.compiled,
+                  str(tc.define(sys.argv[2]).tmm.compile(a, b).options)]))
+"""
+
+
+def test_a_fresh_process_runs_the_plan_and_compiles_once(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    text = save(file)
+    tc.save(file, tc.define(TMM))
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH, str(file), TMM], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [1, text]
+
+
+def test_autotune_to_define_by_a_file(tmp_path: Path) -> None:
+    """The path of a user."""
+    file = tmp_path / "model.tc.pb"
+    a, b = inputs()
+    config = tc.TunerConfig().generations(1).pop_size(6).threads(2)
+    best = tc.autotune(TMM, "tmm", a, b, tuner_config=config, cache_filename=file)
+    t = tc.define(TMM, cache=file)
+    assert t.tmm.compile(a, b).options == best
+    (stored,) = tc.MappingOptionsCache(file).load(TMM, "tmm", (a, b), 10)
+    assert stored == best
+    assert tc.MappingOptionsCache(file).load(TMM, "tmm", inputs(5), 10) == []
+    assert tc.MappingOptionsCache(tmp_path / "none").load(TMM, "tmm", (a, b), 10) == []
+    factory = tc.make_load_from_cache_options_factory(file)
+    assert factory(TMM, "tmm", a, b) == best
+    assert factory(TMM, "tmm", *inputs(5)) is None
+    with pytest.raises(tc.TCError, match="options factory returned None"):
+        tc.define(TMM, factory).tmm(*inputs(5))
+
+
+def test_load_from_cache_without_an_entry(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    save(file)
+    missing = r"has no options for tmm and inputs of sizes \(5, 20\)"
+    with pytest.raises(tc.CacheError, match=missing):
+        tc.autotune(TMM, "tmm", *inputs(5), cache_filename=file, load_from_cache=True)
+
+
+# ---- what is kept
+
+
+def tunings(file: Path) -> list[Any]:
+    return _torch.Store.read(str(file), False).tunings()
+
+
+def test_additions_are_merged(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    slow, fast = save(file, 3, 0.8), save(file, 4, 0.4)
+    save(file, 3, 0.9, sizes=(50, 40, 20))
+    first, second = tunings(file)
+    assert [p.options for p in first.plans] == [fast, slow]  # the fastest first
+    assert first.arguments == "(33, 20), (40, 20) -> (33, 40)"
+    assert second.arguments == "(50, 20), (40, 20) -> (50, 40)"
+    assert first.text.startswith("def tmm(")
+    assert first.plans[0].times.minimum == pytest.approx(0.4e-3)
+    assert first.plans[0].standard.median == pytest.approx(1.1e-3)
+    assert first.plans[0].processor and first.plans[0].version == _torch.core_version()
+
+
+def test_texts_and_plans_share_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    t = tc.define(TMM)
+    tc.save(file, t)
+    save(file)
+    tc.save(file, tc.define(OTHER))
+    assert len(tunings(file)) == 1
+    sources = [text.source for text in _torch.Store.read(str(file), False).texts()]
+    assert TMM in sources and OTHER in sources
+
+
+def test_a_file_of_before_has_none(tmp_path: Path) -> None:
+    """What was saved without tunings is read, and kept when they are added."""
+    file = tmp_path / "model.tc.pb"
+    tc.save(file, tc.define(TMM))
+    before = _torch.Store.read(str(file), False).texts()[0].source
+    assert tunings(file) == []
+    save(file)
+    assert _torch.Store.read(str(file), False).texts()[0].source == before
+
+
+def test_only_so_much_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    base = found(plan())
+    base.trials = []
+    own = problem()
+    measured = [(f'tc.MappingOptions("default").unroll({k})', 1 + k / 1000) for k in range(1, 1500)]
+    TuningFile(file, own).save(base, measured)
+    (tuning,) = tunings(file)
+    assert len(tuning.trials) == 1024 and tuning.measured == 1499
+    assert tuning.trials[0][1] == pytest.approx(1.001)
+    _torch.prune_store(str(file), 1, 10, False)
+    (tuning,) = tunings(file)
+    assert len(tuning.trials) == 10 and len(tuning.plans) == 1
+    _torch.prune_store(str(file), 0, 0, False)
+    assert tunings(file) == []
+
+
+def test_pruning_for_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "model.tc.pb"
+    save(file)
+    monkeypatch.setenv("TC_MACHINE", "vector_bits=128,unit_bits=128,vector_registers=16")
+    save(file)
+    assert len(tunings(file)) == 2
+    monkeypatch.delenv("TC_MACHINE")
+    _torch.prune_store(str(file), 1, 0, True)
+    (tuning,) = tunings(file)
+    assert "vector_bits=128," not in tuning.machine
+
+
+# ---- damage, limits, many writers
+
+
+def test_damaged_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    save(file)
+    good = file.read_bytes()
+    r = random.Random(0)
+    for _ in range(60):
+        bad = bytearray(good)
+        bad[r.randrange(len(bad))] ^= 1 << r.randrange(8)
+        file.write_bytes(bytes(bad))
+        with pytest.raises(tc.CacheError):
+            tc.define(TMM, cache=file)
+        with pytest.raises(tc.CacheError):
+            save(file)
+        assert file.read_bytes() == bytes(bad)
+    for length in range(1, len(good), 97):
+        file.write_bytes(good[:length])
+        with pytest.raises(tc.CacheError):
+            tc.load(file)
+    file.write_bytes(b"PK\x03\x04 somebody else's")
+    with pytest.raises(tc.CacheError, match="is no file that tensor_comprehensions"):
+        tc.autotune(TMM, "tmm", *inputs(), cache_filename=file)
+    assert file.read_bytes().endswith(b"somebody else's")
+
+
+def test_a_search_whose_file_is_damaged_does_not_begin(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    file.write_bytes(b"no store")
+    begin = time.monotonic()
+    with pytest.raises(tc.CacheError):
+        tc.autotune(TMM, "tmm", *inputs(), cache_filename=file)
+    assert time.monotonic() - begin < 5
+
+
+READ_ONLY = """
+import os, sys, torch
+import tensor_comprehensions as tc
+from tensor_comprehensions._tuning.problem import Problem
+t = tc.define(sys.argv[2])
+Problem(sys.argv[2], "tmm", (torch.ones(3, 4), torch.ones(5, 4)))  # imports what it needs
+if os.getuid() == 0:  # for whom nothing is read-only
+    os.setgid(65534)
+    os.setuid(65534)
+t = tc.define(sys.argv[2], cache=sys.argv[1])  # which may be read
+for save in (
+    lambda: tc.save(sys.argv[1], t),
+    lambda: tc.autotune(sys.argv[2], "tmm", torch.ones(3, 4), torch.ones(5, 4),
+                        cache_filename=sys.argv[1]),
+):
+    try:
+        save()
+    except tc.CacheError as error:
+        print(error)
+"""
+
+
+def test_read_only_files() -> None:
+    """Nothing is changed, and a search does not even begin."""
+    with tempfile.TemporaryDirectory() as folder:  # where everybody may read
+        file = Path(folder) / "model.tc.pb"
+        save(file)
+        before = file.read_bytes()
+        file.chmod(0o444)
+        os.chmod(folder, 0o555)
+        done = subprocess.run(
+            [sys.executable, "-c", READ_ONLY, str(file), TMM], capture_output=True, text=True
+        )
+        os.chmod(folder, 0o700)
+        refused = done.stdout.splitlines()
+        assert len(refused) == 2, done.stderr
+        for line in refused:
+            assert line.startswith(f"cannot write '{file}': Permission denied; saving makes files")
+        assert file.read_bytes() == before
+        assert [path.name for path in Path(folder).iterdir()] == ["model.tc.pb"]
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """The file stays as it was."""
+    script = (
+        "import resource, signal, sys, torch\n"
+        "import tensor_comprehensions as tc\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))\n"
+        "try:\n"
+        "    tc.save(sys.argv[1], tc.define(sys.argv[2]))\n"
+        "except tc.CacheError as error:\n"
+        "    print(error)\n"
+    )
+    file = tmp_path / "model.tc.pb"
+    save(file)
+    save(file, 4)
+    save(file, 2, sizes=(50, 40, 20))
+    before = file.read_bytes()
+    assert len(before) > 1500
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(file), OTHER], capture_output=True, text=True
+    )
+    assert "what was there before is still there" in done.stdout, done.stderr
+    assert file.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.tc.pb"]
+
+
+WRITER = """
+import sys, threading, torch
+import tensor_comprehensions as tc
+sys.path.insert(0, sys.argv[1])
+from test_tuned_files import TuningFile, found, problem, plan
+number, file = int(sys.argv[2]), sys.argv[3]
+text = plan()
+def work(thread):
+    for k in range(4):
+        size = 100 + number * 64 + thread * 8 + k
+        TuningFile(file, problem(size)).save(found(text))
+threads = [threading.Thread(target=work, args=(t,)) for t in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def test_four_processes_of_eight_threads_lose_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    here = str(Path(__file__).parent)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, here, str(number), str(file)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    for process in processes:
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+    assert len(tunings(file)) == 4 * 8 * 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.tc.pb"]
+
+
+KILLED = """
+import os, random, signal, sys, time
+sys.path.insert(0, sys.argv[1])
+from test_tuned_files import TuningFile, found, inputs, plan, problem, tunings
+from pathlib import Path
+file, times = Path(sys.argv[2]), int(sys.argv[3])
+r = random.Random(times)
+text = plan()
+killed = 0
+for _ in range(times):
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        k = 0
+        while True:
+            TuningFile(file, problem(1000 + k)).save(found(text))
+            os.write(write, b"x")
+            k += 1
+    os.close(write)
+    saved = sum(len(os.read(read, 1)) for _ in range(r.randrange(1, 4)))
+    time.sleep(r.random() * 0.01)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    while os.read(read, 1):
+        saved += 1
+    os.close(read)
+    arguments = {tuning.arguments for tuning in tunings(file)}
+    for k in range(saved):
+        assert f"({1000 + k}, 20), (40, 20) -> ({1000 + k}, 40)" in arguments
+    killed += 1
+    file.unlink()
+print(killed)
+"""
+
+
+@pytest.mark.slow
+def test_killed_while_saving(tmp_path: Path) -> None:
+    """Whatever was said to be saved is there, and the file is whole."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", KILLED, str(Path(__file__).parent)),
+            *(str(tmp_path / "model.tc.pb"), "60"),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "60\n", done.stderr
+
+
+def test_threads_of_one_process(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    text = plan()
+
+    def work(k: int) -> None:
+        TuningFile(file, problem(100 + k)).save(found(text))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(tunings(file)) == 8
