@@ -91,8 +91,9 @@ SIZES = [1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 47, 64, 65, 70]
 @pytest.mark.sampled
 @pytest.mark.parametrize("m", SIZES)
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_sizes_of_the_result(layout: str, n: int, m: int) -> None:
+def test_sizes_of_the_result(n: int, m: int) -> None:
+    # Each pair in one layout, each size in all of them.
+    layout = list(LAYOUTS)[(SIZES.index(m) + SIZES.index(n)) % len(LAYOUTS)]
     # Of one result nothing is a vector.
     check(layout, USES if m * n > 1 else None, m, n, 4 * ((m + n) % 5) + (m * n) % 4 + 1)
 
