@@ -8,6 +8,7 @@ VARIABLES = {
     "TC_CHECK": "whether kernels look at every index that is data",
     "TC_LOGS": "what the compiler logs",
     "TC_MACHINE": "the machine that decisions are made for",
+    "TC_WITHOUT": "instruction sets that code is made without",
     "TC_NVRTC_PATH": "the library that compiles CUDA C",
     "CUDA_LAUNCH_BLOCKING": "whether calls wait for the kernels of a GPU",
     "OMP_NUM_THREADS": "the threads that PyTorch begins with",

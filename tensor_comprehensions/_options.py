@@ -47,7 +47,7 @@ class MappingOptions:
     which know what was set. `Executor.options` is all of a Plan, as it ran. ``cluster`` begins
     with the options of one cluster, a group of statements that share loops as `Executor.explain()`
     lists them; ``inside``, ``order``, ``tile`` with a level, ``parallel``, ``registers``,
-    ``points``, ``vector``, ``nest`` and ``copy`` speak of that cluster from then on.
+    ``instruction``, ``points``, ``vector``, ``nest`` and ``copy`` speak of that cluster from then on.
 
     ``preset`` is one of ``default`` (nothing is set), ``naive``, ``pointwise``, ``mlp``,
     ``convolution``, ``group_convolution``, ``unmapped``, ``single_thread``, ``identity`` (the order
@@ -115,8 +115,18 @@ class MappingOptions:
         return self._call("order", *loops)
 
     def registers(self, *pairs: tuple[str, int], **points: int) -> MappingOptions:
-        """Of a cluster: points of a register tile, ``registers(n=6, m=64)``; none without any."""
+        """Of a cluster: points of a register tile, ``registers(n=6, m=64)``; none without any.
+
+        Of a reduction's index, ``registers(n=6, m=64, k=4)``: terms that are added up at a time.
+        """
         return self._call("registers", *pairs, **points)
+
+    def instruction(self, name: str | None) -> MappingOptions:
+        """Of a cluster: adds up the terms of a register tile, ``instruction("vpdpbusd")``, or None.
+
+        Where the processor does not have it, others compute the same.
+        """
+        return self._call("instruction", name)
 
     def points(self, where: str) -> MappingOptions:
         """Of a cluster: where the loops over a tile's points are.
@@ -142,7 +152,8 @@ class MappingOptions:
     def copy(self, read: str | None, **options: Any) -> MappingOptions:
         """Of a cluster: ``copy("B(k, n)", statement="S0", order=(0, 1))`` of what a task reads.
 
-        ``order`` has the tensor's dimensions from the slowest of the copy to its fastest.
+        ``order`` has the tensor's dimensions from the slowest of the copy to its fastest. One in
+        blocks is two of them, the block and the place in it: ``order=("k/4", "n", "k%4")``.
         ``copy(None)``: there is none.
         """
         return self._call("copy", read, **options)

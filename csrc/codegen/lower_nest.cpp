@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "codegen/cuda/cuda_printer.h"
 #include "codegen/tiles/accumulations.h"
+#include "codegen/tiles/intrinsics.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
@@ -63,6 +64,8 @@ Stmt lower_node(const nest::Buffer& buffer) {
 Stmt lower_node(const nest::Tile&) {
   throw InternalError(__FILE__, __LINE__, "a register tile that no pass has expanded");
 }
+
+Stmt lower_node(const nest::Intrinsic& intrinsic) { return lower_intrinsic(intrinsic); }
 
 // Those that no pass knew how to make vectors of.
 Stmt lower_node(const nest::Copy& copy) { return lower(copy.body); }

@@ -15,7 +15,9 @@ struct CpuMachine {
   /// Of the units that do arithmetic: a wider vector passes through in parts.
   int unit_bits = 128;
   int vector_registers = 16;
-  int multiply_adds = 2;        ///< vectors of units that are started in a cycle
+  int multiply_adds = 2;  ///< vectors of units that are started in a cycle
+  /// The same of vectors of sums of neighbouring products (isa/dot_products); 0: it has none.
+  int dot_products = 0;
   int loads = 2;                ///< the same
   double multiply_latency = 4;  ///< cycles from a multiply-add to the next one that needs it
 

@@ -49,6 +49,10 @@ class LookUp {
     // AVX-512 came with twice the registers.
     cpu.vector_registers = cpu.vector_bits >= 512 ? 32 : 16;
     source("vector_registers", "vector_bits");
+    if (has_dot_products(usable)) {
+      cpu.dot_products = cpu.multiply_adds;
+      source("dot_products", "the processor's list of instructions, multiply_adds");
+    }
     cpu.lines_of_a_request = machine::lines_of_a_request();
     source("lines_of_a_request", "the processor's maker");
     cpu.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -123,8 +127,9 @@ const std::vector<Fact>& facts() {
   static const std::vector<Fact> all = {
       {"vector_bits", "bits", "of a vector register", 1, 128,
        [](const CpuMachine& cpu) { return static_cast<double>(cpu.vector_bits); },
-       // Units are as wide, if nothing is said of them behind it.
+       // Units are as wide, if nothing is said of them behind it, and have no more instructions.
        [](CpuMachine& cpu, double value) {
+         cpu.dot_products = 0;
          cpu.unit_bits = cpu.vector_bits = static_cast<int>(value);
        }},
       {"unit_bits", "bits", "of a vector that a unit works on in a cycle", 1, 128,
@@ -133,6 +138,9 @@ const std::vector<Fact>& facts() {
        TC_FACT(vector_registers)},
       {"multiply_adds", "a cycle", "vectors of a unit that a core multiplies and adds", 1, 1,
        TC_FACT(multiply_adds)},
+      {"dot_products", "a cycle",
+       "vectors of a unit of sums of neighbouring products; 0: it has no instruction for them", 1,
+       1, TC_FACT(dot_products)},
       {"loads", "a cycle", "vectors of a unit that a core loads from the first cache", 1, 1,
        TC_FACT(loads)},
       {"multiply_latency", "cycles", "from a multiply-add to one that needs it", 1, 1,

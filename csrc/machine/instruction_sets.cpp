@@ -1,6 +1,8 @@
 #include "machine/instruction_sets.h"
 
+#include <cstdlib>
 #include <limits>
+#include <sstream>
 
 namespace tc::machine {
 
@@ -36,12 +38,23 @@ InstructionSets usable_instruction_sets() {
   TC_ASK("avx512fp16");
 #undef TC_ASK
 #endif
+  const char* given = std::getenv("TC_WITHOUT");
+  std::istringstream names(given ? given : "");
+  for (std::string name; std::getline(names, name, ',');) usable.erase(name);
   return usable;
 }
 
 int vector_bits(const InstructionSets& usable) {
   if (usable.count("avx512vl") && usable.count("avx512bw") && usable.count("avx512dq")) return 512;
   return usable.count("avx2") ? 256 : 128;
+}
+
+bool has_dot_products(const InstructionSets& usable) {
+  if (vector_bits(usable) < 512) return false;
+  for (const char* set : {"avx512ifma", "avx512vbmi", "avx512bf16", "avx512vnni", "avx512bitalg",
+                          "avx512vbmi2", "avx512vpopcntdq", "gfni"})
+    if (!usable.count(set)) return false;
+  return true;
 }
 
 int widest_unit_bits() {

@@ -12,6 +12,7 @@ namespace {
 
 using Halide::Internal::as_const_int;
 using Halide::Internal::Call;
+using Halide::Internal::simplify;
 using poly::Mapped;
 using poly::Mark;
 using poly::Promotion;
@@ -129,12 +130,14 @@ class Generator {
     const Mark& mark = poly::mark_of(n.id());
     if (mark.role == poly::Role::RegisterTile) return register_tile(mark, n.node());
     if (mark.role == poly::Role::Copy) return make(Copy{node(n.node())});
+    if (mark.role == poly::Role::Intrinsic)
+      return make(Intrinsic{mark.instruction, node(n.node())});
     std::map<std::string, MarkedLoop> outer = marked_;
     for (unsigned m = 0; m < mark.members; ++m) {
       // The points of a register tile: the unrolled members, then the vector, which is dimension 0.
       const bool unrolled = mark.role == poly::Role::Unrolled;
-      marked_["c" + std::to_string(mark.depth + m)] = {role_of(mark.role),
-                                                       unrolled ? mark.members - m : 0};
+      marked_["c" + std::to_string(mark.depth + m)] = {
+          role_of(mark.role), unrolled ? mark.members - m : 0, mark.role == poly::Role::Terms};
     }
     Nest body = node(n.node());
     marked_ = outer;
@@ -167,23 +170,26 @@ class Generator {
 
     Loop made;
     made.name = concat(isl_name, "_", loops_++);
-    made.extent = Halide::Internal::simplify(last - first + 1);
+    made.extent = simplify(last - first + 1);
     made.min = first;
     const auto found = marked_.find(isl_name);
     if (found != marked_.end()) made.role = found->second.role;
-    if (in_tile_ && (made.role == Role::Unrolled || made.role == Role::Vector))
+    const bool term = found != marked_.end() && found->second.term;
+    if (in_tile_ && !term && (made.role == Role::Unrolled || made.role == Role::Vector))
       made.point = found->second.point;
     if (made.point) made.name = concat("point", *made.point, "_", made.name);
     Expr value = ir::make_variable(made.name);
     if (*step != 1) {
-      made.extent = Halide::Internal::simplify((made.extent + (static_cast<int>(*step) - 1)) /
-                                               static_cast<int>(*step));
+      made.extent =
+          simplify((made.extent + (static_cast<int>(*step) - 1)) / static_cast<int>(*step));
       value = first + value * static_cast<int>(*step);
       made.min = Expr(0);
-    } else if (made.point) {
+    } else if (made.point || term) {
       value = first + value;
       made.min = Expr(0);
     }
+    if (as_const_int(made.min) && as_const_int(made.extent))
+      ranges_.push(made.name, {made.min, simplify(made.min + made.extent - 1)});
     auto shadowed = iterators_.find(isl_name);
     Expr outer = shadowed == iterators_.end() ? Expr() : shadowed->second;
     iterators_[isl_name] = value;
@@ -203,10 +209,12 @@ class Generator {
     switch (role) {
       case poly::Role::Parallel: return Role::Parallel;
       case poly::Role::Vector: return Role::Vector;
-      case poly::Role::Unrolled: return Role::Unrolled;
+      case poly::Role::Unrolled:
+      case poly::Role::Terms: return Role::Unrolled;
       case poly::Role::Block: return Role::Block;
       case poly::Role::Thread: return Role::Thread;
       case poly::Role::RegisterTile:
+      case poly::Role::Intrinsic:
       case poly::Role::Copy: break;
     }
     throw InternalError(__FILE__, __LINE__, "a loop without a role");
@@ -221,7 +229,7 @@ class Generator {
     std::map<std::string, Expr> values;
     for (size_t d = 0; d < statement.dimensions; ++d)
       values[statement.source->domain[d].name] =
-          Halide::Internal::simplify(poly::to_expr(call.arg(static_cast<int>(d) + 1), iterators_));
+          simplify(poly::to_expr(call.arg(static_cast<int>(d) + 1), iterators_));
     return compute(statement, values);
   }
 
@@ -229,8 +237,7 @@ class Generator {
   Nest copy_element(const Promotion& promotion, const isl::ast_expr_op& call) {
     std::vector<Expr> arguments;
     for (unsigned k = 1; k < call.n_arg(); ++k)
-      arguments.push_back(
-          Halide::Internal::simplify(poly::to_expr(call.arg(static_cast<int>(k)), iterators_)));
+      arguments.push_back(simplify(poly::to_expr(call.arg(static_cast<int>(k)), iterators_)));
     size_t rank = promotion.sizes.size();
     MadeCopy copy{&promotion, {arguments.begin(), arguments.begin() + static_cast<int>(rank)}};
     std::vector<Expr> element(arguments.begin() + static_cast<int>(rank), arguments.end());
@@ -262,11 +269,26 @@ class Generator {
   }
 
   Expr offset_in_copy(const MadeCopy& copy, const std::vector<Expr>& subscripts) const {
+    using Part = poly::CopyDimension::Part;
+    const Promotion& promotion = *copy.promotion;
     Expr index = 0;
-    for (size_t d = 0; d < subscripts.size(); ++d)
-      index =
-          index + (subscripts[d] - copy.offsets[d]) * static_cast<int>(copy.promotion->strides[d]);
-    return Halide::Internal::simplify(index);
+    for (size_t d = 0; d < subscripts.size(); ++d) {
+      const Expr place = subscripts[d] - copy.offsets[d];
+      for (size_t k = 0; k < promotion.layout.size(); ++k) {
+        const poly::CopyDimension& each = promotion.layout[k];
+        if (each.dimension != d) continue;
+        const int stride = static_cast<int>(promotion.strides[k]),
+                  block = static_cast<int>(each.block);
+        Expr part = place;
+        if (each.part != Part::Whole) {
+          // Terms of a register tile, and loops of a copy, go through a block from its beginning.
+          part = simplify(place % block, true, ranges_);
+          if (each.part == Part::Block) part = simplify((place - part) / block);
+        }
+        index = index + part * stride;
+      }
+    }
+    return simplify(index);
   }
 
   Nest compute(const ScopStatement& statement, const std::map<std::string, Expr>& values) {
@@ -327,8 +349,9 @@ class Generator {
       using IRMutator::visit;
       Expr visit(const Call* op) override {
         std::string name = ir::read_name(op);
-        for (const MadeCopy& copy : copies_) {
-          const Promotion& promotion = *copy.promotion;
+        // The last one: nests of one statement have their own.
+        for (auto copy = copies_.rbegin(); copy != copies_.rend(); ++copy) {
+          const Promotion& promotion = *copy->promotion;
           if (promotion.statement != &statement_ || promotion.read.tensor != name) continue;
           bool same = true;
           for (size_t d = 0; d < op->args.size(); ++d)
@@ -353,7 +376,7 @@ class Generator {
       Expr stride = Halide::Internal::make_const(buffer.index_type, buffer.layout.strides[d]);
       index = index + Halide::cast(buffer.index_type, subscripts[d]) * stride;
     }
-    return Halide::Internal::simplify(index);
+    return simplify(index);
   }
 
   /// Replaces reads of tensors and scalars by loads.
@@ -391,9 +414,12 @@ class Generator {
   std::map<std::string, Expr> iterators_;  ///< isl's loop names -> values
   struct MarkedLoop {
     Role role = Role::Serial;
-    size_t point = 0;  ///< the dimension, where a register tile is around
+    size_t point = 0;   ///< the dimension, where a register tile is around
+    bool term = false;  ///< of a reduction, in one
   };
   std::map<std::string, MarkedLoop> marked_;  ///< isl's loop names -> marks in force
+  Halide::Internal::Scope<Halide::Internal::Interval>
+      ranges_;  ///< of loops that have constant ones
   bool in_tile_ = false;
   int loops_ = 0;
 };

@@ -355,37 +355,38 @@ bool same(const Nest& a, const Nest& b) {
   for (size_t k = 0; k < first.size(); ++k)
     if (!same(first[k], second[k])) return false;
   const bool plain = std::visit(
-      Overloaded{[&](const Loop& n) {
-                   const auto& m = std::get<Loop>(y);
-                   return n.name == m.name && n.role == m.role && n.point == m.point;
-                 },
-                 [&](const Binding& n) { return n.name == std::get<Binding>(y).name; },
-                 [&](const Buffer& n) {
-                   const auto& m = std::get<Buffer>(y);
-                   return n.name == m.name && n.type == m.type && n.elements == m.elements &&
-                          n.memory == m.memory;
-                 },
-                 [&](const Tile& n) {
-                   const auto& m = std::get<Tile>(y);
-                   return std::equal(n.dimensions.begin(), n.dimensions.end(), m.dimensions.begin(),
-                                     m.dimensions.end(),
-                                     [](const TileDimension& p, const TileDimension& q) {
-                                       return p.full == q.full && p.rest == q.rest;
-                                     });
-                 },
-                 [&](const Compute& n) {
-                   const auto& m = std::get<Compute>(y);
-                   return n.buffer == m.buffer && n.type == m.type && n.reduction == m.reduction &&
-                          n.atomic == m.atomic && n.over_threads == m.over_threads &&
-                          n.contracts == m.contracts && n.streams == m.streams &&
-                          same(n.scan, m.scan);
-                 },
-                 [&](const Prefetch& n) {
-                   const auto& m = std::get<Prefetch>(y);
-                   return n.buffer == m.buffer && n.type == m.type && n.cache == m.cache;
-                 },
-                 [&](const Lowered& n) { return graph_equal(n.stmt, std::get<Lowered>(y).stmt); },
-                 [](const auto&) { return true; }},
+      Overloaded{
+          [&](const Loop& n) {
+            const auto& m = std::get<Loop>(y);
+            return n.name == m.name && n.role == m.role && n.point == m.point;
+          },
+          [&](const Binding& n) { return n.name == std::get<Binding>(y).name; },
+          [&](const Buffer& n) {
+            const auto& m = std::get<Buffer>(y);
+            return n.name == m.name && n.type == m.type && n.elements == m.elements &&
+                   n.memory == m.memory;
+          },
+          [&](const Tile& n) {
+            const auto& m = std::get<Tile>(y);
+            return std::equal(n.dimensions.begin(), n.dimensions.end(), m.dimensions.begin(),
+                              m.dimensions.end(),
+                              [](const TileDimension& p, const TileDimension& q) {
+                                return p.full == q.full && p.rest == q.rest;
+                              });
+          },
+          [&](const Intrinsic& n) { return n.instruction == std::get<Intrinsic>(y).instruction; },
+          [&](const Compute& n) {
+            const auto& m = std::get<Compute>(y);
+            return n.buffer == m.buffer && n.type == m.type && n.reduction == m.reduction &&
+                   n.atomic == m.atomic && n.over_threads == m.over_threads &&
+                   n.contracts == m.contracts && n.streams == m.streams && same(n.scan, m.scan);
+          },
+          [&](const Prefetch& n) {
+            const auto& m = std::get<Prefetch>(y);
+            return n.buffer == m.buffer && n.type == m.type && n.cache == m.cache;
+          },
+          [&](const Lowered& n) { return graph_equal(n.stmt, std::get<Lowered>(y).stmt); },
+          [](const auto&) { return true; }},
       a->value);
   if (!plain) return false;
   std::vector<Nest> mine, others;

@@ -92,6 +92,14 @@ struct Tile {
   Nest body;
 };
 
+/// Loops around one compute that an instruction does at once: over its lanes, a vector, and over
+/// the terms that it adds up in each of them, which are Unrolled. In a register tile, over the
+/// vector of all of the tile until that is cut.
+struct Intrinsic {
+  std::string instruction;  ///< see isa/instructions
+  Nest body;
+};
+
 /// A copy (memory promotion): loops, in any order, around one Compute of a buffer of the nest's
 /// own, whose value is an element of a tensor, or computed, of buffers that are not written
 /// meanwhile.
@@ -141,8 +149,8 @@ struct Lowered {
 
 class Node {
  public:
-  using Value = std::variant<Loop, Sequence, Guard, Binding, Buffer, Tile, Copy, Compute, Prefetch,
-                             Barrier, Lowered>;
+  using Value = std::variant<Loop, Sequence, Guard, Binding, Buffer, Tile, Intrinsic, Copy, Compute,
+                             Prefetch, Barrier, Lowered>;
   explicit Node(Value value) : value(std::move(value)) {}
   const Value value;
 };
@@ -233,8 +241,9 @@ std::string to_string(const Nest& nest);
 
 /// Throws an InternalError unless every variable is one of `names` or bound by a loop or binding
 /// around it, none hides another of its name, every buffer is one of `buffers` or exists around its
-/// use, point loops lie below a tile that has their dimension, values have the type of their
-/// elements, and no read of the language is left. Lowered parts are left alone.
+/// use, point loops lie below a tile that has their dimension, intrinsics compute what their
+/// instruction does, values have the type of their elements, and no read of the language is left.
+/// Lowered parts are left alone.
 void verify(const Nest& nest, const std::set<std::string>& buffers,
             const std::set<std::string>& names = {});
 

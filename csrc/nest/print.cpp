@@ -83,6 +83,7 @@ std::string line_of(const Nest& nest) {
     }
     return text;
   }
+  if (const auto* n = as<Intrinsic>(nest)) return concat("intrinsic ", n->instruction);
   if (as<Copy>(nest)) return "copy";
   if (const auto* n = as<Compute>(nest))
     return concat(n->buffer, "[", text_of(n->index), "] ", operator_of(n->reduction), " ",

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "isa/instructions.h"
 #include "nest/nest.h"
 
 namespace tc::nest {
@@ -79,6 +80,9 @@ class Verify {
       tile_ = tile;
       node(tile->body);
       tile_ = nullptr;
+    } else if (const auto* intrinsic = as<Intrinsic>(nest)) {
+      check_intrinsic(*intrinsic);
+      node(intrinsic->body);
     } else if (const auto* compute = as<Compute>(nest)) {
       CheckExpression(bound_, buffers_).check_access(compute->buffer, compute->index);
       expression(compute->index);
@@ -113,6 +117,26 @@ class Verify {
                       " goes on from what is none of its elements");
     TC_INTERNAL_CHECK(!scan.scale.defined() || scan.reduction == ir::Reduction::Sum, "a scan of ",
                       compute.buffer, " that is no sum scales what is before it");
+  }
+
+  static void check_intrinsic(const Intrinsic& intrinsic) {
+    const isa::Instruction* instruction = isa::find_instruction(intrinsic.instruction);
+    TC_INTERNAL_CHECK(instruction, "there is no instruction ", intrinsic.instruction);
+    int64_t terms = 1;
+    Nest inner = intrinsic.body;
+    for (; const auto* loop = as<Loop>(inner); inner = loop->body) {
+      if (loop->role == Role::Vector) continue;
+      const auto extent = as_const_int(loop->extent);
+      TC_INTERNAL_CHECK(loop->role == Role::Unrolled && extent, "the loop ", loop->name,
+                        " over terms of ", instruction->name, " is not unrolled");
+      terms *= *extent;
+    }
+    TC_INTERNAL_CHECK(terms <= instruction->terms, instruction->name, " adds up ",
+                      instruction->terms, " terms, not ", terms);
+    const auto* compute = as<Compute>(inner);
+    TC_INTERNAL_CHECK(compute && compute->reduction == ir::Reduction::Sum &&
+                          isa::match_value(*instruction, compute->value),
+                      "a part of the nest is not what ", instruction->name, " computes");
   }
 
   void check_point(const Loop& loop) const {

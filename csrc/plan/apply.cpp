@@ -1,13 +1,11 @@
 #include "plan/apply.h"
 
 #include <algorithm>
-#include <numeric>
-#include <optional>
+#include <utility>
 
 #include "base/notes.h"
 #include "base/numbers.h"
-#include "ir/loops.h"
-#include "plan/members.h"
+#include "plan/resolve.h"
 #include "poly/marks.h"
 
 namespace tc::plan {
@@ -17,36 +15,16 @@ using isl::schedule_node;
 using isl::schedule_node_band;
 using poly::Role;
 
-// Of a register tile, beside the vector and along it: twice what the registers of any processor
-// hold, so that code stays short.
-constexpr int64_t kMostUnrolled = 64, kMostAlongVector = 1024;
-
 schedule_node_band as_band(const schedule_node& node) { return node.as<schedule_node_band>(); }
-
-/// Statements of a cluster, by number, and the iterators of their own loops.
-struct Nest {
-  std::vector<size_t> statements;
-  Alignment loops;  ///< of every statement, outermost first
-  bool vector = false;
-};
-
-/// What a copy serves.
-struct CopiedRead {
-  const ScopStatement* statement = nullptr;
-  ir::MemoryAccess access;
-};
 
 class Builder {
  public:
-  Builder(const ClusterPlan& plan, const Cluster& cluster, const Scop& scop)
-      : plan_(plan), cluster_(cluster), scop_(scop) {}
+  Builder(const ClusterPlan& plan, Resolved in, const Cluster& cluster, const Scop& scop)
+      : plan_(plan), in_(std::move(in)), cluster_(cluster), scop_(scop) {}
 
-  Result<Applied> build() {
-    for (auto read :
-         {&Builder::read_loops, &Builder::read_nests, &Builder::check_order, &Builder::read_copies})
-      if (std::optional<Reason> reason = (this->*read)()) return *reason;
+  Applied build() {
     schedule_node node = make_nests();
-    if (members_.empty())
+    if (in_.members.empty())
       mark_nests(node, 0);
     else
       add_shared_loops(node);
@@ -55,310 +33,120 @@ class Builder {
   }
 
  private:
-  // ---- what the plan says, in positions
-
-  std::optional<Reason> read_loops() {
-    std::vector<std::string> names = shared_names(cluster_);
-    for (const std::string& index : plan_.order) {
-      const auto found = std::find(names.begin(), names.end(), index);
-      if (found == names.end())
-        return Reason{concat("the plan orders a loop ", index, ", which the statements of ",
-                             join(plan_.statements), " do not share, or orders it twice")};
-      Member member;
-      member.position = static_cast<int>(found - names.begin());
-      member.extent = extent_of(iterator_along(cluster_, member, 0));
-      members_.push_back(member);
-      found->clear();
-    }
-    for (const std::string& name : names)
-      if (!name.empty()) return Reason{concat("the plan does not order the loop ", name)};
-    if (auto reason = read_tiles(plan_.tasks, task_sizes_, &task_order_)) return reason;
-    for (size_t m = 0; m < members_.size(); ++m)
-      if (task_sizes_[m] == 0) task_sizes_[m] = members_[m].extent;
-    if (auto reason = read_tiles(plan_.registers, register_sizes_, nullptr)) return reason;
-    for (size_t m = 0; m < members_.size(); ++m)
-      register_sizes_[m] =
-          std::clamp<int64_t>(register_sizes_[m], 1, std::max<int64_t>(1, members_[m].extent));
-    if (plan_.vector && members_.empty())
-      return Reason{"the plan makes a vector of a shared loop, and there is none"};
-    return check_register_tile();
-  }
-
-  std::optional<Reason> check_register_tile() const {
-    for (size_t m = 0; m < members_.size() && !plan_.registers.empty(); ++m)
-      if (task_sizes_[m] < members_[m].extent && task_sizes_[m] % register_sizes_[m] != 0)
-        return Reason{concat("the plan has register tiles of ", register_sizes_[m],
-                             " points along ", plan_.order[m], " in tasks of ", task_sizes_[m],
-                             ", which have whole register tiles")};
-    int64_t unrolled = 1, along = 1;
-    for (size_t m = 0; m < members_.size() && !plan_.registers.empty(); ++m)
-      (plan_.vector && m + 1 == members_.size() ? along : unrolled) *= register_sizes_[m];
-    if (unrolled <= kMostUnrolled && along <= kMostAlongVector) return std::nullopt;
-    return Reason{concat("the plan has a register tile of ", unrolled, " x ", along,
-                         " points, the last along the vector; at most ", kMostUnrolled, " x ",
-                         kMostAlongVector, " are unrolled")};
-  }
-
-  /// Sizes in the order of the members, 0 where the plan does not say any; and the order of the
-  /// tiles, by number of the member, those that are not named last.
-  std::optional<Reason> read_tiles(const std::vector<Tile>& tiles, std::vector<int64_t>& sizes,
-                                   std::vector<int>* order) {
-    sizes.assign(members_.size(), 0);
-    std::vector<int> named;
-    for (const Tile& tile : tiles) {
-      const auto found = std::find(plan_.order.begin(), plan_.order.end(), tile.index);
-      const auto m = static_cast<size_t>(found - plan_.order.begin());
-      if (found == plan_.order.end() || sizes[m] != 0)
-        return Reason{concat("the plan tiles a loop ", tile.index, ", which the statements of ",
-                             join(plan_.statements), " do not share, or tiles it twice")};
-      if (tile.size < 1)
-        return Reason{concat("the plan tiles ", tile.index, " by ", tile.size,
-                             "; a tile has 1 point at least")};
-      sizes[m] = std::min(tile.size, std::max<int64_t>(1, members_[m].extent));
-      named.push_back(static_cast<int>(m));
-    }
-    if (!order) return std::nullopt;
-    *order = named;
-    for (int m = 0; m < static_cast<int>(members_.size()); ++m)
-      if (std::find(named.begin(), named.end(), m) == named.end()) order->push_back(m);
-    return std::nullopt;
-  }
-
-  std::optional<Reason> read_nests() {
-    const size_t count = cluster_.statements.size();
-    if (plan_.nests.empty()) {
-      for (size_t s = 0; s < count; ++s)
-        nests_.push_back({{s}, {poly::rest(*cluster_.statements[s], cluster_, s)}, false});
-      return std::nullopt;
-    }
-    std::vector<bool> seen(count, false);
-    for (const NestPlan& nest : plan_.nests) {
-      Nest own;
-      own.vector = nest.vector;
-      std::vector<int> places;  // of the loops, among the statement's own
-      if (nest.loops.size() != 1 && nest.loops.size() != nest.statements.size())
-        return Reason{concat("the plan has ", nest.loops.size(), " lists of loops for ",
-                             join(nest.statements), ": one for all, or one for each")};
-      for (size_t k = 0; k < nest.statements.size(); ++k) {
-        const std::string& id = nest.statements[k];
-        size_t s = 0;
-        while (s < count && cluster_.statements[s]->id != id) ++s;
-        if (s == count || seen[s])
-          return Reason{concat("the plan has loops for ", id, ", which is no statement of ",
-                               join(plan_.statements), ", or has them twice")};
-        seen[s] = true;
-        const std::vector<int> iterators = poly::rest(*cluster_.statements[s], cluster_, s);
-        if (k < nest.loops.size())
-          if (auto reason = find_places(nest.loops[k], s, iterators, places)) return reason;
-        if (iterators.size() != places.size())
-          return Reason{concat("the plan lets ", join(nest.statements),
-                               " share loops, of which they have unlike numbers")};
-        std::vector<int> loops;
-        for (int place : places) loops.push_back(iterators[place]);
-        if (!own.statements.empty() && !have_same_ranges(own, s, loops))
-          return Reason{concat("the plan lets ", join(nest.statements),
-                               " share loops, which have unlike ranges")};
-        own.statements.push_back(s);
-        own.loops.push_back(loops);
-      }
-      nests_.push_back(own);
-    }
-    for (size_t s = 0; s < count; ++s)
-      if (!seen[s]) return Reason{concat("the plan has no loops for ", cluster_.statements[s]->id)};
-    return std::nullopt;
-  }
-
-  bool have_same_ranges(const Nest& nest, size_t s, const std::vector<int>& loops) const {
-    const auto& domain = cluster_.statements[s]->source->domain;
-    for (size_t k = 0; k < loops.size(); ++k)
-      if (!have_same_range(own_iterator(nest, k), domain[loops[k]])) return false;
-    return true;
-  }
-
-  std::optional<Reason> find_places(const std::vector<std::string>& loops, size_t s,
-                                    const std::vector<int>& iterators, std::vector<int>& places) {
-    const auto& domain = cluster_.statements[s]->source->domain;
-    const std::string& id = cluster_.statements[s]->id;
-    places.clear();
-    for (const std::string& index : loops) {
-      size_t place = 0;
-      while (place < iterators.size() && domain[iterators[place]].name != index) ++place;
-      const bool twice = std::count(places.begin(), places.end(), static_cast<int>(place)) > 0;
-      if (place == iterators.size() || twice)
-        return Reason{concat("the plan orders a loop ", index, " of ", id,
-                             ", which has none of its own of that name, or orders it twice")};
-      places.push_back(static_cast<int>(place));
-    }
-    if (places.size() != iterators.size())
-      return Reason{concat("the plan orders ", places.size(), " of the ", iterators.size(),
-                           " loops of ", id)};
-    return std::nullopt;
-  }
-
-  /// Whether nests, and statements in a nest, come behind what they depend on; whether scans go in
-  /// order, and lanes of vectors do not meet in one place.
-  std::optional<Reason> check_order() {
-    std::map<std::string, std::pair<size_t, size_t>> places;  // nest, and place in it
-    for (size_t n = 0; n < nests_.size(); ++n)
-      for (size_t k = 0; k < nests_[n].statements.size(); ++k)
-        places[cluster_.statements[nests_[n].statements[k]]->id] = {n, k};
-    for (const auto& [ids, dependence] : cluster_.dependences) {
-      const auto [before, after] = ids;
-      const auto [nest, place] = places.at(before);
-      const auto [next_nest, next_place] = places.at(after);
-      if (before == after || nest < next_nest) continue;
-      if (nest > next_nest || place > next_place)
-        return Reason{
-            concat("the plan has ", after, " in front of ", before, ", which it depends on")};
-      if (!poly::is_of_same_iteration(dependence, nests_[nest].loops[place],
-                                      nests_[nest].loops[next_place]))
-        return Reason{concat("the plan lets ", before, " and ", after,
-                             " share loops, but the second needs of the first what other "
-                             "iterations make")};
-    }
-    for (const Nest& nest : nests_) {
-      const ir::Statement& source = *cluster_.statements[nest.statements[0]]->source;
-      const std::vector<int>& loops = nest.loops[0];
-      if (source.scans && !keeps_order_of_terms(nest))
-        return Reason{
-            concat("the plan changes the order of the loops of ", source.name, ", a scan")};
-      if (nest.vector && !plan_.vector && !plan_.registers.empty())
-        if (auto reason = check_rows(nest)) return reason;
-      if (nest.vector && loops.empty())
-        return Reason{concat("the plan has a vector along loops of ", source.name,
-                             ", which has none of its own")};
-      if (nest.vector && ir::is_scatter(source) && !spreads(source, source.domain[loops.back()]))
-        return Reason{concat("the plan has a vector along ", source.domain[loops.back()].name,
-                             ", whose lanes may meet in one place of ", source.tensor)};
-    }
-    return std::nullopt;
-  }
-
-  /// Whether rows of a register tile may share the vectors of a nest.
-  std::optional<Reason> check_rows(const Nest& nest) const {
-    if (nest.statements.size() > 1)
-      return Reason{concat("the plan has rows in registers around a vector that ",
-                           cluster_.statements[nest.statements[0]]->id, " and ",
-                           cluster_.statements[nest.statements[1]]->id, " share")};
-    if (nest.loops[0].empty()) return std::nullopt;
-    const ir::Iterator& last = own_iterator(nest, nest.loops[0].size() - 1);
-    for (const Tile& tile : plan_.reductions)
-      if (tile.index == last.name && tile.size == 1)
-        return Reason{concat("the plan has rows in registers around a vector along ", last.name,
-                             ", of which a tile has 1 point")};
-    return std::nullopt;
-  }
-
-  /// Whether the loops over terms are in the order of the text.
-  bool keeps_order_of_terms(const Nest& nest) const {
-    const auto& domain = cluster_.statements[nest.statements[0]]->source->domain;
-    std::vector<int> reductions;
-    for (int d : nest.loops[0])
-      if (domain[d].reduction) reductions.push_back(d);
-    return std::is_sorted(reductions.begin(), reductions.end());
-  }
-
-  /// Whether a scatter's places differ along a loop whatever the data.
-  static bool spreads(const ir::Statement& source, const ir::Iterator& iterator) {
-    return std::any_of(source.subscripts.begin(), source.subscripts.end(),
-                       [&](const ir::Expr& subscript) {
-                         return ir::step_along(subscript, iterator.name).value_or(0) != 0;
-                       });
-  }
-
-  std::optional<Reason> read_copies() {
-    for (const CopyPlan& copy : plan_.copies) {
-      const auto statement =
-          std::find_if(cluster_.statements.begin(), cluster_.statements.end(),
-                       [&](const auto* other) { return other->id == copy.statement; });
-      if (statement == cluster_.statements.end())
-        return Reason{concat("the plan copies what ", copy.statement,
-                             " reads, which is no statement of ", join(plan_.statements))};
-      if (auto reason = read_copy(copy, **statement)) return reason;
-    }
-    return std::nullopt;
-  }
-
-  std::optional<Reason> read_copy(const CopyPlan& copy, const ScopStatement& statement) {
-    const std::vector<ir::MemoryAccess> all = accesses(*scop_.program, *statement.source);
-    const ir::MemoryAccess* found = nullptr;
-    std::vector<std::string> texts;
-    for (const ir::MemoryAccess& access : all) {
-      if (access.write) continue;
-      texts.push_back(access_text(access));
-      if (texts.back() == copy.read && (!found || !access.conditional)) found = &access;
-    }
-    auto refuse = [&](const std::string& why) {
-      return Reason{concat("the plan copies ", copy.read, " of ", copy.statement, ", ", why)};
-    };
-    if (!found) return refuse("which reads " + (texts.empty() ? "nothing" : join(texts)));
-    if (found->conditional) return refuse("which not every iteration reads");
-    for (const ScopStatement* writer : cluster_.statements)
-      if (writer->source->tensor == found->tensor)
-        return refuse(concat("which ", writer->id, " writes meanwhile"));
-    for (const ir::Expr& subscript : found->subscripts)
-      for (const ir::Iterator& iterator : statement.source->domain)
-        if (!ir::step_along(subscript, iterator.name))
-          return refuse("whose places are not affine in the indices");
-    std::vector<size_t> sorted = copy.order, all_dimensions(found->subscripts.size());
-    std::sort(sorted.begin(), sorted.end());
-    std::iota(all_dimensions.begin(), all_dimensions.end(), size_t{0});
-    if (sorted != all_dimensions)
-      return refuse(concat("in an order that does not name each of its ",
-                           plural(static_cast<int64_t>(all_dimensions.size()), "dimension"),
-                           " once"));
-    if (!copy.computes.empty()) {
-      const auto writer = std::find_if(scop_.statements.begin(), scop_.statements.end(),
-                                       [&](const auto& each) { return each.id == copy.computes; });
-      if (writer == scop_.statements.end() || writer->source->tensor != found->tensor)
-        return refuse(concat("which ", copy.computes, " does not compute"));
-    }
-    reads_.push_back({&statement, *found});
-    return std::nullopt;
-  }
-
-  // ---- the tree
-
   /// All nests, one after the other, without the shared loops.
   schedule_node make_nests() const {
     isl::schedule all;
-    for (const Nest& nest : nests_) {
+    for (const Nest& nest : in_.nests) {
       isl::schedule own;
       std::vector<const ScopStatement*> statements;
-      for (size_t s : nest.statements) {
-        statements.push_back(cluster_.statements[s]);
-        isl::schedule next = isl::schedule::from_domain(statements.back()->domain);
+      for (size_t n = 0; n < nest.statements.size(); ++n) {
+        statements.push_back(cluster_.statements[nest.statements[n]]);
+        isl::schedule next = isl::schedule::from_domain(instances_of(nest, n));
         own = own.is_null() ? next : poly::sequence(own, next);
       }
-      own = poly::insert_band(own.root().child(0), statements, nest.loops, true,
-                              std::vector<bool>(nest.loops[0].size(), false))
-                .root()
-                .schedule();
+      const std::vector<size_t> loops = loops_of(nest);
+      Alignment iterators;
+      for (const std::vector<int>& all : nest.loops) {
+        iterators.emplace_back();
+        for (size_t k : loops) iterators.back().push_back(all[k]);
+      }
+      schedule_node node = poly::insert_band(own.root().child(0), statements, iterators, true,
+                                             std::vector<bool>(loops.size(), false));
+      if (!has_points_apart()) node = take_terms(node, nest);
+      own = node.root().schedule();
       all = all.is_null() ? own : poly::sequence(all, own);
     }
     return all.root().child(0);
   }
 
+  /// Those of a nest's loops that are around its register tiles.
+  static std::vector<size_t> loops_of(const Nest& nest) {
+    std::vector<size_t> loops;
+    for (size_t k = 0; k < nest.ranges.size(); ++k)
+      if (nest.ranges[k].is_loop()) loops.push_back(k);
+    return loops;
+  }
+
+  /// Of one of the nest's statements, by its place there.
+  isl::union_set instances_of(const Nest& nest, size_t n) const {
+    const ScopStatement& statement = *cluster_.statements[nest.statements[n]];
+    isl_set* instances = isl_set_from_union_set(statement.domain.copy());
+    for (size_t k = 0; k < nest.ranges.size(); ++k) {
+      const auto [begin, end, terms] = nest.ranges[k];
+      const auto iterator = static_cast<unsigned>(nest.loops[n][k]);
+      if (terms == 0 || (begin == 0 && end == extent_of(own_iterator(nest, k, cluster_)))) continue;
+      instances = isl_set_lower_bound_si(instances, isl_dim_set, iterator, static_cast<int>(begin));
+      instances =
+          isl_set_upper_bound_si(instances, isl_dim_set, iterator, static_cast<int>(end - 1));
+    }
+    return isl::manage(isl_union_set_from_set(instances));
+  }
+
+  /// Makes a nest's band one of register tiles, without the points that these take as terms.
+  static schedule_node take_terms(const schedule_node& band, const Nest& nest) {
+    std::vector<int64_t> sizes;
+    for (size_t k : loops_of(nest)) sizes.push_back(std::max<int64_t>(1, nest.ranges[k].terms));
+    if (std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size == 1; }))
+      return band;
+    const schedule_node points = poly::tile(as_band(band), sizes).child(0);
+    return isl::manage(isl_schedule_node_delete(points.copy())).parent();
+  }
+
+  /// Puts the terms of register tiles below the points of their results, at the leaves.
+  schedule_node add_terms(schedule_node node) const {
+    if (!node.isa<isl::schedule_node_leaf>()) {
+      const int children = isl_schedule_node_n_children(node.get()),
+                depth = isl_schedule_node_get_tree_depth(node.get());
+      for (int c = 0; c < children; ++c) node = back_to(add_terms(node.child(c)), depth);
+      return node;
+    }
+    const isl::set instances =
+        isl::manage(isl_set_from_union_set(isl_schedule_node_get_domain(node.get())));
+    const std::string id = isl_set_get_tuple_name(instances.get());
+    for (const Nest& nest : in_.nests)
+      for (size_t n = 0; n < nest.statements.size(); ++n) {
+        const ScopStatement& statement = *cluster_.statements[nest.statements[n]];
+        std::vector<int> terms;
+        for (size_t k = 0; k < nest.ranges.size(); ++k)
+          if (nest.ranges[k].terms > 0) terms.push_back(nest.loops[n][k]);
+        if (statement.id == id && !terms.empty()) return add_terms(node, statement, terms);
+      }
+    return node;
+  }
+
+  schedule_node add_terms(const schedule_node& leaf, const ScopStatement& statement,
+                          const std::vector<int>& terms) const {
+    const schedule_node band = poly::insert_band(leaf, {&statement}, {terms}, true,
+                                                 std::vector<bool>(terms.size(), false));
+    schedule_node mark = insert_mark(as_band(band), Role::Terms);
+    if (plan_.instruction.empty()) return mark;
+    // Above the vector and its mark.
+    return poly::insert_intrinsic(mark.parent().parent(), plan_.instruction)
+        .child(0)
+        .child(0)
+        .child(0);
+  }
+
   void add_shared_loops(schedule_node& node) {
     Alignment ordered(cluster_.statements.size());
     for (size_t s = 0; s < ordered.size(); ++s)
-      for (const Member& member : members_)
+      for (const Member& member : in_.members)
         ordered[s].push_back(cluster_.alignment[s][member.position]);
     node = poly::insert_band(node, cluster_.statements, ordered, true,
-                             std::vector<bool>(members_.size(), true));
+                             std::vector<bool>(in_.members.size(), true));
     node = poly::insert_outer_loops(node, cluster_);
     double times = static_cast<double>(outer_iterations(cluster_));
-    if (count_tiles(members_, task_sizes_) > 1 || plan_.run_tasks == Tasks::Blocks) {
-      schedule_node_band tiles = poly::tile(as_band(node), task_sizes_);
-      if (!std::is_sorted(task_order_.begin(), task_order_.end()))
-        tiles = poly::reorder(tiles, task_order_);
+    if (count_tiles(in_.members, in_.task_sizes) > 1 || plan_.run_tasks == Tasks::Blocks) {
+      schedule_node_band tiles = poly::tile(as_band(node), in_.task_sizes);
+      if (!std::is_sorted(in_.task_order.begin(), in_.task_order.end()))
+        tiles = poly::reorder(tiles, in_.task_order);
       node =
           plan_.run_tasks == Tasks::Serial
               ? tiles.child(0)
               : insert_mark(tiles, plan_.run_tasks == Tasks::Blocks ? Role::Block : Role::Parallel)
                     .child(0)
                     .child(0);
-      times *= static_cast<double>(count_tiles(members_, task_sizes_));
+      times *= static_cast<double>(count_tiles(in_.members, in_.task_sizes));
     }
     if (plan_.run_tasks == Tasks::Blocks) return mark_threads(node);
     if (has_points_apart()) return add_points_apart(node, times);
@@ -385,32 +173,34 @@ class Builder {
     const isl::multi_union_pw_aff band = as_band(node).partial_schedule();
     node = isl::manage(isl_schedule_node_delete(node.release()));
     const int depth = isl_schedule_node_get_tree_depth(node.get());
-    for (size_t n = 0; n < nests_.size(); ++n) {
+    for (size_t n = 0; n < in_.nests.size(); ++n) {
       schedule_node own =
-          nests_.size() > 1 ? node.child(static_cast<int>(n)).child(0) : schedule_node(node);
-      const std::vector<int64_t> sizes = reduction_tiles(nests_[n]);
+          in_.nests.size() > 1 ? node.child(static_cast<int>(n)).child(0) : schedule_node(node);
+      const std::vector<int64_t> sizes = reduction_tiles(in_.nests[n]);
       const bool cut = !sizes.empty();
       double own_times = times;
       if (cut) {
         own = poly::tile(as_band(own), sizes).child(0);
+        const std::vector<size_t> loops = loops_of(in_.nests[n]);
         for (size_t k = 0; k < sizes.size(); ++k)
-          own_times *=
-              static_cast<double>(divide_up(extent_of(own_iterator(nests_[n], k)), sizes[k]));
+          own_times *= static_cast<double>(
+              divide_up(extent_of(own_iterator(in_.nests[n], loops[k], cluster_)), sizes[k]));
       }
+      own = take_terms(own, in_.nests[n]);
       own = poly::insert_permutable_band(own, band);
       const int at = isl_schedule_node_get_tree_depth(own.get());
       own = back_to(add_points(own, n), at);
-      make_copies(own, &nests_[n], own_times);
+      make_copies(own, &in_.nests[n], own_times);
       node = back_to(own, depth);
     }
   }
 
-  /// Sizes for all loops of a nest; none where it has no loop that the plan cuts.
+  /// Sizes for the loops of a nest's band; none where it has no loop that the plan cuts.
   std::vector<int64_t> reduction_tiles(const Nest& nest) const {
     std::vector<int64_t> sizes;
     bool cut = false;
-    for (size_t k = 0; k < nest.loops[0].size(); ++k) {
-      const ir::Iterator& iterator = own_iterator(nest, k);
+    for (size_t k : loops_of(nest)) {
+      const ir::Iterator& iterator = own_iterator(nest, k, cluster_);
       sizes.push_back(extent_of(iterator));
       for (const Tile& tile : plan_.reductions) {
         if (tile.index != iterator.name) continue;
@@ -421,26 +211,22 @@ class Builder {
     return cut ? sizes : std::vector<int64_t>();
   }
 
-  const ir::Iterator& own_iterator(const Nest& nest, size_t loop) const {
-    return cluster_.statements[nest.statements[0]]->source->domain[nest.loops[0][loop]];
-  }
-
   /// Register tiles and points, of which `node` is the band; marks the vector. `nest` is the first
   /// of those below.
   schedule_node add_points(schedule_node node, size_t nest) const {
     if (!plan_.registers.empty()) {
-      if (count_tiles(members_, register_sizes_) > 1)
-        node = poly::tile(as_band(node), register_sizes_).child(0);
+      if (count_tiles(in_.members, in_.register_sizes) > 1)
+        node = poly::tile(as_band(node), in_.register_sizes).child(0);
       if (!plan_.vector) {
         node = poly::sink(as_band(node));
         mark_nests(node, nest);
         return node;
       }
       std::vector<poly::RegisterPoints> points;
-      for (size_t m = 0; m < members_.size(); ++m)
-        points.push_back({register_sizes_[m], members_[m].extent % register_sizes_[m]});
+      for (size_t m = 0; m < in_.members.size(); ++m)
+        points.push_back({in_.register_sizes[m], in_.members[m].extent % in_.register_sizes[m]});
       node = insert_mark(as_band(node), Role::RegisterTile, points).child(0);
-      return poly::mark_leaves(poly::sink(as_band(node)), true);
+      return add_terms(poly::mark_leaves(poly::sink(as_band(node)), true));
     }
     if (plan_.points == Points::Inside) {
       node = poly::sink(as_band(node));
@@ -464,19 +250,19 @@ class Builder {
   }
 
   bool has_own_loops() const {
-    return std::any_of(nests_.begin(), nests_.end(),
+    return std::any_of(in_.nests.begin(), in_.nests.end(),
                        [](const Nest& nest) { return !nest.loops[0].empty(); });
   }
 
   /// Marks the vectors of nests below `node`, the first of which has that number: one where points
   /// are apart, or else all.
   void mark_nests(schedule_node& node, size_t first) const {
-    if (has_points_apart() || nests_.size() == 1) {
-      node = mark_nest(node, nests_[first]);
+    if (has_points_apart() || in_.nests.size() == 1) {
+      node = mark_nest(node, in_.nests[first]);
       return;
     }
-    for (size_t n = 0; n < nests_.size(); ++n)
-      node = mark_nest(node.child(static_cast<int>(n)).child(0), nests_[n]).parent().parent();
+    for (size_t n = 0; n < in_.nests.size(); ++n)
+      node = mark_nest(node.child(static_cast<int>(n)).child(0), in_.nests[n]).parent().parent();
   }
 
   schedule_node mark_nest(const schedule_node& node, const Nest& nest) const {
@@ -493,14 +279,14 @@ class Builder {
   void make_copies(schedule_node& node, const Nest* nest, double times) {
     for (size_t c = 0; c < plan_.copies.size(); ++c) {
       const CopyPlan& copy = plan_.copies[c];
-      const CopiedRead& read = reads_[c];
+      const CopiedRead& read = in_.reads[c];
       if (nest && std::none_of(nest->statements.begin(), nest->statements.end(),
                                [&](size_t s) { return cluster_.statements[s] == read.statement; }))
         continue;
       std::vector<poly::Promotion>& made = applied_.mapped.promotions;
       Result<poly::Promotion> promotion =
-          poly::promote(node, scop_, *read.statement, read.access, copy.order, 1,
-                        copy.most_elements, concat("P", made.size()));
+          poly::promote(node, scop_, *read.statement, read.access, copy.order, copy.most_elements,
+                        concat("P", made.size()));
       if (!promotion) {
         applied_.refused.emplace(c, Reason{promotion.reason()});
         continue;
@@ -512,20 +298,18 @@ class Builder {
   }
 
   const ClusterPlan& plan_;
+  const Resolved in_;
   const Cluster& cluster_;
   const Scop& scop_;
-  std::vector<Member> members_;                       ///< in the order of the points' loops
-  std::vector<int64_t> task_sizes_, register_sizes_;  ///< by number in members_
-  std::vector<int> task_order_;
-  std::vector<Nest> nests_;
-  std::vector<CopiedRead> reads_;  ///< one a copy
   Applied applied_;
 };
 
 }  // namespace
 
 Result<Applied> apply(const ClusterPlan& plan, const Cluster& cluster, const Scop& scop) {
-  return Builder(plan, cluster, scop).build();
+  Result<Resolved> resolved = resolve(plan, cluster, scop);
+  if (!resolved) return Reason{resolved.reason()};
+  return Builder(plan, resolved.value(), cluster, scop).build();
 }
 
 }  // namespace tc::plan

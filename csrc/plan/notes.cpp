@@ -150,31 +150,38 @@ Note describe_operands(const Cluster& cluster, const RegisterBlock& block,
 
 Notes describe_copies(const std::vector<poly::Promotion>& promotions, const Scop& scop,
                       const std::map<std::string, Layout>& layouts) {
+  using Part = poly::CopyDimension::Part;
   Notes notes;
   for (const poly::Promotion& promotion : promotions) {
     const ir::MemoryAccess& read = promotion.read;
-    auto slowest_first = [&](const std::vector<int64_t>& strides) {
-      std::vector<size_t> dimensions;
-      for (size_t d = 0; d < strides.size(); ++d)
-        if (promotion.sizes[d] > 1) dimensions.push_back(d);
-      std::stable_sort(dimensions.begin(), dimensions.end(),
-                       [&](size_t a, size_t b) { return strides[a] > strides[b]; });
-      return dimensions;
-    };
-    std::vector<size_t> order = slowest_first(promotion.strides),
-                        there = slowest_first(layouts.at(read.tensor).strides);
-    auto subscripts = [&](const std::vector<size_t>& dimensions) {
+    const std::vector<int64_t>& strides = layouts.at(read.tensor).strides;
+    poly::CopyLayout order, there;
+    for (const poly::CopyDimension& each : promotion.layout)
+      if (promotion.sizes[each.dimension] > 1) order.push_back(each);
+    for (size_t d = 0; d < strides.size(); ++d)
+      if (promotion.sizes[d] > 1) there.emplace_back(d);
+    std::stable_sort(there.begin(), there.end(), [&](const auto& a, const auto& b) {
+      return strides[a.dimension] > strides[b.dimension];
+    });
+    auto subscripts = [&](const poly::CopyLayout& dimensions) {
       std::vector<std::string> parts;
-      for (size_t d : dimensions) parts.push_back(ir::plain_text(read.subscripts[d]));
+      for (const poly::CopyDimension& each : dimensions) {
+        parts.push_back(ir::plain_text(read.subscripts[each.dimension]));
+        if (each.part == Part::Whole) continue;
+        if (!read.subscripts[each.dimension].as<Halide::Internal::Variable>())
+          parts.back() = "(" + parts.back() + ")";
+        parts.back() += concat(each.part == Part::Block ? "/" : "%", each.block);
+      }
       return "(" + join(parts) + ")";
     };
     std::vector<std::string> sizes;
-    for (size_t d : order) sizes.push_back(concat(promotion.sizes[d]));
+    for (const poly::CopyDimension& each : order)
+      sizes.push_back(concat(each.size(promotion.sizes[each.dimension])));
     int64_t bytes = promotion.elements * scop.program->tensor(read.tensor).type.bytes();
     std::string text = concat(read.tensor, ": ", sizes.empty() ? "1" : join(sizes, " x "),
                               " elements, ", bytes_text(static_cast<double>(bytes)));
     if (!order.empty()) text += ", as " + subscripts(order);
-    if (order != there) text += ", transposed from " + subscripts(there);
+    if (subscripts(order) != subscripts(there)) text += ", transposed from " + subscripts(there);
     notes.push_back({"copy", text});
   }
   return notes;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "poly/copy_layout.h"
+
 namespace tc::plan {
 
 /// Points that tiles have along a loop.
@@ -18,9 +20,9 @@ struct Tile {
 /// A copy of what a tile reads (memory promotion; Vasilache et al., Tensor Comprehensions, section
 /// 5.3), made in front of its points and contiguous in the order of use.
 struct CopyPlan {
-  std::string statement;  ///< "S0": whose read it serves; equal ones of other statements share it
-  std::string read;       ///< "B(k, n)", see ir::access_text
-  std::vector<size_t> order;  ///< of the tensor's dimensions in the copy, slowest first
+  std::string statement;   ///< "S0": whose read it serves; equal ones of other statements share it
+  std::string read;        ///< "B(k, n)", see ir::access_text
+  poly::CopyLayout order;  ///< of the tensor's dimensions in the copy, slowest first
   /// A statement that does not run: the copy computes its value instead of reading it.
   std::string computes;
   /// A copy that needs more elements is refused.
@@ -68,8 +70,12 @@ struct ClusterPlan {
   /// memory and copies are made anew. Points are then apart. Loops that are missing are whole.
   std::vector<Tile> reductions;
   /// Tiles inside a task whose points are unrolled innermost, but for the vector; loops that are
-  /// missing have one point. Where the vector is shared, results stay in registers meanwhile.
+  /// missing have one point. Where the vector is shared, results stay in registers meanwhile, and
+  /// loops over reductions may be named, which have no points in the result: so many terms are
+  /// added to each at a time.
   std::vector<Tile> registers;
+  /// Adds up the terms of `registers` (see isa/instructions); empty: code for each of them.
+  std::string instruction;
   Points points = Points::Around;
   bool vector = false;          ///< whether the last of `order` is one
   std::vector<NestPlan> nests;  ///< in order; none: every statement's own, as in the text

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "base/passes.h"
+#include "plan/forms/instruction_tiles.h"
 #include "plan/forms/register_tiles.h"
 #include "plan/forms/rows.h"
 #include "plan/forms/scatters.h"
@@ -16,6 +18,7 @@ namespace tc::plan {
 namespace {
 
 const Pass kScatter("mapping", "scatter");
+const Pass kInstructionTiles("mapping", "instruction_tiles");
 const Pass kRegisterTiles("mapping", "register_tiles");
 const Pass kRows("mapping", "rows");
 const Pass kBlocksOfRows("mapping", "blocks_of_rows");
@@ -207,6 +210,53 @@ class Planner {
     if (auto plan = complete_plan(constraints_.cluster))
       return finish(*plan, {{"form", "as the options say"}}, {});
     if (is_scatter(cluster_)) return propose_scatter();
+    std::optional<Instructed> instructed = plan_instructions();
+    if (instructed && constraints_.cluster.instruction) return finish(*instructed, {});
+    Proposal proposal = propose_form();
+    if (!instructed) return proposal;
+    const double others = estimate(proposal.plan, cluster_, program_, layouts_, machine_).total();
+    if (instructed->cycles >= others) return proposal;
+    return finish(*instructed, {{others, "without the instruction"}});
+  }
+
+ private:
+  static constexpr double kNone = std::numeric_limits<double>::infinity();
+
+  /// Register tiles with an instruction.
+  struct Instructed {
+    ClusterPlan plan;
+    Notes notes;
+    double cycles = 0;
+  };
+
+  std::optional<Instructed> plan_instructions() const {
+    const auto& given = constraints_.cluster.instruction;
+    if (!vector_ || !inner_loops_ || !constraints_.allows_register_tiles() ||
+        !suits_register_tiles(cluster_) || (given && given->empty()))
+      return std::nullopt;
+    Instructed made;
+    const auto plan = run_pass(
+        kInstructionTiles,
+        [&] {
+          return plan_instruction_tiles(cluster_, members_, program_, layouts_, constraints_,
+                                        parallel_, machine_, made.notes);
+        },
+        [](const auto& plan) { return plan.has_value(); });
+    if (!plan) return std::nullopt;
+    made.plan = *plan;
+    made.cycles = estimate(made.plan, cluster_, program_, layouts_, machine_).total();
+    return made;
+  }
+
+  Proposal finish(const Instructed& made,
+                  std::vector<std::pair<double, std::string>> others) const {
+    others.insert(others.begin(), {made.cycles, "this form"});
+    const auto tile = made.notes.begin() + 1;
+    return finish(made.plan, {made.notes.front(), describe_cycles(others)},
+                  {tile, made.notes.end()});
+  }
+
+  Proposal propose_form() {
     if (vector_ && inner_loops_ && constraints_.allows_register_tiles() &&
         suits_register_tiles(cluster_)) {
       const RegisterBlock block = choose_block(cluster_, members_, program_, layouts_, machine_,
@@ -225,9 +275,6 @@ class Planner {
     }
     return propose_tiles();
   }
-
- private:
-  static constexpr double kNone = std::numeric_limits<double>::infinity();
 
   /// Moves the loop that becomes a vector last, if one may; without a vector, the loops are in the
   /// same order. Returns whether there is one.

@@ -1,6 +1,7 @@
 #include "poly/marks.h"
 
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 
@@ -15,6 +16,8 @@ const char* name_of(Role role) {
     case Role::Block: return "block";
     case Role::Thread: return "thread";
     case Role::RegisterTile: return "register tile";
+    case Role::Terms: return "terms";
+    case Role::Intrinsic: return "intrinsic";
     case Role::Copy: return "copy";
   }
   throw InternalError(__FILE__, __LINE__, "a mark without a role");
@@ -28,20 +31,33 @@ isl::schedule_node mark_points(const isl::schedule_node_band& band, bool unroll)
   return unroll ? insert_mark(outer, Role::Unrolled) : isl::schedule_node(outer);
 }
 
+isl::schedule_node insert(const isl::schedule_node& node, Mark says) {
+  auto mark = std::make_unique<Mark>(std::move(says));
+  // The name is for whoever reads the tree; isl keeps what it stands for.
+  isl_id* id = isl_id_alloc(node.ctx().get(), name_of(mark->role), mark.get());
+  id = isl_id_set_free_user(id, [](void* user) { delete static_cast<Mark*>(user); });
+  if (id) mark.release();
+  return isl::manage(isl_schedule_node_insert_mark(node.copy(), id));
+}
+
 }  // namespace
 
 isl::schedule_node insert_mark(const isl::schedule_node_band& band, Role role,
                                const std::vector<RegisterPoints>& points) {
-  auto mark = std::make_unique<Mark>();
-  mark->role = role;
-  mark->depth = static_cast<unsigned>(isl_schedule_node_get_schedule_depth(band.get()));
-  mark->members = band.n_member();
-  mark->points = points;
-  // The name is for whoever reads the tree; isl keeps what it stands for.
-  isl_id* id = isl_id_alloc(band.ctx().get(), name_of(role), mark.get());
-  id = isl_id_set_free_user(id, [](void* user) { delete static_cast<Mark*>(user); });
-  if (id) mark.release();
-  return isl::manage(isl_schedule_node_insert_mark(band.copy(), id));
+  Mark mark;
+  mark.role = role;
+  mark.depth = static_cast<unsigned>(isl_schedule_node_get_schedule_depth(band.get()));
+  mark.members = band.n_member();
+  mark.points = points;
+  return insert(band, std::move(mark));
+}
+
+isl::schedule_node insert_intrinsic(const isl::schedule_node& node,
+                                    const std::string& instruction) {
+  Mark mark;
+  mark.role = Role::Intrinsic;
+  mark.instruction = instruction;
+  return insert(node, std::move(mark));
 }
 
 const Mark& mark_of(const isl::id& id) { return *static_cast<Mark*>(isl_id_get_user(id.get())); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "poly/fuse.h"
@@ -16,6 +17,8 @@ enum class Role {
   Block,         ///< of a CUDA grid
   Thread,        ///< of a CUDA block
   RegisterTile,  ///< the points of a register tile, which are unrolled or a vector
+  Terms,         ///< those of its points that are terms of a reduction
+  Intrinsic,     ///< a vector and terms that one instruction adds up
   Copy           ///< the elements of a copy, see promote
 };
 
@@ -31,11 +34,14 @@ struct Mark {
   unsigned depth = 0;  ///< schedule dimensions above
   unsigned members = 0;
   std::vector<RegisterPoints> points;  ///< of a register tile, outermost first
+  std::string instruction;             ///< of an intrinsic
 };
 
 /// Inserts a mark above the band; returns it.
 isl::schedule_node insert_mark(const isl::schedule_node_band& band, Role role,
                                const std::vector<RegisterPoints>& points = {});
+/// Inserts one above the node, whose loops are done by this instruction; returns it.
+isl::schedule_node insert_intrinsic(const isl::schedule_node& node, const std::string& instruction);
 /// What a mark of insert_mark says.
 const Mark& mark_of(const isl::id& id);
 

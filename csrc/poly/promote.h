@@ -9,6 +9,7 @@
 #include "base/notes.h"
 #include "base/result.h"
 #include "ir/accesses.h"
+#include "poly/copy_layout.h"
 #include "poly/scop.h"
 
 namespace tc::poly {
@@ -20,7 +21,8 @@ struct Promotion {
   ir::MemoryAccess read;       ///< of the statement, over its iterators; equal ones share the copy
   std::string buffer;          ///< where to
   std::vector<int64_t> sizes;  ///< of the box, one a dimension of the tensor
-  std::vector<int64_t> strides;  ///< of the buffer
+  CopyLayout layout;
+  std::vector<int64_t> strides;  ///< of the buffer, one a dimension of the layout
   int64_t elements = 0;          ///< of the buffer
   double times = 0;  ///< that the copy is made, by iterations of the loops around; 0: not counted
   /// The statement whose value it holds, which does not run by itself (see computed_copies).
@@ -35,15 +37,13 @@ struct Mapped {
   size_t joined = 0;  ///< outer loops that it runs inside of together with the cluster before
 };
 
-/// Copies what a read touches below `node`, once for every iteration of the loops above it. `order`
-/// lists the tensor's dimensions from the slowest of the copy to its fastest, whose size is rounded
-/// up to a multiple of `padding` elements. `node` becomes the tree with the copy in front of it, in
-/// the same place. All subscripts must be affine, every instance must make the read, and the tensor
-/// must not be written below the node. The reason says why there is no box, or that it has more
-/// than `most_elements`.
+/// Copies what a read touches below `node`, once for every iteration of the loops above it, in this
+/// layout, which holds every dimension of the tensor. `node` becomes the tree with the copy in
+/// front of it, in the same place. All subscripts must be affine, every instance must make the
+/// read, and the tensor must not be written below the node. The reason says why there is no box, or
+/// that it has more than `most_elements`.
 Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
                           const ScopStatement& statement, const ir::MemoryAccess& read,
-                          const std::vector<size_t>& order, int64_t padding, int64_t most_elements,
-                          const std::string& id);
+                          const CopyLayout& layout, int64_t most_elements, const std::string& id);
 
 }  // namespace tc::poly

@@ -28,10 +28,11 @@ DTYPES = {
 #: On which tasks, parts, copies and tables pay for small programs too; on the last one they do not,
 #: and nothing stays in its cache.
 MACHINES = (
-    "vector_bits=512,vector_registers=32,cores=2,cache_bytes=2048,last_cache_bytes=4,least_percent=1",
+    "vector_bits=512,dot_products=2,vector_registers=32,cores=2,cache_bytes=2048,last_cache_bytes=4,"
+    "least_percent=1",
     "vector_bits=128,vector_registers=16,cores=4,cache_bytes=256,last_cache_bytes=4,least_percent=1",
-    "vector_bits=256,vector_registers=16,cores=3,cache_bytes=4096,least_percent=2",
-    "vector_bits=512,vector_registers=32,cores=2,cache_bytes=512",
+    "vector_bits=256,dot_products=2,vector_registers=16,cores=3,cache_bytes=4096,least_percent=2",
+    "vector_bits=512,dot_products=2,vector_registers=32,cores=2,cache_bytes=512",
 )
 FLOATS = ("half", "bfloat16", "float", "double")
 

@@ -26,6 +26,7 @@ import shardings
 import torch
 from cases import DTYPES, MACHINES, Case, Disagreement, check, make_options, namespace_for
 from features import features
+from random_dot_products import make_dot_products
 from random_layers import make_derivable, make_layers, make_products
 from random_programs import make_case
 from random_scatters import RandomScatter, make_scatter
@@ -311,6 +312,7 @@ def without_options(case: Case) -> Case:
 KINDS: dict[str, Kind] = {
     "programs": Kind(make_case, check_program, 600, 100, compared),
     "layers": Kind(make_layers, check_program, 200, 50, layers_compared),
+    "dot products": Kind(make_dot_products, check_program, 60, 60, share("exact", 1)),
     "library": Kind(
         make_products, check_with_library, 40, 40, share("calls", 0.3), (("TC_MACHINE", LIBRARY),)
     ),

@@ -1,8 +1,8 @@
 """Random Plans: what the compiler decided, changed at random, and what tuning draws.
 
 A Plan that is right gives right results, one that is not a reason. Changed are sizes and order of
-tiles, register tiles, places of points, vectors, loops of nests and copies; of some Plans only a
-part is said, so that the compiler chooses the rest around it. A Plan that is left as it was gives
+tiles, register tiles and the terms in them, instructions, places of points, vectors, loops of nests,
+copies and blocks in them; of some Plans only a part is said, so that the compiler chooses the rest around it. A Plan that is left as it was gives
 the same machine code.
 """
 
@@ -18,6 +18,7 @@ from dataclasses import replace
 import torch
 from cases import Case, Disagreement, check, make_options, on_machine
 from machine_code import code
+from random_dot_products import make_dot_products
 from random_layers import make_layers, make_products
 from random_programs import make_case
 
@@ -27,6 +28,8 @@ from tensor_comprehensions._define import find_definition
 from tensor_comprehensions._tuning.problem import Problem
 
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64)
+TERMS = (1, 2, 3, 4, 4, 8)
+INSTRUCTIONS = ("vpdpbusd", "vpdpbssd", "vpdpbuud", "vpdpwssd", None)
 POINTS = ("around", "vector inside", "inside", "apart")
 #: Plans that are tried of a program: changed as text, and drawn as by a search.
 PLANS, DRAWN = 3, 2
@@ -35,7 +38,7 @@ Call = tuple[str, list, dict]
 
 
 def make_planned(seed: int) -> Case:
-    make = (make_layers, make_products, make_layers, make_case)[seed % 4]
+    make = (make_layers, make_products, make_dot_products, make_case)[seed % 4]
     case = make(seed)
     # One of its machines; its options are what is drawn here.
     machine = next((o.partition(" on ")[2] for o in case.options if " on " in o), "")
@@ -78,6 +81,12 @@ class Change:
     def __init__(self, r: random.Random, section: list[Call]) -> None:
         self.r = r
         self.loops = next((c[1] for c in section if c[0] == "order"), [])
+        # Of reductions, those that copies and register tiles name.
+        named = [index for c in section if c[0] == "registers" for index in c[2]]
+        for c in section:
+            if c[0] == "copy" and c[2]:
+                named += re.findall(r"[a-z_]\w*", c[1][0].partition("(")[2])
+        self.terms = sorted({index for index in named if index not in self.loops})
 
     def sizes(self, loops: list[str]) -> list:
         return [(loop, self.r.choice(SIZES)) for loop in loops]
@@ -94,7 +103,12 @@ class Change:
             return [] if r.random() < 0.5 else [call]
         if name == "registers":
             loops = r.sample(self.loops, r.randrange(min(3, len(self.loops)) + 1))
-            return [("registers", self.sizes(loops), {})]
+            sizes = self.sizes(loops)
+            if self.terms and r.random() < 0.5:
+                sizes.append((r.choice(self.terms), r.choice(TERMS)))
+            return [("registers", sizes, {})]
+        if name == "instruction":
+            return [("instruction", [r.choice(INSTRUCTIONS)], {})] if r.random() < 0.7 else []
         if name == "order":
             return [("order", r.sample(values, len(values)), {})]
         if name == "points":
@@ -107,9 +121,18 @@ class Change:
             return [("nest", values, changed)]
         if name == "copy" and named:
             order = list(named["order"])
+            if order and r.random() < 0.3:
+                self.block(order)
             changed = {**named, "order": tuple(r.sample(order, len(order)))}
             return [("copy", values, changed)] if r.random() < 0.7 else []
         return [call]
+
+    def block(self, order: list) -> None:
+        """Makes two dimensions of one."""
+        at, size = self.r.randrange(len(order)), self.r.choice(TERMS)
+        dimension = order[at]
+        if isinstance(dimension, int):
+            order[at : at + 1] = [f"{dimension}/{size}", f"{dimension}%{size}"]
 
 
 def change(options: str, r: random.Random) -> str:

@@ -277,7 +277,7 @@ TWO_VALUES = {
 }
 #: What is said of single clusters is in test_plans.py, and so are the calls of libraries.
 OF_PLANS = {
-    *("cluster", "inside", "order", "registers", "points", "vector", "nest", "copy"),
+    *("cluster", "inside", "order", "registers", "instruction", "points", "vector", "nest", "copy"),
     "libraryCalls",
 }
 NO_OPTION = {"parse", "serialize", *OF_PLANS}

@@ -186,7 +186,7 @@ def test_clusters_are_as_they_are_named() -> None:
             tc.MappingOptions().cluster("S0").tile("task", q=4),
             "the options speak of a loop q of S0_init, S0, which share the loops m, n",
         ),
-        (tc.MappingOptions().cluster("S0").registers(k=4), "the options speak of a loop k"),
+        (tc.MappingOptions().cluster("S0").registers(q=4), "the options speak of a loop q"),
         (tc.MappingOptions().cluster("S0").order("m"), "the plan does not order the loop n"),
         (
             tc.MappingOptions().cluster("S0").order("m", "m"),

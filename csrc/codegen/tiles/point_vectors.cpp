@@ -48,6 +48,14 @@ Nest predicate_memory(const Nest& nest, const Expr& condition,
   });
 }
 
+/// Every vector below the node is of this instruction.
+Nest wrap_vectors(const Nest& nest, const std::string& instruction) {
+  const auto* loop = as<Loop>(nest);
+  if (loop && loop->role == Role::Vector) return nest::make(nest::Intrinsic{instruction, nest});
+  return nest::map_children(nest,
+                            [&](const Nest& child) { return wrap_vectors(child, instruction); });
+}
+
 Nest make_vector(const std::string& lane, int lanes, Nest body) {
   return nest::make_loop(lane, 0, lanes, Role::Vector, std::move(body));
 }
@@ -56,6 +64,15 @@ Nest make_vector(const std::string& lane, int lanes, Nest body) {
 
 Nest cut_point_vectors(const Nest& nest, int lanes, const std::set<std::string>& locals,
                        bool repeatable) {
+  const auto* intrinsic = as<nest::Intrinsic>(nest);
+  const auto* vector = intrinsic ? as<Loop>(intrinsic->body) : nullptr;
+  if (vector && vector->role == Role::Vector) {
+    const Nest cut = cut_point_vectors(intrinsic->body, lanes, locals, repeatable);
+    if (lanes > 1) return wrap_vectors(cut, intrinsic->instruction);
+    // One point.
+    return nest::make(nest::Intrinsic{intrinsic->instruction,
+                                      nest::substitute(vector->name, vector->min, vector->body)});
+  }
   const auto* loop = as<Loop>(nest);
   if (!loop || !loop->point || loop->role != Role::Vector || lanes == 1) {
     Nest cut = nest::map_children(nest, [&](const Nest& child) {
@@ -67,12 +84,12 @@ Nest cut_point_vectors(const Nest& nest, int lanes, const std::set<std::string>&
   }
   const int extent = static_cast<int>(*as_const_int(loop->extent));
   const int full = extent / lanes, rest = extent % lanes;
-  const std::string vector = loop->name + ".v", lane = loop->name + ".l", tail = loop->name + ".t";
+  const std::string whole = loop->name + ".v", lane = loop->name + ".l", tail = loop->name + ".t";
   std::vector<Nest> parts;
   if (full > 0) {
-    const Expr value = ir::make_variable(vector) * lanes + ir::make_variable(lane);
+    const Expr value = ir::make_variable(whole) * lanes + ir::make_variable(lane);
     parts.push_back(
-        nest::make_loop(vector, 0, full, Role::Unrolled,
+        nest::make_loop(whole, 0, full, Role::Unrolled,
                         make_vector(lane, lanes, nest::substitute(loop->name, value, loop->body))));
   }
   if (rest > 0) {

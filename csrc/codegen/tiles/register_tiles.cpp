@@ -70,6 +70,7 @@ struct Addressing {
 struct Around {
   std::map<std::string, size_t> points;  ///< loops, and their dimensions
   std::set<std::string> loops;           ///< others
+  bool repeated = false;                 ///< whether there are others, or an instruction's terms
   bool conditions = false;
 };
 
@@ -82,12 +83,16 @@ class Addressings {
  private:
   void visit(const Nest& nest, Around around) {
     if (const auto* loop = as<Loop>(nest)) {
-      if (loop->point)
+      if (loop->point) {
         around.points[loop->name] = *loop->point;
-      else
+      } else {
         around.loops.insert(loop->name);
+        around.repeated = true;
+      }
     }
     if (as<nest::Guard>(nest)) around.conditions = true;
+    // Its terms are a loop, also where there is one.
+    if (as<nest::Intrinsic>(nest)) around.repeated = true;
     if (const auto* compute = as<Compute>(nest)) {
       // What it reads comes first.
       if (compute->reduction != ir::Reduction::None) loads(nest::load_of(*compute), around);
@@ -96,7 +101,7 @@ class Addressings {
       Addressing& a = access(compute->buffer, compute->index, memory_type(compute->type),
                              compute->parameter, around, true);
       a.stored = true;
-      if (!around.loops.empty()) a.accumulated = true;
+      if (around.repeated) a.accumulated = true;
     } else {
       nest::for_each_own_expression(nest, [&](const Expr& e) { loads(e, around); });
     }
@@ -113,7 +118,7 @@ class Addressings {
   Addressing& access(const std::string& name, const Expr& index, Type type,
                      const Halide::Parameter& parameter, const Around& around, bool store) {
     Addressing& a = buffers[name];
-    if (!around.loops.empty()) a.inside = true;
+    if (around.repeated) a.inside = true;
     Expr base = index;
     std::map<size_t, int64_t> steps;
     // What other loops lead elsewhere is no one result.
@@ -134,7 +139,7 @@ class Addressings {
     if (!a.seen) {
       a.base = base;
       a.steps = steps;
-      a.initialised = store && around.loops.empty();
+      a.initialised = store && !around.repeated;
       a.seen = true;
       a.regular = regular;
       a.type = type;

@@ -97,6 +97,14 @@ Nest unroll(const Nest& nest, int lanes, int registers, Effort& effort) {
     effort.operations = operations;
     return parts;
   }
+  if (as<nest::Intrinsic>(nest)) {
+    // An operation for every vector, whatever it adds up.
+    const auto* vector = as<Loop>(nest::as<nest::Intrinsic>(nest)->body);
+    const bool one = !vector || vector->role != Role::Vector;
+    effort.vectors = one ? 1 : (as_const_int(vector->extent).value_or(1) + lanes - 1) / lanes;
+    effort.operations = effort.accumulators = effort.vectors;
+    return nest;
+  }
   if (const auto* loop = as<Loop>(nest); loop && loop->role == Role::Vector)
     effort.vectors = (as_const_int(loop->extent).value_or(1) + lanes - 1) / lanes;
   const Nest same = nest::map_children(nest, visit);

@@ -101,23 +101,93 @@ Nest emit(const CopyLoops& copy, const std::vector<CopyLoop>& loops, Role last) 
   return result;
 }
 
+/// How many iterations of a loop a block has, a power of two, and whether it is known that there
+/// are as many.
+struct Side {
+  int lanes;
+  bool certain;
+};
+Side side_of(const CopyLoop& loop, int lanes) {
+  auto extent = as_const_int(loop.extent);
+  if (!extent) return {lanes, false};
+  while (lanes > *extent) lanes /= 2;
+  return {lanes, true};
+}
+Expr count_blocks(const CopyLoop& loop, int side) {
+  return simplify((loop.extent + (side - 1)) / side);
+}
+/// Where a block of a loop begins: the last one ends with the loop.
+Expr block_start(const CopyLoop& loop, const std::string& block, int side) {
+  Expr start = ir::make_variable(block) * side;
+  auto extent = as_const_int(loop.extent);
+  return extent && *extent % side == 0 ? start : min(start, loop.extent - side);
+}
+
+/// Loops that are in none of these places.
+std::vector<CopyLoop> others(const CopyLoops& copy, const std::vector<const CopyLoop*>& without) {
+  std::vector<CopyLoop> rest;
+  for (const CopyLoop& loop : copy.loops)
+    if (std::none_of(without.begin(), without.end(),
+                     [&](const CopyLoop* other) { return other && other->name == loop.name; }))
+      rest.push_back(loop);
+  return rest;
+}
+
+/// Rows, contiguous in `from`, whose elements take turns in `to`: a few columns are contiguous
+/// there, and so is one after the other.
+Nest interleave(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& column, int lanes) {
+  const auto [side, certain] = side_of(row, lanes);
+  const std::vector<CopyLoop> outer = others(copy, {&row, &column});
+  std::vector<CopyLoop> plain = outer;
+  plain.push_back(row);
+  plain.push_back(column);
+  const std::string block = row.name + ".b";
+  const Expr start = block_start(row, block, side);
+  Expr from = copy.from + position(start, row.from, copy.from.type()),
+       to = copy.to + position(start, row.to, copy.to.type());
+  for (const CopyLoop& loop : outer) {
+    from = from + position(ir::make_variable(loop.name), loop.from, from.type());
+    to = to + position(ir::make_variable(loop.name), loop.to, to.type());
+  }
+  std::vector<Expr> rows;
+  for (int64_t c = 0; c < *as_const_int(column.extent); ++c)
+    rows.push_back(load(copy, ramp(from, c * column.from, side)));
+  const Expr value = Shuffle::make_interleave(rows);
+  const int elements = value.type().lanes();
+  Nest body = serial_loop(block, count_blocks(row, side),
+                          nest::make(nest::Lowered{Store::make(
+                              copy.element->buffer, value, ramp(to, 0, elements),
+                              copy.element->parameter, const_true(elements), ModulusRemainder())}));
+  for (size_t l = outer.size(); l-- > 0;) body = serial_loop(outer[l].name, outer[l].extent, body);
+  if (certain) return body;
+  return nest::make(nest::Guard{row.extent >= side, body, emit(copy, plain, Role::Serial)});
+}
+
 /// Square blocks of rows, contiguous in `from`, that are stored as columns, contiguous in `to`.
+/// What lies in them may be runs of a few elements, which are moved as one: the loop over a run is
+/// contiguous on both sides, and runs follow each other along a row and along a column.
 class Transpose {
  public:
-  Transpose(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& column,
+  Transpose(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& column, const CopyLoop* run,
             const CpuMachine& machine)
-      : copy_(copy), row_(row), column_(column), machine_(machine) {
-    for (const CopyLoop& loop : copy.loops)
-      if (loop.name != row.name && loop.name != column.name) outer_.push_back(loop);
-  }
+      : copy_(copy),
+        row_(row),
+        column_(column),
+        run_(run),
+        elements_(run ? static_cast<int>(*as_const_int(run->extent)) : 1),
+        machine_(machine),
+        outer_(others(copy, {&row, &column, run})) {}
 
   Nest make(int lanes) {
+    lanes /= elements_;
     const Side along_row = side_of(row_, lanes), along_column = side_of(column_, lanes);
     side_ = std::min(along_row.lanes, along_column.lanes);
     std::vector<CopyLoop> plain = outer_;
     plain.push_back(row_);
     plain.push_back(column_);
-    if (side_ == 1) return emit(copy_, plain, Role::Serial);
+    if (run_) plain.push_back(*run_);
+    const Role last = run_ ? Role::Vector : Role::Serial;
+    if (side_ == 1) return emit(copy_, plain, last);
 
     Expr from = copy_.from, to = copy_.to;
     for (const CopyLoop& loop : outer_) {
@@ -125,44 +195,32 @@ class Transpose {
       to = to + position(ir::make_variable(loop.name), loop.to, to.type());
     }
     const std::string row_block = row_.name + ".b", column_block = column_.name + ".b";
-    row_start_ = block_start(row_, row_block);
-    column_start_ = block_start(column_, column_block);
+    row_start_ = block_start(row_, row_block, side_);
+    column_start_ = block_start(column_, column_block, side_);
     from = from + position(row_start_, row_.from, from.type()) +
            position(column_start_, column_.from, from.type());
     to = to + position(row_start_, row_.to, to.type()) +
          position(column_start_, column_.to, to.type());
 
     Nest body = copy_.load ? block(from, to) : computed_block(to);
-    const Expr row_blocks = count_blocks(row_);
+    const Expr row_blocks = count_blocks(row_, side_);
     auto count = as_const_int(row_blocks);
     const bool short_copy = outer_.empty() && count && *count <= kUnrolledBlocks;
     body =
         nest::make_loop(row_block, 0, row_blocks, short_copy ? Role::Unrolled : Role::Serial, body);
-    body = serial_loop(column_block, count_blocks(column_), body);
+    body = serial_loop(column_block, count_blocks(column_, side_), body);
     for (size_t l = outer_.size(); l-- > 0;)
       body = serial_loop(outer_[l].name, outer_[l].extent, body);
     if (along_row.certain && along_column.certain) return body;
     return nest::make(nest::Guard{row_.extent >= side_ && column_.extent >= side_, body,
-                                  emit(copy_, plain, Role::Serial)});
+                                  emit(copy_, plain, last)});
   }
 
  private:
-  /// The most lanes of a block along a loop, and whether it is known to have as many iterations.
-  struct Side {
-    int lanes;
-    bool certain;
-  };
-  static Side side_of(const CopyLoop& loop, int lanes) {
-    auto extent = as_const_int(loop.extent);
-    if (!extent) return {lanes, false};
-    while (lanes > *extent) lanes /= 2;
-    return {lanes, true};
-  }
-
   Nest block(const Expr& from, const Expr& to) const {
     std::vector<Expr> rows;
     for (int r = 0; r < side_; ++r)
-      rows.push_back(load(copy_, ramp(from, r * column_.from, side_)));
+      rows.push_back(load(copy_, ramp(from, r * column_.from, side_ * elements_)));
     std::vector<Nest> prefetches;
     if (const CopyLoop* next = next_region())
       for (int r = 0; r < side_; ++r)
@@ -212,8 +270,10 @@ class Transpose {
         std::vector<int> low, high;
         for (int lane = 0; lane < side_; ++lane) {
           const bool second = lane & distance;
-          low.push_back(second ? side_ + lane - distance : lane);
-          high.push_back(second ? side_ + lane : lane + distance);
+          for (int e = 0; e < elements_; ++e) {
+            low.push_back((second ? side_ + lane - distance : lane) * elements_ + e);
+            high.push_back((second ? side_ + lane : lane + distance) * elements_ + e);
+          }
         }
         next[r] = bind(Shuffle::make({vectors[r], vectors[r + distance]}, low));
         next[r + distance] = bind(Shuffle::make({vectors[r], vectors[r + distance]}, high));
@@ -222,9 +282,9 @@ class Transpose {
     }
     std::vector<Nest> parts;
     for (int c = 0; c < side_; ++c)
-      parts.push_back(nest::make(nest::Lowered{
-          Store::make(copy_.element->buffer, vectors[c], ramp(to, c * row_.to, side_),
-                      copy_.element->parameter, const_true(side_), ModulusRemainder())}));
+      parts.push_back(nest::make(nest::Lowered{Store::make(
+          copy_.element->buffer, vectors[c], ramp(to, c * row_.to, side_ * elements_),
+          copy_.element->parameter, const_true(side_ * elements_), ModulusRemainder())}));
     parts.insert(parts.end(), behind.begin(), behind.end());
     Nest result = nest::make_sequence(parts);
     for (size_t n = names.size(); n-- > 0;)
@@ -243,19 +303,12 @@ class Transpose {
     return step > reach && step >= page ? &outer_.back() : nullptr;
   }
 
-  Expr count_blocks(const CopyLoop& loop) const {
-    return simplify((loop.extent + (side_ - 1)) / side_);
-  }
-  Expr block_start(const CopyLoop& loop, const std::string& block) const {
-    Expr start = ir::make_variable(block) * side_;
-    auto extent = as_const_int(loop.extent);
-    return extent && *extent % side_ == 0 ? start : min(start, loop.extent - side_);
-  }
-
   const CopyLoops& copy_;
   const CopyLoop &row_, &column_;
+  const CopyLoop* const run_;  ///< null: elements are moved one by one
+  const int elements_;         ///< of a run
   const CpuMachine& machine_;
-  std::vector<CopyLoop> outer_;
+  const std::vector<CopyLoop> outer_;
   int side_ = 0;  ///< of a block
   Expr row_start_, column_start_;
 };
@@ -318,6 +371,15 @@ struct VectorizeCopies {
     return step;
   }
 
+  /// Whether a loop is over so few elements that a machine word holds them, of a type of which a
+  /// vector holds many.
+  static bool is_short_run(const CopyLoop& loop, int bits) {
+    constexpr int kWord = 64;
+    const auto extent = as_const_int(loop.extent);
+    return bits < 32 && extent && *extent > 1 && (*extent & (*extent - 1)) == 0 &&
+           *extent * bits <= kWord;
+  }
+
   Nest vectorize(CopyLoops copy) const {
     // Steps of what is computed are those of one of its reads.
     if (copy.load) merge(copy.loops);
@@ -328,9 +390,19 @@ struct VectorizeCopies {
     auto both = find([](const CopyLoop& loop) { return loop.from == 1 && loop.to == 1; });
     auto from = find([](const CopyLoop& loop) { return loop.from == 1; });
     auto to = find([](const CopyLoop& loop) { return loop.to == 1; });
-    if (both == end && from != end && to != end)
-      return Transpose(copy, *from, *to, machine)
-          .make(vector_bits / std::max(8, copy.element->type.bits()));
+    const int bits = std::max(8, copy.element->type.bits()), lanes = vector_bits / bits;
+    if (both == end && from != end && to != end) {
+      if (copy.load && is_short_run(*to, bits) && from->to == *as_const_int(to->extent))
+        return interleave(copy, *from, *to, lanes);
+      return Transpose(copy, *from, *to, nullptr, machine).make(lanes);
+    }
+    if (both != end && copy.load && is_short_run(*both, bits)) {
+      const int64_t run = *as_const_int(both->extent);
+      const auto row = find([&](const CopyLoop&loop) { return loop.from == run; }),
+                 column = find([&](const CopyLoop&loop) { return loop.to == run; });
+      if (row != end && column != end && row != column)
+        return Transpose(copy, *row, *column, &*both, machine).make(lanes);
+    }
     auto vector = both != end ? both : to != end ? to : from;
     if (vector != end) std::rotate(vector, vector + 1, end);
     return emit(copy, copy.loops, vector != end ? Role::Vector : Role::Serial);

@@ -190,6 +190,8 @@ Nest cut(const Loop& loop, int vector_bits, int choices) {
 Nest cut_vector_loops(const Nest& nest, int vector_bits) {
   const auto* loop = nest::as<Loop>(nest);
   if (loop && loop->role == Role::Vector) return cut(*loop, vector_bits, 0);
+  // Its vector has the lanes of an instruction.
+  if (nest::as<nest::Intrinsic>(nest)) return nest;
   return nest::map_children(
       nest, [&](const Nest& child) { return cut_vector_loops(child, vector_bits); });
 }

@@ -408,7 +408,10 @@ class VectorizeReductions {
  public:
   explicit VectorizeReductions(int vector_bits) : vector_bits_(vector_bits) {}
 
-  Nest node(const Nest& nest) { return nest::as<Loop>(nest) ? visit(join(nest)) : inside(nest); }
+  Nest node(const Nest& nest) {
+    if (nest::as<nest::Intrinsic>(nest)) return nest;
+    return nest::as<Loop>(nest) ? visit(join(nest)) : inside(nest);
+  }
 
  private:
   Nest inside(const Nest& nest) {

@@ -20,10 +20,10 @@ constexpr int64_t kMostVectors = 4;
 struct PackedRead {
   const ScopStatement* statement = nullptr;
   ir::MemoryAccess read;
-  std::vector<size_t> order;  ///< dimensions of the tensor in order of use, the vector's last
-  std::vector<int> members;   ///< positions of the members that it moves along
-  double depth = 1;           ///< elements that a point of the results reads
-  int64_t width = 1;          ///< points of the block along the members
+  poly::CopyLayout order;    ///< dimensions of the tensor in order of use, the vector's last
+  std::vector<int> members;  ///< positions of the members that it moves along
+  double depth = 1;          ///< elements that a point of the results reads
+  int64_t width = 1;         ///< points of the block along the members
 };
 
 /// What an operand's reductions and some points of the band bring to a cache.

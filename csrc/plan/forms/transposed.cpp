@@ -16,7 +16,7 @@ constexpr int64_t kSide = 64;
 struct TransposedRead {
   const ScopStatement* statement = nullptr;
   ir::MemoryAccess read;
-  std::vector<size_t> order;  ///< dimensions of the tensor in the order of the members
+  poly::CopyLayout order;  ///< dimensions of the tensor in the order of the members
 };
 
 /// The reads that are contiguous along `contiguous` but not along the vector, members' last.

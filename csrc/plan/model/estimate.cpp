@@ -13,6 +13,7 @@
 #include "base/numbers.h"
 #include "ir/loops.h"
 #include "ir/operations.h"
+#include "isa/instructions.h"
 #include "machine/operation_costs.h"
 #include "plan/model/statement_loops.h"
 
@@ -37,6 +38,9 @@ constexpr double kKept = 0.75;
 // Loads that a vector of lanes some elements apart takes, up to all lanes alone and what puts them
 // together.
 constexpr double kNearLanes = 6, kFarLane = 2;
+// Multiply-adds that a term takes where the processor does not have the instruction that adds it
+// up.
+constexpr double kEmulated = 1.5;
 // Loads of a read that a condition guards.
 constexpr double kConditional = 2;
 // Results that follow each other and are worth transposing.
@@ -167,16 +171,23 @@ class StatementEstimate {
                      });
   }
 
-  /// The box of a copy, as it lies.
+  /// Elements of a copy's box along a dimension of the tensor.
+  double copied_elements(const Access& access, size_t d) const {
+    const auto size = static_cast<double>(layouts_.at(access.access.tensor).sizes[d]);
+    return std::min(size, dimension(access.access.subscripts[d], size, 1).span_of(at_copies_));
+  }
+
+  /// The box of a copy, as it lies. Places in blocks are close together.
   Footprint copied(const Access& access) const {
     Footprint result;
     result.element = access.footprint.element;
     double stride = 1;
-    for (size_t k = access.copy->order.size(); k-- > 0;) {
-      const size_t d = access.copy->order[k];
+    for (auto each = access.copy->order.rbegin(); each != access.copy->order.rend(); ++each) {
+      if (each->part == poly::CopyDimension::Part::Place) continue;
+      const size_t d = each->dimension;
       const auto size = static_cast<double>(layouts_.at(access.access.tensor).sizes[d]);
       Footprint::Dimension made = dimension(access.access.subscripts[d], size, stride);
-      made.whole = std::min(size, made.span_of(at_copies_));
+      made.whole = copied_elements(access, d);
       stride *= made.whole;
       result.dimensions.insert(result.dimensions.begin(), std::move(made));
     }
@@ -273,6 +284,12 @@ class StatementEstimate {
     std::set<const Halide::Internal::BaseExprNode*> products;
     if (reduces()) {
       cycles += slot * times(points, [&](size_t) { return true; });
+      // An instruction does all of it, or some for each of its terms.
+      if (nest_.terms >= 0)
+        return cycles * isa::find_instruction(plan_.instruction)->instructions *
+               (machine_.dot_products > 0
+                    ? static_cast<double>(machine_.multiply_adds) / machine_.dot_products
+                    : kEmulated * static_cast<double>(points[nest_.terms]));
       const ir::Expr& value = statement_.source->value;
       if (statement_.source->reduction == ir::Reduction::Sum && value.type().is_float() &&
           value.as<Halide::Internal::Mul>())
@@ -408,22 +425,48 @@ class StatementEstimate {
     double elements = 1, times = 1;
     std::vector<CopyLoop> loops;
     const Layout& layout = layouts_.at(access.access.tensor);
-    for (size_t k = access.copy->order.size(); k-- > 0;) {
-      const auto extent = static_cast<int64_t>(access.used.dimensions[k].whole);
+    for (auto each = access.copy->order.rbegin(); each != access.copy->order.rend(); ++each) {
+      const auto stride = static_cast<double>(layout.strides[each->dimension]);
+      const int64_t extent =
+          each->size(static_cast<int64_t>(copied_elements(access, each->dimension)));
+      const bool blocks = each->part == poly::CopyDimension::Part::Block;
       loops.push_back(
-          {extent, static_cast<double>(layout.strides[access.copy->order[k]]), elements});
+          {extent, blocks ? stride * static_cast<double>(each->block) : stride, elements});
       elements *= static_cast<double>(extent);
     }
     for (size_t l = 0; l < nest_.copies; ++l)
       times *= static_cast<double>(divide_up(nest_.loops[l].extent, nest_.loops[l].size));
     merge(loops);
+    // Of narrow types, short runs move as one element, and rows of which such runs are made take
+    // turns.
+    int64_t word = 1;
+    if (access.footprint.element < 4 && loops.front().to == 1 && loops.front().extent > 1 &&
+        static_cast<double>(loops.front().extent) * access.footprint.element <= 8)
+      word = loops.front().extent;
+    if (word > 1 && loops.front().from != 1)
+      return times * elements * access.footprint.element * 8 / machine_.vector_bits *
+             machine_.copied_vector_cycles;
+    const auto has = [&](double CopyLoop::*step) {
+      return std::any_of(loops.begin(), loops.end(), [&](const CopyLoop& loop) {
+        return loop.*step == static_cast<double>(word);
+      });
+    };
+    if (word > 1 && has(&CopyLoop::from) && has(&CopyLoop::to)) {
+      loops.erase(loops.begin());
+      for (CopyLoop& loop : loops)
+        loop.from /= static_cast<double>(word), loop.to /= static_cast<double>(word);
+    } else {
+      word = 1;
+    }
     int64_t run = 0, from = 0, to = 0;
     for (const CopyLoop& loop : loops) {
       if (loop.from == 1 && loop.to == 1) run = loop.extent;
       if (loop.from == 1) from = loop.extent;
       if (loop.to == 1) to = loop.extent;
     }
-    const int lanes = machine_.vector_bits / 8 / static_cast<int>(access.footprint.element);
+    const int64_t lanes =
+        machine_.vector_bits / 8 / static_cast<int64_t>(access.footprint.element) / word;
+    elements /= static_cast<double>(word);
     auto power = [&](int64_t extent) {
       int64_t side = lanes;
       while (side > extent) side /= 2;

@@ -36,6 +36,8 @@ class Builder {
     if (plan_.vector && !plan_.order.empty()) result_.vector = iterator_of(plan_.order.back());
     if (own_vector_ && !own_.empty()) result_.vector = own_.back();
     result_.register_tile = !plan_.registers.empty() && plan_.vector;
+    for (int d : own_)
+      if (!plan_.instruction.empty() && points_of(domain_[d].name) > 1) result_.terms = d;
     add_points();
     return std::move(result_);
   }
@@ -48,14 +50,20 @@ class Builder {
                           : points == Points::VectorInside ? std::max<size_t>(count, 1) - 1
                                                            : count;
     for (size_t m = 0; m < around; ++m) add_point(plan_.order[m]);
-    for (int d : own_) add(d, own_vector_ && d == own_.back() ? result_.lanes : 1, true);
+    for (int d : own_)
+      add(d, own_vector_ && d == own_.back() ? result_.lanes : points_of(domain_[d].name), true);
     for (size_t m = around; m < count; ++m) add_point(plan_.order[m]);
   }
 
-  void add_point(const std::string& name) {
-    int64_t size = 1;
+  /// Of a register tile.
+  int64_t points_of(const std::string& name) const {
     for (const Tile& tile : plan_.registers)
-      if (tile.index == name) size = tile.size;
+      if (tile.index == name) return tile.size;
+    return 1;
+  }
+
+  void add_point(const std::string& name) {
+    int64_t size = points_of(name);
     if (plan_.registers.empty() && plan_.vector && name == plan_.order.back()) size = result_.lanes;
     add(iterator_of(name), size, true);
   }
@@ -112,6 +120,7 @@ class Builder {
 }  // namespace
 
 int64_t StatementLoops::vectors(size_t iterator, int64_t points) const {
+  if (static_cast<int>(iterator) == terms) return 1;
   return static_cast<int>(iterator) == vector ? divide_up(points, lanes) : points;
 }
 

@@ -17,8 +17,9 @@ struct StatementLoops {
   int vector = -1;             ///< the iterator that lanes go along, if any
   int lanes = 1;               ///< of a vector
   bool register_tile = false;  ///< results stay in registers while terms are added
+  int terms = -1;  ///< the iterator along which an instruction adds up a block's points, if any
 
-  /// Of the innermost body along an iterator that has so many points there.
+  /// Operations of the innermost body along an iterator that has so many points there.
   int64_t vectors(size_t iterator, int64_t points) const;
 };
 

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/notes.h"
+#include "isa/instructions.h"
+#include "plan/options/copy_order.h"
 
 namespace tc::plan {
 namespace {
@@ -132,8 +134,9 @@ void add_nest(ClusterOptions& options, const PythonCall& call) {
 
 void add_copy(ClusterOptions& options, const PythonCall& call) {
   const std::string allowed =
-      "a read, the statement that makes it, and its dimensions from the slowest to the fastest: "
-      "copy(\"A(m, k)\", statement=\"S0\", order=(1, 0)), and with "
+      "a read, the statement that makes it, and its dimensions from the slowest to the fastest, "
+      "which may be in blocks: copy(\"A(m, k)\", statement=\"S0\", order=(1, 0)) or "
+      "order=(\"k/4\", \"m\", \"k%4\"), and with "
       "computes=\"S1\" a statement whose value it computes; or None";
   if (!options.copies) options.copies.emplace();
   if (is_none(call)) return options.copies->clear();
@@ -142,12 +145,10 @@ void add_copy(ClusterOptions& options, const PythonCall& call) {
   copy.read = word_of(call.values[0], call, allowed);
   const PythonValue* statement = find_named(call, "statement");
   const PythonValue* order = find_named(call, "order");
-  if (!statement || !order || order->kind != Kind::Tuple) refuse(call, allowed);
+  auto layout = order ? order_of(*order, copy.read) : std::nullopt;
+  if (!statement || !layout) refuse(call, allowed);
   copy.statement = word_of(*statement, call, allowed);
-  for (const PythonValue& dimension : order->items) {
-    if (dimension.kind != Kind::Integer || dimension.number < 0) refuse(call, allowed);
-    copy.order.push_back(static_cast<size_t>(dimension.number));
-  }
+  copy.order = *layout;
   if (const PythonValue* computes = find_named(call, "computes"))
     copy.computes = word_of(*computes, call, allowed);
   options.copies->push_back(copy);
@@ -185,6 +186,13 @@ constexpr Option kOptions[] = {
      [](ClusterOptions& o, const PythonCall& call) {
        o.registers = tiles_of(
            call, 0, "points of a register tile for indices: registers(n=6, m=64), or none");
+     }},
+    {"instruction",
+     [](ClusterOptions& o, const PythonCall& call) {
+       const std::string allowed = "one of " + isa::known_instructions() + "; or None";
+       expect(call, 1, 1, {}, allowed);
+       o.instruction = is_none(call) ? "" : word_of(call.values[0], call, allowed);
+       if (!o.instruction->empty() && !isa::find_instruction(*o.instruction)) refuse(call, allowed);
      }},
     {"points", set_points},
     {"vector",
@@ -246,6 +254,9 @@ std::vector<PythonCall> calls_of(const ClusterOptions& options) {
   if (options.reductions)
     add_tiles(add("tile", {PythonValue::of(kReduction)}), *options.reductions);
   if (options.registers) add_tiles(add("registers"), *options.registers);
+  if (options.instruction)
+    add("instruction", {options.instruction->empty() ? PythonValue::none()
+                                                     : PythonValue::of(*options.instruction)});
   if (options.points) add("points", {PythonValue::of(name_of(*options.points))});
   if (options.vector) add("vector", {PythonValue::of(*options.vector)});
   if (options.nests && options.nests->empty()) add("nest", {PythonValue::none()});
@@ -263,8 +274,7 @@ std::vector<PythonCall> calls_of(const ClusterOptions& options) {
     for (const CopyPlan& copy : *options.copies) {
       PythonCall& call = add("copy", {PythonValue::of(copy.read)});
       call.named.emplace_back("statement", PythonValue::of(copy.statement));
-      std::vector<int64_t> order(copy.order.begin(), copy.order.end());
-      call.named.emplace_back("order", PythonValue::tuple_of(order));
+      call.named.emplace_back("order", order_value(copy.order, copy.read));
       if (!copy.computes.empty())
         call.named.emplace_back("computes", PythonValue::of(copy.computes));
     }
@@ -289,6 +299,7 @@ ClusterOptions to_options(const ClusterPlan& plan) {
   options.parallel = plan.run_tasks != Tasks::Serial;
   options.reductions = plan.reductions;
   options.registers = plan.registers;
+  if (!plan.instruction.empty()) options.instruction = plan.instruction;
   options.points = plan.points;
   options.vector = plan.vector;
   options.nests = plan.nests;
@@ -309,6 +320,7 @@ std::optional<ClusterPlan> complete_plan(const ClusterOptions& o) {
   plan.run_tasks = *o.parallel ? Tasks::Parallel : Tasks::Serial;
   plan.reductions = *o.reductions;
   plan.registers = *o.registers;
+  plan.instruction = o.instruction.value_or("");
   plan.points = *o.points;
   plan.vector = *o.vector;
   plan.nests = *o.nests;

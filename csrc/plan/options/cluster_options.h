@@ -20,6 +20,7 @@ struct ClusterOptions {
   std::optional<bool> parallel;
   std::optional<std::vector<Tile>> reductions;
   std::optional<std::vector<Tile>> registers;
+  std::optional<std::string> instruction;  ///< a Plan says it only where there is one
   std::optional<Points> points;
   std::optional<bool> vector;
   std::optional<std::vector<NestPlan>> nests;

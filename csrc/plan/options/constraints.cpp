@@ -25,6 +25,16 @@ int position_of(const Cluster& cluster, const std::string& index) {
                                 names.empty() ? "no loops" : "the loops " + join(names)));
 }
 
+/// Whether an index is of a loop that only some statement has, over terms of a reduction.
+bool is_own_reduction(const Cluster& cluster, const std::string& index) {
+  for (size_t s = 0; s < cluster.statements.size(); ++s)
+    for (int d : poly::rest(*cluster.statements[s], cluster, s)) {
+      const ir::Iterator& iterator = cluster.statements[s]->source->domain[d];
+      if (iterator.name == index && iterator.reduction) return true;
+    }
+  return false;
+}
+
 bool has_size(const std::optional<std::vector<Tile>>& tiles, const std::string& index) {
   return tiles && std::any_of(tiles->begin(), tiles->end(),
                               [&](const Tile& tile) { return tile.index == index; });
@@ -86,7 +96,8 @@ Constraints constraints_of(const Cluster& cluster, const MappingOptions& options
     for (const Tile& tile : *result.cluster.tasks)
       result.tasks[static_cast<size_t>(position_of(cluster, tile.index))] = tile.size;
   if (result.cluster.registers)
-    for (const Tile& tile : *result.cluster.registers) position_of(cluster, tile.index);
+    for (const Tile& tile : *result.cluster.registers)
+      if (!is_own_reduction(cluster, tile.index)) position_of(cluster, tile.index);
   if (result.cluster.order && !result.cluster.order->empty())
     result.last = position_of(cluster, result.cluster.order->back());
   return result;
@@ -116,6 +127,7 @@ void constrain(ClusterPlan& plan, const Constraints& constraints) {
         if (task.index == points.index && !has_size(given.tasks, task.index))
           task.size = round_up(task.size, points.size);
   }
+  if (given.instruction) plan.instruction = *given.instruction;
   if (given.vector) plan.vector = *given.vector;
   if (given.nests) plan.nests = *given.nests;
   if (given.points)
