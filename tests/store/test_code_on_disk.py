@@ -158,6 +158,7 @@ def test_what_is_found_says_so(folder: Path) -> None:
     assert "tile" in executor.loop_nest or "for" in executor.loop_nest
 
 
+@pytest.mark.slow
 def test_fifty_definitions_in_a_second(tmp_path: Path) -> None:
     """As the time of all calls after imports, on a machine that may be busy: processor time."""
     script = (
