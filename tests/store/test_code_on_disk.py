@@ -380,7 +380,7 @@ def test_killed_while_writing(tmp_path: Path) -> None:
     """What others find is whole."""
     folder = tmp_path / "code"
     r = random.Random(0)
-    for _ in range(12):
+    for _ in range(6):
         for process in writers(folder, 2):
             time.sleep(2.5 + r.random())
             process.send_signal(signal.SIGKILL)
