@@ -21,6 +21,7 @@
 #include "ir/work.h"
 #include "library_plan.h"
 #include "machine/facts.h"
+#include "machine/limits.h"
 #include "nest/build.h"
 #include "nest/loops.h"
 #include "nest/private_temporaries.h"
@@ -71,19 +72,13 @@ Job for_segment(const Job& job, size_t segment) {
 }
 
 // Statements that are scheduled and compiled together. What takes longer than in proportion to the
-// number of statements stays short (dependences, LLVM's passes over one function), and nothing is
-// fused across the borders. The longest derivative in ops/ has 33.
+// number of statements stays short (dependences, LLVM's passes over one function), which no model
+// of the processor knows, and nothing is fused across the borders. The longest derivative in ops/
+// has 33.
 constexpr size_t kMostStatements = 64;
 
-// Of what goes past the caches: a row has up to two lines that it shares with others, which
-// ordinary stores write.
-constexpr int64_t kStreamedRow = 1024;
-
 /// Of results, with their sizes in bytes, those that leave a last cache of this size before
-/// somebody reads them, beside so much that is read (measured on a core of a Zen 4 with 32 MiB for
-/// it, both as a loop over one result and as a chain of four: normalised rows or sums of two
-/// tensors 1.1 to 1.6 times faster without a stay in the cache from results of 9 to 12 MiB on,
-/// equal before; results that little is read for up to 1.7 times slower).
+/// somebody reads them, beside so much that is read (benchmarks/thresholds.md).
 std::map<std::string, int64_t> find_streamed(const std::map<std::string, int64_t>& results,
                                              int64_t read, int64_t cache) {
   int64_t written = 0;
@@ -110,7 +105,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Nest>& parts,
   std::set<std::string> all = temporaries;
   body = run_pass(
       kMakeTemporariesPrivate,
-      [&] { return nest::make_temporaries_private(body, temporaries, slices); },
+      [&] { return nest::make_temporaries_private(body, temporaries, slices, job.machine); },
       [&](const Nest& made) { return made != body; });
   // Copies may compute all that is read of one.
   const std::set<std::string> written = nest::stored_buffers(body);
@@ -142,7 +137,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Nest>& parts,
     facts.streamed = run_pass(
         kFindStreamed, [&] { return find_streamed(results, read, job.machine.last_cache_bytes); },
         [](const auto& found) { return !found.empty(); });
-  facts.least_streamed_row = job.machine.least(kStreamedRow);
+  facts.least_streamed_row = job.machine.least(machine::kStreamedRow);
   facts.machine = job.machine;
   auto kernel =
       codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock, kept);

@@ -4,15 +4,10 @@
 
 #include "base/error.h"
 #include "ir/expressions/simplify.h"
+#include "machine/limits.h"
 
 namespace tc {
 namespace {
-
-// A statement that does so many points' work for one index hides a pass over the indices before it
-// (rows of 8 floats and more); fewer indices than this take no time either way.
-constexpr int64_t kWorkAnIndex = 8, kFewIndices = 1024;
-// Each of them is a statement of a kernel of its own, which takes some 70 ms to compile.
-constexpr size_t kMostCompiled = 4;
 
 int64_t points(const std::vector<ir::Iterator>& domain) {
   int64_t count = 1;
@@ -22,8 +17,8 @@ int64_t points(const std::vector<ir::Iterator>& domain) {
 
 bool is_cheap(const ir::Program& program, const ir::IndexCheck& check) {
   const int64_t indices = points(check.domain);
-  return indices <= kFewIndices ||
-         indices * kWorkAnIndex <= points(program.statements[check.access.statement].domain);
+  return indices <= machine::kFewIndices ||
+         indices * machine::kIndexWork <= points(program.statements[check.access.statement].domain);
 }
 
 /// The same part of the tensor, in memory.
@@ -82,7 +77,7 @@ IndexPlan plan_index_checks(const ir::Program& program, bool cuda) {
     else
       plan.compiled.push_back(*entry);
   }
-  if (plan.compiled.size() > kMostCompiled) {
+  if (plan.compiled.size() > machine::kCompiledChecks) {
     auto has_elements = [&](const ir::EntryCheck& entry) {
       return plan.checks[entry.check].size != 0;
     };

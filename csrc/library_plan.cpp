@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "ir/accesses.h"
 #include "ir/segment.h"
+#include "machine/limits.h"
 #include "machine/measure.h"
 #include "machine/measurements.h"
 #include "plan/model/estimate.h"
@@ -19,17 +20,6 @@
 
 namespace tc {
 namespace {
-
-// Bytes a cycle of a pass over memory that fusion would have spared.
-constexpr double kPassBytes = 8;
-// Estimates from which on a measurement pays (a convolution of 128 filters by twos was estimated at
-// 1.35 times our own kernel's time, and took 0.84 to 0.93 of it), and what is too large to measure:
-// there a call has to win by as much (128 x 4096 x 16384 was estimated at 0.91 times our own
-// kernel's time, and took 1.43 times as long).
-constexpr double kNear = 1.5;
-constexpr double kMostBytes = 128e6;
-// A library has to be that much faster than our own kernel: figures vary by some hundredths.
-constexpr double kClearly = 0.97;
 
 double bytes_of(const ir::LibraryOperand& operand, const ir::LibraryCall& call) {
   double bytes = call.type.bytes();
@@ -99,7 +89,7 @@ std::vector<double> measure(const LibraryChoice& choice, const runtime::Kernel& 
   const tc_libraries& library = *choice.library;
   void *a = first.at(call.a.tensor), *b = first.at(call.b.tensor),
        *result = first.at(call.result.tensor);
-  return runtime::best_seconds({[&] { runtime::run(library, call, a, b, result); },
+  return machine::best_seconds({[&] { runtime::run(library, call, a, b, result); },
                                 [&] { kernel.launch(*library.host, pointers.data()); }});
 }
 
@@ -139,13 +129,14 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
     double moved = bytes_of(call.a, call) + bytes_of(call.result, call);
     if (call.b.tensor != call.a.tensor) moved += bytes_of(call.b, call);
     double passes = separates(program, call) ? 2 * bytes_of(call.result, call) : 0;
-    double around = machine.library_call_cycles + passes / kPassBytes;
+    double around = machine.library_call_cycles + passes / machine::kPassBytes;
     // The lines that our own kernel waits for come no faster to a library's.
     choice.theirs = call.operations / rate + around + plan::cycles_of_lines(moved, machine);
     double cycles = own.cycles(part);
     // A multiply-add a cycle, where nothing better is known.
     choice.own = cycles > 0 ? cycles : call.operations / 2;
-    if (!given && choice.theirs < kNear * choice.own && spanned_bytes(part, layouts) < kMostBytes) {
+    if (!given && choice.theirs < machine::kNearEstimates * choice.own &&
+        spanned_bytes(part, layouts) < machine::kMeasuredBytes) {
       choice.measured = true;
       const std::string what = describe_measured(choice, part, layouts, own.made_for);
       std::optional<std::vector<double>> seconds = machine::find_measured(what);
@@ -158,7 +149,8 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
       choice.own = seconds->at(1);
       choice.theirs += around * machine::seconds_per_cycle();
     }
-    const double least = choice.measured || given ? kClearly : 1 / kNear;
+    const double least =
+        choice.measured || given ? machine::kLibraryGain : 1 / machine::kNearEstimates;
     choice.taken = choice.theirs < least * choice.own;
     choices.push_back(choice);
   }

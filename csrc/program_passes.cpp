@@ -38,10 +38,6 @@
 namespace tc {
 namespace {
 
-// Tasks of a scatter without atomic updates: where data says places, each looks at all points, so
-// that more of them than keep memory busy only take longer.
-constexpr int64_t kGpuOwners = 4096;
-
 void decide_conditions(ir::Program& program) {
   for (ir::Statement& statement : program.statements)
     statement.value = ir::decide_repeated_conditions(statement.value);
@@ -162,10 +158,9 @@ const PassList<P, C> kProgramPasses(
         {"split_reductions", "behind collapse_dimensions: a long reduction is one index",
          [](P& p, C& c) { ir::split_reductions(p.program, p.layouts, c.machine); }, makes_parts},
         {"share_scatters", "behind those that change domains, from which shares are made",
-         [](P& p, C& c) { ir::share_scatters(p.program, p.layouts, c.machine.threads); },
-         shares_scatters},
+         [](P& p, C& c) { ir::share_scatters(p.program, p.layouts, c.machine); }, shares_scatters},
         {"give_owners", "behind those that change domains, from which owners are made",
-         [](P& p, C&) { ir::give_owners(p.program, kGpuOwners); }, makes_owners},
+         [](P& p, C&) { ir::give_owners(p.program); }, makes_owners},
         {"free_reads", "last: guards are those that code is made for",
          [](P& p, C&) { rewrite::free_reads(p.program, p.layouts); }, makes_vectors},
     });

@@ -21,9 +21,8 @@ size_t distance(const std::string& a, const std::string& b) {
       }
       cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1,
                              cost[i - 1][j - 1] + (same(a[i - 1], b[j - 1]) ? 0 : 1)});
-      if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1])) {
+      if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
         cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
-      }
     }
   }
   return cost[a.size()][b.size()];

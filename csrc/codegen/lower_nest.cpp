@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "codegen/cuda/cuda_printer.h"
+#include "codegen/names.h"
 #include "codegen/tiles/accumulations.h"
 #include "codegen/tiles/intrinsics.h"
 #include "ir/loops.h"
@@ -11,36 +12,31 @@
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
-
-ForType type_of(nest::Role role) {
+ForType type_of(Role role) {
   switch (role) {
-    case nest::Role::Serial: return ForType::Serial;
-    case nest::Role::Parallel: return ForType::Parallel;
-    case nest::Role::Vector: return ForType::Vectorized;
-    case nest::Role::Unrolled: return ForType::Unrolled;
-    case nest::Role::Block: return ForType::GPUBlock;
-    case nest::Role::Thread: return ForType::GPUThread;
+    case Role::Serial: return ForType::Serial;
+    case Role::Parallel: return ForType::Parallel;
+    case Role::Vector: return ForType::Vectorized;
+    case Role::Unrolled: return ForType::Unrolled;
+    case Role::Block: return ForType::GPUBlock;
+    case Role::Thread: return ForType::GPUThread;
   }
   throw InternalError(__FILE__, __LINE__, "a loop without a role");
 }
 
-Stmt lower_node(const nest::Loop& loop) {
+Stmt lower_node(const Loop& loop) {
   return ir::make_for(loop.name, loop.min, loop.extent, type_of(loop.role), lower(loop.body));
 }
 
 Stmt lower_node(const nest::Sequence& sequence) {
   std::vector<Stmt> parts;
-  for (const nest::Nest& part : sequence.parts) parts.push_back(lower(part));
+  for (const Nest& part : sequence.parts) parts.push_back(lower(part));
   return parts.empty() ? Evaluate::make(0) : Block::make(parts);
 }
 
 Stmt lower_node(const nest::Guard& guard) {
-  return IfThenElse::make(guard.condition, lower(guard.then),
-                          guard.otherwise ? lower(guard.otherwise) : Stmt());
+  return IfThenElse::make(guard.likely ? ir::likely_branch(guard.condition) : guard.condition,
+                          lower(guard.then), guard.otherwise ? lower(guard.otherwise) : Stmt());
 }
 
 Stmt lower_node(const nest::Binding& binding) {
@@ -49,6 +45,7 @@ Stmt lower_node(const nest::Binding& binding) {
 
 Halide::MemoryType type_of(nest::Memory memory) {
   switch (memory) {
+    case nest::Memory::Registers:
     case nest::Memory::Stack: return Halide::MemoryType::Stack;
     case nest::Memory::Heap: return Halide::MemoryType::Heap;
     case nest::Memory::Shared: return Halide::MemoryType::GPUShared;
@@ -70,7 +67,7 @@ Stmt lower_node(const nest::Intrinsic& intrinsic) { return lower_intrinsic(intri
 // Those that no pass knew how to make vectors of.
 Stmt lower_node(const nest::Copy& copy) { return lower(copy.body); }
 
-Stmt lower_node(const nest::Compute& compute) {
+Stmt lower_node(const Compute& compute) {
   if (compute.atomic && compute.reduction != ir::Reduction::None)
     return make_atomic_update(
         compute.reduction, nest::from_memory(nest::load_of(compute), compute.type), compute.value);
@@ -90,7 +87,7 @@ Stmt lower_node(const nest::Lowered& lowered) { return lowered.stmt; }
 
 }  // namespace
 
-Stmt lower(const nest::Nest& nest) {
+Stmt lower(const Nest& nest) {
   return std::visit([](const auto& node) { return lower_node(node); }, nest->value);
 }
 

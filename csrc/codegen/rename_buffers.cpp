@@ -3,31 +3,31 @@
 #include <set>
 
 #include "base/error.h"
+#include "codegen/names.h"
 
 namespace tc::codegen {
+
 namespace {
 
-using nest::Nest;
-
 Nest rename(const Nest& n, const std::set<std::string>& own) {
-  if (const auto* buffer = nest::as<nest::Buffer>(n)) {
+  if (const auto* buffer = as<nest::Buffer>(n)) {
     std::set<std::string> inside = own;
     inside.insert(buffer->name);
     return nest::map_children(n, [&](const Nest& body) { return rename(body, inside); });
   }
-  TC_INTERNAL_CHECK(!nest::as<nest::Lowered>(n) && !nest::as<nest::Prefetch>(n),
+  TC_INTERNAL_CHECK(!as<nest::Lowered>(n) && !as<nest::Prefetch>(n),
                     "buffers are renamed before parts are lowered");
   const auto renamed = [&](const std::string& name) {
     return own.count(name) ? name : buffer_name(name);
   };
-  Nest made = nest::map_own_expressions(n, [&](const ir::Expr& e) {
-    return nest::map_loads(e, [&](const Halide::Internal::Load& load) {
-      return Halide::Internal::Load::make(load.type, renamed(load.name), load.index, load.image,
-                                          load.param, load.predicate, load.alignment);
+  Nest made = nest::map_own_expressions(n, [&](const Expr& e) {
+    return nest::map_loads(e, [&](const Load& load) {
+      return Load::make(load.type, renamed(load.name), load.index, load.image, load.param,
+                        load.predicate, load.alignment);
     });
   });
-  if (const auto* compute = nest::as<nest::Compute>(made)) {
-    nest::Compute changed = *compute;
+  if (const auto* compute = as<Compute>(made)) {
+    Compute changed = *compute;
     changed.buffer = renamed(compute->buffer);
     return nest::make(std::move(changed));
   }

@@ -5,13 +5,13 @@
 #include "base/error.h"
 #include "base/notes.h"
 #include "ir/loops.h"
+#include "ir/scan.h"
 
 namespace tc::ir {
+
 namespace {
 
-using Halide::Internal::Call;
-
-class CollectAccesses : public Halide::Internal::IRVisitor {
+class CollectAccesses : public IRVisitor {
  public:
   CollectAccesses(const Program& program, bool conditional)
       : program_(program), conditional_(conditional) {}
@@ -20,6 +20,7 @@ class CollectAccesses : public Halide::Internal::IRVisitor {
  private:
   using IRVisitor::visit;
   void visit(const Call* op) override {
+    if (auto scan = find_scan(op)) return scan_value(scan->scan, scan->term).accept(this);
     if (op->is_intrinsic(Call::if_then_else)) {
       op->args[0].accept(this);
       visit_choices({op->args.begin() + 1, op->args.end()});
@@ -30,7 +31,7 @@ class CollectAccesses : public Halide::Internal::IRVisitor {
     if (!name.empty() && program_.tensors.count(name))
       found.push_back({name, op->args, false, conditional_});
   }
-  void visit(const Halide::Internal::Select* op) override {
+  void visit(const Select* op) override {
     op->condition.accept(this);
     visit_choices({op->true_value, op->false_value});
   }
@@ -65,8 +66,7 @@ std::vector<MemoryAccess> accesses(const Program& program, const Statement& stat
 bool same_element(const MemoryAccess& a, const MemoryAccess& b) {
   return a.tensor == b.tensor &&
          std::equal(a.subscripts.begin(), a.subscripts.end(), b.subscripts.begin(),
-                    b.subscripts.end(),
-                    [](const Expr& x, const Expr& y) { return Halide::Internal::equal(x, y); });
+                    b.subscripts.end(), [](const Expr& x, const Expr& y) { return equal(x, y); });
 }
 
 std::string access_text(const MemoryAccess& access) {

@@ -5,11 +5,10 @@
 #include <vector>
 
 #include "base/text_stream.h"
+#include "ir/visit.h"
 
 namespace tc::ir {
 namespace {
-
-using namespace Halide::Internal;
 
 bool same(const Expr& a, const Expr& b) { return graph_equal(a, b); }
 
@@ -30,8 +29,7 @@ bool same(const Iterator& a, const Iterator& b) {
 
 bool same(const Statement& a, const Statement& b) {
   const auto plain = [](const Statement& s) {
-    return std::tie(s.name, s.tensor, s.scattered, s.reduction, s.initializes, s.atomic, s.scans,
-                    s.counts);
+    return std::tie(s.name, s.tensor, s.scattered, s.reduction, s.initializes, s.atomic, s.counts);
   };
   return plain(a) == plain(b) && same(a.subscripts, b.subscripts) && same(a.value, b.value) &&
          same(a.guard, b.guard) &&
@@ -45,19 +43,9 @@ bool same(const Tensor& a, const Tensor& b) {
 
 /// Which of the loads bear a parameter, in order.
 std::vector<bool> parameters(const Stmt& stmt) {
-  class Loads : public IRVisitor {
-   public:
-    std::vector<bool> found;
-
-   private:
-    using IRVisitor::visit;
-    void visit(const Load* op) override {
-      found.push_back(op->param.defined());
-      IRVisitor::visit(op);
-    }
-  } loads;
-  stmt.accept(&loads);
-  return loads.found;
+  std::vector<bool> found;
+  for_each<Load>(stmt, [&](const Load* op) { found.push_back(op->param.defined()); });
+  return found;
 }
 
 }  // namespace

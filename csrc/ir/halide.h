@@ -25,33 +25,31 @@ namespace tc::ir {
 
 using Halide::Expr;
 using Halide::Type;
-using Halide::Internal::ForType;
-using Halide::Internal::Stmt;
+// What works on expressions and statements is written in Halide's terms.
+using namespace Halide::Internal;
 
 /// for (name = min; name < min + extent; ++name) body
 inline Stmt make_for(const std::string& name, const Expr& min, const Expr& extent, ForType type,
                      Stmt body) {
-  return Halide::Internal::For::make(name, min, extent, type, Halide::Partition::Never,
-                                     Halide::DeviceAPI::None, std::move(body));
+  return For::make(name, min, extent, type, Halide::Partition::Never, Halide::DeviceAPI::None,
+                   std::move(body));
 }
 
 /// An integer variable; loop iterators, indices and sizes are Int(32) unless said otherwise.
 inline Expr make_variable(const std::string& name, Type type = Halide::Int(32)) {
-  return Halide::Internal::Variable::make(type, name);
+  return Variable::make(type, name);
 }
 
 /// buffer[index], unpredicated. `index` counts elements.
 inline Expr make_load(Type type, const std::string& buffer, const Expr& index) {
-  return Halide::Internal::Load::make(type, buffer, index, Halide::Buffer<>(), Halide::Parameter(),
-                                      Halide::Internal::const_true(type.lanes()),
-                                      Halide::Internal::ModulusRemainder());
+  return Load::make(type, buffer, index, Halide::Buffer<>(), Halide::Parameter(),
+                    const_true(type.lanes()), ModulusRemainder());
 }
 
 /// buffer[index] = value, unpredicated.
 inline Stmt make_store(const std::string& buffer, const Expr& index, const Expr& value) {
-  return Halide::Internal::Store::make(buffer, value, index, Halide::Parameter(),
-                                       Halide::Internal::const_true(value.type().lanes()),
-                                       Halide::Internal::ModulusRemainder());
+  return Store::make(buffer, value, index, Halide::Parameter(), const_true(value.type().lanes()),
+                     ModulusRemainder());
 }
 
 }  // namespace tc::ir

@@ -7,9 +7,8 @@
 #include "ir/expressions/reads.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::as_const_int;
+namespace {
 
 /// A dimension in which a read lies at a constant distance from where it is used.
 struct Neighbour {
@@ -21,12 +20,12 @@ struct Neighbour {
 std::optional<Neighbour> find_neighbour(const Statement& statement) {
   std::optional<Neighbour> best;
   if (is_scatter(statement)) return best;
-  for (const Halide::Internal::Call* read : reads_of(statement)) {
+  for (const Call* read : reads_of(statement)) {
     if (read_name(read) != statement.tensor) continue;
     std::optional<Neighbour> found;
     size_t equal = 0;
     for (size_t d = 0; d < read->args.size(); ++d) {
-      Expr distance = Halide::Internal::simplify(read->args[d] - statement.subscripts[d]);
+      Expr distance = simplify(read->args[d] - statement.subscripts[d]);
       auto value = as_const_int(distance);
       equal += value && *value == 0;
       if (value && *value != 0 && !found) found = Neighbour{d, *value < 0 ? -1 : 1, false};
@@ -41,14 +40,13 @@ std::optional<Neighbour> find_neighbour(const Statement& statement) {
 /// What a dimension of the left-hand side is counted by; null where it is one place.
 const Iterator* index_of(const Statement& statement, size_t dimension) {
   for (const Iterator& iterator : statement.domain)
-    if (Halide::Internal::expr_uses_var(statement.subscripts[dimension], iterator.name))
-      return &iterator;
+    if (expr_uses_var(statement.subscripts[dimension], iterator.name)) return &iterator;
   return nullptr;
 }
 
 /// Where a range ends, as a text has it: N - 1 is (N + -1) to Halide.
 std::string bound(const Iterator& iterator) {
-  std::string text = plain_text(Halide::Internal::simplify(iterator.min + iterator.extent));
+  std::string text = plain_text(simplify(iterator.min + iterator.extent));
   for (size_t at; (at = text.find(" + -")) != std::string::npos;) text.replace(at, 4, " - ");
   const bool wrapped = text.front() == '(' && text.find(')') + 1 == text.size();
   return wrapped ? text.substr(1, text.size() - 2) : text;

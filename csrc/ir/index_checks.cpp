@@ -9,13 +9,14 @@
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
+#include "ir/expressions/walk.h"
+#include "ir/visit.h"
 
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
-// A check that is larger, once the values of temporaries stand in it, is made in the loops.
+// A check that is larger, once the values of temporaries stand in it, is made in the loops: it
+// would take long to compile, of which no model of the processor knows.
 constexpr int kMostNodes = 200;
 
 /// The index before it became int32, in which a large one could look like a small one.
@@ -60,58 +61,36 @@ Expr under(const std::vector<Expr>& conditions, Expr e) {
   return e;
 }
 
-class CountNodes : public IRVisitor {
- public:
-  int count = 0;
-
- private:
-  // Every expression that is no leaf passes one of these often enough for a limit.
-  using IRVisitor::visit;
-  void visit(const Call* op) override { ++count, IRVisitor::visit(op); }
-  void visit(const Add* op) override { ++count, IRVisitor::visit(op); }
-  void visit(const Sub* op) override { ++count, IRVisitor::visit(op); }
-  void visit(const Mul* op) override { ++count, IRVisitor::visit(op); }
-  void visit(const Select* op) override { ++count, IRVisitor::visit(op); }
-  void visit(const Cast* op) override { ++count, IRVisitor::visit(op); }
-};
-
+/// Of a kind that every expression which is no leaf passes often enough for a limit.
 int count_nodes(const Expr& e) {
-  CountNodes counter;
-  e.accept(&counter);
-  return counter.count;
+  int count = 0;
+  walk(e, [&](const Expr& part) {
+    count += part.as<Call>() || part.as<Add>() || part.as<Sub>() || part.as<Mul>() ||
+             part.as<Select>() || part.as<Cast>();
+    return true;
+  });
+  return count;
 }
 
 /// Moves the subscripts of open reads of one statement inside, so that what holds them can be
 /// evaluated whatever the data.
-class MakeSafe : public IRMutator {
- public:
-  MakeSafe(const Program& program, size_t statement) : program_(program) {
-    for (const OpenAccess& access : program.open_accesses)
-      if (access.statement == statement && access.read.defined())
-        open_[access.read].insert(access.dimension);
-  }
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    auto found = open_.find(op);
-    Expr safe = IRMutator::visit(op);
-    if (found == open_.end()) return safe;
-    const Tensor& tensor = program_.tensor(read_name(op));
+Expr make_safe(const Program& program, size_t statement, const Expr& e) {
+  std::map<Expr, std::set<size_t>, IRDeepCompare> open;
+  for (const OpenAccess& access : program.open_accesses)
+    if (access.statement == statement && access.read.defined())
+      open[access.read].insert(access.dimension);
+  return mutate(e, [&](const Call* op, Mutator& self) -> Expr {
+    auto found = open.find(op);
+    Expr safe = self.inside(op);
+    if (found == open.end()) return safe;
+    const Tensor& tensor = program.tensor(read_name(op));
     std::vector<Expr> subscripts = safe.as<Call>()->args;
     for (size_t d : found->second) {
       if (is_const_zero(tensor.sizes[d])) return make_zero(op->type);
       subscripts[d] = move_inside(whole_index(subscripts[d]), tensor.sizes[d]);
     }
     return read(tensor, subscripts);
-  }
-
-  const Program& program_;
-  std::map<Expr, std::set<size_t>, IRDeepCompare> open_;
-};
-
-Expr make_safe(const Program& program, size_t statement, const Expr& e) {
-  return MakeSafe(program, statement).mutate(e);
+  });
 }
 
 std::vector<Expr> safe_conditions(const Program& program, const OpenAccess& access) {
@@ -171,17 +150,10 @@ int64_t constant(const Expr& e) { return *as_const_int(e); }
 /// indices than those that pick its element.
 std::optional<ElementRange> find_range(const Program& program, const IndexCheck& check,
                                        const Expr& index) {
-  struct FindReads : IRVisitor {
-    std::vector<const Call*> calls;
-    using IRVisitor::visit;
-    void visit(const Call* op) override {
-      calls.push_back(op);
-      IRVisitor::visit(op);
-    }
-  } find;
-  index.accept(&find);
-  if (find.calls.size() != 1 || read_name(find.calls[0]).empty()) return std::nullopt;
-  const Call* read = find.calls[0];
+  std::vector<const Call*> calls;
+  for_each<Call>(index, [&](const Call* op) { calls.push_back(op); });
+  if (calls.size() != 1 || read_name(calls[0]).empty()) return std::nullopt;
+  const Call* read = calls[0];
   auto tensor = program.tensors.find(read_name(read));
   if (tensor == program.tensors.end() || tensor->second.type.is_bool()) return std::nullopt;
 

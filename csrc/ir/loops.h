@@ -20,29 +20,18 @@ std::optional<int64_t> step_along(const Expr& index, const std::string& loop);
 /// Where buffer[index] lies, an element of `type`.
 Expr make_address(Type type, const std::string& buffer, const Expr& index);
 
-/// Asks for the line that buffer[index] lies in, an element of `type`, to be in this cache (1 to 3)
+/// A prefetch of the line that buffer[index] lies in, an element of `type`, to this cache (1 to 3)
 /// and the larger ones. There is no fault where the address is outside of the buffer.
 Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index, int cache = 1);
-
-/// Whether a statement is such a request and nothing else.
-bool is_prefetch(const Stmt& stmt);
 
 /// The condition as a branch hint for LLVM: it holds nearly always, and the code for it goes
 /// straight on. Halide's simplifier no longer sees what it says.
 Expr likely_branch(const Expr& condition);
 
-/// Buffers that a statement reads.
-std::set<std::string> loaded_buffers(const Stmt& stmt);
 /// Buffers that a statement writes.
 std::set<std::string> stored_buffers(const Stmt& stmt);
 
 /// Whether an expression loads anything.
 bool has_load(const Expr& e);
-
-/// Whether an expression loads the element that a store writes.
-bool loads_itself(const Expr& e, const Halide::Internal::Store& store);
-
-/// The widest element in bits among what the statement loads and stores; 0 when it touches none.
-int widest_element(const Stmt& stmt);
 
 }  // namespace tc::ir

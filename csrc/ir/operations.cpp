@@ -2,17 +2,11 @@
 
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
+#include "ir/scan.h"
 #include "machine/operation_costs.h"
 
 namespace tc::ir {
 namespace {
-
-using namespace Halide::Internal;
-
-// Instructions for one on numbers narrower than 32 bits, which is computed in those.
-constexpr int64_t kEmulated = 8;
-// Instructions from which on a function is named in what is said of a program.
-constexpr int kFewInstructions = 15;
 
 class Visitor : public IRVisitor {
  public:
@@ -49,6 +43,7 @@ class Visitor : public IRVisitor {
     count(OperationKind::Conversion, brain ? "bfloat16" : half ? "half" : "conversion", op);
   }
   void visit(const Call* op) override {
+    if (auto scan = find_scan(op)) return scan_value(scan->scan, scan->term).accept(this);
     if (find_choice(op)) return choose(op);
     if (!read_name(op).empty()) return tell(OperationKind::Read, read_name(op), op);
     const std::string function = math_name(op);
@@ -81,7 +76,7 @@ void for_each_operation(const Expr& value, const std::function<void(const Operat
 }
 
 bool is_cheap(const std::string& function) {
-  return machine::operation_cost(function).instructions < kFewInstructions;
+  return machine::operation_cost(function).instructions < machine::kFewInstructions;
 }
 
 int64_t count_instructions(const Expr& value) {
@@ -91,7 +86,8 @@ int64_t count_instructions(const Expr& value) {
       return;
     const bool emulated = operation.kind != OperationKind::Function && operation.type.is_float() &&
                           operation.type.bits() < 32;
-    count += emulated ? kEmulated : machine::operation_cost(operation.name).instructions;
+    count += emulated ? machine::kEmulatedInstructions
+                      : machine::operation_cost(operation.name).instructions;
   });
   return count;
 }

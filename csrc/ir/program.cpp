@@ -10,17 +10,14 @@
 #include "ir/expressions/simplify.h"
 #include "ir/expressions/wide_integers.h"
 #include "ir/expressions/wrap_integers.h"
+#include "ir/scan.h"
 
 namespace tc::ir {
+
 namespace {
 
 const Pass kWrapAround("specialize", "wrap_around");
 const Pass kExactSubscript("specialize", "exact_subscript");
-
-using Halide::Internal::Call;
-using Halide::Internal::Interval;
-using Halide::Internal::IRMutator;
-using Halide::Internal::Scope;
 
 // The vocabulary is spelled as pure calls whose names no Halide pass knows, so that Halide's
 // simplifier may copy and drop them but never looks inside.
@@ -38,7 +35,7 @@ Expr size_constant(const std::string& name, int64_t value) {
   TC_INTERNAL_CHECK(
       value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max(),
       name, " = ", value, " does not fit a 32-bit index");
-  return Halide::Internal::make_const(Halide::Int(32), value);
+  return make_const(Halide::Int(32), value);
 }
 
 std::string type_name(Type type) {
@@ -63,10 +60,10 @@ std::string plain(const Expr& e);
 /// none.
 Expr wrapped_operand(const Expr& e) {
   Type type = e.type().with_code(Halide::Type::Int);
-  if (auto value = Halide::Internal::as_const_uint(e))
-    return Halide::Internal::make_const(
-        type, static_cast<int64_t>(*value << (64 - type.bits())) >> (64 - type.bits()));
-  const auto* cast = e.as<Halide::Internal::Cast>();
+  if (auto value = as_const_uint(e))
+    return make_const(type,
+                      static_cast<int64_t>(*value << (64 - type.bits())) >> (64 - type.bits()));
+  const auto* cast = e.as<Cast>();
   return cast && cast->value.type() == type ? cast->value : Expr();
 }
 
@@ -74,12 +71,12 @@ Expr wrapped_operand(const Expr& e) {
 /// detour by which it wraps around.
 class PlainCalls : public IRMutator {
   using IRMutator::visit;
-  Expr visit(const Halide::Internal::Cast* op) override {
+  Expr visit(const Cast* op) override {
     const Type from = op->value.type();
     if (op->type.is_int() && from == op->type.with_code(Halide::Type::UInt)) {
-      Expr plain = signed_again<Halide::Internal::Add>(op->value);
-      if (!plain.defined()) plain = signed_again<Halide::Internal::Sub>(op->value);
-      if (!plain.defined()) plain = signed_again<Halide::Internal::Mul>(op->value);
+      Expr plain = signed_again<Add>(op->value);
+      if (!plain.defined()) plain = signed_again<Sub>(op->value);
+      if (!plain.defined()) plain = signed_again<Mul>(op->value);
       if (plain.defined()) return mutate(plain);
     }
     return IRMutator::visit(op);
@@ -92,22 +89,22 @@ class PlainCalls : public IRMutator {
     return a.defined() && b.defined() ? Node::make(a, b) : Expr();
   }
   Expr visit(const Call* op) override {
+    if (auto scan = find_scan(op)) return mutate(scan_value(scan->scan, scan->term));
     if (auto checked = find_checked_index(op)) {
       // The index, which may have another type than the subscript.
       std::string text = plain(checked->index);
       if (text.find(' ') != std::string::npos) text = "(" + text + ")";
-      return Halide::Internal::Variable::make(op->type, text);
+      return Variable::make(op->type, text);
     }
     std::string name = read_name(op);
     bool builtin = name.empty();
     if (builtin) name = math_name(op);
     if (name.empty()) return IRMutator::visit(op);
     std::string arguments;
-    for (const Expr& argument : op->args) {
+    for (const Expr& argument : op->args)
       arguments += (arguments.empty() ? "" : ", ") + plain(argument);
-    }
     if (builtin || !op->args.empty()) name += "(" + arguments + ")";
-    return Halide::Internal::Variable::make(op->type, name);
+    return Variable::make(op->type, name);
   }
 };
 
@@ -203,10 +200,9 @@ namespace {
 
 Expr magnitude(const Expr& b) {
   // The type does not hold that of the smallest number: see ir/expressions/wrap_integers.
-  if (auto constant = Halide::Internal::as_const_int(b); constant && !equal(b, b.type().min()))
-    return Halide::Internal::make_const(b.type(), *constant < 0 ? -*constant : *constant);
-  return Halide::select(b < Halide::Internal::make_zero(b.type()),
-                        Halide::Internal::make_zero(b.type()) - b, b);
+  if (auto constant = as_const_int(b); constant && !equal(b, b.type().min()))
+    return make_const(b.type(), *constant < 0 ? -*constant : *constant);
+  return Halide::select(b < make_zero(b.type()), make_zero(b.type()) - b, b);
 }
 
 /// |a| as an unsigned integer, which has room for that of the smallest. Halide's own abs takes part
@@ -214,12 +210,11 @@ Expr magnitude(const Expr& b) {
 Expr unsigned_magnitude(const Expr& a) {
   Type bits = a.type().with_code(Halide::Type::UInt);
   Expr same = Halide::cast(bits, a);
-  return Halide::select(a < Halide::Internal::make_zero(a.type()),
-                        Halide::Internal::make_zero(bits) - same, same);
+  return Halide::select(a < make_zero(a.type()), make_zero(bits) - same, same);
 }
 
 Expr with_sign(const Expr& negative, const Expr& magnitude, Type type) {
-  Expr zero = Halide::Internal::make_zero(magnitude.type());
+  Expr zero = make_zero(magnitude.type());
   return Halide::cast(type, Halide::select(negative, zero - magnitude, magnitude));
 }
 
@@ -227,7 +222,7 @@ Expr with_sign(const Expr& negative, const Expr& magnitude, Type type) {
 
 Expr wrapping_negative(const Expr& a) {
   Type bits = a.type().with_code(Halide::Type::UInt);
-  return Halide::cast(a.type(), Halide::Internal::make_zero(bits) - Halide::cast(bits, a));
+  return Halide::cast(a.type(), make_zero(bits) - Halide::cast(bits, a));
 }
 
 // Data is divided without signs: the smallest number by -1 would trap on some processors. Of
@@ -237,8 +232,8 @@ Expr wrapping_negative(const Expr& a) {
 Expr c_div(const Expr& a, const Expr& b) {
   Type type = a.type();
   if (type.is_uint()) return a / b;
-  Expr zero = Halide::Internal::make_zero(type), one = Halide::Internal::make_one(type);
-  std::optional<int64_t> constant = Halide::Internal::as_const_int(b);
+  Expr zero = make_zero(type), one = make_one(type);
+  std::optional<int64_t> constant = as_const_int(b);
   if (constant && *constant == 0) return zero;
   if ((!constant || *constant < 0) && (has_data(a) || has_data(b)))
     return with_sign((a < zero) != (b < zero), unsigned_magnitude(a) / unsigned_magnitude(b), type);
@@ -248,8 +243,8 @@ Expr c_div(const Expr& a, const Expr& b) {
 Expr c_mod(const Expr& a, const Expr& b) {
   Type type = a.type();
   if (type.is_uint()) return a % b;
-  Expr zero = Halide::Internal::make_zero(type);
-  std::optional<int64_t> constant = Halide::Internal::as_const_int(b);
+  Expr zero = make_zero(type);
+  std::optional<int64_t> constant = as_const_int(b);
   if (constant && *constant == 0) return zero;
   if ((!constant || *constant < 0) && (has_data(a) || has_data(b)))
     return with_sign(a < zero, unsigned_magnitude(a) % unsigned_magnitude(b), type);
@@ -262,12 +257,12 @@ Expr c_mod(const Expr& a, const Expr& b) {
 Expr identity(Reduction reduction, Type type) {
   switch (reduction) {
     case Reduction::None:
-    case Reduction::Sum: return Halide::Internal::make_zero(type);
-    case Reduction::Product: return Halide::Internal::make_one(type);
+    case Reduction::Sum: return make_zero(type);
+    case Reduction::Product: return make_one(type);
     case Reduction::Min: return type.max();
     case Reduction::Max: return type.min();
-    case Reduction::And: return Halide::Internal::make_one(type);
-    case Reduction::Or: return Halide::Internal::make_zero(type);
+    case Reduction::And: return make_one(type);
+    case Reduction::Or: return make_zero(type);
     case Reduction::ArgMin:
     case Reduction::ArgMax: break;
   }
@@ -310,6 +305,38 @@ const Tensor& add_temporary(Program& program, std::string name, Type type, std::
   return program.tensors[name] = {name, type, TensorRole::Temporary, std::move(sizes), where};
 }
 
+Expr write_temporary(Program& program, Statement& statement, const std::string& name, Type type,
+                     const std::vector<Iterator>& over) {
+  std::vector<Expr> sizes;
+  statement.subscripts.clear();
+  for (const Iterator& it : over) {
+    sizes.push_back(it.extent);
+    statement.subscripts.push_back(simplify(make_variable(it.name) - it.min));
+  }
+  const Tensor& temporary = add_temporary(program, name, type, std::move(sizes), statement.where);
+  statement.tensor = temporary.name;
+  return read(temporary, statement.subscripts);
+}
+
+std::vector<Iterator> kept_indices(const Statement& statement) {
+  std::vector<Iterator> kept;
+  for (const Iterator& it : statement.domain)
+    if (!it.reduction) kept.push_back(it);
+  return kept;
+}
+
+std::vector<Iterator> reduced_indices(const Statement& statement) {
+  std::vector<Iterator> reduced;
+  for (const Iterator& it : statement.domain)
+    if (it.reduction) reduced.push_back(it);
+  return reduced;
+}
+
+void assign(Statement& statement) {
+  statement.reduction = Reduction::None;
+  statement.initializes = false;
+}
+
 std::string unused_index(const Statement& statement, std::string name) {
   while (std::any_of(statement.domain.begin(), statement.domain.end(),
                      [&](const Iterator& it) { return it.name == name; }))
@@ -342,7 +369,7 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
   }
   auto fixed = [&](const Expr& e) {
     if (!e.defined()) return e;
-    return simplify_wide(Halide::Internal::substitute(constants, e), {});
+    return simplify_wide(substitute(constants, e), {});
   };
 
   auto too_large = [&](const std::string& what) {
@@ -357,8 +384,7 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
       Expr& size = tensor.sizes[d];
       size = fixed(size);
       if (overflows(size)) too_large(concat("dimension ", d, " of ", name));
-      TC_INTERNAL_CHECK(!size.defined() || Halide::Internal::is_const(size), "a size of ", name,
-                        " stays symbolic");
+      TC_INTERNAL_CHECK(!size.defined() || is_const(size), "a size of ", name, " stays symbolic");
     }
   }
   for (DeclaredSize& declared : result.declared_sizes) declared.value = fixed(declared.value);
@@ -370,25 +396,22 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
       iterator.extent = fixed(iterator.extent);
       if (overflows(iterator.min) || overflows(iterator.extent))
         too_large("the range of index " + iterator.name);
-      if (auto first = Halide::Internal::as_const_int(iterator.min),
-          count = Halide::Internal::as_const_int(iterator.extent);
+      if (auto first = as_const_int(iterator.min), count = as_const_int(iterator.extent);
           first && count && *first + *count - 1 > std::numeric_limits<int32_t>::max())
         too_large("the range of index " + iterator.name);
-      TC_INTERNAL_CHECK(
-          Halide::Internal::is_const(iterator.min) && Halide::Internal::is_const(iterator.extent),
-          "the range of ", iterator.name, " in ", statement.name, " stays symbolic");
-      if (*Halide::Internal::as_const_int(iterator.extent) > 1) {
-        bounds.push(
-            iterator.name,
-            Interval(iterator.min, Halide::Internal::simplify(iterator.min + iterator.extent - 1)));
+      TC_INTERNAL_CHECK(is_const(iterator.min) && is_const(iterator.extent), "the range of ",
+                        iterator.name, " in ", statement.name, " stays symbolic");
+      if (*as_const_int(iterator.extent) > 1) {
+        bounds.push(iterator.name,
+                    Interval(iterator.min, simplify(iterator.min + iterator.extent - 1)));
       }
     }
     auto simplified = [&](const Expr& e, const Pass& pass, auto exact) {
       if (!e.defined()) return e;
-      const Expr plain = Halide::Internal::substitute(constants, e);
+      const Expr plain = substitute(constants, e);
       Expr sized = run_pass(
           pass, [&] { return exact(plain, result, statement); },
-          [&](const Expr& made) { return !Halide::Internal::graph_equal(plain, made); });
+          [&](const Expr& made) { return !graph_equal(plain, made); });
       Expr simple = evaluate_eagerly(simplify_integers(sized, bounds), result, bounds);
       if (overflows(simple)) too_large("a number in " + assignment_text(statement));
       return simple;
@@ -397,20 +420,17 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
       subscript = simplified(subscript, kExactSubscript, exact_subscript);
     statement.value = simplified(statement.value, kWrapAround, wrap_around);
     statement.guard = simplified(statement.guard, kWrapAround, wrap_around);
-    if (statement.guard.defined() && Halide::Internal::is_const_one(statement.guard)) {
+    if (statement.guard.defined() && is_const_one(statement.guard))
       statement.guard = Expr();
-    }
   }
   return result;
 }
 
 bool have_same_range(const Iterator& a, const Iterator& b) {
-  return Halide::Internal::equal(a.min, b.min) && Halide::Internal::equal(a.extent, b.extent);
+  return equal(a.min, b.min) && equal(a.extent, b.extent);
 }
 
-int64_t extent_of(const Iterator& iterator) {
-  return *Halide::Internal::as_const_int(iterator.extent);
-}
+int64_t extent_of(const Iterator& iterator) { return *as_const_int(iterator.extent); }
 
 bool is_scatter(const Statement& statement) {
   return std::find(statement.scattered.begin(), statement.scattered.end(), true) !=
@@ -418,11 +438,11 @@ bool is_scatter(const Statement& statement) {
 }
 
 bool is_definition(const Statement& statement) {
-  if (statement.reduction != Reduction::None || statement.scans || statement.guard.defined() ||
+  if (statement.reduction != Reduction::None || is_scan(statement) || statement.guard.defined() ||
       statement.domain.size() != statement.subscripts.size())
     return false;
   for (size_t d = 0; d < statement.subscripts.size(); ++d) {
-    const auto* variable = statement.subscripts[d].as<Halide::Internal::Variable>();
+    const auto* variable = statement.subscripts[d].as<Variable>();
     if (!variable || variable->name != statement.domain[d].name) return false;
   }
   return true;
@@ -457,9 +477,8 @@ std::string to_string(const Program& program) {
     }
   }
   out << ") -> (";
-  for (size_t i = 0; i < program.outputs.size(); ++i) {
+  for (size_t i = 0; i < program.outputs.size(); ++i)
     out << (i ? ", " : "") << program.outputs[i];
-  }
   out << ")\n";
   for (const auto& [name, tensor] : program.tensors) {
     if (tensor.role == TensorRole::Input) continue;

@@ -93,9 +93,6 @@ struct Statement {
   /// A scatter whose points may run at the same time: each combines its value with what its place
   /// holds in one step that no other point interrupts.
   bool atomic = false;
-  /// Each iteration of the last index, which is marked as a reduction's, goes on from the result of
-  /// the one before.
-  bool scans = false;
   /// Computes places from its indices: these may become quotients and remainders of one index.
   bool counts = false;
   SourceRange where;
@@ -147,12 +144,30 @@ struct Program {
 /// Enters a temporary under that name, with underscores behind it where it is taken.
 const Tensor& add_temporary(Program& program, std::string name, Type type, std::vector<Expr> sizes,
                             const SourceRange& where);
+/// Lets a statement write a new temporary instead, which has an element for each point of these
+/// indices; returns the read of that element. Indices that are reduced over are the caller's.
+Expr write_temporary(Program& program, Statement& statement, const std::string& name, Type type,
+                     const std::vector<Iterator>& over);
 /// That name for another index of the statement, with underscores behind it where it is taken.
 std::string unused_index(const Statement& statement, std::string name);
 /// Gives statements their names again, "S0", "S1", ..., after some were added or left out.
 void number_statements(Program& program);
 /// Puts those that `make` returns in front of every statement, which it may change.
 void put_in_front(Program& program, const std::function<std::vector<Statement>(Statement&)>& make);
+
+/// Calls `visit` with what a statement computes with: its value, its subscripts, and its guard
+/// where it has one.
+template <class SomeStatement, class Visit>
+void for_each_expression(SomeStatement& statement, const Visit& visit) {
+  visit(statement.value);
+  for (auto& subscript : statement.subscripts) visit(subscript);
+  if (statement.guard.defined()) visit(statement.guard);
+}
+/// The indices of results, or those that are reduced over, in order.
+std::vector<Iterator> kept_indices(const Statement& statement);
+std::vector<Iterator> reduced_indices(const Statement& statement);
+/// Lets a statement store its value as it is.
+void assign(Statement& statement);
 
 // ---- vocabulary of bodies. Size names and iterators are Int(32) variables by name.
 

@@ -16,14 +16,21 @@ struct Scan {
   Expr scale;      ///< of a sum, only asked for where the neighbour is; undefined: 1
 };
 
-/// The value of an iteration that adds this term, or what the operator does.
-Expr scan_value(const Scan& scan, const Expr& term);
+/// The value of an iteration that adds this term, or what the operator does, as a call that says all
+/// of the above; no simplifier looks through it.
+Expr make_scan(const Scan& scan, const Expr& term);
 
-/// The two of a value that scan_value made; nothing for others.
 struct ScanTerm {
   Scan scan;
   Expr term;
 };
-std::optional<ScanTerm> split_scan(const Expr& value);
+/// Nothing for other values.
+std::optional<ScanTerm> find_scan(const Expr& value);
+/// Whether each iteration of the last index, which is marked as a reduction's, goes on from the
+/// result of the one before.
+bool is_scan(const Statement& statement);
+
+/// The value in arithmetic and choices.
+Expr scan_value(const Scan& scan, const Expr& term);
 
 }  // namespace tc::ir

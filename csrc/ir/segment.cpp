@@ -7,14 +7,14 @@
 #include "ir/expressions/reads.h"
 
 namespace tc::ir {
+
 namespace {
 
 const Pass kCutProgram("kernel", "cut_program");
 
 double bytes_of(const Tensor& tensor) {
   double bytes = tensor.type.bytes();
-  for (const Expr& size : tensor.sizes)
-    bytes *= static_cast<double>(*Halide::Internal::as_const_int(size));
+  for (const Expr& size : tensor.sizes) bytes *= static_cast<double>(*as_const_int(size));
   return bytes;
 }
 
@@ -27,7 +27,7 @@ std::vector<double> bytes_handed_on(const Program& program, size_t first, size_t
   std::map<std::string, Life> lives;
   for (size_t s = first; s < end; ++s) {
     const Statement& statement = program.statements[s];
-    for (const Halide::Internal::Call* call : reads_of(statement))
+    for (const Call* call : reads_of(statement))
       if (auto life = lives.find(read_name(call)); life != lives.end()) life->second.read = s;
     auto [life, added] = lives.emplace(statement.tensor, Life{s, s});
     if (!added) life->second.read = s;
@@ -51,7 +51,7 @@ Program segment(const Program& program, size_t first, size_t last) {
   for (size_t s = 0; s < program.statements.size(); ++s) {
     const Statement& statement = program.statements[s];
     std::set<std::string> names;
-    for (const Halide::Internal::Call* call : reads_of(statement)) names.insert(read_name(call));
+    for (const Call* call : reads_of(statement)) names.insert(read_name(call));
     if (s >= first && s <= last) {
       read.insert(names.begin(), names.end());
       written.insert(statement.tensor);

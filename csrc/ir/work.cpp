@@ -7,18 +7,15 @@
 #include "ir/operations.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::as_const_int;
-using Halide::Internal::Call;
+namespace {
 
 /// Points of the iterators that any of these expressions uses.
 double count_values(const Statement& statement, const std::vector<Expr>& expressions) {
   double values = 1;
   for (const Iterator& iterator : statement.domain) {
-    bool used = std::any_of(expressions.begin(), expressions.end(), [&](const Expr& e) {
-      return Halide::Internal::expr_uses_var(e, iterator.name);
-    });
+    bool used = std::any_of(expressions.begin(), expressions.end(),
+                            [&](const Expr& e) { return expr_uses_var(e, iterator.name); });
     if (used) values *= static_cast<double>(*as_const_int(iterator.extent));
   }
   return values;
@@ -61,9 +58,8 @@ class Count {
 
  private:
   void add_read(const Call* op) {
-    if (std::none_of(reads.begin(), reads.end(), [&](const Call* known) {
-          return Halide::Internal::equal(Expr(known), Expr(op));
-        }))
+    if (std::none_of(reads.begin(), reads.end(),
+                     [&](const Call* known) { return equal(Expr(known), Expr(op)); }))
       reads.push_back(op);
     add_reads_of(op->args);
   }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/notes.h"
+#include "ir/scan.h"
 #include "lang/lowering/definition.h"
 
 namespace tc::isa {
@@ -111,7 +112,7 @@ std::optional<std::vector<Expr>> match_value(const Instruction& instruction, con
 }
 
 const Instruction* match(const ir::Statement& statement) {
-  if (statement.reduction != ir::Reduction::Sum || statement.guard.defined() || statement.scans ||
+  if (statement.reduction != ir::Reduction::Sum || statement.guard.defined() || ir::is_scan(statement) ||
       ir::is_scatter(statement))
     return nullptr;
   for (const Instruction& instruction : instructions())

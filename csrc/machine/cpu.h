@@ -35,6 +35,8 @@ struct CpuMachine {
   /// Bytes a cycle that the last cache gives a core (measured with a Xeon: 4 images of 1024 x 196
   /// with 256 filters 1.3 times faster one by one, though copies are made anew for each).
   double last_cache_rate = 10;
+  /// Of a temporary of which each iteration has a slice of its own, to be of use for the caches.
+  int64_t private_bytes = int64_t{1} << 20;
   /// Of memory that is mapped as one: processors read nothing ahead beyond its end.
   int64_t page_bytes = 4096;
   /// From one access of an instruction to the next, where a core expects it (Intel's optimization
@@ -51,6 +53,15 @@ struct CpuMachine {
   /// Neighbouring lines that come with a prefetch of the first; 1: that one alone.
   int lines_of_a_request = 1;
 
+  // ---- prefetch distances (benchmarks/prefetches.md)
+  /// Steps of a loop through rows that lie far apart.
+  int64_t steps_ahead = 8;
+  /// Of rows at places that data says, which go to the second cache: that waits for more lines at
+  /// once than the first. How many requests that may be.
+  int64_t rows_ahead = 32, requests_ahead = 128;
+  /// Of rows no longer than so many bytes, which go to the first cache too, shortly before use.
+  int64_t short_rows_ahead = 8, short_row_bytes = 256;
+
   // ---- what code of ours takes, in cycles (measured with a Granite Rapids, benchmarks/model.py)
   double task_cycles = 100;            ///< to begin a task
   double block_cycles = 50;            ///< to begin a block of results in registers, and to end it
@@ -62,6 +73,14 @@ struct CpuMachine {
   /// and alone on another page than the one before, for which a line of memory is fetched again.
   double transposed_store_cycles = 0.6, scattered_store_cycles = 2, far_store_cycles = 14;
   double lanes_sum_cycles = 8;  ///< to add up the lanes of a sum
+  /// A vector of terms of a sum along a row, and to add up its lanes while the next row begins.
+  double row_sum_cycles = 0.6, row_end_cycles = 6;
+  /// A point of a scatter whose row is no vector, one lane of one that is, a look at a place that
+  /// may be another's, a branch that was guessed wrong, and the start of tasks on all cores.
+  double scattered_point_cycles = 3, scattered_lane_cycles = 0.4, look_cycles = 1,
+         wrong_guess_cycles = 20, tasks_cycles = 20000;
+  double statement_cycles = 300;        ///< the loops of a statement of its own, all together
+  double written_element_cycles = 1.7;  ///< to write an element of a temporary, and to read it
 
   // ---- cores
   int cores = 1;
@@ -81,6 +100,8 @@ struct CpuMachine {
   int step_bits() const { return std::min(vector_bits, unit_bits); }
   /// Bytes a cycle.
   double second_cache_rate() const { return second_cache_percent / 100 * step_bits() / 8; }
+  /// Sums that are under way in a loop, so that none waits for another.
+  int sums_in_flight() const { return static_cast<int>(multiply_adds * multiply_latency); }
   /// Lines that are prefetched together at most, which leaves as many to others: more wait.
   int64_t lines_at_once() const { return std::max(1, line_buffers / 2); }
   /// From how much of something on a task, a part, a copy or a table of its own pays.

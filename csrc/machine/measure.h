@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "machine/cpu.h"
 
@@ -15,6 +17,10 @@ void spend_cycles(int64_t cycles);
 
 /// Seconds that a dependent addition of integers takes: a cycle of the clock at which work runs.
 double seconds_per_cycle();
+
+/// Seconds by the clock of the fastest of several runs of each: four, more of short ones and of
+/// those that come near each other. They take turns, since a machine changes its pace.
+std::vector<double> best_seconds(const std::vector<std::function<void()>>& runs);
 
 /// Facts that can be measured, by their names in `facts()`, on one core. Takes some seconds.
 std::map<std::string, double> measure(const CpuMachine& cpu);

@@ -60,4 +60,11 @@ const OperationCost& operation_cost(const std::string& name) {
   return found == costs.end() ? of_library : found->second;
 }
 
+double shown_cycles(const OperationCost& cost) {
+  // A choice by indices takes 1/27 to 1/11 of a cycle an element (benchmarks/thresholds.md).
+  constexpr double kMostHidden = 5, kShown = 0.085;
+  if (cost.one_by_one) return kCostedLanes * cost.cycles;
+  return cost.cycles <= kMostHidden ? kShown * cost.cycles : cost.cycles;
+}
+
 }  // namespace tc::machine

@@ -309,9 +309,7 @@ class Generator {
     auto lowered = [&](const Expr& e) {
       return lower_reads(Halide::Internal::substitute(values, use_copies(statement, e)));
     };
-    if (source.scans) {
-      std::optional<ir::ScanTerm> split = ir::split_scan(source.value);
-      TC_INTERNAL_CHECK(split, "a scan of ", source.tensor, " has the value ", source.value);
+    if (std::optional<ir::ScanTerm> split = ir::find_scan(source.value)) {
       made.scan = split->scan;
       for (Expr* e :
            {&made.scan->position, &made.scan->neighbour, &made.scan->goes_on, &made.scan->scale})
@@ -322,7 +320,7 @@ class Generator {
     }
     made.reduction = source.reduction;
     made.atomic = source.atomic;
-    if (!source.scans && source.reduction == ir::Reduction::None) find_update(made);
+    if (!made.scan && source.reduction == ir::Reduction::None) find_update(made);
     Nest result = make(std::move(made));
     if (!statement.guard.defined()) return result;
     return make(Guard{lowered(statement.guard), result, nullptr});

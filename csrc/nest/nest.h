@@ -53,6 +53,7 @@ struct Sequence {
 struct Guard {
   Expr condition;
   Nest then, otherwise;
+  bool likely = false;  ///< it nearly always holds: the code for that goes straight on
 };
 
 /// A name for a value.
@@ -64,7 +65,8 @@ struct Binding {
 
 /// Where a buffer of the nest's own lies.
 enum class Memory {
-  Stack,  ///< so are the results of expanded register tiles, which become registers
+  Registers,  ///< the results of an expanded register tile, once all that is around is unrolled
+  Stack,
   Heap,   ///< got from the host before a task begins
   Shared  ///< of the threads of a CUDA block
 };
@@ -124,13 +126,13 @@ struct Compute {
   /// codegen/tiles/accumulations).
   bool contracts = false;
   /// Of what does not reduce; its neighbour is a load of the buffer.
-  std::optional<ir::Scan> scan;
+  std::optional<ir::Scan> scan = {};
   /// Whether the element goes past the caches where the memory of its buffer was used before.
   bool streams = false;
-  Halide::Parameter parameter;  ///< tells Halide that only elements are aligned
+  Halide::Parameter parameter = {};  ///< tells Halide that only elements are aligned
 };
 
-/// Asks for the line of buffer[index] to be in this cache (1 to 3) and the larger ones. The address
+/// A prefetch of the line of buffer[index] to this cache (1 to 3) and the larger ones. The address
 /// may lie outside of the buffer.
 struct Prefetch {
   std::string buffer;

@@ -39,6 +39,7 @@ std::string text_of(const Expr& e) {
 
 const char* place_of(Memory memory) {
   switch (memory) {
+    case Memory::Registers: return " in registers";
     case Memory::Stack: return " on the stack";
     case Memory::Heap: return " on the heap";
     case Memory::Shared: return " in shared memory";
@@ -69,7 +70,8 @@ std::string line_of(const Nest& nest) {
     return concat(name_of(n->role), n->point ? concat(" point ", *n->point) : std::string(), " ",
                   n->name, " in ", text_of(n->min), ":",
                   text_of(Halide::Internal::simplify(n->min + n->extent)));
-  if (const auto* n = as<Guard>(nest)) return concat("if ", text_of(n->condition));
+  if (const auto* n = as<Guard>(nest))
+    return concat(n->likely ? "if, as a rule, " : "if ", text_of(n->condition));
   if (const auto* n = as<Binding>(nest)) return concat("let ", n->name, " = ", text_of(n->value));
   if (const auto* n = as<Buffer>(nest))
     return concat("buffer ", n->name, "[", n->elements, "] of ", text_of(n->type),

@@ -12,9 +12,6 @@ namespace {
 
 using namespace Halide::Internal;
 
-// Up to these sizes a buffer goes on the stack, and a private one is of use for the caches.
-constexpr int64_t kStackBytes = 16 << 10, kCacheBytes = 1 << 20;
-
 /// An access of a buffer, in order of execution: what a compute reads comes before what it writes.
 struct Access {
   const std::string& buffer;
@@ -187,13 +184,16 @@ struct Private {
   Expr position(const Expr& index) const { return Halide::cast<int>(simplify(index - base)); }
 };
 
-Nest make_private(const Nest& nest, const std::map<std::string, Private>& found) {
+Nest make_private(const Nest& nest, const std::map<std::string, Private>& found,
+                  const CpuMachine& machine) {
   const auto* loop = as<Loop>(nest);
   if (loop) {
-    Nest body = make_private(loop->body, found);
+    Nest body = make_private(loop->body, found, machine);
     for (const auto& [temporary, p] : found) {
       if (p.place != loop) continue;
-      const Memory memory = p.length * p.type.bytes() <= kStackBytes ? Memory::Stack : Memory::Heap;
+      // The stack stays in the first cache, beside what else does.
+      const bool little = p.length * p.type.bytes() <= machine.first_cache_bytes / 2;
+      const Memory memory = little ? Memory::Stack : Memory::Heap;
       body = make(Buffer{p.name, p.type, p.length, memory, body});
     }
     return body == loop->body ? nest : with_body(*loop, body);
@@ -208,7 +208,7 @@ Nest make_private(const Nest& nest, const std::map<std::string, Private>& found)
   const Nest redirected = map_own_expressions(nest, redirect);
   const auto* compute = as<Compute>(nest);
   if (!compute)
-    return map_children(redirected, [&](const Nest& n) { return make_private(n, found); });
+    return map_children(redirected, [&](const Nest& n) { return make_private(n, found, machine); });
   const auto p = found.find(compute->buffer);
   if (p == found.end()) return redirected;
   Compute changed = *as<Compute>(redirected);
@@ -221,14 +221,15 @@ Nest make_private(const Nest& nest, const std::map<std::string, Private>& found)
 }  // namespace
 
 Nest make_temporaries_private(const Nest& nest, std::set<std::string>& temporaries,
-                              const std::map<std::string, poly::Slices>& slices) {
+                              const std::map<std::string, poly::Slices>& slices,
+                              const CpuMachine& machine) {
   CommonLoops common;
   std::vector<const Loop*> around;
   common.find(nest, around);
   std::map<std::string, Private> found;
   auto take = [&](const std::string& name, const std::vector<const Loop*>& loops, size_t k,
                   const Expr& base, int64_t length) {
-    if (length * common.types[name].bytes() > kCacheBytes) return;
+    if (length * common.types[name].bytes() > machine.private_bytes) return;
     // Once for a task, or else once for an iteration of the outermost loop.
     size_t place = k;
     while (place > 0 && loops[place]->role != Role::Parallel) --place;
@@ -247,7 +248,7 @@ Nest make_temporaries_private(const Nest& nest, std::set<std::string>& temporari
       take(name, loops, slice->second.sizes.size() - 1, base, slice->second.strides.back());
   }
   for (const auto& entry : found) temporaries.erase(entry.first);
-  return found.empty() ? nest : make_private(nest, found);
+  return found.empty() ? nest : make_private(nest, found, machine);
 }
 
 }  // namespace tc::nest

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "machine/cpu.h"
 #include "nest/nest.h"
 #include "poly/slices.h"
 
@@ -18,6 +19,7 @@ namespace tc::nest {
 /// written completely: no iteration touches more than its slice. Removes those temporaries from the
 /// set. Runs on what nest/build makes.
 Nest make_temporaries_private(const Nest& nest, std::set<std::string>& temporaries,
-                              const std::map<std::string, poly::Slices>& slices);
+                              const std::map<std::string, poly::Slices>& slices,
+                              const CpuMachine& machine);
 
 }  // namespace tc::nest

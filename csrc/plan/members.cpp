@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "ir/scan.h"
+
 namespace tc::plan {
 namespace {
 
@@ -56,7 +58,7 @@ double vector_cost(const ScopStatement& statement, const ir::Program& program,
   for (size_t d = 0; d < statement.dimensions; ++d)
     if (statement.source->domain[d].reduction)
       terms *= static_cast<double>(extent_of(statement.source->domain[d]));
-  const bool scans = statement.source->scans && iterator.reduction;
+  const bool scans = ir::is_scan(*statement.source) && iterator.reduction;
   double cost = 0;
   for (const ir::MemoryAccess& access : accesses(program, *statement.source)) {
     if (statement.initialization && !access.write) continue;

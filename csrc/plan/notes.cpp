@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "ir/scan.h"
 
 namespace tc::plan {
 namespace {
@@ -38,7 +39,7 @@ Note describe_statement(const ir::Statement& source) {
   }
   std::string sizes = results.empty() ? "one result" : join(results);
   if (!terms.empty())
-    sizes += (source.scans ? "; in order of " : "; reduction over ") + join(terms);
+    sizes += (ir::is_scan(source) ? "; in order of " : "; reduction over ") + join(terms);
   std::string text = ir::assignment_text(source);
   if (!source.meaning.empty()) text = concat(source.meaning, ", in ", source.tensor);
   return {source.name, text + "\n" + sizes};

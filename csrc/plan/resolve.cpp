@@ -8,6 +8,7 @@
 #include "base/notes.h"
 #include "base/numbers.h"
 #include "ir/loops.h"
+#include "ir/scan.h"
 #include "isa/instructions.h"
 
 namespace tc::plan {
@@ -210,7 +211,7 @@ class Resolver {
     for (const Nest& nest : resolved_.nests) {
       const ir::Statement& source = *cluster_.statements[nest.statements[0]]->source;
       const std::vector<int>& loops = nest.loops[0];
-      if (source.scans && !keeps_order_of_terms(nest))
+      if (ir::is_scan(source) && !keeps_order_of_terms(nest))
         return Reason{
             concat("the plan changes the order of the loops of ", source.name, ", a scan")};
       if (nest.vector && !plan_.vector && !plan_.registers.empty())
@@ -277,7 +278,7 @@ class Resolver {
           Nest::Range& range = nest.ranges[k];
           if (iterator.name != tile.index) continue;
           if (range.terms != 0) return refuse("and says so twice");
-          if (!iterator.reduction || source.scans || ir::is_scatter(source))
+          if (!iterator.reduction || ir::is_scan(source) || ir::is_scatter(source))
             return refuse(concat("which is no reduction of ", source.name,
                                  " whose terms may be in any order"));
           if (!Halide::Internal::is_const_zero(iterator.min))

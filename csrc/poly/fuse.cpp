@@ -8,8 +8,13 @@
 #include "base/error.h"
 #include "base/notes.h"
 #include "ir/accesses.h"
+#include "ir/scan.h"
+#include "machine/limits.h"
 
 namespace tc::poly {
+
+using namespace Halide::Internal;
+
 namespace {
 
 /// The leading plain left-hand side iterators of a statement: coincident because every instance
@@ -90,15 +95,8 @@ class Aligner {
   const Dependences& dependences_;
 };
 
-// Rows shorter than this are not worth loops of their own; fewer than that many do not keep threads
-// busy.
-constexpr int64_t kRow = 64, kRows = 16;
-// The same for the longest part of a row that several statements write: apart, each of them would
-// pass over the same cache lines.
-constexpr int64_t kPart = 8;
-
 int64_t extent_of(const ScopStatement& statement, int d) {
-  return *Halide::Internal::as_const_int(statement.source->domain[d].extent);
+  return *as_const_int(statement.source->domain[d].extent);
 }
 
 int64_t count(const ScopStatement& statement, const std::vector<int>& iterators) {
@@ -151,17 +149,13 @@ bool wants_block(const ScopStatement& statement, const ir::Program& program,
   return reused > 1;
 }
 
-// Terms beside which it costs nothing to put a block of results down and take it up again.
-constexpr int64_t kManyTerms = 1024;
-
 /// Whether two statements write the same tensor, beginning at the same element.
 bool write_the_same(const ir::Statement& a, const ir::Statement& b) {
   if (a.tensor != b.tensor) return false;
   auto first = [](const ir::Statement& statement, size_t dimension) {
     std::map<std::string, ir::Expr> origin;
     for (const ir::Iterator& it : statement.domain) origin[it.name] = it.min;
-    return Halide::Internal::simplify(
-        Halide::Internal::substitute(origin, statement.subscripts[dimension]));
+    return simplify(substitute(origin, statement.subscripts[dimension]));
   };
   for (size_t d = 0; d < a.subscripts.size(); ++d)
     if (!equal(first(a, d), first(b, d))) return false;
@@ -175,9 +169,9 @@ bool has_other_block(const std::vector<const ScopStatement*>& statements, const 
                      const ir::Program& program, const std::map<std::string, Layout>& layouts) {
   int64_t terms = 1;
   for (const ir::Iterator& it : next.source->domain)
-    if (it.reduction) terms *= *Halide::Internal::as_const_int(it.extent);
+    if (it.reduction) terms *= *as_const_int(it.extent);
   return std::any_of(statements.begin(), statements.end(), [&](const ScopStatement* statement) {
-    return (!write_the_same(*statement->source, *next.source) || terms >= kManyTerms) &&
+    return (!write_the_same(*statement->source, *next.source) || terms >= machine::kManyTerms) &&
            statement->source != next.source && wants_block(*statement, program, layouts);
   });
 }
@@ -202,7 +196,7 @@ bool walks(const ScopStatement& statement, const std::vector<int>& iterators,
     for (int d : iterators) {
       const auto stride =
           stride_along(access, layouts.at(access.tensor), statement.source->domain[d].name);
-      if (stride == 1 || (stride == -1 && statement.source->scans)) return true;
+      if (stride == 1 || (stride == -1 && ir::is_scan(*statement.source))) return true;
     }
   return false;
 }
@@ -228,7 +222,7 @@ double read_bytes(const ScopStatement& statement, const ir::Program& program,
     double reads = 1, elements = 1;
     for (const ir::Iterator& it : statement.source->domain)
       if (stride_along(access, layout, it.name) != 0)
-        reads *= static_cast<double>(*Halide::Internal::as_const_int(it.extent));
+        reads *= static_cast<double>(*as_const_int(it.extent));
     for (int64_t size : layout.sizes) elements *= static_cast<double>(size);
     bytes += std::min(reads, elements) * program.tensor(access.tensor).type.bytes();
   }
@@ -286,7 +280,8 @@ bool is_part_of_row(const ScopStatement& part, const std::vector<const ScopState
     if (is_update(other) || other.source->tensor != part.source->tensor) continue;
     has_others = has_others || !write_the_same(*other.source, *part.source);
     const std::vector<int> row = rest(other, alignment[s]);
-    has_long = has_long || (count(other, row) >= kPart && walks(other, row, program, layouts));
+    has_long = has_long ||
+               (count(other, row) >= machine::kFusedPart && walks(other, row, program, layouts));
   }
   return !is_update(part) && has_others && has_long;
 }
@@ -296,7 +291,7 @@ bool suits_rows(const std::vector<const ScopStatement*>& statements, const Align
                 const ir::Program& program, const std::map<std::string, Layout>& layouts) {
   int64_t rows = count(*statements[0], alignment[0]);
   bool single = alignment[0].empty();
-  if (!single && rows < kRows) return false;
+  if (!single && rows < machine::kFusedRows) return false;
   for (size_t s = 0; s < statements.size(); ++s) {
     const ScopStatement& statement = *statements[s];
     bool demoted = parallel_depth(statement) > alignment[s].size();
@@ -305,7 +300,7 @@ bool suits_rows(const std::vector<const ScopStatement*>& statements, const Align
     if (demoted && (single || reduces)) return false;
     if (!demoted && !is_update(statement)) continue;
     std::vector<int> row = rest(statement, alignment[s]);
-    if ((count(statement, row) < kRow || !walks(statement, row, program, layouts)) &&
+    if ((count(statement, row) < machine::kFusedRow || !walks(statement, row, program, layouts)) &&
         !is_part_of_row(statement, statements, alignment, program, layouts))
       return false;
   }

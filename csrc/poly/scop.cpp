@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ir/expressions/choices.h"
 #include "ir/in_place.h"
+#include "ir/scan.h"
 #include "poly/index_sets.h"
 
 namespace tc::poly {
@@ -116,7 +117,7 @@ Scop make_scop(const ir::Program& program) {
       if (!access.write && access.tensor == source.tensor) own_reads = own_reads.unite(relation);
     }
     if (!initialization) {
-      if (!source.scans) check_in_place(source, own_reads, writes);
+      if (!ir::is_scan(source)) check_in_place(source, own_reads, writes);
       if (source.reduction != ir::Reduction::None) reads = reads.unite(writes);
     }
     scop.domain = scop.domain.unite(statement.domain);

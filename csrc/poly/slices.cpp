@@ -6,6 +6,9 @@
 #include "ir/expressions/reads.h"
 
 namespace tc::poly {
+
+using namespace Halide::Internal;
+
 namespace {
 
 /// Whether an access is at the iteration of the outer loops in the first dimensions.
@@ -14,8 +17,8 @@ bool is_in_slice(const ir::MemoryAccess& access, const ir::Statement& statement,
   if (access.subscripts.size() < outer.size()) return false;
   for (size_t d = 0; d < outer.size(); ++d) {
     const ir::Iterator& it = statement.domain[outer[d]];
-    const auto* index = access.subscripts[d].as<Halide::Internal::Variable>();
-    if (!index || index->name != it.name || !Halide::Internal::is_const_zero(it.min)) return false;
+    const auto* index = access.subscripts[d].as<Variable>();
+    if (!index || index->name != it.name || !is_const_zero(it.min)) return false;
   }
   return true;
 }

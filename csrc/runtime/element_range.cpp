@@ -6,6 +6,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "machine/limits.h"
+
 // One function an instruction set, chosen when the library is loaded.
 #if defined(__x86_64__)
 #define TC_FOR_VECTORS __attribute__((target_clones("default", "avx2", "avx512f")))
@@ -15,9 +17,6 @@
 
 namespace tc::runtime {
 namespace {
-
-// Elements from which on threads share the work: one takes some 20 us for as many.
-constexpr int64_t kShared = 1 << 18;
 
 /// The largest difference to `least`, as unsigned numbers, among which those of smaller elements
 /// are the largest. (A template has no clones.)
@@ -87,7 +86,7 @@ class Walk {
       std::atomic<bool> inside{true};
     } task{this, data};
     // The first dimension is what threads share; a single long one is cut where it is.
-    if (total < kShared || sizes_[0] < 2) return rows(data, 0, 0, sizes_[0]);
+    if (total < machine::kSharedElements || sizes_[0] < 2) return rows(data, 0, 0, sizes_[0]);
     host.parallel_for(
         host.context, sizes_[0],
         [](void* given, int64_t begin, int64_t end) {

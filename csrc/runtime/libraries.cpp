@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -17,12 +16,6 @@ namespace tc::runtime {
 namespace {
 
 std::atomic<const tc_libraries*> registered{nullptr};
-
-using Seconds = std::chrono::duration<double>;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return Seconds(std::chrono::steady_clock::now() - start).count();
-}
 
 ir::LibraryOperand dense(const std::string& name, std::vector<int64_t> sizes) {
   ir::LibraryOperand operand;
@@ -93,28 +86,6 @@ int host_threads() {
 
 const tc_libraries* libraries() { return deterministic() ? nullptr : registered.load(); }
 
-std::vector<double> best_seconds(const std::vector<std::function<void()>>& runs) {
-  // A library's convolution of 512 channels took 7.2 ms the third time, 5.7 from the tenth on.
-  constexpr int kRounds = 4, kRoundsIfNear = 12, kMostRounds = 100;
-  constexpr double kEnough = 5e-3, kNear = 1.15;
-  std::vector<double> best(runs.size(), std::numeric_limits<double>::infinity());
-  double total = 0;
-  auto enough = [&](int round) {
-    auto [least, most] = std::minmax_element(best.begin(), best.end());
-    bool near = runs.size() > 1 && *most < kNear * *least;
-    return round >= (near ? kRoundsIfNear : kRounds) && total >= kEnough;
-  };
-  for (int round = 0; round < kMostRounds && !enough(round); ++round)
-    for (size_t k = 0; k < runs.size(); ++k) {
-      auto start = std::chrono::steady_clock::now();
-      runs[k]();
-      double seconds = seconds_since(start);
-      best[k] = std::min(best[k], seconds);
-      total += seconds / static_cast<double>(runs.size());
-    }
-  return best;
-}
-
 double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir::Type type) {
   const std::string what =
       concat("operations a cycle of ", &library, ", ", kind == ir::LibraryCall::Kind::Product, " ",
@@ -125,8 +96,9 @@ double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir:
       int threads = std::max(1, library.host->thread_count(library.host->context));
       std::vector<Line> a = memory(call.a, type), b = memory(call.b, type),
                         result = memory(call.result, type);
-      double seconds =
-          best_seconds({[&] { run(library, call, a.data(), b.data(), result.data()); }}).front();
+      double seconds = machine::best_seconds({[&] {
+                         run(library, call, a.data(), b.data(), result.data());
+                       }}).front();
       return std::vector<double>{call.operations / (seconds / machine::seconds_per_cycle()) /
                                  threads};
     } catch (const Error&) {

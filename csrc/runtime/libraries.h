@@ -1,10 +1,6 @@
 // The functions of a library that kernels may call, and how fast they are here.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "isa/library_calls.h"
 #include "tc/tc.h"
 
@@ -27,10 +23,6 @@ const tc_libraries* libraries();
 /// product of 384 x 384 matrices, or a convolution of 4 x 64 x 28 x 28 with 64 filters of 3 x 3,
 /// measured when first asked for, some milliseconds each. 0 where the library refuses.
 double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir::Type type);
-
-/// Seconds of the fastest of several runs of each: four, more of short ones and of those that come
-/// near each other. They take turns, since a machine changes its pace.
-std::vector<double> best_seconds(const std::vector<std::function<void()>>& runs);
 
 /// Makes the call. `a`, `b` and `result` are the memory of the operands' tensors. An Error says
 /// what the library said.

@@ -370,7 +370,9 @@ const std::optional<c10::OperatorHandle>& Differentiable::find_keeping(const Sta
 /// Where a graph is made, all derivatives are asked for that its backward may call. Another process
 /// may take the graph from a cache: it sees this call, and neither makes the graph nor asks again.
 void Differentiable::prepare(const Plan& plan, const Stack& inputs) {
-  constexpr size_t kMost = 3;  // of results, for every set of which there is a derivative
+  // Results, for every set of which there is a derivative: each takes time to write, of which no
+  // model of the processor knows.
+  constexpr size_t kMost = 3;
   if (rule_->takes_all()) return;
   const auto& outputs = definition().outputs;
   std::vector<size_t> floating;

@@ -29,33 +29,37 @@ struct MissingDerivative : torch::autograd::Node {
   std::string name_;
 };
 
-class Kernel : public c10::OperatorKernel {
+/// What the dispatcher calls with its stack.
+template <class Call>
+class Boxed : public c10::OperatorKernel {
  public:
-  /// Profiles show `name`, the definition's, inside of the operator's own.
-  Kernel(std::shared_ptr<Operator> op, std::string name)
-      : operator_(std::move(op)), name_(std::move(name)) {}
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
+  explicit Boxed(Call call) : call_(std::move(call)) {}
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
-    RECORD_FUNCTION(name_, c10::ArrayRef<const c10::IValue>{});
-    size_t count = handle.schema().arguments().size();
-    std::vector<at::Tensor> outputs = operator_->call(torch::jit::last(*stack, count));
-    torch::jit::drop(*stack, count);
-    for (at::Tensor& output : outputs) stack->emplace_back(std::move(output));
+    call_(handle, keys, stack);
   }
 
  private:
-  std::shared_ptr<Operator> operator_;
-  std::string name_;
+  Call call_;
 };
 
-class OutKernel : public c10::OperatorKernel {
- public:
-  OutKernel(std::shared_ptr<Operator> op, std::string name)
-      : operator_(std::move(op)), name_(std::move(name)) {}
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
-                  torch::jit::Stack* stack) {
-    RECORD_FUNCTION(name_, c10::ArrayRef<const c10::IValue>{});
-    size_t inputs = operator_->definition().inputs.size();
+/// Profiles show `name`, the definition's, inside of the operator's own.
+auto make_kernel(std::shared_ptr<Operator> op, std::string name) {
+  return [op = std::move(op), name = std::move(name)](
+             const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    RECORD_FUNCTION(name, c10::ArrayRef<const c10::IValue>{});
+    size_t count = handle.schema().arguments().size();
+    std::vector<at::Tensor> outputs = op->call(torch::jit::last(*stack, count));
+    torch::jit::drop(*stack, count);
+    for (at::Tensor& output : outputs) stack->emplace_back(std::move(output));
+  };
+}
+
+auto make_out_kernel(std::shared_ptr<Operator> op, std::string name) {
+  return [op = std::move(op), name = std::move(name)](
+             const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    RECORD_FUNCTION(name, c10::ArrayRef<const c10::IValue>{});
+    size_t inputs = op->definition().inputs.size();
     size_t count = handle.schema().arguments().size();
     for (size_t i = 0; i < inputs; ++i) {
       c10::IValue& value = torch::jit::peek(*stack, i, count);
@@ -64,45 +68,32 @@ class OutKernel : public c10::OperatorKernel {
     auto arguments = torch::jit::last(*stack, count);
     std::vector<at::Tensor> outputs;
     for (const c10::IValue& value : arguments.slice(inputs)) outputs.push_back(value.toTensor());
-    operator_->call_out(arguments.slice(0, inputs), outputs, false);
+    op->call_out(arguments.slice(0, inputs), outputs, false);
     torch::jit::drop(*stack, count);
-  }
-
- private:
-  std::shared_ptr<Operator> operator_;
-  std::string name_;
-};
+  };
+}
 
 /// Under autocast a definition computes in the types that its text declares: what others made in
 /// half precision is converted on the way in.
-class AutocastKernel : public c10::OperatorKernel {
- public:
-  AutocastKernel(std::shared_ptr<Operator> op, at::DeviceType device)
-      : operator_(std::move(op)), device_(device) {}
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
-                  torch::jit::Stack* stack) {
+auto make_autocast_kernel(std::shared_ptr<Operator> op, at::DeviceType device) {
+  return [op = std::move(op), device](const c10::OperatorHandle& handle, c10::DispatchKeySet,
+                                      torch::jit::Stack* stack) {
     c10::impl::ExcludeDispatchKeyGuard below(
-        at::autocast::get_autocast_dispatch_key_from_device_type(device_));
-    const auto& infos = operator_->definition().inputs;
+        at::autocast::get_autocast_dispatch_key_from_device_type(device));
+    const auto& infos = op->definition().inputs;
     size_t count = handle.schema().arguments().size();
     for (size_t i = 0; i < infos.size(); ++i) {
       c10::IValue& value = torch::jit::peek(*stack, i, count);
       if (value.isTensor() && c10::isFloatingType(infos[i].dtype))
-        value = at::autocast::cached_cast(infos[i].dtype, value.toTensor(), device_);
+        value = at::autocast::cached_cast(infos[i].dtype, value.toTensor(), device);
     }
     handle.callBoxed(*stack);
-  }
+  };
+}
 
- private:
-  std::shared_ptr<Operator> operator_;
-  at::DeviceType device_;
-};
-
-class AutogradKernel : public c10::OperatorKernel {
- public:
-  explicit AutogradKernel(std::string name) : name_(std::move(name)) {}
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
-                  torch::jit::Stack* stack) {
+auto make_autograd_kernel(std::string name) {
+  return [name = std::move(name)](const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                                  torch::jit::Stack* stack) {
     const auto& schema = handle.schema();
     std::vector<at::Tensor> differentiable;
     for (const c10::IValue& value : torch::jit::last(*stack, schema.arguments().size())) {
@@ -110,7 +101,7 @@ class AutogradKernel : public c10::OperatorKernel {
       const at::Tensor& tensor = value.toTensor();
       if (at::GradMode::is_enabled() && tensor.requires_grad()) differentiable.push_back(tensor);
       if (tensor._fw_grad(/*level=*/0).defined())
-        raise(TC_USAGE_ERROR, "the operator " + name_ +
+        raise(TC_USAGE_ERROR, "the operator " + name +
                                   " has no forward-mode derivative: call it through "
                                   "tensor_comprehensions.make_autograd, which derives one");
     }
@@ -119,7 +110,7 @@ class AutogradKernel : public c10::OperatorKernel {
       handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
     }
     if (differentiable.empty()) return;
-    auto node = c10::make_intrusive<MissingDerivative>(name_);
+    auto node = c10::make_intrusive<MissingDerivative>(name);
     node->set_next_edges(torch::autograd::collect_next_edges(differentiable));
     for (const c10::IValue& value : torch::jit::last(*stack, schema.returns().size())) {
       if (!value.isTensor()) continue;
@@ -127,56 +118,26 @@ class AutogradKernel : public c10::OperatorKernel {
       if (torch::autograd::isDifferentiableType(output.scalar_type()))
         torch::autograd::set_history(output, node);
     }
-  }
-
- private:
-  std::string name_;
-};
-
-/// Calls of an operator that differentiates itself, where autograd is asked.
-class DifferentiableKernel : public c10::OperatorKernel {
- public:
-  explicit DifferentiableKernel(Differentiable* differentiable) : differentiable_(differentiable) {}
-  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    differentiable_->call(stack);
-  }
-
- private:
-  Differentiable* differentiable_;
-};
-
-/// And where it is not: below autograd it is the operator without a derivative, which graphs that
-/// are lowered hold, whatever they were made of.
-class ForwardKernel : public c10::OperatorKernel {
- public:
-  explicit ForwardKernel(const c10::OperatorHandle& handle) : handle_(handle) {}
-  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    handle_.callBoxed(stack);
-  }
-
- private:
-  c10::OperatorHandle handle_;
-};
+  };
+}
 
 /// Outputs that the caller gives carry no history; silence would lose gradients.
-class OutAutogradKernel : public c10::OperatorKernel {
- public:
-  explicit OutAutogradKernel(std::string name) : name_(std::move(name)) {}
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
-                  torch::jit::Stack* stack) {
+auto make_out_autograd_kernel(std::string name) {
+  return [name = std::move(name)](const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                                  torch::jit::Stack* stack) {
     const auto& arguments = handle.schema().arguments();
     auto values = torch::jit::last(*stack, arguments.size());
     for (size_t i = 0; i < values.size(); ++i) {
       if (!values[i].isTensor()) continue;
       if (values[i].toTensor()._fw_grad(/*level=*/0).defined())
-        raise(TC_USAGE_ERROR, name_ +
+        raise(TC_USAGE_ERROR, name +
                                   " into given outputs has no forward-mode derivative, but "
                                   "argument " +
                                   arguments[i].name() +
                                   " carries a tangent; call it without outputs, through "
                                   "tensor_comprehensions.make_autograd");
       if (at::GradMode::is_enabled() && values[i].toTensor().requires_grad())
-        raise(TC_USAGE_ERROR, name_ +
+        raise(TC_USAGE_ERROR, name +
                                   " into given outputs has no "
                                   "derivative, but argument " +
                                   arguments[i].name() +
@@ -184,29 +145,23 @@ class OutAutogradKernel : public c10::OperatorKernel {
                                   "outputs");
     }
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
-  }
-
- private:
-  std::string name_;
-};
+  };
+}
 
 /// Tells autograd that the outputs changed, so that a saved one is not used unnoticed.
-class OutVersionKernel : public c10::OperatorKernel {
- public:
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+void note_written(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
-    std::vector<at::Tensor> written;
-    const auto& arguments = handle.schema().arguments();
-    auto values = torch::jit::last(*stack, arguments.size());
-    for (size_t i = 0; i < values.size(); ++i)
-      if (arguments[i].is_out()) written.push_back(values[i].toTensor());
-    {
-      at::AutoDispatchBelowADInplaceOrView below;
-      handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
-    }
-    for (const at::Tensor& tensor : written) torch::autograd::impl::bump_version(tensor);
+  std::vector<at::Tensor> written;
+  const auto& arguments = handle.schema().arguments();
+  auto values = torch::jit::last(*stack, arguments.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    if (arguments[i].is_out()) written.push_back(values[i].toTensor());
+  {
+    at::AutoDispatchBelowADInplaceOrView below;
+    handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
   }
-};
+  for (const at::Tensor& tensor : written) torch::autograd::impl::bump_version(tensor);
+}
 
 struct Libraries {
   std::mutex mutex;
@@ -236,10 +191,10 @@ class Registrations {
     library_->def(std::move(parsed), {at::Tag::pt2_compliant_tag});
     return name;
   }
-  template <class KernelType>
-  void implement(const std::string& name, c10::DispatchKey key,
-                 std::unique_ptr<KernelType> kernel) {
-    add(name, key, torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
+  template <class Call>
+  void implement(const std::string& name, c10::DispatchKey key, Call call) {
+    add(name, key,
+        torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Boxed<Call>>(std::move(call))));
   }
   void add(const std::string& name, c10::DispatchKey key, torch::CppFunction function) {
     library_->impl(name.c_str(), torch::dispatch(key, std::move(function)));
@@ -247,7 +202,7 @@ class Registrations {
   void implement_autocast(const std::string& name, const std::shared_ptr<Operator>& op) {
     for (at::DeviceType device : {at::kCPU, at::kCUDA})
       implement(name, at::autocast::get_autocast_dispatch_key_from_device_type(device),
-                std::make_unique<AutocastKernel>(op, device));
+                make_autocast_kernel(op, device));
   }
 
  private:
@@ -276,18 +231,20 @@ void register_differentiable(const std::string& ns, const std::string& schema,
   kept->own = c10::Dispatcher::singleton().findSchemaOrThrow((ns + "::" + name).c_str(), "");
   using c10::DispatchKey;
   registrations.implement(name, DispatchKey::Autograd,
-                          std::make_unique<DifferentiableKernel>(kept));
-  registrations.implement(name, DispatchKey::CompositeExplicitAutograd,
-                          std::make_unique<ForwardKernel>(kept->handle()));
+                          [kept](const c10::OperatorHandle&, c10::DispatchKeySet,
+                                 torch::jit::Stack* stack) { kept->call(stack); });
+  // Below autograd it is the operator without a derivative, which graphs that are lowered hold,
+  // whatever they were made of.
+  registrations.implement(
+      name, DispatchKey::CompositeExplicitAutograd,
+      [forward = kept->handle()](const c10::OperatorHandle&, c10::DispatchKeySet,
+                                 torch::jit::Stack* stack) { forward.callBoxed(stack); });
   registrations.implement_autocast(name, kept->forward());
 }
 
 void register_operator(const std::string& ns, const std::string& schema,
                        const std::string& out_schema, std::shared_ptr<Operator> op) {
   Registrations registrations(ns, schema);
-  auto implement = [&](const std::string& name, c10::DispatchKey key, auto kernel) {
-    registrations.implement(name, key, std::move(kernel));
-  };
   using c10::DispatchKey;
   // In messages and profiles; the operator's own name may hold more than the definition's.
   std::string shown = ns + "::" + op->definition().name;
@@ -296,8 +253,8 @@ void register_operator(const std::string& ns, const std::string& schema,
   for (DispatchKey key :
        {DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::SparseCPU, DispatchKey::SparseCUDA,
         DispatchKey::SparseCsrCPU, DispatchKey::SparseCsrCUDA, DispatchKey::MkldnnCPU}) {
-    implement(functional, key, std::make_unique<Kernel>(op, shown));
-    implement(out, key, std::make_unique<OutKernel>(op, shown));
+    registrations.implement(functional, key, make_kernel(op, shown));
+    registrations.implement(out, key, make_out_kernel(op, shown));
   }
   registrations.implement_autocast(functional, op);
   registrations.implement_autocast(out, op);
@@ -306,14 +263,14 @@ void register_operator(const std::string& ns, const std::string& schema,
                                    [](const ArgumentInfo& info) { return !info.scalar; });
   // Without a tensor to tell the device, dispatch begins at BackendSelect; the result is a CPU's.
   if (!takes_tensors)
-    implement(functional, DispatchKey::BackendSelect, std::make_unique<Kernel>(op, shown));
+    registrations.implement(functional, DispatchKey::BackendSelect, make_kernel(op, shown));
   // PyTorch's own handling of lazy negation and conjugation takes it that operators which write
-  // return what they wrote, and reads beyond the stack otherwise. OutKernel sees to both.
+  // return what they wrote, and reads beyond the stack otherwise. make_out_kernel sees to both.
   for (DispatchKey key : {DispatchKey::Negative, DispatchKey::Conjugate})
     registrations.add(out, key, torch::CppFunction::makeFallthrough());
-  implement(functional, DispatchKey::Autograd, std::make_unique<AutogradKernel>(shown));
-  implement(out, DispatchKey::Autograd, std::make_unique<OutAutogradKernel>(shown));
-  implement(out, DispatchKey::ADInplaceOrView, std::make_unique<OutVersionKernel>());
+  registrations.implement(functional, DispatchKey::Autograd, make_autograd_kernel(shown));
+  registrations.implement(out, DispatchKey::Autograd, make_out_autograd_kernel(shown));
+  registrations.implement(out, DispatchKey::ADInplaceOrView, note_written);
 }
 
 }  // namespace tc_torch

@@ -29,7 +29,7 @@ void expect(bool condition, const std::string& what) {
 /// T = A * A, then C = T reversed in each block through shared memory, + alpha + n. Above 48 KB the
 /// shared array is dynamic. The last launch is empty.
 GpuProgram make_program(int shared_elements) {
-  const std::string b = "b.__block_id_x", t = "t.__thread_id_x";
+  const std::string b = "block", t = "thread";
   const Expr i = make_variable(b) * 32 + make_variable(t);
   const auto load = [](const char* name, const Expr& index) {
     return make_load(Float(32), name, index);
@@ -40,6 +40,7 @@ GpuProgram make_program(int shared_elements) {
   GpuLaunch square, reverse, empty;
   square.name = "square";
   square.body = mapped(make_store("T", i, load("A", i) * load("A", i)));
+  square.axes = {{b, 0}, {t, 0}};
   square.buffers = {{"T", Float(32), true, 128}, {"A", Float(32), false, 128}};
   square.grid[0] = 4;
   square.block[0] = 32;

@@ -75,11 +75,17 @@ GpuBuffer in(const std::string& name, Type type, int64_t elements) {
 GpuBuffer out(const std::string& name, Type type, int64_t elements) {
   return {name, type, true, elements};
 }
+/// The names that cases give their loops over blocks and threads.
+const std::map<std::string, int> kAxes = {{"block", 0},   {"thread", 0},   {"m.block", 1},
+                                          {"n.block", 0}, {"m.thread", 1}, {"n.thread", 0},
+                                          {"y", 1}};
+
 GpuLaunch launch(const std::string& name, const Stmt& body, const std::vector<GpuBuffer>& buffers,
                  const std::vector<int>& grid, const std::vector<int>& block) {
   GpuLaunch result;
   result.name = name;
   result.body = body;
+  result.axes = kAxes;
   result.buffers = buffers;
   for (size_t i = 0; i < grid.size(); ++i) result.grid[i] = grid[i];
   for (size_t i = 0; i < block.size(); ++i) result.block[i] = block[i];
@@ -89,14 +95,14 @@ GpuLaunch launch(const std::string& name, const Stmt& body, const std::vector<Gp
 /// One thread for each of `n` elements, and the statement that `make` gives for its index.
 GpuLaunch elementwise(const std::string& name, int n, const std::vector<GpuBuffer>& buffers,
                       const std::function<Stmt(Expr)>& make) {
-  const std::string x = "i.__thread_id_x";
+  const std::string x = "thread";
   return launch(name, threads(x, n, make(var(x))), buffers, {1}, {n});
 }
 
 // ---- the cases
 
 GpuProgram add() {
-  const std::string b = "i.__block_id_x", t = "i.__thread_id_x";
+  const std::string b = "block", t = "thread";
   const Expr i = var(b) * 256 + var(t);
   const Expr sum = f32("A", i) + make_variable("alpha", Float(32)) * f32("B", i);
   const Stmt body = IfThenElse::make(i < 1000, make_store("C", i, sum));
@@ -111,8 +117,8 @@ GpuProgram add() {
 /// C = A B on 48x32x40, a 16x16 block with two rows a thread. `tile_k` elements of k are staged.
 GpuProgram matmul(const std::string& name, bool barriers, int tile_k = 8, int padding = 0) {
   const int M = 48, N = 32, K = 40;
-  const std::string by = "m.__block_id_y", bx = "n.__block_id_x";
-  const std::string ty = "m.__thread_id_y", tx = "n.__thread_id_x";
+  const std::string by = "m.block", bx = "n.block";
+  const std::string ty = "m.thread", tx = "n.thread";
   const Expr row = var(by) * 16 + var(ty), column = var(bx) * 16 + var(tx);
   const auto memory = Halide::MemoryType::GPUShared;
   const Expr k0 = var("k0") * tile_k;
@@ -149,7 +155,7 @@ GpuProgram matmul(const std::string& name, bool barriers, int tile_k = 8, int pa
 
 /// S[b] = sum of A[b, 0:256], as a tree in shared memory.
 GpuProgram reduce_tree(const std::string& name, bool barriers) {
-  const std::string b = "b.__block_id_x", t = "i.__thread_id_x";
+  const std::string b = "block", t = "thread";
   const Stmt barrier = barriers ? tc::codegen::make_barrier() : Evaluate::make(0);
   const Stmt load = threads(t, 256, make_store("s", var(t), f32("A", var(b) * 256 + var(t))));
   std::vector<Stmt> steps = {load, barrier};
@@ -168,7 +174,7 @@ GpuProgram reduce_tree(const std::string& name, bool barriers) {
 
 /// The same through shuffles: a sum of 32 in each warp.
 GpuProgram reduce_warp() {
-  const std::string b = "b.__block_id_x", t = "i.__thread_id_x";
+  const std::string b = "block", t = "thread";
   std::vector<Stmt> steps = {make_store("r", 0, f32("A", var(b) * 64 + var(t)))};
   for (int lanes = 16; lanes > 0; lanes /= 2) {
     steps.push_back(make_store("r", 0, f32("r", 0) + tc::codegen::shuffle_xor(f32("r", 0), lanes)));
@@ -203,7 +209,7 @@ const std::map<std::string, Type>& all_types() {
 GpuProgram types() {
   GpuProgram program;
   for (const auto& [name, type] : all_types()) {
-    const std::string t = "i.__thread_id_x";
+    const std::string t = "thread";
     const Expr a = make_load(type, "A", var(t)), b = make_load(type, "B", var(t));
     const Expr s = make_load(type, "s", var(t)), l = make_load(type, "l", 0);
     const Expr value = type.is_bool() ? (s && !b) || (b && !s) : (s + b) * l - b;
@@ -422,7 +428,7 @@ GpuProgram intrinsics() {
 
 /// Two launches and a temporary between them; indices of 64 bits; a guarded dimension.
 GpuProgram chain() {
-  const std::string b = "b.__block_id_x", t = "t.__thread_id_x", y = "y.__thread_id_y";
+  const std::string b = "block", t = "thread", y = "y";
   const Expr i = var(b) * 20 + var(t);
   const Stmt square =
       blocks(b, 5, threads(y, 1, threads(t, 20, make_store("T", i, f32("A", i) * f32("A", i)))));
@@ -528,7 +534,7 @@ void check_refusals() {
   const auto refuses = [](const std::string& what, const std::string& part, const GpuLaunch& l) {
     expect_error<tc::InternalError>(what, part, [&] { tc::codegen::print_cuda({{l}, {}}); });
   };
-  const std::string t = "i.__thread_id_x";
+  const std::string t = "thread";
   const std::vector<GpuBuffer> buffers = {out("C", Float(32), 64)};
   const Stmt store = make_store("C", var(t), make_const(Float(32), 1));
   refuses("a store outside the thread loop", "outside any loop over thread dimension x",

@@ -124,7 +124,7 @@ bool asks_for_next(const Nest& nest, int cache = 2) {
 
 /// The tile of a product: its results are in a local array.
 Nest in_tile(const Nest& body) {
-  return nest::make(nest::Buffer{"local", kFloat, 64, nest::Memory::Stack, body});
+  return nest::make(nest::Buffer{"local", kFloat, 64, nest::Memory::Registers, body});
 }
 
 void test_footprints() {

@@ -56,3 +56,92 @@ def test_libraries_are_included_in_one_place() -> None:
         for library, place in places.items():
             if re.search(rf"^#include <{library}", path.read_text(), re.M):
                 assert path == CORE / place, f"{path} includes {library}"
+
+
+#: Numbers that decide something and are neither facts of the machine nor limits beside them
+#: (machine/limits.h); each says where it stands why not.
+DECISIONS = {
+    "codegen/cpu/cpu_kernel.cpp": {"kLittle"},
+    "codegen/vectors/vector_reductions.cpp": {"kGathered"},
+    "codegen/workarounds/lift_lets.cpp": {"kDeepest"},
+    "codegen/workarounds/split_blocks.cpp": {"kMost", "kMostInLoops"},
+    "compile.cpp": {"kMostStatements"},
+    "ir/index_checks.cpp": {"kMostNodes"},
+    "lang/gradient/sums/zero_sums.cpp": {"kMostPoints", "kMostDepth", "kMostSizes"},
+    "lang/sema/recurrences.cpp": {"kMostOperations"},
+    "poly/index_sets.cpp": {"kMostParts"},
+    "torch/differentiable.cpp": {"kMost"},
+}
+#: Limits of the language and of interfaces, forms, sizes of memory that the library itself needs,
+#: arithmetic.
+OTHERS = {
+    "api/einsum.cpp": {"kMostElements"},
+    "api/options.cpp": {"kMostValues"},
+    "base/memory.h": {"kLineBytes", "kPageBytes", "kAddressSpace"},
+    "base/notes.cpp": {"kLabelWidth"},
+    "base/out_of_memory.cpp": {"kReserve"},
+    "base/python_calls.cpp": {"kMostDepth", "kMostDigits"},
+    "base/task.cpp": {"kStackBytes", "kShortBytes", "kPoll", "kLong"},
+    "caffe2/operator.cpp": {"kAtHand"},
+    "codegen/cpu/cpu_kernel.cpp": {"kCpu", "kAlignment", "kInline"},
+    "codegen/cuda/cuda_printer.cpp": {"kMaxStaticSharedBytes", "kSharedAlignment"},
+    "codegen/cuda/gpu_loops.cpp": {"kMaxGridX", "kMaxThreads", "kMaxThreadsZ"},
+    "codegen/math/invariant_divisors.cpp": {"kSmallest", "kLargest"},
+    "codegen/math/logarithms.cpp": {"kInfinity"},
+    "codegen/math/special_functions.cpp": {
+        *("kInfinity", "kNaN", "kSqrtPi", "kI0Small", "kI1Small", "kI0Large", "kI1Large"),
+    },
+    "codegen/math/strict_floats.cpp": {"kInfinity"},
+    "codegen/math/vector_trigonometry.cpp": {"kLargest", "kQuarterTurn", "kQuarterTurnOfDouble"},
+    "codegen/prefetch/next_part.cpp": {"kMostIterations"},
+    "codegen/vectors/copies.cpp": {"kWord"},
+    "compile.cpp": {"kMostDigits"},
+    "einsum/bind.cpp": {"kLargest", "kMost"},
+    "einsum/equation.h": {"kFirstEllipsis"},
+    "explain.cpp": {"kFewer"},
+    "ir/expressions/wrap_integers.cpp": {"kMost"},
+    "isa/instructions.cpp": {"kLanes"},
+    "isa/library_calls.cpp": {"kMostDimensions"},
+    "lang/gradient/sums/split_digits.cpp": {"kMaxWeight"},
+    "lang/gradient/sums/zero_sums.cpp": {"kPrime", "kSamples", "kTrials"},
+    "lang/sema/builtins.cpp": {"kSame", "kBool", "kInt32", "kInt64", "kBuiltins"},
+    "lang/sema/expansion.h": {"kMaximumDepth", "kMaximumOperations", "kMaximumStatements"},
+    "lang/syntax/formatter.cpp": {"kWidth", "kIndentation"},
+    "lang/syntax/instead.cpp": {"kFunctions", "kStatements", "kConstants"},
+    "lang/syntax/parser.cpp": {"kBinaryOperators", "kAssignments"},
+    "nest/build.cpp": {"kLimit"},
+    "nest/nest.h": {"kAnyRest"},
+    "rewrite/algebra/multiply_by_reciprocals.cpp": {"kSmallest", "kLargest"},
+    "rewrite/canonical/expand_positions.cpp": {"kMostPositions"},
+    "rewrite/canonical/start_at_zero.cpp": {"kFar"},
+    "runtime/check_tensor.h": {"kMostDimensions"},
+    "runtime/host.cpp": {"kAlignment"},
+    "runtime/kernel.cpp": {"kAround"},
+    "runtime/libraries.cpp": {"kSize", "kImages", "kChannels", "kTaps"},
+    "runtime/machine_code.cpp": {"kMachine", "kStubBytes", "kSlotBytes"},
+    "runtime/workspaces.cpp": {"kCpu"},
+    "store/store.cpp": {"kVersion", "kTrailer"},
+    "torch/huge_pages.cpp": {"kHugePage"},
+    "torch/operator.cpp": {"kInline"},
+}
+CONSTANTS = re.compile(
+    r"^ *(?:static )?constexpr (?!char\b|const char\b)[^=;]*?\bk[A-Z][^;]*;", re.M
+)
+
+
+def test_decisions_stand_with_the_machine_or_in_plans() -> None:
+    """A new threshold is a fact or a limit in `machine`, or part of a Plan."""
+    assert sum(map(len, DECISIONS.values())) <= 15
+    found: dict[str, set[str]] = {}
+    for path in sorted(CORE.rglob("*.[hc]*")):
+        place = path.relative_to(CORE)
+        if place.parts[0] in ("machine", "plan"):
+            continue
+        for declaration in CONSTANTS.findall(path.read_text()):
+            names = set(re.findall(r"\b(k[A-Z]\w*)\b(?:\[\w*\])? *=", declaration))
+            found.setdefault(str(place), set()).update(names)
+    known = {
+        place: DECISIONS.get(place, set()) | OTHERS.get(place, set())
+        for place in {*DECISIONS, *OTHERS}
+    }
+    assert {place: names for place, names in found.items() if names} == known

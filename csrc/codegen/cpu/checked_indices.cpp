@@ -7,16 +7,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "ir/loops.h"
 #include "ir/program.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-using ir::Type;
 
 constexpr char kLaunch[] = "tc.launch";
 
@@ -33,23 +30,10 @@ struct Guard {
   Expr index, size;
 };
 
-class FindChecked : public IRGraphVisitor {
- public:
-  bool found = false;
-
- private:
-  using IRGraphVisitor::visit;
-  void visit(const Call* op) override {
-    found = found || ir::find_checked_index(op);
-    IRGraphVisitor::visit(op);
-  }
-};
-
 template <class Node>
 bool has_checked(const Node& node) {
-  FindChecked find;
-  if (node.defined()) node.accept(&find);
-  return find.found;
+  auto is_checked = [](const Call* op) { return ir::find_checked_index(op).has_value(); };
+  return node.defined() && ir::any<Call>(node, is_checked);
 }
 
 Expr lane(const Expr& e) {

@@ -13,6 +13,7 @@
 #include "codegen/math/narrow_steps.h"
 #include "codegen/math/strict_floats.h"
 #include "codegen/math/vector_trigonometry.h"
+#include "codegen/names.h"
 #include "codegen/prefetch/prefetch_gathers.h"
 #include "codegen/prefetch/prefetch_panels.h"
 #include "codegen/prefetch/prefetch_parts.h"
@@ -44,11 +45,7 @@
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
 using Halide::Module;
-using ir::Expr;
-using ir::Stmt;
-using nest::Nest;
 using Facts = BufferFacts;
 
 /// `strict`: LLVM may not take any float for a number.
@@ -76,7 +73,7 @@ const PassList<Nest, Facts> kNestPasses(
     "nest", nest::same, nest::to_string,
     {
         {"collapse_loops", "first: tasks are one loop, whose iterator later passes see as a value",
-         [](Nest& n, Facts&) { n = nest::collapse_loops(n, nest::Role::Parallel); }},
+         [](Nest& n, Facts&) { n = nest::collapse_loops(n, Role::Parallel); }},
         {"expand_register_tiles",
          "needs the tiles as the Plan made them; what it makes are loops of constant "
          "sizes and local buffers, which prefetches count",
@@ -100,7 +97,9 @@ const PassList<Nest, Facts> kNestPasses(
          [](Nest& n, Facts&) { n = vectorize_scans(n, cpu_vector_bits()); }},
         {"vectorize_reductions",
          "in front of cut_vector_loops, which must not see loops that accumulate",
-         [](Nest& n, Facts&) { n = vectorize_reductions(n, cpu_vector_bits()); }},
+         [](Nest& n, Facts& facts) {
+           n = vectorize_reductions(n, cpu_vector_bits(), facts.machine);
+         }},
         {"choose_streamed", "needs vector loops that are whole rows",
          [](Nest& n, Facts& facts) {
            n = choose_streamed(n, facts.streamed, facts.least_streamed_row);
@@ -114,6 +113,10 @@ const PassList<Nest, Facts> kNestPasses(
          [](Nest& n, Facts&) { n = cut_vector_loops(n, cpu_vector_bits()); }},
         {"prefetch_passes", "counts the lines that an iteration of cut loops reads",
          [](Nest& n, Facts& facts) { n = prefetch_passes(n, facts.large, facts.machine); }},
+        {"prefetch_gathers", "counts the lines that an iteration of cut loops reads",
+         [](Nest& n, Facts& facts) { n = prefetch_gathers(n, facts.large, facts.machine); }},
+        {"prefetch_rows", "needs cut loops, whose lanes lie where data says",
+         [](Nest& n, Facts& facts) { n = prefetch_rows(n, facts.large); }},
     });
 
 const PassList<Stmt, Facts> kLoopPasses(
@@ -166,13 +169,6 @@ const PassList<Stmt, Facts> kLoopPasses(
          [](Stmt& s, Facts&) { s = load_neighbours(s); }},
         {"forward_values", "needs unrolled bodies, in which stores and loads of an element meet",
          [](Stmt& s, Facts& facts) { s = forward_values(s, facts.temporaries); }},
-        {"prefetch_gathers",
-         "needs vectors and unrolled bodies: what an iteration will read is then known",
-         [](Stmt& s, Facts& facts) {
-           s = prefetch_gathers(s, facts.large, facts.machine.lines_of_a_request);
-         }},
-        {"prefetch_rows", "needs vectors whose lanes lie where data says",
-         [](Stmt& s, Facts& facts) { s = prefetch_rows(s, facts.large); }},
         {"expand_checked_indices", "behind unrolling, in front of the naming of common values",
          [](Stmt& s, Facts&) { s = expand_checked_indices(s); }},
         {"separate_lanes",
@@ -209,8 +205,6 @@ const PassList<Stmt, Facts> kLoopPasses(
          [](Stmt& s, Facts&) { s = replace_divisions_by_zero(s); }},
         {"compare_halves_as_floats", "in front of define_hidden_zero, which defines what it uses",
          [](Stmt& s, Facts&) { s = compare_halves_as_floats(s); }},
-        {"hint_prefetches", "behind all that make prefetches",
-         [](Stmt& s, Facts&) { s = hint_prefetches(s); }},
         {"define_switched_off_lanes", "behind the last simplify, which knows no poison",
          [](Stmt& s, Facts& facts) { s = define_switched_off_lanes(s, facts.empty); }},
         {"hide_negative_offsets", "last: simplification would undo it",

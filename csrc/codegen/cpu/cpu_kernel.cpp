@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "codegen/cpu/checked_indices.h"
 #include "codegen/math/special_functions.h"
+#include "codegen/names.h"
 #include "codegen/vectors/stream_rows.h"
 #include "runtime/machine_code.h"
 #include "runtime/nontemporal.h"
@@ -28,9 +29,7 @@
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
 using Halide::Module;
-using ir::Stmt;
 
 constexpr DLDevice kCpu = {kDLCPU, 0};
 
@@ -65,6 +64,7 @@ class Scratch {
   }
 
   static constexpr uintptr_t kAlignment = 64;
+  /// What the stack of whoever calls has room for: nothing of the processor, but of hosts.
   static constexpr size_t kLittle = 16 * 1024;
   static size_t round_up(size_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -172,7 +172,7 @@ class MeasureScratch : public IRVisitor {
  private:
   using IRVisitor::visit;
   void visit(const For* op) override {
-    if (op->for_type != ir::ForType::Parallel) return IRVisitor::visit(op);
+    if (op->for_type != ForType::Parallel) return IRVisitor::visit(op);
     int64_t outer = held_;
     held_ = 0;
     ++parallel_;

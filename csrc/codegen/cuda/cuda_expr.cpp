@@ -4,69 +4,43 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <sstream>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "ir/program.h"
 
 namespace tc::codegen {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Type;
 
 namespace {
 
 // Identifiers that C++ or the prelude has already, beside CUDA's functions, which texts only call
 // with a leading "::" so that a variable may hide them.
 const std::set<std::string>& reserved_names() {
-  static const std::set<std::string> names = {"alignas",      "alignof",    "and",
-                                              "and_eq",       "asm",        "auto",
-                                              "bitand",       "bitor",      "blockDim",
-                                              "blockIdx",     "bool",       "break",
-                                              "case",         "catch",      "char",
-                                              "class",        "compl",      "const",
-                                              "constexpr",    "const_cast", "continue",
-                                              "decltype",     "default",    "delete",
-                                              "do",           "double",     "dynamic_cast",
-                                              "else",         "enum",       "explicit",
-                                              "export",       "extern",     "false",
-                                              "float",        "for",        "friend",
-                                              "goto",         "gridDim",    "if",
-                                              "inline",       "int",        "long",
-                                              "mutable",      "namespace",  "new",
-                                              "noexcept",     "not",        "not_eq",
-                                              "nullptr",      "operator",   "or",
-                                              "or_eq",        "private",    "protected",
-                                              "public",       "register",   "reinterpret_cast",
-                                              "return",       "short",      "signed",
-                                              "sizeof",       "static",     "static_assert",
-                                              "static_cast",  "struct",     "switch",
-                                              "tc",           "template",   "this",
-                                              "thread_local", "threadIdx",  "throw",
-                                              "true",         "try",        "typedef",
-                                              "typeid",       "typename",   "union",
-                                              "unsigned",     "using",      "virtual",
-                                              "void",         "volatile",   "warpSize",
-                                              "wchar_t",      "while",      "xor",
-                                              "xor_eq",       "tc_shared",  "concept",
-                                              "requires",     "char16_t",   "char32_t",
-                                              "char8_t",      "co_await",   "co_return",
-                                              "co_yield",     "consteval",  "constinit",
-                                              "NULL",         "NAN",        "INFINITY",
-                                              "NDEBUG",       "EOF",        "assert",
-                                              "signbit",      "isnan",      "isinf",
-                                              "isfinite",     "errno",      "linux",
-                                              "unix",         "near",       "far"};
+  static const std::set<std::string> names = [] {
+    std::istringstream words(
+        "alignas alignof and and_eq asm auto bitand bitor blockDim blockIdx bool break case "
+        "catch char class compl const constexpr const_cast continue decltype default delete "
+        "do double dynamic_cast else enum explicit export extern false float for friend goto "
+        "gridDim if inline int long mutable namespace new noexcept not not_eq nullptr "
+        "operator or or_eq private protected public register reinterpret_cast return short "
+        "signed sizeof static static_assert static_cast struct switch tc template this "
+        "thread_local threadIdx throw true try typedef typeid typename union unsigned using "
+        "virtual void volatile warpSize wchar_t while xor xor_eq tc_shared concept requires "
+        "char16_t char32_t char8_t co_await co_return co_yield consteval constinit NULL NAN "
+        "INFINITY NDEBUG EOF assert signbit isnan isinf isfinite errno linux unix near far");
+    return std::set<std::string>(std::istream_iterator<std::string>(words), {});
+  }();
   return names;
 }
 
 std::string integer_literal(int64_t value, int bits) {
   const std::string suffix = bits == 64 ? "ll" : "";
   // The smallest value has no literal: its minus would apply to a number out of range.
-  if (bits >= 32 && value == (bits == 64 ? INT64_MIN : INT64_C(-2147483648))) {
+  if (bits >= 32 && value == (bits == 64 ? INT64_MIN : INT64_C(-2147483648)))
     return "(" + std::to_string(value + 1) + suffix + " - 1)";
-  }
   return std::to_string(value) + suffix;
 }
 
@@ -80,9 +54,8 @@ std::string float_literal(double value, bool is_double) {
 /// Halide's own names of pure functions: "exp_f32" -> "exp".
 std::string without_type_suffix(const std::string& name) {
   for (const char* suffix : {"_f16", "_f32", "_f64"}) {
-    if (name.size() > 4 && name.compare(name.size() - 4, 4, suffix) == 0) {
+    if (name.size() > 4 && name.compare(name.size() - 4, 4, suffix) == 0)
       return name.substr(0, name.size() - 4);
-    }
   }
   return "";
 }
@@ -124,9 +97,8 @@ std::string CudaExprPrinter::unique_name(const std::string& name) {
   if (reserved_names().count(base)) base += "_";
   std::string result = base;
   const std::string separator = base.back() == '_' ? "" : "_";
-  for (int i = 1; !used_names_.insert(result).second; ++i) {
+  for (int i = 1; !used_names_.insert(result).second; ++i)
     result = base + separator + std::to_string(i);
-  }
   return result;
 }
 
@@ -223,9 +195,8 @@ CudaExprPrinter::Text CudaExprPrinter::arithmetic(const Type& type, const Expr& 
 CudaExprPrinter::Text CudaExprPrinter::helper(const std::string& name, const Type& type,
                                               const std::vector<Expr>& args) {
   std::string text = "tc::" + name;
-  if (type.is_int_or_uint() && !(type.is_int() && type.bits() == 32)) {
+  if (type.is_int_or_uint() && !(type.is_int() && type.bits() == 32))
     text += "<" + value_type(type) + ">";
-  }
   text += "(";
   for (size_t i = 0; i < args.size(); ++i) text += (i ? ", " : "") + print(args[i]);
   return {text + ")", kPrimary};
@@ -254,9 +225,8 @@ CudaExprPrinter::Text CudaExprPrinter::divide(const Type& type, const Expr& a, c
   if (divisor > 0) {
     const bool power_of_two = (divisor & (divisor - 1)) == 0;
     if (never_negative(a)) return arithmetic(type, a, remainder ? "%" : "/", b, kProduct);
-    if (power_of_two && remainder) {
+    if (power_of_two && remainder)
       return arithmetic(type, a, "&", make_const(type, divisor - 1), kBitAnd);
-    }
     if (power_of_two) {
       int log = 0;
       while ((int64_t(1) << log) < divisor) ++log;
@@ -287,9 +257,8 @@ CudaExprPrinter::Text CudaExprPrinter::cast(const Type& type, const Expr& value)
 CudaExprPrinter::Text CudaExprPrinter::reinterpret(const Type& type, const Expr& value) {
   TC_INTERNAL_CHECK(type.bits() == value.type().bits(), "reinterpret changes the size: ", value);
   std::string text = print(value);
-  if (is_16_bit_float(value.type())) {
+  if (is_16_bit_float(value.type()))
     text = (value.type().is_bfloat() ? "tc::to_bfloat16(" : "tc::to_half(") + text + ").bits";
-  }
   if (is_16_bit_float(type)) {
     const std::string bits = type == value.type() ? text : "tc::bits<unsigned short>(" + text + ")";
     prelude_.bits = true;
@@ -327,9 +296,8 @@ CudaExprPrinter::Text CudaExprPrinter::dispatch(const Expr& e) {
     case IRNodeType::FloatImm: {
       const double value = e.as<FloatImm>()->value;
       const bool is_double = type.bits() == 64;
-      if (std::isfinite(value)) {
+      if (std::isfinite(value))
         return {float_literal(value, is_double), std::signbit(value) ? kUnary : kPrimary};
-      }
       prelude_.bits = true;
       const bool negative = std::signbit(value) && !std::isnan(value);
       if (is_double) {
@@ -498,9 +466,8 @@ CudaExprPrinter::Text CudaExprPrinter::intrinsic(const Call* op) {
   }
   if (is(Call::shift_left) || is(Call::shift_right)) {
     const bool left = is(Call::shift_left);
-    if (never_negative(args[1])) {
+    if (never_negative(args[1]))
       return arithmetic(type, args[0], left ? "<<" : ">>", args[1], kShift);
-    }
     prelude_.shift = true;
     const std::string name = left ? "shift_left<" : "shift_right<";
     return {"tc::" + name + value_type(type) + ">(" + print(args[0]) + ", " + print(args[1]) + ")",
@@ -540,9 +507,8 @@ CudaExprPrinter::Text CudaExprPrinter::intrinsic(const Call* op) {
     const std::string width = std::to_string(type.bits());
     const std::string zeros = std::to_string(64 - type.bits());
     if (is(Call::popcount)) return wrapped(type, {"__popcll(" + text + ")", kPrimary});
-    if (is(Call::count_leading_zeros)) {
+    if (is(Call::count_leading_zeros))
       return wrapped(type, {"__clzll(" + text + ") - " + zeros, kSum});
-    }
     // A bit above the value stops the count at its width.
     const std::string stop = type.bits() == 64 ? "" : " | (1ull << " + width + ")";
     return wrapped(type, {"(__ffsll(" + text + stop + ") + 64) % 65", kProduct});
@@ -564,9 +530,8 @@ CudaExprPrinter::Text CudaExprPrinter::intrinsic(const Call* op) {
   if (is(Call::strict_eq)) return binary(args[0], "==", args[1], kEquality);
   if (is(Call::strict_lt)) return binary(args[0], "<", args[1], kRelation);
   if (is(Call::strict_le)) return binary(args[0], "<=", args[1], kRelation);
-  if (is(Call::lerp)) {
+  if (is(Call::lerp))
     return dispatch(lower_lerp(type, args[0], args[1], args[2], Halide::Target()));
-  }
   // Saturating, widening, halving and rounding forms are sums of simpler ones.
   const Expr lowered = lower_intrinsic(op);
   TC_INTERNAL_CHECK(lowered.defined(), "call in a GPU kernel: ", Expr(op));

@@ -259,9 +259,7 @@ std::string CudaPrelude::text() const {
   if (bfloat16) body += kBfloat16;
   std::string result;
   if (!body.empty()) result += "namespace tc {" + body + "}  // namespace tc\n\n";
-  if (dynamic_shared) {
-    result += "extern __shared__ __align__(16) unsigned char tc_shared[];\n\n";
-  }
+  if (dynamic_shared) result += "extern __shared__ __align__(16) unsigned char tc_shared[];\n\n";
   return result;
 }
 

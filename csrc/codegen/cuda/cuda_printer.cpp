@@ -8,14 +8,11 @@
 #include "base/error.h"
 #include "base/numbers.h"
 #include "codegen/cuda/cuda_expr.h"
+#include "codegen/names.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-using ir::Type;
 
 constexpr char kAtomic[] = "tc_atomic_";
 constexpr int64_t kMaxStaticSharedBytes = 48 * 1024;
@@ -35,41 +32,11 @@ int64_t aligned_bytes(const Allocate* op) {
   return round_up(allocation_elements(op) * op->type.bytes(), kSharedAlignment);
 }
 
-class SharedBytes : public IRVisitor {
- public:
-  int64_t total = 0;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Allocate* op) override {
-    if (op->memory_type == Halide::MemoryType::GPUShared) total += aligned_bytes(op);
-    IRVisitor::visit(op);
-  }
-};
-
-/// What a piece of IR holds that matters to where it may stand.
-class Contents : public IRVisitor {
- public:
-  bool barrier = false;
-  bool let = false;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Call* op) override {
-    barrier = barrier || op->is_intrinsic(Call::gpu_thread_barrier) || op->name == "tc_shuffle_xor";
-    IRVisitor::visit(op);
-  }
-  void visit(const Let* op) override {
-    let = true;
-    IRVisitor::visit(op);
-  }
-};
-
-template <class Node>
-Contents contents(const Node& node) {
-  Contents result;
-  node.accept(&result);
-  return result;
+/// Whether all threads have to reach a statement.
+bool has_barrier(const Stmt& stmt) {
+  return ir::any<Call>(stmt, [](const Call* op) {
+    return op->is_intrinsic(Call::gpu_thread_barrier) || op->name == "tc_shuffle_xor";
+  });
 }
 
 class CudaPrinter : public CudaExprPrinter {
@@ -82,6 +49,7 @@ class CudaPrinter : public CudaExprPrinter {
  private:
   void print_launch(const GpuLaunch& launch) {
     start_function();
+    axes_ = &launch.axes;
     const std::string symbol = kernel_symbol(launch.name);
     TC_INTERNAL_CHECK(symbols_.insert(symbol).second, "two launches have the symbol ", symbol);
     int64_t threads = 1;
@@ -201,7 +169,7 @@ class CudaPrinter : public CudaExprPrinter {
     if (op->else_case.defined()) {
       // What a condition declares must stand before its `if`, so that one cannot follow an else.
       const IfThenElse* next = op->else_case.as<IfThenElse>();
-      if (next && !contents(next->condition).let) return print_if(next, "} else ");
+      if (next && !ir::any<Let>(next->condition)) return print_if(next, "} else ");
       line("} else {");
       print_indented(op->else_case);
     }
@@ -209,9 +177,8 @@ class CudaPrinter : public CudaExprPrinter {
   }
 
   void print_for(const For* op) {
-    if (op->for_type == ForType::GPUBlock || op->for_type == ForType::GPUThread) {
+    if (op->for_type == ForType::GPUBlock || op->for_type == ForType::GPUThread)
       return print_mapped(op);
-    }
     TC_INTERNAL_CHECK(op->for_type == ForType::Serial || op->for_type == ForType::Unrolled, "loop ",
                       op->name, " is ", op->for_type, " in a GPU kernel");
     const Interval low = bounds_of_expr_in_scope(op->min, ranges_);
@@ -235,15 +202,10 @@ class CudaPrinter : public CudaExprPrinter {
   /// those beyond its extent.
   void print_mapped(const For* op) {
     const bool thread = op->for_type == ForType::GPUThread;
-    const std::string mark = thread ? ".__thread_id_" : ".__block_id_";
-    const size_t at = op->name.rfind(mark);
-    const int dimension = at == std::string::npos || op->name.size() != at + mark.size() + 1
-                              ? -1
-                              : op->name.back() - 'x';
-    TC_INTERNAL_CHECK(dimension >= 0 && dimension < 3, "loop ", op->name,
-                      " does not name its GPU dimension");
+    const auto axis = axes_->find(op->name);
+    TC_INTERNAL_CHECK(axis != axes_->end(), "loop ", op->name, " has no GPU dimension");
     TC_INTERNAL_CHECK(is_const_zero(op->min), "loop ", op->name, " starts at ", op->min);
-    const int index = dimension + (thread ? 3 : 0);
+    const int index = axis->second + (thread ? 3 : 0);
     index_used_[index] = true;
     const Expr extent = simplify(op->extent);
     const auto constant = as_const_int(extent);
@@ -255,7 +217,7 @@ class CudaPrinter : public CudaExprPrinter {
     if (constant && *constant == extents_[index]) {
       print_stmt(op->body);
     } else {
-      TC_INTERNAL_CHECK(!thread || !contents(op->body).barrier, "loop ", op->name, " has ", extent,
+      TC_INTERNAL_CHECK(!thread || !has_barrier(op->body), "loop ", op->name, " has ", extent,
                         " iterations for ", extents_[index],
                         " threads, and a barrier that the others would not reach");
       const std::string bound = print(extent, kShift);
@@ -322,8 +284,9 @@ class CudaPrinter : public CudaExprPrinter {
   }
 
   std::set<std::string> symbols_;
-  int64_t extents_[6] = {};  ///< grid x, y, z, block x, y, z
-  int mapped_[6] = {};       ///< loops over each that surround the current statement
+  const std::map<std::string, int>* axes_ = nullptr;  ///< of the launch that is printed
+  int64_t extents_[6] = {};                           ///< grid x, y, z, block x, y, z
+  int mapped_[6] = {};  ///< loops over each that surround the current statement
   std::string index_names_[6];
   bool index_used_[6] = {};
   std::multiset<std::string> shared_arrays_;
@@ -337,24 +300,24 @@ std::string print_cuda(const GpuProgram& program) { return CudaPrinter().print_p
 
 std::string kernel_symbol(const std::string& launch_name) {
   std::string result = "tc_";
-  for (char c : launch_name) {
-    result += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  }
+  for (char c : launch_name) result += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return result;
 }
 
 int64_t dynamic_shared_bytes(const GpuLaunch& launch) {
-  SharedBytes shared;
-  launch.body.accept(&shared);
-  return shared.total > kMaxStaticSharedBytes ? shared.total : 0;
+  int64_t bytes = 0;
+  ir::for_each<Allocate>(launch.body, [&](const Allocate* op) {
+    if (op->memory_type == Halide::MemoryType::GPUShared) bytes += aligned_bytes(op);
+  });
+  return bytes > kMaxStaticSharedBytes ? bytes : 0;
 }
 
-ir::Stmt make_barrier() {
+Stmt make_barrier() {
   return Evaluate::make(
       Call::make(Halide::Int(32), Call::gpu_thread_barrier, {0}, Call::Intrinsic));
 }
 
-ir::Stmt make_atomic_update(ir::Reduction reduction, const Expr& place, const Expr& value) {
+Stmt make_atomic_update(ir::Reduction reduction, const Expr& place, const Expr& value) {
   TC_INTERNAL_CHECK(place.as<Load>() && place.type() == value.type() && value.type().bits() >= 32,
                     "atomic update of ", place, " by ", value);
   const char* name = "";
@@ -378,7 +341,7 @@ const Load* atomic_place(const Call* call) {
   return call->name.rfind(kAtomic, 0) == 0 ? call->args[0].as<Load>() : nullptr;
 }
 
-ir::Expr shuffle_xor(const ir::Expr& value, int lane_mask) {
+Expr shuffle_xor(const Expr& value, int lane_mask) {
   TC_INTERNAL_CHECK(!is_16_bit_float(value.type()) && value.type().bits() >= 32, "shuffle of ",
                     value.type());
   return Call::make(value.type(), "tc_shuffle_xor", {value, lane_mask}, Call::Extern);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -43,12 +44,12 @@ struct GpuScalar {
 /// One __global__ function and how it is launched.
 struct GpuLaunch {
   std::string name;
-  /// Loops of ForType::GPUBlock and GPUThread are named "<x>.__block_id_x|y|z" and
-  /// "<x>.__thread_id_x|y|z" and start at 0; several may use one dimension, one after the other or
-  /// nested. One whose extent is smaller than the grid or block gets a guard; no barrier may stand
-  /// under such a guard, and no store to memory that threads share may stand outside a loop over
-  /// every dimension that is larger than 1.
+  /// Loops of ForType::GPUBlock and GPUThread start at 0; several may use one dimension, one after
+  /// the other or nested. One whose extent is smaller than the grid or block gets a guard; no
+  /// barrier may stand under such a guard, and no store to memory that threads share may stand
+  /// outside a loop over every dimension that is larger than 1.
   ir::Stmt body;
+  std::map<std::string, int> axes;  ///< of these loops, by their names: 0 is x
   /// In the order of the arguments: everything the body loads or stores and does not allocate.
   std::vector<GpuBuffer> buffers;
   std::vector<GpuScalar> scalars;  ///< arguments after the buffers

@@ -11,27 +11,21 @@
 #include "codegen/lower_nest.h"
 #include "codegen/math/narrow_steps.h"
 #include "codegen/math/strict_floats.h"
+#include "codegen/names.h"
 #include "codegen/workarounds/changing_buffers.h"
 #include "codegen/workarounds/nested_truncations.h"
 #include "ir/compare.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
 #include "nest/loops.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
-using nest::Nest;
-
 // CUDA's limits for every architecture since sm_30.
 constexpr int64_t kMaxGridX = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kMaxThreadsZ = 64;
-
-const char* const kAxes[] = {"x", "y", "z"};
 
 int64_t constant_extent(const Expr& extent) {
   Expr bound = find_constant_bound(extent, Direction::Upper);
@@ -45,19 +39,19 @@ int thread_depth(const Nest& nest) {
   int deepest = 0;
   nest::for_each_child(
       nest, [&](const Nest& child) { deepest = std::max(deepest, thread_depth(child)); });
-  const auto* loop = nest::as<nest::Loop>(nest);
-  return deepest + (loop && loop->role == nest::Role::Thread);
+  const auto* loop = as<Loop>(nest);
+  return deepest + (loop && loop->role == Role::Thread);
 }
 
 bool has_barrier(const Nest& nest) {
   bool found = false;
-  nest::for_each_node(nest, [&](const Nest& n) { found = found || nest::as<nest::Barrier>(n); });
+  nest::for_each_node(nest, [&](const Nest& n) { found = found || as<nest::Barrier>(n); });
   return found;
 }
 
 /// The iterations of a loop on `lanes` hardware lanes called `lane`, over a body that uses its
 /// iterator.
-Nest distribute(const nest::Loop& loop, const std::string& lane, int64_t lanes, int64_t extent,
+Nest distribute(const Loop& loop, const std::string& lane, int64_t lanes, int64_t extent,
                 Nest body) {
   Expr index = ir::make_variable(lane);
   std::string round = loop.name + ".round";
@@ -69,27 +63,24 @@ Nest distribute(const nest::Loop& loop, const std::string& lane, int64_t lanes, 
   auto exact = as_const_int(loop.extent);
   if (!exact || *exact != rounds * lanes)
     body = nest::make(nest::Guard{index < loop.extent, body, nullptr});
-  if (rounds > 1)
-    body = nest::make_loop(round, 0, static_cast<int>(rounds), nest::Role::Serial, body);
+  if (rounds > 1) body = nest::make_loop(round, 0, static_cast<int>(rounds), Role::Serial, body);
   return nest::make_loop(lane, 0, static_cast<int>(lanes), loop.role, body);
 }
 
 /// Gives blocks and threads their axes, and the launch its sizes.
 class MapLoops {
  public:
-  /// `axes` gets the axis of every thread loop by the name of its lanes.
-  MapLoops(GpuLaunch& launch, const MappingOptions& options, std::map<std::string, int>& axes)
-      : launch_(launch), options_(options), axes_(axes) {}
+  MapLoops(GpuLaunch& launch, const MappingOptions& options) : launch_(launch), options_(options) {}
 
   Nest map(const Nest& nest) {
-    const auto* loop = nest::as<nest::Loop>(nest);
-    if (loop && loop->role == nest::Role::Block) return map_blocks(*loop);
-    if (loop && loop->role == nest::Role::Thread) return map_threads(*loop);
+    const auto* loop = as<Loop>(nest);
+    if (loop && loop->role == Role::Block) return map_blocks(*loop);
+    if (loop && loop->role == Role::Thread) return map_threads(*loop);
     return nest::map_children(nest, [&](const Nest& child) { return map(child); });
   }
 
  private:
-  Nest map_blocks(const nest::Loop& loop) {
+  Nest map_blocks(const Loop& loop) {
     int64_t extent = constant_extent(loop.extent), limit = kMaxGridX;
     if (!options_.blocks.empty()) {
       limit = 1;
@@ -98,10 +89,12 @@ class MapLoops {
     const int64_t blocks = std::min(extent, limit);
     // Loops may follow one another: the grid is that of the largest, the others have guards.
     launch_.grid[0] = std::max(launch_.grid[0], blocks);
-    return distribute(loop, loop.name + ".__block_id_x", blocks, extent, map(loop.body));
+    const std::string block = loop.name + ".block";
+    launch_.axes[block] = 0;
+    return distribute(loop, block, blocks, extent, map(loop.body));
   }
 
-  Nest map_threads(const nest::Loop& loop) {
+  Nest map_threads(const Loop& loop) {
     int axis = thread_depth(loop.body);
     TC_INTERNAL_CHECK(axis < 3, "more than three nested thread loops");
     Nest body = map(loop.body);
@@ -117,37 +110,30 @@ class MapLoops {
     int64_t extent = constant_extent(loop.extent);
     const int64_t lanes = std::min(extent, limit);
     launch_.block[axis] = std::max(launch_.block[axis], lanes);
-    const std::string lane = loop.name + ".__thread_id_" + kAxes[axis];
-    axes_[lane] = axis;
+    const std::string lane = loop.name + ".thread";
+    launch_.axes[lane] = axis;
     return distribute(loop, lane, lanes, extent, body);
   }
 
   GpuLaunch& launch_;
   const MappingOptions& options_;
-  std::map<std::string, int>& axes_;
 };
 
 /// Loops over fewer axes than the block has, because others beside them have more, run on the first
 /// threads of the rest.
-class LimitThreads : public IRMutator {
- public:
-  LimitThreads(const GpuLaunch& launch, const std::map<std::string, int>& axes)
-      : launch_(launch), axes_(axes) {}
-
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    if (op->for_type != ForType::GPUThread) return IRMutator::visit(op);
+Stmt limit_threads(const Stmt& stmt, GpuLaunch& launch) {
+  return ir::mutate(stmt, [&](const For* op, ir::Mutator& self) -> Stmt {
+    if (op->for_type != ForType::GPUThread) return self.inside(op);
     Stmt limited = op;
-    for (int axis = axes_.at(op->name) + 1; axis < 3; ++axis)
-      if (launch_.block[axis] > 1)
-        limited = ir::make_for(op->name + ".first.__thread_id_" + kAxes[axis], 0, 1,
-                               ForType::GPUThread, limited);
+    for (int axis = launch.axes.at(op->name) + 1; axis < 3; ++axis) {
+      if (launch.block[axis] == 1) continue;
+      const std::string first = concat(op->name, ".first", axis);
+      launch.axes[first] = axis;
+      limited = ir::make_for(first, 0, 1, ForType::GPUThread, limited);
+    }
     return limited;
-  }
-  const GpuLaunch& launch_;
-  const std::map<std::string, int>& axes_;
-};
+  });
+}
 
 /// Collects buffers and turns loads of run-time scalars into variables.
 class FindArguments : public IRMutator {
@@ -185,7 +171,7 @@ class FindArguments : public IRMutator {
     launch_.checks_indices = launch_.checks_indices || ir::find_checked_index(op);
     return IRMutator::visit(op);
   }
-  GpuBuffer& buffer(const std::string& name, ir::Type type) {
+  GpuBuffer& buffer(const std::string& name, Type type) {
     for (GpuBuffer& known : launch_.buffers)
       if (known.name == name) return known;
     GpuBuffer added;
@@ -212,7 +198,6 @@ struct LaunchContext {
   const ir::Program& program;
   const std::map<std::string, Layout>& layouts;
   const MappingOptions& options;
-  std::map<std::string, int> axes = {};  ///< of thread loops, by the names of their lanes
 };
 
 using C = LaunchContext;
@@ -221,9 +206,9 @@ const PassList<Nest, LaunchContext> kLaunchNestPasses(
     "launch_nest", nest::same, nest::to_string,
     {
         {"collapse_blocks", "first: a grid has one axis, whose size the options bound",
-         [](Nest& n, C&) { n = nest::collapse_loops(n, nest::Role::Block); }},
+         [](Nest& n, C&) { n = nest::collapse_loops(n, Role::Block); }},
         {"map_loops", "needs one loop over blocks; gives blocks and threads their names",
-         [](Nest& n, C& c) { n = MapLoops(c.launch, c.options, c.axes).map(n); }},
+         [](Nest& n, C& c) { n = MapLoops(c.launch, c.options).map(n); }},
     });
 
 const PassList<Stmt, LaunchContext> kLaunchPasses(
@@ -263,7 +248,7 @@ GpuLaunch make_launch(const std::string& name, const Nest& nest, const ir::Progr
   kLaunchPasses.run(launch.body, context);
   // Not among the passes: schedules make no such loops, whoever puts statements together by hand
   // may. Behind them, since Halide's simplifier would take the loops that this adds away.
-  launch.body = LimitThreads(launch, context.axes).mutate(launch.body);
+  launch.body = limit_threads(launch.body, launch);
   return launch;
 }
 

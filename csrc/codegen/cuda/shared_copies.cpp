@@ -6,44 +6,41 @@
 #include "base/error.h"
 #include "base/numbers.h"
 #include "codegen/cuda/block_threads.h"
+#include "codegen/names.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::Nest;
-
 class ShareCopies {
  public:
   Nest node(const Nest& n) {
-    if (const auto* loop = nest::as<nest::Loop>(n)) {
-      const bool thread = loop->role == nest::Role::Thread;
+    if (const auto* loop = as<Loop>(n)) {
+      const bool thread = loop->role == Role::Thread;
       if (thread) threads_.push_back(loop);
       Nest made = children(n);
       if (thread) threads_.pop_back();
       return made;
     }
-    if (const auto* buffer = nest::as<nest::Buffer>(n)) {
+    if (const auto* buffer = as<nest::Buffer>(n)) {
       const bool shared = buffer->memory == nest::Memory::Shared;
       if (shared) shared_.insert(buffer->name);
       Nest made = children(n);
       if (shared) shared_.erase(buffer->name);
       return made;
     }
-    if (const auto* guard = nest::as<nest::Guard>(n)) {
+    if (const auto* guard = as<nest::Guard>(n)) {
       const bool differs = uses_threads(guard->condition, threads_);
       conditions_ += differs;
       Nest made = children(n);
       conditions_ -= differs;
       return made;
     }
-    if (!nest::as<nest::Sequence>(n) && !nest::as<nest::Copy>(n)) return children(n);
+    if (!as<nest::Sequence>(n) && !as<nest::Copy>(n)) return children(n);
     std::vector<Nest> parts;
     bool copying = false;
     const auto wait = [&] { parts.push_back(nest::make(nest::Barrier())); };
     for (const Nest& part : nest::parts_of(n)) {
-      const auto* copy = nest::as<nest::Copy>(part);
+      const auto* copy = as<nest::Copy>(part);
       const bool shared = copy && is_shared(*copy);
       if (shared != copying) wait();
       copying = shared;
@@ -60,7 +57,7 @@ class ShareCopies {
 
   bool is_shared(const nest::Copy& copy) const {
     bool shared = false;
-    nest::for_each_compute(copy.body, [&](const nest::Compute& compute) {
+    nest::for_each_compute(copy.body, [&](const Compute& compute) {
       shared = shared || shared_.count(compute.buffer) > 0;
     });
     return shared;
@@ -69,11 +66,10 @@ class ShareCopies {
   /// The copy's elements in turn, as many at a time as there are threads.
   Nest spread(const nest::Copy& copy) const {
     TC_INTERNAL_CHECK(conditions_ == 0, "not all threads reach a copy into shared memory");
-    std::vector<const nest::Loop*> loops;
+    std::vector<const Loop*> loops;
     Nest body = copy.body;
-    for (const nest::Loop* loop; (loop = nest::as<nest::Loop>(body)); body = loop->body)
-      loops.push_back(loop);
-    TC_INTERNAL_CHECK(nest::as<nest::Compute>(body), "a copy into shared memory is more than that");
+    for (const Loop* loop; (loop = as<Loop>(body)); body = loop->body) loops.push_back(loop);
+    TC_INTERNAL_CHECK(as<Compute>(body), "a copy into shared memory is more than that");
     const int64_t elements = count_threads(loops), threads = count_threads(threads_);
     const std::string round = loops[0]->name + ".round", element = loops[0]->name + ".element";
     Expr rest = ir::make_variable(element);
@@ -89,8 +85,8 @@ class ShareCopies {
     body = nest::make(nest::Binding{
         element, ir::make_variable(round) * static_cast<int>(threads) + thread_number(threads_),
         body});
-    return nest::make_loop(round, 0, static_cast<int>(divide_up(elements, threads)),
-                           nest::Role::Serial, body);
+    return nest::make_loop(round, 0, static_cast<int>(divide_up(elements, threads)), Role::Serial,
+                           body);
   }
 
   ThreadLoops threads_;

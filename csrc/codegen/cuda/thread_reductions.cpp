@@ -4,23 +4,19 @@
 
 #include "base/error.h"
 #include "codegen/cuda/block_threads.h"
+#include "codegen/names.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::Compute;
-using nest::Nest;
-
 class ReduceOverThreads {
  public:
   Nest node(const Nest& n) {
-    const auto* loop = nest::as<nest::Loop>(n);
-    const bool thread = loop && loop->role == nest::Role::Thread;
-    const auto* guard = nest::as<nest::Guard>(n);
+    const auto* loop = as<Loop>(n);
+    const bool thread = loop && loop->role == Role::Thread;
+    const auto* guard = as<nest::Guard>(n);
     const bool differs = guard && uses_threads(guard->condition, threads_);
-    if (const auto* compute = nest::as<Compute>(n)) return reduce(n, *compute);
+    if (const auto* compute = as<Compute>(n)) return reduce(n, *compute);
     if (thread) threads_.push_back(loop);
     conditions_ += differs;
     Nest made = nest::map_children(n, [&](const Nest& child) { return node(child); });
@@ -33,14 +29,14 @@ class ReduceOverThreads {
   Nest reduce(const Nest& n, const Compute& compute) {
     if (!compute.over_threads) return n;
     ThreadLoops along, others;
-    for (const nest::Loop* loop : threads_)
+    for (const Loop* loop : threads_)
       (expr_uses_var(compute.index, loop->name) ? others : along).push_back(loop);
     const int64_t lanes = count_threads(along);
     TC_INTERNAL_CHECK(conditions_ == 0, "not all threads reach a reduction over them");
     const std::string array = concat(compute.buffer, ".threads", count_++);
     const Expr lane = thread_number(along);
     const Expr first = simplify(thread_number(others) * static_cast<int>(lanes));
-    const ir::Type stored = memory_type(compute.type);
+    const Type stored = memory_type(compute.type);
     const auto at = [&](const Expr& place) {
       return nest::from_memory(ir::make_load(stored, array, place), compute.type);
     };

@@ -10,15 +10,11 @@
 #include "codegen/math/special_functions.h"
 #include "codegen/math/strict_floats.h"
 #include "codegen/math/vector_math.h"
+#include "codegen/names.h"
 #include "ir/program.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-using ir::Type;
 
 Expr compare(Call::IntrinsicOp op, const Expr& a, const Expr& b) {
   return strict(Halide::Bool(), op, a, b);

@@ -5,13 +5,12 @@
 #include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
+#include "codegen/names.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
 using namespace strict_math;
-using ir::Expr;
 
 Expr at_most(const Expr& x, double high) {
   return named(x,

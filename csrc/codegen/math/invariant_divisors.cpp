@@ -8,23 +8,17 @@
 
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
+#include "codegen/names.h"
 #include "codegen/vectors/condition_visitor.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
-
-// A division of numbers takes as long as one of vectors, and has to be waited for.
-constexpr int kLeastIterations = 4;
 // For these no quotient of numbers far from the ends of the range leaves it.
 constexpr double kSmallest = 0x1p-20, kLargest = 0x1p+20;
-// Each needs registers for itself and its reciprocal.
-constexpr size_t kMostDivisors = 4;
 
 /// LLVM multiplies by the reciprocal of a power of two, which is exact.
 bool is_power_of_two(const Expr& e) {
@@ -34,22 +28,7 @@ bool is_power_of_two(const Expr& e) {
 }
 
 bool loads_any(const Expr& e, const std::set<std::string>& buffers) {
-  class FindLoad : public IRVisitor {
-   public:
-    explicit FindLoad(const std::set<std::string>& buffers) : buffers_(buffers) {}
-    bool found = false;
-
-   private:
-    using IRVisitor::visit;
-    void visit(const Load* op) override {
-      found = found || buffers_.count(op->name);
-      IRVisitor::visit(op);
-    }
-    const std::set<std::string>& buffers_;
-  };
-  FindLoad find(buffers);
-  e.accept(&find);
-  return find.found;
+  return ir::any<Load>(e, [&](const Load* op) { return buffers.count(op->name) > 0; });
 }
 
 /// What an innermost loop divides by, and whether there are vectors in it.
@@ -108,35 +87,27 @@ struct Divisor {
   std::string name = unique_name("divisor"), reciprocal = unique_name("reciprocal");
 };
 
-class ReplaceQuotients : public IRMutator {
- public:
-  explicit ReplaceQuotients(const std::vector<Divisor>& divisors) : divisors_(divisors) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Div* op) override {
-    for (const Divisor& d : divisors_)
-      if (equal(d.value, op->b))
-        return named(mutate(op->a), [&](const Expr& x) { return quotient(x, d); });
-    return IRMutator::visit(op);
-  }
-
-  static Expr quotient(const Expr& x, const Divisor& divisor) {
-    using namespace strict_math;
-    Expr d = Variable::make(x.type(), divisor.name),
-         r = Variable::make(x.type(), divisor.reciprocal);
-    return named(multiply(x, r), [&](const Expr& near) {
-      // q * d - x and not x - q * d, since then the correction of a zero keeps the zero's sign.
-      Expr corrected = subtract(near, multiply(subtract(multiply(near, d), x), r));
-      return named(corrected, [&](const Expr& q) {
-        // There is nothing to correct in an infinity.
-        return select(strict_math::equal(q, q), q, near);
-      });
+Expr quotient(const Expr& x, const Divisor& divisor) {
+  using namespace strict_math;
+  Expr d = Variable::make(x.type(), divisor.name), r = Variable::make(x.type(), divisor.reciprocal);
+  return named(multiply(x, r), [&](const Expr& near) {
+    // q * d - x and not x - q * d, since then the correction of a zero keeps the zero's sign.
+    Expr corrected = subtract(near, multiply(subtract(multiply(near, d), x), r));
+    return named(corrected, [&](const Expr& q) {
+      // There is nothing to correct in an infinity.
+      return select(strict_math::equal(q, q), q, near);
     });
-  }
+  });
+}
 
-  const std::vector<Divisor>& divisors_;
-};
+Stmt replace_quotients(const Stmt& stmt, const std::vector<Divisor>& divisors) {
+  return ir::mutate(stmt, [&](const Div* op, ir::Mutator& self) {
+    for (const Divisor& d : divisors)
+      if (equal(d.value, op->b))
+        return named(self.mutate(op->a), [&](const Expr& x) { return quotient(x, d); });
+    return self.inside(op);
+  });
+}
 
 /// Changes serial loops without other serial loops inside.
 class MultiplyByReciprocals : public IRMutator {
@@ -153,8 +124,8 @@ class MultiplyByReciprocals : public IRMutator {
   Stmt visit_innermost(const For* op) const {
     FindDivisors find(op);
     auto extent = as_const_int(op->extent);
-    if (!find.vectors || find.divisors.empty() || find.divisors.size() > kMostDivisors ||
-        (extent && *extent < kLeastIterations))
+    if (!find.vectors || find.divisors.empty() || find.divisors.size() > machine::kMostDivisors ||
+        (extent && *extent < machine::kDividedIterations))
       return op;
 
     std::vector<Divisor> divisors;
@@ -164,14 +135,15 @@ class MultiplyByReciprocals : public IRMutator {
       Expr d = Variable::make(value.type(), divisor.name);
       usual = usual && make_const(d.type(), kSmallest) < d && d < make_const(d.type(), kLargest);
     }
-    Stmt result = IfThenElse::make(usual, ReplaceQuotients(divisors).mutate(op), op);
+    Stmt result = IfThenElse::make(usual, replace_quotients(op, divisors), op);
     for (const Divisor& divisor : divisors) {
       Expr d = Variable::make(divisor.value.type(), divisor.name);
       result = LetStmt::make(divisor.reciprocal, make_one(d.type()) / d, result);
     }
     for (const Divisor& divisor : divisors)
       result = LetStmt::make(divisor.name, divisor.value, result);
-    return extent ? result : IfThenElse::make(op->extent >= kLeastIterations, result, op);
+    return extent ? result
+                  : IfThenElse::make(op->extent >= machine::kDividedIterations, result, op);
   }
 
   int64_t serial_loops_ = 0;  ///< left so far

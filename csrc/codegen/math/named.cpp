@@ -2,10 +2,9 @@
 
 #include <string>
 
-namespace tc::codegen {
+#include "codegen/names.h"
 
-using namespace Halide::Internal;
-using ir::Expr;
+namespace tc::codegen {
 
 Expr named(const Expr& value, const std::function<Expr(const Expr&)>& use) {
   if (value.as<Variable>() || value.as<Load>() || is_const(value)) return use(value);

@@ -1,14 +1,12 @@
 #include "codegen/math/narrow_steps.h"
 
 #include "codegen/math/named.h"
+#include "codegen/names.h"
 #include "ir/program.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
 
 /// C's nextafter(x, y). Numbers of one sign are in the order of their bits.
 Expr step(const Expr& x, const Expr& y) {
@@ -22,19 +20,15 @@ Expr step(const Expr& x, const Expr& y) {
   return select(nan(x) || nan(y), x + y, next);
 }
 
-class LowerNarrowSteps : public IRMutator {
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    if (ir::math_name(op) != "nextafter" || op->type.bits() > 16) return IRMutator::visit(op);
-    return named(mutate(op->args[0]), [&](const Expr& x) {
-      return named(mutate(op->args[1]), [&](const Expr& y) { return step(x, y); });
-    });
-  }
-};
-
 }  // namespace
 
-Stmt lower_narrow_steps(const Stmt& stmt) { return LowerNarrowSteps().mutate(stmt); }
+Stmt lower_narrow_steps(const Stmt& stmt) {
+  return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) {
+    if (ir::math_name(op) != "nextafter" || op->type.bits() > 16) return self.inside(op);
+    return named(self.mutate(op->args[0]), [&](const Expr& x) {
+      return named(self.mutate(op->args[1]), [&](const Expr& y) { return step(x, y); });
+    });
+  });
+}
 
 }  // namespace tc::codegen

@@ -5,14 +5,11 @@
 #include <optional>
 
 #include "codegen/math/named.h"
+#include "codegen/names.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-using ir::Type;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -69,23 +66,33 @@ class MakeStrict : public IRMutator {
   int doubled_ = 0;  ///< comparisons so far of which the operands stand twice
 };
 
-class ReplaceDivisions : public IRMutator {
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    auto divisor = op->is_intrinsic(Call::strict_div) ? as_const_float(op->args[1]) : std::nullopt;
-    if (!divisor || *divisor != 0) return IRMutator::visit(op);
-    return strict(op->type, Call::strict_mul, mutate(op->args[0]),
-                  make_const(op->type, std::copysign(kInfinity, *divisor)));
-  }
-};
+const Call* as_product(const Expr& e) {
+  const Call* call = e.as<Call>();
+  return call && call->is_intrinsic(Call::strict_mul) ? call : nullptr;
+}
 
-class MakePlain : public IRMutator {
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    if (!op->is_strict_float_intrinsic()) return IRMutator::visit(op);
-    Expr a = mutate(op->args[0]), b = mutate(op->args[1]);
+Expr negative(const Expr& e) {
+  return strict(e.type(), Call::strict_mul, e, make_const(e.type(), -1));
+}
+
+/// LLVM's intrinsic by its name for one element; vectors of calls become one instruction again.
+Expr fma(const Expr& a, const Expr& b, const Expr& c) {
+  return Call::make(a.type(), a.type().bits() == 64 ? "llvm.fma.f64" : "llvm.fma.f32", {a, b, c},
+                    Call::PureExtern);
+}
+
+}  // namespace
+
+Expr strict(Type type, Call::IntrinsicOp op, const Expr& a, const Expr& b) {
+  return Call::make(type, op, {a, b}, Call::PureIntrinsic);
+}
+
+Stmt make_floats_strict(const Stmt& stmt) { return MakeStrict().mutate(stmt); }
+
+Stmt make_floats_plain(const Stmt& stmt) {
+  return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) -> Expr {
+    if (!op->is_strict_float_intrinsic()) return self.inside(op);
+    Expr a = self.mutate(op->args[0]), b = self.mutate(op->args[1]);
     if (op->is_intrinsic(Call::strict_add)) return Add::make(a, b);
     if (op->is_intrinsic(Call::strict_sub)) return Sub::make(a, b);
     if (op->is_intrinsic(Call::strict_mul)) return Mul::make(a, b);
@@ -95,47 +102,30 @@ class MakePlain : public IRMutator {
     if (op->is_intrinsic(Call::strict_lt)) return LT::make(a, b);
     if (op->is_intrinsic(Call::strict_le)) return LE::make(a, b);
     return EQ::make(a, b);
-  }
-};
+  });
+}
 
-class Contract : public IRMutator {
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
+Stmt replace_divisions_by_zero(const Stmt& stmt) {
+  return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) {
+    auto divisor = op->is_intrinsic(Call::strict_div) ? as_const_float(op->args[1]) : std::nullopt;
+    if (!divisor || *divisor != 0) return self.inside(op);
+    return strict(op->type, Call::strict_mul, self.mutate(op->args[0]),
+                  make_const(op->type, std::copysign(kInfinity, *divisor)));
+  });
+}
+
+Stmt contract_floats(const Stmt& stmt) {
+  return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) {
     bool sum = op->is_intrinsic(Call::strict_add), difference = op->is_intrinsic(Call::strict_sub);
     // Narrower types are rounded after every operation.
-    if ((!sum && !difference) || op->type.bits() < 32) return IRMutator::visit(op);
-    Expr a = mutate(op->args[0]), b = mutate(op->args[1]);
+    if ((!sum && !difference) || op->type.bits() < 32) return self.inside(op);
+    Expr a = self.mutate(op->args[0]), b = self.mutate(op->args[1]);
     if (const Call* product = as_product(a))
       return fma(product->args[0], product->args[1], sum ? b : negative(b));
     if (const Call* product = as_product(b))
       return fma(sum ? product->args[0] : negative(product->args[0]), product->args[1], a);
     return Call::make(op->type, op->name, {a, b}, op->call_type);
-  }
-
-  static const Call* as_product(const Expr& e) {
-    const Call* call = e.as<Call>();
-    return call && call->is_intrinsic(Call::strict_mul) ? call : nullptr;
-  }
-  static Expr negative(const Expr& e) {
-    return strict(e.type(), Call::strict_mul, e, make_const(e.type(), -1));
-  }
-  /// LLVM's intrinsic by its name for one element; vectors of calls become one instruction again.
-  static Expr fma(const Expr& a, const Expr& b, const Expr& c) {
-    return Call::make(a.type(), a.type().bits() == 64 ? "llvm.fma.f64" : "llvm.fma.f32", {a, b, c},
-                      Call::PureExtern);
-  }
-};
-
-}  // namespace
-
-Expr strict(Type type, Call::IntrinsicOp op, const Expr& a, const Expr& b) {
-  return Call::make(type, op, {a, b}, Call::PureIntrinsic);
+  });
 }
-
-Stmt make_floats_strict(const Stmt& stmt) { return MakeStrict().mutate(stmt); }
-Stmt make_floats_plain(const Stmt& stmt) { return MakePlain().mutate(stmt); }
-Stmt replace_divisions_by_zero(const Stmt& stmt) { return ReplaceDivisions().mutate(stmt); }
-Stmt contract_floats(const Stmt& stmt) { return Contract().mutate(stmt); }
 
 }  // namespace tc::codegen

@@ -8,14 +8,12 @@
 #include "codegen/math/logarithms.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
+#include "codegen/names.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
 using namespace strict_math;
-using ir::Expr;
-using ir::Type;
 
 /// x^y = 2^(y log2 x) of an x that is not negative, in double.
 Expr magnitude_of_power(const Expr& x, const Expr& y) {

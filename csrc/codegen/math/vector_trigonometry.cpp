@@ -8,17 +8,15 @@
 #include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
+#include "codegen/names.h"
 #include "codegen/vectors/condition_visitor.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
 using namespace strict_math;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
 
 // Up to here three numbers for pi / 2 leave all digits of the rest (W. Cody and W. Waite, "Software
 // Manual for the Elementary Functions", 1980, chapter 8).
@@ -123,27 +121,17 @@ class FindAngles : public ConditionVisitor {
 };
 
 /// Calls of known angles, by their names, as C's or ours.
-class ReplaceCalls : public IRMutator {
- public:
-  ReplaceCalls(const std::vector<Expr>& angles, const std::vector<Expr>& names, bool fast)
-      : angles_(angles), names_(names), fast_(fast) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
+Stmt replace_calls(const Stmt& stmt, const std::vector<Expr>& angles,
+                   const std::vector<Expr>& names, bool fast) {
+  return ir::mutate(stmt, [&](const Call* op, ir::Mutator& self) {
     Function function = function_of(op);
-    for (size_t i = 0; function && i < angles_.size(); ++i) {
-      if (!Halide::Internal::equal(op->args[0], angles_[i])) continue;
-      return fast_ ? function(names_[i])
-                   : Call::make(op->type, op->name, {names_[i]}, op->call_type);
+    for (size_t i = 0; function && i < angles.size(); ++i) {
+      if (!Halide::Internal::equal(op->args[0], angles[i])) continue;
+      return fast ? function(names[i]) : Call::make(op->type, op->name, {names[i]}, op->call_type);
     }
-    return IRMutator::visit(op);
-  }
-
-  const std::vector<Expr>& angles_;
-  const std::vector<Expr>& names_;
-  const bool fast_;
-};
+    return self.inside(op);
+  });
+}
 
 class VectorizeTrigonometry : public IRMutator {
  private:
@@ -166,8 +154,8 @@ class VectorizeTrigonometry : public IRMutator {
       Expr small = less(Halide::abs(x), number(x, kLargest));
       usual = usual.defined() ? usual && small : small;
     }
-    Stmt fast = ReplaceCalls(find.angles, names, true).mutate(Stmt(op));
-    Stmt slow = ReplaceCalls(find.angles, names, false).mutate(Stmt(op));
+    Stmt fast = replace_calls(op, find.angles, names, true);
+    Stmt slow = replace_calls(op, find.angles, names, false);
     Stmt result = IfThenElse::make(Halide::likely(usual), fast, slow);
     for (size_t i = names.size(); i-- > 0;)
       result = LetStmt::make(names[i].as<Variable>()->name, find.angles[i], result);

@@ -5,12 +5,10 @@
 #include <limits>
 #include <optional>
 
+#include "codegen/names.h"
+
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::Nest;
 
 // Loops count in 32 bits.
 constexpr int64_t kMostIterations = std::numeric_limits<int32_t>::max();

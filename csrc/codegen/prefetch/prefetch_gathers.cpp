@@ -2,180 +2,148 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/memory.h"
 #include "base/numbers.h"
+#include "codegen/names.h"
+#include "codegen/prefetch/walks.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
-
-// Rows that are prefetched ahead of their use, and the most requests, into the second cache: it
-// waits for more lines at once than the first one (measured with a Zen 4: 6400 rows of 256 bytes
-// from a table of 256 MB in 205 us as the first cache alone gets them, in 71 with all lines of a
-// row prefetched 24 to 48 ahead; in 57 and 61 with 32 and 48 ahead where the same rows are read
-// again). Of lines that the processor brings together (host_target) the first is prefetched.
-constexpr int64_t kAhead = 32, kAheadRequests = 128;
-// Short rows are prefetched again shortly before their use, into the first cache, which then has
-// not to wait long (measured with the same core, in a loop in C++: rows of 64, 128 and 256 bytes
-// that are read again and again in 0.93 to 0.95, 0.95 and 0.91 of the time, new ones in 0.95 to 1;
-// longer new ones take 1.1 times as long, and with requests 4 to 8 rows ahead little differs).
-constexpr int64_t kShortlyAhead = 8, kShortBytes = 256;
-// More rows than that in one iteration keep the memory busy by themselves.
-constexpr size_t kMostRows = 48;
-// Elements so near to each other mostly lie in one line, or in two with one prefetched in each.
-// Vectors so near to each other lie in one row, of which all lines are prefetched.
-constexpr int64_t kNearBytes = 32, kRowBytes = 512;
-
-/// Whether an index reads data at a place that depends on the loop; of which buffers, and whether
-/// always.
-class FindData : public IRVisitor {
- public:
-  explicit FindData(const std::string& loop) : loop_(loop) {}
-  bool found = false, always = true;
-  std::set<std::string> buffers;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Load* op) override {
-    found = found || expr_uses_var(op->index, loop_);
-    always = always && is_const_one(op->predicate);
-    buffers.insert(op->name);
-    IRVisitor::visit(op);
-  }
-  const std::string& loop_;
-};
-
-/// The buffers whose reads are prefetched, and the lines that come with one request.
+/// The buffers whose reads are prefetched, and what for.
 struct Sought {
   const std::set<std::string>& buffers;
-  int lines_of_a_request;
+  const CpuMachine& machine;
 };
 
 /// Neighbours in a buffer.
 struct Row {
-  const Load* load;
+  Type type;
+  std::string buffer;
   Expr index;                  ///< of an element
   int64_t first = 0, end = 1;  ///< elements from there on
 
-  int64_t bytes() const { return (end - first) * load->type.element_of().bytes(); }
-  int64_t lines() const { return divide_up(bytes(), kLineBytes); }
-  int64_t requests(int lines_of_a_request) const { return divide_up(lines(), lines_of_a_request); }
+  int64_t bytes() const { return (end - first) * type.bytes(); }
+  int64_t requests(const CpuMachine& machine) const {
+    return divide_up(bytes(), machine.lines_of_a_request * kLineBytes);
+  }
 };
 
-/// What every iteration reads of the buffers at such places, each row once. Reads under a condition
-/// are left out: the data that says where may lie outside of its buffer in other iterations.
-class FindRows : public IRVisitor {
+/// Whether an index makes such a load.
+bool any_load(const Expr& index, const std::function<bool(const Load&)>& is_sought) {
+  bool found = false;
+  nest::for_each_load(index, [&](const Load& load) { found = found || is_sought(load); });
+  return found;
+}
+
+/// What an iteration reads, each row once.
+class Rows {
  public:
-  FindRows(const std::string& loop, const std::set<std::string>& buffers)
-      : loop_(loop), buffers_(buffers) {}
+  explicit Rows(const CpuMachine& machine) : machine_(machine) {}
   std::vector<Row> rows;
-  bool innermost = true;
+
+  /// The row of a read, or those of its iterations of the loops inside.
+  void add(const Read& read) {
+    add({read.type, read.buffer, read.index}, read.inside, read.inside.size());
+  }
 
  private:
-  using IRVisitor::visit;
-  void visit(const For*) override { innermost = false; }
-  void visit(const LetStmt* op) override {
-    ++lets_;
-    IRVisitor::visit(op);
-    --lets_;
+  /// Elements so near to each other mostly lie in one line, or in two with one prefetched in each;
+  /// vectors so near to each other lie in one row, of which all lines are prefetched.
+  int64_t near_bytes(bool vector) const {
+    return vector ? machine_.lines_at_once() * kLineBytes : kLineBytes / 2;
   }
-  void visit(const Let* op) override {
-    ++lets_;
-    IRVisitor::visit(op);
-    --lets_;
+
+  void add(Row row, const std::vector<AroundLoop>& inside, size_t loops) {
+    if (loops == 0) return join(std::move(row));
+    const AroundLoop& loop = inside[loops - 1];
+    const auto extent = as_const_int(loop.extent);
+    const auto step = ir::step_along(row.index, loop.name);
+    // Lanes at places of their own are no row.
+    if (!extent || (loop.vector && !step)) return;
+    const bool continues =
+        step == row.end && row.bytes() * *extent <= near_bytes(row.end > 1 || loop.vector);
+    if (step == 0 || continues) {
+      if (continues) row.end *= *extent;
+      row.index = substitute(loop.name, loop.min, row.index);
+      return add(std::move(row), inside, loops - 1);
+    }
+    for (int k = 0; k < *extent; ++k) {
+      Row one = row;
+      one.index = substitute(loop.name, simplify(loop.min + k), row.index);
+      add(std::move(one), inside, loops - 1);
+    }
   }
-  void visit(const IfThenElse* op) override {
-    ++conditions_;
-    IRVisitor::visit(op);
-    --conditions_;
-  }
-  void visit(const Select*) override {}
-  void visit(const Call* op) override {
-    if (!op->is_intrinsic(Call::if_then_else)) IRVisitor::visit(op);
-  }
-  void visit(const Allocate* op) override {
-    inside_.insert(op->name);
-    IRVisitor::visit(op);
-  }
-  void visit(const Load* op) override {
-    if (!is_const_one(op->predicate)) return;
-    IRVisitor::visit(op);
-    const auto* ramp = op->index.as<Ramp>();
-    Expr index = ramp ? ramp->base : op->index;
-    // Names that are bound in the loop mean something else in another iteration.
-    if (lets_ > 0 || conditions_ > 0 || !index.type().is_scalar() || !buffers_.count(op->name))
-      return;
-    FindData data(loop_);
-    index.accept(&data);
-    if (!data.found || !data.always) return;
-    for (const std::string& name : data.buffers)
-      if (inside_.count(name)) return;
-    const int64_t lanes = op->type.lanes();
-    const int64_t near = (lanes > 1 ? kRowBytes : kNearBytes) / op->type.bytes();
-    for (Row& row : rows) {
-      if (row.load->name != op->name) continue;
-      auto distance = as_const_int(simplify(index - row.index));
-      if (!distance || std::max(*distance + lanes, row.end) - std::min(*distance, row.first) > near)
-        continue;
-      row.first = std::min(row.first, *distance);
-      row.end = std::max(row.end, *distance + lanes);
+
+  void join(Row row) {
+    const int64_t near = near_bytes(row.end > 1) / row.type.bytes();
+    for (Row& known : rows) {
+      if (known.buffer != row.buffer) continue;
+      const auto distance = as_const_int(simplify(row.index - known.index));
+      if (!distance) continue;
+      const int64_t first = std::min(*distance, known.first);
+      const int64_t end = std::max(*distance + row.end, known.end);
+      if (end - first > near) continue;
+      known.first = first;
+      known.end = end;
       return;
     }
-    rows.push_back({op, index, 0, lanes});
+    rows.push_back(std::move(row));
   }
-  const std::string& loop_;
-  const std::set<std::string>& buffers_;
-  std::set<std::string> inside_;  ///< buffers that the loop body makes
-  int lets_ = 0, conditions_ = 0;
+
+  const CpuMachine& machine_;
 };
 
 /// A loop whose rows are prefetched ahead of their use.
 struct Gathers {
-  const For* loop = nullptr;
+  const Loop* loop = nullptr;
   std::vector<Row> rows;
-  int lines_of_a_request = 1;
+  const CpuMachine* machine = nullptr;
   int ahead = 0;    ///< iterations
   int shortly = 0;  ///< the same of requests into the first cache; 0: there are none
 
-  /// Asks for what an iteration reads.
-  Stmt ask(const Expr& iteration, int cache) const {
-    std::vector<Stmt> stmts;
+  /// Prefetches what an iteration reads.
+  Nest prefetch(const Expr& iteration, int cache) const {
+    std::vector<Nest> prefetches;
     for (const Row& row : rows) {
-      const ir::Type type = row.load->type.element_of();
       // Of one address, other lines are displacements of an instruction.
-      Expr first = Halide::cast(Halide::Int(64), substitute(loop->name, iteration, row.index));
-      const int64_t elements = lines_of_a_request * kLineBytes / type.bytes();
-      for (int64_t k = 0; k < row.requests(lines_of_a_request); ++k) {
-        Expr place = first + make_const(Halide::Int(64), row.first + k * elements);
-        stmts.push_back(ir::make_prefetch(type, row.load->name, place, cache));
-      }
+      const Expr first = wide(substitute(loop->name, iteration, row.index));
+      const int64_t elements = machine->lines_of_a_request * kLineBytes / row.type.bytes();
+      for (int64_t k = 0; k < row.requests(*machine); ++k)
+        prefetches.push_back(nest::make(
+            nest::Prefetch{row.buffer, row.type, first + wide(row.first + k * elements), cache}));
     }
-    return Block::make(stmts);
+    return nest::make_sequence(prefetches);
   }
 };
 
 /// Nothing where a loop has no such reads, or other loops inside.
-std::optional<Gathers> find_gathers(const For* loop, const Sought& sought) {
-  if (loop->for_type != ForType::Serial) return std::nullopt;
-  FindRows find(loop->name, sought.buffers);
-  loop->body.accept(&find);
-  if (!find.innermost || find.rows.empty() || find.rows.size() > kMostRows) return std::nullopt;
-  const auto rows = static_cast<int64_t>(find.rows.size());
+std::optional<Gathers> gathers_of(const Loop& loop, const Sought& sought) {
+  const CpuMachine& machine = sought.machine;
+  if (loop.role != Role::Serial || has_loops(loop.body)) return std::nullopt;
+  Rows found(machine);
+  for (const Read& read : find_gathers(loop.body))
+    if (sought.buffers.count(read.buffer) && any_load(read.index, [&](const Load& load) {
+          return expr_uses_var(load.index, loop.name);
+        }))
+      found.add(read);
+  const auto rows = static_cast<int64_t>(found.rows.size());
+  // More of them keep the memory busy by themselves.
+  if (rows == 0 || rows > 3 * machine.line_buffers) return std::nullopt;
   int64_t requests = 0;
-  for (const Row& row : find.rows) requests += row.requests(sought.lines_of_a_request);
-  const int64_t ahead = std::min(divide_up(kAhead, rows), divide_up(kAheadRequests, requests));
-  const bool brief = sought.lines_of_a_request == 1 &&
-                     std::all_of(find.rows.begin(), find.rows.end(),
-                                 [](const Row& row) { return row.bytes() <= kShortBytes; });
-  const int64_t shortly = brief ? divide_up(kShortlyAhead, rows) : 0;
-  return Gathers{loop, std::move(find.rows), sought.lines_of_a_request, static_cast<int>(ahead),
+  bool brief = machine.lines_of_a_request == 1;
+  for (const Row& row : found.rows) {
+    requests += row.requests(machine);
+    brief = brief && row.bytes() <= machine.short_row_bytes;
+  }
+  const int64_t ahead =
+      std::min(divide_up(machine.rows_ahead, rows), divide_up(machine.requests_ahead, requests));
+  const int64_t shortly = brief ? divide_up(machine.short_rows_ahead, rows) : 0;
+  return Gathers{&loop, std::move(found.rows), &machine, static_cast<int>(ahead),
                  static_cast<int>(shortly < ahead ? shortly : 0)};
 }
 
@@ -188,99 +156,102 @@ struct Next {
   Expr repeats = Expr();
 };
 
-/// The first of a statement's loops whose reads can be prefetched in front of the statement, for
-/// every branch that it may take.
-std::vector<Next> find_first(const Stmt& stmt, const Sought& sought) {
-  if (!stmt.defined()) return {};
-  if (const auto* block = stmt.as<Block>()) {
-    std::vector<Next> first = find_first(block->first, sought);
-    return first.empty() ? find_first(block->rest, sought) : first;
+/// The first of a nest's loops whose reads can be prefetched in front of the nest, for every branch
+/// that it may take.
+std::vector<Next> find_first(const Nest& nest, const Sought& sought) {
+  if (const auto* sequence = as<nest::Sequence>(nest)) {
+    for (const Nest& part : sequence->parts)
+      if (std::vector<Next> first = find_first(part, sought); !first.empty()) return first;
+    return {};
   }
-  if (const auto* branch = stmt.as<IfThenElse>()) {
+  if (const auto* branch = as<nest::Guard>(nest)) {
     if (ir::has_load(branch->condition)) return {};
-    std::vector<Next> then = find_first(branch->then_case, sought);
-    std::vector<Next> otherwise = find_first(branch->else_case, sought);
+    std::vector<Next> then = find_first(branch->then, sought);
+    std::vector<Next> otherwise = find_first(branch->otherwise, sought);
     for (Next& next : then) next.guard = next.guard && branch->condition;
     for (Next& next : otherwise) next.guard = next.guard && !branch->condition;
     then.insert(then.end(), otherwise.begin(), otherwise.end());
     return then;
   }
-  if (const auto* allocate = stmt.as<Allocate>()) {
-    std::vector<Next> first = find_first(allocate->body, sought);
+  if (const auto* buffer = as<nest::Buffer>(nest)) {
+    std::vector<Next> first = find_first(buffer->body, sought);
     // What a buffer that is not there yet says of places is not known.
+    auto is_unknown = [&](const Row& row) {
+      return row.buffer == buffer->name ||
+             any_load(row.index, [&](const Load& load) { return load.name == buffer->name; });
+    };
     auto unknown = [&](const Next& next) {
-      return std::any_of(next.gathers.rows.begin(), next.gathers.rows.end(), [&](const Row& r) {
-        FindData data(next.gathers.loop->name);
-        r.index.accept(&data);
-        return r.load->name == allocate->name || data.buffers.count(allocate->name);
-      });
+      return std::any_of(next.gathers.rows.begin(), next.gathers.rows.end(), is_unknown);
     };
     first.erase(std::remove_if(first.begin(), first.end(), unknown), first.end());
     return first;
   }
-  if (const auto* loop = stmt.as<For>()) {
-    auto gathers = find_gathers(loop, sought);
+  if (const auto* loop = as<Loop>(nest)) {
+    auto gathers = gathers_of(*loop, sought);
     auto extent = as_const_int(loop->extent);
     if (gathers && extent && *extent > 0 && is_const(loop->min)) return {Next{*gathers}};
   }
   return {};
 }
 
-class PrefetchGathers : public IRMutator {
+class PrefetchGathers {
  public:
   explicit PrefetchGathers(const Sought& sought) : sought_(sought) {}
 
+  Nest visit(const Nest& nest) {
+    if (const auto* loop = as<Loop>(nest)) return visit_loop(nest, *loop);
+    if (const auto* sequence = as<nest::Sequence>(nest)) return visit_sequence(*sequence);
+    // A name that is bound means something else elsewhere.
+    if (as<nest::Binding>(nest)) return before({}, nest);
+    return inside(nest);
+  }
+
  private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    if (auto gathers = find_gathers(op, sought_)) return prefetch(*gathers);
-    // Behind the last statement of the body runs the first one, an iteration later.
-    std::vector<Next> behind = std::move(next_);
-    next_.clear();
-    if (op->for_type == ForType::Serial) next_ = find_first(op->body, sought_);
-    Expr now = ir::make_variable(op->name), later = now + 1;
-    for (Next& next : next_) {
-      if (is_const_one(next.guard)) next.repeats = op->min + op->extent - 1 - now;
-      next.guard =
-          simplify(now < op->min + op->extent - 1 && substitute(op->name, later, next.guard));
-      for (Row& row : next.gathers.rows) row.index = substitute(op->name, later, row.index);
-    }
-    Stmt result = IRMutator::visit(op);
-    next_ = std::move(behind);
+  Nest inside(const Nest& nest) {
+    return nest::map_children(nest, [&](const Nest& child) { return visit(child); });
+  }
+
+  /// What is inside of a nest, behind all of which these may run.
+  Nest before(std::vector<Next> next, const Nest& nest) {
+    std::swap(next_, next);
+    Nest result = inside(nest);
+    std::swap(next_, next);
     return result;
   }
-  Stmt visit(const Block* op) override {
-    std::vector<Stmt> stmts = {op->first};
-    Stmt rest = op->rest;
-    for (const Block* block; (block = rest.as<Block>()); rest = block->rest)
-      stmts.push_back(block->first);
-    stmts.push_back(rest);
+
+  Nest visit_loop(const Nest& nest, const Loop& loop) {
+    if (auto gathers = gathers_of(loop, sought_)) return prefetch(nest, *gathers);
+    if (loop.role != Role::Serial) return before({}, nest);
+    // Behind the last part of the body runs the first one, an iteration later.
+    std::vector<Next> next = find_first(loop.body, sought_);
+    const Expr now = ir::make_variable(loop.name), later = now + 1;
+    for (Next& each : next) {
+      if (is_const_one(each.guard)) each.repeats = loop.min + loop.extent - 1 - now;
+      each.guard =
+          simplify(now < loop.min + loop.extent - 1 && substitute(loop.name, later, each.guard));
+      for (Row& row : each.gathers.rows) row.index = substitute(loop.name, later, row.index);
+    }
+    return before(std::move(next), nest);
+  }
+
+  Nest visit_sequence(const nest::Sequence& sequence) {
+    std::vector<Nest> parts = sequence.parts;
     std::vector<Next> behind = next_;
-    for (auto stmt = stmts.rbegin(); stmt != stmts.rend(); ++stmt) {
-      std::vector<Next> first = find_first(*stmt, sought_);
-      *stmt = mutate(*stmt);
-      if (!first.empty()) next_ = first;
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+      std::vector<Next> first = find_first(*part, sought_);
+      *part = visit(*part);
+      if (!first.empty()) next_ = std::move(first);
     }
     next_ = std::move(behind);
-    return Block::make(stmts);
-  }
-  Stmt visit(const Store* op) override { return op; }
-  Stmt visit(const Evaluate* op) override { return op; }
-  Stmt visit(const LetStmt* op) override {
-    // The name means something else elsewhere.
-    std::vector<Next> behind = std::move(next_);
-    next_.clear();
-    Stmt result = IRMutator::visit(op);
-    next_ = std::move(behind);
-    return result;
+    return nest::make_sequence(parts);
   }
 
   /// Iterations prefetch what those some places behind them read, the last ones for what the next
   /// loop reads first: else the memory would have nothing to do at every change of loops.
-  Stmt prefetch(const Gathers& gathers) const {
-    std::vector<Stmt> prefetches = {prefetch_ahead(gathers, &Gathers::ahead, 2)};
+  Nest prefetch(const Nest& loop, const Gathers& gathers) const {
+    std::vector<Nest> prefetches = {prefetch_ahead(gathers, &Gathers::ahead, 2)};
     if (gathers.shortly > 0) prefetches.push_back(prefetch_ahead(gathers, &Gathers::shortly, 1));
-    return ir::prepend(gathers.loop, prefetches);
+    return nest::prepend(loop, prefetches);
   }
 
   /// Whether the loop itself runs next, and what says where it reads lies behind what says it now:
@@ -288,57 +259,47 @@ class PrefetchGathers : public IRMutator {
   bool goes_on(const Gathers& gathers) const {
     if (next_.size() != 1 || next_[0].gathers.loop != gathers.loop || !next_[0].repeats.defined())
       return false;
-    const For* op = gathers.loop;
+    const Loop& loop = *gathers.loop;
     const std::vector<Row>& behind = next_[0].gathers.rows;
     for (size_t r = 0; r < gathers.rows.size(); ++r) {
-      Expr beyond =
-          substitute(op->name, ir::make_variable(op->name) + op->extent, gathers.rows[r].index);
+      const Expr beyond =
+          substitute(loop.name, ir::make_variable(loop.name) + loop.extent, gathers.rows[r].index);
       if (!equal(simplify(beyond), simplify(behind[r].index))) return false;
     }
     return true;
   }
 
-  Stmt prefetch_ahead(const Gathers& gathers, int Gathers::*ahead_of, int cache) const {
-    const For* op = gathers.loop;
+  Nest prefetch_ahead(const Gathers& gathers, int Gathers::*ahead_of, int cache) const {
+    const Loop& loop = *gathers.loop;
     const int ahead = gathers.*ahead_of;
-    Expr now = ir::make_variable(op->name), end = op->min + op->extent, later = now + ahead;
-    if (next_.empty()) return gathers.ask(min(later, end - 1), cache);
+    const Expr now = ir::make_variable(loop.name), end = loop.min + loop.extent;
+    const Expr later = now + ahead;
+    if (next_.empty()) return gathers.prefetch(min(later, end - 1), cache);
     if (goes_on(gathers))
-      return gathers.ask(min(later, end - 1 + next_[0].repeats * op->extent), cache);
-    Stmt beyond;
+      return gathers.prefetch(min(later, end - 1 + next_[0].repeats * loop.extent), cache);
+    Nest beyond;
     for (auto next = next_.rbegin(); next != next_.rend(); ++next) {
       const Gathers& behind = next->gathers;
       if (behind.*ahead_of == 0) continue;
-      Expr distance = min(std::min(ahead, behind.*ahead_of), op->extent);
-      Expr iteration = clamp(now + distance - end, 0, behind.loop->extent - 1);
-      beyond =
-          IfThenElse::make(next->guard, behind.ask(behind.loop->min + iteration, cache), beyond);
+      const Expr distance = min(std::min(ahead, behind.*ahead_of), loop.extent);
+      const Expr iteration = clamp(now + distance - end, 0, behind.loop->extent - 1);
+      beyond = nest::make(
+          nest::Guard{next->guard, behind.prefetch(behind.loop->min + iteration, cache), beyond});
     }
-    return IfThenElse::make(later < end, gathers.ask(later, cache), beyond);
+    // Most are for the loop itself, few for what follows it.
+    const bool likely = beyond != nullptr;
+    return nest::make(nest::Guard{later < end, gathers.prefetch(later, cache), beyond, likely});
   }
 
   const Sought sought_;
-  std::vector<Next> next_;  ///< what may run behind the visited statement
-};
-
-/// Branch hints for the choices that PrefetchGathers makes between a loop and what follows it.
-class HintPrefetches : public IRMutator {
- private:
-  using IRMutator::visit;
-  Stmt visit(const IfThenElse* op) override {
-    const bool chooses = ir::is_prefetch(op->then_case) && op->else_case.defined();
-    if (!chooses || !op->condition.type().is_scalar()) return IRMutator::visit(op);
-    return IfThenElse::make(ir::likely_branch(op->condition), op->then_case, mutate(op->else_case));
-  }
+  std::vector<Next> next_;  ///< what may run behind the visited nest
 };
 
 }  // namespace
 
-Stmt hint_prefetches(const Stmt& stmt) { return HintPrefetches().mutate(stmt); }
-
-Stmt prefetch_gathers(const Stmt& stmt, const std::set<std::string>& buffers,
-                      int lines_of_a_request) {
-  return buffers.empty() ? stmt : PrefetchGathers({buffers, lines_of_a_request}).mutate(stmt);
+Nest prefetch_gathers(const Nest& nest, const std::set<std::string>& buffers,
+                      const CpuMachine& machine) {
+  return buffers.empty() ? nest : PrefetchGathers({buffers, machine}).visit(nest);
 }
 
 }  // namespace tc::codegen

@@ -4,7 +4,8 @@
 #include <set>
 #include <string>
 
-#include "ir/halide.h"
+#include "machine/cpu.h"
+#include "nest/nest.h"
 
 namespace tc::codegen {
 
@@ -13,13 +14,8 @@ namespace tc::codegen {
 /// addresses, and only starts as many reads by itself as fit between two that it waits for. The
 /// last iterations prefetch what comes behind the loop: the next such loop of the same statements,
 /// or the first one in the next iteration of the serial loop around them. Only data that the kernel
-/// reads anyway says where. Runs after vectors are made and loops unrolled.
-/// `lines_of_a_request` is a fact of the machine.
-ir::Stmt prefetch_gathers(const ir::Stmt& stmt, const std::set<std::string>& buffers,
-                          int lines_of_a_request);
-
-/// Branch hints for these prefetches: most are for the loop itself, few for what follows it. To be
-/// called after the last simplification, which the hints would stop.
-ir::Stmt hint_prefetches(const ir::Stmt& stmt);
+/// reads anyway says where. Runs after cut_vector_loops.
+nest::Nest prefetch_gathers(const nest::Nest& nest, const std::set<std::string>& buffers,
+                            const CpuMachine& machine);
 
 }  // namespace tc::codegen

@@ -6,19 +6,13 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "codegen/names.h"
 #include "codegen/prefetch/next_part.h"
 #include "codegen/prefetch/walks.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::Nest;
-
-// Steps between prefetching a row and reading it (benchmarks/prefetches.md).
-constexpr int64_t kStepsAhead = 8;
 
 /// The elements side by side that an iteration reads; nothing where they have gaps or are one.
 std::optional<Footprint> find_row(const Read& read) {
@@ -73,7 +67,7 @@ bool waits(const Footprint& row, int64_t step, const Around& around, const CpuMa
     return false;
   if (apart >= machine.followed_bytes / 4) return true;
   const int64_t steps = count_steps(row, step, around);
-  return steps >= 2 * kStepsAhead &&
+  return steps >= 2 * machine.steps_ahead &&
          steps * row.lines() * kLineBytes >= machine.first_cache_bytes / 2;
 }
 
@@ -96,12 +90,12 @@ Nest prefetch_panels(const Nest& nest, const std::set<std::string>& large,
                      const CpuMachine& machine) {
   return change_innermost_loops(nest, [&](const Nest& loop, const Around& around) {
     std::vector<Nest> prefetches;
-    for (const Footprint& row : find_rows(nest::as<nest::Loop>(loop)->body)) {
+    for (const Footprint& row : find_rows(as<Loop>(loop)->body)) {
       auto step = row.step(around.loops().back().name);
       // Wider ones are no blocks of results in registers.
       if (row.lines() > machine.lines_at_once() || !step || !waits(row, *step, around, machine))
         continue;
-      Expr ahead = wide(row.start) + wide(*step * kStepsAhead);
+      Expr ahead = wide(row.start) + wide(*step * machine.steps_ahead);
       auto prefetch = [&](int64_t element) {
         prefetches.push_back(row.prefetch(simplify(ahead + static_cast<int>(element))));
       };

@@ -6,22 +6,13 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "codegen/names.h"
 #include "codegen/prefetch/next_part.h"
 #include "codegen/prefetch/walks.h"
 #include "codegen/workarounds/hidden_zero.h"
 
 namespace tc::codegen {
 namespace {
-
-using nest::as;
-using nest::Nest;
-
-// Of a part in one piece. Operands that are read from the second cache wait for the buffers that
-// lines from memory hold for long (benchmarks/prefetches.md).
-constexpr int64_t kMostBytes = 64 * 1024;
-// Of a part in runs that lie far apart, in lines: the second cache takes it. How many at most is a
-// choice, no measurement.
-constexpr int64_t kMostRunLines = 4096;
 
 /// The footprint of a read in all iterations of the loops inside; `go_on` leads it along one of
 /// them, and says whether it could.
@@ -50,7 +41,10 @@ std::optional<Footprint> find_dense(const Read& read, const Around& around,
     // The next one may lie elsewhere: short ones are runs. Bounds of reach are loose where tiles at
     // the ends are smaller.
     const bool whole = step && (*step <= reach->width || reach->bytes() >= machine.page_bytes);
-    if (whole && *step > 1 && reach->width <= 2 * *step && reach->bytes() <= kMostBytes) {
+    // Operands that are read from the second cache wait for the buffers that lines from memory hold
+    // for long.
+    const bool kept = reach->bytes() <= 2 * machine.first_cache_bytes;
+    if (whole && kept && *step > 1 && reach->width <= 2 * *step) {
       part = reach;
       part->width = std::min(*step, reach->width);
     }
@@ -74,7 +68,8 @@ std::optional<Footprint> read_anew(const Footprint& runs, const AroundLoop& loop
   }
   // Longer runs are taken for rows that processors follow themselves.
   const int64_t lines = part.width / part.line() + 1;
-  if (lines > machine.lines_at_once() || lines * part.runs() > kMostRunLines) return std::nullopt;
+  if (lines > machine.lines_at_once() || lines * part.runs() * kLineBytes > machine.cache_bytes / 4)
+    return std::nullopt;
   return part;
 }
 
@@ -102,7 +97,7 @@ std::vector<Footprint> find_runs(const Read& read, const Around& around,
 /// What a copy reads, if it computes nothing.
 std::optional<Read> copied_read(const nest::Copy& copy) {
   bool plain = true;
-  nest::for_each_compute(copy.body, [&](const nest::Compute& element) {
+  nest::for_each_compute(copy.body, [&](const Compute& element) {
     plain = plain && element.value.as<Halide::Internal::Load>();
   });
   std::vector<Read> reads = find_reads(copy.body);
@@ -119,7 +114,7 @@ class PrefetchParts {
     if (!around.in_tile) return loop;
     // Of each buffer, the first; these are the loop's own iterations too.
     std::map<std::string, Read> reads;
-    for (Read& read : find_reads(as<nest::Loop>(loop)->body)) {
+    for (Read& read : find_reads(as<Loop>(loop)->body)) {
       read.inside.insert(read.inside.begin(), around.loops().back());
       reads.try_emplace(read.buffer, read);
     }
@@ -129,11 +124,11 @@ class PrefetchParts {
       read.index = reveal(read.index);
       // What the kernel writes is in a cache when it is read, but for what is large and written by
       // loops of its own.
-      if (!stored_.count(name) && ask(find_dense(read, around, machine_), around, prefetches))
+      if (!stored_.count(name) && prefetch(find_dense(read, around, machine_), around, prefetches))
         continue;
       if (prefetches_itself(loop, name) || stored_near(around).count(name)) continue;
       for (const Footprint& part : find_runs(read, around, machine_))
-        if (ask(part, around, prefetches)) break;
+        if (prefetch(part, around, prefetches)) break;
     }
     for (const nest::Copy* copy : around.copies) {
       auto read = copied_read(*copy);
@@ -141,18 +136,18 @@ class PrefetchParts {
       auto is_read = [&](const std::string& name) { return reads.count(name) > 0; };
       if (read && buffers_.count(read->buffer) && !stored_.count(read->buffer) &&
           std::any_of(written.begin(), written.end(), is_read))
-        ask(find_dense(*read, around, machine_), around, prefetches);
+        prefetch(find_dense(*read, around, machine_), around, prefetches);
     }
     return nest::prepend(loop, prefetches);
   }
 
  private:
   /// Whether anything is prefetched.
-  bool ask(const std::optional<Footprint>& part, const Around& around,
-           std::vector<Nest>& prefetches) const {
-    Nest asked = part ? prefetch_next_part(*part, around, 0, machine_) : nullptr;
-    if (asked) prefetches.push_back(asked);
-    return asked != nullptr;
+  bool prefetch(const std::optional<Footprint>& part, const Around& around,
+                std::vector<Nest>& prefetches) const {
+    Nest prefetched = part ? prefetch_next_part(*part, around, 0, machine_) : nullptr;
+    if (prefetched) prefetches.push_back(prefetched);
+    return prefetched != nullptr;
   }
 
   static bool prefetches_itself(const Nest& loop, const std::string& buffer) {

@@ -7,18 +7,12 @@
 #include <vector>
 
 #include "base/numbers.h"
+#include "codegen/names.h"
 #include "codegen/prefetch/walks.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::as;
-using nest::Nest;
-
-// Vectors of one row that an iteration reads at most (codegen/vectors/vector_reductions).
-constexpr int64_t kMostVectors = 16;
 
 /// From the first to behind the last element that a loop reads; nothing where it does not read a
 /// row from end to end. Several vectors that an iteration reads lie between.
@@ -26,7 +20,7 @@ std::optional<Footprint> find_row(const Read& read) {
   Footprint row(read);
   for (auto loop = read.inside.rbegin(); loop != read.inside.rend(); ++loop) {
     auto walk = row.along(*loop);
-    if (!walk || walk->step < row.width || walk->step > kMostVectors * row.width)
+    if (!walk || walk->step < row.width || walk->step > machine::kMostSums * row.width)
       return std::nullopt;
     row.widen(*loop, *walk);
   }
@@ -49,8 +43,8 @@ std::vector<Footprint> find_rows(const Nest& loop, const std::set<std::string>& 
 
 /// The body with those of its serial loops changed that run one after the other.
 Nest map_passes(const Nest& body, const std::function<Nest(const Nest&)>& change) {
-  const auto* loop = as<nest::Loop>(body);
-  if (loop) return loop->role == nest::Role::Serial ? change(body) : body;
+  const auto* loop = as<Loop>(body);
+  if (loop) return loop->role == Role::Serial ? change(body) : body;
   auto inside = [&](const Nest& child) { return map_passes(child, change); };
   if (as<nest::Sequence>(body) || as<nest::Binding>(body) || as<nest::Buffer>(body))
     return nest::map_children(body, inside);
@@ -60,20 +54,20 @@ Nest map_passes(const Nest& body, const std::function<Nest(const Nest&)>& change
   return nest::make(nest::Guard{guard->condition, inside(guard->then), guard->otherwise});
 }
 
-/// What an iteration of `asking`, a loop over a row, prefetches of the row that the loop over
+/// What an iteration of `second`, a loop over a row, prefetches of the row that the loop over
 /// `rows` reads next. What is beyond the last row is prefetched as well, which no program notices:
 /// as a rule another task reads it next.
-void prefetch_row(const Footprint& row, const std::string& rows, const nest::Loop& asking,
+void prefetch_row(const Footprint& row, const std::string& rows, const Loop& second,
                   const CpuMachine& machine, std::vector<Nest>& prefetches) {
   auto step = row.step(rows);
-  auto extent = as_const_int(asking.extent);
+  auto extent = as_const_int(second.extent);
   // Short rows lie in one page with the next ones; long ones would push out each other.
   if (!step || *step < row.width || !extent || row.bytes() < machine.page_bytes / 8 ||
       row.bytes() > machine.first_cache_bytes / 2)
     return;
   const int64_t each = divide_up(row.lines(), *extent);
   if (each > machine.lines_at_once()) return;
-  Expr done = wide(ir::make_variable(asking.name) - asking.min);
+  Expr done = wide(ir::make_variable(second.name) - second.min);
   Expr next = wide(row.start) + done * wide(each * row.line());
   for (int64_t l = 0; l < each; ++l)
     prefetches.push_back(row.prefetch(next + wide(*step + l * row.line())));
@@ -85,14 +79,14 @@ Nest prefetch_passes(const Nest& nest, const std::set<std::string>& buffers,
                      const CpuMachine& machine) {
   if (buffers.empty()) return nest;
   auto inside = [&](const Nest& child) { return prefetch_passes(child, buffers, machine); };
-  const auto* rows = as<nest::Loop>(nest);
-  if (!rows || rows->role != nest::Role::Serial) return nest::map_children(nest, inside);
+  const auto* rows = as<Loop>(nest);
+  if (!rows || rows->role != Role::Serial) return nest::map_children(nest, inside);
   std::vector<Nest> passes;
   map_passes(rows->body, [&](const Nest& pass) { return passes.emplace_back(pass); });
   std::vector<Nest> prefetches;
   if (passes.size() > 1)
     for (const Footprint& row : find_rows(passes[0], buffers))
-      prefetch_row(row, rows->name, *as<nest::Loop>(passes[1]), machine, prefetches);
+      prefetch_row(row, rows->name, *as<Loop>(passes[1]), machine, prefetches);
   if (prefetches.empty()) return nest::map_children(nest, inside);
   size_t number = 0;
   Nest body = map_passes(rows->body, [&](const Nest& pass) {

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "ir/halide.h"
+#include "nest/nest.h"
 
 namespace tc::codegen {
 
@@ -12,7 +12,7 @@ namespace tc::codegen {
 /// loop around it goes from row to row, every iteration prefetches a piece of the next row, so that
 /// the row is there when it begins: the processor follows steps, which an order from a table has
 /// not, and the vectors of one or two lines each leave it little to wait for at the same time. Rows
-/// of which the loop picks but a few elements are left alone. Runs after vectors are made.
-ir::Stmt prefetch_rows(const ir::Stmt& stmt, const std::set<std::string>& buffers);
+/// of which the loop picks but a few elements are left alone. Runs after cut_vector_loops.
+nest::Nest prefetch_rows(const nest::Nest& nest, const std::set<std::string>& buffers);
 
 }  // namespace tc::codegen

@@ -6,18 +6,16 @@
 
 #include "base/memory.h"
 #include "base/numbers.h"
+#include "codegen/names.h"
+#include "ir/expressions/choices.h"
+#include "ir/expressions/walk.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::as;
-using nest::Nest;
-
-AroundLoop around_loop(const nest::Loop& loop) {
-  return {loop.name, loop.min, loop.extent, loop.role == nest::Role::Serial};
+AroundLoop around_loop(const Loop& loop) {
+  return {loop.name, loop.min, loop.extent, loop.role == Role::Serial, loop.role == Role::Vector};
 }
 
 struct InnermostLoops {
@@ -26,7 +24,7 @@ struct InnermostLoops {
   int64_t serial_loops = 0;  ///< left so far
 
   Nest visit(const Nest& nest) {
-    if (const auto* loop = as<nest::Loop>(nest)) return visit_loop(nest, *loop);
+    if (const auto* loop = as<Loop>(nest)) return visit_loop(nest, *loop);
     if (const auto* copy = as<nest::Copy>(nest)) {
       around.copies.push_back(copy);
       ++serial_loops;
@@ -40,14 +38,14 @@ struct InnermostLoops {
     }
     const auto* buffer = as<nest::Buffer>(nest);
     const bool outside = around.in_tile;
-    around.in_tile = outside || (buffer && buffer->memory == nest::Memory::Stack);
+    around.in_tile = outside || (buffer && buffer->memory == nest::Memory::Registers);
     Nest result = visit_inside(nest);
     around.in_tile = outside;
     return result;
   }
 
-  Nest visit_loop(const Nest& nest, const nest::Loop& loop) {
-    const bool serial = loop.role == nest::Role::Serial, outermost = !around.outermost;
+  Nest visit_loop(const Nest& nest, const Loop& loop) {
+    const bool serial = loop.role == Role::Serial, outermost = !around.outermost;
     const int64_t before = serial_loops;
     const size_t copies = around.copies.size();
     if (outermost) around.outermost = nest;
@@ -66,45 +64,65 @@ struct InnermostLoops {
   }
 };
 
-struct FindReads {
+/// Loads with the loops around them: those at places that data says, or the others.
+class FindReads {
+ public:
+  FindReads(bool gathers) : gathers_(gathers) {}
   std::vector<Read> reads;
-  std::vector<AroundLoop> inside;
-  Scope<> bound;
 
   void visit(const Nest& nest) {
-    if (const auto* loop = as<nest::Loop>(nest)) {
-      inside.push_back(around_loop(*loop));
+    if (const auto* loop = as<Loop>(nest)) {
+      inside_.push_back(around_loop(*loop));
       look(loop->min);
       look(loop->extent);
       visit(loop->body);
-      inside.pop_back();
+      inside_.pop_back();
     } else if (const auto* binding = as<nest::Binding>(nest)) {
       look(binding->value);
-      ScopedBinding<> bind(bound, binding->name);
+      ScopedBinding<> bind(bound_, binding->name);
       visit(binding->body);
     } else if (const auto* guard = as<nest::Guard>(nest)) {
+      if (gathers_) return;
       look(guard->condition);
       for_each_child(nest, [&](const Nest& child) { visit(child); });
-    } else if (const auto* compute = as<nest::Compute>(nest)) {
+    } else if (const auto* compute = as<Compute>(nest)) {
       if (compute->reduction != ir::Reduction::None) look(load_of(*compute));
       look(compute->value);
       look(compute->index);
     } else {
+      if (const auto* buffer = as<nest::Buffer>(nest)) own_.insert(buffer->name);
       for_each_child(nest, [&](const Nest& child) { visit(child); });
     }
   }
 
+ private:
   void look(const Expr& e) {
-    nest::for_each_load(e, [&](const Load& load) {
-      if (load.type.is_scalar() && !ir::has_load(load.index) && !expr_uses_vars(load.index, bound))
-        reads.push_back({load.type, load.name, load.index, inside});
+    ir::walk(e, [&](const Expr& part) {
+      if (gathers_ && ir::find_choice(part)) return false;
+      const auto* load = part.as<Load>();
+      if (load && load->type.is_scalar() && ir::has_load(load->index) == gathers_ &&
+          !expr_uses_vars(load->index, bound_) && !(gathers_ && reads_own(load->index)))
+        reads.push_back({load->type, load->name, load->index, inside_});
+      return true;
     });
   }
+
+  bool reads_own(const Expr& index) const {
+    bool found = false;
+    nest::for_each_load(index,
+                        [&](const Load& load) { found = found || own_.count(load.name) > 0; });
+    return found;
+  }
+
+  const bool gathers_;
+  std::vector<AroundLoop> inside_;
+  Scope<> bound_;
+  std::set<std::string> own_;  ///< buffers of the nest
 };
 
 }  // namespace
 
-void Around::enter(const nest::Loop& loop) {
+void Around::enter(const Loop& loop) {
   enter(around_loop(loop), loop.min, loop.min + loop.extent - 1);
 }
 
@@ -138,9 +156,24 @@ Nest change_innermost_loops(const Nest& nest, const ChangeLoop& change) {
 }
 
 std::vector<Read> find_reads(const Nest& nest) {
-  FindReads find;
+  FindReads find(false);
   find.visit(nest);
   return std::move(find.reads);
+}
+
+std::vector<Read> find_gathers(const Nest& nest) {
+  FindReads find(true);
+  find.visit(nest);
+  return std::move(find.reads);
+}
+
+bool has_loops(const Nest& nest) {
+  bool found = false;
+  nest::for_each_node(nest, [&](const Nest& node) {
+    const auto* loop = as<Loop>(node);
+    found = found || (loop && loop->role != Role::Vector && loop->role != Role::Unrolled);
+  });
+  return found;
 }
 
 std::optional<int64_t> Footprint::step(const std::string& loop) const {

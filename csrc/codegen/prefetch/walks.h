@@ -16,6 +16,7 @@ struct AroundLoop {
   std::string name;
   ir::Expr min, extent;  ///< undefined for a name
   bool serial = false;
+  bool vector = false;
 };
 
 /// What is around a node that a pass visits.
@@ -27,7 +28,7 @@ class Around {
   std::optional<int64_t> least(const ir::Expr& value) const;
   std::optional<int64_t> most(const ir::Expr& value) const;
 
-  /// Whether the node belongs to a register tile, whose results are a local array.
+  /// Whether the node belongs to a register tile.
   bool in_tile = false;
   /// That the loops around make before the node.
   std::vector<const nest::Copy*> copies;
@@ -63,6 +64,11 @@ struct Read {
 /// The loads in a nest at places that are known before it, so that neither data nor names of its
 /// own say where, in order of execution; reductions read their results. Lowered parts are left out.
 std::vector<Read> find_reads(const nest::Nest& nest);
+/// The loads in a nest that happen whenever it runs, at places that data says, and not what names
+/// or buffers of its own hold.
+std::vector<Read> find_gathers(const nest::Nest& nest);
+/// Whether a nest has other loops in it than those that become vectors or are unrolled.
+bool has_loops(const nest::Nest& nest);
 
 /// How often a loop leads a place on, and by how many elements each time.
 struct Walk {
@@ -101,7 +107,7 @@ struct Footprint {
   /// From the first element to behind the last.
   int64_t span() const;
 
-  /// Asks for the line of an element of the buffer. What lies behind a buffer may have a place that
+  /// A prefetch of the line of an element of the buffer. What lies behind a buffer may have a place that
   /// 32 bits do not hold.
   nest::Nest prefetch(const ir::Expr& place, int cache = 1) const;
 };

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "codegen/workarounds/hidden_zero.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
@@ -114,61 +115,36 @@ Nest hide(const std::string& local, ir::Type type, int64_t elements) {
   loop.extent = static_cast<int>(elements);
   loop.role = Role::Vector;
   loop.point = 0;
-  Compute same;
-  same.buffer = local;
-  same.type = type;
-  same.index = ir::make_variable(loop.name);
-  same.value =
-      Call::make(type, kHidden, {ir::make_load(type, local, same.index)}, Call::PureExtern);
-  loop.body = nest::make(std::move(same));
+  const Expr lane = ir::make_variable(loop.name);
+  loop.body = nest::make(
+      Compute{local, type, lane,
+              Call::make(type, kHidden, {ir::make_load(type, local, lane)}, Call::PureExtern)});
   return nest::make(std::move(loop));
 }
 
-class LowerAccumulations : public IRMutator {
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    if (op->name == kAccumulate)
-      return Add::make(Mul::make(factor(op->args[1]), factor(op->args[2])), mutate(op->args[0]));
-    if (op->is_intrinsic(Call::abs) && op->type.is_float()) return clear_sign(mutate(op->args[0]));
-    return op->name == kHidden ? hidden(mutate(op->args[0])) : IRMutator::visit(op);
-  }
-  /// The absolute value, about which LLVM concludes nothing.
-  static Expr clear_sign(const Expr& e) {
-    const ir::Type bits = e.type().with_code(halide_type_int);
-    const auto mask = static_cast<int64_t>(~uint64_t{0} >> (65 - bits.bits()));
-    return reinterpret(e.type(), reinterpret(bits, e) & make_const(bits, mask));
-  }
-  Expr visit(const Cast* op) override {
-    Expr converted = IRMutator::visit(op);
-    bool floats = op->type.is_float() && op->value.type().is_float();
-    return floats ? hidden(converted) : converted;
-  }
+/// The absolute value, about which LLVM concludes nothing.
+Expr clear_sign(const Expr& e) {
+  const ir::Type bits = e.type().with_code(halide_type_int);
+  const auto mask = static_cast<int64_t>(~uint64_t{0} >> (65 - bits.bits()));
+  return reinterpret(e.type(), reinterpret(bits, e) & make_const(bits, mask));
+}
 
-  /// A factor that is a number of a narrower type: what the sum may assume of it, it may assume of
-  /// its conversion too. Not so of conversions further inside, whose results may be tested for NaN.
-  Expr factor(const Expr& e) {
-    if (const auto* broadcast = e.as<Broadcast>())
-      return Broadcast::make(factor(broadcast->value), broadcast->lanes);
-    // An unrolled iterator. LLVM takes 0 * x for 0.
-    if (is_const(e)) return hidden(e);
-    const auto* cast = e.as<Cast>();
-    bool floats = cast && cast->type.is_float() && cast->value.type().is_float();
-    return floats ? Cast::make(cast->type, mutate(cast->value)) : mutate(e);
-  }
-};
+/// A conversion from floats to floats; null for anything else.
+const Cast* as_rounding(const Expr& e) {
+  const auto* cast = e.as<Cast>();
+  return cast && cast->type.is_float() && cast->value.type().is_float() ? cast : nullptr;
+}
 
-class FindAccumulations : public IRVisitor {
- public:
-  bool found = false;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Call* op) override {
-    found = found || op->name == kAccumulate;
-    IRVisitor::visit(op);
-  }
-};
+/// A factor that is a number of a narrower type: what the sum may assume of it, it may assume of
+/// its conversion too. Not so of conversions further inside, whose results may be tested for NaN.
+Expr lower_factor(const Expr& e, ir::Mutator& self) {
+  if (const auto* broadcast = e.as<Broadcast>())
+    return Broadcast::make(lower_factor(broadcast->value, self), broadcast->lanes);
+  // An unrolled iterator. LLVM takes 0 * x for 0.
+  if (is_const(e)) return hidden(e);
+  const Cast* cast = as_rounding(e);
+  return cast ? Cast::make(cast->type, self.mutate(cast->value)) : self.mutate(e);
+}
 
 }  // namespace
 
@@ -194,17 +170,26 @@ Expr make_accumulation(const Expr& sum, const Expr& product) {
   return Call::make(sum.type(), kAccumulate, {sum, factors->a, factors->b}, Call::PureExtern);
 }
 
-const Call* accumulation_of(const Expr& e) {
-  const auto* call = e.as<Call>();
-  return call && call->name == kAccumulate ? call : nullptr;
-}
-
 bool has_accumulations(const Stmt& stmt) {
-  FindAccumulations find;
-  stmt.accept(&find);
-  return find.found;
+  return ir::any<Call>(stmt, [](const Call* op) { return op->name == kAccumulate; });
 }
 
-Stmt lower_accumulations(const Stmt& stmt) { return LowerAccumulations().mutate(stmt); }
+Stmt lower_accumulations(const Stmt& stmt) {
+  return ir::mutate(
+      stmt,
+      [](const Call* op, ir::Mutator& self) -> Expr {
+        if (op->name == kAccumulate)
+          return Add::make(
+              Mul::make(lower_factor(op->args[1], self), lower_factor(op->args[2], self)),
+              self.mutate(op->args[0]));
+        if (op->is_intrinsic(Call::abs) && op->type.is_float())
+          return clear_sign(self.mutate(op->args[0]));
+        return op->name == kHidden ? hidden(self.mutate(op->args[0])) : self.inside(op);
+      },
+      [](const Cast* op, ir::Mutator& self) {
+        Expr converted = self.inside(op);
+        return as_rounding(op) ? hidden(converted) : converted;
+      });
+}
 
 }  // namespace tc::codegen

@@ -24,8 +24,6 @@ nest::Nest mark_accumulations(const nest::Nest& nest, const std::set<std::string
 /// sum + product, which contracts, as an expression that no pass sees through before
 /// lower_accumulations.
 ir::Expr make_accumulation(const ir::Expr& sum, const ir::Expr& product);
-/// Null where the expression is something else. Its arguments are the sum and the two factors.
-const Halide::Internal::Call* accumulation_of(const ir::Expr& e);
 
 bool has_accumulations(const ir::Stmt& stmt);
 

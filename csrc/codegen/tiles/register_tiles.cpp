@@ -321,8 +321,8 @@ class ExpandTiles {
     body = run(kCutPointVectors, body,
                [&] { return cut_point_vectors(body, lanes, names, repeatable); });
     for (const auto& [array, type] : arrays)
-      body =
-          make(nest::Buffer{array, type, unlike_others(type, elements), nest::Memory::Stack, body});
+      body = make(
+          nest::Buffer{array, type, unlike_others(type, elements), nest::Memory::Registers, body});
     return body;
   }
 

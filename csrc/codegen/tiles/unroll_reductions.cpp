@@ -7,6 +7,7 @@
 
 #include "codegen/workarounds/hidden_zero.h"
 #include "ir/loops.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
@@ -18,9 +19,6 @@ using nest::Expr;
 using nest::Loop;
 using nest::Nest;
 using nest::Role;
-
-/// Vector operations that the body of a loop may grow to.
-constexpr int64_t kMostOperations = 128;
 
 /// How far an index moves with a loop; 0 where that varies.
 int64_t step_of(const Expr& index, const std::string& loop) {
@@ -84,7 +82,8 @@ Nest unroll(const Nest& nest, int lanes, int registers, Effort& effort) {
   auto visit = [&](const Nest& child) { return unroll(child, lanes, registers, effort); };
   if (const auto* compute = as<Compute>(nest)) {
     // Their addresses, several of which wait at a time, would take the accumulators' registers.
-    effort.operations = looks_up(nest::stored_value(*compute)) ? kMostOperations + 1 : 1;
+    effort.operations =
+        looks_up(nest::stored_value(*compute)) ? machine::kUnrolledOperations + 1 : 1;
     return nest;
   }
   if (as<nest::Sequence>(nest)) {
@@ -110,12 +109,13 @@ Nest unroll(const Nest& nest, int lanes, int registers, Effort& effort) {
   const Nest same = nest::map_children(nest, visit);
   const auto* loop = as<Loop>(same);
   if (!loop) return same;
-  const int64_t extent = loop->role == Role::Vector
-                             ? effort.vectors
-                             : as_const_int(loop->extent).value_or(kMostOperations + 1);
+  const int64_t extent =
+      loop->role == Role::Vector
+          ? effort.vectors
+          : as_const_int(loop->extent).value_or(machine::kUnrolledOperations + 1);
   if (loop->point) effort.accumulators = effort.operations * extent;
-  effort.operations = std::min(kMostOperations + 1, effort.operations * extent);
-  if (loop->point || effort.operations > kMostOperations) return same;
+  effort.operations = std::min(machine::kUnrolledOperations + 1, effort.operations * extent);
+  if (loop->point || effort.operations > machine::kUnrolledOperations) return same;
   return nest::make_loop(
       loop->name, loop->min, loop->extent, Role::Unrolled,
       separate_windows(*loop, extent, registers - effort.accumulators - effort.vectors));

@@ -9,21 +9,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "ir/loops.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::as;
-using nest::Nest;
-using nest::Role;
-
-// Blocks of a short copy that are no loop. LLVM takes deeper loops for more frequent ones: with
-// these inside others, the masks of their shuffles kept the registers that a reduction before them
-// needs for its results.
-constexpr int64_t kUnrolledBlocks = 4;
 
 /// One loop of a copy.
 struct CopyLoop {
@@ -35,12 +26,12 @@ struct CopyLoop {
 /// The loops of a copy, outermost first, around one element.
 struct CopyLoops {
   std::vector<CopyLoop> loops;
-  const nest::Compute* element = nullptr;
+  const Compute* element = nullptr;
   const Load* load = nullptr;  ///< null where elements are computed
   Expr from, to;               ///< indices where all loops begin
 };
 
-Expr position(const Expr& value, int64_t step, ir::Type type) {
+Expr position(const Expr& value, int64_t step, Type type) {
   return Halide::cast(type, value) * make_const(type, step);
 }
 
@@ -91,7 +82,7 @@ Nest emit(const CopyLoops& copy, const std::vector<CopyLoop>& loops, Role last) 
     to = to + position(ir::make_variable(loop.name), loop.to, to.type());
     places[loop.name] = ir::make_variable(loop.name);
   }
-  nest::Compute element = *copy.element;
+  Compute element = *copy.element;
   element.value = copy.load ? load(copy, from) : compute(copy, places);
   element.index = to;
   Nest result = nest::make(std::move(element));
@@ -205,7 +196,7 @@ class Transpose {
     Nest body = copy_.load ? block(from, to) : computed_block(to);
     const Expr row_blocks = count_blocks(row_, side_);
     auto count = as_const_int(row_blocks);
-    const bool short_copy = outer_.empty() && count && *count <= kUnrolledBlocks;
+    const bool short_copy = outer_.empty() && count && *count <= machine::kUnrolledBlocks;
     body =
         nest::make_loop(row_block, 0, row_blocks, short_copy ? Role::Unrolled : Role::Serial, body);
     body = serial_loop(column_block, count_blocks(column_, side_), body);
@@ -234,17 +225,14 @@ class Transpose {
   Nest computed_block(const Expr& to) const {
     const std::string block = row_.name + ".block", each = column_.name + ".r",
                       lane = row_.name + ".l";
-    const ir::Type type = copy_.element->type;
+    const Type type = copy_.element->type;
     std::map<std::string, Expr> places;
     for (const CopyLoop& loop : outer_) places[loop.name] = ir::make_variable(loop.name);
     places[row_.name] = row_start_ + ir::make_variable(lane);
     places[column_.name] = column_start_ + ir::make_variable(each);
-    nest::Compute element;
-    element.buffer = block;
-    element.type = type;
-    element.index = ir::make_variable(each) * side_ + ir::make_variable(lane);
-    element.value = compute(copy_, places);
-    Nest computed = nest::make_loop(lane, 0, side_, Role::Vector, nest::make(std::move(element)));
+    const Expr index = ir::make_variable(each) * side_ + ir::make_variable(lane);
+    const Compute element{block, type, index, compute(copy_, places)};
+    Nest computed = nest::make_loop(lane, 0, side_, Role::Vector, nest::make(element));
     std::vector<Expr> rows;
     for (int r = 0; r < side_; ++r)
       rows.push_back(ir::make_load(type.with_lanes(side_), block, ramp(0, r * side_, side_)));
@@ -324,7 +312,7 @@ struct VectorizeCopies {
 
   /// Its loops may come in pieces.
   Nest visit_copy(const Nest& nest) const {
-    if (!as<nest::Loop>(nest))
+    if (!as<Loop>(nest))
       return nest::map_children(nest, [&](const Nest& child) { return visit_copy(child); });
     auto copy = match(nest);
     return copy ? vectorize(std::move(*copy)) : nest;
@@ -333,13 +321,13 @@ struct VectorizeCopies {
   /// Nothing when a loop depends on another one, or places are in no order.
   std::optional<CopyLoops> match(Nest nest) const {
     CopyLoops copy;
-    for (; const auto* loop = as<nest::Loop>(nest); nest = loop->body) {
+    for (; const auto* loop = as<Loop>(nest); nest = loop->body) {
       for (const CopyLoop& outer : copy.loops)
         if (expr_uses_var(loop->min, outer.name) || expr_uses_var(loop->extent, outer.name))
           return std::nullopt;
       copy.loops.push_back({loop->name, loop->min, loop->extent, 0, 0});
     }
-    copy.element = as<nest::Compute>(nest);
+    copy.element = as<Compute>(nest);
     if (!copy.element) return std::nullopt;
     copy.load = copy.element->value.as<Load>();
     copy.from = copy.load ? copy.load->index : Expr(0);

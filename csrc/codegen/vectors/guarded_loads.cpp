@@ -6,15 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
 
 /// a && b && ...: what all lanes share as a scalar, and the rest as a vector; undefined when
 /// absent.
@@ -40,33 +38,29 @@ Condition split(const Expr& condition) {
 
 /// Adds a condition to every load. Elements that are loaded once for all lanes are only safe where
 /// some lane is on: they become vectors, or inside of other arithmetic are loaded in a branch.
-class PredicateLoads : public IRMutator {
- public:
-  explicit PredicateLoads(Expr condition) : condition_(std::move(condition)) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Broadcast* op) override {
-    const auto* load = op->value.as<Load>();
-    if (!load || op->lanes != condition_.type().lanes()) return IRMutator::visit(op);
-    return Load::make(load->type.with_lanes(op->lanes), load->name,
-                      Broadcast::make(load->index, op->lanes), load->image, load->param, condition_,
-                      ModulusRemainder());
-  }
-  Expr visit(const Load* op) override {
-    if (op->type.is_scalar()) {
-      Expr some = VectorReduce::make(VectorReduce::Or, condition_, 1);
-      return Call::make(op->type, Call::if_then_else,
-                        {some, IRMutator::visit(op), make_zero(op->type)}, Call::PureIntrinsic);
-    }
-    if (op->type.lanes() != condition_.type().lanes()) return IRMutator::visit(op);
-    return Load::make(
-        op->type, op->name, mutate(op->index), op->image, op->param,
-        is_const_one(op->predicate) ? condition_ : mutate(op->predicate) && condition_,
-        op->alignment);
-  }
-  const Expr condition_;
-};
+Expr predicate_loads(const Expr& e, const Expr& condition) {
+  const int lanes = condition.type().lanes();
+  return ir::mutate(
+      e,
+      [&](const Broadcast* op, ir::Mutator& self) {
+        const auto* load = op->value.as<Load>();
+        if (!load || op->lanes != lanes) return self.inside(op);
+        return Load::make(load->type.with_lanes(lanes), load->name,
+                          Broadcast::make(load->index, lanes), load->image, load->param, condition,
+                          ModulusRemainder());
+      },
+      [&](const Load* op, ir::Mutator& self) {
+        if (op->type.is_scalar()) {
+          Expr some = VectorReduce::make(VectorReduce::Or, condition, 1);
+          return ir::choose_lazily(some, self.inside(op), make_zero(op->type));
+        }
+        if (op->type.lanes() != lanes) return self.inside(op);
+        return Load::make(
+            op->type, op->name, self.mutate(op->index), op->image, op->param,
+            is_const_one(op->predicate) ? condition : self.mutate(op->predicate) && condition,
+            op->alignment);
+      });
+}
 
 /// Conditions of choices inside of choices that read memory get names. Written out they would
 /// double with every level: each is in the predicate of every load of its branches, those of the
@@ -99,8 +93,8 @@ class LowerChoices : public IRMutator {
       return e;
     }
     Branch where(const Expr& on) const {
-      Branch result{PredicateLoads(on).mutate(value), names};
-      for (auto& [name, e] : result.names) e = PredicateLoads(on).mutate(e);
+      Branch result{predicate_loads(value, on), names};
+      for (auto& [name, e] : result.names) e = predicate_loads(e, on);
       return result;
     }
   };
@@ -157,15 +151,6 @@ class LowerChoices : public IRMutator {
   bool inside_ = false;
 };
 
-class FindVariables : public IRGraphVisitor {
- public:
-  std::map<std::string, Expr> found;
-
- private:
-  using IRGraphVisitor::visit;
-  void visit(const Variable* op) override { found.emplace(op->name, op); }
-};
-
 /// Puts calls of unknown functions of its variables in the place of every lazy choice, of which the
 /// pass gets the condition and the branches each for itself.
 class HideChoices : public IRGraphMutator {
@@ -188,11 +173,11 @@ class HideChoices : public IRGraphMutator {
   Expr visit(const Call* op) override {
     if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
     std::vector<Expr> parts, arguments;
-    FindVariables variables;
-    op->accept(&variables);
+    std::map<std::string, Expr> variables;
+    ir::for_each<Variable>(Expr(op), [&](const Variable* v) { variables.emplace(v->name, v); });
     std::string name = unique_name("choice");
     auto& [parameters, choice] = choices[name];
-    for (const auto& [variable, value] : variables.found) {
+    for (const auto& [variable, value] : variables) {
       parameters.push_back(variable);
       arguments.push_back(value);
     }
@@ -207,44 +192,60 @@ class HideChoices : public IRGraphMutator {
   bool inside_ = false;
 };
 
-class ShowChoices : public IRMutator {
- public:
-  explicit ShowChoices(const HideChoices& hidden) : hidden_(hidden) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    auto found = hidden_.choices.find(op->name);
-    if (found == hidden_.choices.end()) return IRMutator::visit(op);
+template <class Root>
+Root show_choices(const Root& root, const HideChoices& hidden) {
+  return ir::mutate(root, [&](const Call* op, ir::Mutator& self) {
+    auto found = hidden.choices.find(op->name);
+    if (found == hidden.choices.end()) return self.inside(op);
     const auto& [parameters, choice] = found->second;
     std::map<std::string, Expr> arguments;
-    for (size_t p = 0; p < parameters.size(); ++p) arguments[parameters[p]] = mutate(op->args[p]);
+    for (size_t p = 0; p < parameters.size(); ++p)
+      arguments[parameters[p]] = self.mutate(op->args[p]);
     return substitute(arguments, choice);
-  }
-  const HideChoices& hidden_;
-};
+  });
+}
 
 Expr HideChoices::around_choices(const Expr& e) const {
   HideChoices hide(pass_);
   Expr hidden = pass_(hide.mutate(e));
-  return ShowChoices(hide).mutate(hidden);
+  return show_choices(hidden, hide);
 }
 
-class HideOffsets : public IRMutator {
- public:
-  std::map<int64_t, std::string> names;
+/// From the first element where the condition is off.
+Expr load_somewhere(const Load* op, const Expr& on, const Expr& index) {
+  int lanes = index.type().lanes();
+  return Load::make(op->type.with_lanes(lanes), op->name,
+                    Select::make(on, index, make_zero(index.type())), op->image, op->param,
+                    const_true(lanes), ModulusRemainder());
+}
 
- private:
-  using IRMutator::visit;
-  Expr visit(const Load* op) override {
-    Expr index = hide(mutate(op->index)), predicate = mutate(op->predicate);
-    return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);
-  }
-  Stmt visit(const Store* op) override {
-    Expr value = mutate(op->value), index = hide(mutate(op->index));
-    return Store::make(op->name, value, index, op->param, mutate(op->predicate), op->alignment);
-  }
-  Expr hide(const Expr& index) {
+}  // namespace
+
+Stmt define_switched_off_lanes(const Stmt& stmt, const std::set<std::string>& empty_buffers) {
+  std::set<std::string> empty = empty_buffers;
+  return ir::mutate(
+      stmt,
+      [&](const Allocate* op, ir::Mutator& self) {
+        if (op->constant_allocation_size() == 0) empty.insert(op->name);
+        return self.inside(op);
+      },
+      [&](const Load* whole, ir::Mutator& self) {
+        const Expr load = self.inside(whole);
+        const auto* op = load.as<Load>();
+        if (is_const_one(op->predicate)) return load;
+        const auto* ramp = op->index.as<Ramp>();
+        if ((ramp && is_const_one(ramp->stride)) || empty.count(op->name))
+          return Select::make(op->predicate, load, make_zero(load.type()));
+        const auto* same = op->index.as<Broadcast>();
+        if (!same || op->type.is_scalar()) return load_somewhere(op, op->predicate, op->index);
+        Expr some = VectorReduce::make(VectorReduce::Or, op->predicate, 1);
+        return Broadcast::make(load_somewhere(op, some, same->value), same->lanes);
+      });
+}
+
+Stmt hide_negative_offsets(const Stmt& stmt) {
+  std::map<int64_t, std::string> names;
+  auto hide = [&](const Expr& index) {
     const auto* ramp = index.as<Ramp>();
     auto base = ramp ? as_const_int(ramp->base) : std::nullopt;
     auto stride = ramp ? as_const_int(ramp->stride) : std::nullopt;
@@ -253,51 +254,20 @@ class HideOffsets : public IRMutator {
     if (name.empty()) name = unique_name("offset");
     Expr variable = ir::make_variable(name);
     return Ramp::make(Halide::cast(ramp->base.type(), variable), ramp->stride, ramp->lanes);
-  }
-};
-
-class DefineLanes : public IRMutator {
- public:
-  explicit DefineLanes(std::set<std::string> empty) : empty_(std::move(empty)) {}
-
- private:
-  using IRMutator::visit;
-  Stmt visit(const Allocate* op) override {
-    if (op->constant_allocation_size() == 0) empty_.insert(op->name);
-    return IRMutator::visit(op);
-  }
-  Expr visit(const Load* op) override {
-    Expr load = IRMutator::visit(op);
-    op = load.as<Load>();
-    if (is_const_one(op->predicate)) return load;
-    const auto* ramp = op->index.as<Ramp>();
-    if ((ramp && is_const_one(ramp->stride)) || empty_.count(op->name))
-      return Select::make(op->predicate, load, make_zero(load.type()));
-    const auto* same = op->index.as<Broadcast>();
-    if (!same || op->type.is_scalar()) return load_somewhere(op, op->predicate, op->index);
-    Expr some = VectorReduce::make(VectorReduce::Or, op->predicate, 1);
-    return Broadcast::make(load_somewhere(op, some, same->value), same->lanes);
-  }
-  /// From the first element where the condition is off.
-  static Expr load_somewhere(const Load* op, const Expr& on, const Expr& index) {
-    int lanes = index.type().lanes();
-    return Load::make(op->type.with_lanes(lanes), op->name,
-                      Select::make(on, index, make_zero(index.type())), op->image, op->param,
-                      const_true(lanes), ModulusRemainder());
-  }
-  std::set<std::string> empty_;
-};
-
-}  // namespace
-
-Stmt define_switched_off_lanes(const Stmt& stmt, const std::set<std::string>& empty) {
-  return DefineLanes(empty).mutate(stmt);
-}
-
-Stmt hide_negative_offsets(const Stmt& stmt) {
-  HideOffsets hide;
-  Stmt result = hide.mutate(stmt);
-  for (const auto& [value, name] : hide.names)
+  };
+  Stmt result = ir::mutate(
+      stmt,
+      [&](const Load* op, ir::Mutator& self) {
+        Expr index = hide(self.mutate(op->index)), predicate = self.mutate(op->predicate);
+        return Load::make(op->type, op->name, index, op->image, op->param, predicate,
+                          op->alignment);
+      },
+      [&](const Store* op, ir::Mutator& self) {
+        Expr value = self.mutate(op->value), index = hide(self.mutate(op->index));
+        return Store::make(op->name, value, index, op->param, self.mutate(op->predicate),
+                           op->alignment);
+      });
+  for (const auto& [value, name] : names)
     result = LetStmt::make(name, static_cast<int>(value), result);
   return result;
 }
@@ -306,7 +276,7 @@ Stmt around_choices(const Stmt& stmt, const StmtPass& pass, const ExprPass& part
   if (!ir::has_lazy_choice(stmt)) return pass(stmt);
   HideChoices hide(part_pass);
   Stmt hidden = pass(hide.mutate(stmt));
-  return ShowChoices(hide).mutate(hidden);
+  return show_choices(hidden, hide);
 }
 
 Stmt predicate_guarded_loads(const Stmt& stmt) { return LowerChoices().mutate(stmt); }

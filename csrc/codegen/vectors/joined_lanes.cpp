@@ -7,34 +7,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "ir/expressions/choices.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-
-class JoinLanesAsBits : public IRMutator {
- private:
-  using IRMutator::visit;
-  Expr visit(const Shuffle* op) override {
-    Expr whole = IRMutator::visit(op);
-    op = whole.as<Shuffle>();
-    bool scalars = op && op->is_concat() && op->vectors.size() > 1 &&
-                   std::all_of(op->vectors.begin(), op->vectors.end(),
-                               [](const Expr& e) { return e.type().is_scalar(); });
-    Halide::Type type = whole.type();
-    if (!scalars || type.is_handle() || (type.is_uint() && !type.is_bool())) return whole;
-    std::vector<Expr> bits;
-    for (const Expr& e : op->vectors)
-      bits.push_back(type.is_bool() ? Halide::cast<uint8_t>(e)
-                                    : Halide::reinterpret(Halide::UInt(type.bits()), e));
-    Expr joined = Shuffle::make_concat(bits);
-    return type.is_bool() ? joined != make_zero(joined.type()) : Halide::reinterpret(type, joined);
-  }
-};
 
 /// Puts names in the place of numbers that are chosen lazily and broadcast, and of short shuffles.
 class HideFromInterleavings : public IRGraphMutator {
@@ -73,27 +51,34 @@ class HideFromInterleavings : public IRGraphMutator {
   std::vector<std::pair<std::string, Expr>> lets_;
 };
 
-class Show : public IRGraphMutator {
- public:
-  explicit Show(const std::map<std::string, Expr>& hidden) : hidden_(hidden) {}
-
- private:
-  using IRGraphMutator::visit;
-  Expr visit(const Variable* op) override {
-    const auto found = hidden_.find(op->name);
-    return found == hidden_.end() ? Expr(op) : found->second;
-  }
-  const std::map<std::string, Expr>& hidden_;
-};
-
 }  // namespace
 
 Stmt separate_lanes(const Stmt& stmt) {
   HideFromInterleavings hide;
   const Stmt rewritten = rewrite_interleavings(hide.mutate(stmt));
-  return hide.hidden.empty() ? rewritten : Show(hide.hidden).mutate(rewritten);
+  if (hide.hidden.empty()) return rewritten;
+  return ir::mutate_graph(rewritten, [&](const Variable* op, ir::Mutator&) {
+    const auto found = hide.hidden.find(op->name);
+    return found == hide.hidden.end() ? Expr(op) : found->second;
+  });
 }
 
-Stmt join_lanes_as_bits(const Stmt& stmt) { return JoinLanesAsBits().mutate(stmt); }
+Stmt join_lanes_as_bits(const Stmt& stmt) {
+  return ir::mutate(stmt, [](const Shuffle* op, ir::Mutator& self) {
+    Expr whole = self.inside(op);
+    op = whole.as<Shuffle>();
+    bool scalars = op && op->is_concat() && op->vectors.size() > 1 &&
+                   std::all_of(op->vectors.begin(), op->vectors.end(),
+                               [](const Expr& e) { return e.type().is_scalar(); });
+    Halide::Type type = whole.type();
+    if (!scalars || type.is_handle() || (type.is_uint() && !type.is_bool())) return whole;
+    std::vector<Expr> bits;
+    for (const Expr& e : op->vectors)
+      bits.push_back(type.is_bool() ? Halide::cast<uint8_t>(e)
+                                    : Halide::reinterpret(Halide::UInt(type.bits()), e));
+    Expr joined = Shuffle::make_concat(bits);
+    return type.is_bool() ? joined != make_zero(joined.type()) : Halide::reinterpret(type, joined);
+  });
+}
 
 }  // namespace tc::codegen

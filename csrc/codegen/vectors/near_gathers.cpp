@@ -6,20 +6,13 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/names.h"
 #include "ir/expressions/walk.h"
+#include "ir/visit.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-
-// A choice: a pattern takes as many different vectors.
-constexpr int kMaxPeriod = 8;
-// More loads and the permutations of what they load cost what a gather does, as do loads that serve
-// one lane each.
-constexpr size_t kMaxLoads = 4, kLanesOfLoad = 2;
 
 /// Lane l of an index is `first` + offsets[l].
 struct Pattern {
@@ -43,17 +36,33 @@ std::optional<Pattern> find_pattern(const Expr& index) {
   return pattern;
 }
 
-class LoadNeighbours : public IRMutator {
- private:
-  using IRMutator::visit;
-  Expr visit(const Load* op) override {
+/// Halide loads neighbours itself, forwards and backwards, and other strides one by one.
+bool is_stride(const Expr& stride) {
+  auto step = as_const_int(stride);
+  return step && (*step > 1 || *step < -1);
+}
+
+/// As many lanes as `op` has, of which the first `count` are loaded.
+Expr load(const Load* op, const Expr& start, int64_t count) {
+  const int lanes = op->type.lanes();
+  Expr predicate = count == lanes
+                       ? const_true(lanes)
+                       : Ramp::make(0, 1, lanes) < Broadcast::make(static_cast<int>(count), lanes);
+  Expr index = Ramp::make(simplify(start), make_one(start.type()), lanes);
+  return Load::make(op->type, op->name, index, op->image, op->param, predicate, ModulusRemainder());
+}
+
+}  // namespace
+
+Stmt load_neighbours(const Stmt& stmt) {
+  return ir::mutate(stmt, [](const Load* op, ir::Mutator& self) {
     const int lanes = op->type.lanes();
     const auto* ramp = op->index.as<Ramp>();
     if (lanes < 4 || (ramp && !is_stride(ramp->stride)) || op->index.as<Broadcast>() ||
         !is_const_one(op->predicate))
-      return IRMutator::visit(op);
+      return self.inside(op);
     std::optional<Pattern> pattern = find_pattern(op->index);
-    if (!pattern) return IRMutator::visit(op);
+    if (!pattern) return self.inside(op);
     // Each load begins at the first place that those before it do not reach.
     std::vector<int64_t> places = pattern->offsets;
     std::sort(places.begin(), places.end());
@@ -63,8 +72,9 @@ class LoadNeighbours : public IRMutator {
       const int64_t start = places[p];
       while (p < places.size() && places[p] - start < lanes) ++p;
       const size_t loaded = loads.size() + 1;
-      if (loaded > kMaxLoads || loaded * kLanesOfLoad > static_cast<size_t>(lanes))
-        return IRMutator::visit(op);
+      if (loaded > machine::kNeighbourLoads ||
+          loaded * machine::kLanesOfLoad > static_cast<size_t>(lanes))
+        return self.inside(op);
       starts.push_back(start);
       // What lies between two places can be loaded.
       const int64_t count = std::min<int64_t>(lanes, places.back() - start + 1);
@@ -77,35 +87,14 @@ class LoadNeighbours : public IRMutator {
       indices.push_back(static_cast<int>(from) * lanes + static_cast<int>(offset - starts[from]));
     }
     return Shuffle::make(loads, indices);
-  }
+  });
+}
 
-  /// Halide loads neighbours itself, forwards and backwards, and other strides one by one.
-  static bool is_stride(const Expr& stride) {
-    auto step = as_const_int(stride);
-    return step && (*step > 1 || *step < -1);
-  }
-
-  /// As many lanes as `op` has, of which the first `count` are loaded.
-  static Expr load(const Load* op, const Expr& start, int64_t count) {
-    const int lanes = op->type.lanes();
-    Expr predicate =
-        count == lanes ? const_true(lanes)
-                       : Ramp::make(0, 1, lanes) < Broadcast::make(static_cast<int>(count), lanes);
-    Expr index = Ramp::make(simplify(start), make_one(start.type()), lanes);
-    return Load::make(op->type, op->name, index, op->image, op->param, predicate,
-                      ModulusRemainder());
-  }
-};
-
-}  // namespace
-
-Stmt load_neighbours(const Stmt& stmt) { return LoadNeighbours().mutate(stmt); }
-
-int find_period(const nest::Nest& body, const std::string& loop) {
+int find_period(const Nest& body, const std::string& loop) {
   int64_t period = 1;
   auto divide = [&](const Expr& dividend, const Expr& by) {
     const auto divisor = as_const_int(by);
-    if (divisor && *divisor > 1 && period <= kMaxPeriod && expr_uses_var(dividend, loop))
+    if (divisor && *divisor > 1 && period <= machine::kMostPeriod && expr_uses_var(dividend, loop))
       period = std::lcm(period, *divisor);
   };
   nest::for_each_read(body, [&](const Load& load) {
@@ -115,7 +104,7 @@ int find_period(const nest::Nest& body, const std::string& loop) {
       return true;
     });
   });
-  return period > kMaxPeriod ? 1 : static_cast<int>(period);
+  return period > machine::kMostPeriod ? 1 : static_cast<int>(period);
 }
 
 }  // namespace tc::codegen

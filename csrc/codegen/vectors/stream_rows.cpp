@@ -6,21 +6,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::Compute;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
-
-// Of the array that a row passes through, a part after the other where it is longer.
-constexpr int64_t kPartBytes = 4096;
 
 /// Whether a nest of loops waits for arithmetic rather than for memory: for functions of lanes, in
 /// any of its loops of vectors.
@@ -29,7 +21,7 @@ bool waits_for_functions(const Nest& nest) {
                                               "ceil", "trunc", "rint", "fma",  "copysign"};
   bool found = false;
   nest::for_each_node(nest, [&](const Nest& node) {
-    const auto* loop = nest::as<Loop>(node);
+    const auto* loop = as<Loop>(node);
     if (!loop || loop->role != Role::Vector) return;
     nest::for_each_expression(loop->body, [&](const Expr& e) {
       ir::walk(e, [&](const Expr& part) {
@@ -48,7 +40,7 @@ bool waits_for_functions(const Nest& nest) {
 std::optional<std::vector<Compute>> computes_of(const Nest& body) {
   std::vector<Compute> computes;
   for (const Nest& part : nest::parts_of(body)) {
-    const auto* compute = nest::as<Compute>(part);
+    const auto* compute = as<Compute>(part);
     if (!compute) return std::nullopt;
     computes.push_back(*compute);
   }
@@ -74,7 +66,7 @@ class Choose {
 
   /// `inside` of a nest of loops that waits for memory.
   Nest node(const Nest& nest, bool inside) const {
-    const auto* loop = nest::as<Loop>(nest);
+    const auto* loop = as<Loop>(nest);
     if (loop && loop->role == Role::Vector) return row(nest, *loop);
     if (loop && !inside && waits_for_functions(nest)) return nest;
     return nest::map_children(
@@ -109,20 +101,20 @@ std::string flag(const std::string& buffer) { return buffer + ".streams"; }
 class StreamRows {
  public:
   Nest node(const Nest& nest) {
-    const auto* loop = nest::as<Loop>(nest);
+    const auto* loop = as<Loop>(nest);
     auto computes = loop && loop->role == Role::Vector ? computes_of(loop->body) : std::nullopt;
     if (!computes || computes->empty() ||
         !std::all_of(computes->begin(), computes->end(),
                      [](const Compute& compute) { return compute.streams; }))
       return nest::map_children(nest, [&](const Nest& child) { return node(child); });
     const auto extent = as_const_int(loop->extent);
-    int64_t most = kPartBytes;
+    int64_t most = machine::kStreamedPart;
     Expr streams = const_true();
     std::vector<Nest> cached;
     for (Compute& compute : *computes) {
       compute.streams = false;
       cached.push_back(nest::make(compute));
-      most = std::min(most, kPartBytes / memory_type(compute.type).bytes());
+      most = std::min(most, machine::kStreamedPart / memory_type(compute.type).bytes());
       streams = streams && ir::make_variable(flag(compute.buffer), Halide::Bool());
     }
     const bool parts = !extent || *extent > most;
@@ -150,18 +142,15 @@ class StreamRows {
     const std::string lane = loop.name + ".streamed";
     const Expr at = first + ir::make_variable(lane);
     std::vector<Nest> fills, copies;
-    std::vector<std::pair<std::string, ir::Type>> arrays;
+    std::vector<std::pair<std::string, Type>> arrays;
     for (const Compute& compute : computes) {
-      const ir::Type type = memory_type(compute.type);
+      const Type type = memory_type(compute.type);
       arrays.emplace_back(concat(compute.buffer, ".row", count_++), type);
-      Compute fill;
-      fill.buffer = arrays.back().first;
-      fill.type = compute.type;
-      fill.index = ir::make_variable(lane);
-      fill.value = substitute(loop.name, at, compute.value);
-      copies.push_back(copy(compute, substitute(loop.name, first, compute.index), fill.buffer,
+      const std::string& array = arrays.back().first;
+      copies.push_back(copy(compute, substitute(loop.name, first, compute.index), array,
                             Halide::cast<int64_t>(extent) * type.bytes()));
-      fills.push_back(nest::make(std::move(fill)));
+      fills.push_back(nest::make(Compute{array, compute.type, ir::make_variable(lane),
+                                         substitute(loop.name, at, compute.value)}));
     }
     copies.insert(copies.begin(),
                   nest::make_loop(lane, 0, extent, Role::Vector, nest::make_sequence(fills)));

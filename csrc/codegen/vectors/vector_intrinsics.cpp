@@ -1,13 +1,11 @@
 #include "codegen/vectors/vector_intrinsics.h"
 
+#include "codegen/names.h"
 #include "codegen/vectors/guarded_loads.h"
 #include "ir/expressions/choices.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using Halide::Expr;
 
 class FindVectors : public IRGraphVisitor {
  public:

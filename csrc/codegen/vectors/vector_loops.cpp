@@ -5,30 +5,14 @@
 #include <set>
 #include <vector>
 
+#include "codegen/names.h"
 #include "codegen/vectors/near_gathers.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::Compute;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
-
-// Narrow types would otherwise give vectors of 64 lanes, whose tails and gathers cost more than
-// they save.
-constexpr int kMaxLanes = 32;
-
-// Up to so many vectors of a row at a place that data says are unrolled, so that the loop over the
-// places sees all of what it will read (see prefetch_gathers).
-constexpr int kUnrolledVectors = 8;
-
-// Choices that a loop is there twice for.
-constexpr int kMostChoices = 2;
 
 /// Of what the lanes of a loop access.
 struct Lanes {
@@ -68,8 +52,8 @@ Expr find_choice(const Loop& loop) {
   Scope<> inside;
   inside.push(loop.name);
   nest::for_each_node(loop.body, [&](const Nest& node) {
-    if (const auto* inner = nest::as<Loop>(node)) inside.push(inner->name);
-    if (const auto* binding = nest::as<nest::Binding>(node)) inside.push(binding->name);
+    if (const auto* inner = as<Loop>(node)) inside.push(inner->name);
+    if (const auto* binding = as<nest::Binding>(node)) inside.push(binding->name);
   });
   Expr found;
   nest::for_each_expression(loop.body, [&](const Expr& e) {
@@ -144,7 +128,7 @@ Nest cut_by_pattern(const Loop& loop, int lanes) {
 
 /// `choices` are decided around the loop.
 Nest cut(const Loop& loop, int vector_bits, int choices) {
-  const Expr condition = choices < kMostChoices ? find_choice(loop) : Expr();
+  const Expr condition = choices < machine::kLoopChoices ? find_choice(loop) : Expr();
   if (condition.defined()) {
     // A loop for each side of a choice: what is not chosen need not be loaded.
     auto side = [&](bool value) {
@@ -157,7 +141,7 @@ Nest cut(const Loop& loop, int vector_bits, int choices) {
     return nest::make(nest::Guard{condition, yes, no});
   }
   const Lanes accessed = lanes_of(loop);
-  int lanes = std::clamp(vector_bits / std::max(8, accessed.bits), 1, kMaxLanes);
+  int lanes = std::clamp(vector_bits / std::max(8, accessed.bits), 1, machine::kMostLanes);
   auto constant = as_const_int(loop.extent);
   while (constant && *constant <= lanes / 2) lanes /= 2;
   if (lanes == 1) return nest::with_role(loop, Role::Serial);
@@ -171,7 +155,7 @@ Nest cut(const Loop& loop, int vector_bits, int choices) {
     Nest body = nest::make_loop(lane, 0, lanes, Role::Vector,
                                 nest::substitute(loop.name, value, loop.body));
     auto vectors = as_const_int(full);
-    const bool few = vectors && *vectors <= kUnrolledVectors;
+    const bool few = vectors && *vectors <= machine::kUnrolledVectors;
     parts.push_back(is_const_one(full)
                         ? nest::substitute(vector, Expr(0), body)
                         : nest::make_loop(vector, 0, full,
@@ -188,7 +172,7 @@ Nest cut(const Loop& loop, int vector_bits, int choices) {
 }  // namespace
 
 Nest cut_vector_loops(const Nest& nest, int vector_bits) {
-  const auto* loop = nest::as<Loop>(nest);
+  const auto* loop = as<Loop>(nest);
   if (loop && loop->role == Role::Vector) return cut(*loop, vector_bits, 0);
   // Its vector has the lanes of an instruction.
   if (nest::as<nest::Intrinsic>(nest)) return nest;

@@ -8,32 +8,21 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using nest::Compute;
 using nest::Guard;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
 
-// Additions that are under way at a time: two a cycle, each takes four.
-constexpr int kInFlight = 8;
-// Bodies with functions like exp are bound by those; copies would only make the code longer.
-constexpr int kInFlightFunctions = 2;
-// Elements that one iteration loads one by one, since they are no neighbours. They bound the time
-// as well, and from 250 addresses in a loop on, those of the rest behind it among them, LLVM gives
-// up to tell sets of them apart and compares all pairs (measured: 12 s instead of 0.1 s).
+// Elements that one iteration loads one by one, since they are no neighbours. No model knows that
+// from 250 addresses in a loop on, those of the rest behind it among them, LLVM gives up to tell
+// sets of them apart and compares all pairs: 12 s of compilation instead of 0.1 s.
 constexpr int kGathered = 96;
-constexpr int kMaxLanes = 32;
-// Copies of all statements of a body that one iteration of the main loop may have.
-constexpr int kMaxCopies = 16;
 
 /// One compute of a loop body with the guards around it.
 struct Part {
@@ -43,7 +32,7 @@ struct Part {
   bool accumulates = false;
   ir::Reduction reduction = ir::Reduction::None;  ///< of partial results
   Expr value;                                     ///< the term, of type `accumulator`
-  ir::Type accumulator;                           ///< the type of partial results
+  Type accumulator;                               ///< the type of partial results
   std::string partial;                            ///< the local array of partial results
 };
 
@@ -51,12 +40,12 @@ Expr both(const Expr& a, const Expr& b) { return a.defined() ? a && b : b; }
 
 /// The loop body as a list of computes; false when it has something else.
 bool collect(const Nest& nest, const Expr& guard, std::vector<Part>& parts) {
-  if (const auto* sequence = nest::as<nest::Sequence>(nest))
+  if (const auto* sequence = as<nest::Sequence>(nest))
     return std::all_of(sequence->parts.begin(), sequence->parts.end(),
                        [&](const Nest& part) { return collect(part, guard, parts); });
-  if (const auto* branch = nest::as<Guard>(nest))
+  if (const auto* branch = as<Guard>(nest))
     return !branch->otherwise && collect(branch->then, both(guard, branch->condition), parts);
-  if (const auto* compute = nest::as<Compute>(nest)) {
+  if (const auto* compute = as<Compute>(nest)) {
     Part found;
     found.compute = compute;
     found.guard = guard;
@@ -120,7 +109,8 @@ Expr term_of(const Part& part, const Expr& partial) {
 /// Redirects what is reduced in a vector loop to partial results.
 class PartialResults {
  public:
-  PartialResults(const Loop& vector, const Reads& reads, std::vector<Part> parts, int vector_bits)
+  PartialResults(const Loop& vector, const Reads& reads, std::vector<Part> parts, int vector_bits,
+                 const CpuMachine& machine)
       : vector_(vector), parts_(std::move(parts)) {
     int bits = std::max(8, nest::widest_element(vector.body));
     int accumulating = 0;
@@ -132,16 +122,17 @@ class PartialResults {
       ++accumulating;
       bits = std::max(bits, part.accumulator.bits());
     }
-    lanes_ = std::clamp(vector_bits / bits, 1, kMaxLanes);
+    lanes_ = std::clamp(vector_bits / bits, 1, machine::kMostLanes);
     extent_ = as_const_int(simplify(vector.extent));
     if (extent_)
       while (lanes_ > *extent_ && lanes_ > 1) lanes_ /= 2;
     while (lanes_ > 8 && lanes_ * reads.gathers > kGathered / 2) lanes_ /= 2;
-    int wanted = (reads.functions ? kInFlightFunctions : kInFlight) / std::max(1, accumulating);
+    // Bodies with functions like exp are bound by those; copies would only make the code longer.
+    int wanted = reads.functions ? 1 : machine.sums_in_flight() / std::max(1, accumulating);
     if (reads.gathers) wanted = std::min(wanted, kGathered / (lanes_ * reads.gathers));
     // Two at least: LLVM adds up the halves of a single vector separately, inside the loop, when it
     // sees them used separately after it.
-    int most = std::max(2, kMaxCopies / static_cast<int>(parts_.size()));
+    int most = std::max(2, machine::kMostSums / static_cast<int>(parts_.size()));
     copies_ = std::clamp(wanted, 2, most);
     // What data says how long it is, is often short: each copy takes instructions around the loop.
     if (ir::has_load(vector.extent)) copies_ = 2;
@@ -252,13 +243,7 @@ class PartialResults {
   /// partial[index] = value, or it is reduced with it.
   static Nest in_partial(const Part& part, const Expr& index, ir::Reduction reduction,
                          const Expr& value) {
-    Compute made;
-    made.buffer = part.partial;
-    made.type = part.accumulator;
-    made.index = index;
-    made.value = value;
-    made.reduction = reduction;
-    return nest::make(std::move(made));
+    return nest::make(Compute{part.partial, part.accumulator, index, value, reduction});
   }
 
   /// The body at `position` (relative to the loop's first), into partial results `copy`. Only terms
@@ -330,10 +315,10 @@ bool walks_on(const Loop& outer, const Loop& inner) {
 
 /// Joins the loops above a vector with it, as far as addresses walk on. What is no loop stays.
 Nest join(const Nest& nest) {
-  const auto* loop = nest::as<Loop>(nest);
+  const auto* loop = as<Loop>(nest);
   if (!loop) return nest;
   const Nest body = join(loop->body);
-  const auto* inner = nest::as<Loop>(body);
+  const auto* inner = as<Loop>(body);
   if (inner && loop->role == Role::Serial && inner->role == Role::Vector && walks_on(*loop, *inner))
     return nest::make_loop(inner->name, 0, simplify(loop->extent * inner->extent), Role::Vector,
                            nest::substitute(loop->name, Expr(0), inner->body));
@@ -355,8 +340,8 @@ Nest serial(const Loops& loops) {
 
 Loops rows_below(const Loop& vector) {
   Loops rows;
-  for (const auto* row = nest::as<Loop>(vector.body); row && row->role == Role::Unrolled;
-       row = nest::as<Loop>(row->body))
+  for (const auto* row = as<Loop>(vector.body); row && row->role == Role::Unrolled;
+       row = as<Loop>(row->body))
     rows.push_back(row);
   return rows;
 }
@@ -406,11 +391,12 @@ bool apart(const Compute& a, const Compute& b) {
 
 class VectorizeReductions {
  public:
-  explicit VectorizeReductions(int vector_bits) : vector_bits_(vector_bits) {}
+  VectorizeReductions(int vector_bits, const CpuMachine& machine)
+      : vector_bits_(vector_bits), machine_(machine) {}
 
   Nest node(const Nest& nest) {
-    if (nest::as<nest::Intrinsic>(nest)) return nest;
-    return nest::as<Loop>(nest) ? visit(join(nest)) : inside(nest);
+    if (as<nest::Intrinsic>(nest)) return nest;
+    return as<Loop>(nest) ? visit(join(nest)) : inside(nest);
   }
 
  private:
@@ -420,9 +406,9 @@ class VectorizeReductions {
 
   Nest visit(const Nest& nest) {
     // The loops from here to the vector, if there is nothing else.
-    Loops loops = {nest::as<Loop>(nest)};
-    while (loops.back()->role == Role::Serial && nest::as<Loop>(loops.back()->body))
-      loops.push_back(nest::as<Loop>(loops.back()->body));
+    Loops loops = {as<Loop>(nest)};
+    while (loops.back()->role == Role::Serial && as<Loop>(loops.back()->body))
+      loops.push_back(as<Loop>(loops.back()->body));
     const Loop& vector = *loops.back();
     if (vector.role != Role::Vector) return inside(nest);
     if (rows_change(loops)) return inside(nest);  // further in
@@ -460,7 +446,7 @@ class VectorizeReductions {
           return inside(nest);
     for (Part& part : parts)
       if (part.accumulates) part.partial = concat(part.compute->buffer, ".partial", partials_++);
-    PartialResults partial(vector, reads, parts, vector_bits_);
+    PartialResults partial(vector, reads, parts, vector_bits_, machine_);
     if (partial.lanes() == 1) return serial(loops);
     const Nest vectors = partial.wrap(rebuild(loops, loops.size() - 1, partial.loop()));
     if (!ir::has_load(vector.extent) || loops.size() > 1) return vectors;
@@ -479,13 +465,14 @@ class VectorizeReductions {
   }
 
   const int vector_bits_;
+  const CpuMachine& machine_;
   int partials_ = 0;
 };
 
 }  // namespace
 
-Nest vectorize_reductions(const Nest& nest, int vector_bits) {
-  return VectorizeReductions(vector_bits).node(nest);
+Nest vectorize_reductions(const Nest& nest, int vector_bits, const CpuMachine& machine) {
+  return VectorizeReductions(vector_bits, machine).node(nest);
 }
 
 }  // namespace tc::codegen

@@ -1,6 +1,7 @@
 // Reductions along the vector: loops that add consecutive elements into one result.
 #pragma once
 
+#include "machine/cpu.h"
 #include "nest/nest.h"
 
 namespace tc::codegen {
@@ -17,6 +18,6 @@ namespace tc::codegen {
 /// Loops around a vector loop that continue where its last iteration ends become part of it. Loops
 /// that accumulate in another way than this become serial. Runs before cut_vector_loops, which must
 /// not see loops that accumulate.
-nest::Nest vectorize_reductions(const nest::Nest& nest, int vector_bits);
+nest::Nest vectorize_reductions(const nest::Nest& nest, int vector_bits, const CpuMachine& machine);
 
 }  // namespace tc::codegen

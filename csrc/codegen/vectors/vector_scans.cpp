@@ -5,21 +5,14 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-using nest::Compute;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
-
-constexpr int kMaxLanes = 32;
 
 // Calls inside of a Vectorized loop that move values between lanes, until its lanes are vectors.
 // The loop's variable is their last argument, so that they become vectors though the value may be
@@ -37,36 +30,19 @@ Expr spread_lane(const Expr& value, int from, const Expr& lane) {
   return Call::make(value.type(), kSpreadLane, {value, from, lane}, Call::PureExtern);
 }
 
-class ShuffleLanes : public IRMutator {
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    const bool moves = op->name == kMoveLanes;
-    if (!moves && op->name != kSpreadLane) return IRMutator::visit(op);
-    const int lanes = op->type.lanes();
-    Expr value = vector(mutate(op->args[0]), lanes);
-    const int by = static_cast<int>(*constant(op->args[op->args.size() - 2]));
-    if (!moves) return Shuffle::make({value}, std::vector<int>(lanes, by));
-    // A slice of both, one behind the other. As any other shuffle, half of its four lanes could
-    // be taken for a slice that runs backwards, which Halide 21 loses.
-    Expr neutral = vector(mutate(op->args[1]), lanes);
-    if (by < 0)
-      return Shuffle::make_slice(Shuffle::make_concat({neutral, value}), lanes + by, 1, lanes);
-    return Shuffle::make_slice(Shuffle::make_concat({value, neutral}), by, 1, lanes);
-  }
+Expr vector(const Expr& e, int lanes) {
+  return e.type().lanes() == lanes ? e : Broadcast::make(e, lanes);
+}
 
-  static Expr vector(const Expr& e, int lanes) {
-    return e.type().lanes() == lanes ? e : Broadcast::make(e, lanes);
-  }
-  static std::optional<int64_t> constant(const Expr& e) {
-    const auto* broadcast = e.as<Broadcast>();
-    return as_const_int(broadcast ? broadcast->value : e);
-  }
-};
+std::optional<int64_t> constant(const Expr& e) {
+  const auto* broadcast = e.as<Broadcast>();
+  return as_const_int(broadcast ? broadcast->value : e);
+}
 
 /// The computes of a loop's body, one after the other; false when it has something else.
 bool collect(const Nest& body, std::vector<Compute>& parts) {
   for (const Nest& part : nest::parts_of(body)) {
-    const auto* compute = nest::as<Compute>(part);
+    const auto* compute = as<Compute>(part);
     if (!compute) return false;
     parts.push_back(*compute);
   }
@@ -114,7 +90,7 @@ class Vectors {
 
  private:
   bool scans(size_t part) const { return scans_along(parts_[part], loop_.name); }
-  ir::Type type_of(size_t part) const { return parts_[part].type; }
+  Type type_of(size_t part) const { return parts_[part].type; }
   Expr identity(size_t part) const {
     return ir::identity(parts_[part].scan->reduction, type_of(part));
   }
@@ -125,12 +101,7 @@ class Vectors {
     return concat(parts_[part].buffer, ".carry", number_, "_", part);
   }
   Nest store_carry(size_t part, const Expr& value) const {
-    Compute made;
-    made.buffer = carry(part);
-    made.type = type_of(part);
-    made.index = lane();
-    made.value = value;
-    return nest::make(std::move(made));
+    return nest::make(Compute{carry(part), type_of(part), lane(), value});
   }
 
   Nest lane_loop(const Nest& body) const {
@@ -156,7 +127,7 @@ class Vectors {
   Nest scan(size_t p, const Expr& first, const Expr& count) const {
     const Compute& part = parts_[p];
     const ir::Scan& scan = *part.scan;
-    const ir::Type type = part.type;
+    const Type type = part.type;
     const bool down = ir::step_along(part.index, loop_.name) < 0;
     const Expr turn = down ? (lanes_ - 1) - lane() : lane();
     const Expr iteration = loop_.min + first + turn;
@@ -221,7 +192,8 @@ Nest vectorize_loop(const Loop& loop, int vector_bits, int& number) {
   bool plain = collect(loop.body, parts);
   for (const Compute& part : parts)
     plain = plain && (!scans_along(part, loop.name) || is_whole(part, loop.name));
-  int lanes = std::clamp(vector_bits / std::max(8, nest::widest_element(loop.body)), 1, kMaxLanes);
+  int lanes = std::clamp(vector_bits / std::max(8, nest::widest_element(loop.body)), 1,
+                         machine::kMostLanes);
   auto extent = as_const_int(loop.extent);
   while (extent && *extent <= lanes / 2) lanes /= 2;
   if (!plain || lanes == 1) return nest::with_role(loop, Role::Serial);
@@ -229,7 +201,7 @@ Nest vectorize_loop(const Loop& loop, int vector_bits, int& number) {
 }
 
 Nest vectorize(const Nest& nest, int vector_bits, int& number) {
-  const auto* loop = nest::as<Loop>(nest);
+  const auto* loop = as<Loop>(nest);
   if (loop && loop->role == Role::Vector) {
     Nest changed = vectorize_loop(*loop, vector_bits, number);
     return changed ? changed : nest;
@@ -240,7 +212,22 @@ Nest vectorize(const Nest& nest, int vector_bits, int& number) {
 
 }  // namespace
 
-Stmt shuffle_lanes(const Stmt& stmt) { return ShuffleLanes().mutate(stmt); }
+Stmt shuffle_lanes(const Stmt& stmt) {
+  return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) {
+    const bool moves = op->name == kMoveLanes;
+    if (!moves && op->name != kSpreadLane) return self.inside(op);
+    const int lanes = op->type.lanes();
+    Expr value = vector(self.mutate(op->args[0]), lanes);
+    const int by = static_cast<int>(*constant(op->args[op->args.size() - 2]));
+    if (!moves) return Shuffle::make({value}, std::vector<int>(lanes, by));
+    // A slice of both, one behind the other. As any other shuffle, half of its four lanes could
+    // be taken for a slice that runs backwards, which Halide 21 loses.
+    Expr neutral = vector(self.mutate(op->args[1]), lanes);
+    if (by < 0)
+      return Shuffle::make_slice(Shuffle::make_concat({neutral, value}), lanes + by, 1, lanes);
+    return Shuffle::make_slice(Shuffle::make_concat({value, neutral}), by, 1, lanes);
+  });
+}
 
 Nest vectorize_scans(const Nest& nest, int vector_bits) {
   int number = 0;

@@ -3,58 +3,37 @@
 #include <map>
 #include <string>
 
+#include "codegen/names.h"
+#include "ir/visit.h"
+
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
+using Parameters = std::map<std::string, Halide::Parameter>;
 
-class FindStores : public IRVisitor {
- public:
-  std::map<std::string, Halide::Parameter> parameters;
+Parameters stored(const Stmt& stmt) {
+  Parameters parameters;
+  ir::for_each<Store>(stmt, [&](const Store* op) { parameters[op->name] = op->param; });
+  return parameters;
+}
 
- private:
-  using IRVisitor::visit;
-  void visit(const Store* op) override {
-    parameters[op->name] = op->param;
-    IRVisitor::visit(op);
-  }
-};
-
-class SetParameters : public IRMutator {
- public:
-  explicit SetParameters(const std::map<std::string, Halide::Parameter>& parameters)
-      : parameters_(parameters) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Load* op) override {
-    auto found = parameters_.find(op->name);
-    if (found == parameters_.end()) return IRMutator::visit(op);
-    return Load::make(op->type, op->name, mutate(op->index), op->image, found->second,
-                      mutate(op->predicate), op->alignment);
-  }
-  const std::map<std::string, Halide::Parameter>& parameters_;
-};
-
-std::map<std::string, Halide::Parameter> stored(const Stmt& stmt) {
-  FindStores find;
-  stmt.accept(&find);
-  return find.parameters;
+Stmt set_parameters(const Stmt& stmt, const Parameters& parameters) {
+  return ir::mutate(stmt, [&](const Load* op, ir::Mutator& self) {
+    auto found = parameters.find(op->name);
+    if (found == parameters.end()) return self.inside(op);
+    return Load::make(op->type, op->name, self.mutate(op->index), op->image, found->second,
+                      self.mutate(op->predicate), op->alignment);
+  });
 }
 
 }  // namespace
 
 Stmt forget_parameters(const Stmt& stmt) {
-  std::map<std::string, Halide::Parameter> parameters = stored(stmt);
+  Parameters parameters = stored(stmt);
   for (auto& [name, parameter] : parameters) parameter = Halide::Parameter();
-  return SetParameters(parameters).mutate(stmt);
+  return set_parameters(stmt, parameters);
 }
 
-Stmt recall_parameters(const Stmt& stmt) {
-  std::map<std::string, Halide::Parameter> parameters = stored(stmt);
-  return SetParameters(parameters).mutate(stmt);
-}
+Stmt recall_parameters(const Stmt& stmt) { return set_parameters(stmt, stored(stmt)); }
 
 }  // namespace tc::codegen

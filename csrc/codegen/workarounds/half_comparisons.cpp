@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "codegen/names.h"
 #include "codegen/workarounds/hidden_zero.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
 
 class CompareFloats : public IRMutator {
  private:

@@ -6,65 +6,52 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/names.h"
+#include "ir/visit.h"
+
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-
-class LiftLets : public IRMutator {
- private:
-  using IRMutator::visit;
-  Stmt visit(const LetStmt* op) override { return lift(op); }
-  Expr visit(const Let* op) override { return lift(op); }
-
-  template <class Binding>
-  decltype(Binding::body) lift(const Binding* op) {
-    Expr value = mutate(op->value);
-    // What follows may know other values by the same names.
-    std::vector<std::pair<std::string, Expr>> names;
-    std::map<std::string, Expr> fresh;
-    while (const auto* inner = value.as<Let>()) {
-      names.emplace_back(unique_name('t'), substitute(fresh, inner->value));
-      fresh[inner->name] = Variable::make(inner->value.type(), names.back().first);
-      value = inner->body;
-    }
-    auto result = Binding::make(op->name, substitute(fresh, value), mutate(op->body));
-    for (size_t n = names.size(); n-- > 0;)
-      result = Binding::make(names[n].first, names[n].second, result);
-    return result;
+/// The binding with the names that its value begins with in front of it.
+template <class Binding>
+decltype(Binding::body) lift(const Binding* op, ir::Mutator& self) {
+  Expr value = self.mutate(op->value);
+  // What follows may know other values by the same names.
+  std::vector<std::pair<std::string, Expr>> names;
+  std::map<std::string, Expr> fresh;
+  while (const auto* inner = value.as<Let>()) {
+    names.emplace_back(unique_name('t'), substitute(fresh, inner->value));
+    fresh[inner->name] = Variable::make(inner->value.type(), names.back().first);
+    value = inner->body;
   }
-};
+  auto result = Binding::make(op->name, substitute(fresh, value), self.mutate(op->body));
+  for (size_t n = names.size(); n-- > 0;)
+    result = Binding::make(names[n].first, names[n].second, result);
+  return result;
+}
 
-// Functions of functions of functions, as people write them, stay as they are.
+// Functions of functions of functions, as people write them, stay as they are: the workaround is
+// for what takes Halide long to compile, which no model of the processor knows.
 constexpr int kDeepest = 12;
 
 /// How many names are inside each other's values.
-class MeasureDepth : public IRVisitor {
- public:
-  int deepest = 0;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Let* op) override {
-    ++depth_;
-    deepest = std::max(deepest, depth_);
-    op->value.accept(this);
-    --depth_;
-    op->body.accept(this);
-  }
-  int depth_ = 0;
-};
+int measure_depth(const Expr& e) {
+  int depth = 0, deepest = 0;
+  ir::visit(e, [&](const Let* op, ir::Visitor& self) {
+    deepest = std::max(deepest, ++depth);
+    op->value.accept(&self);
+    --depth;
+    op->body.accept(&self);
+  });
+  return deepest;
+}
 
 class FlattenDeepLets : public IRMutator {
  public:
   using IRMutator::mutate;
   Expr mutate(const Expr& e) override {
     if (inside_) return IRMutator::mutate(e);
-    MeasureDepth measure;
-    e.accept(&measure);
-    return measure.deepest > kDeepest ? flatten(e) : e;
+    return measure_depth(e) > kDeepest ? flatten(e) : e;
   }
 
  private:
@@ -109,6 +96,6 @@ class FlattenDeepLets : public IRMutator {
 
 Stmt flatten_deep_lets(const Stmt& stmt) { return FlattenDeepLets().mutate(stmt); }
 
-Stmt lift_lets(const Stmt& stmt) { return LiftLets().mutate(stmt); }
+Stmt lift_lets(const Stmt& stmt) { return ir::mutate(stmt, lift<LetStmt>, lift<Let>); }
 
 }  // namespace tc::codegen

@@ -2,41 +2,32 @@
 
 #include <utility>
 
+#include "codegen/names.h"
+#include "ir/visit.h"
+
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-
 constexpr char kTruncated[] = "tc.truncated";
-
-class Hide : public IRMutator {
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    const auto* inner = op->is_intrinsic(Call::bitwise_not) ? op->args[0].as<Call>() : nullptr;
-    if (!inner || !inner->is_intrinsic(Call::bitwise_not)) return IRMutator::visit(op);
-    found_ = false;
-    Expr value = mutate(inner->args[0]);
-    if (!std::exchange(found_, true)) return op;
-    return Call::make(op->type, kTruncated, {value}, Call::PureExtern);
-  }
-  bool found_ = false;  ///< a truncation in what was walked through last
-};
-
-class Show : public IRMutator {
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    return op->name == kTruncated ? ~~mutate(op->args[0]) : IRMutator::visit(op);
-  }
-};
 
 }  // namespace
 
-Stmt hide_nested_truncations(const Stmt& stmt) { return Hide().mutate(stmt); }
+Stmt hide_nested_truncations(const Stmt& stmt) {
+  bool found = false;  // in what was walked through last
+  return ir::mutate(stmt, [&](const Call* op, ir::Mutator& self) -> Expr {
+    const auto* inner = op->is_intrinsic(Call::bitwise_not) ? op->args[0].as<Call>() : nullptr;
+    if (!inner || !inner->is_intrinsic(Call::bitwise_not)) return self.inside(op);
+    found = false;
+    Expr value = self.mutate(inner->args[0]);
+    if (!std::exchange(found, true)) return op;
+    return Call::make(op->type, kTruncated, {value}, Call::PureExtern);
+  });
+}
 
-Stmt show_nested_truncations(const Stmt& stmt) { return Show().mutate(stmt); }
+Stmt show_nested_truncations(const Stmt& stmt) {
+  return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) {
+    return op->name == kTruncated ? ~~self.mutate(op->args[0]) : self.inside(op);
+  });
+}
 
 }  // namespace tc::codegen

@@ -4,15 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/names.h"
+
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-
 // Nodes from which on a sequence is cut: some seven sums of a hundred elements, unrolled. 48 of
-// these took LLVM 6.2 s as one sequence, and 1.3 s cut so.
+// these took LLVM 6.2 s as one sequence, and 1.3 s cut so: no model of the processor knows that.
 constexpr int64_t kMost = 4000;
 // In loops, where a block of results in registers with what is unrolled around it stays whole.
 constexpr int64_t kMostInLoops = 16000;

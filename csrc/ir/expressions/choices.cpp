@@ -1,43 +1,24 @@
 #include "ir/expressions/choices.h"
 
-namespace tc::ir {
+#include "ir/visit.h"
 
-using namespace Halide::Internal;
+namespace tc::ir {
 
 namespace {
 
-class FindLazyChoice : public IRGraphVisitor {
- public:
-  bool found = false;
-
- private:
-  using IRGraphVisitor::visit;
-  void visit(const Call* op) override {
-    found = found || op->is_intrinsic(Call::if_then_else);
-    IRGraphVisitor::visit(op);
-  }
-};
+bool is_lazy(const Call* op) { return op->is_intrinsic(Call::if_then_else); }
 
 }  // namespace
 
-bool has_lazy_choice(const Expr& e) {
-  FindLazyChoice find;
-  e.accept(&find);
-  return find.found;
-}
+bool has_lazy_choice(const Expr& e) { return any<Call>(e, is_lazy); }
 
-bool has_lazy_choice(const Stmt& stmt) {
-  FindLazyChoice find;
-  stmt.accept(&find);
-  return find.found;
-}
+bool has_lazy_choice(const Stmt& stmt) { return any<Call>(stmt, is_lazy); }
 
 std::optional<Choice> find_choice(const Expr& e) {
   if (const auto* select = e.as<Select>())
     return Choice{select->condition, select->true_value, select->false_value};
   const auto* call = e.as<Call>();
-  if (!call || !call->is_intrinsic(Call::if_then_else) || call->args.size() != 3)
-    return std::nullopt;
+  if (!call || !is_lazy(call) || call->args.size() != 3) return std::nullopt;
   return Choice{call->args[0], call->args[1], call->args[2]};
 }
 

@@ -2,59 +2,50 @@
 
 #include <algorithm>
 
+#include "ir/visit.h"
+
 namespace tc::ir {
+
 namespace {
 
-using Halide::Internal::Call;
-
-class CollectReads : public Halide::Internal::IRVisitor {
- public:
-  std::vector<const Call*> reads;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Call* op) override {
-    if (!read_name(op).empty()) reads.push_back(op);
-    IRVisitor::visit(op);
-  }
-};
-
-class ReplaceRead : public Halide::Internal::IRMutator {
- public:
-  ReplaceRead(const Expr& from, const Expr& to) : from_(from), to_(to) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    return Halide::Internal::equal(op, from_) ? to_ : IRMutator::visit(op);
-  }
-  const Expr from_, to_;
-};
+/// Calls `found` with every read in an expression.
+template <class Found>
+void for_each_read(const Expr& e, const Found& found) {
+  for_each<Call>(e, [&](const Call* op) {
+    if (!read_name(op).empty()) found(op);
+  });
+}
 
 }  // namespace
 
-bool has_data(const Expr& e) { return count_reads(e) > 0; }
+bool has_data(const Expr& e) {
+  return any<Call>(e, [](const Call* op) { return !read_name(op).empty(); });
+}
 
 int count_reads(const Expr& e) {
-  CollectReads collect;
-  e.accept(&collect);
-  return static_cast<int>(collect.reads.size());
+  int count = 0;
+  for_each_read(e, [&](const Call*) { ++count; });
+  return count;
+}
+
+std::set<std::string> variables_of(const Expr& e) {
+  std::set<std::string> names;
+  for_each<Variable>(e, [&](const Variable* op) { names.insert(op->name); });
+  return names;
 }
 
 std::set<std::string> names_read(const Expr& e) {
-  CollectReads collect;
-  e.accept(&collect);
   std::set<std::string> names;
-  for (const Call* read : collect.reads) names.insert(read_name(read));
+  for_each_read(e, [&](const Call* op) { names.insert(read_name(op)); });
   return names;
 }
 
 std::vector<const Call*> reads_of(const Statement& statement) {
-  CollectReads collect;
-  statement.value.accept(&collect);
-  for (const Expr& subscript : statement.subscripts) subscript.accept(&collect);
-  if (statement.guard.defined()) statement.guard.accept(&collect);
-  return collect.reads;
+  std::vector<const Call*> reads;
+  for_each_expression(statement, [&](const Expr& e) {
+    for_each_read(e, [&](const Call* op) { reads.push_back(op); });
+  });
+  return reads;
 }
 
 bool reads(const Statement& statement, const std::string& name) {
@@ -63,12 +54,7 @@ bool reads(const Statement& statement, const std::string& name) {
                      [&](const Call* read) { return read_name(read) == name; });
 }
 
-bool reads(const Expr& e, const std::string& name) {
-  CollectReads collect;
-  e.accept(&collect);
-  return std::any_of(collect.reads.begin(), collect.reads.end(),
-                     [&](const Call* read) { return read_name(read) == name; });
-}
+bool reads(const Expr& e, const std::string& name) { return names_read(e).count(name) > 0; }
 
 std::optional<CopiedRead> find_copied(const Statement& statement) {
   const auto* read = statement.value.as<Call>();
@@ -79,8 +65,7 @@ std::optional<CopiedRead> find_copied(const Statement& statement) {
     return std::nullopt;
   CopiedRead copied{read_name(read), {}};
   for (size_t d = 0; d < read->args.size(); ++d) {
-    auto offset = Halide::Internal::as_const_int(
-        Halide::Internal::simplify(read->args[d] - statement.subscripts[d]));
+    auto offset = as_const_int(simplify(read->args[d] - statement.subscripts[d]));
     if (!offset) return std::nullopt;
     copied.offsets.push_back(*offset);
   }
@@ -88,7 +73,8 @@ std::optional<CopiedRead> find_copied(const Statement& statement) {
 }
 
 Expr replace_read(const Expr& e, const Expr& from, const Expr& to) {
-  return ReplaceRead(from, to).mutate(e);
+  return mutate(
+      e, [&](const Call* op, Mutator& self) { return equal(op, from) ? to : self.inside(op); });
 }
 
 }  // namespace tc::ir

@@ -17,6 +17,9 @@ bool has_data(const Expr& e);
 /// How many reads of tensors and scalars there are, those inside subscripts included.
 int count_reads(const Expr& e);
 
+/// The names of the variables in an expression.
+std::set<std::string> variables_of(const Expr& e);
+
 /// The names of tensors and scalars that an expression reads.
 std::set<std::string> names_read(const Expr& e);
 

@@ -3,50 +3,29 @@
 #include <map>
 #include <string>
 
+#include "ir/expressions/walk.h"
+#include "ir/visit.h"
+
 namespace tc::ir {
+
 namespace {
 
-using Halide::Internal::Call;
-using Halide::Internal::IRMutator;
-using Halide::Internal::IRVisitor;
-
-struct FindFloat : IRVisitor {
+bool has_float(const Expr& e) {
   bool found = false;
-  using IRVisitor::visit;
-  void visit(const Halide::Internal::FloatImm* op) override { found = true; }
-  void visit(const Halide::Internal::Variable* op) override { found |= op->type.is_float(); }
-  void visit(const Halide::Internal::Cast* op) override {
-    found |= op->type.is_float();
-    IRVisitor::visit(op);
-  }
-  void visit(const Call* op) override {
-    found |= op->type.is_float();
-    IRVisitor::visit(op);
-  }
-};
-
-class SimplifyIntegers : public IRMutator {
- public:
-  explicit SimplifyIntegers(const Bounds& bounds) : bounds_(bounds) {}
-
-  using IRMutator::mutate;
-  Expr mutate(const Expr& e) override {
-    FindFloat finder;
-    e.accept(&finder);
-    return finder.found ? IRMutator::mutate(e) : Halide::Internal::simplify(e, true, bounds_);
-  }
-
- private:
-  const Bounds& bounds_;
-};
+  walk(e, [&](const Expr& part) {
+    found = found || part.type().is_float();
+    return !found;
+  });
+  return found;
+}
 
 class DecideConditions : public IRMutator {
  private:
   using IRMutator::visit;
 
-  Expr visit(const Halide::Internal::Select* op) override {
-    if (Halide::Internal::is_const_one(op->condition)) return mutate(op->true_value);
-    if (Halide::Internal::is_const_zero(op->condition)) return mutate(op->false_value);
+  Expr visit(const Select* op) override {
+    if (is_const_one(op->condition)) return mutate(op->true_value);
+    if (is_const_zero(op->condition)) return mutate(op->false_value);
     return IRMutator::visit(op);
   }
 
@@ -54,10 +33,10 @@ class DecideConditions : public IRMutator {
     if (!op->is_intrinsic(Call::if_then_else) || op->args.size() < 3) return IRMutator::visit(op);
     Expr condition = mutate(op->args[0]);
     for (const auto& [known, value] : known_) {
-      if (equal(known, condition)) condition = Halide::Internal::make_bool(value);
+      if (equal(known, condition)) condition = make_bool(value);
     }
-    if (Halide::Internal::is_const_one(condition)) return mutate(op->args[1]);
-    if (Halide::Internal::is_const_zero(condition)) return mutate(op->args[2]);
+    if (is_const_one(condition)) return mutate(op->args[1]);
+    if (is_const_zero(condition)) return mutate(op->args[2]);
     size_t count = known_.size();
     learn(condition, true);
     Expr yes = mutate(op->args[1]);
@@ -70,65 +49,29 @@ class DecideConditions : public IRMutator {
 
   void learn(const Expr& condition, bool value) {
     known_.emplace_back(condition, value);
-    if (const auto* op = condition.as<Halide::Internal::Not>()) learn(op->a, !value);
-    if (const auto* op = condition.as<Halide::Internal::And>(); op && value) {
+    if (const auto* op = condition.as<Not>()) learn(op->a, !value);
+    if (const auto* op = condition.as<And>(); op && value) {
       learn(op->a, true);
       learn(op->b, true);
     }
-    if (const auto* op = condition.as<Halide::Internal::Or>(); op && !value) {
+    if (const auto* op = condition.as<Or>(); op && !value) {
       learn(op->a, false);
       learn(op->b, false);
     }
     // Lazy "and" and "or".
     const Call* op = condition.as<Call>();
     if (!op || !op->is_intrinsic(Call::if_then_else)) return;
-    if (value && Halide::Internal::is_const_zero(op->args[2])) {
+    if (value && is_const_zero(op->args[2])) {
       learn(op->args[0], true);
       learn(op->args[1], true);
     }
-    if (!value && Halide::Internal::is_const_one(op->args[1])) {
+    if (!value && is_const_one(op->args[1])) {
       learn(op->args[0], false);
       learn(op->args[2], false);
     }
   }
 
   std::vector<std::pair<Expr, bool>> known_;
-};
-
-/// Whether every read in an expression stays inside its tensor for all values in bounds.
-class ReadsInside : public IRVisitor {
- public:
-  ReadsInside(const Program& program, const Bounds& bounds) : program_(program), bounds_(bounds) {}
-  bool inside = true;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Call* op) override {
-    IRVisitor::visit(op);
-    inside = inside && stays_inside(op, program_, bounds_);
-  }
-  const Program& program_;
-  const Bounds& bounds_;
-};
-
-class EvaluateEagerly : public IRMutator {
- public:
-  EvaluateEagerly(const Program& program, const Bounds& bounds)
-      : program_(program), bounds_(bounds) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
-    ReadsInside check(program_, bounds_);
-    op->args[1].accept(&check);
-    if (op->args.size() > 2) op->args[2].accept(&check);
-    if (!check.inside || op->args.size() < 3) return IRMutator::visit(op);
-    return Halide::Internal::Select::make(mutate(op->args[0]), mutate(op->args[1]),
-                                          mutate(op->args[2]));
-  }
-  const Program& program_;
-  const Bounds& bounds_;
 };
 
 /// factor * e, taken apart into multiples of variables, a constant and what is left.
@@ -144,7 +87,6 @@ struct Sum {
   }
 
   void add(const Expr& e, int64_t factor) {
-    using namespace Halide::Internal;
     if (auto value = as_const_int(e)) {
       accumulate(&constant, *value, factor);
     } else if (const auto* variable = e.as<Variable>()) {
@@ -167,7 +109,7 @@ struct Sum {
   }
 
   void join(const Expr& e, int64_t factor) {
-    Expr term = factor == 1 ? e : e * Halide::Internal::make_const(e.type(), factor);
+    Expr term = factor == 1 ? e : e * make_const(e.type(), factor);
     rest = rest.defined() ? rest + term : term;
   }
 };
@@ -179,30 +121,35 @@ bool stays_inside(const Call* read, const Program& program, const Bounds& bounds
   if (tensor == program.tensors.end()) return true;
   for (size_t d = 0; d < read->args.size(); ++d) {
     Expr inside = read->args[d] >= 0 && read->args[d] < tensor->second.sizes[d];
-    inside = Halide::Internal::and_condition_over_domain(inside, bounds);
-    if (!Halide::Internal::is_const_one(Halide::Internal::simplify(inside, true, bounds)))
-      return false;
+    inside = and_condition_over_domain(inside, bounds);
+    if (!is_const_one(simplify(inside, true, bounds))) return false;
   }
   return true;
 }
 
 Expr simplify_integers(const Expr& e, const Bounds& bounds) {
-  return SimplifyIntegers(bounds).mutate(e);
+  return rewrite(
+      e, [&](const Expr& part) { return has_float(part) ? Expr() : simplify(part, true, bounds); });
 }
 
 void substitute_indices(Statement& statement, const std::map<std::string, Expr>& values) {
-  const auto put = [&](Expr& e) {
-    if (e.defined()) e = simplify_integers(Halide::Internal::substitute(values, e), {});
-  };
-  for (Expr& subscript : statement.subscripts) put(subscript);
-  put(statement.value);
-  put(statement.guard);
+  for_each_expression(statement,
+                      [&](Expr& e) { e = simplify_integers(substitute(values, e), {}); });
 }
 
 Expr decide_repeated_conditions(const Expr& e) { return DecideConditions().mutate(e); }
 
 Expr evaluate_eagerly(const Expr& e, const Program& program, const Bounds& bounds) {
-  return EvaluateEagerly(program, bounds).mutate(e);
+  auto reads_outside = [&](const Expr& side) {
+    return any<Call>(side, [&](const Call* op) { return !stays_inside(op, program, bounds); });
+  };
+  return mutate(e, [&](const Call* op, Mutator& self) {
+    if (!op->is_intrinsic(Call::if_then_else) || op->args.size() < 3 ||
+        reads_outside(op->args[1]) || reads_outside(op->args[2]))
+      return self.inside(op);
+    return Select::make(self.mutate(op->args[0]), self.mutate(op->args[1]),
+                        self.mutate(op->args[2]));
+  });
 }
 
 Expr collect_terms(const Expr& e) {
@@ -214,7 +161,7 @@ Expr collect_terms(const Expr& e) {
   if (!sum.exact || !fits(sum.constant)) return e;
   for (const auto& [name, factor] : sum.multiples)
     if (factor != 0) sum.join(make_variable(name, e.type()), factor);
-  Expr constant = Halide::Internal::make_const(e.type(), sum.constant);
+  Expr constant = make_const(e.type(), sum.constant);
   if (!sum.rest.defined()) return constant;
   return sum.constant == 0 ? sum.rest : sum.rest + constant;
 }

@@ -3,8 +3,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 /// Shared parts are visited once for every use.
 class Walk : public IRGraphVisitor {
  public:

@@ -1,81 +1,64 @@
 #include "ir/expressions/wide_integers.h"
 
+#include "ir/visit.h"
+
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 const Type kInt = Halide::Int(32), kWide = Halide::Int(64);
-
-/// Operands of 32 bits become such of 64; everything of another type keeps its type.
-class Widen : public IRMutator {
- public:
-  explicit Widen(bool retyped) : retyped_(retyped) {}
-
- private:
-  using IRMutator::visit;
-
-  Expr visit(const IntImm* op) override {
-    return op->type == kInt ? make_const(kWide, op->value) : Expr(op);
-  }
-  Expr visit(const Variable* op) override {
-    if (op->type != kInt) return op;
-    return retyped_ ? Variable::make(kWide, op->name) : Cast::make(kWide, op);
-  }
-  Expr visit(const Cast* op) override {
-    const bool exact = op->value.type() == kInt || op->value.type() == kWide;
-    Expr value = mutate(op->value);
-    if (op->type != kInt && op->type != kWide) return Cast::make(op->type, value);
-    if (exact) return value;
-    return Halide::cast(kWide, Halide::cast(op->type, value));
-  }
-  Expr visit(const Call* op) override {
-    if (!op->is_intrinsic(Call::if_then_else))
-      return op->type == kInt ? Cast::make(kWide, op) : Expr(op);
-    std::vector<Expr> args;
-    for (const Expr& argument : op->args) args.push_back(mutate(argument));
-    return Call::make(op->type == kInt ? kWide : op->type, op->name, args, op->call_type);
-  }
-
-  bool retyped_;
-};
-
-class Narrow : public IRMutator {
- public:
-  bool fits = true;
-
- private:
-  using IRMutator::visit;
-
-  Expr visit(const IntImm* op) override {
-    if (op->type != kWide) return op;
-    fits = fits && kInt.can_represent(op->value);
-    return fits ? make_const(kInt, op->value) : make_zero(kInt);
-  }
-  Expr visit(const Variable* op) override {
-    return op->type == kWide ? Variable::make(kInt, op->name) : Expr(op);
-  }
-  Expr visit(const Cast* op) override {
-    Expr value = mutate(op->value);
-    return op->type == kWide ? Halide::cast(kInt, value) : Cast::make(op->type, value);
-  }
-  Expr visit(const Call* op) override {
-    if (op->type != kWide) return IRMutator::visit(op);
-    std::vector<Expr> args;
-    for (const Expr& argument : op->args) args.push_back(mutate(argument));
-    return Call::make(kInt, op->name, args, op->call_type);
-  }
-};
 
 }  // namespace
 
-Expr widen(const Expr& e, bool retyped) { return Widen(retyped).mutate(e); }
+Expr widen(const Expr& e, bool retyped) {
+  // Operands of 32 bits become such of 64; everything of another type keeps its type.
+  return ir::mutate(
+      e,
+      [](const IntImm* op, Mutator&) {
+        return op->type == kInt ? make_const(kWide, op->value) : Expr(op);
+      },
+      [&](const Variable* op, Mutator&) -> Expr {
+        if (op->type != kInt) return op;
+        return retyped ? Variable::make(kWide, op->name) : Cast::make(kWide, op);
+      },
+      [](const Cast* op, Mutator& self) {
+        const bool exact = op->value.type() == kInt || op->value.type() == kWide;
+        Expr value = self.mutate(op->value);
+        if (op->type != kInt && op->type != kWide) return Cast::make(op->type, value);
+        if (exact) return value;
+        return Halide::cast(kWide, Halide::cast(op->type, value));
+      },
+      [](const Call* op, Mutator& self) {
+        if (!op->is_intrinsic(Call::if_then_else))
+          return op->type == kInt ? Cast::make(kWide, op) : Expr(op);
+        std::vector<Expr> args;
+        for (const Expr& argument : op->args) args.push_back(self.mutate(argument));
+        return Call::make(op->type == kInt ? kWide : op->type, op->name, args, op->call_type);
+      });
+}
 
 std::optional<Expr> narrow(const Expr& e) {
-  Narrow narrow;
-  Expr result = narrow.mutate(e);
-  if (!narrow.fits) return std::nullopt;
-  return result;
+  bool fits = true;
+  const Expr result = ir::mutate(
+      e,
+      [&](const IntImm* op, Mutator&) -> Expr {
+        if (op->type != kWide) return op;
+        fits = fits && kInt.can_represent(op->value);
+        return fits ? make_const(kInt, op->value) : make_zero(kInt);
+      },
+      [](const Variable* op, Mutator&) {
+        return op->type == kWide ? Variable::make(kInt, op->name) : Expr(op);
+      },
+      [](const Cast* op, Mutator& self) {
+        Expr value = self.mutate(op->value);
+        return op->type == kWide ? Halide::cast(kInt, value) : Cast::make(op->type, value);
+      },
+      [](const Call* op, Mutator& self) {
+        if (op->type != kWide) return self.inside(op);
+        std::vector<Expr> args;
+        for (const Expr& argument : op->args) args.push_back(self.mutate(argument));
+        return Call::make(kInt, op->name, args, op->call_type);
+      });
+  return fits ? std::optional(result) : std::nullopt;
 }
 
 Expr simplify_wide(const Expr& e, const Bounds& bounds) {
@@ -84,16 +67,8 @@ Expr simplify_wide(const Expr& e, const Bounds& bounds) {
 }
 
 bool overflows(const Expr& e) {
-  struct Find : IRVisitor {
-    bool found = false;
-    using IRVisitor::visit;
-    void visit(const Call* op) override {
-      found = found || op->is_intrinsic(Call::signed_integer_overflow);
-      IRVisitor::visit(op);
-    }
-  } find;
-  if (e.defined()) e.accept(&find);
-  return find.found;
+  auto marks = [](const Call* op) { return op->is_intrinsic(Call::signed_integer_overflow); };
+  return e.defined() && any<Call>(e, marks);
 }
 
 }  // namespace tc::ir

@@ -9,8 +9,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 /// Room for sums and products of two numbers of 64 bits.
 using Wide = __int128;
 

@@ -22,6 +22,9 @@
 #include "lang/syntax/printer.h"
 
 namespace tc::lang {
+
+using namespace Halide::Internal;
+
 namespace {
 
 const Pass kDividedExponential("derivative", "divided_exponential");
@@ -82,9 +85,8 @@ class GradientBuilder {
     }
     find_active();
     for (const std::string& output : signature_.outputs) seed(output);
-    for (auto step = versions_.steps.rbegin(); step != versions_.steps.rend(); ++step) {
+    for (auto step = versions_.steps.rbegin(); step != versions_.steps.rend(); ++step)
       differentiate(*step);
-    }
     std::vector<std::string> results;
     for (const ir::Parameter& parameter : signature_.parameters) {
       auto found = contributions_.find(parameter.name);
@@ -140,9 +142,8 @@ class GradientBuilder {
   static Contribution of_all_elements(const Step& step, const std::string& gradient) {
     Contribution contribution;
     contribution.indices = contribution.left = step.elements;
-    for (size_t d = 0; d < step.places.size(); ++d) {
+    for (size_t d = 0; d < step.places.size(); ++d)
       contribution.ranges[step.elements[d]] = step.shape[d];
-    }
     contribution.subscripts = contribution.source_places = names_of(step.elements);
     contribution.source = gradient;
     contribution.weight = read(gradient, contribution.source_places, step.type);
@@ -236,12 +237,10 @@ class GradientBuilder {
         if (step.places[d]->kind != ExpressionKind::Name) continue;
         const Range& range = step.ranges.at(step.elements[d]);
         ExpressionPtr index = name(step.elements[d]);
-        if (!always_equal(range.first, step.shape[d].first, signature_)) {
+        if (!always_equal(range.first, step.shape[d].first, signature_))
           inside.push_back(binary(Operator::GreaterEqual, index, from_halide(range.first)));
-        }
-        if (!always_equal(range.last, step.shape[d].last, signature_)) {
+        if (!always_equal(range.last, step.shape[d].last, signature_))
           inside.push_back(binary(Operator::LessEqual, index, from_halide(range.last)));
-        }
       }
       contribution.guards.push_back(logical_not(all_of(inside)));
     }
@@ -336,9 +335,8 @@ class GradientBuilder {
                               const std::vector<ExpressionPtr>& places, ir::Reduction reduction,
                               const ExpressionPtr& value) const {
     GradientStatement made{target, places, reduction, true, value, {}};
-    for (const std::string& index : all_indices(step)) {
+    for (const std::string& index : all_indices(step))
       made.ranges.emplace_back(index, step.ranges.at(index));
-    }
     return made;
   }
 
@@ -472,18 +470,16 @@ class GradientBuilder {
     for (const std::string& output : signature_.outputs) {
       if (forward.saved.count(output)) function.parameters.push_back(declare(output, output));
     }
-    for (const auto& [output, parameter] : given_) {
+    for (const auto& [output, parameter] : given_)
       function.parameters.push_back(declare(output, parameter));
-    }
     for (const std::string& result : results) {
       Declaration returned;
       returned.name = result;
       returned.typed = false;
       function.returns.push_back(returned);
     }
-    for (const GradientStatement& statement : forward.statements) {
+    for (const GradientStatement& statement : forward.statements)
       function.statements.push_back(to_tree(statement));
-    }
     run_pass(kDropRedundantRanges, [&] { return drop_redundant_ranges(&function); });
     return print(function);
   }
@@ -491,9 +487,8 @@ class GradientBuilder {
   /// Versions that the caller can pass: the final ones of results.
   std::map<std::string, std::string> saved() const {
     std::map<std::string, std::string> versions;
-    for (const std::string& output : signature_.outputs) {
+    for (const std::string& output : signature_.outputs)
       versions[version_name(output, versions_.last.at(output))] = output;
-    }
     return versions;
   }
 
@@ -507,9 +502,9 @@ class GradientBuilder {
       for (size_t d = 0; d < step.shape.size(); ++d) {
         Expr extent = simplify_size(step.shape[d].last - step.shape[d].first + 1, signature_);
         DimensionSize size;
-        if (const auto* variable = extent.as<Halide::Internal::Variable>()) {
+        if (const auto* variable = extent.as<Variable>()) {
           size.name = variable->name;
-        } else if (auto constant = Halide::Internal::as_const_int(extent)) {
+        } else if (auto constant = as_const_int(extent)) {
           size.constant = *constant;
         } else {
           std::string base = step.elements[d];

@@ -9,6 +9,9 @@
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
+
+using namespace Halide::Internal;
+
 namespace {
 
 /// Subscripts inside `e` that stand for an element are that element, other names what is solved.
@@ -66,14 +69,13 @@ std::vector<Digit> find_digits(ExpressionPtr e, const std::vector<std::string>& 
   if (digits.size() < 2) return {};
   std::stable_sort(digits.begin(), digits.end(),
                    [](const Digit& a, const Digit& b) { return a.weight > b.weight; });
-  auto first = Halide::Internal::as_const_int(ranges.at(digits[0].index).first);
+  auto first = as_const_int(ranges.at(digits[0].index).first);
   if (!first || *first < 0) return {};
   for (size_t k = 1; k < digits.size(); ++k) {
     const Range& range = ranges.at(digits[k].index);
-    auto last = Halide::Internal::as_const_int(range.last);
+    auto last = as_const_int(range.last);
     const int64_t next = digits[k - 1].weight, weight = digits[k].weight;
-    if (!Halide::Internal::is_const_zero(range.first) || !last || next % weight != 0 ||
-        *last >= next / weight)
+    if (!is_const_zero(range.first) || !last || next % weight != 0 || *last >= next / weight)
       return {};
   }
   *rest = e;
@@ -95,7 +97,7 @@ SolvedIndex solve_digit(const std::vector<Digit>& digits, size_t k, const Expres
     return solved;
   }
   solved.modulus = digits[k - 1].weight / weight;
-  if (*Halide::Internal::as_const_int(range.last) + 1 < solved.modulus)
+  if (*as_const_int(range.last) + 1 < solved.modulus)
     solved.conditions.push_back(
         binary(Operator::LessEqual, quotient(solved), from_halide(range.last)));
   if (k + 1 == digits.size() && weight != 1)
@@ -229,8 +231,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     auto rank = [&](const std::string& index, const AffineInIndex& form) {
       bool is_left = std::find(left.begin(), left.end(), index) != left.end();
       const Range& range = ranges.at(index);
-      bool is_fixed =
-          Halide::Internal::is_const(range.first) && Halide::Internal::is_const(range.last);
+      bool is_fixed = is_const(range.first) && is_const(range.last);
       return std::make_tuple(!is_left, is_fixed, std::abs(form.coefficient));
     };
     for (const std::string& index : indices) {

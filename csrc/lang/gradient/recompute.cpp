@@ -77,9 +77,8 @@ class Planning {
     if (step.scatters() && !continues(step)) result_.statements.push_back(all_zeros(target, step));
     GradientStatement statement{target, step.places, step.reduction, step.initializes, value, {}};
     for (const auto* list : {&step.left, &step.reduced}) {
-      for (const std::string& index : *list) {
+      for (const std::string& index : *list)
         statement.ranges.emplace_back(index, step.ranges.at(index));
-      }
     }
     result_.statements.push_back(statement);
   }

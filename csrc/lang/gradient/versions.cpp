@@ -30,9 +30,8 @@ class Numbering {
 
   Versions run() {
     std::vector<LoweredStatement> lowered;
-    for (const TreeStatement& statement : function_.statements) {
+    for (const TreeStatement& statement : function_.statements)
       lowered.push_back(lower(statement, signature_, scalars_));
-    }
     inferred_ = infer(function_, signature_, lowered);
     for (size_t i = 0; i < function_.statements.size(); ++i) add(i);
     return std::move(versions_);
@@ -62,9 +61,8 @@ class Numbering {
     }
     for (const Identifier& index : statement.reduction_indices) step.reduced.push_back(index.name);
     for (const auto* list : {&step.left, &step.reduced}) {
-      for (const std::string& index : *list) {
+      for (const std::string& index : *list)
         step.ranges[index] = inferred_.statements[i].at(index);
-      }
     }
     if (!step.places.empty()) step.shape = inferred_.shapes.at(tensor);
     for (size_t d = 0; d < step.places.size(); ++d) {
@@ -114,9 +112,8 @@ class Numbering {
     auto node = std::make_shared<Expression>();
     node->kind = ExpressionKind::Binary;
     node->op = operator_of(step.reduction);
-    if (node->op == Operator::Min || node->op == Operator::Max) {
+    if (node->op == Operator::Min || node->op == Operator::Max)
       node->name = node->op == Operator::Min ? "min" : "max";
-    }
     node->operands = {previous, value};
     node->type = type;
     return node;

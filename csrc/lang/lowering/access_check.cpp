@@ -8,60 +8,36 @@
 #include "base/error.h"
 #include "base/text_stream.h"
 #include "ir/expressions/choices.h"
+#include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
 #include "ir/expressions/wide_integers.h"
+#include "ir/visit.h"
 #include "lang/lowering/definition.h"
 #include "poly/index_sets.h"
 
 namespace tc::lang {
 namespace {
 
-using Halide::Internal::Call;
-using Halide::Internal::ConstantInterval;
-using Halide::Internal::Interval;
-using Halide::Internal::IRVisitor;
+using namespace Halide::Internal;
 using ir::Expr;
 
 int64_t constant(const Expr& e) {
-  std::optional<int64_t> value = Halide::Internal::as_const_int(e);
+  std::optional<int64_t> value = as_const_int(e);
   TC_INTERNAL_CHECK(value, e, " is not a constant: the program is not specialised");
   return *value;
 }
 
-bool holds_data(const Expr& e) {
-  struct FindCall : IRVisitor {
-    bool found = false;
-    using IRVisitor::visit;
-    void visit(const Call*) override { found = true; }
-  } finder;
-  e.accept(&finder);
-  return finder.found;
-}
+bool holds_data(const Expr& e) { return ir::any<Call>(e); }
 
 /// Whether the subscript multiplies or divides what varies by what varies so often that Halide's
 /// intervals, in which every operand stands four times, would fill the memory.
 bool is_too_long_a_product(const Expr& subscript) {
-  struct Count : IRVisitor {
-    int products = 0;
-    using IRVisitor::visit;
-    void count(const Expr& a, const Expr& b) {
-      products += !Halide::Internal::is_const(a) && !Halide::Internal::is_const(b);
-    }
-    void visit(const Halide::Internal::Mul* op) override {
-      count(op->a, op->b);
-      IRVisitor::visit(op);
-    }
-    void visit(const Halide::Internal::Div* op) override {
-      count(op->a, op->b);
-      IRVisitor::visit(op);
-    }
-    void visit(const Halide::Internal::Mod* op) override {
-      count(op->a, op->b);
-      IRVisitor::visit(op);
-    }
-  } counter;
-  subscript.accept(&counter);
-  return counter.products > 4;
+  int products = 0;
+  auto count = [&](const auto* op) { products += !is_const(op->a) && !is_const(op->b); };
+  ir::for_each<Mul>(subscript, count);
+  ir::for_each<Div>(subscript, count);
+  ir::for_each<Mod>(subscript, count);
+  return products > 4;
 }
 
 /// The values of tensors that hold nothing but places of extremes, all of one statement: between
@@ -92,26 +68,6 @@ std::map<std::string, ConstantInterval> position_limits(const ir::Program& progr
   for (const std::string& name : others) limits.erase(name);
   return limits;
 }
-
-/// Names for the reads of tensors of which limits are known.
-class NameReads : public Halide::Internal::IRMutator {
- public:
-  NameReads(const std::map<std::string, ConstantInterval>& known,
-            Halide::Internal::Scope<ConstantInterval>& limits)
-      : known_(known), limits_(limits) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    auto found = known_.find(ir::read_name(op));
-    if (found == known_.end()) return IRMutator::visit(op);
-    const std::string name = "position of " + found->first;
-    if (!limits_.contains(name)) limits_.push(name, found->second);
-    return ir::make_variable(name, op->type);
-  }
-  const std::map<std::string, ConstantInterval>& known_;
-  Halide::Internal::Scope<ConstantInterval>& limits_;
-};
 
 /// All accesses of one statement, with the conditions they stand under.
 class StatementCheck : public IRVisitor {
@@ -152,27 +108,23 @@ class StatementCheck : public IRVisitor {
 
   void visit(const Call* op) override {
     if (!message_.empty()) return;
-    if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3) {
+    if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3)
       return visit_choice(op->args[0], op->args[1], op->args[2]);
-    }
     IRVisitor::visit(op);
     auto tensor = program_.tensors.find(ir::read_name(op));
     if (tensor != program_.tensors.end()) check("reads", tensor->second, op->args, op);
   }
 
-  void visit(const Halide::Internal::Select* op) override {
+  void visit(const Select* op) override {
     visit_choice(op->condition, op->true_value, op->false_value);
   }
 
   void visit_choice(const Expr& condition, const Expr& yes, const Expr& no) {
     condition.accept(this);
     // Whatever the condition is, what both sides read is read: so does the sign of a remainder.
-    Reads of_yes, of_no;
-    yes.accept(&of_yes);
-    no.accept(&of_no);
-    for (const Expr& read : of_yes.found) {
-      if (of_no.found.count(read)) read.accept(this);
-    }
+    const Evaluated of_no = evaluated_in(no);
+    for (const Expr& read : evaluated_in(yes))
+      if (of_no.count(read)) read.accept(this);
     guards_.push_back(condition);
     yes.accept(this);
     guards_.back() = !condition;
@@ -181,21 +133,21 @@ class StatementCheck : public IRVisitor {
   }
 
   /// What is evaluated wherever an expression is: the reads in it, and the choices as a whole.
-  struct Reads : IRVisitor {
-    std::set<Expr, Halide::Internal::IRDeepCompare> found;
-    using IRVisitor::visit;
-    void visit(const Call* op) override {
-      found.insert(Expr(op));
-      if (op->is_intrinsic(Call::if_then_else))
-        op->args[0].accept(this);
-      else
-        IRVisitor::visit(op);
-    }
-    void visit(const Halide::Internal::Select* op) override {
-      found.insert(Expr(op));
-      op->condition.accept(this);
-    }
-  };
+  using Evaluated = std::set<Expr, IRDeepCompare>;
+  static Evaluated evaluated_in(const Expr& e) {
+    Evaluated found;
+    ir::visit(
+        e,
+        [&](const Call* op, ir::Visitor& self) {
+          found.insert(Expr(op));
+          op->is_intrinsic(Call::if_then_else) ? op->args[0].accept(&self) : self.inside(op);
+        },
+        [&](const Select* op, ir::Visitor& self) {
+          found.insert(Expr(op));
+          op->condition.accept(&self);
+        });
+    return found;
+  }
 
   std::string empty_range(const ir::Iterator& iterator) const {
     return concat("the range of index ", iterator.name, " is empty: it would take ",
@@ -214,11 +166,21 @@ class StatementCheck : public IRVisitor {
              const Expr& read) {
     for (size_t d = 0; d < subscripts.size() && message_.empty(); ++d) {
       const bool decided = holds_data(subscripts[d])
-                               ? is_limited(NameReads(positions_, limits_).mutate(subscripts[d]),
-                                            constant(tensor.sizes[d]))
+                               ? is_limited(name_reads(subscripts[d]), constant(tensor.sizes[d]))
                                : check_dimension(verb, tensor, subscripts, d);
       if (!decided) note_open(read, d);
     }
+  }
+
+  /// Names for the reads of tensors of which limits are known.
+  Expr name_reads(const Expr& subscript) {
+    return ir::mutate(subscript, [&](const Call* op, ir::Mutator& self) {
+      auto found = positions_.find(ir::read_name(op));
+      if (found == positions_.end()) return self.inside(op);
+      const std::string name = "position of " + found->first;
+      if (!limits_.contains(name)) limits_.push(name, found->second);
+      return ir::make_variable(name, op->type);
+    });
   }
 
   /// What is open under weaker conditions already is not listed again: divisions, for instance,
@@ -228,7 +190,7 @@ class StatementCheck : public IRVisitor {
       const ir::OpenAccess& access = open[known];
       return access.dimension == d && access.conditions.size() <= guards_.size() &&
              std::equal(access.conditions.begin(), access.conditions.end(), guards_.begin(),
-                        [](const Expr& a, const Expr& b) { return Halide::Internal::equal(a, b); });
+                        [](const Expr& a, const Expr& b) { return equal(a, b); });
     };
     std::vector<size_t>& known = known_open_[read.defined() ? read : Expr(0)];
     if (std::any_of(known.begin(), known.end(), covers)) return;
@@ -238,7 +200,7 @@ class StatementCheck : public IRVisitor {
 
   /// Whether the types of what it holds, and what the text does with them, keep a subscript inside.
   bool is_limited(const Expr& subscript, int64_t size) const {
-    ConstantInterval interval = Halide::Internal::constant_integer_bounds(subscript, limits_);
+    ConstantInterval interval = constant_integer_bounds(subscript, limits_);
     return interval.is_bounded() && interval.min >= 0 && interval.max < size;
   }
 
@@ -250,9 +212,9 @@ class StatementCheck : public IRVisitor {
     // Of quotients by what varies this knows more than what follows.
     if (is_limited(subscript, constant(tensor.sizes[d]))) return true;
     if (is_too_long_a_product(subscript)) return check_limits(verb, tensor, subscripts, d);
-    Expr inside = Halide::Internal::and_condition_over_domain(
-        subscript >= Halide::Internal::make_zero(subscript.type()) && subscript < size, bounds_);
-    if (Halide::Internal::is_const_one(Halide::Internal::simplify(inside))) return true;
+    Expr inside = and_condition_over_domain(
+        subscript >= make_zero(subscript.type()) && subscript < size, bounds_);
+    if (is_const_one(simplify(inside))) return true;
     const std::optional<Offence> found = find_offence(subscript, constant(tensor.sizes[d]));
     if (!found) {
       if (guards_.empty()) report_bounds(verb, tensor, subscripts, d);
@@ -262,25 +224,24 @@ class StatementCheck : public IRVisitor {
     // Only data knows whether what leaves the tensor is reached.
     if (!found->exact) return false;
     report(verb, tensor, subscripts, d, found->point,
-           Halide::Internal::simplify(Halide::Internal::substitute(found->point, subscript)));
+           simplify(substitute(found->point, subscript)));
     return true;
   }
 
   /// Without the cast around one that is computed in 64 bits (ir/expressions/wrap_integers): its
   /// number counts, not what of it fits 32 bits.
   static Expr exact(const Expr& subscript) {
-    const auto* cast = subscript.as<Halide::Internal::Cast>();
+    const auto* cast = subscript.as<Cast>();
     return cast && cast->value.type() == Halide::Int(64) ? cast->value : subscript;
   }
 
   /// By the smallest and largest numbers that the operations may come to.
   bool check_limits(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
                     size_t d) {
-    ConstantInterval interval =
-        Halide::Internal::constant_integer_bounds(exact(subscripts[d]), limits_);
+    ConstantInterval interval = constant_integer_bounds(exact(subscripts[d]), limits_);
     if (!guards_.empty() || !interval.is_bounded()) return false;
     int64_t reached = interval.min < 0 ? interval.min : interval.max;
-    report(verb, tensor, subscripts, d, {}, Halide::Internal::make_const(Halide::Int(64), reached));
+    report(verb, tensor, subscripts, d, {}, make_const(Halide::Int(64), reached));
     return true;
   }
 
@@ -301,18 +262,18 @@ class StatementCheck : public IRVisitor {
   Known known(const Expr& e, bool holds) const {
     const std::optional<ir::Choice> choice = ir::find_choice(e);
     const bool joined = choice && e.type().is_bool();
-    if (const auto* op = e.as<Halide::Internal::Not>()) return known(op->a, !holds);
-    if (const auto* op = e.as<Halide::Internal::And>())
+    if (const auto* op = e.as<Not>()) return known(op->a, !holds);
+    if (const auto* op = e.as<And>())
       return holds ? both(known(op->a, true), known(op->b, true))
                    : either(known(op->a, false), known(op->b, false));
-    if (const auto* op = e.as<Halide::Internal::Or>())
+    if (const auto* op = e.as<Or>())
       return holds ? either(known(op->a, true), known(op->b, true))
                    : both(known(op->a, false), known(op->b, false));
     // `&&` and `||` whose second operand reads.
-    if (joined && Halide::Internal::is_const_zero(choice->no))
+    if (joined && is_const_zero(choice->no))
       return holds ? both(known(choice->condition, true), known(choice->yes, true))
                    : either(known(choice->condition, false), known(choice->yes, false));
-    if (joined && Halide::Internal::is_const_one(choice->yes))
+    if (joined && is_const_one(choice->yes))
       return holds ? either(known(choice->condition, true), known(choice->no, true))
                    : both(known(choice->condition, false), known(choice->no, false));
     const std::optional<isl::set> points = sets_->where(e);
@@ -330,7 +291,7 @@ class StatementCheck : public IRVisitor {
   std::optional<Offence> find_offence(const Expr& subscript, int64_t size) {
     std::vector<Expr> question = guards_;
     question.push_back(subscript);
-    question.push_back(Halide::Internal::make_const(Halide::Int(64), size));
+    question.push_back(make_const(Halide::Int(64), size));
     const Expr key = Call::make(Halide::Int(32), "inside", question, Call::PureExtern);
     auto [entry, added] = offences_.emplace(key, std::nullopt);
     if (!added) return entry->second;
@@ -352,31 +313,24 @@ class StatementCheck : public IRVisitor {
   /// For a subscript no polyhedron describes, such as i * j: its extreme values.
   void report_bounds(const char* verb, const ir::Tensor& tensor,
                      const std::vector<Expr>& subscripts, size_t d) {
-    Interval interval = Halide::Internal::bounds_of_expr_in_scope(exact(subscripts[d]), bounds_);
+    Interval interval = bounds_of_expr_in_scope(exact(subscripts[d]), bounds_);
     if (!interval.is_bounded()) return;
-    Expr low = Halide::Internal::simplify(interval.min);
-    Expr high = Halide::Internal::simplify(interval.max);
-    if (!Halide::Internal::is_const(low) || !Halide::Internal::is_const(high)) return;
+    Expr low = simplify(interval.min);
+    Expr high = simplify(interval.max);
+    if (!is_const(low) || !is_const(high)) return;
     report(verb, tensor, subscripts, d, {}, constant(low) < 0 ? low : high);
   }
 
   void report(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
               size_t d, const std::map<std::string, Expr>& values, const Expr& reached) {
-    const std::string index =
-        Halide::Internal::is_const(reached) ? concat(constant(reached)) : concat(reached);
-    struct FindVariables : IRVisitor {
-      std::set<std::string> names;
-      using IRVisitor::visit;
-      void visit(const Halide::Internal::Variable* op) override { names.insert(op->name); }
-    } used;
-    subscripts[d].accept(&used);
+    const std::string index = is_const(reached) ? concat(constant(reached)) : concat(reached);
+    const std::set<std::string> used = ir::variables_of(subscripts[d]);
     TextStream where, ranges;
     for (const ir::Iterator& iterator : statement_.domain) {
-      if (!used.names.count(iterator.name)) continue;
+      if (!used.count(iterator.name)) continue;
       auto value = values.find(iterator.name);
-      if (value != values.end()) {
+      if (value != values.end())
         where << (where.tellp() > 0 ? ", " : "") << iterator.name << " = " << value->second;
-      }
       ranges << (ranges.tellp() > 0 ? ", " : "") << iterator.name << " runs over " << iterator.min
              << ":" << constant(iterator.min) + constant(iterator.extent);
     }
@@ -409,9 +363,8 @@ class StatementCheck : public IRVisitor {
       one << (holds_data(subscripts[i]) ? ir::make_variable("...") : shown(subscripts[i]));
       // Halide puts parentheses around every operation.
       std::string subscript = one.str();
-      for (size_t at; (at = subscript.find(" + -")) != std::string::npos;) {
+      for (size_t at; (at = subscript.find(" + -")) != std::string::npos;)
         subscript.replace(at, 4, " - ");
-      }
       bool wrapped = subscript.size() > 2 && subscript.front() == '(' && subscript.back() == ')';
       text << (i ? ", " : "") << (wrapped ? subscript.substr(1, subscript.size() - 2) : subscript);
     }
@@ -426,11 +379,11 @@ class StatementCheck : public IRVisitor {
   poly::Context context_;
   std::optional<poly::IndexSets> sets_;  ///< of the domain, where anything is asked of them
   ir::Bounds bounds_;
-  Halide::Internal::Scope<ConstantInterval> limits_;
+  Scope<ConstantInterval> limits_;
   std::vector<Expr> guards_;
   /// What isl was asked: guards, subscript and size.
-  std::map<Expr, std::optional<Offence>, Halide::Internal::IRDeepCompare> offences_;
-  std::map<Expr, std::vector<size_t>, Halide::Internal::IRDeepCompare> known_open_;
+  std::map<Expr, std::optional<Offence>, IRDeepCompare> offences_;
+  std::map<Expr, std::vector<size_t>, IRDeepCompare> known_open_;
   std::string message_;
 };
 

@@ -5,16 +5,16 @@
 #include "base/error.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
+#include "ir/visit.h"
 #include "lang/sema/builtins.h"
 #include "lang/sema/types.h"
 
 namespace tc::lang {
+
+using namespace Halide::Internal;
+
 namespace {
 
-using Halide::Internal::Call;
-using Halide::Internal::make_const;
-using Halide::Internal::make_one;
-using Halide::Internal::make_zero;
 using ir::has_data;
 
 class Lowering {
@@ -30,9 +30,8 @@ class Lowering {
   LoweredStatement run() {
     LoweredStatement lowered;
     lowered.value = lower(*statement_.value);
-    if (!ir::is_position(statement_.reduction)) {
+    if (!ir::is_position(statement_.reduction))
       lowered.value = convert(lowered.value, signature_.tensor(statement_.target.name).type);
-    }
     for (const WhereClause& clause : statement_.clauses) {
       if (clause.kind == ClauseKind::Range) {
         Expr first = subscript(*clause.first), last = subscript(*clause.last);
@@ -50,24 +49,21 @@ class Lowering {
       lowered.subscripts.push_back(expression ? subscript(*expression) : Expr());
     }
     bool accumulates = statement_.reduction != ir::Reduction::None && !statement_.initializes;
-    if (accumulates || statement_.scatters()) {
+    if (accumulates || statement_.scatters())
       lowered.accesses.push_back(left_hand_side(accumulates));
-    }
     return lowered;
   }
 
  private:
   void collect(const Expression& e, std::vector<Access>* accesses) {
-    if (e.kind == ExpressionKind::Name && e.binding == Binding::Let) {
+    if (e.kind == ExpressionKind::Name && e.binding == Binding::Let)
       return collect(*lets_.at(e.name), accesses);
-    }
     for (const ExpressionPtr& operand : e.operands) collect(*operand, accesses);
     if (e.kind != ExpressionKind::Apply || e.binding != Binding::Tensor) return;
     Access access{e.name, {}, e.where};
     rounds_down_ = true;
-    for (const ExpressionPtr& operand : e.operands) {
+    for (const ExpressionPtr& operand : e.operands)
       access.subscripts.push_back(subscript(*operand));
-    }
     rounds_down_ = false;
     accesses->push_back(access);
   }
@@ -95,7 +91,7 @@ class Lowering {
     if (e.type() == type) return e;
     // Not folded: subscripts do not wrap around, whatever type is asked for on the way.
     if (in_subscript_ && type == Halide::Int(32) && e.type() == Halide::Int(64))
-      return Halide::Internal::Cast::make(type, e);
+      return Cast::make(type, e);
     if (type.is_bool()) return e != make_zero(e.type());
     if (e.type().is_float() && !type.is_float()) return truncate(e, type);
     return Halide::cast(type, e);
@@ -223,23 +219,14 @@ class Lowering {
 
   /// A product of two of these cannot overflow, and there are instructions for it.
   static bool is_half_as_wide(const Expr& e) {
-    const auto* cast = e.as<Halide::Internal::Cast>();
+    const auto* cast = e.as<Cast>();
     return cast && !cast->value.type().is_float() &&
            2 * cast->value.type().bits() < e.type().bits() + 1 - cast->value.type().is_uint();
   }
 
-  struct FindRead : Halide::Internal::IRVisitor {
-    bool tensor = false;
-    using IRVisitor::visit;
-    void visit(const Call* op) override {
-      tensor = tensor || (!op->args.empty() && !ir::read_name(op).empty());
-      IRVisitor::visit(op);
-    }
-  };
   static bool reads(const Expr& e) {
-    FindRead finder;
-    e.accept(&finder);
-    return finder.tensor;
+    return ir::any<Call>(
+        e, [](const Call* op) { return !op->args.empty() && !ir::read_name(op).empty(); });
   }
 
   /// Lazy where a side reads a tensor, since the condition may be what keeps the read inside it.
@@ -250,9 +237,7 @@ class Lowering {
 
   Expr lower_binary(const Expression& e) {
     Expr a = lower(*e.operands[0]), b = lower(*e.operands[1]);
-    if (e.op == Operator::And) {
-      return reads(b) ? choose(a, b, make_zero(Halide::Bool())) : a && b;
-    }
+    if (e.op == Operator::And) return reads(b) ? choose(a, b, make_zero(Halide::Bool())) : a && b;
     if (e.op == Operator::Or) return reads(b) ? choose(a, make_one(Halide::Bool()), b) : a || b;
     Type type = e.type;
     bool comparison = e.op >= Operator::Less && e.op <= Operator::NotEqual;
@@ -267,7 +252,7 @@ class Lowering {
       case Operator::Divide:
         if (type.is_float()) return a / b;
         if (!rounds_down_) return ir::c_div(a, b);
-        if (Halide::Internal::is_positive_const(b)) return a / b;
+        if (is_positive_const(b)) return a / b;
         // Bounds nothing, whatever it could be simplified to.
         return Call::make(type, Call::div_round_to_zero, {a, b}, Call::PureIntrinsic);
       case Operator::Remainder:

@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
+#include "ir/expressions/walk.h"
 #include "ir/expressions/wide_integers.h"
 #include "lang/sema/scope.h"
 #include "lang/sema/types.h"
@@ -14,46 +16,23 @@
 namespace tc::lang {
 namespace {
 
-using Halide::Internal::Interval;
-using Halide::Internal::IRVisitor;
-using Halide::Internal::Variable;
-
-struct FindVariables : IRVisitor {
-  std::set<std::string> names;
-  using IRVisitor::visit;
-  void visit(const Variable* op) override { names.insert(op->name); }
-};
-
-std::set<std::string> variables_of(const Expr& e) {
-  FindVariables finder;
-  e.accept(&finder);
-  return finder.names;
-}
+using namespace Halide::Internal;
+using ir::variables_of;
 
 /// Whether a subscript says something about the ranges of its indices. Data, remainders, min, max
 /// and choices keep many values inside that no single interval describes; a product of two things
 /// that vary has no sign that is known.
 bool constrains(const Expr& subscript) {
-  struct Check : IRVisitor {
-    bool affine = true;
-    using IRVisitor::visit;
-    void visit(const Halide::Internal::Call*) override { affine = false; }
-    void visit(const Halide::Internal::Mod*) override { affine = false; }
-    void visit(const Halide::Internal::Min*) override { affine = false; }
-    void visit(const Halide::Internal::Max*) override { affine = false; }
-    void visit(const Halide::Internal::Select*) override { affine = false; }
-    void visit(const Halide::Internal::Cast*) override { affine = false; }
-    void visit(const Halide::Internal::Mul* op) override {
-      affine = affine && (Halide::Internal::is_const(op->a) || Halide::Internal::is_const(op->b));
-      IRVisitor::visit(op);
-    }
-    void visit(const Halide::Internal::Div* op) override {
-      affine = affine && Halide::Internal::is_positive_const(op->b);
-      IRVisitor::visit(op);
-    }
-  } check;
-  subscript.accept(&check);
-  return check.affine;
+  bool affine = true;
+  ir::walk(subscript, [&](const Expr& e) {
+    affine = affine && !e.as<Call>() && !e.as<Mod>() && !e.as<Min>() && !e.as<Max>() &&
+             !e.as<Select>() && !e.as<Cast>();
+    if (const auto* product = e.as<Mul>())
+      affine = affine && (is_const(product->a) || is_const(product->b));
+    if (const auto* quotient = e.as<Div>()) affine = affine && is_positive_const(quotient->b);
+    return affine;
+  });
+  return affine;
 }
 
 class Inference {
@@ -63,9 +42,8 @@ class Inference {
       : function_(function), signature_(signature), statements_(statements) {
     for (const auto& [name, tensor] : signature.tensors) {
       std::vector<std::optional<Range>>& shape = shapes_[name];
-      for (const Expr& size : tensor.sizes) {
+      for (const Expr& size : tensor.sizes)
         shape.push_back(size.defined() ? std::optional<Range>({Expr(0), size - 1}) : std::nullopt);
-      }
     }
     ranges_.resize(statements.size());
     done_.resize(statements.size());
@@ -148,7 +126,7 @@ class Inference {
       if (!range) return std::nullopt;
       sizes[name] = range->last - range->first + 1;
     }
-    Expr sized = Halide::Internal::substitute(sizes, e);
+    Expr sized = substitute(sizes, e);
     Expr simple = simplify_size(sized, signature_);
     return ir::overflows(simple) ? sized : simple;  // i - -2147483648
   }
@@ -239,9 +217,8 @@ class Inference {
     Expr subscript = ir::collect_terms(wide(constraint.subscript));
     for (const Expr& side :
          {subscript >= wide(constraint.range.first), subscript <= wide(constraint.range.last)}) {
-      Expr condition =
-          Halide::Internal::and_condition_over_domain(Halide::Internal::simplify(side), domain);
-      Interval interval = Halide::Internal::solve_for_inner_interval(condition, name);
+      Expr condition = and_condition_over_domain(simplify(side), domain);
+      Interval interval = solve_for_inner_interval(condition, name);
       // Empty means here that the solver could not prove any value right.
       if (interval.is_empty()) continue;
       result = Interval::make_intersection(result, interval);
@@ -258,7 +235,7 @@ class Inference {
       throw LanguageError(
           function_.statements[i].where,
           concat("the range of index ", index, " does not fit 32 bits: its subscripts bound it by ",
-                 ir::plain_text(Halide::Internal::simplify(bound))));
+                 ir::plain_text(simplify(bound))));
     return simple;
   }
 
@@ -313,7 +290,7 @@ class Inference {
 
   /// The size that the return list declares for a dimension, when its name is known.
   std::optional<Expr> declared_size(const DimensionSize& size) const {
-    if (size.name.empty()) return Halide::Internal::make_const(Halide::Int(32), size.constant);
+    if (size.name.empty()) return make_const(Halide::Int(32), size.constant);
     bool known = std::count(signature_.sizes.begin(), signature_.sizes.end(), size.name) != 0;
     if (!known) return std::nullopt;
     return ir::make_variable(size.name);
@@ -346,9 +323,9 @@ class Inference {
         std::optional<Expr> size = declared_size(dimension);
         if (!size) size = own.emplace(dimension.name, inferred).first->second;
         Expr difference = simplify_size(inferred - *size, signature_);
-        if (Halide::Internal::is_const_zero(difference)) continue;
+        if (is_const_zero(difference)) continue;
         std::string text = dimension.name.empty() ? concat(dimension.constant) : dimension.name;
-        if (!Halide::Internal::is_const(difference)) {
+        if (!is_const(difference)) {
           open.push_back({returned.name, d, text, *size});
           continue;
         }
@@ -370,9 +347,8 @@ class Inference {
     for (const TreeStatement& statement : function_.statements) {
       const std::vector<std::optional<Range>>& shape = shapes_.at(statement.target.name);
       for (size_t d = 0; d < shape.size(); ++d) {
-        if (shape[d] || !statement.scattered(d) || has_plain_index(statement.target.name, d)) {
+        if (shape[d] || !statement.scattered(d) || has_plain_index(statement.target.name, d))
           continue;
-        }
         const SourceRange& where = statement.scattered(d)->where;
         const std::string& name = statement.target.name;
         auto returned = std::find_if(function_.returns.begin(), function_.returns.end(),
@@ -429,9 +405,8 @@ class Inference {
         if (!done_[i] && solve(i, relaxed, &known)) blamed = i;
       }
     }
-    if (blamed == statements_.size()) {
+    if (blamed == statements_.size())
       blamed = std::find(done_.begin(), done_.end(), false) - done_.begin();
-    }
     const TreeStatement& statement = function_.statements[blamed];
     std::vector<std::string> names;
     for (const std::string& name : indices_of(blamed)) {
@@ -464,25 +439,22 @@ InferredRanges infer(const Function& function, const ir::Program& signature,
 
 Expr simplify_size(const Expr& e, const ir::Program& signature) {
   ir::Bounds bounds;
-  for (const std::string& size : signature.sizes) {
+  for (const std::string& size : signature.sizes)
     bounds.push(size, Interval(Expr(int64_t{0}), Interval::pos_inf()));
-  }
   Expr simple = ir::simplify_wide(e, bounds);
   // (N - 1) / 2 + 1 reads better as (N + 1) / 2, where the sum goes.
-  const auto* sum = simple.as<Halide::Internal::Add>();
-  const auto* quotient = sum ? sum->a.as<Halide::Internal::Div>() : nullptr;
-  if (quotient && Halide::Internal::is_const_one(sum->b) &&
-      Halide::Internal::is_positive_const(quotient->b)) {
-    const auto* dividend = quotient->a.as<Halide::Internal::Add>();
-    if (dividend && Halide::Internal::is_const(dividend->b)) {
+  const auto* sum = simple.as<Add>();
+  const auto* quotient = sum ? sum->a.as<Div>() : nullptr;
+  if (quotient && is_const_one(sum->b) && is_positive_const(quotient->b)) {
+    const auto* dividend = quotient->a.as<Add>();
+    if (dividend && is_const(dividend->b))
       return ir::simplify_wide((dividend->a + (dividend->b + quotient->b)) / quotient->b, bounds);
-    }
   }
   return simple;
 }
 
 bool always_equal(const Expr& a, const Expr& b, const ir::Program& signature) {
-  return Halide::Internal::is_const_zero(simplify_size(a - b, signature));
+  return is_const_zero(simplify_size(a - b, signature));
 }
 
 bool always_equal(const Range& a, const Range& b, const ir::Program& signature) {

@@ -27,9 +27,8 @@ Inferred infer_ranges_of(const Function& function) {
   result.signature = check(&parsed[0], &warnings);
   result.warnings = warnings.size();
   std::vector<LoweredStatement> lowered;
-  for (const TreeStatement& statement : parsed[0].statements) {
+  for (const TreeStatement& statement : parsed[0].statements)
     lowered.push_back(lower(statement, result.signature, {}));
-  }
   result.ranges = infer(parsed[0], result.signature, lowered).statements;
   return result;
 }
@@ -39,9 +38,7 @@ bool same(const Ranges& a, const Ranges& b, const ir::Program& signature) {
     if (a[i].size() != b[i].size()) return false;
     for (const auto& [index, range] : a[i]) {
       auto other = b[i].find(index);
-      if (other == b[i].end() || !always_equal(range, other->second, signature)) {
-        return false;
-      }
+      if (other == b[i].end() || !always_equal(range, other->second, signature)) return false;
     }
   }
   return true;

@@ -2,41 +2,21 @@
 
 #include "base/error.h"
 #include "ir/expressions/wide_integers.h"
+#include "ir/visit.h"
 #include "lang/lowering/lowering.h"
 #include "lang/lowering/ranges.h"
 #include "lang/sema/call_conditions.h"
 
 namespace tc::lang {
-namespace {
 
-using Halide::Internal::Call;
-using Halide::Internal::Interval;
+using namespace Halide::Internal;
+
+namespace {
 
 /// How far a place lies behind the first.
 Expr from_first(const Expr& place, const Range& range) {
-  return Halide::Internal::is_const_zero(range.first) ? place : place - range.first;
+  return is_const_zero(range.first) ? place : place - range.first;
 }
-
-/// From index coordinates to storage: element 0 belongs to the lower bound of its index.
-class ShiftReads : public Halide::Internal::IRMutator {
- public:
-  ShiftReads(const ir::Program& signature, const InferredRanges& ranges)
-      : signature_(signature), ranges_(ranges) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    auto shape = ranges_.shapes.find(ir::read_name(op));
-    if (shape == ranges_.shapes.end() || op->args.empty()) return IRMutator::visit(op);
-    std::vector<Expr> subscripts;
-    for (size_t d = 0; d < op->args.size(); ++d) {
-      subscripts.push_back(from_first(mutate(op->args[d]), shape->second[d]));
-    }
-    return ir::read(signature_.tensor(shape->first), subscripts);
-  }
-  const ir::Program& signature_;
-  const InferredRanges& ranges_;
-};
 
 class ProgramBuilder {
  public:
@@ -59,9 +39,8 @@ class ProgramBuilder {
     program_.declared_sizes = ranges_.declared;
     for (ir::DeclaredSize& open : open_conditions(function_, program_))
       program_.declared_sizes.push_back(std::move(open));
-    for (size_t i = 0; i < function_.statements.size(); ++i) {
+    for (size_t i = 0; i < function_.statements.size(); ++i)
       program_.statements.push_back(build(i));
-    }
     return std::move(program_);
   }
 
@@ -73,7 +52,7 @@ class ProgramBuilder {
   ir::Iterator make_iterator(size_t i, const Identifier& index, bool reduction) const {
     const Range& range = ranges_.statements[i].at(index.name);
     ir::Iterator iterator{index.name, range.first, extent(range), reduction, index.where};
-    std::optional<int64_t> count = Halide::Internal::as_const_int(iterator.extent);
+    std::optional<int64_t> count = as_const_int(iterator.extent);
     if (count && *count < 0) {
       throw LanguageError(index.where, concat("Inferred an empty range for variable ", index.name,
                                               ": it would "
@@ -90,9 +69,8 @@ class ProgramBuilder {
     statement.tensor = tree.target.name;
     statement.where = tree.where;
     ir::Bounds bounds;
-    for (const std::string& size : signature_.sizes) {
+    for (const std::string& size : signature_.sizes)
       bounds.push(size, Interval(Expr(0), Interval::pos_inf()));
-    }
     for (const auto* list : {&tree.indices, &tree.reduction_indices}) {
       for (const Identifier& index : *list) {
         if (index.name.empty()) continue;
@@ -100,9 +78,8 @@ class ProgramBuilder {
         const Range& range = ranges_.statements[i].at(index.name);
         // Iterators of extent 1 stay in the subscripts: how an access looks must not depend on
         // sizes.
-        if (!Halide::Internal::is_const_one(iterator.extent)) {
+        if (!is_const_one(iterator.extent))
           bounds.push(index.name, Interval(range.first, range.last));
-        }
         statement.domain.push_back(iterator);
       }
     }
@@ -115,7 +92,7 @@ class ProgramBuilder {
         continue;
       }
       Expr subscript = ir::make_variable(tree.indices[d].name) - (*shape)[d].first;
-      Expr simple = Halide::Internal::simplify(subscript, true, bounds);
+      Expr simple = simplify(subscript, true, bounds);
       statement.subscripts.push_back(ir::overflows(simple) ? subscript : simple);
     }
     // A reduction that starts afresh and has nothing to reduce over is an assignment.
@@ -130,8 +107,16 @@ class ProgramBuilder {
   /// An expression over sizes, with reads at their places in storage. Not simplified: whether its
   /// integers wrap around is only known when sizes are.
   Expr stored(const Expr& e) const {
-    Expr sized = Halide::Internal::substitute(dimensions_, e);
-    return ShiftReads(signature_, ranges_).mutate(sized);
+    Expr sized = substitute(dimensions_, e);
+    // From index coordinates to storage: element 0 belongs to the lower bound of its index.
+    return ir::mutate(sized, [&](const Call* op, ir::Mutator& self) {
+      auto shape = ranges_.shapes.find(ir::read_name(op));
+      if (shape == ranges_.shapes.end() || op->args.empty()) return self.inside(op);
+      std::vector<Expr> subscripts;
+      for (size_t d = 0; d < op->args.size(); ++d)
+        subscripts.push_back(from_first(self.mutate(op->args[d]), shape->second[d]));
+      return ir::read(signature_.tensor(shape->first), subscripts);
+    });
   }
 
   const Function& function_;
@@ -147,9 +132,8 @@ class ProgramBuilder {
 ir::Program to_program(const Function& function, const ir::Program& signature,
                        const std::map<std::string, int64_t>& scalars) {
   std::vector<LoweredStatement> lowered;
-  for (const TreeStatement& statement : function.statements) {
+  for (const TreeStatement& statement : function.statements)
     lowered.push_back(lower(statement, signature, scalars));
-  }
   return ProgramBuilder(function, signature, lowered).run();
 }
 

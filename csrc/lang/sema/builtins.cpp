@@ -199,9 +199,8 @@ ir::Expr composed_builtin(const std::string& name, const std::vector<ir::Expr>& 
   if (name == "rhypot") return constant(1) / call("hypot", x);
   if (name == "norm3d" || name == "norm4d") return call("sqrt", {norm()});
   if (name == "rnorm3d" || name == "rnorm4d") return call("rsqrt", {norm()});
-  if (name == "normcdf") {
+  if (name == "normcdf")
     return constant(0.5) * call("erfc", {x[0] * constant(-0.70710678118654752440)});
-  }
   if (name == "sinpi" || name == "cospi") {
     // The period is taken off before the multiplication by pi, which would round it away.
     Expr turn = x[0] - constant(2) * call("rint", {x[0] * constant(0.5)});
@@ -216,9 +215,8 @@ ir::Expr composed_builtin(const std::string& name, const std::vector<ir::Expr>& 
   if (name == "nearbyint") return call("rint", x);
   if (name == "lrint" || name == "llrint") return Halide::cast<int64_t>(call("rint", x));
   if (name == "lround" || name == "llround") return Halide::cast<int64_t>(call("round", x));
-  if (name == "saturate") {
+  if (name == "saturate")
     return call("fmin", {call("fmax", {x[0], constant(0)}), constant(1)});
-  }
   if (name == "signbit" || name == "isfinite") {
     Expr bits = float_bits(x[0]);
     Expr zero = make_const(bits.type(), 0);

@@ -9,10 +9,10 @@
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
-namespace {
 
-using Halide::Internal::as_const_int;
-using Halide::Internal::Variable;
+using namespace Halide::Internal;
+
+namespace {
 
 /// What is known of a dimension of a tensor: of an input always, of another one if there is a
 /// program.
@@ -27,7 +27,7 @@ std::optional<Expr> size_of(const std::string& tensor, size_t dimension,
 
 std::optional<Expr> wanted_size(const SameSize& same, const ir::Program& signature,
                                 const ir::Program* program) {
-  if (same.other.empty()) return Halide::Internal::make_const(Halide::Int(32), same.constant);
+  if (same.other.empty()) return make_const(Halide::Int(32), same.constant);
   return size_of(same.other, same.other_dimension, signature, program);
 }
 
@@ -41,23 +41,13 @@ void rename_size(Function* function, const std::string& from, const Expr& to) {
           size.name = variable ? variable->name : "";
           size.constant = variable ? 0 : *as_const_int(to);
         }
-  auto change = [&](ExpressionPtr& e) {
-    if (!e) return;
-    e = rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+  for (TreeStatement& statement : function->statements)
+    rewrite(statement, [&](const Expression& node) -> ExpressionPtr {
       if (node.kind != ExpressionKind::Name || node.name != from) return nullptr;
       ExpressionPtr other = variable ? name(variable->name) : integer(*as_const_int(to));
       other->where = node.where;
       return other;
     });
-  };
-  for (TreeStatement& statement : function->statements) {
-    change(statement.value);
-    for (ExpressionPtr& subscript : statement.subscripts) change(subscript);
-    for (WhereClause& clause : statement.clauses) {
-      change(clause.first);
-      change(clause.last);
-    }
-  }
 }
 
 /// Of the names of two sizes the one that stands first.
@@ -93,8 +83,8 @@ bool unify_sizes(Function* function, const ir::Program& signature, const ir::Pro
     auto wanted = wanted_size(same, signature, program);
     if (!size || !wanted) continue;
     Expr difference = simplify_size(*size - *wanted, signature);
-    if (Halide::Internal::is_const_zero(difference)) continue;
-    if (Halide::Internal::is_const(difference)) {
+    if (is_const_zero(difference)) continue;
+    if (is_const(difference)) {
       std::string value = ir::plain_text(*wanted);
       throw LanguageError(
           same.where,
@@ -120,9 +110,7 @@ std::vector<ir::DeclaredSize> open_conditions(const Function& function,
   for (const SameSize& same : function.same_sizes) {
     auto size = size_of(same.tensor, same.dimension, program, &program);
     auto wanted = wanted_size(same, program, &program);
-    if (!size || !wanted ||
-        Halide::Internal::is_const_zero(simplify_size(*size - *wanted, program)))
-      continue;
+    if (!size || !wanted || is_const_zero(simplify_size(*size - *wanted, program))) continue;
     open.push_back({same.tensor, same.dimension, same.size, *wanted,
                     concat(same.parameter, " of ", same.callee)});
   }

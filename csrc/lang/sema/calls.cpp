@@ -253,9 +253,8 @@ class Inlining {
       }
       if (auto size = sizes_.find(e->name); size != sizes_.end()) return replace(e, size->second);
     }
-    if (auto scalar = scalars_.find(e->name); scalar != scalars_.end()) {
+    if (auto scalar = scalars_.find(e->name); scalar != scalars_.end())
       return replace(e, scalar->second);
-    }
     if (auto tensor = tensors_.find(e->name); tensor != tensors_.end()) {
       e->name = tensor->second;
     } else if (!applied && e->name != "true" && e->name != "false") {
@@ -337,9 +336,8 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
     recognise_call(&statement, names);
     if (!statement.is_call) {
       refuse_call_inside(*statement.value, known, names);
-      for (const WhereClause& clause : statement.clauses) {
+      for (const WhereClause& clause : statement.clauses)
         refuse_call_inside(*clause.first, known, names);
-      }
       statements.push_back(std::move(statement));
       continue;
     }

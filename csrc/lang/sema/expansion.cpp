@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/expressions/walk.h"
 #include "lang/sema/builtins.h"
 
 namespace tc::lang {
@@ -28,25 +29,20 @@ struct Composition {
 };
 
 Composition measure(const Builtin& builtin) {
-  using Halide::Internal::IRVisitor;
-  struct Count : IRVisitor {
-    std::map<std::string, double> names;
-    double operations = 0;
-    using IRVisitor::visit;
-    void visit(const Halide::Internal::Variable* op) override { ++names[op->name]; }
-    void visit(const Halide::Internal::Add* op) override { ++operations, IRVisitor::visit(op); }
-    void visit(const Halide::Internal::Mul* op) override { ++operations, IRVisitor::visit(op); }
-    void visit(const Halide::Internal::Select* op) override { ++operations, IRVisitor::visit(op); }
-    void visit(const Halide::Internal::Call* op) override { ++operations, IRVisitor::visit(op); }
-  } count;
+  using namespace Halide::Internal;
   std::vector<ir::Expr> arguments;
   for (int k = 0; k < builtin.arity; ++k)
     arguments.push_back(ir::make_variable(
         concat(k), k == builtin.integer_argument ? Halide::Int(32) : Halide::Float(32)));
-  composed_builtin(builtin.name, arguments).accept(&count);
-  Composition result{1 + count.operations, {}};
-  for (int k = 0; k < builtin.arity; ++k)
-    result.copies.push_back(std::max(1.0, count.names[concat(k)]));
+  std::map<std::string, double> names;
+  double operations = 0;
+  ir::walk(composed_builtin(builtin.name, arguments), [&](const ir::Expr& e) {
+    if (const auto* argument = e.as<Variable>()) ++names[argument->name];
+    operations += e.as<Add>() || e.as<Mul>() || e.as<Select>() || e.as<Call>();
+    return true;
+  });
+  Composition result{1 + operations, {}};
+  for (int k = 0; k < builtin.arity; ++k) result.copies.push_back(std::max(1.0, names[concat(k)]));
   return result;
 }
 

@@ -14,12 +14,11 @@
 #include "poly/index_sets.h"
 
 namespace tc::lang {
+
+using namespace Halide::Internal;
+
 namespace {
 
-using Halide::Internal::Call;
-using Halide::Internal::Interval;
-using Halide::Internal::IRMutator;
-using Halide::Internal::IRVisitor;
 using ir::Expr;
 
 // Of isl's, on one statement: two thousand are usual. What takes more is left to the call, where
@@ -49,7 +48,6 @@ class OwnReads : public IRVisitor {
   }
 
   void add(const Expr& condition) {
-    using namespace Halide::Internal;
     if (const auto* both = condition.as<And>()) {
       add(both->a);
       add(both->b);
@@ -71,14 +69,12 @@ class OwnReads : public IRVisitor {
     under(condition, yes);
     under(!condition, no);
   }
-  void visit(const Halide::Internal::Select* op) override {
-    choice(op->condition, op->true_value, op->false_value);
-  }
-  void visit(const Halide::Internal::And* op) override {
+  void visit(const Select* op) override { choice(op->condition, op->true_value, op->false_value); }
+  void visit(const And* op) override {
     op->a.accept(this);
     under(op->a, op->b);
   }
-  void visit(const Halide::Internal::Or* op) override {
+  void visit(const Or* op) override {
     op->a.accept(this);
     under(!op->a, op->b);
   }
@@ -88,13 +84,13 @@ class OwnReads : public IRVisitor {
   void combination(const Node* op) {
     if (op->type.is_float()) return IRVisitor::visit(op);
     for (auto [operand, other] : {std::pair(op->a, op->b), std::pair(op->b, op->a)})
-      if (ir::has_data(other) || Halide::Internal::is_const(other)) operand.accept(this);
+      if (ir::has_data(other) || is_const(other)) operand.accept(this);
   }
-  void visit(const Halide::Internal::Mul* op) override { combination(op); }
-  void visit(const Halide::Internal::Div* op) override { combination(op); }
-  void visit(const Halide::Internal::Mod* op) override { combination(op); }
-  void visit(const Halide::Internal::Min* op) override { combination(op); }
-  void visit(const Halide::Internal::Max* op) override { combination(op); }
+  void visit(const Mul* op) override { combination(op); }
+  void visit(const Div* op) override { combination(op); }
+  void visit(const Mod* op) override { combination(op); }
+  void visit(const Min* op) override { combination(op); }
+  void visit(const Max* op) override { combination(op); }
 
   void visit(const Call* op) override {
     if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3)
@@ -102,8 +98,7 @@ class OwnReads : public IRVisitor {
     if (op->is_intrinsic() && op->args.size() == 2 && !op->type.is_float() &&
         ir::read_name(op).empty()) {
       for (size_t k = 0; k < 2; ++k)
-        if (ir::has_data(op->args[1 - k]) || Halide::Internal::is_const(op->args[1 - k]))
-          op->args[k].accept(this);
+        if (ir::has_data(op->args[1 - k]) || is_const(op->args[1 - k])) op->args[k].accept(this);
       return;
     }
     if (ir::read_name(op) == tensor_) found.push_back({op->args, conditions_});
@@ -209,7 +204,7 @@ bool reads_own_place(const ir::Statement& statement, const OwnRead& read) {
   for (const ir::Iterator& iterator : statement.domain)
     if (iterator.reduction) return false;
   for (size_t d = 0; d < read.subscripts.size(); ++d)
-    if (!Halide::Internal::equal(read.subscripts[d], statement.subscripts[d])) return false;
+    if (!equal(read.subscripts[d], statement.subscripts[d])) return false;
   return true;
 }
 
@@ -235,8 +230,8 @@ Expr simple_value(const ir::Program& program, const ir::Statement& statement) {
   for (const std::string& size : program.sizes)
     bounds.push(size, Interval(Expr(0), Interval::pos_inf()));
   for (const ir::Iterator& it : statement.domain)
-    if (!Halide::Internal::is_const_one(it.extent))
-      bounds.push(it.name, Interval(it.min, Halide::Internal::simplify(it.min + it.extent - 1)));
+    if (!is_const_one(it.extent))
+      bounds.push(it.name, Interval(it.min, simplify(it.min + it.extent - 1)));
   const Expr simple = ir::simplify_integers(statement.value, bounds);
   return ir::overflows(simple) ? statement.value : simple;
 }

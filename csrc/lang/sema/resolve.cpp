@@ -72,9 +72,8 @@ class Resolver {
  private:
   /// Whether a read inside, outside of subscripts, has no type yet.
   bool unknown_below(const Expression& e) const {
-    if (e.binding == Binding::Tensor && e.kind != ExpressionKind::Dimension) {
+    if (e.binding == Binding::Tensor && e.kind != ExpressionKind::Dimension)
       return !scope_.tensors.at(e.name).typed;
-    }
     if (e.binding == Binding::Let) return unknown_below(*scope_.lets.at(e.name));
     if (e.kind == ExpressionKind::Cast) return false;
     for (const ExpressionPtr& operand : e.operands) {

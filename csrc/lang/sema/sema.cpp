@@ -135,13 +135,11 @@ class Checker {
   void declare_returned(const Declaration& returned) {
     Identifier id{returned.name, returned.name_where};
     expect_free_name(id);
-    if (std::count(program_.outputs.begin(), program_.outputs.end(), id.name)) {
+    if (std::count(program_.outputs.begin(), program_.outputs.end(), id.name))
       already_defined(id, "a returned tensor");
-    }
     auto found = scope_.tensors.find(id.name);
-    if ((found != scope_.tensors.end() && found->second.input) || scope_.scalars.count(id.name)) {
+    if ((found != scope_.tensors.end() && found->second.input) || scope_.scalars.count(id.name))
       already_defined(id, "an input, and TC inputs are immutable");
-    }
     if (found == scope_.tensors.end()) {
       throw LanguageError(id.where, concat("undefined variable ", id.name,
                                            " used here: it is returned, but no statement assigns "
@@ -169,9 +167,8 @@ class Checker {
 
   std::vector<std::string> assigned_names() const {
     std::vector<std::string> names;
-    for (const TreeStatement& statement : function_.statements) {
+    for (const TreeStatement& statement : function_.statements)
       names.push_back(statement.target.name);
-    }
     return names;
   }
 
@@ -186,18 +183,16 @@ class Checker {
     for (size_t d = 0; d < statement->indices.size(); ++d) {
       const Identifier& index = statement->indices[d];
       if (statement->scattered(d)) continue;
-      if (scope_.indices.count(index.name)) {
+      if (scope_.indices.count(index.name))
         already_defined(index, "an index of this left-hand side");
-      }
       scope_.declare_index(index);
     }
     // The names that get a range are indices wherever they stand in the statement.
     for (const WhereClause& clause : statement->clauses) {
       if (clause.kind != ClauseKind::Range) continue;
       if (!scope_.indices.count(clause.name.name)) scope_.declare_index(clause.name);
-      if (!ranged_.insert(clause.name.name).second) {
+      if (!ranged_.insert(clause.name.name).second)
         already_defined(clause.name, "an index with a range in this where clause");
-      }
     }
     find_undefined(*statement);
     for (WhereClause& clause : statement->clauses) check_clause(&clause);
@@ -336,9 +331,8 @@ class Checker {
         return;
       }
       tensor.type = value.type;
-      if (tensor.has_literal && tensor.literal_type.is_float() && !value.type.is_float()) {
+      if (tensor.has_literal && tensor.literal_type.is_float() && !value.type.is_float())
         tensor.type = tensor.literal_type;
-      }
       tensor.typed = true;
       return;
     }

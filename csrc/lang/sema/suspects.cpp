@@ -24,9 +24,8 @@ void walk(const Expression& e, const Lets& lets,
 }
 
 void list_factors(const Expression& e, const Lets& lets, std::vector<const Expression*>* factors) {
-  if (e.kind == ExpressionKind::Name && e.binding == Binding::Let) {
+  if (e.kind == ExpressionKind::Name && e.binding == Binding::Let)
     return list_factors(*lets.at(e.name), lets, factors);
-  }
   if (is_binary(e, Operator::Multiply)) {
     for (const ExpressionPtr& operand : e.operands) list_factors(*operand, lets, factors);
   } else {

@@ -65,9 +65,8 @@ bool converts(Type from, Type to) { return promote(from, to) == to; }
 bool fits(int64_t value, Type type) {
   if (type.is_float()) return true;
   if (type.is_bool()) return value == 0 || value == 1;
-  if (type.is_uint()) {
+  if (type.is_uint())
     return value >= 0 && (type.bits() == 64 || value < (int64_t{1} << type.bits()));
-  }
   if (type.bits() == 64) return true;
   int64_t limit = int64_t{1} << (type.bits() - 1);
   return value >= -limit && value < limit;

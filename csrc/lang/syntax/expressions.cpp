@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "ir/expressions/reads.h"
 #include "lang/sema/types.h"
 
 namespace tc::lang {
@@ -14,9 +15,8 @@ ExpressionPtr make(ExpressionKind kind, std::vector<ExpressionPtr> operands) {
   auto node = std::make_shared<Expression>();
   node->kind = kind;
   node->operands = std::move(operands);
-  for (const ExpressionPtr& operand : node->operands) {
+  for (const ExpressionPtr& operand : node->operands)
     node->depth = std::max(node->depth, operand->depth + 1);
-  }
   return node;
 }
 
@@ -60,9 +60,8 @@ ExpressionPtr integer(int64_t value) {
 }
 
 ExpressionPtr real(double value) {
-  if (std::signbit(value)) {
+  if (std::signbit(value))
     return make_operator(ExpressionKind::Unary, Operator::Negate, {real(-value)});
-  }
   ExpressionPtr node = make(ExpressionKind::Number, {});
   char text[40];
   // As short as the value allows.
@@ -142,9 +141,8 @@ ExpressionPtr choose(const ExpressionPtr& condition, const ExpressionPtr& yes,
 
 ExpressionPtr all_of(const std::vector<ExpressionPtr>& conditions) {
   ExpressionPtr result;
-  for (const ExpressionPtr& condition : conditions) {
+  for (const ExpressionPtr& condition : conditions)
     result = result ? binary(Operator::And, result, condition) : condition;
-  }
   return result;
 }
 
@@ -165,17 +163,10 @@ namespace {
 /// Whether it cannot be negative when no variable, a size each, is.
 bool never_negative(const ir::Expr& e) {
   using namespace Halide::Internal;
-  struct Sizes : IRVisitor {
-    Scope<Interval> bounds;
-    using IRVisitor::visit;
-    void visit(const Variable* op) override {
-      if (!bounds.contains(op->name)) {
-        bounds.push(op->name, Interval(ir::Expr(0), Interval::pos_inf()));
-      }
-    }
-  } sizes;
-  e.accept(&sizes);
-  return is_const_one(simplify(e >= 0, true, sizes.bounds));
+  Scope<Interval> sizes;
+  for (const std::string& name : ir::variables_of(e))
+    sizes.push(name, Interval(ir::Expr(0), Interval::pos_inf()));
+  return is_const_one(simplify(e >= 0, true, sizes));
 }
 
 /// Halide rounds down by a positive divisor, C towards zero.
@@ -250,9 +241,8 @@ ir::Expr to_halide(const Expression& e) {
 }
 
 std::optional<int64_t> constant_value(const Expression& e) {
-  if (e.kind == ExpressionKind::Number && e.constant && !e.constant->is_float) {
+  if (e.kind == ExpressionKind::Number && e.constant && !e.constant->is_float)
     return e.constant->integer;
-  }
   if (is_negation(e)) {
     std::optional<int64_t> value = constant_value(*e.operands[0]);
     if (value) return -*value;
@@ -318,6 +308,19 @@ ExpressionPtr rewrite(const ExpressionPtr& e,
     operand = other;
   }
   return changed ? copy : e;
+}
+
+void rewrite(TreeStatement& statement,
+             const std::function<ExpressionPtr(const Expression&)>& replace) {
+  auto change = [&](ExpressionPtr& e) {
+    if (e) e = rewrite(e, replace);
+  };
+  change(statement.value);
+  for (ExpressionPtr& subscript : statement.subscripts) change(subscript);
+  for (WhereClause& clause : statement.clauses) {
+    change(clause.first);
+    change(clause.last);
+  }
 }
 
 ExpressionPtr substitute(const ExpressionPtr& e,

@@ -53,6 +53,9 @@ void walk(const TreeStatement& statement, const std::function<void(const Express
 /// Replaces the expressions for which `replace` gives another; those are not looked into.
 ExpressionPtr rewrite(const ExpressionPtr& e,
                       const std::function<ExpressionPtr(const Expression&)>& replace);
+/// The same in the value, the subscripts and the clauses of a statement.
+void rewrite(TreeStatement& statement,
+             const std::function<ExpressionPtr(const Expression&)>& replace);
 /// Replaces bare names.
 ExpressionPtr substitute(const ExpressionPtr& e, const std::map<std::string, ExpressionPtr>& names);
 

@@ -58,9 +58,8 @@ std::map<std::string, int> binary_operators() {
   std::map<std::string, int> levels;
   for (int op = 0; op <= static_cast<int>(Operator::Or); ++op) {
     auto binary = static_cast<Operator>(op);
-    if (binary != Operator::Negate && binary != Operator::Not) {
+    if (binary != Operator::Negate && binary != Operator::Not)
       levels[spelling(binary)] = precedence(binary);
-    }
   }
   return levels;
 }
@@ -78,9 +77,8 @@ class Formatter {
       end = token.where.end();
     }
     for (const Function& function : functions) {
-      for (const TreeStatement& statement : function.statements) {
+      for (const TreeStatement& statement : function.statements)
         statements_.insert(statement.where.begin());
-      }
     }
   }
 
@@ -98,9 +96,8 @@ class Formatter {
   LayoutPtr take() {
     TC_INTERNAL_CHECK(at_ + 1 < tokens_.size(), "the formatter ran over the end of the text");
     std::vector<LayoutPtr> parts;
-    for (const Comment& comment : gaps_[at_].comments) {
+    for (const Comment& comment : gaps_[at_].comments)
       parts.push_back(layout::comment(comment.characters, comment.own_line));
-    }
     parts.push_back(text(tokens_[at_++].text));
     return parts.size() == 1 ? parts[0] : concat(std::move(parts));
   }
@@ -238,9 +235,8 @@ class Formatter {
     while (level() >= loosest) {
       int here = level();
       std::vector<LayoutPtr> operands = {left};
-      while (level() == here) {
+      while (level() == here)
         operands.push_back(concat({take(), text(" "), binary(here + 1)}));
-      }
       left = nest(kIndentation, {fill(std::move(operands))});
     }
     return left;
@@ -274,9 +270,8 @@ class Formatter {
 /// Formatting moves blanks and nothing else.
 void expect_same_tokens(const std::vector<Token>& before, const std::vector<Token>& after) {
   bool same = before.size() == after.size();
-  for (size_t i = 0; same && i < before.size(); ++i) {
+  for (size_t i = 0; same && i < before.size(); ++i)
     same = before[i].kind == after[i].kind && before[i].text == after[i].text;
-  }
   TC_INTERNAL_CHECK(same, "formatting changed the text");
 }
 

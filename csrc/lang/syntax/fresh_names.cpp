@@ -20,9 +20,8 @@ FreshNames::FreshNames(const Function& function) : taken_(names_of(function)) {
 
 std::string FreshNames::fresh(const std::string& base) {
   std::string result = base;
-  for (int k = 1; find_builtin(result) || find_type(result) || !taken_.insert(result).second; ++k) {
+  for (int k = 1; find_builtin(result) || find_type(result) || !taken_.insert(result).second; ++k)
     result = base + "_" + std::to_string(k);
-  }
   return result;
 }
 

@@ -75,9 +75,8 @@ LayoutPtr align(std::vector<LayoutPtr> parts) { return make(LayoutKind::Align, s
 void Page::print(const LayoutPtr& layout, int indentation) {
   std::vector<Command> stack = {{indentation, false, layout.get()}};
   auto push = [&stack](const Layout& parent, int inside, bool flat) {
-    for (auto part = parent.parts.rbegin(); part != parent.parts.rend(); ++part) {
+    for (auto part = parent.parts.rbegin(); part != parent.parts.rend(); ++part)
       stack.push_back({inside, flat, part->get()});
-    }
   };
   while (!stack.empty()) {
     Command command = stack.back();
@@ -157,17 +156,14 @@ bool Page::fits(const Layout& layout, const std::vector<Command>& rest) const {
         // Before its first part a fill has no break, before the others it may.
         if (!command.flat && command.first > 0) return true;
         if (command.first > 0) --left;
-        if (command.first + 1 < now.parts.size()) {
+        if (command.first + 1 < now.parts.size())
           stack.push_back({0, command.flat, command.layout, command.first + 1});
-        }
-        if (command.first < now.parts.size()) {
+        if (command.first < now.parts.size())
           stack.push_back({0, command.flat, now.parts[command.first].get()});
-        }
         break;
       default:
-        for (auto part = now.parts.rbegin(); part != now.parts.rend(); ++part) {
+        for (auto part = now.parts.rbegin(); part != now.parts.rend(); ++part)
           stack.push_back({0, command.flat, part->get()});
-        }
     }
   }
   return false;

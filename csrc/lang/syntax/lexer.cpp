@@ -152,9 +152,8 @@ class Lexer {
       if (text_->compare(at_, view.size(), view) != 0) continue;
       // `a min== b` is a comparison of something called min, never the operator `min=`.
       bool comparison = view == "<=" || view == ">=" || view == "==" || view == "!=";
-      if (view.back() == '=' && view.size() > 1 && !comparison && peek(view.size()) == '=') {
+      if (view.back() == '=' && view.size() > 1 && !comparison && peek(view.size()) == '=')
         continue;
-      }
       return view.size();
     }
     return 0;

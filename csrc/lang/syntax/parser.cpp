@@ -191,9 +191,8 @@ class Parser {
     Declaration declaration;
     SourceRange begin = current().where;
     declaration.type = parse_type();
-    if (current().is("(")) {
+    if (current().is("("))
       parse_list("before the sizes", [&] { declaration.dimensions.push_back(parse_dimension()); });
-    }
     Identifier name = expect_identifier("the name of the parameter");
     declaration.name = name.name;
     declaration.name_where = name.where;
@@ -240,9 +239,8 @@ class Parser {
     if (current().is("(")) {
       parse_list("",
                  [&] { statement.targets.push_back(expect_identifier("the name of a tensor")); });
-      if (statement.targets.empty()) {
+      if (statement.targets.empty())
         throw LanguageError(begin, "a call assigns at least one tensor: (a, b) = f(x)");
-      }
       if (!current().is("=")) fail("'=' after a list of tensors");
       statement.operator_where = next().where;
       parse_call(&statement);
@@ -403,9 +401,8 @@ class Parser {
                      std::vector<ExpressionPtr> operands = {}) {
     auto node = std::make_shared<Expression>();
     node->kind = kind;
-    for (const ExpressionPtr& operand : operands) {
+    for (const ExpressionPtr& operand : operands)
       node->depth = std::max(node->depth, operand->depth + 1);
-    }
     check_depth(node->depth, where);
     node->where = std::move(where);
     node->operands = std::move(operands);
@@ -472,9 +469,8 @@ class Parser {
       inner->where = begin.to(end);
       return inner;
     }
-    if (token.is("*") && at_ > 0 && tokens_[at_ - 1].is("*")) {
+    if (token.is("*") && at_ > 0 && tokens_[at_ - 1].is("*"))
       throw LanguageError(token.where, "there is no operator '**'; a power is pow(x, y)");
-    }
     if (token.is("/") && at_ > 0 && tokens_[at_ - 1].is("/")) {
       throw LanguageError(token.where,
                           "there is no operator '//'; x / y of integers rounds towards zero, and "

@@ -50,15 +50,7 @@ class Batcher {
   }
 
   void extend(TreeStatement& statement) const {
-    auto change = [&](ExpressionPtr& e) {
-      if (e) e = rewrite(e, [&](const Expression& node) { return extended(node); });
-    };
-    change(statement.value);
-    for (ExpressionPtr& subscript : statement.subscripts) change(subscript);
-    for (WhereClause& clause : statement.clauses) {
-      change(clause.first);
-      change(clause.last);
-    }
+    rewrite(statement, [&](const Expression& node) { return extended(node); });
     if (!batched_.count(statement.target.name)) return;
     statement.indices.insert(statement.indices.begin(), Identifier{index_, {}});
     if (!statement.subscripts.empty())

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "ir/scan.h"
 #include "plan/notes.h"
 
 namespace tc::plan {
@@ -147,7 +148,7 @@ std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests
   double cost = 0, scalar = 0;
   bool scans = false;
   for (size_t s : group.statements) {
-    scans = scans || cluster.statements[s]->source->scans;
+    scans = scans || ir::is_scan(*cluster.statements[s]->source);
     names.push_back(cluster.statements[s]->source->name);
     cost += nests[s].cost;
     scalar += nests[s].scalar;
@@ -200,7 +201,7 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
   for (size_t s = 0; s < nests.size(); ++s) {
     if (nests[s].iterators.empty()) continue;
     const auto& domain = cluster.statements[s]->source->domain;
-    if (update < nests.size() || !nests[s].vector || cluster.statements[s]->source->scans ||
+    if (update < nests.size() || !nests[s].vector || ir::is_scan(*cluster.statements[s]->source) ||
         !std::all_of(nests[s].iterators.begin(), nests[s].iterators.end(),
                      [&](int d) { return domain[d].reduction; }))
       return block;

@@ -11,22 +11,15 @@
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/scan.h"
+#include "machine/limits.h"
 #include "rewrite/algebra/rescaled_sums.h"
 
 namespace tc::ir {
+
 namespace {
-
-using Halide::Internal::as_const_int;
-using Halide::Internal::expr_uses_var;
-using Halide::Internal::simplify;
-using Halide::Internal::substitute;
-
-// Fewer terms are added one by one (a choice, no measurement).
-constexpr int64_t kTerms = 8;
 
 /// What a comparison of integers says is not negative.
 std::optional<Expr> not_negative(const Expr& condition, bool holds = true) {
-  using namespace Halide::Internal;
   if (const auto* op = condition.as<Not>()) return not_negative(op->a, !holds);
   auto difference = [&](const Expr& more, const Expr& less, bool strict) -> std::optional<Expr> {
     if (more.type() != Halide::Int(32)) return std::nullopt;
@@ -65,17 +58,16 @@ struct Rising {
 
 /// The condition's opposite, without `||`, of which the second part may be evaluated lazily.
 Expr negate(const Expr& condition) {
-  if (const auto* either = condition.as<Halide::Internal::Or>())
-    return negate(either->a) && negate(either->b);
-  if (auto lazy = find_choice(condition); lazy && Halide::Internal::is_const_one(lazy->yes))
+  if (const auto* either = condition.as<Or>()) return negate(either->a) && negate(either->b);
+  if (auto lazy = find_choice(condition); lazy && is_const_one(lazy->yes))
     return negate(lazy->condition) && negate(lazy->no);
-  return Halide::Internal::Not::make(condition);
+  return Not::make(condition);
 }
 
 /// Whether an integer cannot be negative.
 bool is_natural(const Expr& e) {
   if (auto choice = find_choice(e)) return is_natural(choice->yes) && is_natural(choice->no);
-  return e.type().is_int_or_uint() && Halide::Internal::can_prove(e >= 0);
+  return e.type().is_int_or_uint() && can_prove(e >= 0);
 }
 
 class Find {
@@ -143,7 +135,7 @@ class Find {
                 Prefix& prefix) const {
     const Iterator &result = statement.domain[prefix.result], &term = statement.domain[prefix.term];
     const int64_t results = extent_of(result), terms = extent_of(term);
-    if (terms < kTerms || results < 2) return false;
+    if (terms < machine::kScanTerms || results < 2) return false;
     // Neighbours differ by one term, and the first result has no more than one.
     if (prefix.up_to ? prefix.offset > 0 : terms > results + prefix.offset) return false;
     if (prefix.up_to && results + prefix.offset <= 0) return false;
@@ -191,7 +183,7 @@ class Find {
   /// from there on.
   bool is_level(const Statement& statement, const Expr& e, const std::string& index,
                 bool up_to) const {
-    const auto* read = e.as<Halide::Internal::Call>();
+    const auto* read = e.as<Call>();
     auto found = read ? rising_.find(read_name(read)) : rising_.end();
     return found != rising_.end() && found->second.up_to == up_to &&
            e.type() == result_.tensor(statement.tensor).type &&
@@ -200,9 +192,9 @@ class Find {
 
   /// Whether it is read at the index in this dimension, and what else says where is no reduction's
   /// index, nor this one.
-  static bool is_read_at(const Statement& statement, const Halide::Internal::Call& read,
-                         size_t dimension, const std::string& index) {
-    const auto* variable = read.args[dimension].as<Halide::Internal::Variable>();
+  static bool is_read_at(const Statement& statement, const Call& read, size_t dimension,
+                         const std::string& index) {
+    const auto* variable = read.args[dimension].as<Variable>();
     if (!variable || variable->name != index) return false;
     for (size_t d = 0; d < read.args.size(); ++d)
       if (d != dimension &&
@@ -224,7 +216,7 @@ class Find {
   /// The dimension of the tensor written whose subscript is the index alone.
   static std::optional<size_t> dimension_of(const Statement& statement, const std::string& index) {
     for (size_t d = 0; d < statement.subscripts.size(); ++d) {
-      const auto* variable = statement.subscripts[d].as<Halide::Internal::Variable>();
+      const auto* variable = statement.subscripts[d].as<Variable>();
       if (variable && variable->name == index) return d;
     }
     return std::nullopt;
@@ -234,13 +226,13 @@ class Find {
   /// places of one value follow each other. Every result has its own term. Undefined for anything
   /// else.
   Expr find_segment(const Statement& statement, const Expr& condition, const Prefix& prefix) const {
-    const auto* equals = condition.as<Halide::Internal::EQ>();
+    const auto* equals = condition.as<EQ>();
     const Iterator &result = statement.domain[prefix.result], &term = statement.domain[prefix.term];
     if (!equals || prefix.segment.defined() || prefix.offset != 0 ||
         extent_of(result) != extent_of(term))
       return Expr();
     for (const auto& [at, other] : {std::pair(equals->a, equals->b), {equals->b, equals->a}}) {
-      const auto* read = at.as<Halide::Internal::Call>();
+      const auto* read = at.as<Call>();
       auto found = read ? monotone_.find(read_name(read)) : monotone_.end();
       if (found == monotone_.end()) continue;
       if (is_read_at(statement, *read, found->second, term.name) &&
@@ -327,23 +319,19 @@ class Find {
       };
       const Expr low = level(prefix.rescaled->falls ? at : one_back);
       const Expr high = level(prefix.rescaled->falls ? one_back : at);
-      from.scale = Halide::select(low == high, Halide::Internal::make_one(low.type()),
-                                  math("exp", low.type(), {low - high}));
+      from.scale =
+          Halide::select(low == high, make_one(low.type()), math("exp", low.type(), {low - high}));
       // Terms at a level of -infinity are NaN, and nothing at any other level.
       const Expr lowest = -identity(Reduction::Min, low.type());
       if (!prefix.rescaled->falls) from.goes_on = low > lowest || low == high;
     }
-    scan.value = scan_value(from, value);
-    scan.reduction = Reduction::None;
-    scan.initializes = false;
-    scan.scans = true;
+    scan.value = make_scan(from, value);
+    assign(scan);
     statements.push_back(scan);
     if (!apart) return;
 
     Statement last = statement;
-    last.domain.clear();
-    for (const Iterator& it : statement.domain)
-      if (!it.reduction) last.domain.push_back(it);
+    last.domain = kept_indices(statement);
     last.value = read(result_.tensor(scan.tensor), statement.subscripts);
     if (prefix.rescaled && prefix.rescaled->outside.defined())
       last.value = last.value * prefix.rescaled->outside;
@@ -354,10 +342,7 @@ class Find {
       last.value = combine(statement.reduction, last.value,
                            choose_lazily(simplify(others), prefix.elsewhere, same));
     }
-    if (statement.initializes) {
-      last.reduction = Reduction::None;
-      last.initializes = false;
-    }
+    if (statement.initializes) assign(last);
     statements.push_back(last);
   }
 
@@ -370,22 +355,16 @@ class Find {
   Statement make_terms(const Statement& statement, const Prefix& prefix) {
     Statement made = statement;
     made.domain.clear();
-    made.subscripts.clear();
-    std::vector<Expr> sizes;
-    auto keep = [&](Iterator it) {
-      it.reduction = false;
-      made.domain.push_back(it);
-      made.subscripts.push_back(make_variable(it.name));
-      sizes.push_back(it.extent);
-    };
-    for (const Iterator& it : statement.domain)
-      if (!it.reduction && expr_uses_var(prefix.value, it.name)) keep(it);
+    for (const Iterator& it : kept_indices(statement))
+      if (expr_uses_var(prefix.value, it.name)) made.domain.push_back(it);
     // The others are no terms of any result, and may read where nothing is.
     Iterator term = statement.domain[prefix.term];
     const int64_t results = extent_of(statement.domain[prefix.result]);
     if (prefix.up_to)
       term.extent = static_cast<int>(std::min(extent_of(term), results + prefix.offset));
-    keep(term);
+    term.reduction = false;
+    made.domain.push_back(term);
+    const std::vector<Iterator> over = made.domain;
     for (size_t i = 0; i < statement.domain.size(); ++i)
       if (statement.domain[i].reduction && i != prefix.term)
         made.domain.push_back(statement.domain[i]);
@@ -395,9 +374,8 @@ class Find {
                                  made.value, identity(statement.reduction, made.value.type()));
     made.initializes = true;
     made.meaning.clear();
-    made.tensor = add_temporary(result_, statement.tensor + ".terms",
-                                result_.tensor(statement.tensor).type, sizes, statement.where)
-                      .name;
+    write_temporary(result_, made, statement.tensor + ".terms",
+                    result_.tensor(statement.tensor).type, over);
     return made;
   }
 

@@ -7,16 +7,17 @@
 #include "ir/expressions/reads.h"
 
 namespace tc::ir {
+
 namespace {
 
 void add_factors(const Expr& e, const Statement& statement, bool divides,
                  std::vector<Factor>& factors) {
-  if (const auto* product = e.as<Halide::Internal::Mul>()) {
+  if (const auto* product = e.as<Mul>()) {
     add_factors(product->a, statement, divides, factors);
     add_factors(product->b, statement, divides, factors);
     return;
   }
-  const auto* quotient = e.as<Halide::Internal::Div>();
+  const auto* quotient = e.as<Div>();
   if (quotient && e.type().is_float()) {
     add_factors(quotient->a, statement, divides, factors);
     add_factors(quotient->b, statement, !divides, factors);
@@ -24,7 +25,7 @@ void add_factors(const Expr& e, const Statement& statement, bool divides,
   }
   Factor factor{e, {}, divides};
   for (const Iterator& it : statement.domain)
-    if (Halide::Internal::expr_uses_var(e, it.name)) factor.indices.insert(it.name);
+    if (expr_uses_var(e, it.name)) factor.indices.insert(it.name);
   factors.push_back(std::move(factor));
 }
 
@@ -49,7 +50,7 @@ Expr product_of(const std::vector<Factor>& factors) {
   Expr product;
   for (const Factor& factor : factors)
     if (!factor.divides) product = product.defined() ? product * factor.value : factor.value;
-  if (!product.defined()) product = Halide::Internal::make_one(factors.front().value.type());
+  if (!product.defined()) product = make_one(factors.front().value.type());
   for (const Factor& factor : factors)
     if (factor.divides) product = product / factor.value;
   return product;
@@ -84,7 +85,6 @@ Statement take_out(const InnerSum& inner, Statement& statement, Program& program
   Statement sum = statement;
   sum.initializes = true;
   sum.domain.clear();
-  sum.subscripts.clear();
   std::vector<Iterator> kept;
   std::string over;
   for (const Iterator& it : statement.domain) {
@@ -96,22 +96,18 @@ Statement take_out(const InnerSum& inner, Statement& statement, Program& program
     return rows_along(a.name, statement, program, layouts) <
            rows_along(b.name, statement, program, layouts);
   });
-  std::vector<Expr> sizes;
   for (Iterator it : kept) {
     it.reduction = false;
     sum.domain.push_back(it);
-    sum.subscripts.push_back(make_variable(it.name));
-    sizes.push_back(it.extent);
   }
   for (const Iterator& it : statement.domain)
     if (inner.summed.count(it.name)) sum.domain.push_back(it);
   sum.value = product_of(inner.inside);
   sum.meaning.clear();
-  const Tensor& tensor =
-      add_temporary(program, concat(statement.tensor, ".over_", over),
-                    program.tensor(statement.tensor).type, sizes, statement.where);
+  write_temporary(program, sum, concat(statement.tensor, ".over_", over),
+                  program.tensor(statement.tensor).type, kept);
+  const Tensor& tensor = program.tensor(sum.tensor);
   layouts[tensor.name] = row_major(tensor);
-  sum.tensor = tensor.name;
   read_instead(inner, tensor, sum.subscripts, statement);
   return sum;
 }
@@ -124,12 +120,7 @@ void read_instead(const InnerSum& inner, const Tensor& sum, const std::vector<Ex
       std::remove_if(statement.domain.begin(), statement.domain.end(),
                      [&](const Iterator& it) { return inner.summed.count(it.name) != 0; }),
       statement.domain.end());
-  bool reduces = std::any_of(statement.domain.begin(), statement.domain.end(),
-                             [](const Iterator& it) { return it.reduction; });
-  if (!reduces && statement.initializes) {
-    statement.reduction = Reduction::None;
-    statement.initializes = false;
-  }
+  if (reduced_indices(statement).empty() && statement.initializes) assign(statement);
 }
 
 }  // namespace tc::ir

@@ -1,14 +1,11 @@
 #include "rewrite/algebra/multiply_by_reciprocals.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "rewrite/algebra/inner_sums.h"
 
 namespace tc::ir {
 namespace {
-
-using namespace Halide::Internal;
 
 // Between them, a reciprocal is a normal number in float, and products of normal numbers with it
 // that are normal are so without it.
@@ -18,9 +15,7 @@ constexpr double kSmallest = 0x1p-20, kLargest = 0x1p+20;
 
 void multiply_by_reciprocals(Program& program) {
   for (Statement& statement : program.statements) {
-    const bool sums = std::any_of(statement.domain.begin(), statement.domain.end(),
-                                  [](const Iterator& it) { return it.reduction; });
-    if (!sums || !is_plain_sum(statement, program)) continue;
+    if (reduced_indices(statement).empty() || !is_plain_sum(statement, program)) continue;
     const auto* quotient = statement.value.as<Div>();
     if (!quotient) continue;
     const auto divisor = as_const_float(simplify(quotient->b));

@@ -6,20 +6,14 @@
 #include <vector>
 
 #include "ir/expressions/reads.h"
+#include "machine/limits.h"
 #include "rewrite/algebra/inner_sums.h"
+#include "rewrite/program_pass.h"
 
 namespace tc::ir {
 namespace {
 
 using Indices = std::set<std::string>;
-
-// Tensors in the product: of two, x * a + x * b stays what it is, a NaN where x is infinite and a
-// and b are not of one sign.
-constexpr int kFactors = 3;
-// Choices, no measurements: operations that a statement more has to save, the share of all that may
-// be left, and what an element of a temporary costs, written once and read again.
-constexpr int64_t kSaved = 20000;
-constexpr double kShare = 0.9, kElement = 4;
 
 /// With the operations of both statements.
 struct Candidate {
@@ -27,10 +21,9 @@ struct Candidate {
   double operations = 0;
 };
 
-class NestSums {
+class NestSums : public ProgramPass {
  public:
-  NestSums(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
-      : program_(program), layouts_(layouts), machine_(machine) {}
+  using ProgramPass::ProgramPass;
 
   void run() {
     put_in_front(program_, [&](Statement& statement) { return rewrite(statement); });
@@ -51,8 +44,9 @@ class NestSums {
   std::optional<Candidate> choose(const Statement& statement) const {
     if (!is_plain_sum(statement, program_)) return std::nullopt;
     const std::vector<Factor> factors = join_small(factors_of(statement), statement.domain);
-    if (std::count_if(factors.begin(), factors.end(),
-                      [](const Factor& factor) { return has_data(factor.value); }) < kFactors)
+    if (std::count_if(factors.begin(), factors.end(), [](const Factor& factor) {
+          return has_data(factor.value);
+        }) < machine::kNestedFactors)
       return std::nullopt;
 
     const double now = points_of(statement.domain) * static_cast<double>(factors.size());
@@ -62,8 +56,8 @@ class NestSums {
       std::optional<Candidate> candidate = sum_first(statement, factors, it.name);
       if (candidate && (!best || candidate->operations < best->operations)) best = candidate;
     }
-    if (!best || best->operations > kShare * now ||
-        now - best->operations < static_cast<double>(machine_.least(kSaved)))
+    if (!best || best->operations > machine::kNestedShare * now ||
+        now - best->operations < static_cast<double>(machine_.least(machine::kNestedSavings)))
       return std::nullopt;
     return best;
   }
@@ -72,7 +66,8 @@ class NestSums {
   /// indices, where these have few points beside the sum: compute_operands multiplies them first.
   static std::vector<Factor> join_small(std::vector<Factor> factors,
                                         const std::vector<Iterator>& domain) {
-    const double few = (1 - kShare) * points_of(domain) / kElement;
+    const double few =
+        (1 - machine::kNestedShare) * points_of(domain) / machine::kElementOperations;
     auto is_summed = [&](const std::string& index) {
       return std::any_of(domain.begin(), domain.end(),
                          [&](const Iterator& it) { return it.reduction && it.name == index; });
@@ -124,13 +119,9 @@ class NestSums {
         points_of(statement.domain, inner.kept) * static_cast<double>(inner.inside.size()) +
         points_of(statement.domain, rest) * static_cast<double>(inner.outside.size() + 1);
     for (const std::string& summed : inner.summed) inner.kept.erase(summed);
-    candidate.operations += points_of(statement.domain, inner.kept) * kElement;
+    candidate.operations += points_of(statement.domain, inner.kept) * machine::kElementOperations;
     return candidate;
   }
-
-  Program& program_;
-  std::map<std::string, Layout>& layouts_;
-  const CpuMachine& machine_;
 };
 
 }  // namespace

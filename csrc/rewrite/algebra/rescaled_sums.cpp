@@ -3,22 +3,20 @@
 #include <vector>
 
 namespace tc::ir {
+
 namespace {
 
-using Halide::Internal::expr_uses_var;
-using Halide::Internal::substitute;
-
 void list_factors(const Expr& e, std::vector<Expr>& factors) {
-  const auto* product = e.as<Halide::Internal::Mul>();
+  const auto* product = e.as<Mul>();
   if (!product) return factors.push_back(e);
   list_factors(product->a, factors);
   list_factors(product->b, factors);
 }
 
 /// The difference that e is the exponential of, if it is one.
-const Halide::Internal::Sub* exponent(const Expr& e) {
-  const auto* call = e.as<Halide::Internal::Call>();
-  return call && math_name(call) == "exp" ? call->args[0].as<Halide::Internal::Sub>() : nullptr;
+const Sub* exponent(const Expr& e) {
+  const auto* call = e.as<Call>();
+  return call && math_name(call) == "exp" ? call->args[0].as<Sub>() : nullptr;
 }
 
 }  // namespace
@@ -45,7 +43,7 @@ std::optional<RescaledTerm> find_rescaled(
     if (!expr_uses_var(x, term) && is_level(level, term, true)) {
       found.falls = true;
       found.level = substitute(term, make_variable(result), level);
-      found.value = others.defined() ? others : Halide::Internal::make_one(value.type());
+      found.value = others.defined() ? others : make_one(value.type());
       found.outside = substitute(term, make_variable(result), factors[f]);
       return found;
     }

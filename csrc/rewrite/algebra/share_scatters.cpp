@@ -5,28 +5,15 @@
 
 #include "base/error.h"
 #include "base/numbers.h"
-#include "ir/accesses.h"
 #include "ir/expressions/simplify.h"
 #include "ir/loops.h"
+#include "machine/gpu.h"
+#include "machine/limits.h"
+#include "rewrite/program_pass.h"
 
 namespace tc::ir {
+
 namespace {
-
-using Halide::Internal::as_const_int;
-using Halide::Internal::simplify;
-using Halide::Internal::substitute;
-
-// Cycles: a point whose row is no vector, one lane of one that is, a look at a place, a branch that
-// was guessed wrong, an element of a copy that is cleared and added up, and for the start of tasks.
-constexpr double kScalar = 3, kLane = 0.4, kLook = 1, kWrongGuess = 20, kCopied = 1, kStart = 20000;
-// Rows up to this size are cut into ranges, of whole pairs of cache lines, rather than split
-// among owners: reads ahead go on over all of them.
-constexpr int64_t kShortRowBytes = 1024, kRangeBytes = 128;
-// Looks for every owner, so that none has nearly all places.
-constexpr int64_t kLooksPerOwner = 16;
-// What splitting has to gain.
-constexpr double kClearly = 1.3;
-constexpr int64_t kMostCopies = 16;
 
 /// The work of a scatter in numbers.
 struct Shape {
@@ -36,27 +23,6 @@ struct Shape {
   int64_t elements = 1;  ///< of the result
   double cycles = 0;     ///< of all points
 };
-
-Shape measure(const Program& program, const Statement& statement,
-              const std::map<std::string, Layout>& layouts) {
-  Shape shape;
-  MemoryAccess write = accesses(program, statement).back();
-  const Layout& layout = layouts.at(statement.tensor);
-  for (int64_t size : layout.sizes) shape.elements *= size;
-  for (const Iterator& it : statement.domain) {
-    int64_t extent = extent_of(it);
-    bool vector = !it.reduction && stride_along(write, layout, it.name) == 1;
-    if (vector)
-      shape.row *= extent;
-    else
-      shape.looks *= extent;
-    if (!vector && !it.reduction) shape.tasks *= extent;
-  }
-  int64_t row_bytes = shape.row * program.tensor(statement.tensor).type.bytes();
-  if (row_bytes <= kShortRowBytes) shape.tasks *= std::max<int64_t>(1, row_bytes / kRangeBytes);
-  shape.cycles = static_cast<double>(shape.looks) * std::max(kScalar, shape.row * kLane);
-  return shape;
-}
 
 size_t first_scattered(const Statement& statement) {
   size_t dimension = 0;
@@ -103,14 +69,13 @@ Statement owned(const Statement& statement, size_t dimension, const Places& plac
   return result;
 }
 
-class Sharing {
+class Sharing : public ProgramPass {
  public:
-  Sharing(Program& program, std::map<std::string, Layout>& layouts, int threads)
-      : program_(program), layouts_(layouts), threads_(threads) {}
+  using ProgramPass::ProgramPass;
 
   void run() {
     for (const Statement& statement : program_.statements) {
-      if (is_scatter(statement) && threads_ > 1)
+      if (is_scatter(statement) && machine_.threads > 1)
         share(statement);
       else
         result_.push_back(statement);
@@ -120,31 +85,55 @@ class Sharing {
   }
 
  private:
+  Shape measure(const Statement& statement) const {
+    Shape shape;
+    MemoryAccess write = accesses(program_, statement).back();
+    for (int64_t size : layouts_.at(statement.tensor).sizes) shape.elements *= size;
+    for (const Iterator& it : statement.domain) {
+      int64_t extent = extent_of(it);
+      bool vector = !it.reduction && stride(write, it) == 1;
+      if (vector)
+        shape.row *= extent;
+      else
+        shape.looks *= extent;
+      if (!vector && !it.reduction) shape.tasks *= extent;
+    }
+    int64_t row_bytes = shape.row * program_.tensor(statement.tensor).type.bytes();
+    if (row_bytes <= machine::kScatteredRowBytes)
+      shape.tasks *= std::max<int64_t>(1, row_bytes / machine::kScatteredRangeBytes);
+    const double row = static_cast<double>(shape.row) * machine_.scattered_lane_cycles;
+    shape.cycles =
+        static_cast<double>(shape.looks) * std::max(machine_.scattered_point_cycles, row);
+    return shape;
+  }
+
   void share(const Statement& statement) {
-    Shape shape = measure(program_, statement, layouts_);
+    const Shape shape = measure(statement);
     if (shape.cycles == 0 || shape.elements == 0) {
       result_.push_back(statement);
       return;
     }
-    const double threads = threads_;
+    const double threads = machine_.threads;
     double alone = shape.cycles / std::min<double>(threads, static_cast<double>(shape.tasks));
     const size_t dimension = first_scattered(statement);
     const int64_t size = *as_const_int(program_.tensor(statement.tensor).sizes[dimension]);
     const Places places = places_of(statement, dimension, size);
-    double guesses = 2 * kWrongGuess / threads * (1 - 1 / threads);
+    double guesses = 2 * machine_.wrong_guess_cycles / threads * (1 - 1 / threads);
     // The loops over an owner's own points have bounds that vary, which is nothing around a vector.
     const bool looks = !places.linear || shape.row == 1;
-    double owners = kStart + shape.cycles / threads;
-    if (looks) owners += static_cast<double>(shape.looks) * (kLook + guesses);
-    int64_t copies = std::min({kMostCopies, shape.looks, longest_reduction(statement)});
-    double copied = kStart + shape.cycles / std::min<double>(threads, static_cast<double>(copies)) +
-                    static_cast<double>(copies * shape.elements) * kCopied / threads;
-    if (places.last - places.first + 1 < threads_ || shape.looks < kLooksPerOwner * threads_)
+    double owners = machine_.tasks_cycles + shape.cycles / threads;
+    if (looks) owners += static_cast<double>(shape.looks) * (machine_.look_cycles + guesses);
+    int64_t copies = std::min({machine::kMostCopies, shape.looks, longest_reduction(statement)});
+    double copied = machine_.tasks_cycles +
+                    shape.cycles / std::min<double>(threads, static_cast<double>(copies)) +
+                    static_cast<double>(copies * shape.elements) / threads;
+    if (places.last - places.first + 1 < machine_.threads ||
+        shape.looks < machine::kLooksPerOwner * machine_.threads)
       owners = std::numeric_limits<double>::infinity();
-    if (alone < kClearly * std::min(owners, copied))
+    if (alone < machine::kScatterGain * std::min(owners, copied))
       result_.push_back(statement);
     else if (owners <= copied)
-      result_.push_back(owned(statement, dimension, places, threads_));
+      result_.push_back(owned(statement, dimension, places, machine_.threads));
     else
       copy(statement, copies);
   }
@@ -243,15 +232,13 @@ class Sharing {
     return result;
   }
 
-  Program& program_;
-  std::map<std::string, Layout>& layouts_;
-  const int threads_;
   std::vector<Statement> result_;
 };
 
 }  // namespace
 
-void give_owners(Program& program, int64_t tasks) {
+void give_owners(Program& program) {
+  const int64_t tasks = GpuMachine().scatter_tasks;
   for (Statement& statement : program.statements) {
     if (!is_scatter(statement)) continue;
     int64_t plain = 1, points = 1;
@@ -259,15 +246,16 @@ void give_owners(Program& program, int64_t tasks) {
     const size_t dimension = first_scattered(statement);
     const int64_t size = *as_const_int(program.tensor(statement.tensor).sizes[dimension]);
     const Places places = places_of(statement, dimension, size);
-    const int64_t owners = std::min({places.last + 1 - places.first, points,
-                                     (tasks + plain - 1) / std::max<int64_t>(1, plain)});
+    const int64_t owners = std::min(
+        {places.last + 1 - places.first, points, divide_up(tasks, std::max<int64_t>(1, plain))});
     if (owners > 1) statement = owned(statement, dimension, places, static_cast<int>(owners));
   }
 }
 
-void share_scatters(Program& program, std::map<std::string, Layout>& layouts, int threads) {
+void share_scatters(Program& program, std::map<std::string, Layout>& layouts,
+                    const CpuMachine& machine) {
   if (std::any_of(program.statements.begin(), program.statements.end(), is_scatter))
-    Sharing(program, layouts, threads).run();
+    Sharing(program, layouts, machine).run();
 }
 
 }  // namespace tc::ir

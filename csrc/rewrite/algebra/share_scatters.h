@@ -6,6 +6,7 @@
 
 #include "ir/layout.h"
 #include "ir/program.h"
+#include "machine/cpu.h"
 
 namespace tc::ir {
 
@@ -20,10 +21,10 @@ namespace tc::ir {
 ///    threads.
 /// Runs on a specialised program after lower_scatters, before scop; adds the layouts of its
 /// temporaries.
-void share_scatters(Program& program, std::map<std::string, Layout>& layouts, int threads);
+void share_scatters(Program& program, std::map<std::string, Layout>& layouts,
+                    const CpuMachine& machine);
 
-/// Gives every scatter as many owners as make about so many tasks of it, for a machine with more
-/// threads than that and no atomic updates.
-void give_owners(Program& program, int64_t tasks);
+/// Gives every scatter as many owners as keep a GPU busy, without atomic updates.
+void give_owners(Program& program);
 
 }  // namespace tc::ir

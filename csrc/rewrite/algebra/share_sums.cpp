@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "ir/expressions/reads.h"
+#include "machine/limits.h"
 #include "rewrite/algebra/inner_sums.h"
+#include "rewrite/program_pass.h"
 
 namespace tc::ir {
-namespace {
 
-// Choices, no measurements: terms that have to be spared, and of how many an element is the sum.
-constexpr int64_t kSpared = 4096, kTerms = 8;
+namespace {
 
 /// Indices of one statement by those of another.
 using Renaming = std::map<std::string, std::string>;
@@ -21,7 +21,7 @@ using Renaming = std::map<std::string, std::string>;
 Expr rename(const Expr& e, const Renaming& names) {
   std::map<std::string, Expr> replacements;
   for (const auto& [from, to] : names) replacements[from] = make_variable(to);
-  return Halide::Internal::substitute(replacements, e);
+  return substitute(replacements, e);
 }
 
 const Iterator* find(const Statement& statement, const std::string& index) {
@@ -37,14 +37,14 @@ struct Common {
 };
 
 /// The indices that make two reads of one tensor the same; nothing where its places are no indices.
-std::optional<Renaming> match(const Halide::Internal::Call* a, const Statement& first,
-                              const Halide::Internal::Call* b, const Statement& second) {
+std::optional<Renaming> match(const Call* a, const Statement& first, const Call* b,
+                              const Statement& second) {
   if (read_name(a) != read_name(b)) return std::nullopt;
   Renaming names;
   std::set<std::string> taken;
   for (size_t d = 0; d < a->args.size(); ++d) {
-    const auto* x = a->args[d].as<Halide::Internal::Variable>();
-    const auto* y = b->args[d].as<Halide::Internal::Variable>();
+    const auto* x = a->args[d].as<Variable>();
+    const auto* y = b->args[d].as<Variable>();
     if (!x || !y) return std::nullopt;
     const Iterator *here = find(first, x->name), *there = find(second, y->name);
     if (!here || !there || !have_same_range(*here, *there)) return std::nullopt;
@@ -66,7 +66,7 @@ std::optional<Common> find_common(const Statement& first, const Statement& secon
       bool known = std::all_of(factor.indices.begin(), factor.indices.end(),
                                [&](const std::string& index) { return names.count(index) != 0; });
       return known && !factor.indices.empty() && factor.divides == a->divides &&
-             Halide::Internal::equal(rename(factor.value, names), a->value);
+             equal(rename(factor.value, names), a->value);
     });
     if (b == theirs.end()) {
       ++a;
@@ -113,10 +113,9 @@ std::optional<Common> find_common(const Statement& first, const Statement& secon
   return common;
 }
 
-class ShareSums {
+class ShareSums : public ProgramPass {
  public:
-  ShareSums(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
-      : program_(program), layouts_(layouts), machine_(machine) {}
+  using ProgramPass::ProgramPass;
 
   void run() {
     std::vector<Statement>& statements = program_.statements;
@@ -139,8 +138,8 @@ class ShareSums {
         program_.tensor(first.tensor).type != program_.tensor(second.tensor).type)
       return std::nullopt;
     std::optional<Common> best;
-    for (const Halide::Internal::Call* a : reads_of(first))
-      for (const Halide::Internal::Call* b : reads_of(second)) {
+    for (const Call* a : reads_of(first))
+      for (const Call* b : reads_of(second)) {
         std::optional<Renaming> names = match(a, first, b, second);
         if (!names) continue;
         std::optional<Common> common = find_common(first, second, *names);
@@ -153,9 +152,9 @@ class ShareSums {
 
   bool is_worthwhile(const Common& common, const Statement& first) const {
     const double terms = points_of(first.domain, common.first.summed);
-    return terms >= static_cast<double>(machine_.least(kTerms)) &&
+    return terms >= static_cast<double>(machine_.least(machine::kSharedTerms)) &&
            terms * points_of(first.domain, common.first.kept) >=
-               static_cast<double>(machine_.least(kSpared));
+               static_cast<double>(machine_.least(machine::kSharedSavings));
   }
 
   /// Whether a statement from the earlier one on changes what the later one sums.
@@ -196,17 +195,13 @@ class ShareSums {
     for (const Iterator& it : first.domain)
       if (it.reduction && !common.first.summed.count(it.name)) return false;
     for (const Expr& subscript : first.subscripts) {
-      const auto* index = subscript.as<Halide::Internal::Variable>();
+      const auto* index = subscript.as<Variable>();
       if (!index || !common.first.kept.count(index->name)) return false;
     }
     for (size_t s = earlier + 1; s < later; ++s)
       if (program_.statements[s].tensor == first.tensor) return false;
     return true;
   }
-
-  Program& program_;
-  std::map<std::string, Layout>& layouts_;
-  const CpuMachine& machine_;
 };
 
 }  // namespace

@@ -11,12 +11,13 @@
 #include "ir/expressions/reads.h"
 #include "ir/expressions/walk.h"
 #include "ir/operations.h"
+#include "ir/scan.h"
 #include "machine/operation_costs.h"
+#include "rewrite/program_pass.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::Variable;
+namespace {
 
 /// Indices of one statement by those of another.
 using Renaming = std::map<std::string, std::string>;
@@ -44,7 +45,7 @@ Expr rename(const Expr& e, const std::vector<std::string>& from,
             const std::vector<std::string>& to) {
   std::map<std::string, Expr> names;
   for (size_t k = 0; k < from.size(); ++k) names[from[k]] = make_variable(to[k]);
-  return Halide::Internal::substitute(names, e);
+  return substitute(names, e);
 }
 
 /// Cycles, a vector, of functions and of choices by indices in a value; the rest hides behind
@@ -63,15 +64,14 @@ double cycles_of(const Expr& value) {
 void for_each_part(const Expr& value, const std::function<void(const Expr&)>& each) {
   walk(value, [&](const Expr& e) {
     each(e);
-    const auto* call = e.as<Halide::Internal::Call>();
+    const auto* call = e.as<Call>();
     return !find_choice(e) && (!call || read_name(call).empty());
   });
 }
 
-class ShareValues {
+class ShareValues : public ProgramPass {
  public:
-  ShareValues(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
-      : program_(program), layouts_(layouts), machine_(machine) {}
+  using ProgramPass::ProgramPass;
 
   void run() {
     bool any = false;
@@ -85,7 +85,7 @@ class ShareValues {
 
  private:
   static bool is_candidate(const Statement& statement) {
-    return !is_scatter(statement) && !statement.guard.defined() && !statement.scans;
+    return !is_scatter(statement) && !statement.guard.defined() && !is_scan(statement);
   }
 
   /// Whether some later statement computes a value of this one; both read it then.
@@ -126,7 +126,7 @@ class ShareValues {
       bool same = there.size() == indices.size();
       for (size_t k = 0; same && k < there.size(); ++k)
         same = have_same_range(*find(first, indices[k]), *find(second, there[k]));
-      if (same && Halide::Internal::equal(rename(e, there, indices), value)) found = there;
+      if (same && equal(rename(e, there, indices), value)) found = there;
     });
     return found;
   }
@@ -171,7 +171,6 @@ class ShareValues {
     made.where = program_.statements[s].where;
     made.value = value;
     // Neighbours in the domain of the statement are neighbours in the temporary.
-    std::vector<Expr> sizes;
     std::vector<size_t> order;
     for (const Iterator& it : program_.statements[s].domain) {
       const auto place = std::find(indices.begin(), indices.end(), it.name);
@@ -179,30 +178,20 @@ class ShareValues {
       order.push_back(static_cast<size_t>(place - indices.begin()));
       made.domain.push_back(it);
       made.domain.back().reduction = false;
-      made.subscripts.push_back(simplify(make_variable(it.name) - it.min));
-      sizes.push_back(it.extent);
     }
-    const Tensor& tensor = add_temporary(program_, program_.statements[s].tensor + ".values",
-                                         value.type(), sizes, made.where);
-    layouts_[tensor.name] = row_major(tensor);
-    made.tensor = tensor.name;
+    write_temporary(made, program_.statements[s].tensor + ".values", value.type(), made.domain);
+    const Tensor& tensor = program_.tensor(made.tensor);
     auto read_instead = [&](Statement& user, const std::vector<std::string>& there) {
       std::vector<Expr> subscripts;
       for (size_t k = 0; k < order.size(); ++k)
         subscripts.push_back(simplify(make_variable(there[order[k]]) - made.domain[k].min));
       const Expr from = rename(value, indices, there), to = read(tensor, subscripts);
-      user.value = rewrite(user.value, [&](const Expr& e) {
-        return Halide::Internal::equal(e, from) ? to : Expr();
-      });
+      user.value = rewrite(user.value, [&](const Expr& e) { return equal(e, from) ? to : Expr(); });
     };
     read_instead(program_.statements[s], indices);
     for (const auto& [user, there] : users) read_instead(program_.statements[user], there);
     program_.statements.insert(program_.statements.begin() + static_cast<long>(s), made);
   }
-
-  Program& program_;
-  std::map<std::string, Layout>& layouts_;
-  const CpuMachine& machine_;
 };
 
 }  // namespace

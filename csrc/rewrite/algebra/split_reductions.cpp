@@ -6,23 +6,15 @@
 
 #include "base/error.h"
 #include "base/numbers.h"
-#include "ir/accesses.h"
+#include "ir/expressions/reads.h"
+#include "ir/scan.h"
+#include "machine/gpu.h"
+#include "machine/limits.h"
+#include "rewrite/program_pass.h"
 
 namespace tc::ir {
+
 namespace {
-
-using Halide::Internal::as_const_int;
-
-// Tasks that are enough for any machine, and the most parts that are made.
-constexpr int64_t kTasks = 16, kParts = 64;
-// Terms for which a part is worth its task.
-constexpr int64_t kTerms = 8192;
-// Results that vectors and register blocks compute together.
-constexpr int64_t kTogether = 64;
-// On a GPU, by reasoning, not by measurement: threads that keep any of them busy, terms that are
-// left to one thread, which waits for memory at most of them, and below how many a second launch
-// takes longer than what it saves.
-constexpr int64_t kGpuThreads = 32768, kGpuTerms = 32, kGpuLeast = 256;
 
 /// The work of a statement in numbers.
 struct Shape {
@@ -34,31 +26,6 @@ Shape shape_of(const Statement& statement) {
   for (const Iterator& it : statement.domain)
     (it.reduction ? shape.terms : shape.results) *= extent_of(it);
   return shape;
-}
-
-/// Whether the terms walk through consecutive elements along the results: what all terms of a
-/// result share, as the mean in a variance, is none of them.
-bool walks_along_results(const Program& program, const Statement& statement,
-                         const std::map<std::string, Layout>& layouts) {
-  for (const MemoryAccess& access : accesses(program, statement)) {
-    auto any = [&](bool reduction, auto holds) {
-      return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
-        return it.reduction == reduction && extent_of(it) > 1 &&
-               holds(stride_along(access, layouts.at(access.tensor), it.name));
-      });
-    };
-    if (!access.write && any(false, [](auto stride) { return stride == 1; }) &&
-        any(true, [](auto stride) { return stride != 0; }))
-      return true;
-  }
-  return false;
-}
-
-bool reads_tensor(const Program& program, const Statement& statement, const std::string& tensor) {
-  auto accesses = ir::accesses(program, statement);
-  return std::any_of(accesses.begin(), accesses.end(), [&](const MemoryAccess& access) {
-    return !access.write && access.tensor == tensor;
-  });
 }
 
 /// How to cut one iterator.
@@ -80,10 +47,9 @@ Cut choose_cut(const Statement& statement, int64_t wanted) {
   return cut;
 }
 
-class Splitter {
+class Splitter : public ProgramPass {
  public:
-  Splitter(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
-      : program_(program), layouts_(layouts), machine_(machine) {}
+  using ProgramPass::ProgramPass;
 
   /// Without an order in which cores would run through memory: a part takes every so many'th term,
   /// so that threads side by side read neighbours; parts and their results are split again.
@@ -113,18 +79,36 @@ class Splitter {
   bool may_split(const Statement& statement) const {
     Type type = program_.tensor(statement.tensor).type;
     // Narrow floats that were not widened would be rounded once more for every part.
-    return statement.reduction != Reduction::None && !is_scatter(statement) && !statement.scans &&
-           !(type.is_float() && type.bits() < 32) &&
-           !reads_tensor(program_, statement, statement.tensor);
+    return statement.reduction != Reduction::None && !is_scatter(statement) &&
+           !is_scan(statement) && !(type.is_float() && type.bits() < 32) &&
+           !reads(statement, statement.tensor);
+  }
+
+  /// Whether the terms walk through consecutive elements along the results: what all terms of a
+  /// result share, as the mean in a variance, is none of them.
+  bool walks_along_results(const Statement& statement) const {
+    for (const MemoryAccess& access : accesses(program_, statement)) {
+      auto any = [&](bool reduction, auto holds) {
+        return std::any_of(
+            statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+              return it.reduction == reduction && extent_of(it) > 1 && holds(stride(access, it));
+            });
+      };
+      if (!access.write && any(false, [](auto stride) { return stride == 1; }) &&
+          any(true, [](auto stride) { return stride != 0; }))
+        return true;
+    }
+    return false;
   }
 
   Cut decide(const Statement& statement) const {
     if (!may_split(statement)) return {};
     Shape shape = shape_of(statement);
     int64_t tasks = shape.results;
-    if (walks_along_results(program_, statement, layouts_)) tasks = divide_up(tasks, kTogether);
-    int64_t wanted = std::min(kParts, shape.terms / machine_.least(kTerms));
-    if (shape.results == 0 || tasks >= kTasks || wanted < 2) return {};
+    if (walks_along_results(statement)) tasks = divide_up(tasks, machine::kResultsTogether);
+    int64_t wanted =
+        std::min(machine::kMostParts, shape.terms / machine_.least(machine::kPartTerms));
+    if (shape.results == 0 || tasks >= machine::kEnoughTasks || wanted < 2) return {};
     return choose_cut(statement, wanted);
   }
 
@@ -133,10 +117,11 @@ class Splitter {
   Cut choose_interleaved(const Statement& statement) const {
     if (!may_split(statement)) return {};
     const Shape shape = shape_of(statement);
-    if (shape.results == 0 || shape.terms < machine_.least(kGpuLeast)) return {};
+    if (shape.results == 0 || shape.terms < machine_.least(gpu_.launch_terms)) return {};
     // Two terms in a part, so that what is left to combine is less.
-    const int64_t wanted = std::min(shape.terms / std::max<int64_t>(2, machine_.least(kGpuTerms)),
-                                    kGpuThreads / shape.results);
+    const int64_t wanted =
+        std::min(shape.terms / std::max<int64_t>(2, machine_.least(gpu_.thread_terms)),
+                 gpu_.busy_threads / shape.results);
     if (wanted < 4) return {};
     const auto reads = accesses(program_, statement);
     Cut cut;
@@ -144,10 +129,9 @@ class Splitter {
     for (size_t d = 0; d < statement.domain.size(); ++d) {
       const Iterator& it = statement.domain[d];
       if (!it.reduction || extent_of(it) < 2) continue;
-      const auto contiguous =
-          std::count_if(reads.begin(), reads.end(), [&](const MemoryAccess& access) {
-            return !access.write && stride_along(access, layouts_.at(access.tensor), it.name) == 1;
-          });
+      const auto contiguous = std::count_if(
+          reads.begin(), reads.end(),
+          [&](const MemoryAccess& access) { return !access.write && stride(access, it) == 1; });
       const std::pair<int64_t, int64_t> merit = {contiguous, extent_of(it)};
       if (cut.parts > 1 && merit <= best) continue;
       best = merit;
@@ -196,29 +180,16 @@ class Splitter {
     part.extent = static_cast<int>(cut.parts);
 
     // The partial results, over the parts and the results' own iterators.
-    std::vector<Expr> subscripts = {make_variable(part.name)}, sizes = {part.extent};
     Statement parts = statement, combine = statement;
+    combine.domain = kept_indices(statement);
     part.reduction = false;
-    parts.domain = {part};
-    combine.domain.clear();
-    for (const Iterator& it : statement.domain) {
-      if (it.reduction) continue;
-      subscripts.push_back(Halide::Internal::simplify(make_variable(it.name) - it.min));
-      sizes.push_back(it.extent);
-      parts.domain.push_back(it);
-      combine.domain.push_back(it);
-    }
+    parts.domain = combine.domain;
+    parts.domain.insert(parts.domain.begin(), part);
     part.reduction = true;
     combine.domain.push_back(part);
-    const Tensor& partial =
-        add_temporary(program_, statement.tensor + ".parts", program_.tensor(statement.tensor).type,
-                      sizes, statement.where);
-    layouts_[partial.name] = row_major(partial);
-
-    parts.tensor = partial.name;
-    parts.subscripts = subscripts;
+    combine.value = write_temporary(parts, statement.tensor + ".parts",
+                                    program_.tensor(statement.tensor).type, parts.domain);
     parts.initializes = true;
-    combine.value = read(partial, subscripts);
     combine.guard = Expr();
     combine.meaning.clear();
     return {parts, combine, part.name};
@@ -231,9 +202,8 @@ class Splitter {
     Expr start = whole.min + make_variable(made.index) * static_cast<int>(cut.length);
     restrict_range(parts, statement, whole.name, start + make_variable(whole.name), cut.length);
 
-    if (std::any_of(combined_.begin(), combined_.end(), [&](const std::string& tensor) {
-          return reads_tensor(program_, statement, tensor);
-        })) {
+    if (std::any_of(combined_.begin(), combined_.end(),
+                    [&](const std::string& tensor) { return reads(statement, tensor); })) {
       parts_end_ = result_.size();
       combined_.clear();
     }
@@ -264,14 +234,11 @@ class Splitter {
       }
       target.domain.push_back(it);
     }
-    target.value = Halide::Internal::substitute(name, value, source.value);
-    if (source.guard.defined())
-      target.guard = Halide::Internal::substitute(name, value, source.guard);
+    target.value = substitute(name, value, source.value);
+    if (source.guard.defined()) target.guard = substitute(name, value, source.guard);
   }
 
-  Program& program_;
-  std::map<std::string, Layout>& layouts_;
-  const CpuMachine& machine_;
+  const GpuMachine gpu_;
   std::vector<Statement> result_;
   size_t parts_end_ = 0;            ///< where parts of the next statement may go
   std::set<std::string> combined_;  ///< tensors written since

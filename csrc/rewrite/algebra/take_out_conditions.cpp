@@ -6,36 +6,33 @@
 
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
+#include "ir/scan.h"
+#include "machine/limits.h"
 #include "rewrite/algebra/inner_sums.h"
 #include "rewrite/domains/inside.h"
 
 namespace tc::ir {
 namespace {
 
-using Halide::Internal::Select;
-
-// Terms of a sum that are worth a temporary: as in share_sums.
-constexpr int64_t kTerms = 8;
-
 /// The condition, and what it chooses where it says the same of all terms, if these are many.
 std::optional<Choice> find_common_condition(const Statement& statement, const Program& program,
                                             const CpuMachine& machine) {
   const std::optional<Choice> choice = find_choice(statement.value);
   if (!choice || !has_data(choice->condition) || is_position(statement.reduction) ||
-      statement.reduction == Reduction::None || statement.guard.defined() || statement.scans ||
+      statement.reduction == Reduction::None || statement.guard.defined() || is_scan(statement) ||
       is_scatter(statement) || reads(statement, statement.tensor) ||
-      !Halide::Internal::equal(choice->no, identity(statement.reduction, statement.value.type())))
+      !equal(choice->no, identity(statement.reduction, statement.value.type())))
     return std::nullopt;
   int64_t terms = 1;
   for (const Iterator& it : statement.domain) {
     if (!it.reduction) continue;
     terms *= extent_of(it);
-    if (Halide::Internal::expr_uses_var(choice->condition, it.name)) return std::nullopt;
+    if (expr_uses_var(choice->condition, it.name)) return std::nullopt;
   }
-  if (terms < machine.least(kTerms)) return std::nullopt;
+  if (terms < machine.least(machine::kSharedTerms)) return std::nullopt;
   Statement chosen = statement;
   chosen.value = choice->yes;
-  const std::vector<const Halide::Internal::Call*> all = reads_of(chosen);
+  const std::vector<const Call*> all = reads_of(chosen);
   const bool inside = std::all_of(all.begin(), all.end(), [&](const auto* read) {
     return rewrite::lies_inside(read, program, statement.domain);
   });

@@ -4,21 +4,20 @@
 #include <vector>
 
 #include "ir/expressions/reads.h"
+#include "machine/limits.h"
 #include "rewrite/algebra/inner_sums.h"
 
 namespace tc::ir {
+
 namespace {
 
-// A choice, no measurement: points of a reduction for which a pass of its own costs something.
-constexpr int64_t kPoints = 4096;
-
 /// The subscripts of a read with the number of each index in the domain for its name.
-std::vector<Expr> places(const Halide::Internal::Call* read, const Statement& statement) {
+std::vector<Expr> places(const Call* read, const Statement& statement) {
   std::map<std::string, Expr> numbers;
   for (size_t d = 0; d < statement.domain.size(); ++d)
     numbers[statement.domain[d].name] = make_variable(std::to_string(d));
   std::vector<Expr> places;
-  for (const Expr& e : read->args) places.push_back(Halide::Internal::substitute(numbers, e));
+  for (const Expr& e : read->args) places.push_back(substitute(numbers, e));
   return places;
 }
 
@@ -30,7 +29,7 @@ bool read_the_same(const Statement& a, const Statement& b) {
       if (read_name(x) != read_name(y)) continue;
       const std::vector<Expr> there = places(y, b);
       if (std::equal(here.begin(), here.end(), there.begin(), there.end(),
-                     [](const Expr& e, const Expr& f) { return Halide::Internal::equal(e, f); }))
+                     [](const Expr& e, const Expr& f) { return equal(e, f); }))
         return true;
     }
   }
@@ -96,7 +95,8 @@ bool join_passes(std::vector<Statement>& statements, double least) {
 
 void bring_together(Program& program, const CpuMachine& machine) {
   const bool led = lead_with_numbers(program.statements);
-  const bool joined = join_passes(program.statements, static_cast<double>(machine.least(kPoints)));
+  const bool joined =
+      join_passes(program.statements, static_cast<double>(machine.least(machine::kPassPoints)));
   if (led || joined) number_statements(program);
 }
 

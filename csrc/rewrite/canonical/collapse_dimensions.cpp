@@ -4,12 +4,10 @@
 #include <limits>
 #include <set>
 
+#include "ir/visit.h"
+
 namespace tc::ir {
 namespace {
-
-using Halide::Internal::as_const_int;
-using Halide::Internal::Call;
-using Halide::Internal::Variable;
 
 /// Iterators i and j = i + 1 of one statement.
 using IteratorPair = std::pair<size_t, size_t>;  // statement, position of i in its domain
@@ -22,28 +20,30 @@ struct Access {
   std::vector<Expr> subscripts;
 };
 
-/// Accesses of a statement, and the variables it uses outside of direct subscripts.
-class Scan : public Halide::Internal::IRVisitor {
- public:
+/// Accesses of a statement, what is written first, and the variables it uses outside of direct
+/// subscripts.
+struct Uses {
   std::vector<Access> accesses;
-  std::set<std::string> free_uses;
+  std::set<std::string> free;
 
-  void subscripts(const std::string& tensor, const std::vector<Expr>& list) {
-    accesses.push_back({tensor, list});
-    for (const Expr& subscript : list)
-      if (!subscript.as<Variable>()) subscript.accept(this);
+  explicit Uses(const Statement& statement) {
+    add(statement.tensor, statement.subscripts);
+    add(statement.value);
+    if (statement.guard.defined()) add(statement.guard);
   }
 
  private:
-  using IRVisitor::visit;
-  void visit(const Variable* op) override { free_uses.insert(op->name); }
-  void visit(const Call* op) override {
-    std::string name = read_name(op);
-    if (name.empty()) {
-      IRVisitor::visit(op);
-    } else {
-      subscripts(name, op->args);
-    }
+  void add(const std::string& tensor, const std::vector<Expr>& subscripts) {
+    accesses.push_back({tensor, subscripts});
+    for (const Expr& subscript : subscripts)
+      if (!subscript.as<Variable>()) add(subscript);
+  }
+  void add(const Expr& e) {
+    visit(
+        e, [&](const Variable* op, Visitor&) { free.insert(op->name); },
+        [&](const Call* op, Visitor& self) {
+          read_name(op).empty() ? self.inside(op) : add(read_name(op), op->args);
+        });
   }
 };
 
@@ -55,42 +55,29 @@ std::string indices_of(const Iterator& iterator) {
 
 /// Puts the value of iterators with one iteration into the sums that they are part of, so that
 /// input(n, c, h + kh, w + kw) is input(n, c, h, w) for a filter of 1 x 1.
-class DropSingleIterations : public Halide::Internal::IRMutator {
- public:
-  explicit DropSingleIterations(const Statement& statement) {
-    for (const Iterator& iterator : statement.domain)
-      if (as_const_int(iterator.extent) == 1 && as_const_int(iterator.min))
-        values_[iterator.name] = iterator.min;
-  }
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    if (read_name(op).empty()) return IRMutator::visit(op);
-    std::vector<Expr> subscripts;
-    for (const Expr& subscript : op->args) {
-      bool plain = subscript.as<Variable>();
-      subscripts.push_back(
-          plain ? subscript
-                : Halide::Internal::simplify(Halide::Internal::substitute(values_, subscript)));
-    }
-    return Call::make(op->type, op->name, subscripts, op->call_type);
-  }
-
-  std::map<std::string, Expr> values_;
-};
+void drop_single_iterations(Statement& statement) {
+  std::map<std::string, Expr> values;
+  for (const Iterator& it : statement.domain)
+    if (as_const_int(it.extent) == 1 && as_const_int(it.min)) values[it.name] = it.min;
+  auto drop = [&](Expr& e) {
+    e = mutate(e, [&](const Call* op, Mutator& self) {
+      if (read_name(op).empty()) return self.inside(op);
+      std::vector<Expr> subscripts;
+      for (const Expr& subscript : op->args)
+        subscripts.push_back(subscript.as<Variable>() ? subscript
+                                                      : simplify(substitute(values, subscript)));
+      return Call::make(op->type, op->name, subscripts, op->call_type);
+    });
+  };
+  drop(statement.value);
+  for (Expr& subscript : statement.subscripts) drop(subscript);
+}
 
 class Collapser {
  public:
   Collapser(Program& program, std::map<std::string, Layout>& layouts)
       : program_(program), layouts_(layouts) {
-    for (const Statement& statement : program.statements) {
-      Scan scan;
-      scan.subscripts(statement.tensor, statement.subscripts);
-      statement.value.accept(&scan);
-      if (statement.guard.defined()) statement.guard.accept(&scan);
-      scans_.push_back(std::move(scan));
-    }
+    for (const Statement& statement : program.statements) uses_.emplace_back(statement);
   }
 
   /// Merges one set of pairs that depend on each other; false when there is none.
@@ -116,14 +103,13 @@ class Collapser {
     const Iterator& i = statement.domain[pair.second];
     const Iterator& j = statement.domain[pair.second + 1];
     auto extent_i = as_const_int(i.extent), extent_j = as_const_int(j.extent);
-    if (i.reduction != j.reduction || !is_zero(i.min) || !is_zero(j.min) || !extent_i ||
+    if (i.reduction != j.reduction || !is_const_zero(i.min) || !is_const_zero(j.min) || !extent_i ||
         !extent_j || *extent_i * *extent_j > std::numeric_limits<int32_t>::max())
       return false;
-    const Scan& scan = scans_[pair.first];
-    // What is written comes first.
-    if (statement.counts) return require_pairs(scan.accesses.front(), i, j);
-    if (scan.free_uses.count(i.name) || scan.free_uses.count(j.name)) return false;
-    return std::all_of(scan.accesses.begin(), scan.accesses.end(),
+    const Uses& uses = uses_[pair.first];
+    if (statement.counts) return require_pairs(uses.accesses.front(), i, j);
+    if (uses.free.count(i.name) || uses.free.count(j.name)) return false;
+    return std::all_of(uses.accesses.begin(), uses.accesses.end(),
                        [&](const Access& access) { return require_pairs(access, i, j); });
   }
 
@@ -148,8 +134,8 @@ class Collapser {
     // Overlapping pairs would need three dimensions merged at once; the next step does that.
     if (dimensions_.count({tensor, d + 1}) || (d > 0 && dimensions_.count({tensor, d - 1})))
       return false;
-    for (size_t s = 0; s < scans_.size(); ++s) {
-      for (const Access& access : scans_[s].accesses) {
+    for (size_t s = 0; s < uses_.size(); ++s) {
+      for (const Access& access : uses_[s].accesses) {
         if (access.tensor != tensor) continue;
         const Statement& statement = program_.statements[s];
         const auto* first = access.subscripts[d].as<Variable>();
@@ -175,10 +161,7 @@ class Collapser {
         if (dimensions_.count({statement.tensor, d - 1}))
           statement.scattered.erase(statement.scattered.begin() + static_cast<long>(d));
       if (statement.counts) count_in_whole(statement, s);
-      MergeReads reads(*this);
-      for (Expr& subscript : statement.subscripts) subscript = reads.mutate(subscript);
-      statement.value = reads.mutate(statement.value);
-      if (statement.guard.defined()) statement.guard = reads.mutate(statement.guard);
+      for_each_expression(statement, [&](Expr& e) { e = merge_reads(e); });
       for (size_t i = statement.domain.size(); i-- > 0;) {
         if (!iterators_.count({s, i})) continue;
         Iterator& outer = statement.domain[i];
@@ -197,7 +180,7 @@ class Collapser {
       layout.strides[d] = layout.strides[d + 1];
       layout.sizes.erase(layout.sizes.begin() + at + 1);
       layout.strides.erase(layout.strides.begin() + at + 1);
-      tensor.sizes[d] = Halide::Internal::make_const(Halide::Int(32), layout.sizes[d]);
+      tensor.sizes[d] = make_const(Halide::Int(32), layout.sizes[d]);
       tensor.sizes.erase(tensor.sizes.begin() + at + 1);
     }
   }
@@ -209,10 +192,10 @@ class Collapser {
       if (!iterators_.count({s, i})) continue;
       const Iterator &outer = statement.domain[i], &inner = statement.domain[i + 1];
       Expr whole = make_variable(outer.name), length = inner.extent;
-      statement.value = Halide::Internal::substitute(
-          {{outer.name, whole / length}, {inner.name, whole % length}}, statement.value);
+      statement.value =
+          substitute({{outer.name, whole / length}, {inner.name, whole % length}}, statement.value);
     }
-    statement.value = Halide::Internal::simplify(statement.value);
+    statement.value = simplify(statement.value);
   }
 
   std::vector<Expr> merged(const std::string& tensor, const std::vector<Expr>& subscripts) const {
@@ -222,7 +205,7 @@ class Collapser {
         // Two iterators are one by the outer one's name; quotient and remainder become the whole.
         if (subscripts[d].as<Variable>()) continue;
         Expr length = static_cast<int>(layouts_.at(tensor).sizes[d]);
-        result.back() = Halide::Internal::simplify(result.back() * length + subscripts[d]);
+        result.back() = simplify(result.back() * length + subscripts[d]);
       } else {
         result.push_back(subscripts[d]);
       }
@@ -230,32 +213,25 @@ class Collapser {
     return result;
   }
 
-  class MergeReads : public Halide::Internal::IRMutator {
-   public:
-    explicit MergeReads(const Collapser& collapser) : collapser_(collapser) {}
-
-   private:
-    using IRMutator::visit;
-    Expr visit(const Call* op) override {
-      std::string name = read_name(op);
-      if (name.empty()) return IRMutator::visit(op);
+  Expr merge_reads(const Expr& e) const {
+    return mutate(e, [&](const Call* op, Mutator& self) {
+      const std::string name = read_name(op);
+      if (name.empty()) return self.inside(op);
       std::vector<Expr> arguments;
-      for (const Expr& argument : collapser_.merged(name, op->args))
-        arguments.push_back(mutate(argument));
+      for (const Expr& argument : merged(name, op->args))
+        arguments.push_back(self.mutate(argument));
       return Call::make(op->type, op->name, arguments, op->call_type);
-    }
-    const Collapser& collapser_;
-  };
+    });
+  }
 
   static bool is(const Expr& e, const std::string& name) {
     const auto* variable = e.as<Variable>();
     return variable && variable->name == name;
   }
-  static bool is_zero(const Expr& e) { return Halide::Internal::is_const_zero(e); }
 
   Program& program_;
   std::map<std::string, Layout>& layouts_;
-  std::vector<Scan> scans_;
+  std::vector<Uses> uses_;
   std::set<IteratorPair> iterators_;
   std::set<DimensionPair> dimensions_;
 };
@@ -263,11 +239,7 @@ class Collapser {
 }  // namespace
 
 void collapse_dimensions(Program& program, std::map<std::string, Layout>& layouts) {
-  for (Statement& statement : program.statements) {
-    DropSingleIterations drop(statement);
-    statement.value = drop.mutate(statement.value);
-    for (Expr& subscript : statement.subscripts) subscript = drop.mutate(subscript);
-  }
+  for (Statement& statement : program.statements) drop_single_iterations(statement);
   while (Collapser(program, layouts).step()) {
   }
 }

@@ -4,40 +4,26 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ir/expressions/walk.h"
 
 namespace tc::ir {
 namespace {
-
-using namespace Halide::Internal;
 
 constexpr int64_t kMostPositions = int64_t{1} << 31;
 
 Expr zero_based(const Iterator& it) { return simplify(make_variable(it.name) - it.min); }
 
-struct FindFloatArithmetic : IRVisitor {
-  bool found = false;
-  using IRVisitor::visit;
-  template <class Node>
-  void note(const Node* op) {
-    found = found || op->type.is_float();
-    IRVisitor::visit(op);
-  }
-  void visit(const Add* op) override { note(op); }
-  void visit(const Sub* op) override { note(op); }
-  void visit(const Mul* op) override { note(op); }
-  void visit(const Div* op) override { note(op); }
-  void visit(const Call* op) override {
-    found = found || !math_name(op).empty();
-    IRVisitor::visit(op);
-  }
-};
-
 /// Whether a value that is computed twice may differ in its last digits: reads cannot, but how a
 /// compiler contracts arithmetic is its own affair.
 bool has_float_arithmetic(const Expr& e) {
-  FindFloatArithmetic finder;
-  e.accept(&finder);
-  return finder.found;
+  bool found = false;
+  walk(e, [&](const Expr& part) {
+    const auto* call = part.as<Call>();
+    const bool computes = part.as<Add>() || part.as<Sub>() || part.as<Mul>() || part.as<Div>();
+    found = found || (call ? !math_name(call).empty() : computes && part.type().is_float());
+    return !found;
+  });
+  return found;
 }
 
 /// An integer that is ordered as the values are: zeros of both signs are equal, and every NaN comes
@@ -74,13 +60,10 @@ class Expander {
  private:
   void expand(const Statement& statement) {
     bool largest = statement.reduction == Reduction::ArgMax;
-    kept_.clear();
-    reduced_.clear();
+    kept_ = kept_indices(statement);
+    reduced_ = reduced_indices(statement);
     int64_t count = 1;
-    for (const Iterator& it : statement.domain) {
-      (it.reduction ? reduced_ : kept_).push_back(it);
-      if (it.reduction) count *= *as_const_int(it.extent);
-    }
+    for (const Iterator& it : reduced_) count *= extent_of(it);
     Type positions = count <= kMostPositions ? Halide::Int(32) : Halide::Int(64);
     Expr position = make_zero(positions);
     for (const Iterator& it : reduced_)
@@ -93,8 +76,7 @@ class Expander {
                        : look_for(statement, key, position, largest);
 
     Statement result = statement;
-    result.reduction = Reduction::None;
-    result.initializes = false;
+    assign(result);
     result.domain = kept_;
     result.meaning = concat(assignment_text(statement), ", the positions alone");
     if (reduced_.size() == 1) found = found + Halide::cast(found.type(), reduced_[0].min);
@@ -125,14 +107,13 @@ class Expander {
   /// Keeps a value of every point; reads it.
   Expr store(const Statement& statement, const Expr& value) {
     Statement copy = statement;
-    copy.reduction = Reduction::None;
-    copy.initializes = false;
+    assign(copy);
     copy.meaning = concat(assignment_text(statement), " (the values)");
     copy.value = value;
     std::vector<Iterator> all = kept_;
     all.insert(all.end(), reduced_.begin(), reduced_.end());
     for (Iterator& it : copy.domain) it.reduction = false;
-    return finish(copy, temporary(statement, ".values", value.type(), all), all);
+    return add(copy, statement.tensor + ".values", all);
   }
 
   /// A reduction into a temporary; reads its result.
@@ -143,23 +124,14 @@ class Expander {
     copy.initializes = true;
     copy.meaning = assignment_text(statement) + remark;
     copy.value = value;
-    return finish(copy, temporary(statement, suffix, value.type(), kept_), kept_);
+    return add(copy, statement.tensor + suffix, kept_);
   }
 
-  Tensor temporary(const Statement& statement, const std::string& suffix, Type type,
-                   const std::vector<Iterator>& over) {
-    std::vector<Expr> sizes;
-    for (const Iterator& it : over) sizes.push_back(it.extent);
-    return add_temporary(result_, statement.tensor + suffix, type, sizes, statement.where);
-  }
-
-  /// Lets the statement write the tensor; reads it.
-  Expr finish(Statement statement, const Tensor& tensor, const std::vector<Iterator>& over) {
-    statement.tensor = tensor.name;
-    statement.subscripts.clear();
-    for (const Iterator& it : over) statement.subscripts.push_back(zero_based(it));
-    result_.statements.push_back(statement);
-    return read(tensor, statement.subscripts);
+  /// Adds a statement that writes a temporary, and reads it.
+  Expr add(Statement& statement, const std::string& name, const std::vector<Iterator>& over) {
+    Expr made = write_temporary(result_, statement, name, statement.value.type(), over);
+    result_.statements.push_back(std::move(statement));
+    return made;
   }
 
   const Program& program_;

@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "ir/expressions/reads.h"
+#include "ir/visit.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::Call;
-using Halide::Internal::Variable;
+namespace {
 
 /// Whether all dimensions of the left-hand side are iterators of their own.
 bool writes_plainly(const Statement& statement) {
@@ -48,26 +47,6 @@ bool computes(const Statement& statement, const std::string& tensor, const State
   return true;
 }
 
-/// Moves indices, and reads of a tensor to the one element of another that the statement writes.
-class MoveTo : public Halide::Internal::IRMutator {
- public:
-  MoveTo(const std::string& from, const Expr& own, const std::map<std::string, Expr>& moved)
-      : from_(from), own_(own), moved_(moved) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    return read_name(op) == from_ ? own_ : IRMutator::visit(op);
-  }
-  Expr visit(const Variable* op) override {
-    auto found = moved_.find(op->name);
-    return found == moved_.end() ? Expr(op) : found->second;
-  }
-  const std::string& from_;
-  const Expr own_;
-  const std::map<std::string, Expr>& moved_;
-};
-
 /// The statement for the copied part, in the copy's tensor.
 Statement compute_copied(Statement statement, const Statement& copy, const Tensor& target,
                          const std::vector<int64_t>& offsets) {
@@ -78,8 +57,17 @@ Statement compute_copied(Statement statement, const Statement& copy, const Tenso
       if (iterator.name == name) iterator.extent = iterator_of(copy, d).extent;
     if (offsets[d] != 0) moved[name] = make_variable(name) + static_cast<int>(offsets[d]);
   }
-  MoveTo move(statement.tensor, read(target, statement.subscripts), moved);
-  statement.value = move.mutate(statement.value);
+  // Reads of the element that the statement writes are of the copy's.
+  const Expr own = read(target, statement.subscripts);
+  statement.value = mutate(
+      statement.value,
+      [&](const Call* op, Mutator& self) {
+        return read_name(op) == statement.tensor ? own : self.inside(op);
+      },
+      [&](const Variable* op, Mutator&) {
+        auto found = moved.find(op->name);
+        return found == moved.end() ? Expr(op) : found->second;
+      });
   statement.tensor = copy.tensor;
   return statement;
 }

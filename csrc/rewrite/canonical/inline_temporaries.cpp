@@ -4,12 +4,11 @@
 #include <set>
 
 #include "ir/expressions/reads.h"
+#include "ir/visit.h"
 
 namespace tc::ir {
-namespace {
 
-using Halide::Internal::Call;
-using Halide::Internal::Variable;
+namespace {
 
 /// A read of a tensor, with the number of the statement it stands in.
 struct Use {
@@ -34,24 +33,19 @@ bool visits_once(const Statement& statement, const Call* read) {
     if (!variable || !named.insert(variable->name).second) return false;
   }
   return std::all_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
-    return named.count(it.name) || Halide::Internal::is_const_one(it.extent);
+    return named.count(it.name) || is_const_one(it.extent);
   });
 }
 
-class ReplaceRead : public Halide::Internal::IRMutator {
- public:
-  ReplaceRead(const Statement& definition) : definition_(definition) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    if (read_name(op) != definition_.tensor) return IRMutator::visit(op);
+/// With the definition's value in the place of its reads.
+Expr put_in_place(const Statement& definition, const Expr& e) {
+  return mutate(e, [&](const Call* op, Mutator& self) {
+    if (read_name(op) != definition.tensor) return self.inside(op);
     std::map<std::string, Expr> values;
-    for (size_t d = 0; d < op->args.size(); ++d) values[definition_.domain[d].name] = op->args[d];
-    return Halide::Internal::substitute(values, definition_.value);
-  }
-  const Statement& definition_;
-};
+    for (size_t d = 0; d < op->args.size(); ++d) values[definition.domain[d].name] = op->args[d];
+    return substitute(values, definition.value);
+  });
+}
 
 bool try_inline(Program& program, const std::string& name) {
   size_t definition = 0;
@@ -75,13 +69,8 @@ bool try_inline(Program& program, const std::string& name) {
   for (size_t s = definition + 1; s <= uses.back().statement; ++s)
     if (needed.count(program.statements[s].tensor)) return false;
 
-  ReplaceRead replace(source);
-  for (size_t s = definition + 1; s <= uses.back().statement; ++s) {
-    Statement& target = program.statements[s];
-    target.value = replace.mutate(target.value);
-    for (Expr& subscript : target.subscripts) subscript = replace.mutate(subscript);
-    if (target.guard.defined()) target.guard = replace.mutate(target.guard);
-  }
+  for (size_t s = definition + 1; s <= uses.back().statement; ++s)
+    for_each_expression(program.statements[s], [&](Expr& e) { e = put_in_place(source, e); });
   program.statements.erase(program.statements.begin() + static_cast<long>(definition));
   program.tensors.erase(name);
   return true;

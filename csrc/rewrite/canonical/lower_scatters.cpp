@@ -4,26 +4,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "ir/expressions/reads.h"
 
 namespace tc::ir {
 namespace {
-
-using namespace Halide::Internal;
-
-bool reads_tensor(const Statement& statement, const std::string& tensor) {
-  struct Find : IRVisitor {
-    std::set<std::string> names;
-    using IRVisitor::visit;
-    void visit(const Call* op) override {
-      names.insert(read_name(op));
-      IRVisitor::visit(op);
-    }
-  } find;
-  statement.value.accept(&find);
-  for (const Expr& subscript : statement.subscripts) subscript.accept(&find);
-  if (statement.guard.defined()) statement.guard.accept(&find);
-  return find.names.count(tensor) > 0;
-}
 
 /// Bools are 0 or 1 elsewhere.
 Expr convert(const Expr& e, Type type) {
@@ -64,7 +48,7 @@ class Lowering {
 
  private:
   void lower(Statement update) {
-    if (update.initializes && reads_tensor(update, update.tensor))
+    if (update.initializes && reads(update, update.tensor))
       throw LanguageError(
           update.where,
           concat(
@@ -111,8 +95,7 @@ class Lowering {
   /// An assignment to every element that a scatter may write; its value is left open.
   Statement cover(const Statement& scatter) const {
     Statement all = scatter;
-    all.reduction = Reduction::None;
-    all.initializes = false;
+    assign(all);
     all.scattered.clear();
     all.domain.clear();
     all.guard = Expr();
@@ -140,10 +123,8 @@ class Lowering {
   void reduce_first(Statement& update) {
     Statement terms = update;
     terms.scattered.clear();
-    terms.subscripts.clear();
     terms.domain.clear();
     std::vector<Iterator> inner, outer;
-    std::vector<Expr> sizes;
     auto says_place = [&](const Iterator& it) {
       return std::any_of(update.subscripts.begin(), update.subscripts.end(),
                          [&](const Expr& e) { return expr_uses_var(e, it.name); });
@@ -151,7 +132,7 @@ class Lowering {
     for (const Iterator& it : update.domain) (says_place(it) ? outer : inner).push_back(it);
     bool many = std::any_of(inner.begin(), inner.end(),
                             [](const Iterator& it) { return !is_const_one(it.extent); });
-    if (!many || reads_tensor(update, update.tensor)) return;
+    if (!many || reads(update, update.tensor)) return;
     // The temporary lies as the result does.
     auto place_of = [&](const Iterator& it) {
       size_t d = 0;
@@ -162,8 +143,6 @@ class Lowering {
       return place_of(a) < place_of(b);
     });
     for (const Iterator& it : outer) {
-      terms.subscripts.push_back(simplify(make_variable(it.name) - it.min));
-      sizes.push_back(it.extent);
       terms.domain.push_back(it);
       terms.domain.back().reduction = false;
     }
@@ -172,8 +151,8 @@ class Lowering {
     Type type = working_type(narrow, update.reduction, false);
     terms.value = widen(update.value, type);
     terms.initializes = true;
-    terms.tensor = add_temporary(result_, update.tensor + ".terms", type, sizes, update.where).name;
-    update.value = convert(read(result_.tensor(terms.tensor), terms.subscripts), narrow);
+    update.value =
+        convert(write_temporary(result_, terms, update.tensor + ".terms", type, outer), narrow);
     update.domain.erase(std::remove_if(update.domain.begin(), update.domain.end(),
                                        [&](const Iterator& it) { return !says_place(it); }),
                         update.domain.end());

@@ -5,12 +5,11 @@
 #include "ir/expressions/simplify.h"
 
 namespace tc::ir {
+
 namespace {
 
-using Halide::Internal::as_const_int;
-
 /// Replaces indices by the new ones and what they are shifted by.
-class Shift : public Halide::Internal::IRMutator {
+class Shift : public IRMutator {
  public:
   explicit Shift(const std::map<std::string, Expr>& by) : by_(by) {}
 
@@ -24,7 +23,7 @@ class Shift : public Halide::Internal::IRMutator {
  private:
   using IRMutator::visit;
 
-  Expr visit(const Halide::Internal::Variable* op) override {
+  Expr visit(const Variable* op) override {
     auto found = by_.find(op->name);
     if (found == by_.end()) return op;
     // Where a value begins near the end of its type, the simplifier would move the shift about
@@ -35,7 +34,7 @@ class Shift : public Halide::Internal::IRMutator {
     const Type bits = Halide::UInt(32);
     return Halide::cast(op->type, Halide::cast(bits, op) + Halide::cast(bits, found->second));
   }
-  Expr visit(const Halide::Internal::Call* op) override {
+  Expr visit(const Call* op) override {
     const bool read = !read_name(op).empty();
     subscripts_ += read;
     Expr result = IRMutator::visit(op);
@@ -54,14 +53,13 @@ Program start_at_zero(Program program) {
     std::map<std::string, Expr> shifted;
     Bounds bounds;
     for (Iterator& it : statement.domain) {
-      if (!Halide::Internal::is_const_zero(it.min)) {
+      if (!is_const_zero(it.min)) {
         shifted[it.name] = it.min;
         it.min = 0;
       }
       // As in the program: iterators of extent 1 stay in the subscripts.
-      if (!Halide::Internal::is_const_one(it.extent)) {
-        bounds.push(it.name, Halide::Internal::Interval(0, it.extent - 1));
-      }
+      if (!is_const_one(it.extent))
+        bounds.push(it.name, Interval(0, it.extent - 1));
     }
     if (shifted.empty()) continue;
     Shift shift(shifted);

@@ -8,12 +8,12 @@
 #include "rewrite/domains/inside.h"
 
 namespace tc::rewrite {
+
 namespace {
 
 using namespace ir;
-using Halide::Internal::Call;
 
-class FreeReads : public Halide::Internal::IRMutator {
+class FreeReads : public IRMutator {
  public:
   FreeReads(const Program& program, const Statement& statement,
             const std::map<std::string, Layout>& layouts)
@@ -24,8 +24,7 @@ class FreeReads : public Halide::Internal::IRMutator {
   Expr visit(const Call* op) override {
     if (guard_.defined() && !read_name(op).empty()) {
       if (lies_inside(op, program_, statement_.domain)) return IRMutator::visit(op);
-      return Call::make(op->type, Call::if_then_else,
-                        {guard_, Expr(op), Halide::Internal::make_zero(op->type)},
+      return Call::make(op->type, Call::if_then_else, {guard_, Expr(op), make_zero(op->type)},
                         Call::PureIntrinsic);
     }
     const bool guards = !guard_.defined() && op->is_intrinsic(Call::if_then_else) &&
@@ -35,7 +34,7 @@ class FreeReads : public Halide::Internal::IRMutator {
     guard_ = op->args[0];
     Expr value = mutate(op->args[1]);
     guard_ = Expr();
-    return Halide::Internal::Select::make(op->args[0], value, op->args[2]);
+    return Select::make(op->args[0], value, op->args[2]);
   }
 
   /// Whether a read without need of a guard would be a vector of elements a little apart.

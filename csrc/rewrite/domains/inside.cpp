@@ -5,19 +5,20 @@
 
 namespace tc::rewrite {
 
-bool lies_inside(const Halide::Internal::Call* read, const ir::Program& program,
+using namespace Halide::Internal;
+
+bool lies_inside(const Call* read, const ir::Program& program,
                  const std::vector<ir::Iterator>& domain) {
   ir::Bounds bounds;
   for (const ir::Iterator& it : domain)
-    bounds.push(it.name, {it.min, Halide::Internal::simplify(it.min + it.extent - 1)});
+    bounds.push(it.name, {it.min, simplify(it.min + it.extent - 1)});
   if (ir::stays_inside(read, program, bounds)) return true;
   const auto tensor = program.tensors.find(ir::read_name(read));
   if (tensor == program.tensors.end()) return true;  // a scalar
   poly::Context context;
   const poly::IndexSets points(context.get(), domain);
   for (size_t d = 0; d < read->args.size(); ++d) {
-    const auto inside =
-        points.inside(read->args[d], *Halide::Internal::as_const_int(tensor->second.sizes[d]));
+    const auto inside = points.inside(read->args[d], *as_const_int(tensor->second.sizes[d]));
     if (!inside || !points.points().is_subset(*inside)) return false;
   }
   return true;

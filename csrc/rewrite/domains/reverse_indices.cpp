@@ -2,6 +2,7 @@
 
 #include "ir/accesses.h"
 #include "ir/expressions/simplify.h"
+#include "ir/scan.h"
 
 namespace tc::rewrite {
 namespace {
@@ -24,7 +25,7 @@ bool runs_backwards(const Statement& statement, const Iterator& it, const Progra
 
 void reverse_indices(Program& program, const std::map<std::string, Layout>& layouts) {
   for (Statement& statement : program.statements) {
-    if (statement.reduction != Reduction::None || is_scatter(statement) || statement.scans)
+    if (statement.reduction != Reduction::None || is_scatter(statement) || is_scan(statement))
       continue;
     for (const Iterator& it : statement.domain) {
       if (!Halide::Internal::is_const_zero(it.min) ||

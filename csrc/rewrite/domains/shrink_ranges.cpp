@@ -10,7 +10,6 @@
 namespace tc::rewrite {
 namespace {
 
-using namespace Halide::Internal;
 using namespace ir;
 
 /// The index of the reduction that a condition speaks of, if it speaks of nothing else.

@@ -12,19 +12,15 @@
 #include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
 #include "ir/loops.h"
+#include "ir/scan.h"
+#include "ir/visit.h"
+#include "machine/limits.h"
 #include "poly/index_sets.h"
 
 namespace tc::rewrite {
 namespace {
 
-using namespace Halide::Internal;
 using namespace ir;
-
-// Iterations from which on gathers of a row cost more than loops of their own for its ends
-// (measured: images of 7 x 7, padded by 3, take half as long).
-constexpr int64_t kRow = 8;
-// Choices, no measurements: pieces of a row, and those of a subscript on the way to them.
-constexpr size_t kSegments = 4, kPieces = 16;
 
 /// factor * index + offset for first <= index < end.
 struct Piece {
@@ -40,7 +36,7 @@ class AffinePieces {
   std::optional<Pieces> find(const isl::pw_aff& function) {
     function.foreach_piece(
         [&](const isl::set& points, const isl::multi_aff& piece) { cut(points, piece.at(0), 0); });
-    if (found_.size() > kPieces) return std::nullopt;
+    if (found_.size() > machine::kSubscriptPieces) return std::nullopt;
     std::sort(found_.begin(), found_.end(),
               [](const Piece& a, const Piece& b) { return a.first < b.first; });
     Pieces joined;
@@ -82,7 +78,7 @@ class AffinePieces {
     if (quotient == isl_aff_dim(function.get(), isl_dim_div)) return add_runs(points, function);
     const isl::aff exact = isl::manage(isl_aff_get_div(function.get(), quotient));
     const isl::pw_aff value = isl::pw_aff(exact.floor()).intersect_domain(points);
-    while (found_.size() <= kPieces && !points.is_empty()) {
+    while (found_.size() <= machine::kSubscriptPieces && !points.is_empty()) {
       const int64_t number = value_at(value, first_of(points));
       const isl::set part = isl::manage(
           isl_pw_aff_zero_set(value.add_constant(static_cast<long>(-number)).release()));
@@ -92,7 +88,7 @@ class AffinePieces {
   }
 
   void add_runs(isl::set points, const isl::pw_aff& function) {
-    while (found_.size() <= kPieces && !points.is_empty()) {
+    while (found_.size() <= machine::kSubscriptPieces && !points.is_empty()) {
       const int64_t first = first_of(points);
       const isl::set later = isl::manage(isl_set_lower_bound_si(
           isl::set::universe(points.space()).release(), isl_dim_set, 0, static_cast<int>(first)));
@@ -108,40 +104,28 @@ class AffinePieces {
   Pieces found_;
 };
 
-/// Gives reads the subscripts that they have on a piece.
-class Straighten : public IRMutator {
- public:
-  Straighten(const std::vector<std::pair<Expr, Pieces>>& subscripts, const std::string& index,
-             int64_t first)
-      : subscripts_(subscripts), index_(index), first_(first) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
-    if (read_name(op).empty()) return IRMutator::visit(op);
+/// Gives reads the subscripts that they have on the piece that begins with `first`.
+Expr straighten(const Expr& e, const std::vector<std::pair<Expr, Pieces>>& subscripts,
+                const std::string& index, int64_t first) {
+  auto straight = [&](const Pieces& pieces) {
+    auto piece = std::find_if(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+      return piece.first <= first && first < piece.end;
+    });
+    TC_INTERNAL_CHECK(piece != pieces.end(), "no piece of ", index, " holds ", first);
+    return simplify(make_variable(index) * static_cast<int>(piece->factor) +
+                    static_cast<int>(piece->offset));
+  };
+  return mutate(e, [&](const Call* op, Mutator& self) {
+    if (read_name(op).empty()) return self.inside(op);
     std::vector<Expr> args;
     for (const Expr& arg : op->args) {
-      auto found = std::find_if(subscripts_.begin(), subscripts_.end(),
+      auto found = std::find_if(subscripts.begin(), subscripts.end(),
                                 [&](const auto& each) { return equal(each.first, arg); });
-      args.push_back(found == subscripts_.end() ? mutate(arg) : straight(found->second));
+      args.push_back(found == subscripts.end() ? self.mutate(arg) : straight(found->second));
     }
-    return Call::make(op->type, op->name, args, op->call_type, op->func, op->value_index, op->image,
-                      op->param);
-  }
-
-  Expr straight(const Pieces& pieces) const {
-    for (const Piece& piece : pieces)
-      if (piece.first <= first_ && first_ < piece.end)
-        return simplify(make_variable(index_) * static_cast<int>(piece.factor) +
-                        static_cast<int>(piece.offset));
-    TC_INTERNAL_CHECK(false, "no piece of ", index_, " holds ", first_);
-    return Expr();
-  }
-
-  const std::vector<std::pair<Expr, Pieces>>& subscripts_;
-  const std::string& index_;
-  const int64_t first_;
-};
+    return Call::make(op->type, op->name, args, op->call_type);
+  });
+}
 
 /// How to take a statement apart.
 struct Cut {
@@ -169,7 +153,7 @@ class SplitRanges {
 
  private:
   std::optional<Cut> find(const Statement& statement) const {
-    if (statement.reduction != Reduction::None || statement.guard.defined() || statement.scans ||
+    if (statement.reduction != Reduction::None || statement.guard.defined() || is_scan(statement) ||
         reads(statement, statement.tensor))
       return std::nullopt;
     const std::vector<MemoryAccess> accesses = ir::accesses(program_, statement);
@@ -180,11 +164,11 @@ class SplitRanges {
       ++cut.iterator;
     if (cut.iterator == statement.domain.size()) return std::nullopt;
     const Iterator& it = statement.domain[cut.iterator];
-    if (extent_of(it) < kRow) return std::nullopt;
+    if (extent_of(it) < machine::kSplitRow) return std::nullopt;
     std::set<int64_t> ends = {extent_of(it)};
     for (size_t a = 0; a + 1 < accesses.size(); ++a)
       if (!add_subscripts(statement, accesses[a], it, cut, ends)) return std::nullopt;
-    if (cut.subscripts.empty() || ends.size() > kSegments) return std::nullopt;
+    if (cut.subscripts.empty() || ends.size() > machine::kRowSegments) return std::nullopt;
     cut.ends.assign(ends.begin(), ends.end());
     return reads_neighbours(accesses, it, cut) ? std::optional<Cut>(cut) : std::nullopt;
   }
@@ -201,7 +185,7 @@ class SplitRanges {
         return false;
       poly::Context context;
       poly::IndexSets row(context.get(), {it});
-      row.most_pieces = kPieces;
+      row.most_pieces = machine::kSubscriptPieces;
       const auto function = row.value(subscript);
       const auto pieces = function ? AffinePieces().find(*function) : std::nullopt;
       if (!pieces) return false;
@@ -221,8 +205,8 @@ class SplitRanges {
     }
     return std::any_of(accesses.begin(), accesses.end() - 1, [&](const MemoryAccess& read) {
       MemoryAccess straight = read;
-      Straighten straighten(cut.subscripts, it.name, first);
-      const Expr value = straighten.mutate(ir::read(program_.tensor(read.tensor), read.subscripts));
+      const Expr value = straighten(ir::read(program_.tensor(read.tensor), read.subscripts),
+                                    cut.subscripts, it.name, first);
       straight.subscripts = value.as<Call>()->args;
       auto before = stride_along(read, layouts_.at(read.tensor), it.name);
       auto after = stride_along(straight, layouts_.at(read.tensor), it.name);
@@ -237,7 +221,7 @@ class SplitRanges {
     for (int64_t end : cut.ends) {
       Statement part = statement;
       part.domain[cut.iterator].extent = static_cast<int>(end - first);
-      part.value = Straighten(cut.subscripts, index, first).mutate(part.value);
+      part.value = straighten(part.value, cut.subscripts, index, first);
       substitute_indices(part, {{index, make_variable(index) + static_cast<int>(first)}});
       statements.push_back(std::move(part));
       first = end;

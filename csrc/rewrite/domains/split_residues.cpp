@@ -12,18 +12,14 @@
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
+#include "ir/visit.h"
+#include "machine/limits.h"
 #include "poly/index_sets.h"
 
 namespace tc::rewrite {
 namespace {
 
-using namespace Halide::Internal;
 using namespace ir;
-
-// Divisors of which every residue is tried.
-constexpr int64_t kMostResidues = 64;
-// A choice: statements in place of one with loops over residues.
-constexpr int64_t kMostStatements = 4;
 
 /// Terms count where y = sign * k + offset + modulus * z for some z.
 struct Residues {
@@ -40,13 +36,17 @@ struct Piece {
   int64_t slope = 1, shift = 0;
 };
 
-/// Sums that are divided, with every variable in one term: what is a multiple shows as one.
-class CollectDividends : public IRMutator {
- private:
-  using IRMutator::visit;
-  Expr visit(const Mod* op) override { return Mod::make(collect_terms(mutate(op->a)), op->b); }
-  Expr visit(const Div* op) override { return Div::make(collect_terms(mutate(op->a)), op->b); }
-};
+/// With every variable of a sum that is divided in one term: what is a multiple shows as one.
+Expr collect_dividends(const Expr& e) {
+  return mutate(
+      e,
+      [](const Mod* op, Mutator& self) {
+        return Mod::make(collect_terms(self.mutate(op->a)), op->b);
+      },
+      [](const Div* op, Mutator& self) {
+        return Div::make(collect_terms(self.mutate(op->a)), op->b);
+      });
+}
 
 class Splitter {
  public:
@@ -108,7 +108,7 @@ class Splitter {
     residues.modulus = poly::to_integer(isl::manage(isl_stride_info_get_stride(y)));
     const isl::aff first = isl::manage(isl_stride_info_get_offset(y));
     isl_stride_info_free(y);
-    if (residues.modulus < 2 || residues.modulus > kMostResidues) return std::nullopt;
+    if (residues.modulus < 2 || residues.modulus > machine::kMostResidues) return std::nullopt;
     const isl::pw_aff steps = sets.value(make_variable(results[0].name))->sub(first);
     const isl::set stride = steps.mod(static_cast<long>(residues.modulus)).eq_set(sets.constant(0));
     const int64_t factor =
@@ -163,7 +163,8 @@ class Splitter {
       cuts_rows = cuts_rows || expr_uses_var(statement.subscripts.back(),
                                              statement.domain[residues.result].name);
     }
-    if (!cuts_rows && statements <= kMostStatements) return fill(statement, all, nullptr);
+    if (!cuts_rows && statements <= machine::kResidueStatements)
+      return fill(statement, all, nullptr);
     split_rows(statement, all);
   }
 
@@ -180,8 +181,7 @@ class Splitter {
     }
     const std::string& first = statement.domain[first_result(all)].name;
     Statement last = statement;
-    last.reduction = Reduction::None;
-    last.initializes = false;
+    assign(last);
     last.domain.clear();
     for (const Iterator& it : statement.domain) {
       if (it.reduction) continue;
@@ -287,7 +287,7 @@ class Splitter {
       for (const Iterator& it : part.domain)
         bounds.push(it.name, Interval(0, static_cast<int>(extent_of(it) - 1)));
       auto rewrite = [&](const Expr& e) {
-        Expr moved = CollectDividends().mutate(substitute(values, e));
+        Expr moved = collect_dividends(substitute(values, e));
         return decide_repeated_conditions(simplify_integers(moved, bounds));
       };
       const Choice choice = *find_choice(part.value);
@@ -298,11 +298,8 @@ class Splitter {
     }
     // No term fits.
     part.value = identity(statement.reduction, statement.value.type());
-    part.reduction = Reduction::None;
-    part.initializes = false;
-    part.domain.erase(std::remove_if(part.domain.begin(), part.domain.end(),
-                                     [](const Iterator& it) { return it.reduction; }),
-                      part.domain.end());
+    assign(part);
+    part.domain = kept_indices(part);
     return part;
   }
 

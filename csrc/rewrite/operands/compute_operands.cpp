@@ -7,59 +7,31 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ir/accesses.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
 #include "ir/operations.h"
+#include "ir/scan.h"
+#include "ir/visit.h"
+#include "machine/limits.h"
 #include "machine/operation_costs.h"
 #include "rewrite/algebra/inner_sums.h"
 #include "rewrite/operands/subscript_sums.h"
+#include "rewrite/program_pass.h"
 
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
-// Cycles, a vector of values, of a statement of its own: it writes and reads an element in
-// some 1.7.
-constexpr double kStatement = 27.2;
-// Cycles that a statement begins and ends in, beside its loops.
-constexpr double kStart = 110;
-// The fewest uses: of what lies along the reduction, which would be computed as it lies, and of
-// what lies along results, which a block of them computes once for all its rows (measured: products
-// with exp(B) of 512 x 512 and 2048 x 2048, B(n, k) for 4 results of m 5 times faster, for 8 to 256
-// results 3.5 to 7 times; B(k, n) for 8 results 0.81 to 1.05, for 16 1.8, for 32 to 256 2.1 to 3.7
-// times).
-constexpr int64_t kUses = 4, kRowUses = 16;
-// Of operations of at most so many cycles a vector this share shows: others hide behind the loads
-// and multiply-adds of a product, or are done once for all rows of a block (a choice by indices:
-// 1/27 to 1/11 cycle an element). The others do not (measured like the uses: 1 / B and its root for
-// 16 results 1.2 to 3.2 times faster, with 8 left alone).
-constexpr double kMostHidden = 5, kShown = 0.085;
-// Floats of a vector, for functions that are computed one by one.
-constexpr double kLanes = 16;
-// A choice, no measurement: by how much a temporary may exceed the largest tensor that its
-// statement uses.
-constexpr int64_t kGrowth = 2;
-
-class FindNames : public IRVisitor {
- public:
-  std::set<std::string> found;
-
- protected:
-  using IRVisitor::visit;
-  void visit(const Variable* op) override { found.insert(op->name); }
-};
-
 /// Indices that a value is made of, beside those that say which elements it reads.
-class FindValues : public FindNames {
- private:
-  using FindNames::visit;
-  void visit(const Call* op) override {
-    if (read_name(op).empty()) FindNames::visit(op);
-  }
-};
+std::set<std::string> find_values(const Expr& e) {
+  std::set<std::string> found;
+  visit(
+      e, [&](const Variable* op, Visitor&) { found.insert(op->name); },
+      [](const Call* op, Visitor& self) {
+        if (read_name(op).empty()) self.inside(op);
+      });
+  return found;
+}
 
 bool is_choice_by_indices(const Expr& e) {
   const std::optional<Choice> choice = find_choice(e);
@@ -68,25 +40,20 @@ bool is_choice_by_indices(const Expr& e) {
 
 /// Cycles, a vector, that a value shows beyond the one read that would stand for it.
 double count_cycles(const Expr& value) {
-  const double read = kShown * machine::operation_cost("+").cycles;
+  const double read = machine::shown_cycles(machine::operation_cost("+"));
   double cycles = -read;
   for_each_operation(value, [&](const Operation& operation) {
-    const machine::OperationCost& cost = machine::operation_cost(operation.name);
     if (operation.kind == OperationKind::Read) cycles += read;
     // What conditions of indices cost is in the choice.
     else if (!operation.of_indices)
-      cycles += cost.one_by_one              ? kLanes * cost.cycles
-                : cost.cycles <= kMostHidden ? kShown * cost.cycles
-                                             : cost.cycles;
+      cycles += machine::shown_cycles(machine::operation_cost(operation.name));
   });
   return cycles;
 }
 
-class ComputeOperands {
+class ComputeOperands : public ProgramPass {
  public:
-  ComputeOperands(Program& program, std::map<std::string, Layout>& layouts,
-                  const CpuMachine& machine)
-      : program_(program), layouts_(layouts), machine_(machine) {}
+  using ProgramPass::ProgramPass;
 
   void run() {
     put_in_front(program_, [&](Statement& statement) { return rewrite(statement); });
@@ -96,12 +63,14 @@ class ComputeOperands {
   /// Whether what is computed once for each element, of so many cycles a vector, costs less than at
   /// each of the points.
   bool pays(int64_t points, int64_t elements, double cycles) const {
-    const double once = static_cast<double>(elements) * kStatement + kStart * kLanes;
-    return static_cast<double>(points) * cycles >= machine_.least_part() * once;
+    const double once = static_cast<double>(elements) * machine_.written_element_cycles +
+                        machine_.task_cycles + machine_.loop_cycles;
+    return static_cast<double>(points) * cycles / machine::kCostedLanes >=
+           machine_.least_part() * once;
   }
 
   std::vector<Statement> rewrite(Statement& statement) {
-    if (is_scatter(statement) || statement.scans || statement.guard.defined()) return {};
+    if (is_scatter(statement) || is_scan(statement) || statement.guard.defined()) return {};
     bring_factors_together(statement);
     Rewrite rewrite(*this, statement);
     statement.value = rewrite.mutate(statement.value);
@@ -168,31 +137,29 @@ class ComputeOperands {
                         [&](const Sum& sum) { return sum.moved_by(it); }) > 1)
         return std::nullopt;
     }
-    const int64_t uses = lies_along_results(statement, found.tensors) ? kRowUses : kUses;
+    const int64_t uses = lies_along_results(statement, found.tensors) ? machine::kComputedRowUses
+                                                                      : machine::kComputedUses;
     if (elements == 0 || points / elements < machine_.least(uses) ||
         !pays(points, elements, cycles) || elements * e.type().bytes() > most_bytes(statement))
       return std::nullopt;
     Operand operand{found.first.empty() ? statement.tensor : found.first, found.sums, {}, e};
     make_value(statement, operand);
     // What is left are indices of conditions and values that no subscript has.
-    FindNames names;
-    operand.value.accept(&names);
-    for (const Iterator& it : operand.domain) names.found.erase(it.name);
-    if (!names.found.empty()) return std::nullopt;
+    std::set<std::string> names = variables_of(operand.value);
+    for (const Iterator& it : operand.domain) names.erase(it.name);
+    if (!names.empty()) return std::nullopt;
     return operand;
   }
 
-  /// Indices that count as values, as s of cos(s * f(d)). The uses that pay are those of reductions
-  /// (measured: angles of 256 x 64 for 2 or 8 images of 16 heads, on one thread, 1.5 to 2.5 times
-  /// faster than computed for each, whichever of s and h is the outer one).
+  /// Indices that count as values, as s of cos(s * f(d)). The uses that pay are those of
+  /// reductions.
   static void add_values(const Expr& e, const Statement& statement, SubscriptSums& found) {
-    FindValues values;
-    e.accept(&values);
+    const std::set<std::string> values = find_values(e);
     for (const Iterator& it : statement.domain) {
       const auto min = as_const_int(simplify(it.min));
       const bool known = std::any_of(found.sums.begin(), found.sums.end(),
                                      [&](const Sum& sum) { return sum.moved_by(it); });
-      if (!values.found.count(it.name) || known || extent_of(it) == 1) continue;
+      if (!values.count(it.name) || known || extent_of(it) == 1) continue;
       found.known = found.known && min;
       found.sums.push_back({{{it, 1}}, min.value_or(0), extent_of(it)});
     }
@@ -210,7 +177,7 @@ class ComputeOperands {
   bool moves_along_rows(const SubscriptSums& found, const Statement& statement) const {
     const MemoryAccess write = accesses(program_, statement).back();
     return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
-      return stride_along(write, layouts_.at(write.tensor), it.name) == 1 &&
+      return stride(write, it) == 1 &&
              std::any_of(found.sums.begin(), found.sums.end(),
                          [&](const Sum& sum) { return sum.moved_by(it); });
     });
@@ -220,7 +187,7 @@ class ComputeOperands {
     for (const MemoryAccess& access : accesses(program_, statement))
       for (const Iterator& it : statement.domain)
         if (!access.write && !it.reduction && extent_of(it) > 1 && tensors.count(access.tensor) &&
-            stride_along(access, layouts_.at(access.tensor), it.name) == 1)
+            stride(access, it) == 1)
           return true;
     return false;
   }
@@ -231,7 +198,7 @@ class ComputeOperands {
       const Tensor& tensor = program_.tensor(access.tensor);
       largest = std::max(largest, dense_bytes(tensor, layouts_.at(tensor.name)));
     }
-    return std::max(kGrowth * largest, 2 * machine_.cache_bytes);
+    return std::max(machine::kTemporaryGrowth * largest, 2 * machine_.cache_bytes);
   }
 
   /// The indices of the temporary, and the value over them.
@@ -265,18 +232,12 @@ class ComputeOperands {
     if (choice) made.meaning = concat(operand.first, " with what its conditions say");
     made.value = operand.value;
     made.domain = operand.domain;
-    std::vector<Expr> sizes, subscripts;
-    for (size_t d = 0; d < operand.sums.size(); ++d) {
-      const Sum& sum = operand.sums[d];
+    write_temporary(made, operand.first + (choice ? ".padded" : ".computed"), e.type(),
+                    made.domain);
+    std::vector<Expr> subscripts;
+    for (const Sum& sum : operand.sums)
       subscripts.push_back(simplify(sum.value() - static_cast<int>(sum.first)));
-      made.subscripts.push_back(make_variable(made.domain[d].name));
-      sizes.push_back(made.domain[d].extent);
-    }
-    const Tensor& written =
-        add_temporary(program_, operand.first + (choice ? ".padded" : ".computed"), e.type(), sizes,
-                      statement.where);
-    layouts_[written.name] = row_major(written);
-    made.tensor = written.name;
+    const Tensor& written = program_.tensor(made.tensor);
     statements.push_back(std::move(made));
     return read(written, subscripts);
   }
@@ -311,10 +272,6 @@ class ComputeOperands {
     }
     if (changed) statement.value = product_of(factors);
   }
-
-  Program& program_;
-  std::map<std::string, Layout>& layouts_;
-  const CpuMachine& machine_;
 };
 
 }  // namespace

@@ -1,58 +1,40 @@
 #include "rewrite/operands/gather_operands.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <vector>
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "ir/accesses.h"
 #include "ir/expressions/reads.h"
+#include "machine/limits.h"
 #include "rewrite/operands/offset_tables.h"
+#include "rewrite/program_pass.h"
 
 namespace tc::ir {
+
 namespace {
 
-// Uses of each element from which on a statement of its own pays: elements along a row that are
-// used one by one, and others. It costs some 1.6 cycles an element, 0.5 where rows are copied; a
-// use costs 1/32. Measured on 60 products of 16 to 4096 in every dimension, time in place over time
-// in order: 0.65 to 1.7 with 64 uses; 1.04 to 2.5 with 256 in a row; with 128 of the others 1.04 to
-// 6.8, but for one at 0.87.
-constexpr int64_t kRowUses = 256, kUses = 128;
-// What a reduction walks through of a row, for the rows of a block to exceed the first cache
-// (measured: 512 x 512 x K in 1.01 of the time at 8 KiB, 0.92 at 12, 0.8 at 16).
-constexpr int64_t kRowBytes = 12 << 10;
-// Of the cache for copies, what the columns of a block may take (measured: 512 x 512 x K in place
-// in as much time at 512, 2.7 times at 1024, where it is half).
-constexpr int64_t kBlockLines = 4;
-constexpr double kPanelShare = 0.5;
-
-bool moves(const Expr& e, const Iterator& it) {
-  return Halide::Internal::expr_uses_var(e, it.name);
-}
+bool moves(const Expr& e, const Iterator& it) { return expr_uses_var(e, it.name); }
 
 /// Whether what moves a subscript is inside reads, so that nothing slides along what they say.
 bool is_lookup(const Expr& subscript, const std::vector<Iterator>& domain) {
-  if (const auto* add = subscript.as<Halide::Internal::Add>())
+  if (const auto* add = subscript.as<Add>())
     return is_lookup(add->a, domain) && is_lookup(add->b, domain);
-  if (const auto* sub = subscript.as<Halide::Internal::Sub>())
+  if (const auto* sub = subscript.as<Sub>())
     return is_lookup(sub->a, domain) && is_lookup(sub->b, domain);
-  if (const auto* mul = subscript.as<Halide::Internal::Mul>())
+  if (const auto* mul = subscript.as<Mul>())
     return is_lookup(mul->a, domain) && is_lookup(mul->b, domain);
-  if (const auto* cast = subscript.as<Halide::Internal::Cast>())
-    return is_lookup(cast->value, domain);
-  if (const auto* call = subscript.as<Halide::Internal::Call>())
+  if (const auto* cast = subscript.as<Cast>()) return is_lookup(cast->value, domain);
+  if (const auto* call = subscript.as<Call>())
     if (!read_name(call).empty()) return true;
   return std::none_of(domain.begin(), domain.end(),
                       [&](const Iterator& it) { return moves(subscript, it); });
 }
 
-class GatherOperands {
+class GatherOperands : public ProgramPass {
  public:
-  GatherOperands(Program& program, std::map<std::string, Layout>& layouts,
-                 const CpuMachine& machine)
-      : program_(program), layouts_(layouts), machine_(machine) {}
+  using ProgramPass::ProgramPass;
 
   void run() {
     put_in_front(program_, [&](Statement& statement) { return rewrite(statement); });
@@ -70,7 +52,7 @@ class GatherOperands {
       Statement gather = make_gather(statement, *access);
       Expr to = read(program_.tensor(gather.tensor), gather.subscripts);
       statement.value = replace_read(statement.value, gather.value, to);
-      for (Statement& table : make_offset_tables(program_, layouts_, gather))
+      for (Statement& table : make_offset_tables(program_, layouts_, machine_, gather))
         gathers.push_back(std::move(table));
       gathers.push_back(std::move(gather));
     }
@@ -113,12 +95,14 @@ class GatherOperands {
     }
     if (elements > whole) return false;
     const int64_t row_bytes = steps * program_.tensor(access.tensor).type.bytes();
-    const double panel = static_cast<double>(steps * kLineBytes * kBlockLines);
-    if (result_in_row) return uses >= machine_.least(kUses);
+    const bool is_used = uses >= machine_.least(machine::kGatheredUses);
+    if (result_in_row) return is_used;
     if (reduction_in_row)
-      return uses >= machine_.least(kRowUses) && row_bytes >= machine_.least(kRowBytes);
-    return reduction_across && rows_of_results && uses >= machine_.least(kUses) &&
-           panel >= kPanelShare * static_cast<double>(machine_.cache_bytes);
+      return uses >= machine_.least(machine::kGatheredRowUses) &&
+             row_bytes >= machine_.least(machine::kGatheredRowBytes);
+    // The columns of a block fill half of the cache for copies.
+    return is_used && reduction_across && rows_of_results &&
+           2 * steps * kLineBytes * machine::kBlockLines >= machine_.cache_bytes;
   }
 
   Statement make_gather(const Statement& statement, const MemoryAccess& access) {
@@ -129,7 +113,6 @@ class GatherOperands {
     gather.meaning = concat(access.tensor, " in order of use");
     // Dimensions in the order in which the tensor's are moved along, those of one by reductions
     // first.
-    std::vector<Expr> sizes;
     auto add = [&](const Expr& subscript, bool reductions) {
       for (Iterator it : statement.domain) {
         bool known = std::any_of(gather.domain.begin(), gather.domain.end(),
@@ -137,24 +120,15 @@ class GatherOperands {
         if (known || it.reduction != reductions || !moves(subscript, it)) continue;
         it.reduction = false;
         gather.domain.push_back(it);
-        gather.subscripts.push_back(make_variable(it.name));
-        sizes.push_back(it.extent);
       }
     };
     for (const Expr& subscript : access.subscripts) {
       add(subscript, true);
       add(subscript, false);
     }
-    const Tensor& gathered =
-        add_temporary(program_, access.tensor + ".gathered", source.type, sizes, statement.where);
-    layouts_[gathered.name] = row_major(gathered);
-    gather.tensor = gathered.name;
+    write_temporary(gather, access.tensor + ".gathered", source.type, gather.domain);
     return gather;
   }
-
-  Program& program_;
-  std::map<std::string, Layout>& layouts_;
-  const CpuMachine& machine_;
 };
 
 }  // namespace

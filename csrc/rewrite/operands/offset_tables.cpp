@@ -6,18 +6,14 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ir/accesses.h"
 #include "ir/expressions/reads.h"
+#include "machine/limits.h"
 #include "rewrite/canonical/order_reductions.h"
+#include "rewrite/program_pass.h"
 
 namespace tc::ir {
+
 namespace {
-
-using Halide::Internal::simplify;
-
-// Results for which a table is worth its statement: an entry takes some 3 cycles, a step of a
-// reduction one for every 32 results. And the entries that a second cache keeps beside operands.
-constexpr int64_t kResults = 1024, kMostEntries = 1 << 16;
 
 /// The terms of a sum, and what they are multiplied with.
 struct Term {
@@ -26,10 +22,10 @@ struct Term {
 };
 
 void collect_terms(const Expr& e, int64_t factor, std::vector<Term>& terms) {
-  if (const auto* add = e.as<Halide::Internal::Add>()) {
+  if (const auto* add = e.as<Add>()) {
     collect_terms(add->a, factor, terms);
     collect_terms(add->b, factor, terms);
-  } else if (const auto* sub = e.as<Halide::Internal::Sub>()) {
+  } else if (const auto* sub = e.as<Sub>()) {
     collect_terms(sub->a, factor, terms);
     collect_terms(sub->b, -factor, terms);
   } else {
@@ -45,15 +41,15 @@ struct Offset {
   std::set<std::string> along;  ///< these indices
 };
 
-class OffsetTables {
+class OffsetTables : public ProgramPass {
  public:
-  OffsetTables(Program& program, std::map<std::string, Layout>& layouts)
-      : program_(program), layouts_(layouts) {}
+  using ProgramPass::ProgramPass;
 
-  void run(const CpuMachine& machine) {
+  void run() {
     put_in_front(program_, [&](Statement& statement) {
-      return count_results(statement) >= machine.least(kResults) ? rewrite(statement)
-                                                                 : std::vector<Statement>();
+      return count_results(statement) >= machine_.least(machine::kTableResults)
+                 ? rewrite(statement)
+                 : std::vector<Statement>();
     });
   }
 
@@ -108,7 +104,7 @@ class OffsetTables {
         if (reads == 0) continue;
         tables += reads;
         for (const Iterator& it : statement.domain) {
-          if (!Halide::Internal::expr_uses_var(term.value, it.name)) continue;
+          if (!expr_uses_var(term.value, it.name)) continue;
           if (!is_eligible(statement, it)) return std::nullopt;
           offset.along.insert(it.name);
         }
@@ -117,15 +113,16 @@ class OffsetTables {
     // Other reductions that the place moves along; a contiguous one may serve better as a vector.
     for (const Iterator& it : statement.domain) {
       if (!it.reduction || offset.along.count(it.name)) continue;
-      auto stride = stride_along(access, layouts_.at(access.tensor), it.name);
-      if (stride && std::abs(*stride) > 1) offset.along.insert(it.name);
+      const auto step = stride(access, it);
+      if (step && std::abs(*step) > 1) offset.along.insert(it.name);
     }
     int64_t entries = 1;
     for (const Iterator& it : statement.domain) {
       if (!offset.along.count(it.name)) continue;
-      if (!Halide::Internal::is_const_zero(it.min)) return std::nullopt;
+      if (!is_const_zero(it.min)) return std::nullopt;
       entries *= extent_of(it);
-      if (entries > kMostEntries) return std::nullopt;
+      // What the second cache keeps beside operands.
+      if (entries * Halide::Int(32).bytes() > machine_.cache_bytes / 4) return std::nullopt;
     }
     // A single table serves a copy as well as one of offsets.
     const bool copies = statement.reduction == Reduction::None;
@@ -140,8 +137,7 @@ class OffsetTables {
     const Layout& layout = layouts_.at(access.tensor);
     auto moves = [&](const Expr& e, bool along) {
       return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
-        return (offset.along.count(it.name) > 0) == along &&
-               Halide::Internal::expr_uses_var(e, it.name);
+        return (offset.along.count(it.name) > 0) == along && expr_uses_var(e, it.name);
       });
     };
     int64_t span = 0;
@@ -165,7 +161,7 @@ class OffsetTables {
     if (!unit) return false;
     offset.value = 0;
     for (size_t d = 0; d < parts.size(); ++d)
-      if (!Halide::Internal::is_const_zero(parts[d]))
+      if (!is_const_zero(parts[d]))
         offset.value =
             offset.value + parts[d] * static_cast<int>(layout.strides[d] / layout.strides[*unit]);
     offset.value = simplify(offset.value);
@@ -177,7 +173,7 @@ class OffsetTables {
   /// strides of all parts are multiples.
   static std::optional<size_t> find_unit(const std::vector<Expr>& parts, const Layout& layout,
                                          bool moved) {
-    auto moves = [&](size_t d) { return !Halide::Internal::is_const_zero(parts[d]); };
+    auto moves = [&](size_t d) { return !is_const_zero(parts[d]); };
     std::optional<size_t> unit;
     for (size_t d = 0; d < parts.size(); ++d)
       if (layout.strides[d] > 0 && (moves(d) || !moved) &&
@@ -195,35 +191,26 @@ class OffsetTables {
     fill.where = statement.where;
     fill.meaning = concat("offsets in ", access.tensor);
     fill.counts = true;
-    std::vector<Expr> sizes;
     for (Iterator it : statement.domain) {
       if (!offset.along.count(it.name)) continue;
       it.reduction = false;
       fill.domain.push_back(it);
-      fill.subscripts.push_back(make_variable(it.name));
-      sizes.push_back(it.extent);
     }
-    const Tensor& table = add_temporary(program_, access.tensor + ".offsets", Halide::Int(32),
-                                        sizes, statement.where);
-    layouts_[table.name] = row_major(table);
-    fill.tensor = table.name;
+    write_temporary(fill, access.tensor + ".offsets", Halide::Int(32), fill.domain);
     return fill;
   }
-
-  Program& program_;
-  std::map<std::string, Layout>& layouts_;
 };
 
 }  // namespace
 
 void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
                         const CpuMachine& machine) {
-  OffsetTables(program, layouts).run(machine);
+  OffsetTables(program, layouts, machine).run();
 }
 
 std::vector<Statement> make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
-                                          Statement& statement) {
-  return OffsetTables(program, layouts).rewrite(statement);
+                                          const CpuMachine& machine, Statement& statement) {
+  return OffsetTables(program, layouts, machine).rewrite(statement);
 }
 
 }  // namespace tc::ir

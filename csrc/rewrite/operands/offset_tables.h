@@ -25,6 +25,6 @@ void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts
 /// The same for the tables over all indices of a statement without a reduction that is to come;
 /// returns the statements in front of it.
 std::vector<Statement> make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
-                                          Statement& statement);
+                                          const CpuMachine& machine, Statement& statement);
 
 }  // namespace tc::ir

@@ -8,21 +8,13 @@
 
 #include "base/error.h"
 #include "base/numbers.h"
-#include "ir/accesses.h"
 #include "ir/expressions/reads.h"
+#include "machine/limits.h"
+#include "rewrite/program_pass.h"
 
 namespace tc::ir {
-namespace {
 
-// Cycles of a step of a vector of terms, of adding up the lanes at the end of a sum, of storing a
-// result alone, of copying an element from a column, and of the loops around all that (measured on
-// products of 64 to 500 rows, 16 to 700 terms and 1 to 8 columns at the end).
-constexpr double kStep = 0.6, kLanes = 6, kStore = 2, kCopy = 2, kLoops = 300;
-// Bytes a cycle of what is read once more, from the second-level cache and from beyond it, and up
-// to how many times the cache for copies the former keeps it.
-constexpr double kNearBytes = 48, kFarBytes = 7, kKept = 1.5;
-// The part of its time that a sum has to gain.
-constexpr double kWorthwhile = 0.02;
+namespace {
 
 /// A sum and the columns at the end.
 struct Split {
@@ -32,10 +24,9 @@ struct Split {
   std::vector<MemoryAccess> moved, still;  ///< reads along the columns, and the others
 };
 
-class SplitColumns {
+class SplitColumns : public ProgramPass {
  public:
-  SplitColumns(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
-      : program_(program), layouts_(layouts), machine_(machine) {}
+  using ProgramPass::ProgramPass;
 
   void run() {
     std::map<std::string, Split> splits;  // by the name of the statement
@@ -50,10 +41,6 @@ class SplitColumns {
   }
 
  private:
-  std::optional<int64_t> stride(const MemoryAccess& access, const Iterator& it) const {
-    return stride_along(access, layouts_.at(access.tensor), it.name);
-  }
-
   int64_t lanes_of(const Statement& statement) const {
     return machine_.vector_bits / program_.tensor(statement.tensor).type.bits();
   }
@@ -140,20 +127,24 @@ class SplitColumns {
     const auto length = static_cast<double>(extent_of(along));
     const auto columns = static_cast<double>(extent_of(statement.domain[split.columns]));
     const double steps = rows * terms / length * std::ceil(length / lanes);
-    double spent = (steps * kStep + rows * (along.reduction ? kLanes : kStore)) *
-                       static_cast<double>(split.rest) +
-                   kLoops;
+    double spent =
+        (steps * machine_.row_sum_cycles +
+         rows * (along.reduction ? machine_.row_end_cycles : machine_.scattered_store_cycles)) *
+            static_cast<double>(split.rest) +
+        machine_.statement_cycles;
     for (const MemoryAccess& read : split.still) {
       const double bytes =
           elements(statement, split, read) * program_.tensor(read.tensor).type.bytes();
-      const bool near = bytes < kKept * static_cast<double>(machine_.cache_bytes);
-      spent += bytes / (near ? kNearBytes : kFarBytes);
+      // Half of the second cache is for copies.
+      const bool near = bytes < 1.5 * static_cast<double>(machine_.cache_bytes);
+      spent += bytes / (near ? machine_.second_cache_rate() : machine_.last_cache_rate);
     }
     for (const MemoryAccess& read : split.moved)
-      if (needs_copy(statement, split, read)) spent += elements(statement, split, read) * kCopy;
-    // A multiply-add of a vector takes half a cycle.
-    const double saved = rows * terms / 2, whole = saved * std::ceil(columns / lanes);
-    return machine_.least_percent < 100 || saved - spent > kWorthwhile * whole;
+      if (needs_copy(statement, split, read))
+        spent += elements(statement, split, read) * machine_.copied_element_cycles;
+    const double saved = rows * terms / machine_.multiply_adds,
+                 whole = saved * std::ceil(columns / lanes);
+    return machine_.least_percent < 100 || saved - spent > machine::kColumnsGain * whole;
   }
 
   std::vector<Statement> split(Statement& statement, const Split& split) {
@@ -166,9 +157,7 @@ class SplitColumns {
     last.min = 0;
     last.extent = static_cast<int>(split.rest);
     const Expr place = columns.min + columns.extent + make_variable(last.name);
-    auto move = [&](Expr& e) {
-      e = Halide::Internal::simplify(Halide::Internal::substitute(columns.name, place, e));
-    };
+    auto move = [&](Expr& e) { e = simplify(substitute(columns.name, place, e)); };
     for (Expr& subscript : rest.subscripts) move(subscript);
     move(rest.value);
 
@@ -193,27 +182,17 @@ class SplitColumns {
     copy.value = ir::read(source, access.subscripts);
     copy.where = statement.where;
     copy.meaning = concat("the last columns of ", access.tensor);
-    std::vector<Expr> sizes;
     auto add = [&](Iterator it) {
       if (stride(access, it) == 0) return;
       it.reduction = false;
-      copy.subscripts.push_back(Halide::Internal::simplify(make_variable(it.name) - it.min));
-      sizes.push_back(it.extent);
       copy.domain.push_back(std::move(it));
     };
     for (const Iterator& it : statement.domain)
       if (it.name != along.name) add(it);
     add(along);
-    const Tensor& copied =
-        add_temporary(program_, access.tensor + ".columns", source.type, sizes, statement.where);
-    layouts_[copied.name] = row_major(copied);
-    copy.tensor = copied.name;
+    write_temporary(copy, access.tensor + ".columns", source.type, copy.domain);
     return copy;
   }
-
-  Program& program_;
-  std::map<std::string, Layout>& layouts_;
-  const CpuMachine& machine_;
 };
 
 }  // namespace

@@ -6,11 +6,10 @@
 
 #include "ir/expressions/reads.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
 
 namespace tc::ir {
 namespace {
-
-using namespace Halide::Internal;
 
 /// The sum in a subscript; nothing where a value is left out or the subscript is no such sum.
 std::optional<Sum> match_sum(const Expr& subscript, const std::vector<Iterator>& domain) {
@@ -35,32 +34,6 @@ std::optional<Sum> match_sum(const Expr& subscript, const std::vector<Iterator>&
   return sum;
 }
 
-class FindSums : public IRGraphVisitor {
- public:
-  explicit FindSums(const std::vector<Iterator>& domain) : domain_(domain) {}
-  SubscriptSums found;
-
- private:
-  using IRGraphVisitor::visit;
-  void visit(const Call* op) override {
-    IRGraphVisitor::visit(op);
-    if (read_name(op).empty()) return;
-    found.tensors.insert(read_name(op));
-    if (found.first.empty() && !op->args.empty()) found.first = read_name(op);
-    for (const Expr& subscript : op->args) {
-      if (subscript.type() != Halide::Int(32) || has_data(subscript)) continue;
-      std::optional<Sum> sum = match_sum(subscript, domain_);
-      found.known = found.known && sum;
-      if (!sum || sum->terms.empty()) continue;
-      Expr value = sum->value();
-      if (std::none_of(found.sums.begin(), found.sums.end(),
-                       [&](const Sum& other) { return equal(other.value(), value); }))
-        found.sums.push_back(*sum);
-    }
-  }
-  const std::vector<Iterator>& domain_;
-};
-
 }  // namespace
 
 Expr Sum::value() const {
@@ -75,9 +48,24 @@ bool Sum::moved_by(const Iterator& it) const {
 }
 
 SubscriptSums find_sums(const Expr& e, const std::vector<Iterator>& domain) {
-  FindSums find(domain);
-  e.accept(&find);
-  return find.found;
+  SubscriptSums found;
+  visit_graph(e, [&](const Call* op, Visitor& self) {
+    self.inside(op);
+    if (read_name(op).empty()) return;
+    found.tensors.insert(read_name(op));
+    if (found.first.empty() && !op->args.empty()) found.first = read_name(op);
+    for (const Expr& subscript : op->args) {
+      if (subscript.type() != Halide::Int(32) || has_data(subscript)) continue;
+      std::optional<Sum> sum = match_sum(subscript, domain);
+      found.known = found.known && sum;
+      if (!sum || sum->terms.empty()) continue;
+      Expr value = sum->value();
+      if (std::none_of(found.sums.begin(), found.sums.end(),
+                       [&](const Sum& other) { return equal(other.value(), value); }))
+        found.sums.push_back(*sum);
+    }
+  });
+  return found;
 }
 
 }  // namespace tc::ir

@@ -69,9 +69,8 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
   const Driver& driver = Driver::get();
   int count = 0;
   driver.check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
-  if (ordinal < 0 || ordinal >= count) {
+  if (ordinal < 0 || ordinal >= count)
     throw UsageError(concat("no CUDA device ", ordinal, ": there are ", count));
-  }
   CUdevice device = 0;
   driver.check(driver.cuDeviceGet(&device, ordinal), "cuDeviceGet");
   const auto attribute = [&](CUdevice_attribute which) {

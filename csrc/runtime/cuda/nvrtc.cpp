@@ -49,9 +49,8 @@ std::string Nvrtc::open(const std::string& library_path) {
   if (!directory.empty()) {
     for (const auto& entry : fs::directory_iterator(directory, ignored)) {
       const std::string name = entry.path().filename();
-      if (name.rfind("libnvrtc-builtins.so", 0) == 0) {
+      if (name.rfind("libnvrtc-builtins.so", 0) == 0)
         dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
-      }
     }
   }
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -110,13 +109,11 @@ std::vector<std::string> candidates() {
         directory_of(reinterpret_cast<const void*>(&Halide::Internal::is_const_zero))}) {
     if (directory.empty()) continue;
     const fs::path packages = directory.parent_path().parent_path();
-    for (const char* package : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}) {
+    for (const char* package : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"})
       add_directory(packages / package);
-    }
   }
-  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"})
     result.push_back(name);
-  }
   return result;
 }
 

@@ -120,9 +120,8 @@ class Summation {
         run_pass(kPad, [&] { return pad(*contribution, inverted, &weight, &all); });
       ExpressionPtr value = guarded(*contribution, inverted, weight, all);
       ExpressionPtr sum;
-      if (!shared.empty()) {
+      if (!shared.empty())
         sum = read(names_.fresh(target_ + "_sum"), elements);
-      }
       add(sum ? sum->name : target_, elements, places, ir::Reduction::Sum, sum || first, value,
           contribution, &inverted);
       if (run_pass(kDropZeroTerms, [&] { return zeros_.is_zero(statements_); })) {
@@ -253,9 +252,8 @@ class Summation {
   /// That solved indices lie in their ranges.
   static std::vector<ExpressionPtr> conditions(const InvertedAccess& inverted) {
     std::vector<ExpressionPtr> all;
-    for (const SolvedIndex& solved : inverted.solved) {
+    for (const SolvedIndex& solved : inverted.solved)
       all.insert(all.end(), solved.conditions.begin(), solved.conditions.end());
-    }
     return all;
   }
 
@@ -329,9 +327,8 @@ class Summation {
       if (places[d] == elements[d]) statement.ranges.emplace_back(elements[d]->name, shape_[d]);
     }
     if (inverted) {
-      for (const std::string& index : inverted->remaining) {
+      for (const std::string& index : inverted->remaining)
         statement.ranges.emplace_back(index, contribution->ranges.at(index));
-      }
     }
     statements_.push_back(std::move(statement));
   }

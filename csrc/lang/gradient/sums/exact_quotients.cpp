@@ -6,6 +6,9 @@
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
+
+using namespace Halide::Internal;
+
 namespace {
 
 /// dividend % divisor == 0
@@ -63,7 +66,7 @@ Bound find_bound(const Expression& e, const std::string& q, const std::vector<st
   if (!rest.defined()) return {};
   rest = simplify_size(rest, signature);
   for (const std::string& index : indices)
-    if (Halide::Internal::expr_uses_var(rest, index)) return {};
+    if (expr_uses_var(rest, index)) return {};
   // 0 <= coefficient * q + rest
   const auto k = static_cast<int>(std::abs(form->coefficient));
   Bound bound;
@@ -138,8 +141,7 @@ bool replace_one(Contribution* c, const std::string& index, const ir::Program& s
     Expr constant = to_halide(*rest);
     if (!constant.defined()) continue;
     auto certain = [&](const Expr& difference) {
-      return Halide::Internal::is_const_one(
-          Halide::Internal::simplify(simplify_size(difference, signature) >= 0));
+      return is_const_one(simplify(simplify_size(difference, signature) >= 0));
     };
     if (!certain(lowest - constant - range.first) || !certain(range.last - (highest - constant)))
       continue;

@@ -6,6 +6,9 @@
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
+
+using namespace Halide::Internal;
+
 namespace {
 
 /// A reduction over all terms up to a result's place, or from it on.
@@ -35,8 +38,7 @@ std::optional<Running> find_running(const Step& step) {
     for (const std::string& term : step.reduced) {
       const ir::Expr behind = ir::make_variable(result) - ir::make_variable(term);
       for (const bool up_to : {true, false})
-        if (Halide::Internal::is_const_zero(
-                Halide::Internal::simplify(up_to ? distance - behind : distance + behind)))
+        if (is_const_zero(simplify(up_to ? distance - behind : distance + behind)))
           return Running{term, result, up_to};
     }
   return std::nullopt;

@@ -11,6 +11,9 @@
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
+
+using namespace Halide::Internal;
+
 namespace {
 
 /// Thrown where something cannot be evaluated.
@@ -112,10 +115,12 @@ using Coordinates = std::vector<int64_t>;
 using Indices = std::map<std::string, int64_t>;
 using Ranges = std::vector<std::pair<std::string, Range>>;
 
-// Points that are evaluated for one definition in one trial, and tensors on the way to an element.
+// Points that are evaluated for one definition in one trial, and tensors on the way to an element:
+// they bound the time that a derivative takes to be written, of which no model knows.
 constexpr int64_t kMostPoints = 20000;
 constexpr int kMostDepth = 200;
-// Places that are looked at first.
+// Places that are looked at first; trials, on which the chance of a mistake depends; and sizes of a
+// definition that trials can tell apart.
 constexpr int kSamples = 6;
 constexpr int kTrials = 3;
 constexpr size_t kMostSizes = 9;
@@ -187,8 +192,7 @@ class ZeroSums::Trial {
 
  private:
   int64_t bound(const Expr& e) const {
-    auto value = Halide::Internal::as_const_int(
-        Halide::Internal::simplify(Halide::Internal::substitute(replacements_, e)));
+    auto value = as_const_int(simplify(substitute(replacements_, e)));
     if (!value) throw Unknown();
     return *value;
   }
@@ -197,8 +201,7 @@ class ZeroSums::Trial {
   /// has no place here may have one.
   int64_t count(const Range& range) const {
     const int64_t extent = bound(range.last) - bound(range.first) + 1;
-    bool is_fixed =
-        Halide::Internal::is_const(range.first) && Halide::Internal::is_const(range.last);
+    bool is_fixed = is_const(range.first) && is_const(range.last);
     if (extent < (is_fixed ? 1 : 2)) throw Unknown();
     return extent;
   }

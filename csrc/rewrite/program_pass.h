@@ -1,0 +1,39 @@
+// What passes over a program and its layouts have in common.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/accesses.h"
+#include "ir/layout.h"
+#include "ir/program.h"
+#include "machine/cpu.h"
+
+namespace tc::ir {
+
+class ProgramPass {
+ public:
+  ProgramPass(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
+      : program_(program), layouts_(layouts), machine_(machine) {}
+
+ protected:
+  std::optional<int64_t> stride(const MemoryAccess& access, const Iterator& it) const {
+    return stride_along(access, layouts_.at(access.tensor), it.name);
+  }
+
+  /// Lets a statement write a new temporary (see ir::write_temporary), which is row-major.
+  Expr write_temporary(Statement& statement, const std::string& name, Type type,
+                       const std::vector<Iterator>& over) {
+    const Expr made = ir::write_temporary(program_, statement, name, type, over);
+    layouts_[statement.tensor] = row_major(program_.tensor(statement.tensor));
+    return made;
+  }
+
+  Program& program_;
+  std::map<std::string, Layout>& layouts_;
+  const CpuMachine& machine_;
+};
+
+}  // namespace tc::ir
