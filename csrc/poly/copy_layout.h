@@ -20,6 +20,10 @@ struct CopyDimension {
   Part part = Part::Whole;
   int64_t block = 1;  ///< elements of one
 
+  bool operator==(const CopyDimension& other) const {
+    return dimension == other.dimension && part == other.part && block == other.block;
+  }
+
   /// Of the copy, where the tensor's dimension has so many elements in it.
   int64_t size(int64_t elements) const {
     if (part == Part::Whole) return elements;

@@ -86,27 +86,28 @@ ClusterSpace::ClusterSpace(const plan::Cluster& cluster, const plan::Scop& scop,
     loops_.push_back({iterator.name, std::max<int64_t>(1, extent_of(iterator))});
   }
   const plan::ClusterOptions& given = constraints_.cluster;
-  const bool single = loops_.size() < 2;
+  const bool single = loops_.size() < 2, inside_fixed = cuda || !start.instruction.empty();
   std::vector<std::string> names;
   for (const Loop& loop : loops_) names.push_back(loop.name);
   if (names.size() <= kFewLoops && !names.empty()) orders_ = permutations(names);
   nests_ = {{}};
-  add(Kind::Order, "order", 0, single || given.order.has_value());
+  add(Kind::Order, "order", 0, single || inside_fixed || given.order.has_value());
   add(Kind::TaskOrder, "order of tasks", 0, single);
   add(Kind::Parallel, "parallel", 0,
       cuda || loops_.empty() || !constraints.parallel || given.parallel.has_value());
-  add(Kind::Points, "points", 0, cuda || loops_.empty() || given.points.has_value());
+  add(Kind::Points, "points", 0, inside_fixed || loops_.empty() || given.points.has_value());
   add(Kind::Vector, "vector", 0,
-      cuda || loops_.empty() || !constraints.allows_shared_vector() || given.vector.has_value());
+      inside_fixed || loops_.empty() || !constraints.allows_shared_vector() ||
+          given.vector.has_value());
   const bool scatters = std::any_of(cluster.statements.begin(), cluster.statements.end(),
                                     [](const auto* s) { return ir::is_scatter(*s->source); });
-  add(Kind::Nests, "nests", 0, cuda || scatters || given.nests.has_value());
+  add(Kind::Nests, "nests", 0, inside_fixed || scatters || given.nests.has_value());
   for (size_t m = 0; m < loops_.size(); ++m)
     add(Kind::Task, "tile " + loops_[m].name, m, loops_[m].extent == 1 || constraints.tasks[m] > 0);
   for (size_t m = 0; m < loops_.size(); ++m)
     add(Kind::Register, "registers " + loops_[m].name, m,
-        cuda || loops_[m].extent == 1 || given.registers.has_value());
-  if (!cuda) find_reductions();
+        inside_fixed || loops_[m].extent == 1 || given.registers.has_value());
+  if (!inside_fixed) find_reductions();
   if (!cuda) find_copies(start, constraints);
   encode(start);
 }
@@ -158,17 +159,19 @@ void ClusterSpace::find_copies(const ClusterPlan& start, const plan::Constraints
       std::vector<size_t> dimensions(access.subscripts.size());
       std::iota(dimensions.begin(), dimensions.end(), size_t{0});
       if (dimensions.size() <= kFewDimensions) {
-        read.orders = permutations(dimensions);
+        for (const std::vector<size_t>& order : permutations(dimensions))
+          read.orders.emplace_back(order.begin(), order.end());
       } else {
         // Each of them as the fastest one.
         for (size_t d = dimensions.size(); d-- > 0;) {
           std::vector<size_t> order = dimensions;
           std::rotate(order.begin() + static_cast<long>(d),
                       order.begin() + static_cast<long>(d) + 1, order.end());
-          read.orders.push_back(order);
+          read.orders.emplace_back(order.begin(), order.end());
         }
       }
-      add(Kind::Copy, concat("copy ", text, " of ", statement->id), copies_.size(), false);
+      add(Kind::Copy, concat("copy ", text, " of ", statement->id), copies_.size(),
+          !start.instruction.empty());
       copies_.push_back(std::move(read));
     }
   }
@@ -288,6 +291,14 @@ ClusterPlan ClusterSpace::decode(const Genes& genes) const {
         const int64_t size = std::min(loops_[m].extent, round_up(tasks[m], rows[m]));
         plan.tasks.push_back({name, size});
       }
+  if (!start_.instruction.empty()) {
+    plan.instruction = start_.instruction;
+    plan.registers = start_.registers;
+    plan.reductions = start_.reductions;
+    plan.points = start_.points;
+    plan::constrain(plan, constraints_);
+    return plan;
+  }
   // Of places that mean the same, the one that the compiler's own Plans have.
   if (!plan.reductions.empty())
     plan.points = Points::Apart;
@@ -490,7 +501,12 @@ std::string ClusterSpace::value_text(const Field& field, int64_t value) const {
     case Kind::Copy: {
       if (value == 0) return "none";
       std::vector<std::string> order;
-      for (size_t d : copies_[field.number].orders[k - 1]) order.push_back(std::to_string(d));
+      for (const poly::CopyDimension& each : copies_[field.number].orders[k - 1]) {
+        using Part = poly::CopyDimension::Part;
+        const char* sign = each.part == Part::Block ? "/" : "%";
+        order.push_back(each.part == Part::Whole ? concat(each.dimension)
+                                                 : concat(each.dimension, sign, each.block));
+      }
       return "(" + join(order) + ")";
     }
     default: return std::to_string(value);

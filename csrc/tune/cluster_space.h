@@ -38,7 +38,8 @@ using Genes = std::vector<int64_t>;
 std::vector<int64_t> tile_sizes(int64_t extent);
 
 /// What may be chosen for a cluster whose statements, and the loops around them, are given. Copies
-/// that compute a statement which does not run stay as they are.
+/// that compute a statement which does not run stay as they are, and so does everything below the
+/// tasks where an instruction adds up terms.
 class ClusterSpace {
  public:
   /// `start` is a Plan of it, as the compiler proposes one. What `constraints` decide has that one
@@ -90,7 +91,7 @@ class ClusterSpace {
   /// A read that may be copied, with the orders of its dimensions that are known.
   struct CopiedRead {
     std::string statement, read;
-    std::vector<std::vector<size_t>> orders;
+    std::vector<poly::CopyLayout> orders;
   };
 
   void add(Kind kind, const std::string& name, size_t number, bool fixed);

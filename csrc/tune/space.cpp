@@ -64,6 +64,7 @@ void merge(const ClusterOptions& from, ClusterOptions& to) {
   take(from.parallel, to.parallel);
   take(from.reductions, to.reductions);
   take(from.registers, to.registers);
+  take(from.instruction, to.instruction);
   take(from.points, to.points);
   take(from.vector, to.vector);
   take(from.nests, to.nests);

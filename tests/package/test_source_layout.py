@@ -100,8 +100,8 @@ OTHERS = {
     "einsum/bind.cpp": {"kLargest", "kMost"},
     "einsum/equation.h": {"kFirstEllipsis"},
     "explain.cpp": {"kFewer"},
-    "ir/expressions/wrap_integers.cpp": {"kMost"},
     "group_kernels.cpp": {"kMostKept"},
+    "ir/expressions/wrap_integers.cpp": {"kMost"},
     "isa/instructions.cpp": {"kLanes"},
     "isa/library_calls.cpp": {"kMostDimensions"},
     "lang/gradient/sums/split_digits.cpp": {"kMaxWeight"},
@@ -130,6 +130,26 @@ OTHERS = {
     "store/tuning.h": {"kMostPlans", "kMostTrials"},
     "torch/huge_pages.cpp": {"kHugePage"},
     "torch/operator.cpp": {"kInline"},
+    "tune/cluster_space.cpp": {
+        "kMostDivisor",
+        "kRows",
+        "kVectors",
+        "kFewLoops",
+        "kFewDimensions",
+        "kStep",
+        "kShortStep",
+        "kVector",
+        "kParallel",
+        "kWhole",
+        "kCopy",
+    },
+    "tune/space.cpp": {
+        "kOtherStructure",
+        "kChangeStructure",
+        "kAnotherField",
+        "kDrawn",
+        "kMostNear",
+    },
 }
 CONSTANTS = re.compile(
     r"^ *(?:static )?constexpr (?!char\b|const char\b)[^=;]*?\bk[A-Z][^;]*;", re.M

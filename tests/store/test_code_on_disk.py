@@ -158,6 +158,7 @@ def test_what_is_found_says_so(folder: Path) -> None:
     assert "tile" in executor.loop_nest or "for" in executor.loop_nest
 
 
+@pytest.mark.slow
 def test_fifty_definitions_in_a_second(tmp_path: Path) -> None:
     """As the time of all calls after imports, on a machine that may be busy: processor time."""
     script = (
@@ -379,7 +380,7 @@ def test_killed_while_writing(tmp_path: Path) -> None:
     """What others find is whole."""
     folder = tmp_path / "code"
     r = random.Random(0)
-    for _ in range(12):
+    for _ in range(6):
         for process in writers(folder, 2):
             time.sleep(2.5 + r.random())
             process.send_signal(signal.SIGKILL)
