@@ -44,10 +44,11 @@ class MappingOptions:
     """What is decided about loops; every method changes that and returns it.
 
     These are a part of a Plan: what is set holds, the rest the compiler chooses by its models,
-    which know what was set. `Executor.options` is all of a Plan, as it ran. ``cluster`` begins
-    with the options of one cluster, a group of statements that share loops as `Executor.explain()`
-    lists them; ``inside``, ``order``, ``tile`` with a level, ``parallel``, ``registers``,
-    ``instruction``, ``points``, ``vector``, ``nest`` and ``copy`` speak of that cluster from then on.
+    which know what was set. `Executor.options` is all of a Plan, as it ran. ``cluster`` begins with
+    the options of one cluster, a group of statements that share loops as `Executor.explain()` lists
+    them; ``inside``, ``order``, ``tile`` with a level, ``parallel``, ``registers``,
+    ``instruction``, ``points``, ``vector``, ``nest`` and ``copy`` speak of that cluster from then
+    on.
 
     ``preset`` is one of ``default`` (nothing is set), ``naive``, ``pointwise``, ``mlp``,
     ``convolution``, ``group_convolution``, ``unmapped``, ``single_thread``, ``identity`` (the order

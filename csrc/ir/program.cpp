@@ -420,8 +420,7 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
       subscript = simplified(subscript, kExactSubscript, exact_subscript);
     statement.value = simplified(statement.value, kWrapAround, wrap_around);
     statement.guard = simplified(statement.guard, kWrapAround, wrap_around);
-    if (statement.guard.defined() && is_const_one(statement.guard))
-      statement.guard = Expr();
+    if (statement.guard.defined() && is_const_one(statement.guard)) statement.guard = Expr();
   }
   return result;
 }
@@ -477,8 +476,7 @@ std::string to_string(const Program& program) {
     }
   }
   out << ") -> (";
-  for (size_t i = 0; i < program.outputs.size(); ++i)
-    out << (i ? ", " : "") << program.outputs[i];
+  for (size_t i = 0; i < program.outputs.size(); ++i) out << (i ? ", " : "") << program.outputs[i];
   out << ")\n";
   for (const auto& [name, tensor] : program.tensors) {
     if (tensor.role == TensorRole::Input) continue;

@@ -16,8 +16,8 @@ struct Scan {
   Expr scale;      ///< of a sum, only asked for where the neighbour is; undefined: 1
 };
 
-/// The value of an iteration that adds this term, or what the operator does, as a call that says all
-/// of the above; no simplifier looks through it.
+/// The value of an iteration that adds this term, or what the operator does, as a call that says
+/// all of the above; no simplifier looks through it.
 Expr make_scan(const Scan& scan, const Expr& term);
 
 struct ScanTerm {

@@ -11,9 +11,7 @@ namespace tc::ir {
 /// What a function of a node goes on with.
 class Visitor : public Halide::Internal::IRGraphVisitor {
  public:
-  void include(const Expr& e) override {
-    shares ? IRGraphVisitor::include(e) : e.accept(this);
-  }
+  void include(const Expr& e) override { shares ? IRGraphVisitor::include(e) : e.accept(this); }
   void include(const Stmt& stmt) override {
     shares ? IRGraphVisitor::include(stmt) : stmt.accept(this);
   }
@@ -77,9 +75,9 @@ class With<Base, First, Rest...> : public With<Base, Rest...> {
 
 }  // namespace visit_detail
 
-/// Visits an expression or a statement: `functions` are void(const Node* op, Visitor& self), each of
-/// which hides what is inside of its nodes unless it calls self.inside(op). Shared parts are visited
-/// once for every use.
+/// Visits an expression or a statement: `functions` are void(const Node* op, Visitor& self), each
+/// of which hides what is inside of its nodes unless it calls self.inside(op). Shared parts are
+/// visited once for every use.
 template <class Root, class... Functions>
 void visit(const Root& root, const Functions&... functions) {
   visit_detail::With<Visitor, Functions...> visitor(functions...);

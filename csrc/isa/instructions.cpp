@@ -112,8 +112,8 @@ std::optional<std::vector<Expr>> match_value(const Instruction& instruction, con
 }
 
 const Instruction* match(const ir::Statement& statement) {
-  if (statement.reduction != ir::Reduction::Sum || statement.guard.defined() || ir::is_scan(statement) ||
-      ir::is_scatter(statement))
+  if (statement.reduction != ir::Reduction::Sum || statement.guard.defined() ||
+      ir::is_scan(statement) || ir::is_scatter(statement))
     return nullptr;
   for (const Instruction& instruction : instructions())
     if (instruction.statement.value.type() == statement.value.type() &&

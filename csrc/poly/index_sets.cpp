@@ -10,8 +10,8 @@ using ir::Expr;
 
 namespace {
 
-// A choice: parts of the points where a condition holds. It bounds what isl works, which no model of
-// the processor knows.
+// A choice: parts of the points where a condition holds. It bounds what isl works, which no model
+// of the processor knows.
 constexpr unsigned kMostParts = 64;
 
 isl::set points_of(isl::ctx ctx, const std::vector<ir::Iterator>& indices, bool bounded,

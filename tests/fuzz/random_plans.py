@@ -1,9 +1,9 @@
 """Random Plans: what the compiler decided, changed at random, and what tuning draws.
 
 A Plan that is right gives right results, one that is not a reason. Changed are sizes and order of
-tiles, register tiles and the terms in them, instructions, places of points, vectors, loops of nests,
-copies and blocks in them; of some Plans only a part is said, so that the compiler chooses the rest around it. A Plan that is left as it was gives
-the same machine code.
+tiles, register tiles and the terms in them, instructions, places of points, vectors, loops of
+nests, copies and blocks in them; of some Plans only a part is said, so that the compiler chooses
+the rest around it. A Plan that is left as it was gives the same machine code.
 """
 
 from __future__ import annotations

@@ -130,26 +130,6 @@ OTHERS = {
     "store/tuning.h": {"kMostPlans", "kMostTrials"},
     "torch/huge_pages.cpp": {"kHugePage"},
     "torch/operator.cpp": {"kInline"},
-    "tune/cluster_space.cpp": {
-        "kMostDivisor",
-        "kRows",
-        "kVectors",
-        "kFewLoops",
-        "kFewDimensions",
-        "kStep",
-        "kShortStep",
-        "kVector",
-        "kParallel",
-        "kWhole",
-        "kCopy",
-    },
-    "tune/space.cpp": {
-        "kOtherStructure",
-        "kChangeStructure",
-        "kAnotherField",
-        "kDrawn",
-        "kMostNear",
-    },
 }
 CONSTANTS = re.compile(
     r"^ *(?:static )?constexpr (?!char\b|const char\b)[^=;]*?\bk[A-Z][^;]*;", re.M

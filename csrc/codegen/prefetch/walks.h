@@ -107,8 +107,8 @@ struct Footprint {
   /// From the first element to behind the last.
   int64_t span() const;
 
-  /// A prefetch of the line of an element of the buffer. What lies behind a buffer may have a place that
-  /// 32 bits do not hold.
+  /// A prefetch of the line of an element of the buffer. What lies behind a buffer may have a place
+  /// that 32 bits do not hold.
   nest::Nest prefetch(const ir::Expr& place, int cache = 1) const;
 };
 

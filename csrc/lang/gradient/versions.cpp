@@ -61,8 +61,7 @@ class Numbering {
     }
     for (const Identifier& index : statement.reduction_indices) step.reduced.push_back(index.name);
     for (const auto* list : {&step.left, &step.reduced}) {
-      for (const std::string& index : *list)
-        step.ranges[index] = inferred_.statements[i].at(index);
+      for (const std::string& index : *list) step.ranges[index] = inferred_.statements[i].at(index);
     }
     if (!step.places.empty()) step.shape = inferred_.shapes.at(tensor);
     for (size_t d = 0; d < step.places.size(); ++d) {

@@ -215,8 +215,7 @@ ir::Expr composed_builtin(const std::string& name, const std::vector<ir::Expr>& 
   if (name == "nearbyint") return call("rint", x);
   if (name == "lrint" || name == "llrint") return Halide::cast<int64_t>(call("rint", x));
   if (name == "lround" || name == "llround") return Halide::cast<int64_t>(call("round", x));
-  if (name == "saturate")
-    return call("fmin", {call("fmax", {x[0], constant(0)}), constant(1)});
+  if (name == "saturate") return call("fmin", {call("fmax", {x[0], constant(0)}), constant(1)});
   if (name == "signbit" || name == "isfinite") {
     Expr bits = float_bits(x[0]);
     Expr zero = make_const(bits.type(), 0);

@@ -10,8 +10,7 @@ namespace tc::lang {
 namespace {
 
 bool reads(const Expression& e, const std::string& tensor) {
-  if (is_access(e) && e.name == tensor)
-    return true;
+  if (is_access(e) && e.name == tensor) return true;
   return std::any_of(e.operands.begin(), e.operands.end(),
                      [&](const ExpressionPtr& operand) { return reads(*operand, tensor); });
 }

@@ -235,8 +235,7 @@ class Formatter {
     while (level() >= loosest) {
       int here = level();
       std::vector<LayoutPtr> operands = {left};
-      while (level() == here)
-        operands.push_back(concat({take(), text(" "), binary(here + 1)}));
+      while (level() == here) operands.push_back(concat({take(), text(" "), binary(here + 1)}));
       left = nest(kIndentation, {fill(std::move(operands))});
     }
     return left;

@@ -58,8 +58,7 @@ Program start_at_zero(Program program) {
         it.min = 0;
       }
       // As in the program: iterators of extent 1 stay in the subscripts.
-      if (!is_const_one(it.extent))
-        bounds.push(it.name, Interval(0, it.extent - 1));
+      if (!is_const_one(it.extent)) bounds.push(it.name, Interval(0, it.extent - 1));
     }
     if (shifted.empty()) continue;
     Shift shift(shifted);

@@ -120,8 +120,7 @@ class Summation {
         run_pass(kPad, [&] { return pad(*contribution, inverted, &weight, &all); });
       ExpressionPtr value = guarded(*contribution, inverted, weight, all);
       ExpressionPtr sum;
-      if (!shared.empty())
-        sum = read(names_.fresh(target_ + "_sum"), elements);
+      if (!shared.empty()) sum = read(names_.fresh(target_ + "_sum"), elements);
       add(sum ? sum->name : target_, elements, places, ir::Reduction::Sum, sum || first, value,
           contribution, &inverted);
       if (run_pass(kDropZeroTerms, [&] { return zeros_.is_zero(statements_); })) {
