@@ -33,14 +33,14 @@ void prefetch_piece(const Read& read, const AroundLoop& row, const AroundLoop& l
                     std::vector<Nest>& prefetches) {
   const auto extent = as_const_int(loop.extent);
   const auto base = find_base(read.index, read, row.name);
-  const auto step = base ? ir::step_along(*base, row.name) : std::nullopt;
-  if (!extent || *extent < 1 || !step || *step < 1) return;
-  const int64_t line = kLineBytes / read.type.bytes(), lines = divide_up(*step, *extent * line);
+  const int64_t step = base ? ir::step_along(*base, row.name).value_or(0) : 0;
+  if (!extent || *extent < 1 || step < 1) return;
+  const int64_t line = kLineBytes / read.type.bytes(), lines = divide_up(step, *extent * line);
   if (lines > machine::kPickedLines) return;
   const Expr next = substitute(row.name, ir::make_variable(row.name) + 1, *base);
   const Expr done = ir::make_variable(loop.name) - loop.min;
   for (int64_t l = 0; l < lines; ++l) {
-    const Expr place = next + done * static_cast<int>(*step) / static_cast<int>(*extent) +
+    const Expr place = next + done * static_cast<int>(step) / static_cast<int>(*extent) +
                        static_cast<int>(l * line);
     prefetches.push_back(nest::make(nest::Prefetch{read.buffer, read.type, simplify(place)}));
   }
