@@ -1,6 +1,7 @@
 // Sums of neighbouring products in 32-bit lanes: AVX-512 VNNI and AVX-VNNI (Intel, Instruction Set
 // Extensions Programming Reference). Those that saturate ("vpdpbusds") compute something else.
 #include "isa/instructions.h"
+#include "machine/instruction_sets.h"
 
 namespace tc::isa {
 namespace {
@@ -32,13 +33,23 @@ Expr add_moved(const Expr& result, const std::vector<Expr>& sum, const std::vect
   return reinterpret(result.type(), reinterpret(words, all) + reinterpret(words, ~more));
 }
 
+/// The same without the instructions, for which LLVM 21 never ends on (a + 128) * b - 128 * b with
+/// AVX-512.
+bool has_instructions() { return machine::has_dot_products(machine::usable_instruction_sets()); }
+Expr add_wide(const Expr& result, const std::vector<Expr>& operands) {
+  const ir::Type wide = Halide::Int(16, operands[0].type().lanes());
+  return add_products(result, {Cast::make(wide, operands[0]), Cast::make(wide, operands[1])});
+}
+
 Expr add_signed_products(const Expr& result, const std::vector<Expr>& operands) {
+  if (!has_instructions()) return add_wide(result, operands);
   const Expr &a = operands[0], &b = operands[1];
   return add_moved(result, {shift_range(a), b},
                    {make_const(Halide::UInt(8, b.type().lanes()), 128), b});
 }
 
 Expr add_unsigned_products(const Expr& result, const std::vector<Expr>& operands) {
+  if (!has_instructions()) return add_wide(result, operands);
   const Expr &a = operands[0], &b = operands[1];
   return add_moved(result, {b, shift_range(a)},
                    {b, make_const(Halide::Int(8, b.type().lanes()), -128)});

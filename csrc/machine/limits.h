@@ -28,6 +28,8 @@ constexpr int64_t kBlockLines = 4;
 constexpr int64_t kTableResults = 1024;
 /// The part of its time that a sum has to gain where its last columns are summed apart.
 constexpr double kColumnsGain = 0.02;
+/// The part of the last cache's rate at which rows are read once more for these columns.
+constexpr double kSplitRate = 0.7;
 
 // ---- sums and scans (rewrite/algebra)
 

@@ -175,6 +175,9 @@ class Generator {
     const auto found = marked_.find(isl_name);
     if (found != marked_.end()) made.role = found->second.role;
     const bool term = found != marked_.end() && found->second.term;
+    // A vector along a loop of one iteration is none, and rows below it are loops like others.
+    if (made.role == Role::Unrolled && !in_tile_ && !in_vector_ && !as_const_int(made.extent))
+      made.role = Role::Serial;
     if (in_tile_ && !term && (made.role == Role::Unrolled || made.role == Role::Vector))
       made.point = found->second.point;
     if (made.point) made.name = concat("point", *made.point, "_", made.name);
@@ -196,7 +199,10 @@ class Generator {
     // Marks below speak of deeper loops only.
     std::map<std::string, MarkedLoop> outer_marks = marked_;
     marked_.erase(isl_name);
+    const bool outside = in_vector_;
+    in_vector_ = outside || made.role == Role::Vector;
     made.body = node(f.body());
+    in_vector_ = outside;
     marked_ = outer_marks;
     if (outer.defined())
       iterators_[isl_name] = outer;
@@ -418,7 +424,7 @@ class Generator {
   std::map<std::string, MarkedLoop> marked_;  ///< isl's loop names -> marks in force
   Halide::Internal::Scope<Halide::Internal::Interval>
       ranges_;  ///< of loops that have constant ones
-  bool in_tile_ = false;
+  bool in_tile_ = false, in_vector_ = false;
   int loops_ = 0;
 };
 

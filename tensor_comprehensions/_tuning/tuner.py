@@ -65,7 +65,7 @@ def tuned_plan(problem: Problem, search: Search) -> _torch.TunedPlan:
         _core_times(search.standard),
         processor_name(problem.device),
         int(time.time()),
-        trial,
+        trial,  # type: ignore[arg-type]  # a pointer, which may be null
     )
 
 

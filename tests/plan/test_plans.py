@@ -373,3 +373,21 @@ def test_results_that_loops_inside_a_register_tile_lead_through_stay_in_memory()
     a = torch.randn(40, 100, dtype=torch.double)
     wanted = a[:, [4 * (j // 4) + j % 4 for j in range(100)]]
     assert torch.equal(tc.define(text, options).f(a), wanted)
+
+
+@pytest.mark.parametrize("own", [1, 2, 20])
+def test_rows_around_vectors_that_are_no_loops(own: int) -> None:
+    """A vector along a loop of one iteration is none; its rows are fewer in the last task."""
+    text = "def f(float(N,K) A, float(M,K) B) -> (C) { C(n,m) +=! A(n,k) * B(m,k) }"
+    options = (
+        tc.MappingOptions()
+        .libraryCalls(None)
+        .cluster("S0_init", "S0")
+        .order("m", "n")
+        .tile("task", n=3)
+        .registers(n=3)
+        .vector(False)
+        .nest("S0", loops=("k",), vector=True)
+    )
+    a, b = torch.randn(4, own), torch.randn(7, own)
+    torch.testing.assert_close(tc.define(text, options).f(a, b), a @ b.t())

@@ -72,9 +72,9 @@ def test_passes() -> None:
 @pytest.mark.parametrize(
     ("topics", "message"),
     [
-        ("hlep", "TC_LOGS: no topic is called 'hlep'; did you mean help? There are all, cuda, "),
+        ("hlep", "TC_LOGS: no topic is called 'hlep'; did you mean help? There are all, code, "),
         ("stage,explain", "TC_LOGS: no topic is called 'stage'; did you mean stages?"),
-        ("nonsense", "TC_LOGS: no topic is called 'nonsense'; there are all, cuda, explain, "),
+        ("nonsense", "TC_LOGS: no topic is called 'nonsense'; there are all, code, cuda, "),
     ],
 )
 def test_topics_that_do_not_exist(topics: str, message: str) -> None:

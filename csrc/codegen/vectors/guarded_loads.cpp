@@ -174,7 +174,8 @@ class HideChoices : public IRGraphMutator {
     if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
     std::vector<Expr> parts, arguments;
     std::map<std::string, Expr> variables;
-    ir::for_each<Variable>(Expr(op), [&](const Variable* v) { variables.emplace(v->name, v); });
+    ir::visit_graph(Expr(op),
+                    [&](const Variable* v, ir::Visitor&) { variables.emplace(v->name, v); });
     std::string name = unique_name("choice");
     auto& [parameters, choice] = choices[name];
     for (const auto& [variable, value] : variables) {

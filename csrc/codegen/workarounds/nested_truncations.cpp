@@ -25,7 +25,7 @@ Stmt hide_nested_truncations(const Stmt& stmt) {
 }
 
 Stmt show_nested_truncations(const Stmt& stmt) {
-  return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) {
+  return ir::mutate_graph(stmt, [](const Call* op, ir::Mutator& self) {
     return op->name == kTruncated ? ~~self.mutate(op->args[0]) : self.inside(op);
   });
 }

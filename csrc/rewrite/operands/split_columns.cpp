@@ -137,7 +137,8 @@ class SplitColumns : public ProgramPass {
           elements(statement, split, read) * program_.tensor(read.tensor).type.bytes();
       // Half of the second cache is for copies.
       const bool near = bytes < 1.5 * static_cast<double>(machine_.cache_bytes);
-      spent += bytes / (near ? machine_.second_cache_rate() : machine_.last_cache_rate);
+      spent += bytes / (near ? machine_.second_cache_rate()
+                             : machine::kSplitRate * machine_.last_cache_rate);
     }
     for (const MemoryAccess& read : split.moved)
       if (needs_copy(statement, split, read))
