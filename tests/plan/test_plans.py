@@ -387,6 +387,7 @@ def test_rows_around_vectors_that_are_no_loops(own: int) -> None:
         .tile("task", n=3)
         .registers(n=3)
         .vector(False)
+        .nest("S0_init", loops=())
         .nest("S0", loops=("k",), vector=True)
     )
     a, b = torch.randn(4, own), torch.randn(7, own)

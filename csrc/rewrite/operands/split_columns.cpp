@@ -140,9 +140,10 @@ class SplitColumns : public ProgramPass {
       spent += bytes / (near ? machine_.second_cache_rate()
                              : machine::kSplitRate * machine_.last_cache_rate);
     }
+    // Elements of a column are loaded and stored alone.
     for (const MemoryAccess& read : split.moved)
       if (needs_copy(statement, split, read))
-        spent += elements(statement, split, read) * machine_.copied_element_cycles;
+        spent += elements(statement, split, read) * machine_.scattered_store_cycles;
     const double saved = rows * terms / machine_.multiply_adds,
                  whole = saved * std::ceil(columns / lanes);
     return machine_.least_percent < 100 || saved - spent > machine::kColumnsGain * whole;
