@@ -59,7 +59,8 @@ def test_several_statements_and_a_library_call() -> None:
     inputs = relu_inputs()
     search = run_search(problem(MLP, "mlp", inputs), small(30))
     assert search.counts()["measured"] > 10
-    assert not {"wrong", "crashed", "timeout", "failed"} & set(search.counts()), search.trials
+    # How many take too long depends on what else the machine does.
+    assert not {"wrong", "crashed", "failed"} & set(search.counts()), search.trials
     plans = [trial.plan for trial in search.trials]
     # Which statements share loops varies, and who computes them.
     assert len({plan.count(".cluster(") for plan in plans}) > 1

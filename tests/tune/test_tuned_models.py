@@ -80,7 +80,7 @@ FRESH = """
 import json, sys, torch
 import tensor_comprehensions as tc
 sys.path.insert(0, sys.argv[1])
-from test_modules import Model
+from test_tuned_models import Model
 tc.load(sys.argv[2])
 model = Model()
 model.load_state_dict(torch.load(sys.argv[3]))
