@@ -33,9 +33,11 @@ Expr add_moved(const Expr& result, const std::vector<Expr>& sum, const std::vect
   return reinterpret(result.type(), reinterpret(words, all) + reinterpret(words, ~more));
 }
 
-/// The same without the instructions, for which LLVM 21 never ends on (a + 128) * b - 128 * b with
-/// AVX-512.
 bool has_instructions() { return machine::has_dot_products(machine::usable_instruction_sets()); }
+
+/// Of bytes that are all signed, or all unsigned, where the processor lacks the instructions: both
+/// factors widened. With AVX-512 but no VNNI, LLVM 21 does not come to an end on what add_moved
+/// makes (tests/plan/test_instructions.py, test_processors_that_lack_it).
 Expr add_wide(const Expr& result, const std::vector<Expr>& operands) {
   const ir::Type wide = Halide::Int(16, operands[0].type().lanes());
   return add_products(result, {Cast::make(wide, operands[0]), Cast::make(wide, operands[1])});
