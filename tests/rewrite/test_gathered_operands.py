@@ -26,12 +26,13 @@ def table(bound: int, *sizes: int) -> torch.Tensor:
     return values.to(torch.int32).reshape(sizes)
 
 
+MACHINE = "vector_bits=512,vector_registers=32,cores=2,library_rate=1"
+
+
 @pytest.fixture(autouse=True)
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns exceed their share of the cache from 64 steps of a reduction on."""
-    monkeypatch.setenv(
-        "TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=32768,library_rate=1"
-    )
+    monkeypatch.setenv("TC_MACHINE", f"{MACHINE},cache_bytes=32768")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ CASES = {
         ((4, 130, 110), (130, 101, 259)),
         ((130, 130), (110, 101)),
         lambda a, b, ta, tb: torch.einsum("mcd,cdn->mn", a[:, ta][:, :, tb], b),
-        "m 4, c 13130 (c and d as one)",
+        # Not as one: the offsets of 13130 places would take more than a quarter of the cache.
+        "m 4, c 130, d 101",
     ),
     "rows": Case(
         "def f(T(M,K) A, T(E,N) B, int32(K) t) -> (O) { O(m,n) +=! A(m,k) * B(t(k), n) }",
@@ -188,6 +190,19 @@ def test_types(name: str, dtype: str) -> None:
     actual = executor(*values)
     assert torch.equal(actual, wanted.to(actual.dtype))
     assert case.gathered in in_order(executor.explain())
+
+
+def test_offsets_that_the_cache_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tables become one of offsets, which the loops along both of them walk as one."""
+    case = CASES["along a row through two tables"]
+    values = [fenced(v) for v in case.make()]
+    found = {}
+    for cache in (4 * 4 * 13130 - 16, 4 * 4 * 13130 + 16):
+        monkeypatch.setenv("TC_MACHINE", f"{MACHINE},cache_bytes={cache}")
+        executor = tc.compile(case.text.replace("T(", "float("), "f", None, *values)
+        assert torch.equal(executor(*values), case.wanted(values).float())
+        found[cache] = in_order(executor.explain())
+    assert list(found.values()) == [["m 4, c 130, d 101"], ["m 4, c 13130 (c and d as one)"]]
 
 
 @pytest.mark.parametrize("name", CASES)

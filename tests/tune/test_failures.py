@@ -136,6 +136,45 @@ def test_a_server_that_ended_is_replaced() -> None:
     assert Server.get() is not server
 
 
+def test_a_clock_of_processor_time_that_stands_still(tmp_path: Path) -> None:
+    """As where a system moves it at every tick only: runs are timed by another clock then."""
+    source = tmp_path / "clock.c"
+    source.write_text(
+        "#define _GNU_SOURCE\n"
+        "#include <sys/syscall.h>\n"
+        "#include <time.h>\n"
+        "#include <unistd.h>\n"
+        "int clock_gettime(clockid_t clock, struct timespec* now) {\n"
+        "  if (clock != CLOCK_THREAD_CPUTIME_ID) return syscall(SYS_clock_gettime, clock, now);\n"
+        "  now->tv_sec = 1;\n"
+        "  now->tv_nsec = 0;\n"
+        "  return 0;\n"
+        "}\n"
+    )
+    library = tmp_path / "clock.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    script = (
+        "import time, torch\n"
+        "import tensor_comprehensions as tc\n"
+        "from tensor_comprehensions._tuning.problem import Problem\n"
+        "from tensor_comprehensions._tuning.tuner import run_search\n"
+        "assert time.thread_time() == 1.0\n"
+        "inputs = (torch.randn(33, 20), torch.randn(40, 20))\n"
+        "config = tc.TunerConfig().generations(1).pop_size(4).threads(2)\n"
+        f"search = run_search(Problem({TMM!r}, 'tmm', inputs), config)\n"
+        "print(search.counts(), search.standard.minimum)\n"
+        "assert search.counts().get('measured'), search.counts()\n"
+        "assert 1e-7 < search.standard.minimum < 1e-2\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "LD_PRELOAD": str(library), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_helpers_end_with_the_process() -> None:
     script = (
         "import os, sys, torch\n"
