@@ -91,14 +91,12 @@ std::map<std::string, int64_t> find_streamed(const std::map<std::string, int64_t
 }
 
 /// One function for all clusters.
-std::shared_ptr<runtime::Kernel> compile_cpu(const std::vector<Nest>& parts,
-                                             const ir::Program& program,
+std::shared_ptr<runtime::Kernel> compile_cpu(Nest body, const ir::Program& program,
                                              const std::map<std::string, Layout>& layouts,
                                              const std::vector<std::string>& arguments,
                                              const std::map<std::string, poly::Slices>& slices,
                                              const Job& job, StageClock& clock, Notes& memory,
                                              codegen::CpuCode* kept) {
-  Nest body = nest::make_sequence(parts);
   std::set<std::string> temporaries;
   for (const auto& [name, tensor] : program.tensors)
     if (tensor.role == ir::TensorRole::Temporary) temporaries.insert(name);
@@ -301,17 +299,23 @@ Compiled compile_own(const ir::Program& program, const std::map<std::string, Lay
   const bool texts = job.texts == Texts::All;
   std::string tree;
   codegen::CpuCode code;
+  const bool shares = job.context.trial && !job.context.subject.empty();
+  const std::string made_for =
+      shares ? concat(job.context.subject, "\n", machine::values(job.machine)) : std::string();
   const auto compile = [&](const std::vector<size_t>& groups, const ir::Program& of,
                            const std::vector<std::string>& arguments) {
-    return compile_cpu(make_parts(*scheduled, groups, texts ? &tree : nullptr, clock), of,
-                       scheduled->layouts, arguments, scheduled->plan.slices, job, clock,
-                       compiled.explanation.memory, job.keeps_code ? &code : nullptr);
+    const Nest loops =
+        nest::make_sequence(make_parts(*scheduled, groups, texts ? &tree : nullptr, clock));
+    const auto make = [&] {
+      return compile_cpu(loops, of, scheduled->layouts, arguments, scheduled->plan.slices, job,
+                         clock, compiled.explanation.memory, job.keeps_code ? &code : nullptr);
+    };
+    return shares ? compile_once(loops, of, scheduled->layouts, arguments, made_for, make) : make();
   };
   const std::vector<std::string> arguments = arguments_of(scheduled->program);
-  if (job.context.trial && !job.context.subject.empty())
-    compiled.kernel = compile_group_by_group(
-        *scheduled, arguments, job.machine,
-        concat(job.context.subject, "\n", machine::values(job.machine)), compile);
+  if (shares)
+    compiled.kernel =
+        compile_group_by_group(*scheduled, arguments, job.machine, made_for, compile);
   if (!compiled.kernel)
     compiled.kernel = compile(all_groups(*scheduled), scheduled->program, arguments);
   if (job.keeps_code) compiled.code.push_back(std::move(code));

@@ -16,31 +16,41 @@
 namespace tc {
 namespace {
 
-// Of the groups of a search, those that its candidates share.
+// Of the groups and nests of a search, those that its candidates share.
 constexpr size_t kMostKept = 512;
 
 /// Kernels by all that decides them, those that were used last.
 class Kept {
  public:
-  std::shared_ptr<const runtime::Kernel> find(const std::string& key) {
+  /// `loops` is what the key says of loops, where it says that.
+  std::shared_ptr<const runtime::Kernel> find(const std::string& key,
+                                              const nest::Nest& loops = nullptr) {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = places_.find(key);
     if (found == places_.end()) return nullptr;
+    const Entry& entry = *found->second;
+    if (loops && !nest::same(entry.loops, loops)) return nullptr;
     all_.splice(all_.begin(), all_, found->second);
-    return all_.front().second;
+    return all_.front().kernel;
   }
-  void add(const std::string& key, std::shared_ptr<const runtime::Kernel> kernel) {
+  void add(const std::string& key, std::shared_ptr<const runtime::Kernel> kernel,
+           nest::Nest loops = nullptr) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (places_.count(key)) return;
-    all_.emplace_front(key, std::move(kernel));
+    all_.push_front({key, std::move(kernel), std::move(loops)});
     places_[key] = all_.begin();
     if (all_.size() <= kMostKept) return;
-    places_.erase(all_.back().first);
+    places_.erase(all_.back().key);
     all_.pop_back();
   }
 
  private:
-  using Entries = std::list<std::pair<std::string, std::shared_ptr<const runtime::Kernel>>>;
+  struct Entry {
+    std::string key;
+    std::shared_ptr<const runtime::Kernel> kernel;
+    nest::Nest loops;
+  };
+  using Entries = std::list<Entry>;
   std::mutex mutex_;
   Entries all_;
   std::map<std::string, Entries::iterator> places_;
@@ -75,7 +85,37 @@ std::vector<std::vector<size_t>> units_of(const Scheduled& scheduled) {
   return units;
 }
 
+/// What is computed, and how the tensors lie.
+std::string text_of(const ir::Program& program, const std::map<std::string, Layout>& layouts) {
+  std::string text = ir::to_string(program);
+  for (const auto& [name, layout] : layouts) {
+    text += "\n" + name;
+    for (size_t d = 0; d < layout.sizes.size(); ++d)
+      text += concat(" ", layout.sizes[d], "@", layout.strides[d]);
+  }
+  return text;
+}
+
 }  // namespace
+
+std::shared_ptr<runtime::Kernel> compile_once(
+    const nest::Nest& loops, const ir::Program& program,
+    const std::map<std::string, Layout>& layouts, const std::vector<std::string>& arguments,
+    const std::string& made_for, const std::function<std::shared_ptr<runtime::Kernel>()>& compile) {
+  std::string key = concat(made_for, "\n", text_of(program, layouts));
+  for (const std::string& name : arguments) key += "\n" + name;
+  key += "\n" + nest::to_string(loops);
+  runtime::Step step;
+  step.kernel = kept().find(key, loops);
+  if (!step.kernel) {
+    step.kernel = compile();
+    kept().add(key, step.kernel, loops);
+  }
+  step.arguments.resize(arguments.size());
+  std::iota(step.arguments.begin(), step.arguments.end(), size_t{0});
+  // Candidates have texts of their own.
+  return runtime::make_sequence({std::move(step)}, arguments.size(), {}, nullptr);
+}
 
 std::shared_ptr<runtime::Kernel> compile_group_by_group(const Scheduled& scheduled,
                                                         const std::vector<std::string>& arguments,
@@ -105,12 +145,7 @@ std::shared_ptr<runtime::Kernel> compile_group_by_group(const Scheduled& schedul
     all.push_back(name);
     workspaces.push_back({name, dense_bytes(tensor, scheduled.layouts.at(name))});
   }
-  std::string common = made_for + "\n" + ir::to_string(program);
-  for (const auto& [name, layout] : scheduled.layouts) {
-    common += "\n" + name;
-    for (size_t d = 0; d < layout.sizes.size(); ++d)
-      common += concat(" ", layout.sizes[d], "@", layout.strides[d]);
-  }
+  const std::string common = concat(made_for, "\n", text_of(program, scheduled.layouts));
   std::vector<size_t> places(all.size());
   std::iota(places.begin(), places.end(), size_t{0});
   std::vector<runtime::Step> steps;

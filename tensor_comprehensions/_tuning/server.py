@@ -9,6 +9,7 @@ ends or hangs. Each ends when who asked for it is gone.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import select
 import signal
@@ -125,14 +126,18 @@ def _ends_soon(pid: int) -> bool:
 
 
 def _warm_up() -> None:
-    """LLVM takes 0.4 seconds to begin with, which children then need not take."""
+    """What children then need not do: LLVM takes 0.4 seconds to begin with, the learner 0.8."""
     import torch
 
     import tensor_comprehensions as tc
+    from tensor_comprehensions._tuning.learner import has_learner
 
     torch.set_num_threads(1)  # no team of threads, which children would miss
     x = torch.zeros(4)
     tc.compile("def warm(float(N) x) -> (y) { y(i) = x(i) + 1 }", "warm", None, x)
+    has_learner()
+    # What is there already is never garbage, and stays shared with the children.
+    gc.freeze()
 
 
 def main(descriptor: int) -> None:

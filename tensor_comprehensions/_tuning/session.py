@@ -57,6 +57,7 @@ class _Worker:
     state: str = "idle"  #: idle, compiling, ready, measuring
     deadline: float = float("inf")
     compile: float | None = None
+    rival: float = 1.0  #: the ratio of the Plan that it is timed in turns with
 
 
 class Session:
@@ -88,7 +89,7 @@ class Session:
         self._measuring: _Worker | None = None
         self._stopped = 0.0  #: since when others stand still; 0 where they do not
         self._signals: list[int] = []
-        self._best = (1.0, "")  # ratio and Plan
+        self._best = (1.0, "")  # ratio and Plan, of those that are clearly faster than others
         self._without_gain = 0
         self._begin = 0.0
         self._job: Job | None = None
@@ -328,6 +329,7 @@ class Session:
             worker.state = "compiling"
             worker.deadline = time.monotonic() + self._config._timeout
             worker.compile = None
+            worker.rival = self._best[0]
             self._send(worker, self._attempt(worker.candidate))
         self._measure_next()
 
@@ -422,7 +424,7 @@ class Session:
             ratio = times.minimum / self.search.standard.minimum
             if answer.get("ratio") is not None:
                 # In turns with the best: a busy machine slows both.
-                ratio = answer["ratio"] * self._best[0]
+                ratio = answer["ratio"] * worker.rival
         trial = Trial(
             number=len(self.search.trials) + 1,
             plan=plan,
@@ -435,9 +437,9 @@ class Session:
         )
         self.search.trials.append(trial)
         self._without_gain += 1
-        if status == "measured" and ratio is not None and ratio < self._best[0]:
-            if ratio < _GAIN * self._best[0]:
-                self._without_gain = 0
+        if status == "measured" and ratio is not None and ratio < _GAIN * self._best[0]:
+            # By less it would be noise that chooses, and every worker would compile it.
+            self._without_gain = 0
             self._best = (ratio, plan)
         if ratio is not None and "libraryCalls(None)" not in plan and "libraryCalls(" in plan:
             self.search.library = min(ratio, self.search.library or ratio)

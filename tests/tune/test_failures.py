@@ -73,12 +73,17 @@ def test_crashes_cost_one_candidate_each() -> None:
 
 def test_hangs_end_at_their_time() -> None:
     config = small(12).timeout_seconds(1.0)
-    session = Sabotage(problem(), config, seed=3, share=0.15, signals=(signal.SIGSTOP,))
+    # With more threads, the search itself stops processes and lets them go on.
+    alone = problem()
+    alone.threads = 1
+    session = Sabotage(alone, config, seed=3, share=0.15, signals=(signal.SIGSTOP,))
     begin = time.monotonic()
     search = session.run()
     assert session.sent >= 2
-    assert search.counts()["timeout"] >= 1
-    assert search.counts()["measured"] >= 3
+    counts = search.counts()
+    assert counts["timeout"] >= 1
+    # On a busy machine some are slow.
+    assert counts["measured"] + counts["slow"] == 12 - counts["timeout"] >= 3
     assert time.monotonic() - begin < 60
 
 

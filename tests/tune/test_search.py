@@ -17,6 +17,7 @@ import torch
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
+from tensor_comprehensions._define import find_definition
 from tensor_comprehensions._tuning.problem import Problem
 from tensor_comprehensions._tuning.session import Session
 from tensor_comprehensions._tuning.tuner import run_search
@@ -300,3 +301,24 @@ def test_searches_from_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert [len(search.trials) for search in results] == [4, 4, 4]
+
+
+def test_equal_loops_are_compiled_once() -> None:
+    """Whatever their Plans say; each of the kernels computes with its own arguments."""
+    text = "def once(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+
+    def compile_trial(tile: int, m: int) -> _torch.Trial:
+        a, b = product(m)
+        c = torch.empty(m, 40)
+        options = _torch.Options.parse(f'tc.MappingOptions("default").tile({tile}, 40)')
+        trial = _torch.Trial(find_definition(text, "once"), options, "cpu", [a, b], [c], False)
+        trial.run()
+        torch.testing.assert_close(c, a @ b.t(), rtol=1e-5, atol=1e-5)
+        return trial
+
+    assert "llvm" in compile_trial(33, 33).text("stages")
+    assert "llvm" not in compile_trial(33, 33).text("stages")
+    # A task of more than all rows is one of all rows.
+    assert "llvm" not in compile_trial(64, 33).text("stages")
+    assert "llvm" in compile_trial(11, 33).text("stages")
+    assert "llvm" in compile_trial(34, 34).text("stages")
