@@ -48,4 +48,15 @@ std::optional<store::CompiledKernel> find_on_disk(const std::string& key) {
   return bytes ? store::decode_kernel(*bytes) : std::nullopt;
 }
 
+std::string cuda_key_on_disk(const std::string& source, const std::string& arch) {
+  if (build_identity().empty() || store::code_folder().empty()) return "";
+  return concat("CUDA of ", build_identity(), "\n", arch, " by ", runtime::nvrtc_identity(), "\n",
+                source);
+}
+
+std::optional<runtime::CudaBinary> find_cuda_on_disk(const std::string& key) {
+  const std::optional<std::string> bytes = key.empty() ? std::nullopt : store::find_code(key);
+  return bytes ? store::decode_cuda(*bytes) : std::nullopt;
+}
+
 }  // namespace tc

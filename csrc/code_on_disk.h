@@ -1,4 +1,5 @@
-// Kernels for the CPU whose code an earlier process has left on disk (see store/code_folder.h).
+// Code that an earlier process has left on disk (see store/code_folder.h): of kernels for the CPU,
+// and what NVRTC made of CUDA texts.
 #pragma once
 
 #include <cstddef>
@@ -35,12 +36,18 @@ struct HelperCode {
   }
 };
 
-/// What decides the code of a kernel, and which processors run it; "" where none is kept.
-/// CacheError where the folder may not be used.
+/// What decides the code of a kernel for the CPU, and which processors run it; "" where none is
+/// kept. CacheError where the folder may not be used.
 std::string key_on_disk(const MappingOptions& options, const CpuMachine& machine,
                         const CompileContext& context);
 
 /// Nothing for a key of "", and where nothing is kept for it.
 std::optional<store::CompiledKernel> find_on_disk(const std::string& key);
+
+/// What decides what becomes of a CUDA text; "" where none is kept. CacheError as above.
+std::string cuda_key_on_disk(const std::string& source, const std::string& arch);
+
+/// As find_on_disk.
+std::optional<runtime::CudaBinary> find_cuda_on_disk(const std::string& key);
 
 }  // namespace tc

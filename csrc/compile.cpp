@@ -270,10 +270,16 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
   const CompileContext& context = job.context;
   const bool known =
       context.binary && crc32(made.source.data(), made.source.size()) == context.binary_checksum;
-  auto kernel =
-      std::make_shared<runtime::CudaKernel>(std::move(made), arguments_of(program), where,
-                                            known ? *context.binary : runtime::CudaBinary());
-  clock.done("nvrtc");
+  const std::string key =
+      known || context.trial ? std::string() : cuda_key_on_disk(made.source, where.arch);
+  const std::optional<runtime::CudaBinary> found = find_cuda_on_disk(key);
+  auto kernel = std::make_shared<runtime::CudaKernel>(
+      std::move(made), arguments_of(program), where,
+      known ? *context.binary : found.value_or(runtime::CudaBinary()));
+  if (!key.empty() && !found)
+    store::keep_code(
+        key, store::encode(runtime::CudaBinary{kernel->binary(), kernel->text("build_log"), {}}));
+  clock.done(found ? "code on disk" : "nvrtc");
   describe_launches(gpu, where.arch, *kernel, compiled.explanation);
   kernel->texts["loop_nest"] = text;
   kernel->texts["launches"] = codegen::describe_launches(gpu);
@@ -314,8 +320,7 @@ Compiled compile_own(const ir::Program& program, const std::map<std::string, Lay
   };
   const std::vector<std::string> arguments = arguments_of(scheduled->program);
   if (shares)
-    compiled.kernel =
-        compile_group_by_group(*scheduled, arguments, job.machine, made_for, compile);
+    compiled.kernel = compile_group_by_group(*scheduled, arguments, job.machine, made_for, compile);
   if (!compiled.kernel)
     compiled.kernel = compile(all_groups(*scheduled), scheduled->program, arguments);
   if (job.keeps_code) compiled.code.push_back(std::move(code));

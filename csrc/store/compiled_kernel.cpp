@@ -48,4 +48,20 @@ std::optional<CompiledKernel> decode_kernel(const std::string& bytes) {
   return kernel;
 }
 
+std::string encode(const runtime::CudaBinary& binary) {
+  pb::CompiledCuda message;
+  message.set_cubin(binary.cubin.data(), binary.cubin.size());
+  message.set_log(binary.log);
+  return message.SerializeAsString();
+}
+
+std::optional<runtime::CudaBinary> decode_cuda(const std::string& bytes) {
+  pb::CompiledCuda message;
+  if (!message.ParseFromString(bytes) || message.cubin().empty()) return std::nullopt;
+  runtime::CudaBinary binary;
+  binary.cubin.assign(message.cubin().begin(), message.cubin().end());
+  binary.log = message.log();
+  return binary;
+}
+
 }  // namespace tc::store

@@ -1,4 +1,4 @@
-// A compiled kernel of the CPU as bytes, for the folder of compiled code.
+// Compiled code as bytes, for the folder of compiled code.
 #pragma once
 
 #include <map>
@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "codegen/cpu/cpu_code.h"
+#include "runtime/cuda/nvrtc.h"
 
 namespace tc::store {
 
+/// A kernel of the CPU.
 struct CompiledKernel {
   /// In the order in which compiling makes them.
   std::vector<codegen::CpuCode> functions;
@@ -19,5 +21,9 @@ struct CompiledKernel {
 std::string encode(const CompiledKernel& kernel);
 /// Nothing where the bytes are none.
 std::optional<CompiledKernel> decode_kernel(const std::string& bytes);
+
+std::string encode(const runtime::CudaBinary& binary);
+/// Nothing where the bytes are none, or are of no code.
+std::optional<runtime::CudaBinary> decode_cuda(const std::string& bytes);
 
 }  // namespace tc::store

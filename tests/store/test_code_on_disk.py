@@ -158,6 +158,38 @@ def test_what_is_found_says_so(folder: Path) -> None:
     assert "tile" in executor.loop_nest or "for" in executor.loop_nest
 
 
+def test_what_nvrtc_made_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its text, architecture and compiler, of which the process need not open one then."""
+
+    def compile_for(arch: str, *sizes: int) -> dict[str, Any]:
+        tc.clear_cache()  # which keeps what is in use
+        executor = tc.compile(TMM, "tmm", None, *inputs(*sizes), target=f"cuda:{arch}")
+        texts = {name: executor.text(name) for name in ("cuda_source", "build_log", "loop_nest")}
+        numbers = {name: executor.number(name) for name in ("registers", "shared_bytes")}
+        return {"found": is_found(executor), "cubin": executor.binary, **texts, **numbers}
+
+    first = compile_for("sm_90")
+    assert not first["found"]
+    assert first["cubin"] != b""
+    assert len(files(folder)) == 1
+    second = compile_for("sm_90")
+    assert second == {**first, "found": True}
+    assert not compile_for("sm_80")["found"]
+    assert not compile_for("sm_90", 35)["found"]
+    assert len(files(folder)) == 3
+    # Another compiler makes other code: it is looked for, and is none.
+    monkeypatch.setenv("TC_NVRTC_PATH", str(folder))
+    assert not compile_for("sm_90")["found"]
+    assert len(files(folder)) == 4
+    monkeypatch.delenv("TC_NVRTC_PATH")
+    for path in files(folder):
+        path.write_bytes(path.read_bytes()[:-1])
+    again = compile_for("sm_90")
+    assert not again["found"]
+    assert again["cubin"] == first["cubin"]
+    assert compile_for("sm_90") == {**again, "found": True}
+
+
 @pytest.mark.slow
 def test_fifty_definitions_in_a_second(tmp_path: Path) -> None:
     """As the time of all calls after imports, on a machine that may be busy: processor time."""

@@ -1,6 +1,7 @@
 #include "runtime/cuda/nvrtc.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -217,6 +218,18 @@ bool nvrtc_available(std::string* explanation) {
                                 : "none of" + search.tried;
   }
   return search.nvrtc != nullptr;
+}
+
+std::string nvrtc_identity() {
+  const Driver* driver = Driver::find();
+  std::string text = concat("driver ", driver ? driver->version() : 0);
+  for (const std::string& path : candidates()) {
+    text += concat(", ", path);
+    struct stat status {};
+    if (stat(path.c_str(), &status) == 0)
+      text += concat(" ", status.st_size, " ", status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec);
+  }
+  return text;
 }
 
 CudaBinary compile_cuda(const std::string& source, const std::string& arch) {

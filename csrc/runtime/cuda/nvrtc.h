@@ -33,6 +33,11 @@ struct CudaBinary {
 /// library (nvidia/cu13/lib, nvidia/cuda_nvrtc/lib) and the loader's own path are looked at.
 CudaBinary compile_cuda(const std::string& source, const std::string& arch);
 
+/// The libraries that an NVRTC may be, as they are now, and the driver, which decides between them:
+/// while this text stays, so does what becomes of a CUDA text. Opens none of them, which takes as
+/// long as some kernels.
+std::string nvrtc_identity();
+
 /// What a log says about each kernel; for code kept with its log.
 std::vector<KernelResources> parse_resources(const std::string& log);
 
