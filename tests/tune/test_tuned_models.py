@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from programs import build_with_torch
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
@@ -122,6 +125,70 @@ def test_a_model_is_tuned_saved_and_loaded(tmp_path: Path) -> None:
     assert uses
     assert total == pytest.approx(model(x).sum().item(), rel=1e-4)
     assert len(_torch.Store.read(str(file), False).tunings()) == len(tuned)
+
+
+PROGRAM = r"""
+// run MODULE.pt OPERATORS IN.pt OUT.pt
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <tc/torch.hpp>
+
+std::vector<char> read(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int main(int, char** argv) try {
+  tensor_comprehensions::load_operators(argv[2]);
+  torch::jit::Module module = torch::jit::load(argv[1]);
+  torch::Tensor x = torch::pickle_load(read(argv[3])).toTensor();
+  torch::Tensor result;
+  for (int step = 0; step < 3; ++step) {
+    std::cerr << "step " << step << std::endl;
+    result = module.forward({x}).toTensor();
+    result.sum().backward();
+  }
+  std::vector<char> bytes = torch::pickle_save(result.detach());
+  std::ofstream(argv[4], std::ios::binary).write(bytes.data(), bytes.size());
+  return 0;
+} catch (const std::exception& error) {
+  std::cerr << error.what() << "\\n";
+  return 1;
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_tuned_model_runs_in_a_program_without_python(tmp_path: Path) -> None:
+    """The Plans that were found run, each compiled once; nothing is measured."""
+    model, x = Model(), torch.randn(64, 96)
+    store = tmp_path / "model.tc.pb"
+    tuned = tc.tune(model, (x,), budget_seconds=3000, cache=store, config=quick())
+    traced = torch.jit.trace(model, (x,))
+    traced.save(str(tmp_path / "module.pt"))
+    tc.save(store, traced)  # beside the Plans
+    torch.save(x, tmp_path / "in.pt")
+    (tmp_path / "run.cpp").write_text(PROGRAM)
+    build_with_torch(tmp_path / "run.cpp", tmp_path / "run")
+    names = ("run", "module.pt", store.name, "in.pt", "out.pt")
+    done = subprocess.run(
+        [str(tmp_path / name) for name in names],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TC_LOGS": "stages,explain"},
+    )
+    assert done.returncode == 0, done.stderr
+    torch.testing.assert_close(torch.load(tmp_path / "out.pt"), model(x).detach())
+    _, first, second, third = done.stderr.split("step ")
+    compiled = re.findall(r"^\[tc:stages\] (\w+)", first, re.M)
+    assert len(compiled) == len(set(compiled)) >= 5
+    assert len(re.findall(r"^  tuned ", first, re.M)) == len(tuned)
+    assert "measured" not in first  # where a library is as fast is known
+    assert "[tc:" not in second + third
 
 
 def test_a_single_definition() -> None:
