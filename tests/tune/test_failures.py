@@ -141,8 +141,10 @@ def test_a_server_that_ended_is_replaced() -> None:
     assert Server.get() is not server
 
 
-def test_a_clock_of_processor_time_that_stands_still(tmp_path: Path) -> None:
-    """As where a system moves it at every tick only: runs are timed by another clock then."""
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_clock_of_processor_time_that_lies(step: int, tmp_path: Path) -> None:
+    """It stands still, as where a system moves it at every tick only, or gives runs less than they
+    took, as where a hypervisor's thefts are taken from it: neither decides what is fastest."""
     source = tmp_path / "clock.c"
     source.write_text(
         "#define _GNU_SOURCE\n"
@@ -151,8 +153,9 @@ def test_a_clock_of_processor_time_that_stands_still(tmp_path: Path) -> None:
         "#include <unistd.h>\n"
         "int clock_gettime(clockid_t clock, struct timespec* now) {\n"
         "  if (clock != CLOCK_THREAD_CPUTIME_ID) return syscall(SYS_clock_gettime, clock, now);\n"
+        "  static long moved;\n"
         "  now->tv_sec = 1;\n"
-        "  now->tv_nsec = 0;\n"
+        f"  now->tv_nsec = moved += {step};\n"
         "  return 0;\n"
         "}\n"
     )
@@ -163,13 +166,14 @@ def test_a_clock_of_processor_time_that_stands_still(tmp_path: Path) -> None:
         "import tensor_comprehensions as tc\n"
         "from tensor_comprehensions._tuning.problem import Problem\n"
         "from tensor_comprehensions._tuning.tuner import run_search\n"
-        "assert time.thread_time() == 1.0\n"
+        "assert 1.0 <= time.thread_time() < 1.1\n"
+        "torch.set_num_threads(1)\n"
         "inputs = (torch.randn(33, 20), torch.randn(40, 20))\n"
         "config = tc.TunerConfig().generations(1).pop_size(4).threads(2)\n"
         f"search = run_search(Problem({TMM!r}, 'tmm', inputs), config)\n"
-        "print(search.counts(), search.standard.minimum)\n"
-        "assert search.counts().get('measured'), search.counts()\n"
-        "assert 1e-7 < search.standard.minimum < 1e-2\n"
+        "assert search.counts()['measured'], search.counts()\n"
+        "times = [search.standard, *(t.times for t in search.trials if t.status == 'measured')]\n"
+        "assert all(1e-7 < each.minimum < 1e-2 for each in times), times\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -17,24 +17,28 @@ namespace py = pybind11;
 namespace tc_torch {
 namespace {
 
-/// Runs kernels in turns, each for its share of a round, and gives the seconds of every run. The
-/// first one of a round moves on, so that nobody always follows the same neighbour.
+/// Runs kernels in turns, each for its share of a round, and gives the seconds of every run; with
+/// `on_processor`, of those that nothing interrupted, if there are any. The first one of a round
+/// moves on, so that nobody always follows the same neighbour.
 std::vector<std::vector<double>> interleave(const std::vector<const Trial*>& trials, int rounds,
                                             double round_seconds, bool on_processor) {
-  std::vector<std::vector<double>> samples(trials.size());
+  std::vector<std::vector<double>> samples(trials.size()), interrupted_samples(trials.size());
   const double share = round_seconds / static_cast<double>(std::max<size_t>(1, trials.size()));
   for (int round = 0; round < rounds; ++round) {
     for (size_t k = 0; k < trials.size(); ++k) {
       const size_t t = (k + static_cast<size_t>(round)) % trials.size();
       double spent = 0;
       do {
-        const double seconds = on_processor ? trials[t]->run_on_processor() : trials[t]->run();
-        samples[t].push_back(seconds);
-        spent += std::max(seconds, 1e-7);
+        const Trial::Run run =
+            on_processor ? trials[t]->run_on_processor() : Trial::Run{trials[t]->run()};
+        (run.interrupted ? interrupted_samples : samples)[t].push_back(run.seconds);
+        spent += std::max(run.seconds, 1e-7);
       } while (spent < share);
     }
     if (interrupted()) raise(TC_INTERRUPTED, "interrupted");
   }
+  for (size_t t = 0; t < trials.size(); ++t)
+    if (samples[t].empty()) samples[t] = std::move(interrupted_samples[t]);
   return samples;
 }
 
