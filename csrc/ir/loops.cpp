@@ -52,6 +52,12 @@ std::set<std::string> stored_buffers(const Stmt& stmt) {
   return names;
 }
 
+std::set<std::string> used_buffers(const Stmt& stmt) {
+  std::set<std::string> names = stored_buffers(stmt);
+  for_each<Load>(stmt, [&](const Load* op) { names.insert(op->name); });
+  return names;
+}
+
 bool has_load(const Expr& e) { return any<Load>(e); }
 
 }  // namespace tc::ir

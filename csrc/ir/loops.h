@@ -31,6 +31,9 @@ Expr likely_branch(const Expr& condition);
 /// Buffers that a statement writes.
 std::set<std::string> stored_buffers(const Stmt& stmt);
 
+/// Buffers that a statement writes or reads.
+std::set<std::string> used_buffers(const Stmt& stmt);
+
 /// Whether an expression loads anything.
 bool has_load(const Expr& e);
 

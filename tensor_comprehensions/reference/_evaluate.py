@@ -98,7 +98,9 @@ class Evaluation:
         for part in self.parts(names, len(s.left), ranges):
             grid = _Grid(self, names, part, wide)
             shape = tuple(part[n][1] - part[n][0] for n in names)
-            computed = grid.evaluate(value, None)
+            # Where there are no points, nothing is read.
+            where = np.zeros([1] * len(names), bool) if 0 in shape else None
+            computed = grid.evaluate(value, where)
             computed = _expand(computed, shape)
             box = tuple(
                 slice(part[n][0] - low, part[n][1] - low) for n, low in zip(s.left, target.lower)

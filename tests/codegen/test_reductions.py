@@ -86,6 +86,44 @@ def test_truth(length: int) -> None:
     assert torch.equal(some, a.any(1))
 
 
+@pytest.mark.parametrize("length", LENGTHS + [256, 2048, 4000])
+def test_sums_and_products_of_truth_values(length: int) -> None:
+    """Sums and maxima say whether one of them holds, products and minima whether all do."""
+    t = define("""def of_truth(bool(M, K) A) -> (S, P, L, H) {
+      S(m) +=! A(m, k)
+      P(m) *=! A(m, k)
+      L(m) min=! A(m, k)
+      H(m) max=! A(m, k)
+    }""")
+    a = torch.zeros(4, length, dtype=torch.bool)
+    a[1, length // 2] = True
+    a[2] = True
+    a[3] = ~a[1]
+    for given in (a, a.t().contiguous().t()):
+        some, every, low, high = t.of_truth(given)
+        assert torch.equal(some, a.any(1)) and torch.equal(high, some)
+        assert torch.equal(every, a.all(1)) and torch.equal(low, every)
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("types", [("uint8", "int8"), ("int8", "uint8"), ("int8", "int8")])
+def test_sums_of_products_of_bytes(
+    types: tuple[str, str], bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LLVM has a rule of its own for them where a processor has vpdpbusd."""
+    monkeypatch.setenv("TC_MACHINE", f"vector_bits={bits},vector_registers=32,library_rate=1")
+    first, second = types
+    text = f"def dot({first}(N) A, {second}(N) B) -> (C) {{ C +=! int32(A(n)) * int32(B(n)) }}"
+    for length in (*range(1, 20), 24, 31, 32, 33, 48, 64, 65, 100):
+        a, b = (
+            torch.randint(0, 256, (length,)).to(getattr(torch, name)).contiguous() for name in types
+        )
+        wanted = (a.long() * b.long()).sum()
+        for options in (None, "naive"):
+            executor = tc.compile(text, "dot", options, a, b)
+            assert executor(a, b) == wanted, f"{length} with {options}"
+
+
 LOGICAL = """
 def rows(float(M, K) A) -> (E, S) {
   E(m) &&=! A(m, k) > -1

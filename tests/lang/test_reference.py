@@ -137,6 +137,16 @@ def test_reads_count_only_where_they_are_evaluated() -> None:
     np.testing.assert_array_equal(shifted, [0, 0, 1, 2, 3, 4])
     both = evaluate("O(i) = i > 0 && A(i - 1) > 1 where i in 0:N", "float(N) A", ARANGE)
     np.testing.assert_array_equal(both, [False, False, False, True, True, True])
+    # Where an index has no value, nothing is: neither a table nor what it leads to.
+    table = np.array([3, 4], np.int32)
+    for rows in (0, 2):
+        call = evaluate, "O(i, j) = A(i, I(j))", "float(N, M) A, int32(K) I"
+        matrix = np.zeros((rows, 0), np.float32)
+        if rows:
+            with pytest.raises(tc.ShapeError, match=r"subscript 1 reaches 3, but .* holds 0:0"):
+                call[0](*call[1:], matrix, table)
+        else:
+            assert call[0](*call[1:], matrix, table).shape == (0, 2)
 
 
 def test_the_right_side_is_read_before_anything_is_written() -> None:

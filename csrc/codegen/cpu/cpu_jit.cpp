@@ -266,9 +266,10 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Nest
   for (const auto& [tensor, bytes] : facts.streamed)
     renamed.streamed.emplace(buffer_name(tensor), bytes);
   Stmt body = run_passes(rename_buffers(nest), renamed);
-  const std::set<std::string> stored = ir::stored_buffers(body);
+  // What nobody writes is empty, and may be read all the same where data says so.
+  const std::set<std::string> used = ir::used_buffers(body);
   auto unused = [&](const runtime::Workspace& workspace) {
-    return stored.count(buffer_name(workspace.name)) == 0;
+    return used.count(buffer_name(workspace.name)) == 0;
   };
   workspaces.erase(std::remove_if(workspaces.begin(), workspaces.end(), unused), workspaces.end());
   Accumulates sums{has_accumulations(body)};

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
+#include "codegen/workarounds/byte_sums.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
@@ -85,9 +86,12 @@ void accumulate(Part& part) {
   part.accumulates = true;
   part.value = nest::to_memory(compute.value);
   part.accumulator = memory_type(compute.type);
-  part.reduction = compute.reduction == ir::Reduction::Or    ? ir::Reduction::Max
-                   : compute.reduction == ir::Reduction::And ? ir::Reduction::Min
-                                                             : compute.reduction;
+  part.reduction = compute.reduction;
+  // Whether one of them holds, which sums say too, or all of them.
+  if (compute.type.is_bool())
+    part.reduction = is_const_zero(ir::identity(compute.reduction, compute.type))
+                         ? ir::Reduction::Max
+                         : ir::Reduction::Min;
   if (!compute.type.is_float() || compute.type.bits() >= 32) return;
   part.accumulator = Halide::Float(32);
   part.value = Halide::cast(part.accumulator, part.value);
@@ -97,7 +101,8 @@ void accumulate(Part& part) {
 Expr neutral(const Part& part) {
   if (part.compute->type.is_bool())
     return make_const(part.accumulator, part.reduction == ir::Reduction::Max ? 0 : 1);
-  return ir::identity(part.reduction, part.accumulator);
+  const Expr identity = ir::identity(part.reduction, part.accumulator);
+  return part.reduction == ir::Reduction::Sum ? begin_byte_sum(identity, part.value) : identity;
 }
 
 /// A partial result as a term of the result.
