@@ -23,9 +23,10 @@ isl::set points_of(isl::ctx ctx, const std::vector<ir::Iterator>& indices, bool 
     auto low = as_const_int(indices[d].min), extent = as_const_int(indices[d].extent);
     TC_INTERNAL_CHECK(low && extent, "the range of ", indices[d].name, " is not constant");
     const auto position = static_cast<unsigned>(d);
-    points = isl_set_lower_bound_si(points, isl_dim_set, position, static_cast<int>(*low));
-    points =
-        isl_set_upper_bound_si(points, isl_dim_set, position, static_cast<int>(*low + *extent - 1));
+    // Not by isl_set_lower_bound_si: the opposite of the least int is none.
+    const auto number = [&](int64_t value) { return isl_val_int_from_si(ctx.get(), value); };
+    points = isl_set_lower_bound_val(points, isl_dim_set, position, number(*low));
+    points = isl_set_upper_bound_val(points, isl_dim_set, position, number(*low + *extent - 1));
   }
   return isl::manage(points);
 }

@@ -77,10 +77,10 @@ Result<Promotion> copy_footprint(isl::schedule_node& node, const Scop& scop,
       isl::manage(isl_schedule_node_get_prefix_schedule_relation(node.get()))
           .intersect_domain(isl::manage(isl_schedule_node_get_domain(node.get())));
   // { [loops above] -> tensor[element] }
-  isl::map touched =
-      isl::manage(isl_map_from_union_map(
-                      prefix.reverse().apply_range(scop.access(statement, read)).release()))
-          .coalesce();
+  isl::union_map all = prefix.reverse().apply_range(scop.access(statement, read));
+  // Of statements without iterations nothing is left, not even the spaces of a map.
+  if (all.is_empty()) return Reason{concat("nothing is read of ", read.tensor)};
+  isl::map touched = isl::manage(isl_map_from_union_map(all.release())).coalesce();
   isl::fixed_box box = touched.range_simple_fixed_box_hull();
   if (!box.is_valid())
     return Reason{concat("what a tile reads of ", read.tensor, " has no box of constant size")};

@@ -116,6 +116,38 @@ def test_empty_reductions_of_narrow_types(dtype: str) -> None:
             same(actual, wanted)
 
 
+def test_an_empty_sum_whose_operands_would_be_copied() -> None:
+    t = define(
+        "def empty_sum(float(N, M, R, S) A, float(R, N, K, L) B) -> (O) {"
+        " O(m, l, n) +=! A(n, m, r, s) * B(r, n, 2 * s + n, l) }"
+    )
+    assert torch.equal(
+        t.empty_sum(torch.randn(2, 16, 0, 0), torch.randn(0, 2, 4, 7)), torch.zeros(16, 7, 2)
+    )
+
+
+def test_places_in_a_temporary_without_elements() -> None:
+    """Data may say that it is read, which is an error, or that it is not."""
+    t = define("""def empty_table(float(N, M) A, int32(K) I) -> (O) {
+      T(i, j) = A(i, j) + cos(A(i, j) * 3)
+      O(i, k) = T(i, I(k))
+    }""")
+    none, one = torch.empty(0, dtype=torch.int32), torch.ones(1, dtype=torch.int32)
+    assert t.empty_table(torch.randn(8, 0), none).shape == (8, 0)
+    assert t.empty_table(torch.randn(0, 8), one).shape == (0, 1)
+    with pytest.raises(tc.ShapeError, match="index 1 of dimension 1, but .* has size 0"):
+        t.empty_table(torch.randn(8, 0), one)
+
+
+def test_an_index_from_the_least_integer_on() -> None:
+    """Its opposite is none: what is outside is found there, too."""
+    text = "def least(float(N) A) -> (O) { O(i) = A(i % 5 + %d) where i in -2147483648:-2147483645 }"
+    with pytest.raises(tc.ShapeError, match="i = -2147483648 gives index -3, but dimension 0"):
+        define(text.replace("%d", "0")).least(torch.arange(5.0))
+    shifted = define(text.replace("%d", "3")).least(torch.arange(5.0))
+    assert shifted.tolist() == [0, 1, 2]
+
+
 def test_an_empty_reduction_keeps_what_is_there() -> None:
     text = "def f(float(N, K) A) -> (O) { O(i) += A(i, k) }"
     start = torch.randn(3)
