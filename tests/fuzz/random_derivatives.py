@@ -56,6 +56,7 @@ def check(case: Case) -> str:
     moves = {k: normal(inputs[k]) for k in places}
     try:
         middle = results_of(text, case.entry, inputs)
+        _, bounds = reference.error_bounds(text, case.entry, *inputs)
         if not middle:
             return "nothing to derive"
         weights = [normal(r) for r in middle]
@@ -71,6 +72,8 @@ def check(case: Case) -> str:
     size = sum(float((r * w).abs().sum()) for r, w in zip(middle, weights, strict=True))
     if not np.isfinite(slopes).all() or not np.isfinite(size):
         return "not finite"
+    if not np.isfinite(np.concatenate([b.ravel() for b in bounds])).all():
+        return "not promised"  # as a negative number cast to a type without a sign
     if abs(slopes[0] - slopes[1]) > 1e-4 * (abs(slopes[0]) + abs(slopes[1])) + 1e-7 * size:
         return "not smooth"
     try:
