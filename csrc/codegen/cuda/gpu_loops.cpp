@@ -27,10 +27,13 @@ constexpr int64_t kMaxGridX = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kMaxThreadsZ = 64;
 
-int64_t constant_extent(const Expr& extent) {
-  Expr bound = find_constant_bound(extent, Direction::Upper);
+/// Loops around, with the values that their indices have.
+using LoopBounds = Halide::Internal::Scope<Halide::Internal::Interval>;
+
+int64_t constant_extent(const Expr& extent, const LoopBounds& around) {
+  Expr bound = find_constant_bound(extent, Direction::Upper, around);
   auto value = bound.defined() ? as_const_int(bound) : std::nullopt;
-  TC_INTERNAL_CHECK(value, "a loop mapped to the GPU has no constant bound");
+  TC_INTERNAL_CHECK(value, "a loop mapped to the GPU has no constant bound: ", extent);
   return std::max<int64_t>(1, *value);
 }
 
@@ -76,12 +79,21 @@ class MapLoops {
     const auto* loop = as<Loop>(nest);
     if (loop && loop->role == Role::Block) return map_blocks(*loop);
     if (loop && loop->role == Role::Thread) return map_threads(*loop);
+    if (loop) return nest::with_body(*loop, map_body(*loop));
     return nest::map_children(nest, [&](const Nest& child) { return map(child); });
   }
 
  private:
+  Nest map_body(const Loop& loop) {
+    using namespace Halide::Internal;
+    const Interval first = bounds_of_expr_in_scope(loop.min, around_);
+    const Interval last = bounds_of_expr_in_scope(loop.min + loop.extent - 1, around_);
+    ScopedBinding<Interval> bound(around_, loop.name, {first.min, last.max});
+    return map(loop.body);
+  }
+
   Nest map_blocks(const Loop& loop) {
-    int64_t extent = constant_extent(loop.extent), limit = kMaxGridX;
+    int64_t extent = constant_extent(loop.extent, around_), limit = kMaxGridX;
     if (!options_.blocks.empty()) {
       limit = 1;
       for (int64_t blocks : options_.blocks) limit = std::min(limit * blocks, kMaxGridX);
@@ -91,13 +103,13 @@ class MapLoops {
     launch_.grid[0] = std::max(launch_.grid[0], blocks);
     const std::string block = loop.name + ".block";
     launch_.axes[block] = 0;
-    return distribute(loop, block, blocks, extent, map(loop.body));
+    return distribute(loop, block, blocks, extent, map_body(loop));
   }
 
   Nest map_threads(const Loop& loop) {
     int axis = thread_depth(loop.body);
     TC_INTERNAL_CHECK(axis < 3, "more than three nested thread loops");
-    Nest body = map(loop.body);
+    Nest body = map_body(loop);
     int64_t limit = axis == 2 ? kMaxThreadsZ : kMaxThreads;
     if (!options_.threads.empty())
       limit = std::min<int64_t>(
@@ -107,7 +119,7 @@ class MapLoops {
     for (int other = 0; other < 3; ++other)
       if (other != axis) others *= launch_.block[other];
     limit = std::max<int64_t>(1, std::min(limit, kMaxThreads / others));
-    int64_t extent = constant_extent(loop.extent);
+    int64_t extent = constant_extent(loop.extent, around_);
     const int64_t lanes = std::min(extent, limit);
     launch_.block[axis] = std::max(launch_.block[axis], lanes);
     const std::string lane = loop.name + ".thread";
@@ -117,6 +129,7 @@ class MapLoops {
 
   GpuLaunch& launch_;
   const MappingOptions& options_;
+  LoopBounds around_;
 };
 
 /// Loops over fewer axes than the block has, because others beside them have more, run on the first
