@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import zlib
@@ -83,7 +84,7 @@ def of_quarters(x: torch.Tensor, ahead: int) -> torch.Tensor:
 
 
 def norm(*tensors: torch.Tensor) -> torch.Tensor:
-    return torch.stack(tensors).square().sum(0).sqrt()
+    return functools.reduce(torch.hypot, tensors)
 
 
 FROM_TORCH = [
@@ -430,3 +431,24 @@ def test_multiples_of_half_turns(dtype: str) -> None:
     s, c = tc.define(text, namespace="tc_half_turns").f(x.to(TYPES[dtype]))
     assert torch.equal(s, sine[quarters].to(TYPES[dtype]))
     assert torch.equal(c, cosine[quarters].to(TYPES[dtype]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lengths_whose_squares_leave_the_type(dtype: torch.dtype) -> None:
+    """And those of vectors with an infinite part, whatever the others are."""
+    kind = "float" if dtype == torch.float32 else "double"
+    large, inf = float(torch.finfo(dtype).max) / 4, float("inf")
+    x = torch.tensor(
+        [[large, 0, -large, 0], [0, 1 / large, 0, 0], [0, float("nan"), -inf, 2], [3, 0, 4, 0]],
+        dtype=dtype,
+    )
+    found = []
+    for name, count in (("norm3d", 3), ("norm4d", 4), ("rnorm3d", 3), ("rnorm4d", 4)):
+        values = ", ".join(f"A(i, {k})" for k in range(count))
+        text = f"def lengths({kind}(N, M) A) -> (O) {{ O(i) = {name}({values}) }}"
+        found.append(tc.compile(text, "lengths", None, x)(x))
+    wanted = torch.tensor([large * 2**0.5, 1 / large, inf, 5], dtype=dtype)
+    for lengths in found[:2]:
+        torch.testing.assert_close(lengths, wanted)
+    for reciprocals in found[2:]:
+        torch.testing.assert_close(reciprocals, 1 / wanted)

@@ -235,6 +235,8 @@ DIVIDED = {
 def test_other_divisions_stay(divisor: str) -> None:
     text = f"def f(float(N, K) X) -> (O) {{ O(n) +=! X(n, k) / {divisor} }}"
     x = torch.rand(9, 200) + 0.5
+    if divisor == "1e-39":
+        x = x / 1000  # so that quotients are finite
     found = tc.define(text, OWN).f(x)
     by = x[:, :1] if "X" in divisor else torch.tensor(float(divisor))
     torch.testing.assert_close(found, (x / by).sum(1), rtol=1e-5, atol=0)

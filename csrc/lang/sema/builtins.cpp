@@ -189,16 +189,17 @@ ir::Expr composed_builtin(const std::string& name, const std::vector<ir::Expr>& 
   auto call = [&](const char* function, const std::vector<Expr>& arguments) {
     return ir::math(function, type, arguments);
   };
+  // Squares of what is large or small leave the type long before the length does.
   auto norm = [&] {
-    Expr sum = x[0] * x[0];
-    for (size_t i = 1; i < x.size(); ++i) sum = sum + x[i] * x[i];
-    return sum;
+    Expr length = x[0];
+    for (size_t i = 1; i < x.size(); ++i) length = call("hypot", {length, x[i]});
+    return length;
   };
   if (name == "fdivide") return x[0] / x[1];
   if (name == "rcbrt") return constant(1) / call("cbrt", x);
   if (name == "rhypot") return constant(1) / call("hypot", x);
-  if (name == "norm3d" || name == "norm4d") return call("sqrt", {norm()});
-  if (name == "rnorm3d" || name == "rnorm4d") return call("rsqrt", {norm()});
+  if (name == "norm3d" || name == "norm4d") return norm();
+  if (name == "rnorm3d" || name == "rnorm4d") return constant(1) / norm();
   if (name == "normcdf")
     return constant(0.5) * call("erfc", {x[0] * constant(-0.70710678118654752440)});
   if (name == "sinpi" || name == "cospi") {
