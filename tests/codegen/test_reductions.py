@@ -86,7 +86,7 @@ def test_truth(length: int) -> None:
     assert torch.equal(some, a.any(1))
 
 
-@pytest.mark.parametrize("length", LENGTHS + [256, 2048, 4000])
+@pytest.mark.parametrize("length", [*LENGTHS, 256, 2048, 4000])
 def test_sums_and_products_of_truth_values(length: int) -> None:
     """Sums and maxima say whether one of them holds, products and minima whether all do."""
     t = define("""def of_truth(bool(M, K) A) -> (S, P, L, H) {

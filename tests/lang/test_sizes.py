@@ -135,16 +135,16 @@ def test_places_in_a_temporary_without_elements() -> None:
     none, one = torch.empty(0, dtype=torch.int32), torch.ones(1, dtype=torch.int32)
     assert t.empty_table(torch.randn(8, 0), none).shape == (8, 0)
     assert t.empty_table(torch.randn(0, 8), one).shape == (0, 1)
-    with pytest.raises(tc.ShapeError, match="index 1 of dimension 1, but .* has size 0"):
+    with pytest.raises(tc.ShapeError, match=r"index 1 of dimension 1, but .* has size 0"):
         t.empty_table(torch.randn(8, 0), one)
 
 
 def test_an_index_from_the_least_integer_on() -> None:
     """Its opposite is none: what is outside is found there, too."""
-    text = "def least(float(N) A) -> (O) { O(i) = A(i % 5 + %d) where i in -2147483648:-2147483645 }"
+    text = "def least(float(N) A) -> (O) { O(i) = A(i % 5 + S) where i in -2147483648:-2147483645 }"
     with pytest.raises(tc.ShapeError, match="i = -2147483648 gives index -3, but dimension 0"):
-        define(text.replace("%d", "0")).least(torch.arange(5.0))
-    shifted = define(text.replace("%d", "3")).least(torch.arange(5.0))
+        define(text.replace("S", "0")).least(torch.arange(5.0))
+    shifted = define(text.replace("S", "3")).least(torch.arange(5.0))
     assert shifted.tolist() == [0, 1, 2]
 
 
