@@ -628,3 +628,24 @@ def test_the_page_shows_what_is_derived() -> None:
     torch.tanh(torch.nn.functional.linear(i, w, bias)).sum().backward()
     for ours, theirs in zip(inputs, (i, w, bias), strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_a_first_statement_that_writes_a_part() -> None:
+    """What is computed again has the size that all statements give it."""
+    text = """def parts(double(N, M) A, double(P) B) -> (T) {
+      T(i, j) = A(i, j) * A(i, j)
+      T(i, j) *= B(j)
+      T(i, j) = B(i + j) where i in 0:2, j in 2:4
+      T(i, j) = T(i, j) * T(i, j)
+    }"""
+    parts = tc.make_autograd(tc.define(text, namespace="tc_derivatives").parts)
+    a, b = torch.randn(2, 2, dtype=torch.double), torch.randn(6, dtype=torch.double)
+    leaves = [a.requires_grad_(), b.requires_grad_()]
+    rows = torch.arange(2)[:, None]
+    wanted = torch.cat([a * a * b[:2], b[rows + torch.arange(2, 4)]], 1).square()
+    torch.testing.assert_close(parts(*leaves), wanted)
+    weights = torch.randn(2, 4, dtype=torch.double)
+    torch.testing.assert_close(
+        torch.autograd.grad((parts(*leaves) * weights).sum(), leaves),
+        torch.autograd.grad((wanted * weights).sum(), leaves),
+    )

@@ -74,7 +74,9 @@ class Planning {
     // A type that another statement or the return list decided.
     bool decided = value->type != step.type || value->adaptable;
     if (decided && !ir::is_position(step.reduction)) value = cast(step.type, value);
-    if (step.scatters() && !continues(step)) result_.statements.push_back(all_zeros(target, step));
+    // Later statements may read, and write, what this one leaves out.
+    if ((step.scatters() || !step.covers) && !continues(step))
+      result_.statements.push_back(all_zeros(target, step));
     GradientStatement statement{target, step.places, step.reduction, step.initializes, value, {}};
     for (const auto* list : {&step.left, &step.reduced}) {
       for (const std::string& index : *list)

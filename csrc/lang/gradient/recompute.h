@@ -11,8 +11,8 @@
 
 namespace tc::lang {
 
-/// An assignment of 0 to every element of the step's tensor, under another name: a scatter does not
-/// say how large its tensor is.
+/// An assignment of 0 to every element of the step's tensor, under another name: a scatter, or a
+/// statement that writes a part, does not say how large its tensor is.
 GradientStatement all_zeros(const std::string& target, const Step& step);
 
 struct Recomputed {
