@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import zlib
 
 import numpy as np
@@ -537,3 +538,51 @@ def test_conditions_do_not_decide_the_type_of_literals(operator: str) -> None:
     (result,) = run(text, x)
     assert result.dtype == torch.float
     assert torch.equal(result, (x > 0).float())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x + 2000000000 + 2000000000",
+        "2000000000 - (x - 2000000000)",
+        "(x - 2147483647) - 5 - x",
+        "x * 65536 * 65536 + x * 3",
+        "(x + 2147483647) * 2 - 7",
+        "(x + 2147483647 + 2147483647) / 3",
+        "2147483647 + (x + 2147483647) > x ? x + 2147483647 + 2 : x",
+    ],
+)
+def test_constants_whose_sum_leaves_the_type(value: str) -> None:
+    """What data is added to wraps around; constants are put together as if they did, too."""
+    edges = [0, 1, -1, 2**31 - 1, -(2**31), 2**31 - 6, 147483648, -1852516353]
+    x = torch.tensor(edges * 5, dtype=torch.int32)
+    text = f"def f(int32(N) A) -> (O) {{ O(i) = {value.replace('x', 'A(i)')} }}"
+    found = tc.compile(text, "f", None, x)(x)
+
+    class Wrapped:
+        """32 bits, as C's unsigned arithmetic gives them; division is C's."""
+
+        def __init__(self, number: int) -> None:
+            self.number = (number + 2**31) % 2**32 - 2**31
+
+        def __add__(self, other: Wrapped) -> Wrapped:
+            return Wrapped(self.number + other.number)
+
+        def __sub__(self, other: Wrapped) -> Wrapped:
+            return Wrapped(self.number - other.number)
+
+        def __mul__(self, other: Wrapped) -> Wrapped:
+            return Wrapped(self.number * other.number)
+
+        def __truediv__(self, other: Wrapped) -> Wrapped:
+            sign = 1 if (self.number < 0) == (other.number < 0) else -1
+            return Wrapped(sign * (abs(self.number) // abs(other.number)))
+
+        def __gt__(self, other: Wrapped) -> bool:
+            return self.number > other.number
+
+    python = re.sub(r"(\d+)", r"Wrapped(\1)", value)
+    if "?" in python:
+        python = re.sub(r"(.*) \? (.*) : (.*)", r"(\2) if (\1) else (\3)", python)
+    wanted = [eval(python, {"Wrapped": Wrapped, "x": Wrapped(number)}).number for number in edges]
+    assert found.tolist() == wanted * 5
