@@ -114,12 +114,12 @@ def test_sums_of_products_of_bytes(
     monkeypatch.setenv("TC_MACHINE", f"vector_bits={bits},vector_registers=32,library_rate=1")
     first, second = types
     text = f"def dot({first}(N) A, {second}(N) B) -> (C) {{ C +=! int32(A(n)) * int32(B(n)) }}"
-    for length in (*range(1, 20), 24, 31, 32, 33, 48, 64, 65, 100):
+    for length in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 64, 100):
         a, b = (
             torch.randint(0, 256, (length,)).to(getattr(torch, name)).contiguous() for name in types
         )
         wanted = (a.long() * b.long()).sum()
-        for options in (None, "naive"):
+        for options in (None, "naive") if length % 8 == 0 else (None,):
             executor = tc.compile(text, "dot", options, a, b)
             assert executor(a, b) == wanted, f"{length} with {options}"
 
