@@ -105,8 +105,8 @@ std::shared_ptr<runtime::Kernel> compile_cpu(Nest body, const ir::Program& progr
       kMakeTemporariesPrivate,
       [&] { return nest::make_temporaries_private(body, temporaries, slices, job.machine); },
       [&](const Nest& made) { return made != body; });
-  // Copies may compute all that is read of one. Of one without elements nothing is written, and data
-  // may say that it is read.
+  // Copies may compute all that is read of one. Of one without elements nothing is written, and
+  // data may say that it is read.
   std::set<std::string> used = nest::stored_buffers(body);
   used.merge(nest::loaded_buffers(body));
   for (auto name = temporaries.begin(); name != temporaries.end();)

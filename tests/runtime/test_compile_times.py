@@ -62,7 +62,7 @@ def test_texts_that_are_too_long() -> None:
 
 #: What is refused when nested or chained so often, and not when it is twice.
 TOO_LARGE = [
-    *("abs_of_integers", "divisors", "hypot", "integer_divisions", "integer_remainders", "ldexp"),
+    *("abs_of_integers", "divisors", "integer_divisions", "integer_remainders", "ldexp"),
     *("quotients_of_index", "sinpi"),
 ]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from programs import build_with_torch
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
@@ -165,6 +164,8 @@ int main(int, char** argv) try {
 @pytest.mark.slow
 def test_a_tuned_model_runs_in_a_program_without_python(tmp_path: Path) -> None:
     """The Plans that were found run, each compiled once; nothing is measured."""
+    from programs import build_with_torch  # which the process of the test above does not find
+
     model, x = Model(), torch.randn(64, 96)
     store = tmp_path / "model.tc.pb"
     tuned = tc.tune(model, (x,), budget_seconds=3000, cache=store, config=quick())

@@ -7,12 +7,11 @@
 namespace tc::codegen {
 
 Expr begin_byte_sum(const Expr& zero, const Expr& term) {
-  constexpr int kByte = 8, kSum = 32;
-  if (!zero.type().is_int_or_uint() || zero.type().bits() != kSum) return zero;
+  if (!zero.type().is_int_or_uint() || zero.type().bits() != 32) return zero;
   bool has_bytes = false;
   ir::visit_graph(term, [&](const Cast* cast, ir::Visitor& self) {
     const Type from = cast->value.type();
-    has_bytes = has_bytes || (from.is_int_or_uint() && from.bits() == kByte);
+    has_bytes = has_bytes || (from.is_int_or_uint() && from.bits() == 8);
     self.inside(cast);
   });
   return has_bytes ? hidden(zero) : zero;
