@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import json
-import math
 import os
 import re
 import subprocess
@@ -135,8 +134,8 @@ def test_described_rates_on_both_sides_of_the_threshold(monkeypatch: pytest.Monk
     inputs = whole(200, 192), whole(192, 208)
     operations = 2 * 200 * 192 * 208
 
-    def compiled(rate: int) -> tuple[bool, float, float, torch.Tensor]:
-        monkeypatch.setenv("TC_MACHINE", f"library_rate={rate},library_call_cycles=1")
+    def compiled(rate: int, cycles: int = 1) -> tuple[bool, float, float, torch.Tensor]:
+        monkeypatch.setenv("TC_MACHINE", f"library_rate={rate},library_call_cycles={cycles}")
         executor = tc.compile(MM.format(t="float"), "f", None, *inputs)
         ((taken, measured, theirs, ours),) = said(executor)
         assert not measured
@@ -147,14 +146,12 @@ def test_described_rates_on_both_sides_of_the_threshold(monkeypatch: pytest.Monk
     assert taken and 0 < lines < ours
     taken, theirs, _, _ = compiled(1)
     assert not taken and theirs == pytest.approx(operations / 1e6 + lines, rel=5e-3)
-    threshold = operations / ((0.97 * ours - lines) * 1e6)
-    # Figures have three digits.
-    slow, fast = math.floor(threshold * 0.99), math.ceil(threshold * 1.01)
-    assert slow > 1
-    for rate, wanted in ((slow, False), (fast, True)):
-        taken, theirs, again, other = compiled(rate)
-        assert theirs == pytest.approx(operations / rate / 1e6 + lines, rel=1e-2)
-        assert again == ours and taken is wanted, (rate, theirs, ours)
+    threshold = (0.97 * ours - lines) * 1e6
+    # By the cycles of a call, since whole rates are far apart. Figures have three digits.
+    for cycles, wanted in ((threshold * 1.01, False), (threshold * 0.99, True)):
+        taken, theirs, again, other = compiled(10**12, round(cycles))
+        assert theirs == pytest.approx(cycles / 1e6 + lines, rel=1e-2)
+        assert again == ours and taken is wanted, (cycles, theirs, ours)
         assert torch.equal(result, other)
 
 
