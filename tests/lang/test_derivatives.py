@@ -649,3 +649,29 @@ def test_a_first_statement_that_writes_a_part() -> None:
         torch.autograd.grad((parts(*leaves) * weights).sum(), leaves),
         torch.autograd.grad((wanted * weights).sum(), leaves),
     )
+
+
+def test_windows_of_a_result_that_two_statements_write() -> None:
+    """What is subtracted in the end has a gradient of its own; the sum before it reads thirds."""
+    text = """def thirds(double(N, M) A, double(P) B, double(Q, R) C) -> (T) {
+      T(i, j) +=! A(i / 3, 3 * j + i * 2)
+      T(k, l) = T(k, l) - min(B(k), C(l, k + l))
+    }"""
+    shapes = (11, 110), (33,), (16, 48)
+    inputs = [torch.randn(*shape, dtype=torch.double, requires_grad=True) for shape in shapes]
+    thirds = tc.make_autograd(tc.define(text, namespace="tc_derivatives").thirds)
+    k, m = torch.meshgrid(torch.arange(33), torch.arange(16), indexing="ij")
+    a, b, c = inputs
+    columns = 3 * m + 2 * k
+    keep = columns < 110
+    found = thirds(*inputs)
+    rows, width = found.shape
+    k, m, columns = k[:rows, :width], m[:rows, :width], columns[:rows, :width]
+    assert keep[:rows, :width].all()
+    wanted = a[k // 3, columns] - torch.minimum(b[k], c[m, k + m])
+    torch.testing.assert_close(found, wanted)
+    weights = torch.randn_like(wanted)
+    torch.testing.assert_close(
+        torch.autograd.grad((thirds(*inputs) * weights).sum(), inputs),
+        torch.autograd.grad((wanted * weights).sum(), inputs),
+    )

@@ -346,6 +346,7 @@ class Summation {
     auto found = shapes_.find(c.source);
     if (found == shapes_.end() || c.left.size() < c.source_places.size()) return false;
     const std::vector<Range>& shape = found->second;
+    if (c.left.size() > shape.size()) return false;
     // Reads of the gradient apart, what is left must not depend on the padded indices.
     std::vector<const SolvedIndex*> padded(c.left.size());
     bool any = false;
