@@ -168,7 +168,7 @@ class Worker:
         return list(_torch.interleave(trials, rounds, seconds / rounds, self._on_processor))
 
     def _run(self, trial: _torch.Trial) -> float:
-        """Seconds of one run: those of the processor where it has one thread."""
+        """Seconds of one run, by the clock that all measurements are made by."""
         return float(self._measure([trial], 1, 0.0)[0][0])
 
     # ---- what is asked for

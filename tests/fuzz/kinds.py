@@ -238,7 +238,7 @@ def check_shardings(case: Case) -> Counter[str]:
     if case.initial:
         return Counter()
     # Parts of what is stored in between are rounded apart: in narrow types that hides much.
-    text = re.sub(r"\b(half|bfloat16)\b", "float", case.text)
+    text = re.sub(rf"\b({'|'.join(NARROW)})\b", "float", case.text)
     inputs = tuple(
         torch.as_tensor(
             t.make(case.seed), dtype=torch.float if t.type in NARROW else DTYPES[t.type]

@@ -104,6 +104,22 @@ def test_emulated_cuda(scatter: Scatter, deterministic: bool) -> None:
     )
 
 
+def test_threads_of_cuda_whose_number_the_block_decides(deterministic: bool) -> None:
+    """Thirds of the rows receive something: which ones of a block do, its number says."""
+    text = """def thirds(float(A,B,C) X, float(M,N) S) -> (float(390,139) T, float(390,139) O) {
+      T(v, w) = S(v, w)
+      T(3 * k, 2 * j + 3 * i + 4) += X(k, i, j)
+      O(v, w) = T(v, w) + T(v, w)
+    }"""
+    x, start = torch.randn(130, 3, 64), torch.randn(390, 139)
+    executor = tc.compile(text, "thirds", None, x, start, target="cuda:sm_90")
+    found = torch.empty_like(start), torch.empty_like(start)
+    emulate(executor, (x, start), found, initial=0)
+    k, i, j = torch.meshgrid(torch.arange(130), torch.arange(3), torch.arange(64), indexing="ij")
+    wanted = start.index_put((3 * k, 2 * j + 3 * i + 4), x, accumulate=True)
+    torch.testing.assert_close(found, (wanted, 2 * wanted), rtol=1e-5, atol=1e-5)
+
+
 def test_threads_of_cuda_visit_the_points_of_their_places() -> None:
     """Where atomic updates are off, a place is the thread's, and its points are a loop's bounds."""
     text = """def diagonals(float(N, K) A, float(P) Z) -> (float(P) O) {
