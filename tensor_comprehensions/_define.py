@@ -109,6 +109,11 @@ class TC:
 
 # No method, since a definition may bear its name.
 def _find(definitions: TC, entry_point: str) -> Operator:
+    if not isinstance(entry_point, str):
+        raise TCError(
+            f"expected the name of a definition but got {type(entry_point).__name__}: call "
+            + " or ".join(f"T.{name}(...)" for name in definitions._operators)
+        )
     operator = definitions._operators.get(entry_point)
     if operator is None:
         raise TCError(undefined(entry_point, definitions._operators))

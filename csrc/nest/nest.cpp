@@ -164,6 +164,20 @@ Nest with_role(const Loop& loop, Role role) {
   return make(std::move(changed));
 }
 
+static Nest without_uneven_unrolling(const Nest& nest) {
+  const Nest inside = map_children(nest, without_uneven_unrolling);
+  const auto* loop = as<Loop>(inside);
+  const bool uneven = loop && loop->role == Role::Unrolled && !as_const_int(loop->extent);
+  return uneven ? with_role(*loop, Role::Serial) : inside;
+}
+
+Nest make_serial(const Loop& vector) {
+  Loop serial = vector;
+  serial.role = Role::Serial;
+  serial.body = without_uneven_unrolling(vector.body);
+  return make(std::move(serial));
+}
+
 Nest prepend(const Nest& loop, std::vector<Nest> parts) {
   if (parts.empty()) return loop;
   const auto* around = as<Loop>(loop);

@@ -175,6 +175,9 @@ Nest make_loop(const std::string& name, const Expr& min, const Expr& extent, Rol
 Nest with_body(const Loop& loop, Nest body);
 /// The loop in another role.
 Nest with_role(const Loop& loop, Role role);
+/// A vector as a serial loop. What was unrolled in it is serial, too, where its extent is not
+/// constant: in vectors, the lanes decide it.
+Nest make_serial(const Loop& vector);
 /// The loop with these in front of its body; the loop itself where there are none.
 Nest prepend(const Nest& loop, std::vector<Nest> parts);
 

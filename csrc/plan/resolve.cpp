@@ -327,7 +327,9 @@ class Resolver {
       }
       if (!of) continue;
       used = true;
-      if (of->terms != instruction->terms && of->terms != of->end)
+      // A loop that has fewer terms is one of its own.
+      if (of->terms != instruction->terms &&
+          (of->terms != of->end || of->terms > instruction->terms))
         return refuse(concat("which adds up ", instruction->terms, " terms, not ", of->terms,
                              " of ", own_iterator(nest, loop, cluster_).name));
       for (size_t n = 0; n < nest.statements.size(); ++n) {

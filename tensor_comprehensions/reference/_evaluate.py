@@ -89,6 +89,9 @@ class Evaluation:
                 s.token.line,
                 s.token.column,
             )
+        if any(ranges[n][0] >= ranges[n][1] for n in s.left):
+            self.tensors[s.target] = target
+            return
         names = s.left + over
         wide = bool(over) and operator in ("+=", "*=")
         # All of the right-hand side is read before anything is written.

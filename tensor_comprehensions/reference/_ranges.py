@@ -274,10 +274,12 @@ class Ranges:
             if left != right:
                 raise ShapeError(f"{equal.what} is {left}, expected {right}")
         for s, ranges in zip(self.program.statements, self.statements):
+            if any(ranges[name][0] >= ranges[name][1] for name in s.left):
+                continue  # it writes nothing
             for d, name in enumerate(s.left):
                 low, high = self.dimensions[s.target][d]
                 first, last = ranges[name]
-                if first < last and (first < low or last > high):
+                if first < low or last > high:
                     raise ShapeError(
                         f"writes {s.target} outside (line {s.token.line}): {name} runs over "
                         f"{first}:{last}, but dimension {d} holds {low}:{high}"

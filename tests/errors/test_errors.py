@@ -404,6 +404,11 @@ def test_undefined_functions() -> None:
         T("nothing", v())
     with pytest.raises(tc.TCError, match=words):
         tc.compile(MIXED, "nothing", None, v())
+    words = (
+        r"expected the name of a definition but got Tensor: call T\.scale\(\.\.\.\) or T\.small\("
+    )
+    with pytest.raises(tc.TCError, match=words):
+        T(v())
 
 
 def test_names_that_others_took() -> None:

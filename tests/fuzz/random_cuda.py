@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import cases
 import emulated
+import numpy as np
 import torch
 from cases import Case, make_options, on_machine
 from random_programs import make_case
@@ -49,6 +50,13 @@ def make_cuda_case(seed: int) -> CudaCase:
 def check(case: CudaCase) -> Counter[str]:
     """What `cases.check` counts, and the launches that were made."""
     before = launches
-    counts = cases.check(case)
+    try:
+        counts = cases.check(case)
+    except cases.Disagreement as error:
+        # Where data say that such elements are read, nothing is promised.
+        unwritten = "nobody has written it" in str(error)
+        if not unwritten or all(np.isfinite(bound).all() for bound in case.wanted()[1]):
+            raise
+        counts = Counter()
     counts["launches"] = launches - before
     return counts

@@ -245,7 +245,9 @@ def check_derivative(text: str) -> str:
         given = torch.arange(1.0, 1 + result.numel(), dtype=torch.float64).reshape(result.shape)
         (actual,) = torch.autograd.grad(result, a, given)
     except (tc.LanguageError, tc.ShapeError) as error:
-        assert TOO_WIDE.search(str(error)), f"{text}\n{type(error).__name__}: {error}"
+        # Quotients of quotients grow when they are lowered, those of a solved index most.
+        long = "has more than 10000 operations" in str(error)
+        assert long or TOO_WIDE.search(str(error)), f"{text}\n{type(error).__name__}: {error}"
         return "too wide"
     wanted = torch.zeros(SIZE, dtype=torch.float64)
     for k in range(SIZE):

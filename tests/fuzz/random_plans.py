@@ -230,7 +230,7 @@ def check_plans(case: Case) -> Counter[str]:
                 # A search counts such a candidate as failed. Some are known, and `kinds.py` bounds
                 # how many there may be.
                 if options not in drawn or "internal error" not in str(error):
-                    raise
+                    raise Disagreement("plan", f"options {options}: {error}") from error
                 counts["internal errors"] += 1
                 continue
         try:

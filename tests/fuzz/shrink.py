@@ -165,7 +165,8 @@ def smaller(draft: Draft) -> Iterator[Draft]:
     for option in draft.options if len(draft.options) > 1 else ():
         yield replace(deepcopy(draft), options=(option,))
     main = draft.main
-    for k in range(len(main.body) - 1, -1, -1):
+    # One statement stays: a definition without any fails whatever the case was about.
+    for k in range(len(main.body) - 1, -1, -1) if len(main.body) > 1 else ():
         changed = deepcopy(draft)
         del changed.main.body[k]
         keep_results(changed)

@@ -75,6 +75,19 @@ def test_a_range_that_starts_elsewhere_is_read_by_its_index() -> None:
     assert result[1] == ARANGE[0]
 
 
+def test_what_writes_nothing_lies_nowhere_outside() -> None:
+    """Nor is it an error for the compiler."""
+    text = """def f(float(N, M) A, float(N) B) -> (O) {
+        O(i, j) max=! A(i, j) * A(r, j)
+        O(i, j) min= B(i) where j in 0:3
+    }"""
+    inputs = torch.zeros(0, 2), torch.zeros(0)
+    assert (
+        reference.run(text, "f", *inputs).shape
+        == tc.compile(text, "f", None, *inputs)(*inputs).shape
+    )
+
+
 def test_tensors_are_joined() -> None:
     body = "O(i) = A(i) where i in 0:N O(i) = B(i - N) where i in N:N + M"
     b = np.full(3, 7, np.float32)

@@ -25,6 +25,23 @@ def test_a_place_that_a_later_dimension_decides(place: str) -> None:
     assert " +=" not in text.replace("+=!", "")
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "min(max(-(N * (-2147483647 - 1)), 0), 4)",
+        "(-2147483646 * (N / (-1)) % 5 + 5) % 5",
+        "min(max(int32(min(65536, int64(-3037000499))), 0), 4)",
+        "(i + N * 2147483647) % 5",
+        "(N * N * N * N * N * N * N * N * N * N * N * N * N * N + i) % 5",
+    ],
+)
+def test_places_of_more_than_32_bits(place: str) -> None:
+    """Subscripts do not wrap around; where a gradient compares them, they must not either."""
+    checked_gradient(
+        f"def f(double(N) A) -> (O) {{ O(i) = A({place}) * (i + 1) where i in 0:5 }}", (5,)
+    )
+
+
 def test_a_table_is_read_only_where_its_guard_holds() -> None:
     text = """def f(double(P) x, int32(N) t, double(M) y) -> (O) {
         O(i) = i < N ? x(t(i)) * y(i) : 0.0 where i in 0:M

@@ -6,6 +6,7 @@ import functools
 import math
 import re
 import zlib
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -540,6 +541,38 @@ def test_conditions_do_not_decide_the_type_of_literals(operator: str) -> None:
     assert torch.equal(result, (x > 0).float())
 
 
+class Wrapped:
+    """32 bits, as C's unsigned arithmetic gives them; division is C's."""
+
+    def __init__(self, number: int) -> None:
+        self.number = (number + 2**31) % 2**32 - 2**31
+
+    def __add__(self, other: Wrapped) -> Wrapped:
+        return Wrapped(self.number + other.number)
+
+    def __sub__(self, other: Wrapped) -> Wrapped:
+        return Wrapped(self.number - other.number)
+
+    def __mul__(self, other: Wrapped) -> Wrapped:
+        return Wrapped(self.number * other.number)
+
+    def __truediv__(self, other: Wrapped) -> Wrapped:
+        sign = 1 if (self.number < 0) == (other.number < 0) else -1
+        return Wrapped(sign * (abs(self.number) // abs(other.number)))
+
+    def __gt__(self, other: Wrapped) -> bool:
+        return self.number > other.number
+
+
+def wrapped(value: str, numbers: Iterable[int]) -> list[int]:
+    """An expression of x, in 32 bits."""
+    python = re.sub(r"(\d+)", r"Wrapped(\1)", value)
+    if "?" in python:
+        python = re.sub(r"(.*) \? (.*) : (.*)", r"(\2) if (\1) else (\3)", python)
+    found = (eval(python, {"Wrapped": Wrapped, "x": Wrapped(number)}) for number in numbers)
+    return [each.number if isinstance(each, Wrapped) else each for each in found]
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -558,31 +591,18 @@ def test_constants_whose_sum_leaves_the_type(value: str) -> None:
     x = torch.tensor(edges * 5, dtype=torch.int32)
     text = f"def f(int32(N) A) -> (O) {{ O(i) = {value.replace('x', 'A(i)')} }}"
     found = tc.compile(text, "f", None, x)(x)
+    assert found.tolist() == wrapped(value, edges * 5)
 
-    class Wrapped:
-        """32 bits, as C's unsigned arithmetic gives them; division is C's."""
 
-        def __init__(self, number: int) -> None:
-            self.number = (number + 2**31) % 2**32 - 2**31
-
-        def __add__(self, other: Wrapped) -> Wrapped:
-            return Wrapped(self.number + other.number)
-
-        def __sub__(self, other: Wrapped) -> Wrapped:
-            return Wrapped(self.number - other.number)
-
-        def __mul__(self, other: Wrapped) -> Wrapped:
-            return Wrapped(self.number * other.number)
-
-        def __truediv__(self, other: Wrapped) -> Wrapped:
-            sign = 1 if (self.number < 0) == (other.number < 0) else -1
-            return Wrapped(sign * (abs(self.number) // abs(other.number)))
-
-        def __gt__(self, other: Wrapped) -> bool:
-            return self.number > other.number
-
-    python = re.sub(r"(\d+)", r"Wrapped(\1)", value)
-    if "?" in python:
-        python = re.sub(r"(.*) \? (.*) : (.*)", r"(\2) if (\1) else (\3)", python)
-    wanted = [eval(python, {"Wrapped": Wrapped, "x": Wrapped(number)}).number for number in edges]
-    assert found.tolist() == wanted * 5
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x * 1073741824 + x > x - 256",
+        "x * 1073741824 + x > 0 - (256 - x)",
+        "x * 1073741824 + x > 5 - x",
+    ],
+)
+def test_constants_of_indices_leave_the_type(value: str) -> None:
+    """What is moved to the other side of a comparison may wrap around there."""
+    text = f"def f() -> (O) {{ O(i) = {value.replace('x', 'i')} where i in -3:9 }}"
+    assert tc.compile(text, "f", None)().tolist() == wrapped(value, range(-3, 9))

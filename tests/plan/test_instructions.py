@@ -310,6 +310,14 @@ def test_reasons(calls: str, reason: str) -> None:
         tc.compile(MM, "f", options, a, b)
 
 
+def test_more_terms_than_the_instruction_has() -> None:
+    """Though they are all that the loop has."""
+    options = tc.MappingOptions().cluster("S0").order("m", "n").vector(True)
+    options = options.registers(m=2, n=16, k=5).instruction("vpdpbusd")
+    with pytest.raises(tc.CompilationError, match="adds up 4 terms, not 5 of k"):
+        tc.compile(MM, "f", options, *operands("mk,kn", 32, 32, 5))
+
+
 def test_a_scan_keeps_its_order() -> None:
     text = "def f(float(N,T) A) -> (O) { O(n,t) +=! u <= t ? A(n,u) : 0 where t in 0:T }"
     options = tc.MappingOptions().cluster("S0").order("n").registers(n=8, t=4).vector(True)

@@ -280,6 +280,21 @@ def test_vectors_of_few_lanes(monkeypatch: pytest.MonkeyPatch, bits: int, condit
     assert torch.equal(executor(x), reference.run(text, "f", x))
 
 
+@pytest.mark.parametrize("points", ["apart", "around"])
+def test_vectors_of_a_scan_around_uneven_register_tiles(points: str) -> None:
+    """They become a serial loop, in which the rows of 4 that are left of 17 cannot be unrolled."""
+    options = tc.MappingOptions().libraryCalls(None).cluster("S0").order("i").tile("task", i=17)
+    options = (
+        options.registers(i=4).points(points).vector(False).nest("S0", loops=("j",), vector=True)
+    )
+    text = "def f(int8(P, Q) A) -> (T) { T(i, j) +=! r >= j + 3 ? A(i, r) : 0 where j in 1:37 }"
+    a = integers(17, 40, dtype=torch.int8)
+    executor = tc.compile(text, "f", options, a)
+    assert is_scan(executor) and "registers(i=4)" in str(executor.options)
+    wanted = a.flip(1).cumsum(1).flip(1)[:, 4:].to(torch.int8)
+    assert torch.equal(executor(a), wanted)
+
+
 def test_a_scan_beside_private_temporaries() -> None:
     text = """def f(float(N, D) X) -> (O) {
         S(n, d) +=! k <= d ? X(n, k) : 0.0 where d in 0:D

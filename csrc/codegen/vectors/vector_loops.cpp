@@ -144,7 +144,7 @@ Nest cut(const Loop& loop, int vector_bits, int choices) {
   int lanes = std::clamp(vector_bits / std::max(8, accessed.bits), 1, machine::kMostLanes);
   auto constant = as_const_int(loop.extent);
   while (constant && *constant <= lanes / 2) lanes /= 2;
-  if (lanes == 1) return nest::with_role(loop, Role::Serial);
+  if (lanes == 1) return nest::make_serial(loop);
 
   if (Nest patterned = cut_by_pattern(loop, lanes)) return patterned;
   Expr full = simplify(loop.extent / lanes), rest = simplify(loop.extent % lanes);

@@ -340,7 +340,7 @@ Nest rebuild(const Loops& loops, size_t count, Nest inner) {
 
 /// The loops with the vector as a serial one.
 Nest serial(const Loops& loops) {
-  return rebuild(loops, loops.size() - 1, nest::with_role(*loops.back(), Role::Serial));
+  return rebuild(loops, loops.size() - 1, nest::make_serial(*loops.back()));
 }
 
 Loops rows_below(const Loop& vector) {

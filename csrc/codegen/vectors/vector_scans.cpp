@@ -196,7 +196,7 @@ Nest vectorize_loop(const Loop& loop, int vector_bits, int& number) {
                          machine::kMostLanes);
   auto extent = as_const_int(loop.extent);
   while (extent && *extent <= lanes / 2) lanes /= 2;
-  if (!plain || lanes == 1) return nest::with_role(loop, Role::Serial);
+  if (!plain || lanes == 1) return nest::make_serial(loop);
   return Vectors(loop, std::move(parts), lanes, number++).nest();
 }
 

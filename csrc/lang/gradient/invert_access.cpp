@@ -14,6 +14,9 @@ using namespace Halide::Internal;
 
 namespace {
 
+/// Sizes times factors up to it are taken to have room in 32 bits.
+const int64_t kSmallFactor = 255;
+
 /// Subscripts inside `e` that stand for an element are that element, other names what is solved.
 ExpressionPtr translate_with(const ExpressionPtr& e,
                              const std::vector<std::pair<ExpressionPtr, ExpressionPtr>>& subscripts,
@@ -106,6 +109,30 @@ SolvedIndex solve_digit(const std::vector<Digit>& digits, size_t k, const Expres
   return solved;
 }
 
+/// A subscript as a value. Subscripts do not wrap around where no data takes part, values of 32
+/// bits do: what may leave them is computed with 64.
+ExpressionPtr exact(const ExpressionPtr& e) {
+  bool large = false, reads = false;
+  walk(*e, [&](const Expression& node) {
+    const std::optional<int64_t> value = constant_value(node);
+    large = large || (value && (*value < -kSmallFactor || *value > kSmallFactor));
+    reads = reads || is_access(node);
+    large = large || (node.kind == ExpressionKind::Binary && node.op == Operator::Multiply &&
+                      !constant_value(*node.operands[0]) && !constant_value(*node.operands[1]));
+  });
+  if (!large || reads) return e;
+  const std::function<ExpressionPtr(const Expression&)> widen = [&](const Expression& node) {
+    const bool is_cast = node.kind == ExpressionKind::Cast;
+    // As a subscript is computed, without casts from and to 32 bits.
+    if (is_cast && (node.cast_type == Halide::Int(32) || node.cast_type == Halide::Int(64)))
+      return cast(Halide::Int(64), rewrite(node.operands[0], widen));
+    const bool leaf =
+        is_cast || node.kind == ExpressionKind::Name || node.kind == ExpressionKind::Dimension;
+    return leaf ? cast(Halide::Int(64), std::make_shared<Expression>(node)) : nullptr;
+  };
+  return rewrite(e, widen);
+}
+
 /// Solves a subscript (i + rest) % M or (rest - i) % M for an index that takes each remainder once.
 std::optional<SolvedIndex> solve_rotation(const ExpressionPtr& subscript, size_t dimension,
                                           const std::vector<std::string>& indices,
@@ -129,7 +156,7 @@ std::optional<SolvedIndex> solve_rotation(const ExpressionPtr& subscript, size_t
     ExpressionPtr e = name(element(dimension));
     e = form->coefficient > 0 ? binary(Operator::Subtract, e, form->rest)
                               : binary(Operator::Subtract, form->rest, e);
-    e = binary(Operator::Add, binary(Operator::Remainder, e, modulus), modulus);
+    e = binary(Operator::Add, binary(Operator::Remainder, exact(e), modulus), modulus);
     SolvedIndex solved{index, dimension, binary(Operator::Remainder, e, modulus), 1, true, 0,
                        {},    false};
     if (!always_equal(shape, Range{0, size - 1}, signature))
@@ -275,7 +302,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     for (size_t d = 0; d < subscripts.size(); ++d) {
       ExpressionPtr& place = result.scattered[d];
       if (!place) continue;
-      result.conditions.push_back(binary(Operator::Equal, place, name(element(d))));
+      result.conditions.push_back(binary(Operator::Equal, exact(place), name(element(d))));
       place = nullptr;
     }
   }
