@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from tensor_comprehensions._errors import TCError
@@ -123,6 +124,15 @@ class Child:
         """Lets it stand still, or go on. Its process is there until `end`."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGSTOP if stopped else signal.SIGCONT)
+
+    def processor_seconds(self) -> float:
+        """What its threads ran so far, together."""
+        try:
+            # Behind the name, which may have blanks and parentheses: proc(5), fields 14 and 15.
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self, kill: bool) -> str:
         """How it ended; with `kill` at once."""

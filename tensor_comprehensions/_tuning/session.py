@@ -30,8 +30,9 @@ from tensor_comprehensions._tuning.trials import Log, Search, Times, Trial
 #: A candidate whose first run takes so many times the best is not timed any further; seconds that
 #: a first run may take beside that, for pages that nobody touched before.
 _SLOW, _FIRST = 4.0, 3e-4
-#: A run that takes so many times the best, and so many seconds more, hangs.
-_HANGS, _HANGS_SECONDS = 100.0, 3.0
+#: A run that takes so many times the best, and so many seconds more, hangs, if it had the processor
+#: for that share of them.
+_HANGS, _HANGS_SECONDS, _HANGS_SHARE = 100.0, 3.0, 0.7
 #: A gain that is none, by what repeated measurements differ.
 _GAIN = 0.99
 #: What wins has to be so much faster than the compiler's own Plan by the shortest run, and faster
@@ -57,6 +58,7 @@ class _Worker:
     state: str = "idle"  #: idle, compiling, ready, measuring
     deadline: float = float("inf")
     compile: float | None = None
+    ran: float = float("inf")  #: processor seconds after which a run hangs
     rival: float = 1.0  #: the ratio of the Plan that it is timed in turns with
 
 
@@ -360,7 +362,9 @@ class Session:
         worker = ready[0]
         worker.state = "measuring"
         best = self._best[0] * self.search.standard.minimum
-        worker.deadline = time.monotonic() + _HANGS * best + _HANGS_SECONDS
+        seconds = _HANGS * best + _HANGS_SECONDS
+        worker.deadline = time.monotonic() + seconds
+        worker.ran = worker.child.processor_seconds() + _HANGS_SHARE * seconds
         self._measuring = worker
         # Threads of a kernel would wait for processors that compilations have.
         if self._problem.threads > 1:
@@ -472,7 +476,7 @@ class Session:
         now = time.monotonic()
         for worker in list(self._workers):
             waits = self._stopped and worker.state == "compiling"
-            if worker.deadline < now and not waits:
+            if worker.deadline < now and not waits and not self._waits_for_processors(worker, now):
                 self._lose(worker, "timeout")
         if self._planner is not None and 0 < self._asked < now - 10 * self._config._timeout:
             self._planner.end(kill=True)
@@ -481,6 +485,12 @@ class Session:
             self._start_planner()
         if self._progress is not None:
             self._progress.update(now - self._begin)
+
+    def _waits_for_processors(self, worker: _Worker, now: float) -> bool:
+        """Whether a run has not ended because others have the processors; up to the timeout."""
+        if worker.state != "measuring" or now > worker.deadline + self._config._timeout:
+            return False
+        return worker.child.processor_seconds() < worker.ran
 
     # ---- the last comparison
 

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,29 @@ def test_hangs_end_at_their_time() -> None:
     # On a busy machine some are slow.
     assert counts["measured"] + counts["slow"] == 12 - counts["timeout"] >= 3
     assert time.monotonic() - begin < 60
+
+
+def test_runs_that_wait_for_processors_are_no_hangs() -> None:
+    """As on a busy machine: one stands still for longer than a run may take."""
+
+    class Busy(Session):
+        waited = 0
+
+        def _measure_next(self) -> None:
+            before = self._measuring
+            super()._measure_next()
+            if before is None and self._measuring is not None and not self.waited:
+                self.waited = self._measuring.child.pid
+                os.kill(self.waited, signal.SIGSTOP)
+                threading.Timer(4.0, os.kill, (self.waited, signal.SIGCONT)).start()
+
+    alone = problem()
+    alone.threads = 1
+    session = Busy(alone, small(4))
+    search = session.run()
+    assert session.waited
+    assert search.counts()["timeout"] == 0
+    assert len(search.trials) == 4
 
 
 class Doubting(Session):
