@@ -89,7 +89,10 @@ class Evaluation:
                 s.token.line,
                 s.token.column,
             )
-        if any(ranges[n][0] >= ranges[n][1] for n in s.left):
+        empty = [n for n in s.left + over if ranges[n][0] >= ranges[n][1]]
+        if operator in ("argmin=", "argmax=") and any(n in over for n in empty):
+            raise ShapeError(f"{operator} over an empty range has no result")
+        if any(n in s.left for n in empty):
             self.tensors[s.target] = target
             return
         names = s.left + over
@@ -242,8 +245,6 @@ class Evaluation:
 
     def position(self, operator: str, v: Value, lefts: int, start: int) -> Value:
         flat = _flat(v.array, lefts)
-        if flat.shape[-1] == 0:
-            raise ShapeError(f"{operator} over an empty range has no result")
         array = (np.argmin if operator == "argmin=" else np.argmax)(flat, axis=-1)
         error = None
         if v.error is not None:

@@ -88,6 +88,16 @@ def test_what_writes_nothing_lies_nowhere_outside() -> None:
     )
 
 
+def test_no_index_of_nothing() -> None:
+    """Not even for a result without elements."""
+    text = "def f(float(N, M) A) -> (O) { O(i) argmax=! A(i, j) }"
+    for run in (reference.run, lambda *a: tc.compile(a[0], a[1], None, a[2])(a[2])):
+        assert run(text, "f", torch.zeros(0, 2)).shape == (0,)
+        for rows in 0, 3:
+            with pytest.raises(tc.ShapeError, match="argmax=!? (over an empty range|looks along)"):
+                run(text, "f", torch.zeros(rows, 0))
+
+
 def test_tensors_are_joined() -> None:
     body = "O(i) = A(i) where i in 0:N O(i) = B(i - N) where i in N:N + M"
     b = np.full(3, 7, np.float32)
