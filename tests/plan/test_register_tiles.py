@@ -453,3 +453,27 @@ def test_sums_that_others_use_are_stored() -> None:
     c, e = kernel(a, b, d)
     assert torch.equal(c, 2 * (a @ b))
     assert torch.equal(e, a @ b @ d)
+
+
+@pytest.mark.parametrize(("rows", "tile"), [(40, 32), (12, 8), (16, 16)])
+def test_strided_results_of_temporaries_that_are_stored_between(
+    monkeypatch: pytest.MonkeyPatch, rows: int, tile: int
+) -> None:
+    """Vectors along rows store every n-th element. Halide joined them where the first one is."""
+    # What is computed is kept in memory there.
+    machine = "vector_bits=256,dot_products=2,vector_registers=16,cores=3,cache_bytes=4096"
+    monkeypatch.setenv("TC_MACHINE", f"{machine},library_rate=1,least_percent=2")
+    text = """def softmax(float(N, D) X) -> (O) {
+        M(n) max=! X(n, d)
+        E(n, d) = exp(X(n, d) - M(n))
+        S(n) +=! E(n, d)
+        O(n, d) = X(n, d) - M(n) - log(S(n))
+    }"""
+    x = torch.randn(rows, 5)
+    order = ["S0_init", "S0", "S1", "S2_init", "S2", "S3", "S4"]
+    options = tc.MappingOptions().libraryCalls(None).cluster(*order).order("n")
+    options = options.tile("task", n=tile).registers(n=tile).points("inside").vector(True)
+    options = options.nest("S2_init", loops=()).nest("S0_init", loops=()).nest("S0", loops=("d",))
+    options = options.nest("S1", "S2", loops=("d",)).nest("S3", "S4", loops=("d",)).copy(None)
+    found = tc.compile(text, "softmax", options, x)(x)
+    torch.testing.assert_close(found, torch.log_softmax(x, 1), rtol=1e-5, atol=1e-5)

@@ -295,6 +295,22 @@ def test_vectors_of_a_scan_around_uneven_register_tiles(points: str) -> None:
     assert torch.equal(executor(a), wanted)
 
 
+@pytest.mark.parametrize("block", [5, 8, 16, 36])
+@pytest.mark.parametrize("condition", ["k <= d", "k >= d"])
+def test_vectors_of_a_scan_that_is_cut_into_blocks(condition: str, block: int) -> None:
+    """Each block goes on from the one before."""
+    options = (
+        tc.MappingOptions().libraryCalls(None).cluster("S0").order("n").tile("reduction", d=block)
+    )
+    options = options.points("apart").vector(False).nest("S0", loops=("d",), vector=True)
+    text = f"def f(float(N, D) X) -> (O) {{ O(n, d) +=! {condition} ? X(n, k) : 0 where d in 0:D }}"
+    x = integers(3, 37)
+    executor = tc.compile(text, "f", options, x)
+    assert is_scan(executor) and f'tile("reduction", d={block})' in str(executor.options)
+    wanted = x.cumsum(1) if condition == "k <= d" else x.flip(1).cumsum(1).flip(1)
+    assert torch.equal(executor(x), wanted)
+
+
 def test_a_scan_beside_private_temporaries() -> None:
     text = """def f(float(N, D) X) -> (O) {
         S(n, d) +=! k <= d ? X(n, k) : 0.0 where d in 0:D

@@ -1,7 +1,10 @@
 #include "codegen/vectors/joined_lanes.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,10 +32,66 @@ bool is_taken_apart(const Expr& e) {
   return found;
 }
 
+/// Stores to every n-th element that Halide must not join with those before: it joins n of them
+/// where the first one stands, and does not look whether what the others read is stored in between.
+class StoresThatStay : public IRGraphVisitor {
+ public:
+  std::set<const Store*> found;
+
+ private:
+  using IRGraphVisitor::visit;
+  using Names = std::set<std::string>;
+
+  void visit(const Store* op) override {
+    ++time_;
+    const auto* places = op->index.as<Ramp>();
+    const auto stride = places ? as_const_int(places->stride) : std::nullopt;
+    if (stride && *stride > 1) {
+      std::deque<int64_t>& before = strided_[op->name];
+      while (static_cast<int64_t>(before.size()) >= *stride) before.pop_front();
+      for (const Expr& e : {op->value, op->predicate})
+        for (const std::string& buffer : read_by(e)) {
+          const auto stored = stored_.find(buffer);
+          if (!before.empty() && stored != stored_.end() && stored->second > before.front())
+            found.insert(op);
+        }
+      before.push_back(time_);
+    }
+    stored_[op->name] = time_;
+    IRGraphVisitor::visit(op);
+  }
+  void visit(const LetStmt* op) override {
+    lets_[op->name] = read_by(op->value);
+    IRGraphVisitor::visit(op);
+  }
+
+  /// The buffers that an expression reads, by names that it uses as well.
+  Names read_by(const Expr& e) const {
+    Names names;
+    ir::visit(
+        e,
+        [&](const Load* op, ir::Visitor& self) {
+          names.insert(op->name);
+          self.inside(op);
+        },
+        [&](const Variable* op, ir::Visitor&) {
+          const auto let = lets_.find(op->name);
+          if (let != lets_.end()) names.insert(let->second.begin(), let->second.end());
+        });
+    return names;
+  }
+
+  int64_t time_ = 0;
+  std::map<std::string, int64_t> stored_;               ///< when last
+  std::map<std::string, std::deque<int64_t>> strided_;  ///< the last ones, fewer than the stride
+  std::map<std::string, Names> lets_;
+};
+
 /// Puts names in the place of numbers that are chosen lazily and broadcast, of short shuffles, and
 /// of sums of lanes that Halide would take apart: it takes apart the sums.
 class HideFromInterleavings : public IRGraphMutator {
  public:
+  explicit HideFromInterleavings(std::set<const Store*> staying) : staying_(std::move(staying)) {}
   std::map<std::string, Expr> hidden;
 
  private:
@@ -45,6 +104,13 @@ class HideFromInterleavings : public IRGraphMutator {
   Expr visit(const Shuffle* op) override {
     // Every other or every third lane of more lanes than these are several.
     return op->type.lanes() > 3 || op->is_interleave() ? IRGraphMutator::visit(op) : hide(op);
+  }
+  Stmt visit(const Store* op) override {
+    const Stmt store = IRGraphMutator::visit(op);
+    const auto* same = store.as<Store>();
+    if (!same || !staying_.count(op)) return store;
+    return Store::make(same->name, same->value, hide(same->index), same->param, same->predicate,
+                       same->alignment);
   }
   Expr visit(const VectorReduce* op) override {
     return is_taken_apart(op->value) ? hide(op) : IRGraphMutator::visit(op);
@@ -68,12 +134,15 @@ class HideFromInterleavings : public IRGraphMutator {
   }
 
   std::vector<std::pair<std::string, Expr>> lets_;
+  const std::set<const Store*> staying_;
 };
 
 }  // namespace
 
 Stmt separate_lanes(const Stmt& stmt) {
-  HideFromInterleavings hide;
+  StoresThatStay staying;
+  stmt.accept(&staying);
+  HideFromInterleavings hide(std::move(staying.found));
   const Stmt rewritten = rewrite_interleavings(hide.mutate(stmt));
   if (hide.hidden.empty()) return rewritten;
   return ir::mutate_graph(rewritten, [&](const Variable* op, ir::Mutator&) {

@@ -72,7 +72,7 @@ class Vectors {
     std::string round = loop_.name + ".v";
     std::vector<Nest> all;
     for (size_t p = 0; p < parts_.size(); ++p)
-      if (scans(p)) all.push_back(lane_loop(store_carry(p, identity(p))));
+      if (scans(p)) all.push_back(lane_loop(store_carry(p, before_first(p))));
     if (!is_const_zero(full))
       all.push_back(nest::make_loop(round, 0, full, Role::Serial,
                                     vector(ir::make_variable(round) * lanes_, Expr())));
@@ -93,6 +93,13 @@ class Vectors {
   Type type_of(size_t part) const { return parts_[part].type; }
   Expr identity(size_t part) const {
     return ir::identity(parts_[part].scan->reduction, type_of(part));
+  }
+  /// What the loop goes on from: a block of a loop that was cut begins behind the one before.
+  Expr before_first(size_t part) const {
+    if (is_const_zero(loop_.min)) return identity(part);
+    return ir::choose_lazily(loop_.min > 0,
+                             substitute(loop_.name, loop_.min, parts_[part].scan->neighbour),
+                             identity(part));
   }
   Expr lane() const { return ir::make_variable(loop_.name + ".l"); }
 
