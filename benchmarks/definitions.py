@@ -67,6 +67,7 @@ SIZES: dict[str, tuple[int, ...]] = {
         (
             *("convolution", "convolution_without_bias", "strided_convolution"),
             *("dilated_convolution", "padded_convolution", "general_convolution"),
+            "bordered_convolution",
         ),
         CONVOLUTION,
     ),
@@ -77,6 +78,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "quantized_convolution": (28, 28, 64, 64, 3, 1),
     "group_convolution": GROUPS,
     "strided_group_convolution": GROUPS,
+    "bordered_group_convolution": GROUPS,
     "depthwise_convolution": DEPTHWISE,
     "strided_depthwise_convolution": DEPTHWISE,
     "depthwise_convolution_multiplied": (8, 32, 2, 28, 28, 3),

@@ -133,6 +133,9 @@ constexpr int64_t kPickedLines = 2;
 constexpr int64_t kUnrolledBlocks = 4;
 /// Vector operations that the body of a loop may grow to.
 constexpr int64_t kUnrolledOperations = 128;
+/// How many of these a function counts as, exp as tan: LLVM took half a minute for 64 cosines of
+/// four vectors each.
+constexpr int64_t kUnrolledFunction = 8;
 /// Iterations of a loop whose divisions become products: a division of numbers takes as long as one
 /// of vectors, and has to be waited for. How many divisors: each needs registers for itself and its
 /// reciprocal.

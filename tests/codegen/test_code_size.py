@@ -39,6 +39,21 @@ def test_heavy_bodies_get_small_blocks() -> None:
     assert len(executor.assembly) < 400_000
 
 
+def test_functions_of_register_tiles_are_not_unrolled_as_sums_are() -> None:
+    """A cosine is some 60 operations; 64 of four vectors each took half a minute."""
+    text = """def f(float(N, M) A, int32(M) I) -> (T, O) {
+        T(i, j) = A(i, j) + cos(A(i, j))
+        O(i, j) = T(i, I(j))
+    }"""
+    a, index = torch.randn(40, 64), torch.randint(0, 64, (64,), dtype=torch.int32)
+    options = tc.MappingOptions().libraryCalls(None).cluster("S0", "S1").order("i")
+    options = options.tile("task", i=40).registers(i=32).points("inside").vector(True)
+    options = options.nest("S0", loops=("j",)).nest("S1", loops=("j",)).copy(None)
+    executor = tc.compile(text, "f", options, a, index)
+    torch.testing.assert_close(executor(a, index)[1], (a + a.cos())[:, index])
+    assert len(executor.assembly) < 400_000
+
+
 def test_narrow_elements_for_all_lanes_are_loaded_once() -> None:
     """Under a condition of the lanes: not in a branch for each."""
     text = """

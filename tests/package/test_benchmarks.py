@@ -11,6 +11,7 @@ from pathlib import Path
 
 import ab
 import command
+import definitions
 import harness
 import pytest
 import table
@@ -91,6 +92,13 @@ def draw(ratio: float, noise: float, seed: int) -> list[list[float]]:
             ]
         )
     return sets
+
+
+def test_every_definition_has_sizes_to_be_measured_at() -> None:
+    for family, cases in definitions.FAMILIES.items():
+        for case in cases:
+            numbers = definitions.sizes(family, case)
+            assert len(numbers) == len(case.sizes[0]), case.definition
 
 
 def test_verdicts() -> None:

@@ -7,6 +7,8 @@
 
 #include "codegen/workarounds/hidden_zero.h"
 #include "ir/loops.h"
+#include "ir/program.h"
+#include "ir/visit.h"
 #include "machine/limits.h"
 
 namespace tc::codegen {
@@ -70,6 +72,15 @@ bool looks_up(const Expr& e) {
   return found;
 }
 
+/// Vector operations of a value, as far as unrolling is concerned: an accumulation is one.
+int64_t operations_of(const Expr& value) {
+  // Their addresses, several of which wait at a time, would take the accumulators' registers.
+  if (looks_up(value)) return machine::kUnrolledOperations + 1;
+  int64_t functions = 0;
+  ir::for_each<Call>(value, [&](const Call* call) { functions += !ir::math_name(call).empty(); });
+  return 1 + machine::kUnrolledFunction * functions;
+}
+
 /// What is known of the part visited last.
 struct Effort {
   int64_t operations = 0;    ///< all its loops unrolled
@@ -81,9 +92,7 @@ struct Effort {
 Nest unroll(const Nest& nest, int lanes, int registers, Effort& effort) {
   auto visit = [&](const Nest& child) { return unroll(child, lanes, registers, effort); };
   if (const auto* compute = as<Compute>(nest)) {
-    // Their addresses, several of which wait at a time, would take the accumulators' registers.
-    effort.operations =
-        looks_up(nest::stored_value(*compute)) ? machine::kUnrolledOperations + 1 : 1;
+    effort.operations = operations_of(nest::stored_value(*compute));
     return nest;
   }
   if (as<nest::Sequence>(nest)) {

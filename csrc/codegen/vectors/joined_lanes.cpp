@@ -17,6 +17,10 @@
 namespace tc::codegen {
 namespace {
 
+/// Vectors of stores that are joined at most, about the registers that there are: to shuffle 64 of
+/// them takes LLVM half a minute.
+const int kMostJoined = 16;
+
 /// Whether Halide would take the lanes of what `e` is part of apart: for remainders and quotients
 /// of neighbours, those in subscripts aside, which are of their loads.
 bool is_taken_apart(const Expr& e) {
@@ -47,6 +51,7 @@ class StoresThatStay : public IRGraphVisitor {
     const auto* places = op->index.as<Ramp>();
     const auto stride = places ? as_const_int(places->stride) : std::nullopt;
     if (stride && *stride > 1) {
+      if (*stride > kMostJoined) found.insert(op);
       std::deque<int64_t>& before = strided_[op->name];
       while (static_cast<int64_t>(before.size()) >= *stride) before.pop_front();
       for (const Expr& e : {op->value, op->predicate})
