@@ -136,6 +136,8 @@ constexpr int64_t kUnrolledOperations = 128;
 /// How many of these a function counts as, exp as tan: LLVM took half a minute for 64 cosines of
 /// four vectors each.
 constexpr int64_t kUnrolledFunction = 8;
+/// Strided stores that one interleaved store is made of, at most: about the vector registers.
+constexpr int64_t kInterleavedStores = 16;
 /// Iterations of a loop whose divisions become products: a division of numbers takes as long as one
 /// of vectors, and has to be waited for. How many divisors: each needs registers for itself and its
 /// reciprocal.

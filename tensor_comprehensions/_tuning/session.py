@@ -58,7 +58,7 @@ class _Worker:
     state: str = "idle"  #: idle, compiling, ready, measuring
     deadline: float = float("inf")
     compile: float | None = None
-    ran: float = float("inf")  #: processor seconds after which a run hangs
+    hangs_after: float = float("inf")  #: seconds of processor time of its process
     rival: float = 1.0  #: the ratio of the Plan that it is timed in turns with
 
 
@@ -364,7 +364,7 @@ class Session:
         best = self._best[0] * self.search.standard.minimum
         seconds = _HANGS * best + _HANGS_SECONDS
         worker.deadline = time.monotonic() + seconds
-        worker.ran = worker.child.processor_seconds() + _HANGS_SHARE * seconds
+        worker.hangs_after = worker.child.processor_seconds() + _HANGS_SHARE * seconds
         self._measuring = worker
         # Threads of a kernel would wait for processors that compilations have.
         if self._problem.threads > 1:
@@ -490,7 +490,7 @@ class Session:
         """Whether a run has not ended because others have the processors; up to the timeout."""
         if worker.state != "measuring" or now > worker.deadline + self._config._timeout:
             return False
-        return worker.child.processor_seconds() < worker.ran
+        return worker.child.processor_seconds() < worker.hangs_after
 
     # ---- the last comparison
 

@@ -12,7 +12,7 @@ import tensor_comprehensions as tc
 from tensor_comprehensions import reference
 
 STEP = 2.0**-20
-#: What goes up in steps and is even between them.
+#: Piecewise constant functions.
 STEPS = re.compile(r"\b(floor|ceil|round|rint|trunc|nextafter|u?int(8|16|32|64))\(")
 
 

@@ -77,7 +77,10 @@ int64_t operations_of(const Expr& value) {
   // Their addresses, several of which wait at a time, would take the accumulators' registers.
   if (looks_up(value)) return machine::kUnrolledOperations + 1;
   int64_t functions = 0;
-  ir::for_each<Call>(value, [&](const Call* call) { functions += !ir::math_name(call).empty(); });
+  ir::visit_graph(value, [&](const Call* call, ir::Visitor& self) {
+    functions += !ir::math_name(call).empty();
+    self.inside(call);
+  });
   return 1 + machine::kUnrolledFunction * functions;
 }
 

@@ -13,32 +13,30 @@
 #include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/visit.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
 
-/// Vectors of stores that are joined at most, about the registers that there are: to shuffle 64 of
-/// them takes LLVM half a minute.
-const int kMostJoined = 16;
-
-/// Whether Halide would take the lanes of what `e` is part of apart: for remainders and quotients
-/// of neighbours, those in subscripts aside, which are of their loads.
-bool is_taken_apart(const Expr& e) {
+/// Whether Halide's Interleaver would deinterleave what `e` is part of: for remainders and
+/// quotients of ramps, subscripts aside, for which it deinterleaves their loads alone.
+bool is_deinterleaved(const Expr& e) {
   bool found = false;
   auto is_found = [&](const auto* op, ir::Visitor& self) {
     found = found || (op->a.template as<Ramp>() && op->type.is_vector());
     self.inside(op);
   };
-  ir::visit(
+  ir::visit_graph(
       e, [&](const Mod* op, ir::Visitor& self) { is_found(op, self); },
       [&](const Div* op, ir::Visitor& self) { is_found(op, self); },
       [](const Load*, ir::Visitor&) {});
   return found;
 }
 
-/// Stores to every n-th element that Halide must not join with those before: it joins n of them
-/// where the first one stands, and does not look whether what the others read is stored in between.
-class StoresThatStay : public IRGraphVisitor {
+/// Strided stores that Halide must not interleave with those before: it makes one store of as many
+/// as the stride says where the first one stands, although what the others load may be stored in
+/// between.
+class StoresNotToInterleave : public IRGraphVisitor {
  public:
   std::set<const Store*> found;
 
@@ -51,7 +49,7 @@ class StoresThatStay : public IRGraphVisitor {
     const auto* places = op->index.as<Ramp>();
     const auto stride = places ? as_const_int(places->stride) : std::nullopt;
     if (stride && *stride > 1) {
-      if (*stride > kMostJoined) found.insert(op);
+      if (*stride > machine::kInterleavedStores) found.insert(op);
       std::deque<int64_t>& before = strided_[op->name];
       while (static_cast<int64_t>(before.size()) >= *stride) before.pop_front();
       for (const Expr& e : {op->value, op->predicate})
@@ -63,17 +61,16 @@ class StoresThatStay : public IRGraphVisitor {
       before.push_back(time_);
     }
     stored_[op->name] = time_;
-    IRGraphVisitor::visit(op);
   }
   void visit(const LetStmt* op) override {
     lets_[op->name] = read_by(op->value);
-    IRGraphVisitor::visit(op);
+    include(op->body);
   }
 
   /// The buffers that an expression reads, by names that it uses as well.
   Names read_by(const Expr& e) const {
     Names names;
-    ir::visit(
+    ir::visit_graph(
         e,
         [&](const Load* op, ir::Visitor& self) {
           names.insert(op->name);
@@ -92,11 +89,12 @@ class StoresThatStay : public IRGraphVisitor {
   std::map<std::string, Names> lets_;
 };
 
-/// Puts names in the place of numbers that are chosen lazily and broadcast, of short shuffles, and
-/// of sums of lanes that Halide would take apart: it takes apart the sums.
+/// Puts names in the place of numbers that are chosen lazily and broadcast, of short shuffles, of
+/// horizontal reductions whose scalar results Halide would deinterleave with their operands, and of
+/// the places of stores that are not to be interleaved.
 class HideFromInterleavings : public IRGraphMutator {
  public:
-  explicit HideFromInterleavings(std::set<const Store*> staying) : staying_(std::move(staying)) {}
+  explicit HideFromInterleavings(std::set<const Store*> apart) : apart_(std::move(apart)) {}
   std::map<std::string, Expr> hidden;
 
  private:
@@ -113,12 +111,12 @@ class HideFromInterleavings : public IRGraphMutator {
   Stmt visit(const Store* op) override {
     const Stmt store = IRGraphMutator::visit(op);
     const auto* same = store.as<Store>();
-    if (!same || !staying_.count(op)) return store;
+    if (!same || !apart_.count(op)) return store;
     return Store::make(same->name, same->value, hide(same->index), same->param, same->predicate,
                        same->alignment);
   }
   Expr visit(const VectorReduce* op) override {
-    return is_taken_apart(op->value) ? hide(op) : IRGraphMutator::visit(op);
+    return is_deinterleaved(op->value) ? hide(op) : IRGraphMutator::visit(op);
   }
   Expr visit(const Let* op) override {
     const Expr value = mutate(op->value);
@@ -139,15 +137,15 @@ class HideFromInterleavings : public IRGraphMutator {
   }
 
   std::vector<std::pair<std::string, Expr>> lets_;
-  const std::set<const Store*> staying_;
+  const std::set<const Store*> apart_;
 };
 
 }  // namespace
 
 Stmt separate_lanes(const Stmt& stmt) {
-  StoresThatStay staying;
-  stmt.accept(&staying);
-  HideFromInterleavings hide(std::move(staying.found));
+  StoresNotToInterleave apart;
+  stmt.accept(&apart);
+  HideFromInterleavings hide(std::move(apart.found));
   const Stmt rewritten = rewrite_interleavings(hide.mutate(stmt));
   if (hide.hidden.empty()) return rewritten;
   return ir::mutate_graph(rewritten, [&](const Variable* op, ir::Mutator&) {

@@ -72,7 +72,7 @@ class Vectors {
     std::string round = loop_.name + ".v";
     std::vector<Nest> all;
     for (size_t p = 0; p < parts_.size(); ++p)
-      if (scans(p)) all.push_back(lane_loop(store_carry(p, before_first(p))));
+      if (scans(p)) all.push_back(lane_loop(store_carry(p, initial_carry(p))));
     if (!is_const_zero(full))
       all.push_back(nest::make_loop(round, 0, full, Role::Serial,
                                     vector(ir::make_variable(round) * lanes_, Expr())));
@@ -94,8 +94,8 @@ class Vectors {
   Expr identity(size_t part) const {
     return ir::identity(parts_[part].scan->reduction, type_of(part));
   }
-  /// What the loop goes on from: a block of a loop that was cut begins behind the one before.
-  Expr before_first(size_t part) const {
+  /// The carry into the first vector: a block of a loop that was cut goes on from the one before.
+  Expr initial_carry(size_t part) const {
     if (is_const_zero(loop_.min)) return identity(part);
     return ir::choose_lazily(loop_.min > 0,
                              substitute(loop_.name, loop_.min, parts_[part].scan->neighbour),
