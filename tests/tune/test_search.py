@@ -103,10 +103,11 @@ def test_constraints_hold_in_every_candidate() -> None:
 def test_starting_options_are_tried_first() -> None:
     """They are a start, as in 2018, and constrain nothing."""
     tuner = tc.Tuner(TMM)
-    tuner.tune("tmm", product(), tc.MappingOptions("naive"), small(8))
+    # One helper: of several, others are done before a start that takes long to compile.
+    tuner.tune("tmm", product(), tc.MappingOptions("naive"), small(8).threads(1))
     start = str(tc.compile(TMM, "tmm", "naive", *product()).options).partition(".cluster(")[2]
     plans = [trial.plan.partition(".cluster(")[2] for trial in tuner.history]
-    assert start in plans[:4]  # in the order in which they are done
+    assert start == plans[0]
     assert any('.tile("task", m=32, n=32)' not in plan for plan in plans)
 
 
