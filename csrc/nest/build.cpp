@@ -99,7 +99,9 @@ class Generator {
 
   Nest generate(const isl::schedule& schedule) {
     isl::ast_build build(scop_.context->get());
-    return node(build.node_from(schedule));
+    const Nest nest = node(build.node_from(schedule));
+    scop_.context->require_memory();
+    return nest;
   }
 
  private:

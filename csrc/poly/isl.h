@@ -23,7 +23,11 @@
 #include <isl/union_set.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <exception>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -36,7 +40,7 @@ namespace tc::poly {
 /// belongs to ends what isl is at, with one of isl's exceptions.
 class Context {
  public:
-  Context() : raw_(isl_ctx_alloc()) {
+  Context() : raw_(allocate()) {
     isl_options_set_tile_scale_tile_loops(raw_, 0);
     isl_options_set_tile_shift_point_loops(raw_, 0);
     isl_options_set_ast_build_atomic_upper_bound(raw_, 1);
@@ -44,11 +48,14 @@ class Context {
     isl_options_set_ast_build_prefer_pdiv(raw_, 1);
     isl_options_set_on_error(raw_, ISL_ON_ERROR_CONTINUE);
     Task::add_stop(raw_, [raw = raw_] { isl_ctx_abort(raw); });
+    errno = 0;
   }
   ~Context() {
     // A failure that an exception of isl's may say nothing about: it only sees that an object is
-    // missing.
-    if (isl_ctx_last_error(raw_) == isl_error_alloc) lacked_memory() = true;
+    // missing. isl's parser even takes a token that it has no memory for as an error of syntax;
+    // that malloc failed before is in errno alone.
+    const bool failed = std::uncaught_exceptions() > exceptions_ && errno == ENOMEM;
+    if (failed || isl_ctx_last_error(raw_) == isl_error_alloc) lacked_memory() = true;
     Task::remove_stop(raw_);
     isl_ctx_free(raw_);
   }
@@ -61,11 +68,29 @@ class Context {
     return lacked;
   }
 
+  /// std::bad_alloc where isl got no memory and no exception said so: where it builds lists of
+  /// pieces, and in its AST generator, what it has no memory for may just be missing. To be called
+  /// before anything that was found out is used.
+  void require_memory() const {
+    if (isl_ctx_last_error(raw_) == isl_error_alloc) throw std::bad_alloc();
+  }
+
   isl::ctx get() const { return isl::ctx(raw_); }
   isl_ctx* raw() const { return raw_; }
 
  private:
+  /// isl_ctx_alloc reads options that it has not set yet where its own few allocations fail: there
+  /// is memory for them if there was for one larger block.
+  static isl_ctx* allocate() {
+    void* volatile block = std::malloc(65536);  // volatile: not optimized away
+    std::free(block);
+    isl_ctx* made = block ? isl_ctx_alloc() : nullptr;
+    if (!made) throw std::bad_alloc();
+    return made;
+  }
+
   isl_ctx* raw_;
+  int exceptions_ = std::uncaught_exceptions();  ///< under way when it was made
 };
 
 /// Two schedules, one after the other.

@@ -48,7 +48,9 @@ std::string join(const std::string& a, const std::string& b) {
 
 bool is_satisfiable(const std::string& set) {
   poly::Context context;
-  return !isl::set(context.get(), set).is_empty();
+  const bool found = !isl::set(context.get(), set).is_empty();
+  context.require_memory();
+  return found;
 }
 
 }  // namespace

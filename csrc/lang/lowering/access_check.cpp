@@ -98,6 +98,7 @@ class StatementCheck : public IRVisitor {
     for (const Expr& subscript : statement_.subscripts) subscript.accept(this);
     check("writes", program_.tensor(statement_.tensor), statement_.subscripts, Expr());
     statement_.value.accept(this);
+    context_.require_memory();
     return message_;
   }
 

@@ -124,7 +124,10 @@ class InPlace {
       if (auto found = conflict(writing, reading, read)) conflicts = conflicts.unite(*found);
     if (conflicts.is_empty()) return false;
     const std::optional<isl::set> counts = what_counts(conflicts, writing, reading);
-    return counts && !counts->is_empty() && sizes_of(*counts).is_subset(sizes_of(conflicts));
+    const bool never =
+        counts && !counts->is_empty() && sizes_of(*counts).is_subset(sizes_of(conflicts));
+    context_.require_memory();
+    return never;
   } catch (const isl::exception&) {
     return false;
   }

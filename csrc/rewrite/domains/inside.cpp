@@ -21,6 +21,7 @@ bool lies_inside(const Call* read, const ir::Program& program,
     const auto inside = points.inside(read->args[d], *as_const_int(tensor->second.sizes[d]));
     if (!inside || !points.points().is_subset(*inside)) return false;
   }
+  context.require_memory();
   return true;
 }
 

@@ -31,6 +31,7 @@ bool shrink(Iterator& it, const Expr& condition) {
   const std::optional<isl::set> holds = range.where(condition);
   if (!holds) return false;
   if (holds->is_empty()) {
+    context.require_memory();
     it.extent = 0;
     return true;
   }
@@ -40,6 +41,7 @@ bool shrink(Iterator& it, const Expr& condition) {
   shrunk.min = static_cast<int>(first);
   shrunk.extent = static_cast<int>(last - first + 1);
   if (!poly::IndexSets(context.get(), {shrunk}).points().is_equal(*holds)) return false;
+  context.require_memory();
   it = shrunk;
   return true;
 }

@@ -189,6 +189,7 @@ class SplitRanges {
       const auto function = row.value(subscript);
       const auto pieces = function ? AffinePieces().find(*function) : std::nullopt;
       if (!pieces) return false;
+      context.require_memory();
       for (const Piece& piece : *pieces) ends.insert(piece.end);
       cut.subscripts.emplace_back(subscript, *pieces);
     }

@@ -117,6 +117,7 @@ class Splitter {
     residues.offset = poly::to_integer(isl::manage(isl_aff_get_constant_val(first.get())));
     if (mod_imp(factor - residues.sign, residues.modulus) != 0 || !stride.is_equal(*fitting))
       return std::nullopt;
+    context.require_memory();
     return residues;
   }
 
