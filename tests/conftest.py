@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from cuda_cases import cases  # noqa: F401
 from sampling import sample
 
@@ -24,6 +26,15 @@ def described_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     from explained import MACHINE
 
     monkeypatch.setenv("TC_MACHINE", MACHINE)
+
+
+@pytest.fixture(autouse=True)
+def threads_stay() -> Iterator[None]:
+    """A number of threads that a test sets ends with it: what is tuned, for one, is kept by it."""
+    before = torch.get_num_threads()
+    yield
+    if torch.get_num_threads() != before:
+        torch.set_num_threads(before)
 
 
 def point_of(case: pytest.Function) -> tuple:

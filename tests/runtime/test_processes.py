@@ -188,22 +188,24 @@ def test_little_memory() -> None:
         """
 import ctypes
 check(tc.define(long_text("first")).first(x))
-soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+loose = (_, hard) = resource.getrlimit(resource.RLIMIT_AS)
 failed = []
 for quarters in (*range(0, 24, 2), *range(24, 60, 6), 80, 400):
     f = getattr(tc.define(long_text(f"f{quarters}")), f"f{quarters}")
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     used = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    resource.setrlimit(resource.RLIMIT_AS, (used + quarters * 2**18, hard))
+    tight = (used + quarters * 2**18, hard)
     try:
-        f(x)
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, tight)
+            f(x)
+        finally:  # before Python needs any to look at the error
+            resource.setrlimit(resource.RLIMIT_AS, loose)
     except (tc.TCError, MemoryError, RuntimeError) as error:
         message = str(error)
         failed.append(quarters)
     else:
         message = "out of memory"
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
     print(quarters, message, flush=True)
     assert "out of memory" in message
     check(f(x))
@@ -230,21 +232,23 @@ def sums(name, count):
     return f"def {name}(float(N, N) A) -> ({', '.join(results)}) {{ {body} }}"
 
 tc.define(sums("first", 6)).first(x)
-soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+loose = (_, hard) = resource.getrlimit(resource.RLIMIT_AS)
 refused = 0
 for trial in range(48):
     name = f"f{trial}"
     f = getattr(tc.define(sums(name, 5 + trial % 3)), name)
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     used = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    resource.setrlimit(resource.RLIMIT_AS, (used + trial % 24 * 2**16, hard))
+    tight = (used + trial % 24 * 2**16, hard)
     try:
-        f(x)
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, tight)
+            f(x)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, loose)
     except (tc.TCError, MemoryError, RuntimeError) as error:
         assert "out of memory" in str(error), error
         refused += 1
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
     tc.clear_cache()
 assert refused > 5, refused
 print("end")

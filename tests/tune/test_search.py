@@ -227,8 +227,9 @@ def test_ctrl_c_keeps_the_best_and_a_later_search_goes_on(tmp_path: Path) -> Non
     tuner = tc.Tuner(TMM, file)
     tuner.tune("tmm", inputs, None, small(3))
     (search,) = tuner.searches
-    assert search.known > 3
-    (tuning,) = _torch.Store.read(str(file), False).tunings()
+    tunings = _torch.Store.read(str(file), False).tunings()
+    assert search.known > 3, [(t.arguments, t.options, t.machine, t.threads) for t in tunings]
+    (tuning,) = tunings
     before = {plan for plan, _ in tuning.trials}
     assert {trial.plan for trial in search.trials} <= before
     assert tuning.measured == search.known + len(search.trials)
