@@ -34,6 +34,8 @@ def ways_of(text: str) -> list:
         "def f(float(N) a, float(N) b) -> (c) { c(i, j) = a(i) * b(j) }",
         "def f(float(N, N) a) -> (t) { t +=! a(i, i) }",
         "def f(float(N, N) a) -> (t) { t(i, j) = a(j, i) }",
+        "def g(float(M) a, float(N) b) -> (float(4) c) { c(i) = a(i) + b(i) }\n"
+        "def f(float(M) a, float(N) b) -> (c) { c = g(a, b) }",
         # A sum is needed before all of it is there, or has other terms.
         "def f(float(N) a) -> (s, b) { s +=! a(i)  b(i) = a(i) / s }",
         "def f(float(N) a) -> (s) { s +=! a(i)  s = s * 2 }",

@@ -21,6 +21,7 @@ class Groups {
     for (const Declaration& parameter : function.parameters) declare(parameter);
     for (const Declaration& result : function.returns) declare(result);
     for (const TreeStatement& statement : function.statements) look(statement);
+    for (const SameSize& same : function.same_sizes) agree(same);
   }
 
   /// All groups that may be split.
@@ -57,6 +58,15 @@ class Groups {
       auto known = by_size_.emplace(size, dimension).first->second;
       join(dimension, known);
     }
+  }
+
+  /// What a called definition declares holds for the parts as well.
+  void agree(const SameSize& same) {
+    const Dimension dimension(same.tensor, static_cast<int>(same.dimension));
+    if (same.other.empty())
+      keep_whole(dimension);
+    else
+      join(dimension, {same.other, static_cast<int>(same.other_dimension)});
   }
 
   void look(const TreeStatement& statement) {
