@@ -19,12 +19,32 @@ namespace {
 // would take long to compile, of which no model of the processor knows.
 constexpr int kMostNodes = 200;
 
-/// The index before it became int32, in which a large one could look like a small one.
-Expr whole_index(const Expr& subscript) {
-  const Cast* cast = subscript.as<Cast>();
+/// The value that is cut to int32, or nothing.
+Expr before_narrowing(const Expr& e) {
+  const Cast* cast = e.as<Cast>();
   bool narrows = cast && !cast->value.type().is_float() &&
                  (cast->value.type().bits() > 32 || cast->value.type() == Halide::UInt(32));
-  return narrows ? cast->value : subscript;
+  return narrows ? cast->value : Expr();
+}
+
+/// In 64 bits, with room for the first place of an index, which is of 32.
+Expr with_room(const Expr& wide) {
+  const Expr kept =
+      wide.type() == Halide::UInt(64) ? min(wide, make_const(wide.type(), int64_t{1} << 62)) : wide;
+  return Halide::cast(Halide::Int(64), kept);
+}
+
+/// The index before it became int32, in which a large one could look like a small one: int32(x),
+/// or int32(x) + 2 where places count from -2.
+Expr whole_index(const Expr& subscript) {
+  if (const Expr wide = before_narrowing(subscript); wide.defined()) return wide;
+  if (const auto* sum = subscript.as<Add>(); sum && is_const(sum->b))
+    if (const Expr wide = before_narrowing(sum->a); wide.defined())
+      return with_room(wide) + Halide::cast(Halide::Int(64), sum->b);
+  if (const auto* rest = subscript.as<Sub>(); rest && is_const(rest->b))
+    if (const Expr wide = before_narrowing(rest->a); wide.defined())
+      return with_room(wide) - Halide::cast(Halide::Int(64), rest->b);
+  return subscript;
 }
 
 /// Of 32 bits or more, so that it can be compared with every size.

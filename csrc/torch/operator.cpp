@@ -22,8 +22,6 @@
 namespace tc_torch {
 namespace {
 
-// ---- the host
-
 c10::Device to_device(DLDevice device) {
   return device.device_type == kDLCUDA
              ? c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device.device_id))
@@ -67,90 +65,6 @@ void* current_stream(void*, DLDevice device) {
   if (device.device_type == kDLCPU) return nullptr;
   c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
   return guard.getStream(to_device(device)).native_handle();
-}
-
-// ---- arguments
-
-/// Writes a Python number as one element of the scalar's type.
-void store_scalar(const ArgumentInfo& info, const c10::IValue& value, void* storage) try {
-  auto store = [&](auto number) { std::memcpy(storage, &number, sizeof number); };
-  at::Scalar scalar = value.toScalar();
-  switch (info.dtype) {
-    case at::kBool: return store(scalar.to<bool>());
-    case at::kByte: return store(scalar.to<uint8_t>());
-    case at::kChar: return store(scalar.to<int8_t>());
-    case at::kShort: return store(scalar.to<int16_t>());
-    case at::kInt: return store(scalar.to<int32_t>());
-    case at::kLong: return store(scalar.to<int64_t>());
-    case at::kUInt16: return store(scalar.to<uint16_t>());
-    case at::kUInt32: return store(scalar.to<uint32_t>());
-    case at::kUInt64: return store(scalar.to<uint64_t>());
-    case at::kHalf: return store(scalar.to<at::Half>());
-    case at::kBFloat16: return store(scalar.to<at::BFloat16>());
-    case at::kFloat: return store(scalar.to<float>());
-    default: return store(scalar.to<double>());
-  }
-} catch (const std::exception&) {  // at::Scalar found that the number does not fit
-  raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a number that fits " +
-                            c10::toString(info.dtype) + " but got " + c10::str(value));
-}
-
-std::string layout_name(at::Layout layout) {
-  switch (layout) {
-    case at::kSparse: return "torch.sparse_coo";
-    case at::kSparseCsr: return "torch.sparse_csr";
-    case at::kSparseCsc: return "torch.sparse_csc";
-    case at::kSparseBsr: return "torch.sparse_bsr";
-    case at::kSparseBsc: return "torch.sparse_bsc";
-    default: return c10::str(layout);
-  }
-}
-
-void check_tensor(const char* role, const ArgumentInfo& info, const at::Tensor& tensor) {
-  std::string what = std::string(role) + " " + info.name;
-  if (!tensor.defined()) raise(TC_SHAPE_ERROR, what + ": expected a tensor but got None");
-  if (tensor.layout() != at::kStrided)
-    raise(TC_SHAPE_ERROR, what + ": expected a strided tensor but got layout " +
-                              layout_name(tensor.layout()) + "; call to_dense() on it");
-  if (!tensor.is_cpu() && !tensor.is_cuda())
-    raise(TC_SHAPE_ERROR, what + ": expected a tensor on the CPU or a CUDA device but got " +
-                              c10::str(tensor.device()));
-  if (tensor.is_neg())  // left only where the dispatcher was passed by
-    raise(TC_SHAPE_ERROR, what +
-                              ": expected plain memory but got a view that negates lazily; "
-                              "pass a clone() of it");
-}
-
-/// The bytes of its storage, counted from the first, that a tensor's elements reach into.
-size_t bytes_reached(const at::Tensor& tensor) {
-  int64_t last = tensor.storage_offset() + tensor.numel();  // behind it, where there are no gaps
-  if (!tensor.is_contiguous()) {
-    last = tensor.storage_offset() + 1;
-    auto sizes = tensor.sizes(), strides = tensor.strides();
-    for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
-  }
-  return static_cast<size_t>(last) * tensor.itemsize();
-}
-
-[[noreturn]] C10_NOINLINE void raise_missing_memory(const char* role, const ArgumentInfo& info,
-                                                    size_t needed, size_t held) {
-  raise(TC_SHAPE_ERROR,
-        c10::str(role, " ", info.name, ": its elements need ", needed,
-                 " bytes of memory but its storage holds ", held,
-                 "; it was freed or made smaller, as by untyped_storage().resize_(): fill it again "
-                 "before the call"));
-}
-
-/// Storage may be freed or made smaller under a tensor, which does not notice.
-void check_memory(const char* role, const ArgumentInfo& info, const at::Tensor& tensor) {
-  if (tensor.numel() == 0 || !tensor.has_storage()) return;
-  size_t held = tensor.storage().nbytes(), needed = bytes_reached(tensor);
-  if (needed > held) raise_missing_memory(role, info, needed, held);
-}
-
-void check_memory(const std::vector<ArgumentInfo>& infos, at::ArrayRef<c10::IValue> inputs) {
-  for (size_t i = 0; i < infos.size(); ++i)
-    if (!infos[i].scalar) check_memory("argument", infos[i], inputs[i].toTensor());
 }
 
 /// Sizes, strides, device and specialised values, behind whether algorithms are to be
@@ -201,31 +115,6 @@ size_t hash(const std::vector<int64_t>& key) {
   return h;
 }
 
-/// The memory that a tensor's elements lie in, as [first byte, byte after the last).
-std::pair<intptr_t, intptr_t> memory_span(const at::Tensor& tensor) {
-  auto begin = reinterpret_cast<intptr_t>(tensor.const_data_ptr());
-  if (tensor.numel() == 0) return {begin, begin};
-  int64_t low = 0, high = 1;
-  auto sizes = tensor.sizes(), strides = tensor.strides();
-  for (size_t d = 0; d < sizes.size(); ++d)
-    (strides[d] < 0 ? low : high) += (sizes[d] - 1) * strides[d];
-  auto bytes = static_cast<int64_t>(tensor.element_size());
-  return {begin + low * bytes, begin + high * bytes};
-}
-
-/// Whether some output lies in the same piece of memory as an input or another output.
-bool may_overlap(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs) {
-  auto meet = [](const auto& a, const auto& b) { return a.first < b.second && b.first < a.second; };
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    auto output = memory_span(outputs[o]);
-    for (const c10::IValue& input : inputs)
-      if (input.isTensor() && meet(output, memory_span(input.toTensor()))) return true;
-    for (const at::Tensor& other : outputs.slice(0, o))
-      if (meet(output, memory_span(other))) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 void (*raise_error)(const CoreError& error) = [](const CoreError& error) { throw error; };
@@ -257,102 +146,6 @@ const tc_host& torch_host() {
   static const tc_host host = {nullptr,  parallel_for, thread_count,
                                allocate, release,      current_stream};
   return host;
-}
-
-at::ScalarType to_scalar_type(DLDataType dtype) {
-  switch (dtype.code) {
-    case kDLBool: return at::kBool;
-    case kDLBfloat: return at::kBFloat16;
-    case kDLFloat:
-      return dtype.bits == 16 ? at::kHalf : dtype.bits == 32 ? at::kFloat : at::kDouble;
-    case kDLInt:
-      return dtype.bits == 8    ? at::kChar
-             : dtype.bits == 16 ? at::kShort
-             : dtype.bits == 32 ? at::kInt
-                                : at::kLong;
-    default:
-      return dtype.bits == 8    ? at::kByte
-             : dtype.bits == 16 ? at::kUInt16
-             : dtype.bits == 32 ? at::kUInt32
-                                : at::kUInt64;
-  }
-}
-
-Definition::Definition(ModulePtr module, const tc_definition* definition)
-    : name(tc_definition_name(definition)), module_(std::move(module)), definition_(definition) {
-  auto info = [](const tc_argument& argument) {
-    ArgumentInfo result;
-    result.name = argument.name;
-    result.dtype = to_scalar_type(argument.dtype);
-    result.rank = argument.ndim;
-    result.scalar = argument.is_scalar;
-    result.specialized = argument.specialized;
-    result.accumulates = argument.accumulates;
-    result.read = argument.read;
-    result.follows = argument.follows;
-    return result;
-  };
-  tc_argument argument;
-  for (int32_t i = 0; i < tc_definition_input_count(definition); ++i) {
-    check(tc_definition_input(definition, i, &argument));
-    inputs.push_back(info(argument));
-  }
-  for (int32_t o = 0; o < tc_definition_output_count(definition); ++o) {
-    check(tc_definition_output(definition, o, &argument));
-    outputs.push_back(info(argument));
-  }
-}
-
-DLDataType to_dlpack(at::ScalarType type) {
-  auto bits = static_cast<uint8_t>(c10::elementSize(type) * 8);
-  if (type == at::kBool) return {kDLBool, 8, 1};
-  if (type == at::kBFloat16) return {kDLBfloat, 16, 1};
-  if (c10::isFloatingType(type)) return {kDLFloat, bits, 1};
-  bool is_unsigned =
-      type == at::kByte || type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64;
-  if (is_unsigned) return {kDLUInt, bits, 1};
-  if (c10::isIntegralType(type, false)) return {kDLInt, bits, 1};
-  if (c10::isComplexType(type)) return {5, bits, 1};  // kDLComplex of newer DLPack headers
-  // Quantized, bits: a code that no definition has, so that the check refuses the type.
-  return {255, bits, 1};
-}
-
-DLDevice to_dlpack(at::Device device) {
-  if (!device.is_cuda()) return {kDLCPU, 0};
-  return {kDLCUDA, static_cast<int32_t>(device.index())};
-}
-
-DLTensor to_dltensor(const at::Tensor& tensor) {
-  DLTensor result{};
-  result.data = const_cast<void*>(tensor.const_data_ptr());
-  result.device = to_dlpack(tensor.device());
-  result.ndim = static_cast<int32_t>(tensor.dim());
-  result.dtype = to_dlpack(tensor.scalar_type());
-  result.shape = const_cast<int64_t*>(tensor.sizes().data());
-  result.strides = const_cast<int64_t*>(tensor.strides().data());
-  return result;
-}
-
-CallArguments::CallArguments(const Definition& definition, at::ArrayRef<c10::IValue> inputs) {
-  values_.resize(inputs.size());
-  tensors_.reserve(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    bool scalar = i < definition.inputs.size() && definition.inputs[i].scalar;
-    if (scalar) {
-      const ArgumentInfo& info = definition.inputs[i];
-      store_scalar(info, inputs[i], &values_[i]);
-      DLTensor tensor{};
-      tensor.data = &values_[i];
-      tensor.device = {kDLCPU, 0};
-      tensor.dtype = to_dlpack(info.dtype);
-      tensors_.push_back(tensor);
-    } else {
-      const at::Tensor& tensor = inputs[i].toTensor();
-      if (i < definition.inputs.size()) check_tensor("argument", definition.inputs[i], tensor);
-      tensors_.push_back(to_dltensor(tensor));
-    }
-  }
-  for (const DLTensor& tensor : tensors_) pointers_.push_back(&tensor);
 }
 
 Operator::Operator(std::shared_ptr<const Definition> definition, OptionsFactory factory)

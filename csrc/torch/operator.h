@@ -16,20 +16,17 @@
 #include <vector>
 
 #include "tc/tc.h"
+#include "torch/arguments.h"
 #include "torch/errors.h"
 
 namespace tc_torch {
 
-struct ModuleDeleter {
-  void operator()(tc_module* module) const { tc_module_free(module); }
-};
 struct OptionsDeleter {
   void operator()(tc_options* options) const { tc_options_free(options); }
 };
 struct KernelDeleter {
   void operator()(tc_kernel* kernel) const { tc_kernel_free(kernel); }
 };
-using ModulePtr = std::shared_ptr<tc_module>;
 using OptionsPtr = std::unique_ptr<tc_options, OptionsDeleter>;
 using KernelPtr = std::unique_ptr<tc_kernel, KernelDeleter>;
 
@@ -37,46 +34,6 @@ OptionsPtr copy_options(const tc_options* options);
 
 /// PyTorch's threads, memory and current stream.
 const tc_host& torch_host();
-
-/// One argument or result of a definition.
-struct ArgumentInfo {
-  std::string name;
-  at::ScalarType dtype = at::kFloat;
-  int rank = 0;
-  bool scalar = false, specialized = false, accumulates = false, read = false;
-  int follows = -1;  ///< of a result: the input whose memory format it takes
-};
-
-/// A definition of a parsed text.
-class Definition {
- public:
-  Definition(ModulePtr module, const tc_definition* definition);
-  const tc_definition* get() const { return definition_; }
-  std::string name;
-  std::vector<ArgumentInfo> inputs, outputs;
-
- private:
-  ModulePtr module_;
-  const tc_definition* definition_;
-};
-
-/// The inputs of a call as the core sees them. Scalars live in `values`. Borrowed tensors must
-/// outlive it.
-class CallArguments {
- public:
-  CallArguments(const Definition& definition, at::ArrayRef<c10::IValue> inputs);
-  const DLTensor* const* tensors() const { return pointers_.data(); }
-  int32_t count() const { return static_cast<int32_t>(pointers_.size()); }
-
- private:
-  std::vector<DLTensor> tensors_;
-  std::vector<const DLTensor*> pointers_;
-  std::vector<double> values_;  // storage of scalars, 8 bytes each
-};
-
-DLTensor to_dltensor(const at::Tensor& tensor);
-at::ScalarType to_scalar_type(DLDataType dtype);
-DLDataType to_dlpack(at::ScalarType type);
 
 /// Chooses options for a set of inputs; may call into Python.
 using OptionsFactory = std::function<OptionsPtr(at::ArrayRef<c10::IValue> inputs)>;

@@ -231,6 +231,17 @@ def sum_type(a: str, b: str) -> torch.dtype:
 # ---- integers
 
 
+def test_division_by_what_turns_out_to_be_zero() -> None:
+    """The index has one value, which is the divisor."""
+    text = """def f(float(N) A) -> (Q, R) {
+      Q(i) = max(-int64(i) * (int64(i) / int64(-9223372036854775807)),
+                 -(3 / int64(i))) where i in 0:1
+      R(i) = 7 - (3 % int32(i)) + 5 / int32(i) where i in 0:1
+    }"""
+    quotient, rest = tc.define(text, namespace="tc_zero_divisor").f(torch.ones(3))
+    assert quotient.tolist() == [0] and rest.tolist() == [7]
+
+
 @by_integer
 def test_division_rounds_towards_zero(name: str) -> None:
     low, high = limits(name)

@@ -105,3 +105,22 @@ def test_functions_of_functions(type_name: str, size: int) -> None:
     said, seconds = compile_in_a_child(case, 60)
     assert said == ""
     assert seconds < 10
+
+
+def test_the_derivative_of_many_nested_functions() -> None:
+    """Its text has the inner functions once for every one around them, and narrow floats are
+    rounded between them by choices that hold each other."""
+    text = """
+    def f(bfloat16(M, N) A, bfloat16(M) B) -> (C, D) {
+      C(i, j) = exp(tanh(expm1(tanh(exp(tanh(sin(tanh(log(fabs(fabs(tanh(
+          cos(tanh(exp2(tanh(A(i, j)))))))) + 0.5)))))))))
+      D(i, j) = C(i, j) / B(i)
+    }
+    """
+    gradient = tc.grad_source(text).replace("f_grad", "f")
+    inputs = tc.define(gradient, namespace="tc_times_nested").f.definition.inputs
+    shapes = [(1, 33) if info.ndim == 2 else (1,) for info in inputs]
+    case = Hostile(gradient, shapes, dict.fromkeys(range(len(inputs)), torch.bfloat16))
+    said, seconds = compile_in_a_child(case, 60)
+    assert said == ""
+    assert seconds < 15

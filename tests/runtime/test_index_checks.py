@@ -179,6 +179,15 @@ def test_indices_of_every_type(dtype: torch.dtype, bad: int) -> None:
     assert torch.equal(run(text, table, index)[0], table[[last, 0, last]])
 
 
+@pytest.mark.parametrize("bad", [5, -3, 2**32 - 2, 2**62, 2**63 - 1, -(2**63)])
+def test_places_that_count_from_below_zero(bad: int) -> None:
+    """T has elements from -2 on, which its memory counts from 0."""
+    text = "def below(float(A) X, int64(N) I) -> (T, S) { T(i) = X(i + 2)  S(j) = T(I(j)) }"
+    x, good = torch.randn(7), torch.tensor([0, -2, 4])
+    assert torch.equal(run(text, x, good)[1], x[good + 2])
+    assert "reads T(I(j) + 2) outside: at j = 1 index" in fails(text, x, torch.tensor([0, bad, 4]))
+
+
 def test_indices_of_indices() -> None:
     text = "def two(float(N) A, int32(M) I, int32(K) J) -> (B) { B(k) = A(I(J(k)) + 1) }"
     a, i = torch.randn(6), indices(0, 1, 4, 5)

@@ -8,6 +8,7 @@
 #include "codegen/cpu/cpu_kernel.h"
 #include "codegen/cpu/host_target.h"
 #include "codegen/lower_nest.h"
+#include "codegen/math/common_calls.h"
 #include "codegen/math/cpu_math.h"
 #include "codegen/math/invariant_divisors.h"
 #include "codegen/math/narrow_steps.h"
@@ -128,6 +129,10 @@ const PassList<Stmt, Facts> kLoopPasses(
         {"lower_narrow_steps",
          "in front of lower_math, which computes functions of narrow floats in float",
          [](Stmt& s, Facts&) { s = lower_narrow_steps(s); }},
+        {"name_common_calls",
+         "behind lower_narrow_steps, whose calls count; in front of lower_math, which makes many "
+         "operations of every call",
+         [](Stmt& s, Facts&) { s = name_common_calls(s); }},
         {"lower_math",
          "in front of simplify, whose rules take floats for finite numbers; strict forms "
          "are left alone",

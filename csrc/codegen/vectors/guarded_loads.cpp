@@ -172,19 +172,42 @@ class HideChoices : public IRGraphMutator {
   using IRMutator::visit;
   Expr visit(const Call* op) override {
     if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
-    std::vector<Expr> parts, arguments;
-    std::map<std::string, Expr> variables;
-    ir::visit_graph(Expr(op),
-                    [&](const Variable* v, ir::Visitor&) { variables.emplace(v->name, v); });
     std::string name = unique_name("choice");
     auto& [parameters, choice] = choices[name];
+    std::vector<Expr> parts = op->args, arguments;
+    // What the condition chooses is computed in any case. It comes in front: in the branches, which
+    // mostly go on from it, it would be there again, and what it goes on from as often in each.
+    for (const Expr& inner : outermost_choices(op->args[0])) {
+      const std::string chosen = unique_name('t');
+      for (Expr& part : parts)
+        part = graph_substitute(inner, Variable::make(inner.type(), chosen), part);
+      parameters.push_back(chosen);
+      arguments.push_back(mutate(inner));
+    }
+    std::map<std::string, Expr> variables;
+    for (const Expr& part : parts)
+      ir::visit_graph(part,
+                      [&](const Variable* v, ir::Visitor&) { variables.emplace(v->name, v); });
+    for (const std::string& chosen : parameters) variables.erase(chosen);
     for (const auto& [variable, value] : variables) {
       parameters.push_back(variable);
       arguments.push_back(value);
     }
-    for (const Expr& part : op->args) parts.push_back(around_choices(part));
+    for (Expr& part : parts) part = around_choices(part);
     choice = Call::make(op->type, op->name, parts, op->call_type);
     return Call::make(op->type, name, arguments, Call::Extern);
+  }
+
+  /// Those that are in no other one.
+  static std::vector<Expr> outermost_choices(const Expr& e) {
+    std::vector<Expr> found;
+    ir::visit_graph(e, [&](const Call* op, ir::Visitor& self) {
+      if (!op->is_intrinsic(Call::if_then_else)) return self.inside(op);
+      if (std::none_of(found.begin(), found.end(),
+                       [&](const Expr& other) { return other.same_as(op); }))
+        found.emplace_back(op);
+    });
+    return found;
   }
 
   Expr around_choices(const Expr& e) const;
@@ -195,14 +218,25 @@ class HideChoices : public IRGraphMutator {
 
 template <class Root>
 Root show_choices(const Root& root, const HideChoices& hidden) {
-  return ir::mutate(root, [&](const Call* op, ir::Mutator& self) {
+  return ir::mutate_graph(root, [&](const Call* op, ir::Mutator& self) {
     auto found = hidden.choices.find(op->name);
     if (found == hidden.choices.end()) return self.inside(op);
     const auto& [parameters, choice] = found->second;
     std::map<std::string, Expr> arguments;
-    for (size_t p = 0; p < parameters.size(); ++p)
-      arguments[parameters[p]] = self.mutate(op->args[p]);
-    return substitute(arguments, choice);
+    std::vector<std::pair<std::string, Expr>> names;
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      const Expr argument = self.mutate(op->args[p]);
+      if (argument.as<Variable>() || is_const(argument))
+        arguments[parameters[p]] = argument;
+      else
+        names.emplace_back(parameters[p], argument);
+    }
+    Expr result = ir::mutate_graph(choice, [&](const Variable* v, ir::Mutator&) {
+      const auto argument = arguments.find(v->name);
+      return argument == arguments.end() ? Expr(v) : argument->second;
+    });
+    for (const auto& [parameter, argument] : names) result = Let::make(parameter, argument, result);
+    return result;
   });
 }
 

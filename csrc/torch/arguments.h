@@ -1,0 +1,72 @@
+// Definitions, and the tensors and numbers of their calls as the core sees them.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tc/tc.h"
+#include "torch/errors.h"
+
+namespace tc_torch {
+
+struct ModuleDeleter {
+  void operator()(tc_module* module) const { tc_module_free(module); }
+};
+using ModulePtr = std::shared_ptr<tc_module>;
+
+/// One argument or result of a definition.
+struct ArgumentInfo {
+  std::string name;
+  at::ScalarType dtype = at::kFloat;
+  int rank = 0;
+  bool scalar = false, specialized = false, accumulates = false, read = false;
+  int follows = -1;  ///< of a result: the input whose memory format it takes
+};
+
+/// A definition of a parsed text.
+class Definition {
+ public:
+  Definition(ModulePtr module, const tc_definition* definition);
+  const tc_definition* get() const { return definition_; }
+  std::string name;
+  std::vector<ArgumentInfo> inputs, outputs;
+
+ private:
+  ModulePtr module_;
+  const tc_definition* definition_;
+};
+
+/// The inputs of a call as the core sees them. Scalars live in `values`. Borrowed tensors must
+/// outlive it.
+class CallArguments {
+ public:
+  CallArguments(const Definition& definition, at::ArrayRef<c10::IValue> inputs);
+  const DLTensor* const* tensors() const { return pointers_.data(); }
+  int32_t count() const { return static_cast<int32_t>(pointers_.size()); }
+
+ private:
+  std::vector<DLTensor> tensors_;
+  std::vector<const DLTensor*> pointers_;
+  std::vector<double> values_;  // storage of scalars, 8 bytes each
+};
+
+DLTensor to_dltensor(const at::Tensor& tensor);
+at::ScalarType to_scalar_type(DLDataType dtype);
+DLDataType to_dlpack(at::ScalarType type);
+DLDevice to_dlpack(at::Device device);
+/// Writes a Python number as one element of the scalar's type; error where it does not fit.
+void store_scalar(const ArgumentInfo& info, const c10::IValue& value, void* storage);
+
+/// Error where a tensor is none, has no strides, is neither of the CPU nor of CUDA, or is negated
+/// lazily. `role` is "argument" or "output".
+void check_tensor(const char* role, const ArgumentInfo& info, const at::Tensor& tensor);
+/// Storage may be freed or made smaller under a tensor, which does not notice.
+void check_memory(const char* role, const ArgumentInfo& info, const at::Tensor& tensor);
+void check_memory(const std::vector<ArgumentInfo>& infos, at::ArrayRef<c10::IValue> inputs);
+/// Whether some output lies in the same piece of memory as an input or another output.
+bool may_overlap(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs);
+
+}  // namespace tc_torch
