@@ -2,9 +2,8 @@
 // that it lacks.
 //
 // Pitfalls:
-//  - In a leaf callback of the AST generator degenerate dimensions are gone: schedule dimensions
-//  are
-//    never indexed by position there. Loop iterators are named c<depth>, where depth counts the
+//  - In a leaf callback of the AST generator degenerate dimensions are gone: there no dimension of
+//    the schedule is indexed by position. Loop iterators are named c<depth>, where depth counts the
 //    schedule dimensions above, eliminated ones included.
 //  - Tile scale and shift options are global to a context and are set to 0 by `Context`.
 //  - `insert_context` wants a 0-d set; `isl_schedule_node_band_sink` moves a band to the leaves.

@@ -1,6 +1,5 @@
 #include "codegen/math/common_calls.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
