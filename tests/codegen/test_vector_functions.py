@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from fenced import fenced
 from last_places import assert_within_ulps
 
 import tensor_comprehensions as tc
@@ -177,3 +178,22 @@ def test_rotary_embedding() -> None:
     )
     expected = torch.view_as_real(torch.view_as_complex(x) * phases)
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_functions_called_twice_stay_behind_their_conditions() -> None:
+    """They have one name, in the branch: what they are called of lies outside its tensor."""
+    text = """def f(float(M) A, int32(N) I) -> (S, D) {
+      S(i) = I(i) < M ? exp(A(I(i))) / (1 + exp(A(I(i)))) : -1
+      D(i) = cos(sin(A(i))) * cos(A(i)) + sin(A(i)) / (2 + cos(sin(A(i)))) where i in 0:20
+    }"""
+    torch.manual_seed(0)
+    a = torch.randn(20)
+    index = torch.randint(0, 20, (37,), dtype=torch.int32)
+    index[::5] = 25
+    found, rest = tc.define(text, namespace="tc_called_twice").f(fenced(a), index)
+    inside = index < 20
+    wanted = torch.where(inside, torch.sigmoid(a[index.long() * inside]), -1)
+    torch.testing.assert_close(found, wanted)
+    x = a.double()
+    exact = x.sin().cos() * x.cos() + x.sin() / (2 + x.sin().cos())
+    torch.testing.assert_close(rest, exact.float())
