@@ -27,7 +27,8 @@ Expr before_narrowing(const Expr& e) {
   return narrows ? cast->value : Expr();
 }
 
-/// In 64 bits, with room for the first place of an index, which is of 32.
+/// In 64 bits, for an offset of 32 bits: a large uint64 is cut down to what is outside with any. An
+/// int64 that overflows has the other sign, and is outside too.
 Expr with_room(const Expr& wide) {
   const Expr kept =
       wide.type() == Halide::UInt(64) ? min(wide, make_const(wide.type(), int64_t{1} << 62)) : wide;

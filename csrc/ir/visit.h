@@ -2,6 +2,8 @@
 // nodes that they are about.
 #pragma once
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "ir/halide.h"
@@ -105,6 +107,15 @@ Root mutate_graph(const Root& root, const Functions&... functions) {
   visit_detail::With<Mutator, Functions...> mutator(functions...);
   mutator.shares = true;
   return mutator.mutate(root);
+}
+
+/// Halide's graph_substitute for several variables at once.
+template <class Root>
+Root graph_substitute(const std::map<std::string, Expr>& values, const Root& root) {
+  return mutate_graph(root, [&](const Halide::Internal::Variable* op, Mutator&) {
+    const auto found = values.find(op->name);
+    return found == values.end() ? Expr(op) : found->second;
+  });
 }
 
 /// Calls `found` with every node of a kind, those around others first.

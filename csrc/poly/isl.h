@@ -79,7 +79,8 @@ class Context {
 
  private:
   /// isl_ctx_alloc reads options that it has not set yet where its own few allocations fail: there
-  /// is memory for them if there was for one larger block.
+  /// is memory for them if there was for one larger block, by whose size
+  /// tests/runtime/test_failed_allocations.py knows it.
   static isl_ctx* allocate() {
     void* volatile block = std::malloc(65536);  // volatile: not optimized away
     std::free(block);

@@ -1,6 +1,5 @@
 #include "torch/arguments.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 

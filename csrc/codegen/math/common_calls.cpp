@@ -55,22 +55,16 @@ class NameCommonCalls : public IRMutator {
     count(named);
     for (const auto& [name, call] : region.calls) count(call);
     std::map<std::string, Expr> single;
-    auto put_back = [&](const Expr& e) {
-      return ir::mutate(e, [&](const Variable* op, ir::Mutator&) {
-        const auto found = single.find(op->name);
-        return found == single.end() ? Expr(op) : found->second;
-      });
-    };
     std::vector<std::pair<std::string, Expr>> common;
     for (const auto& [name, call] : region.calls) {
       // Arguments have only names that come before.
-      const Expr whole = put_back(call);
+      const Expr whole = substitute(single, call);
       if (uses[name] < 2)
         single.emplace(name, whole);
       else
         common.emplace_back(name, whole);
     }
-    Expr result = put_back(named);
+    Expr result = substitute(single, named);
     for (size_t n = common.size(); n-- > 0;)
       result = Let::make(common[n].first, common[n].second, result);
     return result;

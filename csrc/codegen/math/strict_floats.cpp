@@ -20,11 +20,10 @@ class MakeStrict : public IRMutator {
   Expr visit(const Sub* op) override { return binary(op, Call::strict_sub); }
   Expr visit(const Mul* op) override { return binary(op, Call::strict_mul); }
   Expr visit(const Div* op) override {
-    if (!op->type.is_float()) return IRMutator::visit(op);
     // Halide takes a division by a constant 0 for a mistake. A product with infinity is the same.
     const auto* integer = op->b.as<Cast>();
     auto divisor = integer && is_const_zero(integer->value) ? 0.0 : as_const_float(op->b);
-    if (divisor && *divisor == 0)
+    if (op->type.is_float() && divisor && *divisor == 0)
       return mutate(op->a * make_const(op->type, std::copysign(kInfinity, *divisor)));
     return binary(op, Call::strict_div);
   }

@@ -175,8 +175,8 @@ class HideChoices : public IRGraphMutator {
     std::string name = unique_name("choice");
     auto& [parameters, choice] = choices[name];
     std::vector<Expr> parts = op->args, arguments;
-    // What the condition chooses is computed in any case. It comes in front: in the branches, which
-    // mostly go on from it, it would be there again, and what it goes on from as often in each.
+    // Choices in the condition are evaluated whatever the branches do, so that they are hoisted:
+    // branches that use them as well would hold copies, three times as many for every level.
     for (const Expr& inner : outermost_choices(op->args[0])) {
       const std::string chosen = unique_name('t');
       for (Expr& part : parts)
@@ -203,9 +203,7 @@ class HideChoices : public IRGraphMutator {
     std::vector<Expr> found;
     ir::visit_graph(e, [&](const Call* op, ir::Visitor& self) {
       if (!op->is_intrinsic(Call::if_then_else)) return self.inside(op);
-      if (std::none_of(found.begin(), found.end(),
-                       [&](const Expr& other) { return other.same_as(op); }))
-        found.emplace_back(op);
+      found.emplace_back(op);
     });
     return found;
   }
@@ -231,10 +229,7 @@ Root show_choices(const Root& root, const HideChoices& hidden) {
       else
         names.emplace_back(parameters[p], argument);
     }
-    Expr result = ir::mutate_graph(choice, [&](const Variable* v, ir::Mutator&) {
-      const auto argument = arguments.find(v->name);
-      return argument == arguments.end() ? Expr(v) : argument->second;
-    });
+    Expr result = ir::graph_substitute(arguments, choice);
     for (const auto& [parameter, argument] : names) result = Let::make(parameter, argument, result);
     return result;
   });

@@ -148,10 +148,7 @@ Stmt separate_lanes(const Stmt& stmt) {
   HideFromInterleavings hide(std::move(apart.found));
   const Stmt rewritten = rewrite_interleavings(hide.mutate(stmt));
   if (hide.hidden.empty()) return rewritten;
-  return ir::mutate_graph(rewritten, [&](const Variable* op, ir::Mutator&) {
-    const auto found = hide.hidden.find(op->name);
-    return found == hide.hidden.end() ? Expr(op) : found->second;
-  });
+  return ir::graph_substitute(hide.hidden, rewritten);
 }
 
 Stmt join_lanes_as_bits(const Stmt& stmt) {
