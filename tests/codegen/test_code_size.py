@@ -54,6 +54,19 @@ def test_functions_of_register_tiles_are_not_unrolled_as_sums_are() -> None:
     assert len(executor.assembly) < 400_000
 
 
+def test_loops_of_many_gathers_are_not_analysed_by_llvm() -> None:
+    """Any two accesses for a dependence: 1,536 took a minute."""
+    text = "def f(float(N, M) A, float(N, K) B) -> (O) { O(i, j) +=! A(i, j) * B(i, k) }"
+    a, b = torch.as_strided(torch.rand(200 * 81), (40, 200), (2, 81)), torch.rand(40, 2)
+    options = tc.MappingOptions().libraryCalls(None).cluster("S0_init", "S0").inside()
+    options = options.order("i", "j").tile("task", i=40, j=64).registers(i=6, j=64)
+    options = options.points("inside").vector(True).nest("S0_init", loops=())
+    options = options.nest("S0", loops=("k",)).copy(None)
+    executor = tc.compile(text, "f", options, a, b)
+    torch.testing.assert_close(executor(a, b), a * b.sum(1, keepdim=True))
+    assert "prefetch" in executor.assembly, "what ends the analysis"
+
+
 def test_narrow_elements_for_all_lanes_are_loaded_once() -> None:
     """Under a condition of the lanes: not in a branch for each."""
     text = """

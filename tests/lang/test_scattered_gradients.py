@@ -42,6 +42,16 @@ def test_places_of_more_than_32_bits(place: str) -> None:
     )
 
 
+def test_a_solved_index_stays_a_value_of_32_bits() -> None:
+    """It is found with 64 where the place is large; what is computed with it wraps around at 32."""
+    checked_gradient(
+        """def f(double(N) A) -> (O) {
+            O(i) = int32(1073741825) * i <= 0 ? A((i + 2147483641) % 5) * 1.5 : 2.5 where i in 0:5
+        }""",
+        (5,),
+    )
+
+
 def test_a_table_is_read_only_where_its_guard_holds() -> None:
     text = """def f(double(P) x, int32(N) t, double(M) y) -> (O) {
         O(i) = i < N ? x(t(i)) * y(i) : 0.0 where i in 0:M

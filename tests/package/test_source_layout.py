@@ -63,6 +63,7 @@ def test_libraries_are_included_in_one_place() -> None:
 DECISIONS = {
     "codegen/cpu/cpu_kernel.cpp": {"kLittle"},
     "codegen/vectors/vector_reductions.cpp": {"kGathered"},
+    "codegen/workarounds/access_analysis.cpp": {"kMost"},
     "codegen/workarounds/lift_lets.cpp": {"kDeepest"},
     "codegen/workarounds/split_blocks.cpp": {"kMost", "kMostInLoops"},
     "compile.cpp": {"kMostStatements"},
@@ -104,6 +105,7 @@ OTHERS = {
     "ir/expressions/wrap_integers.cpp": {"kMost"},
     "isa/instructions.cpp": {"kLanes"},
     "isa/library_calls.cpp": {"kMostDimensions"},
+    "lang/gradient/invert_access.cpp": {"kSmallFactor"},
     "lang/gradient/sums/split_digits.cpp": {"kMaxWeight"},
     "lang/gradient/sums/zero_sums.cpp": {"kPrime", "kSamples", "kTrials"},
     "lang/sema/builtins.cpp": {"kSame", "kBool", "kInt32", "kInt64", "kBuiltins"},

@@ -33,6 +33,7 @@
 #include "codegen/vectors/vector_loops.h"
 #include "codegen/vectors/vector_reductions.h"
 #include "codegen/vectors/vector_scans.h"
+#include "codegen/workarounds/access_analysis.h"
 #include "codegen/workarounds/changing_buffers.h"
 #include "codegen/workarounds/half_comparisons.h"
 #include "codegen/workarounds/hidden_zero.h"
@@ -231,6 +232,8 @@ const PassList<Stmt, Accumulates> kFunctionPasses(
         {"define_hidden_zero",
          "behind lower_accumulations and compare_halves_as_floats, which use it",
          [](Stmt& s, Accumulates&) { s = define_hidden_zero(s); }},
+        {"stop_access_analysis", "behind unrolling: LLVM's time is that of the code it gets",
+         [](Stmt& s, Accumulates&) { s = stop_access_analysis(s); }},
         {"split_blocks",
          "behind all that makes statements: LLVM's passes take time with the square of a "
          "block",

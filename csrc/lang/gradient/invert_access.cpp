@@ -16,7 +16,7 @@ using namespace Halide::Internal;
 namespace {
 
 /// Sizes times factors up to it are taken to have room in 32 bits.
-const int64_t kSmallFactor = 255;
+constexpr int64_t kSmallFactor = 255;
 
 /// Subscripts inside `e` that stand for an element are that element, other names what is solved.
 ExpressionPtr translate_with(const ExpressionPtr& e,
@@ -157,9 +157,13 @@ std::optional<SolvedIndex> solve_rotation(const ExpressionPtr& subscript, size_t
     ExpressionPtr e = name(element(dimension));
     e = form->coefficient > 0 ? binary(Operator::Subtract, e, form->rest)
                               : binary(Operator::Subtract, form->rest, e);
-    e = binary(Operator::Add, binary(Operator::Remainder, exact(e), modulus), modulus);
-    SolvedIndex solved{index, dimension, binary(Operator::Remainder, e, modulus), 1, true, 0,
-                       {},    false};
+    const ExpressionPtr distance = exact(e);
+    const ExpressionPtr positive =
+        binary(Operator::Add, binary(Operator::Remainder, distance, modulus), modulus);
+    ExpressionPtr place = binary(Operator::Remainder, positive, modulus);
+    // What is computed with an index wraps around as 32 bits do.
+    if (distance != e) place = cast(Halide::Int(32), place);
+    SolvedIndex solved{index, dimension, place, 1, true, 0, {}, false};
     if (!always_equal(shape, Range{0, size - 1}, signature))
       solved.conditions = {
           binary(Operator::GreaterEqual, name(element(dimension)), integer(0)),
