@@ -13,7 +13,7 @@
 #include <random>
 #include <thread>
 
-#include "c_interface_calls.h"
+#include "c_interface/c_interface_calls.h"
 #include "check.h"
 #include "tc/tc.hpp"
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "c_interface.h"
+#include "c_interface/c_interface.h"
 #include "tc/tc.h"
 
 namespace c_interface {
