@@ -21,6 +21,7 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "store/descriptor.h"
 
 namespace tc::store {
 namespace {
@@ -53,21 +54,6 @@ Folder& folder() {
   static auto* only = new Folder;
   return *only;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  int get() const { return number_; }
-  explicit operator bool() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
 
 std::string message(int error) { return std::generic_category().message(error); }
 

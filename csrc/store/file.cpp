@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "store/descriptor.h"
 
 namespace tc::store {
 namespace {
@@ -23,23 +24,6 @@ namespace {
                           "': ", std::generic_category().message(error), advice.empty() ? "" : "; ",
                           advice));
 }
-
-/// A file descriptor; closed with its scope.
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags)
-      : number_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  int get() const { return number_; }
-  explicit operator bool() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
 
 /// Held by one process at a time: a file beside the one that is changed, since that one is
 /// replaced. It goes when it is let go; one that a killed process left behind is in nobody's way.
