@@ -48,6 +48,11 @@ const std::vector<Case> kCases = {
      [](int64_t i) { return i; }},
     {"B(i) = int64(abs(i) + -i) where i in -2147483648:-2147483646", kLeast, 2,
      [](int64_t i) { return wrapped(int64_t{2} * wrapped(-i)); }},
+    // The sides of a choice that are far apart.
+    {"B(i) = int64(A(i - 1073741822) > 11 ? i : -2147483645) where i in 1073741822:1073741827",
+     1073741822, 5, [](int64_t i) { return i - 1073741822 > 1 ? i : kLeast + 3; }},
+    {"B(i) = int64(A(i) > 11 ? i - 1073741827 : 2147483640) where i in 0:5", 0, 5,
+     [](int64_t i) { return i > 1 ? i - 1073741827 : kMost - 7; }},
     {"B(i) = int64(i * 2) where i in 2147483642:2147483647", kMost - 5, 5,
      [](int64_t i) { return wrapped(2 * i); }},
     {"B(i) = (int64(i) - 9223372036854775807 - 1) / (int64(i) - 1) where i in 0:5", 0, 5,

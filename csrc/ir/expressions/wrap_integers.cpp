@@ -167,7 +167,7 @@ class Arithmetic : public IRMutator {
   }
 
   /// Whether what is moved from one side of a comparison to the other may overflow there: i + 5 < x
-  /// becomes i < x - 5.
+  /// becomes i < x - 5. So it is with the sides of a choice.
   bool is_apart(const Type& type, const Facts& a, const Facts& b) {
     if (a.whole && b.whole) return false;
     auto reaching = [](Facts facts) {
@@ -350,7 +350,15 @@ class Arithmetic : public IRMutator {
     Facts condition, yes, no;
     Expr decides = mutate(op->condition, &condition);
     Expr true_value = mutate(op->true_value, &yes), false_value = mutate(op->false_value, &no);
-    return know(Select::make(decides, true_value, false_value), of_choice(condition, yes, no));
+    return choice(op->type, yes, no, true_value, false_value, of_choice(condition, yes, no),
+                  [&](const Expr& a, const Expr& b) { return Select::make(decides, a, b); });
+  }
+  /// c ? i + a : b becomes (c ? i : b - a) + a.
+  template <class Make>
+  Expr choice(const Type& type, const Facts& yes, const Facts& no, const Expr& true_value,
+              const Expr& false_value, const Facts& facts, Make make) {
+    if (!is_apart(type, yes, no)) return know(make(true_value, false_value), facts);
+    return know(Halide::cast(type, make(bits_of(true_value), bits_of(false_value))), facts);
   }
 
   Expr visit(const Call* op) override {
@@ -365,8 +373,10 @@ class Arithmetic : public IRMutator {
       Facts condition, yes, no;
       Expr decides = mutate(op->args[0], &condition);
       Expr true_value = mutate(op->args[1], &yes), false_value = mutate(op->args[2], &no);
-      return know(Call::make(op->type, op->name, {decides, true_value, false_value}, op->call_type),
-                  of_choice(condition, yes, no));
+      return choice(op->type, yes, no, true_value, false_value, of_choice(condition, yes, no),
+                    [&](const Expr& a, const Expr& b) {
+                      return Call::make(a.type(), op->name, {decides, a, b}, op->call_type);
+                    });
     }
     return IRMutator::visit(op);
   }
