@@ -178,6 +178,7 @@ lint: $(VENV)/.lint $(VENV)/.installed
 	@$(BIN)/python -m tensor_comprehensions fmt --check $(OPS)
 
 format: $(VENV)/.lint $(VENV)/.installed
+	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@clang-format -i $(C_FAMILY)

@@ -1,5 +1,5 @@
 // The program: statements over integer domains, with bodies as Halide expressions. Both frontends
-// (lang, einsum) make it, and both middle ends (poly, sparse) start from it.
+// (lang, einsum) make it, and the middle end (poly) starts from it.
 #pragma once
 
 #include <cstdint>

@@ -54,21 +54,24 @@ bool share_statement(const std::vector<std::string>& a, const std::vector<std::s
 
 /// Sets what is set in `from` and open in `to`.
 void merge(const ClusterOptions& from, ClusterOptions& to) {
+  // With another field this does not compile until that is taken, too.
+  const auto& [statements, outer, joined, order, tasks, parallel, reductions, registers,
+               instruction, points, vector, nests, copies] = from;
   auto take = [](const auto& given, auto& open) {
     if (given && !open) open = given;
   };
-  take(from.outer, to.outer);
-  take(from.joined, to.joined);
-  take(from.order, to.order);
-  take(from.tasks, to.tasks);
-  take(from.parallel, to.parallel);
-  take(from.reductions, to.reductions);
-  take(from.registers, to.registers);
-  take(from.instruction, to.instruction);
-  take(from.points, to.points);
-  take(from.vector, to.vector);
-  take(from.nests, to.nests);
-  take(from.copies, to.copies);
+  take(outer, to.outer);
+  take(joined, to.joined);
+  take(order, to.order);
+  take(tasks, to.tasks);
+  take(parallel, to.parallel);
+  take(reductions, to.reductions);
+  take(registers, to.registers);
+  take(instruction, to.instruction);
+  take(points, to.points);
+  take(vector, to.vector);
+  take(nests, to.nests);
+  take(copies, to.copies);
 }
 
 }  // namespace
