@@ -53,6 +53,14 @@ const std::vector<Case> kCases = {
      1073741822, 5, [](int64_t i) { return i - 1073741822 > 1 ? i : kLeast + 3; }},
     {"B(i) = int64(A(i) > 11 ? i - 1073741827 : 2147483640) where i in 0:5", 0, 5,
      [](int64_t i) { return i > 1 ? i - 1073741827 : kMost - 7; }},
+    // Factors of a remainder, which Halide replaces by their own remainders.
+    {"B(i) = i * int64(-2) % 9223372036854775807 where i in 0:5", 0, 5,
+     [](int64_t i) { return -2 * i; }},
+    {"B(i) = i * (7 > 9223372036854775807 ? int64(-2) : -3037000499) % -9223372036854775807 "
+     "where i in 0:5",
+     0, 5, [](int64_t i) { return i * -3037000499; }},
+    {"B(i) = int64(i * -2 % 2147483647) where i in 0:5", 0, 5, [](int64_t i) { return -2 * i; }},
+    {"B(i) = int64((3 - i) % 2147483647) where i in 0:5", 0, 5, [](int64_t i) { return 3 - i; }},
     {"B(i) = int64(i * 2) where i in 2147483642:2147483647", kMost - 5, 5,
      [](int64_t i) { return wrapped(2 * i); }},
     {"B(i) = (int64(i) - 9223372036854775807 - 1) / (int64(i) - 1) where i in 0:5", 0, 5,

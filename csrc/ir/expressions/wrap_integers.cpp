@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "ir/expressions/wide_integers.h"
@@ -21,6 +22,8 @@ Wide times(Wide a, Wide b) {
   if (__builtin_mul_overflow(a, b, &result)) return (a < 0) == (b < 0) ? kMost : -kMost;
   return limited(result);
 }
+
+Wide magnitude_of(Wide value) { return value < 0 ? -value : value; }
 
 struct Range {
   Wide low = 0, high = 0;
@@ -166,6 +169,9 @@ class Arithmetic : public IRMutator {
     return far && mode_ == Mode::Wrap;
   }
 
+  static bool is_number(const Facts& facts) { return facts.range.low == facts.range.high; }
+  static bool is_negative(const Facts& facts) { return is_number(facts) && facts.range.low < 0; }
+
   /// Whether what is moved from one side of a comparison to the other may overflow there: i + 5 < x
   /// becomes i < x - 5. So it is with the sides of a choice.
   bool is_apart(const Type& type, const Facts& a, const Facts& b) {
@@ -184,7 +190,7 @@ class Arithmetic : public IRMutator {
   Expr constant(const Node* op, Wide value) {
     Facts facts;
     facts.range = {value, value};
-    facts.magnitude = value < 0 ? -value : value;
+    facts.magnitude = magnitude_of(value);
     return know(op, facts);
   }
 
@@ -222,22 +228,31 @@ class Arithmetic : public IRMutator {
                 of_type(op->type, facts.data));
   }
   Expr visit(const Add* op) override {
+    const Wide modulus = std::exchange(modulus_, 0);
     Facts x, y;
     Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
-    return arithmetic(op, a, b, of_both(x, y),
+    Facts facts = of_both(x, y);
+    if (is_negative(x) || is_negative(y)) facts.magnitude = limited(facts.magnitude + modulus);
+    return arithmetic(op, a, b, facts,
                       {limited(x.range.low + y.range.low), limited(x.range.high + y.range.high)});
   }
   Expr visit(const Sub* op) override {
+    const Wide modulus = std::exchange(modulus_, 0);
     Facts x, y;
     Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
-    return arithmetic(op, a, b, of_both(x, y),
+    Facts facts = of_both(x, y);
+    if (is_number(x) || is_number(y)) facts.magnitude = limited(facts.magnitude + modulus);
+    return arithmetic(op, a, b, facts,
                       {limited(x.range.low - y.range.high), limited(x.range.high - y.range.low)});
   }
   Expr visit(const Mul* op) override {
+    const Wide modulus = std::exchange(modulus_, 0);
     Facts x, y;
     Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
     Facts facts = of_both(x, y);
     facts.magnitude = times(std::max<Wide>(x.magnitude, 1), std::max<Wide>(y.magnitude, 1));
+    if (is_negative(x)) facts.magnitude = std::max(facts.magnitude, times(y.magnitude, modulus));
+    if (is_negative(y)) facts.magnitude = std::max(facts.magnitude, times(x.magnitude, modulus));
     auto [low, high] =
         std::minmax({times(x.range.low, y.range.low), times(x.range.low, y.range.high),
                      times(x.range.high, y.range.low), times(x.range.high, y.range.high)});
@@ -248,7 +263,11 @@ class Arithmetic : public IRMutator {
   template <class Node>
   Expr division(const Node* op, bool remainder) {
     Facts x, y;
-    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
+    // (x * -2) % m becomes (x * (m - 2)) % m.
+    Expr b = mutate(op->b, &y);
+    modulus_ = remainder && is_number(y) ? magnitude_of(y.range.low) : 0;
+    Expr a = mutate(op->a, &x);
+    modulus_ = 0;
     Facts facts = of_division(x, y, remainder);
     const Type type = op->type;
     const bool traps = is_strict(type) && !facts.data && x.range.low <= all_of(type).low &&
@@ -385,7 +404,8 @@ class Arithmetic : public IRMutator {
   const Program& program_;
   const Statement& statement_;
   std::map<std::string, Range> indices_;
-  Facts facts_;  ///< of what was looked at last
+  Facts facts_;       ///< of what was looked at last
+  Wide modulus_ = 0;  ///< of a remainder of what is looked at next
   bool known_ = false;
 };
 
