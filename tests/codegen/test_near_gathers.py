@@ -40,6 +40,17 @@ def test_places(place: str, length: int) -> None:
     assert torch.equal(compiled(text, x)(x), reference.run(text, "f", x))
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+@pytest.mark.parametrize("terms", [1, 2, 3])
+def test_rows_backwards(terms: int, stride: int) -> None:
+    """Every other lane of neighbours that are taken from the last to the first."""
+    text = "def f(double(K) A, float(M, K) B) -> (O) { O(i) +=! max(A(k), B(3 - i, k)) }"
+    a = torch.arange(float(terms), dtype=torch.float64)
+    b = torch.as_strided(torch.arange(20.0), (4, terms), (stride, 1))
+    wanted = torch.maximum(a, b.flip(0).double()).sum(1)
+    assert torch.equal(compiled(text, a, b)(a, b), wanted)
+
+
 @pytest.mark.parametrize("first", [-5, 1, 3])
 def test_ranges_that_do_not_begin_at_zero(first: int) -> None:
     text = f"""def f(float(N, L) X) -> (O) {{
