@@ -70,3 +70,26 @@ def test_options_of_the_user_stand() -> None:
     outputs = emulated.make_outputs(executor, (x,))
     emulated.run(executor, (x,), outputs, initial=0)
     assert torch.equal(outputs[0], x.transpose(1, 2))
+
+
+def test_skewed_loops_have_bounds() -> None:
+    """An owner of results takes those terms of a sum whose places are its own: loops over sums of
+    indices, in blocks and tiles, whose bounds speak of each other."""
+    text = """def f(float(I, J) A, float(P, I) B) -> (float(P, I) T) {
+        T(p, i) = B(p, i)
+        T(j + i + 4, i) += A(i, j)
+    }"""
+    a = torch.arange(300.0 * 130).reshape(300, 130) % 17
+    b = torch.arange(433.0 * 300).reshape(433, 300) % 13
+    options = tc.MappingOptions("naive").tile(4, 16)
+    torch.use_deterministic_algorithms(True)
+    try:
+        executor = tc.compile(text, "f", options, a, b, target="cuda:sm_90")
+    finally:
+        torch.use_deterministic_algorithms(False)
+    outputs = emulated.make_outputs(executor, (a, b))
+    emulated.run(executor, (a, b), outputs, initial=0)
+    wanted = b.clone()
+    for i in range(300):
+        wanted[i + 4 : i + 134, i] += a[i]
+    assert torch.equal(outputs[0], wanted)

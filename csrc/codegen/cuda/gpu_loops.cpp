@@ -76,10 +76,19 @@ class MapLoops {
   MapLoops(GpuLaunch& launch, const MappingOptions& options) : launch_(launch), options_(options) {}
 
   Nest map(const Nest& nest) {
+    using namespace Halide::Internal;
     const auto* loop = as<Loop>(nest);
-    if (loop && loop->role == Role::Block) return map_blocks(*loop);
+    if (loop && loop->role == Role::Block && !in_block_) return map_blocks(*loop);
+    // The grid has one axis. What collapse_blocks left inside is the work of one block.
+    if (loop && loop->role == Role::Block)
+      return nest::make_loop(loop->name, loop->min, loop->extent, Role::Serial, map_body(*loop));
     if (loop && loop->role == Role::Thread) return map_threads(*loop);
     if (loop) return nest::with_body(*loop, map_body(*loop));
+    if (const auto* binding = as<nest::Binding>(nest)) {
+      ScopedBinding<Interval> bound(around_, binding->name,
+                                    bounds_of_expr_in_scope(binding->value, around_));
+      return nest::make(nest::Binding{binding->name, binding->value, map(binding->body)});
+    }
     return nest::map_children(nest, [&](const Nest& child) { return map(child); });
   }
 
@@ -88,7 +97,8 @@ class MapLoops {
     using namespace Halide::Internal;
     const Interval first = bounds_of_expr_in_scope(loop.min, around_);
     const Interval last = bounds_of_expr_in_scope(loop.min + loop.extent - 1, around_);
-    ScopedBinding<Interval> bound(around_, loop.name, {first.min, last.max});
+    // Only constants are bounds of what is inside.
+    ScopedBinding<Interval> bound(around_, loop.name, {simplify(first.min), simplify(last.max)});
     return map(loop.body);
   }
 
@@ -103,7 +113,10 @@ class MapLoops {
     launch_.grid[0] = std::max(launch_.grid[0], blocks);
     const std::string block = loop.name + ".block";
     launch_.axes[block] = 0;
-    return distribute(loop, block, blocks, extent, map_body(loop));
+    in_block_ = true;
+    Nest body = map_body(loop);
+    in_block_ = false;
+    return distribute(loop, block, blocks, extent, body);
   }
 
   Nest map_threads(const Loop& loop) {
@@ -130,6 +143,7 @@ class MapLoops {
   GpuLaunch& launch_;
   const MappingOptions& options_;
   LoopBounds around_;
+  bool in_block_ = false;
 };
 
 /// Loops over fewer axes than the block has, because others beside them have more, run on the first
