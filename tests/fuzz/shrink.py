@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 from cases import Case, Disagreement, Tensor, check
 
+from tensor_comprehensions import LanguageError
 from tensor_comprehensions.reference._syntax import (
     Apply,
     Binary,
@@ -311,7 +312,10 @@ def shrink(case: Case, seconds: float = 60, checked: Check = check) -> tuple[Cas
         return case, "does not fail again"
     kind, message = found
     end = time.monotonic() + seconds
-    best = draft_of(case)
+    try:
+        best = draft_of(case)
+    except LanguageError:  # of scatters, which have an interpreter of their own
+        return case, message
     best.case()
     progress = True
     seen: set[str] = set()

@@ -112,6 +112,16 @@ def test_a_wrong_result_is_found_and_shrunk(
     pytest.fail("no program shows it")
 
 
+def test_what_the_interpreter_does_not_read_stays_as_large() -> None:
+    def fails(case: Case) -> Counter[str]:
+        raise AssertionError("told to fail")
+
+    scatter = KINDS["launches"].make(8 * first_seed() + 1)
+    smallest, why = shrink(scatter, 20, fails)
+    assert smallest is scatter
+    assert "told to fail" in why
+
+
 def test_a_block_tells_of_failures_crashes_and_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
