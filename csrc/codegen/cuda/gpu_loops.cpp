@@ -76,7 +76,6 @@ class MapLoops {
   MapLoops(GpuLaunch& launch, const MappingOptions& options) : launch_(launch), options_(options) {}
 
   Nest map(const Nest& nest) {
-    using namespace Halide::Internal;
     const auto* loop = as<Loop>(nest);
     if (loop && loop->role == Role::Block && !in_block_) return map_blocks(*loop);
     // The grid has one axis. What collapse_blocks left inside is the work of one block.
@@ -84,22 +83,26 @@ class MapLoops {
       return nest::make_loop(loop->name, loop->min, loop->extent, Role::Serial, map_body(*loop));
     if (loop && loop->role == Role::Thread) return map_threads(*loop);
     if (loop) return nest::with_body(*loop, map_body(*loop));
-    if (const auto* binding = as<nest::Binding>(nest)) {
-      ScopedBinding<Interval> bound(around_, binding->name,
-                                    bounds_of_expr_in_scope(binding->value, around_));
-      return nest::make(nest::Binding{binding->name, binding->value, map(binding->body)});
-    }
+    if (const auto* binding = as<nest::Binding>(nest))
+      return nest::make(
+          nest::Binding{binding->name, binding->value,
+                        map_inside(binding->name, binding->value, binding->value, binding->body)});
     return nest::map_children(nest, [&](const Nest& child) { return map(child); });
   }
 
  private:
   Nest map_body(const Loop& loop) {
+    return map_inside(loop.name, loop.min, loop.min + loop.extent - 1, loop.body);
+  }
+
+  /// What lies in the scope of a name, whose values begin and end so.
+  Nest map_inside(const std::string& name, const Expr& first, const Expr& last, const Nest& body) {
     using namespace Halide::Internal;
-    const Interval first = bounds_of_expr_in_scope(loop.min, around_);
-    const Interval last = bounds_of_expr_in_scope(loop.min + loop.extent - 1, around_);
-    // Only constants are bounds of what is inside.
-    ScopedBinding<Interval> bound(around_, loop.name, {simplify(first.min), simplify(last.max)});
-    return map(loop.body);
+    // find_constant_bound does not simplify them.
+    const Expr low = simplify(bounds_of_expr_in_scope(first, around_).min);
+    const Expr high = simplify(bounds_of_expr_in_scope(last, around_).max);
+    ScopedBinding<Interval> bound(around_, name, {low, high});
+    return map(body);
   }
 
   Nest map_blocks(const Loop& loop) {

@@ -89,18 +89,19 @@ class StoresNotToInterleave : public IRGraphVisitor {
   std::map<std::string, Names> lets_;
 };
 
-/// Whether lanes so far apart are a slice from its end to its begin, in which Halide's simplifier
-/// finds no vector (Halide 21, Simplify_Shuffle).
-bool falls(const Shuffle* op, size_t stride) {
+/// Whether lanes so far apart are a slice with a negative stride, for which Halide's simplifier
+/// finds no vector that it lies in (Halide 21, Simplify_Shuffle: first and last lane are taken for
+/// the least and the largest).
+bool is_descending(const Shuffle* op, size_t stride) {
   const std::vector<int>& lanes = op->indices;
   for (size_t k = 0; k < stride && k + stride < lanes.size(); ++k)
     if (lanes[k + stride] < lanes[k]) return true;
   return false;
 }
 
-/// Puts names in the place of numbers that are chosen lazily and broadcast, of short and of falling
-/// shuffles, of horizontal reductions whose scalar results Halide would deinterleave with their
-/// operands, and of the places of stores that are not to be interleaved.
+/// Puts names in the place of numbers that are chosen lazily and broadcast, of short and of
+/// descending shuffles, of horizontal reductions whose scalar results Halide would deinterleave
+/// with their operands, and of the places of stores that are not to be interleaved.
 class HideFromInterleavings : public IRGraphMutator {
  public:
   explicit HideFromInterleavings(std::set<const Store*> apart) : apart_(std::move(apart)) {}
@@ -116,8 +117,9 @@ class HideFromInterleavings : public IRGraphMutator {
   Expr visit(const Shuffle* op) override {
     if (op->is_interleave()) return IRGraphMutator::visit(op);
     // Every other or every third lane of more lanes than these are several.
-    return op->type.lanes() > 3 && !falls(op, 2) && !falls(op, 3) ? IRGraphMutator::visit(op)
-                                                                  : hide(op);
+    const bool single = op->type.lanes() <= 3;
+    return single || is_descending(op, 2) || is_descending(op, 3) ? hide(op)
+                                                                  : IRGraphMutator::visit(op);
   }
   Stmt visit(const Store* op) override {
     const Stmt store = IRGraphMutator::visit(op);

@@ -263,7 +263,7 @@ class Arithmetic : public IRMutator {
   template <class Node>
   Expr division(const Node* op, bool remainder) {
     Facts x, y;
-    // (x * -2) % m becomes (x * (m - 2)) % m.
+    // Halide makes (x * (m - 2)) % m of (x * -2) % m.
     Expr b = mutate(op->b, &y);
     modulus_ = remainder && is_number(y) ? magnitude_of(y.range.low) : 0;
     Expr a = mutate(op->a, &x);
@@ -372,7 +372,8 @@ class Arithmetic : public IRMutator {
     return choice(op->type, yes, no, true_value, false_value, of_choice(condition, yes, no),
                   [&](const Expr& a, const Expr& b) { return Select::make(decides, a, b); });
   }
-  /// c ? i + a : b becomes (c ? i : b - a) + a.
+
+  /// Halide makes (c ? i : b - a) + a of c ? i + a : b.
   template <class Make>
   Expr choice(const Type& type, const Facts& yes, const Facts& no, const Expr& true_value,
               const Expr& false_value, const Facts& facts, Make make) {
