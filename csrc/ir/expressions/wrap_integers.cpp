@@ -173,7 +173,7 @@ class Arithmetic : public IRMutator {
   static bool is_negative(const Facts& facts) { return is_number(facts) && facts.range.low < 0; }
 
   /// Whether what is moved from one side of a comparison to the other may overflow there: i + 5 < x
-  /// becomes i < x - 5. So it is with the sides of a choice.
+  /// becomes i < x - 5.
   bool is_apart(const Type& type, const Facts& a, const Facts& b) {
     if (a.whole && b.whole) return false;
     auto reaching = [](Facts facts) {
@@ -373,10 +373,11 @@ class Arithmetic : public IRMutator {
                   [&](const Expr& a, const Expr& b) { return Select::make(decides, a, b); });
   }
 
-  /// Halide makes (c ? i : b - a) + a of c ? i + a : b.
+  /// Halide makes (c ? i : b - a) + a of c ? i + a : b, and multiplies neither by divisors.
   template <class Make>
-  Expr choice(const Type& type, const Facts& yes, const Facts& no, const Expr& true_value,
+  Expr choice(const Type& type, Facts yes, Facts no, const Expr& true_value,
               const Expr& false_value, const Facts& facts, Make make) {
+    yes.divisors = no.divisors = 1;
     if (!is_apart(type, yes, no)) return know(make(true_value, false_value), facts);
     return know(Halide::cast(type, make(bits_of(true_value), bits_of(false_value))), facts);
   }
