@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "ir/program.h"
@@ -15,6 +17,8 @@ struct Layout {
     return sizes == other.sizes && strides == other.strides;
   }
 };
+/// Of tensors, by their names.
+using Layouts = std::map<std::string, Layout>;
 Layout row_major(const std::vector<int64_t>& sizes);
 /// Of a tensor of a specialised program.
 Layout row_major(const ir::Tensor& tensor);

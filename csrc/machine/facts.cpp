@@ -22,9 +22,11 @@ namespace {
 // Fewer registers hold no block at all.
 constexpr int64_t kFewestRegisters = 8;
 
-#define TC_FACT(field)                                                  \
-  [](const CpuMachine& cpu) { return static_cast<double>(cpu.field); }, \
-      [](CpuMachine& cpu, double value) { cpu.field = static_cast<decltype(cpu.field)>(value); }
+// The name of a fact is that of its field.
+#define TC_FACT(field)                                                                            \
+  [](const CpuMachine& cpu) { return static_cast<double>(cpu.field); },                           \
+      [](CpuMachine& cpu, double value) { cpu.field = static_cast<decltype(cpu.field)>(value); }, \
+      #field
 
 const char* const kLastCache = "/sys/devices/system/cpu/cpu0/cache/index3/size";
 
@@ -43,44 +45,42 @@ class LookUp {
   LookUp() {
     const InstructionSets usable = usable_instruction_sets();
     cpu.vector_bits = vector_bits(usable);
-    source("vector_bits", "the processor's list of instructions");
+    sources["vector_bits"] = "the processor's list of instructions";
     cpu.unit_bits = std::min(cpu.vector_bits, widest_unit_bits());
-    source("unit_bits", cpu.unit_bits < cpu.vector_bits ? "the processor's family" : "vector_bits");
+    sources["unit_bits"] =
+        cpu.unit_bits < cpu.vector_bits ? "the processor's family" : "vector_bits";
     // AVX-512 came with twice the registers.
     cpu.vector_registers = cpu.vector_bits >= 512 ? 32 : 16;
-    source("vector_registers", "vector_bits");
+    sources["vector_registers"] = "vector_bits";
     if (has_dot_products(usable)) {
       cpu.dot_products = cpu.multiply_adds;
-      source("dot_products", "the processor's list of instructions, multiply_adds");
+      sources["dot_products"] = "the processor's list of instructions, multiply_adds";
     }
     cpu.lines_of_a_request = machine::lines_of_a_request();
-    source("lines_of_a_request", "the processor's maker");
+    sources["lines_of_a_request"] = "the processor's maker";
     cpu.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    source("cores", "the system");
-    source("threads", "the host, at most cores");
+    sources["cores"] = "the system";
+    sources["threads"] = "the host, at most cores";
 #ifdef _SC_LEVEL2_CACHE_SIZE
     const int64_t second_level = sysconf(_SC_LEVEL2_CACHE_SIZE);
     if (second_level > 0) {
       cpu.cache_bytes = second_level / 2;
-      source("cache_bytes", "half of what the C library says of the second-level cache");
+      sources["cache_bytes"] = "half of what the C library says of the second-level cache";
     }
 #endif
 #ifdef _SC_PAGESIZE
     if (const int64_t bytes = sysconf(_SC_PAGESIZE); bytes > 0) {
       cpu.page_bytes = bytes;
-      source("page_bytes", "the C library");
+      sources["page_bytes"] = "the C library";
     }
 #endif
     if (const int64_t bytes = read_last_cache()) {
       cpu.last_cache_bytes = bytes;
-      source("last_cache_bytes", kLastCache);
+      sources["last_cache_bytes"] = kLastCache;
     }
   }
   CpuMachine cpu;
   std::map<std::string, std::string> sources;
-
- private:
-  void source(const std::string& name, const std::string& text) { sources[name] = text; }
 };
 
 std::string names_of_facts() {
@@ -125,105 +125,75 @@ std::string number(double value) {
 
 const std::vector<Fact>& facts() {
   static const std::vector<Fact> all = {
-      {"vector_bits", "bits", "of a vector register", 1, 128,
-       [](const CpuMachine& cpu) { return static_cast<double>(cpu.vector_bits); },
+      {[](const CpuMachine& cpu) { return static_cast<double>(cpu.vector_bits); },
        // Units are as wide, if nothing is said of them behind it, and have no more instructions.
        [](CpuMachine& cpu, double value) {
          cpu.dot_products = 0;
          cpu.unit_bits = cpu.vector_bits = static_cast<int>(value);
-       }},
-      {"unit_bits", "bits", "of a vector that a unit works on in a cycle", 1, 128,
-       TC_FACT(unit_bits)},
-      {"vector_registers", "registers", "for vectors", kFewestRegisters, 1,
-       TC_FACT(vector_registers)},
-      {"multiply_adds", "a cycle", "vectors of a unit that a core multiplies and adds", 1, 1,
-       TC_FACT(multiply_adds)},
-      {"dot_products", "a cycle",
-       "vectors of a unit of sums of neighbouring products; 0: it has no instruction for them", 1,
-       1, TC_FACT(dot_products)},
-      {"loads", "a cycle", "vectors of a unit that a core loads from the first cache", 1, 1,
-       TC_FACT(loads)},
-      {"multiply_latency", "cycles", "from a multiply-add to one that needs it", 1, 1,
-       TC_FACT(multiply_latency)},
-      {"first_cache_bytes", "bytes", "of the first-level cache for data", 1, 1,
-       TC_FACT(first_cache_bytes)},
-      {"first_cache_ways", "lines", "that a set of the first-level cache has places for", 1, 1,
-       TC_FACT(first_cache_ways)},
-      {"cache_bytes", "bytes", "for copies of operands", 1, 1, TC_FACT(cache_bytes)},
-      {"last_cache_bytes", "bytes", "of the last cache; results beyond a part of it go past it", 1,
-       1, TC_FACT(last_cache_bytes)},
-      {"private_bytes", "bytes", "of a slice of a temporary that is an iteration's own", 1, 1,
-       TC_FACT(private_bytes)},
-      {"page_bytes", "bytes", "of memory that is mapped as one, and read ahead no further", 1, 1,
-       TC_FACT(page_bytes)},
-      {"followed_bytes", "bytes", "from an access to the next one that a core expects", 1, 1,
-       TC_FACT(followed_bytes)},
-      {"line_buffers", "lines", "that may be on their way to the first-level cache", 1, 1,
-       TC_FACT(line_buffers)},
-      {"second_cache_percent", "percent", "of what a unit takes in a cycle, from the second cache",
-       1, 1, TC_FACT(second_cache_percent)},
-      {"last_cache_rate", "bytes a cycle", "that the last cache gives a core", 1, 1,
-       TC_FACT(last_cache_rate)},
-      {"last_cache_share", "bytes", "of the last cache that a core finds its data in", 1, 1,
-       TC_FACT(last_cache_share)},
-      {"memory_rate", "bytes a cycle", "that a core gets from memory", 1, 1, TC_FACT(memory_rate)},
-      {"task_cycles", "cycles", "to begin a task", 1, 1, TC_FACT(task_cycles)},
-      {"block_cycles", "cycles", "to begin and end a block of results in registers", 1, 1,
-       TC_FACT(block_cycles)},
-      {"loop_cycles", "cycles", "to begin a loop over elements", 1, 1, TC_FACT(loop_cycles)},
-      {"copied_element_cycles", "cycles", "of a copy, an element that is loaded alone", 0, 0,
-       TC_FACT(copied_element_cycles)},
-      {"copied_vector_cycles", "cycles", "of a copy, a vector that lies alike on both sides", 0, 0,
-       TC_FACT(copied_vector_cycles)},
-      {"transposed_row_cycles", "cycles", "of a copy, a row of a square transposed in registers", 0,
-       0, TC_FACT(transposed_row_cycles)},
-      {"transposed_store_cycles", "cycles", "a result of a run that is transposed in registers", 0,
-       0, TC_FACT(transposed_store_cycles)},
-      {"scattered_store_cycles", "cycles", "a result that is stored alone", 0, 0,
-       TC_FACT(scattered_store_cycles)},
-      {"far_store_cycles", "cycles", "the same on another page than the one before", 0, 0,
-       TC_FACT(far_store_cycles)},
-      {"lanes_sum_cycles", "cycles", "to add up the lanes of a sum", 0, 0,
-       TC_FACT(lanes_sum_cycles)},
-      {"row_sum_cycles", "cycles", "a vector of terms of a sum along a row", 0, 0,
-       TC_FACT(row_sum_cycles)},
-      {"row_end_cycles", "cycles", "to add up its lanes while the next row begins", 0, 0,
-       TC_FACT(row_end_cycles)},
-      {"scattered_point_cycles", "cycles", "a point of a scatter whose row is no vector", 0, 0,
-       TC_FACT(scattered_point_cycles)},
-      {"scattered_lane_cycles", "cycles", "a point in a vector of a scatter's row", 0, 0,
-       TC_FACT(scattered_lane_cycles)},
-      {"look_cycles", "cycles", "a look at a place that may be another task's", 0, 0,
-       TC_FACT(look_cycles)},
-      {"wrong_guess_cycles", "cycles", "a branch that was guessed wrong", 1, 1,
-       TC_FACT(wrong_guess_cycles)},
-      {"tasks_cycles", "cycles", "to begin tasks on all cores", 1, 1, TC_FACT(tasks_cycles)},
-      {"statement_cycles", "cycles", "the loops of a statement of its own", 1, 1,
-       TC_FACT(statement_cycles)},
-      {"written_element_cycles", "cycles", "to write an element of a temporary, and to read it", 0,
-       0, TC_FACT(written_element_cycles)},
-      {"lines_of_a_request", "lines", "that come with a prefetch of the first of them", 1, 1,
-       TC_FACT(lines_of_a_request)},
-      {"steps_ahead", "steps", "from a prefetch of a far row to its use", 1, 1,
-       TC_FACT(steps_ahead)},
-      {"rows_ahead", "rows", "the same of rows at places that data says, to the second cache", 1, 1,
-       TC_FACT(rows_ahead)},
-      {"requests_ahead", "requests", "that these may be", 1, 1, TC_FACT(requests_ahead)},
-      {"short_rows_ahead", "rows", "the same of short ones, to the first cache", 1, 1,
-       TC_FACT(short_rows_ahead)},
-      {"short_row_bytes", "bytes", "of a short one at most", 1, 1, TC_FACT(short_row_bytes)},
-      {"cores", "cores", "that tasks are made for", 1, 1,
-       [](const CpuMachine& cpu) { return static_cast<double>(cpu.cores); },
-       [](CpuMachine& cpu, double value) { cpu.threads = cpu.cores = static_cast<int>(value); }},
-      {"threads", "threads", "of the host, where their number matters", 1, 1, TC_FACT(threads)},
-      {"library_rate", "operations a cycle",
-       "of the library's products and convolutions; 0: measured where it matters", 1, 1,
-       TC_FACT(library_rate)},
-      {"library_call_cycles", "cycles", "of a call of the library beside its work", 1, 1,
-       TC_FACT(library_call_cycles)},
-      {"least_percent", "percent",
-       "of the amounts of work from which tasks, parts, copies and tables pay", 1, 1,
-       TC_FACT(least_percent)},
+       },
+       "vector_bits", "bits", "of a vector register", 1, 128},
+      {TC_FACT(unit_bits), "bits", "of a vector that a unit works on in a cycle", 1, 128},
+      {TC_FACT(vector_registers), "registers", "for vectors", kFewestRegisters, 1},
+      {TC_FACT(multiply_adds), "a cycle", "vectors of a unit that a core multiplies and adds"},
+      {TC_FACT(dot_products), "a cycle",
+       "vectors of a unit of sums of neighbouring products; 0: it has no instruction for them"},
+      {TC_FACT(loads), "a cycle", "vectors of a unit that a core loads from the first cache"},
+      {TC_FACT(multiply_latency), "cycles", "from a multiply-add to one that needs it"},
+      {TC_FACT(first_cache_bytes), "bytes", "of the first-level cache for data"},
+      {TC_FACT(first_cache_ways), "lines", "that a set of the first-level cache has places for"},
+      {TC_FACT(cache_bytes), "bytes", "for copies of operands"},
+      {TC_FACT(last_cache_bytes), "bytes",
+       "of the last cache; results beyond a part of it go past it"},
+      {TC_FACT(private_bytes), "bytes", "of a slice of a temporary that is an iteration's own"},
+      {TC_FACT(page_bytes), "bytes", "of memory that is mapped as one, and read ahead no further"},
+      {TC_FACT(followed_bytes), "bytes", "from an access to the next one that a core expects"},
+      {TC_FACT(line_buffers), "lines", "that may be on their way to the first-level cache"},
+      {TC_FACT(second_cache_percent), "percent",
+       "of what a unit takes in a cycle, from the second cache"},
+      {TC_FACT(last_cache_rate), "bytes a cycle", "that the last cache gives a core"},
+      {TC_FACT(last_cache_share), "bytes", "of the last cache that a core finds its data in"},
+      {TC_FACT(memory_rate), "bytes a cycle", "that a core gets from memory"},
+      {TC_FACT(task_cycles), "cycles", "to begin a task"},
+      {TC_FACT(block_cycles), "cycles", "to begin and end a block of results in registers"},
+      {TC_FACT(loop_cycles), "cycles", "to begin a loop over elements"},
+      {TC_FACT(copied_element_cycles), "cycles", "of a copy, an element that is loaded alone", 0,
+       0},
+      {TC_FACT(copied_vector_cycles), "cycles", "of a copy, a vector that lies alike on both sides",
+       0, 0},
+      {TC_FACT(transposed_row_cycles), "cycles",
+       "of a copy, a row of a square transposed in registers", 0, 0},
+      {TC_FACT(transposed_store_cycles), "cycles",
+       "a result of a run that is transposed in registers", 0, 0},
+      {TC_FACT(scattered_store_cycles), "cycles", "a result that is stored alone", 0, 0},
+      {TC_FACT(far_store_cycles), "cycles", "the same on another page than the one before", 0, 0},
+      {TC_FACT(lanes_sum_cycles), "cycles", "to add up the lanes of a sum", 0, 0},
+      {TC_FACT(row_sum_cycles), "cycles", "a vector of terms of a sum along a row", 0, 0},
+      {TC_FACT(row_end_cycles), "cycles", "to add up its lanes while the next row begins", 0, 0},
+      {TC_FACT(scattered_point_cycles), "cycles", "a point of a scatter whose row is no vector", 0,
+       0},
+      {TC_FACT(scattered_lane_cycles), "cycles", "a point in a vector of a scatter's row", 0, 0},
+      {TC_FACT(look_cycles), "cycles", "a look at a place that may be another task's", 0, 0},
+      {TC_FACT(wrong_guess_cycles), "cycles", "a branch that was guessed wrong"},
+      {TC_FACT(tasks_cycles), "cycles", "to begin tasks on all cores"},
+      {TC_FACT(statement_cycles), "cycles", "the loops of a statement of its own"},
+      {TC_FACT(written_element_cycles), "cycles",
+       "to write an element of a temporary, and to read it", 0, 0},
+      {TC_FACT(lines_of_a_request), "lines", "that come with a prefetch of the first of them"},
+      {TC_FACT(steps_ahead), "steps", "from a prefetch of a far row to its use"},
+      {TC_FACT(rows_ahead), "rows",
+       "the same of rows at places that data says, to the second cache"},
+      {TC_FACT(requests_ahead), "requests", "that these may be"},
+      {TC_FACT(short_rows_ahead), "rows", "the same of short ones, to the first cache"},
+      {TC_FACT(short_row_bytes), "bytes", "of a short one at most"},
+      {[](const CpuMachine& cpu) { return static_cast<double>(cpu.cores); },
+       [](CpuMachine& cpu, double value) { cpu.threads = cpu.cores = static_cast<int>(value); },
+       "cores", "cores", "that tasks are made for"},
+      {TC_FACT(threads), "threads", "of the host, where their number matters"},
+      {TC_FACT(library_rate), "operations a cycle",
+       "of the library's products and convolutions; 0: measured where it matters"},
+      {TC_FACT(library_call_cycles), "cycles", "of a call of the library beside its work"},
+      {TC_FACT(least_percent), "percent",
+       "of the amounts of work from which tasks, parts, copies and tables pay"},
   };
   return all;
 }

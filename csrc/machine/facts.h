@@ -10,13 +10,13 @@ namespace tc::machine {
 
 /// A number of `CpuMachine`, by the name that TC_MACHINE gives it.
 struct Fact {
+  double (*get)(const CpuMachine&);
+  void (*set)(CpuMachine&, double);
   const char* name;
   const char* unit;
   const char* meaning;
   int64_t least = 1;     ///< that makes sense
   int64_t multiple = 1;  ///< of what it has to be; 0: any number, with decimals too
-  double (*get)(const CpuMachine&);
-  void (*set)(CpuMachine&, double);
 };
 const std::vector<Fact>& facts();
 

@@ -1,9 +1,9 @@
 #include "nest/build.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "base/error.h"
+#include "ir/visit.h"
 #include "poly/ast_expr.h"
 #include "poly/marks.h"
 
@@ -54,13 +54,7 @@ Nest join_tiles(const std::vector<Nest>& parts) {
   for (const Nest& part : parts) {
     const auto* tile = as<Tile>(part);
     const auto* before = joined.empty() ? nullptr : as<Tile>(joined.back());
-    const bool same =
-        tile && before &&
-        std::equal(tile->dimensions.begin(), tile->dimensions.end(), before->dimensions.begin(),
-                   before->dimensions.end(), [](const TileDimension& a, const TileDimension& b) {
-                     return a.full == b.full && a.rest == b.rest;
-                   });
-    if (same)
+    if (tile && before && tile->dimensions == before->dimensions)
       joined.back() = make(Tile{tile->dimensions, make_sequence({before->body, tile->body})});
     else
       joined.push_back(part);
@@ -90,8 +84,7 @@ void find_update(Compute& compute) {
 
 class Generator {
  public:
-  Generator(const Scop& scop, const std::vector<Promotion>& promotions,
-            const std::map<std::string, Layout>& layouts)
+  Generator(const Scop& scop, const std::vector<Promotion>& promotions, const Layouts& layouts)
       : scop_(scop), promotions_(promotions) {
     for (const auto& [name, tensor] : scop.program->tensors)
       buffers_.emplace(name, make_buffer(tensor, layouts.at(name)));
@@ -195,21 +188,17 @@ class Generator {
     }
     if (as_const_int(made.min) && as_const_int(made.extent))
       ranges_.push(made.name, {made.min, simplify(made.min + made.extent - 1)});
-    auto shadowed = iterators_.find(isl_name);
-    Expr outer = shadowed == iterators_.end() ? Expr() : shadowed->second;
+    const std::map<std::string, Expr> outer_iterators = iterators_;
     iterators_[isl_name] = value;
     // Marks below speak of deeper loops only.
-    std::map<std::string, MarkedLoop> outer_marks = marked_;
+    const std::map<std::string, MarkedLoop> outer_marks = marked_;
     marked_.erase(isl_name);
     const bool outside = in_vector_;
     in_vector_ = outside || made.role == Role::Vector;
     made.body = node(f.body());
     in_vector_ = outside;
     marked_ = outer_marks;
-    if (outer.defined())
-      iterators_[isl_name] = outer;
-    else
-      iterators_.erase(isl_name);
+    iterators_ = outer_iterators;
     return make(std::move(made));
   }
 
@@ -346,33 +335,22 @@ class Generator {
 
   /// Renames the promoted reads of a statement after their copies.
   Expr use_copies(const ScopStatement& statement, const Expr& e) const {
-    class Rename : public Halide::Internal::IRMutator {
-     public:
-      Rename(const std::vector<MadeCopy>& copies, const ScopStatement& statement)
-          : copies_(copies), statement_(statement) {}
-
-     private:
-      using IRMutator::visit;
-      Expr visit(const Call* op) override {
-        std::string name = ir::read_name(op);
-        // The last one: nests of one statement have their own.
-        for (auto copy = copies_.rbegin(); copy != copies_.rend(); ++copy) {
-          const Promotion& promotion = *copy->promotion;
-          if (promotion.statement != &statement_ || promotion.read.tensor != name) continue;
-          bool same = true;
-          for (size_t d = 0; d < op->args.size(); ++d)
-            same = same && Halide::Internal::equal(op->args[d], promotion.read.subscripts[d]);
-          ir::Tensor copied;
-          copied.name = promotion.buffer;
-          copied.type = op->type;
-          if (same) return ir::read(copied, op->args);
-        }
-        return IRMutator::visit(op);
+    return ir::mutate(e, [&](const Call* op, ir::Mutator& self) -> Expr {
+      std::string name = ir::read_name(op);
+      // The last one: nests of one statement have their own.
+      for (auto copy = copies_.rbegin(); copy != copies_.rend(); ++copy) {
+        const Promotion& promotion = *copy->promotion;
+        if (promotion.statement != &statement || promotion.read.tensor != name) continue;
+        bool same = true;
+        for (size_t d = 0; d < op->args.size(); ++d)
+          same = same && Halide::Internal::equal(op->args[d], promotion.read.subscripts[d]);
+        ir::Tensor copied;
+        copied.name = promotion.buffer;
+        copied.type = op->type;
+        if (same) return ir::read(copied, op->args);
       }
-      const std::vector<MadeCopy>& copies_;
-      const ScopStatement& statement_;
-    };
-    return copies_.empty() ? e : Rename(copies_, statement).mutate(e);
+      return self.inside(op);
+    });
   }
 
   /// sum of subscript * stride.
@@ -387,30 +365,19 @@ class Generator {
 
   /// Replaces reads of tensors and scalars by loads.
   Expr lower_reads(const Expr& e) const {
-    class Lower : public Halide::Internal::IRMutator {
-     public:
-      explicit Lower(const Generator& generator) : generator_(generator) {}
-
-     private:
-      using IRMutator::visit;
-      Expr visit(const Call* op) override {
-        std::string name = ir::read_name(op);
-        if (name.empty()) return IRMutator::visit(op);
-        std::vector<Expr> arguments;
-        for (const Expr& argument : op->args) arguments.push_back(mutate(argument));
-        if (generator_.buffers_.count(name))
-          return generator_.load(name, op->type,
-                                 generator_.offset(generator_.buffers_.at(name), arguments));
-        for (const MadeCopy& copy : generator_.copies_)
-          if (copy.promotion->buffer == name)
-            return from_memory(ir::make_load(memory_type(op->type), name,
-                                             generator_.offset_in_copy(copy, arguments)),
-                               op->type);
-        return from_memory(ir::make_load(memory_type(op->type), name, Expr(0)), op->type);
-      }
-      const Generator& generator_;
-    };
-    return Lower(*this).mutate(e);
+    return ir::mutate(e, [&](const Call* op, ir::Mutator& self) -> Expr {
+      std::string name = ir::read_name(op);
+      if (name.empty()) return self.inside(op);
+      std::vector<Expr> arguments;
+      for (const Expr& argument : op->args) arguments.push_back(self.mutate(argument));
+      if (buffers_.count(name)) return load(name, op->type, offset(buffers_.at(name), arguments));
+      for (const MadeCopy& copy : copies_)
+        if (copy.promotion->buffer == name)
+          return from_memory(
+              ir::make_load(memory_type(op->type), name, offset_in_copy(copy, arguments)),
+              op->type);
+      return from_memory(ir::make_load(memory_type(op->type), name, Expr(0)), op->type);
+    });
   }
 
   const Scop& scop_;
@@ -432,7 +399,7 @@ class Generator {
 
 }  // namespace
 
-Nest build(const Scop& scop, const Mapped& mapped, const std::map<std::string, Layout>& layouts) {
+Nest build(const Scop& scop, const Mapped& mapped, const Layouts& layouts) {
   return Generator(scop, mapped.promotions, layouts).generate(mapped.schedule);
 }
 

@@ -1,9 +1,6 @@
 // From a mapped schedule to the loop nest: the narrow waist.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "nest/nest.h"
 #include "poly/promote.h"
@@ -15,7 +12,6 @@ namespace tc::nest {
 /// buffer of their name. Marked bands become loops with their role, register tiles and copies.
 /// Promoted tensors are read from their copies, whose buffers exist around the loops that use them;
 /// temporaries are the caller's. Loop names are unique.
-Nest build(const poly::Scop& scop, const poly::Mapped& mapped,
-           const std::map<std::string, Layout>& layouts);
+Nest build(const poly::Scop& scop, const poly::Mapped& mapped, const Layouts& layouts);
 
 }  // namespace tc::nest

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ir/loops.h"
+#include "ir/visit.h"
 
 namespace tc::nest {
 
@@ -68,57 +70,6 @@ void each_expression(Value& value, Visit visit) {
       },
       value);
 }
-
-class FindLoads : public IRVisitor {
- public:
-  /// `lazy`: only those inside of lazy choices.
-  explicit FindLoads(const std::function<void(const Load&)>& found, bool lazy = false)
-      : found_(found), wanted_(lazy ? 1 : 0) {}
-
- private:
-  using IRVisitor::visit;
-  void visit(const Load* op) override {
-    if (choices_ >= wanted_) found_(*op);
-    IRVisitor::visit(op);
-  }
-  void visit(const Call* op) override {
-    const int choice = op->is_intrinsic(Call::if_then_else) ? 1 : 0;
-    choices_ += choice;
-    IRVisitor::visit(op);
-    choices_ -= choice;
-  }
-  const std::function<void(const Load&)>& found_;
-  const int wanted_;
-  int choices_ = 0;  ///< around what is visited
-};
-
-class MapLoads : public IRMutator {
- public:
-  explicit MapLoads(const std::function<Expr(const Load&)>& change) : change_(change) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Load* op) override {
-    const Expr inner = IRMutator::visit(op);
-    const auto* load = inner.as<Load>();
-    return load ? change_(*load) : inner;
-  }
-  const std::function<Expr(const Load&)>& change_;
-};
-
-class FindStores : public IRVisitor {
- public:
-  std::set<std::string> names;
-  int bits = 0;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Store* op) override {
-    names.insert(op->name);
-    bits = std::max(bits, op->value.type().bits());
-    IRVisitor::visit(op);
-  }
-};
 
 bool same(const Expr& a, const Expr& b) {
   return a.defined() == b.defined() && (!a.defined() || graph_equal(a, b));
@@ -255,24 +206,38 @@ Nest substitute(const std::string& name, const Expr& value, const Nest& nest) {
 }
 
 void for_each_load(const Expr& e, const std::function<void(const Load&)>& visit) {
-  FindLoads find(visit);
-  e.accept(&find);
+  ir::for_each<Load>(e, [&](const Load* op) { visit(*op); });
 }
 
 void for_each_lazy_load(const Expr& e, const std::function<void(const Load&)>& visit) {
-  FindLoads find(visit, true);
-  e.accept(&find);
+  int choices = 0;  // around what is visited
+  ir::visit(
+      e,
+      [&](const Load* op, ir::Visitor& self) {
+        if (choices > 0) visit(*op);
+        self.inside(op);
+      },
+      [&](const Call* op, ir::Visitor& self) {
+        const int choice = op->is_intrinsic(Call::if_then_else) ? 1 : 0;
+        choices += choice;
+        self.inside(op);
+        choices -= choice;
+      });
 }
 
 Expr map_loads(const Expr& e, const std::function<Expr(const Load&)>& change) {
-  return MapLoads(change).mutate(e);
+  return ir::mutate(e, [&](const Load* op, ir::Mutator& self) {
+    const Expr inner = self.inside(op);
+    const auto* load = inner.as<Load>();
+    return load ? change(*load) : inner;
+  });
 }
 
 void for_each_load(const Nest& nest, const std::function<void(const Load&)>& visit) {
-  FindLoads find(visit);
-  for_each_expression(nest, [&](const Expr& e) { e.accept(&find); });
+  for_each_expression(nest, [&](const Expr& e) { for_each_load(e, visit); });
   for_each_node(nest, [&](const Nest& node) {
-    if (const auto* lowered = as<Lowered>(node)) lowered->stmt.accept(&find);
+    if (const auto* lowered = as<Lowered>(node))
+      ir::for_each<Load>(lowered->stmt, [&](const Load* op) { visit(*op); });
   });
 }
 
@@ -291,10 +256,7 @@ void for_each_compute(const Nest& nest, const std::function<void(const Compute&)
 
 std::set<std::string> loaded_buffers(const Nest& nest) {
   std::set<std::string> names;
-  for_each_load(nest, [&](const Load& load) { names.insert(load.name); });
-  for_each_compute(nest, [&](const Compute& compute) {
-    if (compute.reduction != ir::Reduction::None) names.insert(compute.buffer);
-  });
+  for_each_read(nest, [&](const Load& load) { names.insert(load.name); });
   return names;
 }
 
@@ -302,11 +264,7 @@ std::set<std::string> stored_buffers(const Nest& nest) {
   std::set<std::string> names;
   for_each_node(nest, [&](const Nest& node) {
     if (const auto* compute = as<Compute>(node)) names.insert(compute->buffer);
-    if (const auto* lowered = as<Lowered>(node)) {
-      FindStores find;
-      lowered->stmt.accept(&find);
-      names.insert(find.names.begin(), find.names.end());
-    }
+    if (const auto* lowered = as<Lowered>(node)) names.merge(ir::stored_buffers(lowered->stmt));
   });
   return names;
 }
@@ -317,11 +275,9 @@ int widest_element(const Nest& nest) {
   for_each_node(nest, [&](const Nest& node) {
     if (const auto* compute = as<Compute>(node))
       bits = std::max(bits, memory_type(compute->type).bits());
-    if (const auto* lowered = as<Lowered>(node)) {
-      FindStores find;
-      lowered->stmt.accept(&find);
-      bits = std::max(bits, find.bits);
-    }
+    if (const auto* lowered = as<Lowered>(node))
+      ir::for_each<Store>(lowered->stmt,
+                          [&](const Store* op) { bits = std::max(bits, op->value.type().bits()); });
   });
   return bits;
 }
@@ -380,14 +336,7 @@ bool same(const Nest& a, const Nest& b) {
             return n.name == m.name && n.type == m.type && n.elements == m.elements &&
                    n.memory == m.memory;
           },
-          [&](const Tile& n) {
-            const auto& m = std::get<Tile>(y);
-            return std::equal(n.dimensions.begin(), n.dimensions.end(), m.dimensions.begin(),
-                              m.dimensions.end(),
-                              [](const TileDimension& p, const TileDimension& q) {
-                                return p.full == q.full && p.rest == q.rest;
-                              });
-          },
+          [&](const Tile& n) { return n.dimensions == std::get<Tile>(y).dimensions; },
           [&](const Intrinsic& n) { return n.instruction == std::get<Intrinsic>(y).instruction; },
           [&](const Compute& n) {
             const auto& m = std::get<Compute>(y);

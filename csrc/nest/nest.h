@@ -85,6 +85,9 @@ struct Buffer {
 struct TileDimension {
   static constexpr int64_t kAnyRest = -1;
   int64_t full = 1, rest = 0;
+  bool operator==(const TileDimension& other) const {
+    return full == other.full && rest == other.rest;
+  }
 };
 
 /// A register tile: results that reductions inside keep in registers. Loops below it that are

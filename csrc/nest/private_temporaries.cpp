@@ -22,19 +22,15 @@ struct Access {
 
 /// The accesses of a node's own expressions.
 void for_each_access(const Nest& node, const std::function<void(const Access&)>& visit) {
-  const auto load = [&](const Load& op) { visit({op.name, op.index, op.type, false}); };
-  if (const auto* loop = as<Loop>(node)) {
-    for_each_load(loop->min, load);
-    for_each_load(loop->extent, load);
-  } else if (const auto* guard = as<Guard>(node)) {
-    for_each_load(guard->condition, load);
-  } else if (const auto* compute = as<Compute>(node)) {
-    const Access own{compute->buffer, compute->index, memory_type(compute->type), false};
-    for_each_load(computed_value(*compute), load);
-    for_each_load(compute->index, load);
-    if (compute->reduction != ir::Reduction::None) visit(own);
-    visit({own.buffer, own.index, own.type, true});
-  }
+  for_each_own_expression(node, [&](const Expr& e) {
+    for_each_load(e, [&](const Load& op) { visit({op.name, op.index, op.type, false}); });
+  });
+  const auto* compute = as<Compute>(node);
+  if (!compute) return;
+  const Type type = memory_type(compute->type);
+  if (compute->reduction != ir::Reduction::None)
+    visit({compute->buffer, compute->index, type, false});
+  visit({compute->buffer, compute->index, type, true});
 }
 
 /// The loops that all accesses of each buffer have in common, outermost first.

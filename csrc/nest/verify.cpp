@@ -1,6 +1,6 @@
-#include <algorithm>
 
 #include "base/error.h"
+#include "ir/visit.h"
 #include "isa/instructions.h"
 #include "nest/nest.h"
 
@@ -9,12 +9,43 @@ namespace {
 
 using namespace Halide::Internal;
 
-/// Every variable and access of an expression against what exists around it.
-class CheckExpression : public IRVisitor {
+class Verify {
  public:
-  CheckExpression(const std::set<std::string>& bound, const std::set<std::string>& buffers)
-      : bound_(bound), buffers_(buffers) {}
+  Verify(const std::set<std::string>& buffers, const std::set<std::string>& names)
+      : buffers_(buffers), bound_(names) {}
 
+  void node(const Nest& nest) {
+    for_each_own_expression(nest, [&](const Expr& e) { check_expression(e); });
+    if (const auto* loop = as<Loop>(nest)) {
+      if (loop->point) check_point(*loop);
+      return bind(loop->name, loop->body);
+    }
+    if (const auto* binding = as<Binding>(nest)) return bind(binding->name, binding->body);
+    if (const auto* guard = as<Guard>(nest))
+      TC_INTERNAL_CHECK(guard->condition.type().is_bool(), "a guard's condition is no bool");
+    if (const auto* intrinsic = as<Intrinsic>(nest)) check_intrinsic(*intrinsic);
+    if (const auto* compute = as<Compute>(nest)) check_compute(*compute);
+    if (const auto* prefetch = as<Prefetch>(nest))
+      TC_INTERNAL_CHECK(prefetch->cache >= 1 && prefetch->cache <= 3, "there is no cache ",
+                        prefetch->cache);
+    const auto* buffer = as<Buffer>(nest);
+    if (buffer) {
+      TC_INTERNAL_CHECK(buffer->elements > 0, "the buffer ", buffer->name, " has ",
+                        buffer->elements, " elements");
+      TC_INTERNAL_CHECK(buffers_.insert(buffer->name).second, "the buffer ", buffer->name,
+                        " hides another of its name");
+    }
+    const auto* tile = as<Tile>(nest);
+    if (tile) {
+      TC_INTERNAL_CHECK(!tile_, "a register tile lies in another one");
+      tile_ = tile;
+    }
+    for_each_child(nest, [&](const Nest& child) { node(child); });
+    if (buffer) buffers_.erase(buffer->name);
+    if (tile) tile_ = nullptr;
+  }
+
+ private:
   void check_access(const std::string& buffer, const Expr& index) const {
     TC_INTERNAL_CHECK(buffers_.count(buffer), "the buffer ", buffer, " does not exist");
     const Type type = index.type();
@@ -22,96 +53,43 @@ class CheckExpression : public IRVisitor {
                       buffer, " is no 32- or 64-bit integer");
   }
 
- private:
-  using IRVisitor::visit;
-  void visit(const Variable* op) override {
-    // Where a buffer lies.
-    if (op->type.is_handle() && buffers_.count(op->name)) return;
-    TC_INTERNAL_CHECK(bound_.count(op->name) || inner_.count(op->name), "the variable ", op->name,
-                      " is used outside its loop");
-  }
-  void visit(const Let* op) override {
-    op->value.accept(this);
-    inner_.insert(op->name);
-    op->body.accept(this);
-    inner_.erase(op->name);
-  }
-  void visit(const Load* op) override {
-    check_access(op->name, op->index);
-    IRVisitor::visit(op);
-  }
-  void visit(const Call* op) override {
-    TC_INTERNAL_CHECK(ir::read_name(op).empty(), "a read of ", ir::read_name(op),
-                      " was not lowered");
-    IRVisitor::visit(op);
-  }
-  const std::set<std::string>& bound_;
-  const std::set<std::string>& buffers_;
-  std::set<std::string> inner_;
-};
-
-class Verify {
- public:
-  Verify(const std::set<std::string>& buffers, const std::set<std::string>& names)
-      : buffers_(buffers), bound_(names) {}
-
-  void node(const Nest& nest) {
-    if (const auto* loop = as<Loop>(nest)) {
-      expression(loop->min);
-      expression(loop->extent);
-      if (loop->point) check_point(*loop);
-      bind(loop->name, loop->body);
-    } else if (const auto* binding = as<Binding>(nest)) {
-      expression(binding->value);
-      bind(binding->name, binding->body);
-    } else if (const auto* guard = as<Guard>(nest)) {
-      expression(guard->condition);
-      TC_INTERNAL_CHECK(guard->condition.type().is_bool(), "a guard's condition is no bool");
-      for_each_child(nest, [&](const Nest& child) { node(child); });
-    } else if (const auto* buffer = as<Buffer>(nest)) {
-      TC_INTERNAL_CHECK(buffer->elements > 0, "the buffer ", buffer->name, " has ",
-                        buffer->elements, " elements");
-      TC_INTERNAL_CHECK(buffers_.insert(buffer->name).second, "the buffer ", buffer->name,
-                        " hides another of its name");
-      node(buffer->body);
-      buffers_.erase(buffer->name);
-    } else if (const auto* tile = as<Tile>(nest)) {
-      TC_INTERNAL_CHECK(!tile_, "a register tile lies in another one");
-      tile_ = tile;
-      node(tile->body);
-      tile_ = nullptr;
-    } else if (const auto* intrinsic = as<Intrinsic>(nest)) {
-      check_intrinsic(*intrinsic);
-      node(intrinsic->body);
-    } else if (const auto* compute = as<Compute>(nest)) {
-      CheckExpression(bound_, buffers_).check_access(compute->buffer, compute->index);
-      expression(compute->index);
-      expression(compute->value);
-      if (compute->scan) check_scan(*compute);
-      TC_INTERNAL_CHECK(compute->value.type() == compute->type, "a ", compute->value.type().bits(),
-                        "-bit value goes to ", compute->buffer, " of elements of ",
-                        compute->type.bits(), " bits, or is of another kind");
-    } else if (const auto* prefetch = as<Prefetch>(nest)) {
-      expression(prefetch->index);
-      TC_INTERNAL_CHECK(prefetch->cache >= 1 && prefetch->cache <= 3, "there is no cache ",
-                        prefetch->cache);
-    } else {
-      for_each_child(nest, [&](const Nest& child) { node(child); });
-    }
+  /// Every variable and access against what exists around it.
+  void check_expression(const Expr& e) const {
+    std::set<std::string> inner;  // bound in it
+    ir::visit(
+        e,
+        [&](const Variable* op, ir::Visitor&) {
+          // Where a buffer lies.
+          if (op->type.is_handle() && buffers_.count(op->name)) return;
+          TC_INTERNAL_CHECK(bound_.count(op->name) || inner.count(op->name), "the variable ",
+                            op->name, " is used outside its loop");
+        },
+        [&](const Let* op, ir::Visitor& self) {
+          op->value.accept(&self);
+          inner.insert(op->name);
+          op->body.accept(&self);
+          inner.erase(op->name);
+        },
+        [&](const Load* op, ir::Visitor& self) {
+          check_access(op->name, op->index);
+          self.inside(op);
+        },
+        [&](const Call* op, ir::Visitor& self) {
+          TC_INTERNAL_CHECK(ir::read_name(op).empty(), "a read of ", ir::read_name(op),
+                            " was not lowered");
+          self.inside(op);
+        });
   }
 
- private:
-  void expression(const Expr& e) const {
-    CheckExpression check(bound_, buffers_);
-    e.accept(&check);
-  }
-
-  void check_scan(const Compute& compute) const {
+  void check_compute(const Compute& compute) const {
+    check_access(compute.buffer, compute.index);
+    TC_INTERNAL_CHECK(compute.value.type() == compute.type, "a ", compute.value.type().bits(),
+                      "-bit value goes to ", compute.buffer, " of elements of ",
+                      compute.type.bits(), " bits, or is of another kind");
+    if (!compute.scan) return;
     const ir::Scan& scan = *compute.scan;
     TC_INTERNAL_CHECK(compute.reduction == ir::Reduction::None, "a scan of ", compute.buffer,
                       " reduces");
-    for (const Expr& e : {scan.position, scan.neighbour, scan.goes_on, scan.scale})
-      if (e.defined()) expression(e);
     const auto* neighbour = scan.neighbour.as<Load>();
     TC_INTERNAL_CHECK(neighbour && neighbour->name == compute.buffer, "a scan of ", compute.buffer,
                       " goes on from what is none of its elements");

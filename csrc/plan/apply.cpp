@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/notes.h"
 #include "base/numbers.h"
 #include "plan/resolve.h"
 #include "poly/marks.h"
@@ -50,8 +49,7 @@ class Builder {
         iterators.emplace_back();
         for (size_t k : loops) iterators.back().push_back(all[k]);
       }
-      schedule_node node = poly::insert_band(own.root().child(0), statements, iterators, true,
-                                             std::vector<bool>(loops.size(), false));
+      schedule_node node = poly::insert_band(own.root().child(0), statements, iterators, false);
       if (!has_points_apart()) node = take_terms(node, nest);
       own = node.root().schedule();
       all = all.is_null() ? own : poly::sequence(all, own);
@@ -95,9 +93,9 @@ class Builder {
   /// Puts the terms of register tiles below the points of their results, at the leaves.
   schedule_node add_terms(schedule_node node) const {
     if (!node.isa<isl::schedule_node_leaf>()) {
-      const int children = isl_schedule_node_n_children(node.get()),
-                depth = isl_schedule_node_get_tree_depth(node.get());
-      for (int c = 0; c < children; ++c) node = back_to(add_terms(node.child(c)), depth);
+      const unsigned children = node.n_children(), depth = node.tree_depth();
+      for (unsigned c = 0; c < children; ++c)
+        node = back_to(add_terms(node.child(static_cast<int>(c))), depth);
       return node;
     }
     const isl::set instances =
@@ -116,8 +114,7 @@ class Builder {
 
   schedule_node add_terms(const schedule_node& leaf, const ScopStatement& statement,
                           const std::vector<int>& terms) const {
-    const schedule_node band = poly::insert_band(leaf, {&statement}, {terms}, true,
-                                                 std::vector<bool>(terms.size(), false));
+    const schedule_node band = poly::insert_band(leaf, {&statement}, {terms}, false);
     schedule_node mark = insert_mark(as_band(band), Role::Terms);
     if (plan_.instruction.empty()) return mark;
     // Above the vector and its mark.
@@ -132,8 +129,7 @@ class Builder {
     for (size_t s = 0; s < ordered.size(); ++s)
       for (const Member& member : in_.members)
         ordered[s].push_back(cluster_.alignment[s][member.position]);
-    node = poly::insert_band(node, cluster_.statements, ordered, true,
-                             std::vector<bool>(in_.members.size(), true));
+    node = poly::insert_band(node, cluster_.statements, ordered, true);
     node = poly::insert_outer_loops(node, cluster_);
     double times = static_cast<double>(outer_iterations(cluster_));
     if (count_tiles(in_.members, in_.task_sizes) > 1 || plan_.run_tasks == Tasks::Blocks) {
@@ -150,7 +146,7 @@ class Builder {
     }
     if (plan_.run_tasks == Tasks::Blocks) return mark_threads(node);
     if (has_points_apart()) return add_points_apart(node, times);
-    const int depth = isl_schedule_node_get_tree_depth(node.get());
+    const unsigned depth = node.tree_depth();
     node = add_points(node, 0);
     node = back_to(node, depth);
     make_copies(node, nullptr, times);
@@ -163,16 +159,15 @@ class Builder {
     node = insert_mark(points, Role::Thread);
   }
 
-  static schedule_node back_to(schedule_node node, int depth) {
-    const int above = isl_schedule_node_get_tree_depth(node.get()) - depth;
-    return isl::manage(isl_schedule_node_ancestor(node.release(), above));
+  static schedule_node back_to(const schedule_node& node, unsigned depth) {
+    return node.ancestor(static_cast<int>(node.tree_depth() - depth));
   }
 
   /// Points of its own for every nest, below the tiles of its reductions.
   void add_points_apart(schedule_node& node, double times) {
     const isl::multi_union_pw_aff band = as_band(node).partial_schedule();
     node = isl::manage(isl_schedule_node_delete(node.release()));
-    const int depth = isl_schedule_node_get_tree_depth(node.get());
+    const unsigned depth = node.tree_depth();
     for (size_t n = 0; n < in_.nests.size(); ++n) {
       schedule_node own =
           in_.nests.size() > 1 ? node.child(static_cast<int>(n)).child(0) : schedule_node(node);
@@ -188,7 +183,7 @@ class Builder {
       }
       own = take_terms(own, in_.nests[n]);
       own = poly::insert_permutable_band(own, band);
-      const int at = isl_schedule_node_get_tree_depth(own.get());
+      const unsigned at = own.tree_depth();
       own = back_to(add_points(own, n), at);
       make_copies(own, &in_.nests[n], own_times);
       node = back_to(own, depth);
@@ -202,9 +197,8 @@ class Builder {
     for (size_t k : loops_of(nest)) {
       const ir::Iterator& iterator = own_iterator(nest, k, cluster_);
       sizes.push_back(extent_of(iterator));
-      for (const Tile& tile : plan_.reductions) {
-        if (tile.index != iterator.name) continue;
-        sizes.back() = std::min(sizes.back(), tile.size);
+      if (const Tile* tile = find_tile(plan_.reductions, iterator.name)) {
+        sizes.back() = std::min(sizes.back(), tile->size);
         cut = true;
       }
     }
@@ -228,15 +222,12 @@ class Builder {
       node = insert_mark(as_band(node), Role::RegisterTile, points).child(0);
       return add_terms(poly::mark_leaves(poly::sink(as_band(node)), true));
     }
-    if (plan_.points == Points::Inside) {
-      node = poly::sink(as_band(node));
-      return plan_.vector ? poly::mark_leaves(node, false) : node;
-    }
-    if (plan_.points == Points::VectorInside) {
+    if (plan_.points == Points::Inside || plan_.points == Points::VectorInside) {
+      const bool all = plan_.points == Points::Inside;
       schedule_node_band band = as_band(node);
       const int outer = static_cast<int>(band.n_member()) - 1;
-      if (outer > 0) band = as_band(band.split(outer).child(0));
-      node = has_own_loops() ? poly::sink(band) : schedule_node(band);
+      if (!all && outer > 0) band = as_band(band.split(outer).child(0));
+      node = all || has_own_loops() ? poly::sink(band) : schedule_node(band);
       return plan_.vector ? poly::mark_leaves(node, false) : node;
     }
     if (plan_.vector) return poly::mark_vector(as_band(node));

@@ -7,15 +7,6 @@
 #include "ir/scan.h"
 
 namespace tc::plan {
-namespace {
-
-/// The iterator that a statement of the cluster runs through in a member of the shared band.
-const ir::Iterator& iterator_of(const Cluster& cluster, int member, size_t statement) {
-  return cluster.statements[statement]
-      ->source->domain[cluster.alignment[statement][static_cast<size_t>(member)]];
-}
-
-}  // namespace
 
 int64_t instances(const ScopStatement& statement) {
   int64_t count = 1;
@@ -31,13 +22,13 @@ int count_lanes(const Cluster& cluster, const ir::Program& program, int vector_b
 }
 
 std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& program,
-                                    const std::map<std::string, Layout>& layouts, int lanes) {
+                                    const Layouts& layouts, int lanes) {
   std::vector<Member> members(cluster.shared);
   for (int m = 0; m < static_cast<int>(cluster.shared); ++m) {
     members[m].position = m;
     for (size_t s = 0; s < cluster.statements.size(); ++s) {
       const ScopStatement& statement = *cluster.statements[s];
-      const ir::Iterator& iterator = iterator_of(cluster, m, s);
+      const ir::Iterator& iterator = iterator_along(cluster, members[m], s);
       members[m].extent = extent_of(iterator);
       double weight = static_cast<double>(instances(statement));
       members[m].cost += vector_cost(statement, program, layouts, iterator, lanes) * weight;
@@ -47,8 +38,7 @@ std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& p
 }
 
 double vector_cost(const ScopStatement& statement, const ir::Program& program,
-                   const std::map<std::string, Layout>& layouts, const ir::Iterator& iterator,
-                   int most_lanes) {
+                   const Layouts& layouts, const ir::Iterator& iterator, int most_lanes) {
   // What adding up the lanes of the partial results costs.
   constexpr double kAcross = 8;
   // Storing a vector whose lanes go on from one another: four steps of two.
@@ -94,7 +84,8 @@ bool move_vector_last(std::vector<Member>& members) {
 }
 
 const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member, size_t statement) {
-  return iterator_of(cluster, member.position, statement);
+  return cluster.statements[statement]
+      ->source->domain[cluster.alignment[statement][static_cast<size_t>(member.position)]];
 }
 
 std::string name_of(const Cluster& cluster, const Member& member) {
@@ -155,12 +146,6 @@ size_t count_shared(const Cluster& cluster) {
 bool has_inner_loops(const Cluster& cluster) {
   return std::any_of(cluster.statements.begin(), cluster.statements.end(),
                      [&](const ScopStatement* s) { return s->dimensions > count_shared(cluster); });
-}
-
-std::vector<int> positions(const std::vector<Member>& members) {
-  std::vector<int> result;
-  for (const Member& member : members) result.push_back(member.position);
-  return result;
 }
 
 int64_t count_tiles(const std::vector<Member>& members, const std::vector<int64_t>& sizes) {

@@ -1,7 +1,6 @@
 // What planning knows of the loops that a cluster's statements share.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,7 @@ int count_lanes(const Cluster& cluster, const ir::Program& program, int vector_b
 
 /// In order of the band; costs are those of vectors of so many lanes.
 std::vector<Member> analyze_members(const Cluster& cluster, const ir::Program& program,
-                                    const std::map<std::string, Layout>& layouts, int lanes);
+                                    const Layouts& layouts, int lanes);
 
 /// The iterator that a statement of the cluster, by its number, runs through in a member of the
 /// shared band.
@@ -54,8 +53,7 @@ bool move_vector_last(std::vector<Member>& members);
 /// others one for each lane and more. The result of a reduction along the vector costs its share of
 /// adding up the lanes.
 double vector_cost(const ScopStatement& statement, const ir::Program& program,
-                   const std::map<std::string, Layout>& layouts, const ir::Iterator& iterator,
-                   int most_lanes);
+                   const Layouts& layouts, const ir::Iterator& iterator, int most_lanes);
 
 /// Cycles of such an operation, on memory that streams through the caches.
 constexpr double kCyclesPerOperation = 0.5;
@@ -76,8 +74,6 @@ bool has_inner_loops(const Cluster& cluster);
 std::string describe_outer_loops(const Cluster& cluster);
 int64_t outer_iterations(const Cluster& cluster);
 
-/// Positions of members in the band, in their order.
-std::vector<int> positions(const std::vector<Member>& members);
 /// Tiles of these sizes, one a member, that cover the band.
 int64_t count_tiles(const std::vector<Member>& members, const std::vector<int64_t>& sizes);
 

@@ -31,7 +31,7 @@ std::string describe_read(const ir::MemoryAccess& read, const Layout& layout,
 Note describe_statement(const ir::Statement& source) {
   std::vector<std::string> results, terms;
   for (const ir::Iterator& iterator : source.domain) {
-    std::string text = concat(iterator.name, " ", *as_const_int(iterator.extent));
+    std::string text = concat(iterator.name, " ", extent_of(iterator));
     if (!Halide::Internal::is_const_zero(iterator.min))
       text += concat(" from ", *as_const_int(iterator.min));
     if (!iterator.meaning.empty()) text += " (" + iterator.meaning + ")";
@@ -63,23 +63,24 @@ Note describe_cycles(const std::vector<std::pair<double, std::string>>& choices)
 }
 
 std::vector<std::pair<double, std::string>> vector_choices(const Cluster& cluster,
-                                                           const std::vector<Member>& members,
-                                                           double scale) {
+                                                           const std::vector<Member>& members) {
   std::vector<std::pair<double, std::string>> choices;
   for (size_t m = members.size(); m-- > 0;)
     if (members[m].extent > 1)
-      choices.emplace_back(scale * members[m].cost,
+      choices.emplace_back(kCyclesPerOperation * members[m].cost,
                            "with vectors along " + name_of(cluster, members[m]));
   return choices;
 }
 
 Note describe_tasks(const Cluster& cluster, const std::vector<Member>& members,
-                    const std::vector<int64_t>& sizes, bool parallel, const std::string& why) {
+                    const std::vector<int64_t>& sizes, const Constraints& constraints,
+                    bool parallel, const std::string& why) {
   int64_t count = count_tiles(members, sizes);
   std::string tiles = describe_tiles(cluster, members, sizes);
   if (count <= 1) return {"tiles", tiles};
   return {parallel ? "tasks" : "tiles",
-          concat(count, parallel ? " in parallel, " : ", ", why, ": ", tiles)};
+          concat(count, parallel ? " in parallel, " : ", ",
+                 constraints.sizes_tasks() ? "as the options say" : why, ": ", tiles)};
 }
 
 Notes describe_block(const Cluster& cluster, const RegisterBlock& block, double rows,
@@ -107,11 +108,8 @@ Notes describe_block(const Cluster& cluster, const RegisterBlock& block, double 
       {block.cycles, concat("this form, vectors along ", name_of(cluster, vector), "; ",
                             count_text(block.moves), " of them for copies and results")}};
   for (const auto& [position, cycles] : block.vectors)
-    if (position != vector.position) {
-      Member other;
-      other.position = position;
-      choices.emplace_back(cycles, "with vectors along " + name_of(cluster, other));
-    }
+    if (position != vector.position)
+      choices.emplace_back(cycles, "with vectors along " + shared_names(cluster)[position]);
   choices.emplace_back(rows, "as rows, vectors along the statements' own loops");
   notes.push_back(describe_cycles(choices));
   if (block.reduction_tile.empty()) return notes;
@@ -128,7 +126,7 @@ Notes describe_block(const Cluster& cluster, const RegisterBlock& block, double 
 
 Note describe_operands(const Cluster& cluster, const RegisterBlock& block,
                        const std::vector<poly::Promotion>& promotions, const Scop& scop,
-                       const std::map<std::string, Layout>& layouts) {
+                       const Layouts& layouts) {
   std::vector<std::string> lines;
   std::string name = name_of(cluster, block.members.back());
   for (size_t s = 0; s < cluster.statements.size(); ++s) {
@@ -150,8 +148,7 @@ Note describe_operands(const Cluster& cluster, const RegisterBlock& block,
 }
 
 Notes describe_copies(const std::vector<poly::Promotion>& promotions, const Scop& scop,
-                      const std::map<std::string, Layout>& layouts) {
-  using Part = poly::CopyDimension::Part;
+                      const Layouts& layouts) {
   Notes notes;
   for (const poly::Promotion& promotion : promotions) {
     const ir::MemoryAccess& read = promotion.read;
@@ -167,11 +164,10 @@ Notes describe_copies(const std::vector<poly::Promotion>& promotions, const Scop
     auto subscripts = [&](const poly::CopyLayout& dimensions) {
       std::vector<std::string> parts;
       for (const poly::CopyDimension& each : dimensions) {
-        parts.push_back(ir::plain_text(read.subscripts[each.dimension]));
-        if (each.part == Part::Whole) continue;
-        if (!read.subscripts[each.dimension].as<Halide::Internal::Variable>())
-          parts.back() = "(" + parts.back() + ")";
-        parts.back() += concat(each.part == Part::Block ? "/" : "%", each.block);
+        const ir::Expr& subscript = read.subscripts[each.dimension];
+        const bool plain = each.is_whole() || subscript.as<Halide::Internal::Variable>();
+        const std::string text = ir::plain_text(subscript);
+        parts.push_back((plain ? text : "(" + text + ")") + each.suffix());
       }
       return "(" + join(parts) + ")";
     };

@@ -1,7 +1,6 @@
 // What Executor.explain() says of a mapping.
 #pragma once
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "machine/cpu.h"
 #include "plan/forms/register_blocks.h"
 #include "plan/members.h"
+#include "plan/options/constraints.h"
 #include "poly/promote.h"
 
 namespace tc::plan {
@@ -21,14 +21,15 @@ Notes describe_statements(const std::vector<const ScopStatement*>& statements);
 
 /// Cycles of the choice, first, and of what lost. Infinite ones are left out.
 Note describe_cycles(const std::vector<std::pair<double, std::string>>& choices);
-/// The members as vectors, the last one first; cycles are `scale` times their costs.
+/// The members as vectors, the last one first.
 std::vector<std::pair<double, std::string>> vector_choices(const Cluster& cluster,
-                                                           const std::vector<Member>& members,
-                                                           double scale);
+                                                           const std::vector<Member>& members);
 
-/// "48 in parallel, <why>: m in 3 tiles of 48, n in 16 tiles of 64".
+/// "48 in parallel, <why>: m in 3 tiles of 48, n in 16 tiles of 64". Where the options give sizes,
+/// that is why.
 Note describe_tasks(const Cluster& cluster, const std::vector<Member>& members,
-                    const std::vector<int64_t>& sizes, bool parallel, const std::string& why);
+                    const std::vector<int64_t>& sizes, const Constraints& constraints,
+                    bool parallel, const std::string& why);
 
 /// Form, cycles and reduction tiles of a register block. `rows` are the cycles of the cluster as
 /// rows.
@@ -37,10 +38,10 @@ Notes describe_block(const Cluster& cluster, const RegisterBlock& block, double 
 /// How the statements that add terms read their operands along the block's vector.
 Note describe_operands(const Cluster& cluster, const RegisterBlock& block,
                        const std::vector<poly::Promotion>& promotions, const Scop& scop,
-                       const std::map<std::string, Layout>& layouts);
+                       const Layouts& layouts);
 
 /// Box, bytes and order of every copy.
 Notes describe_copies(const std::vector<poly::Promotion>& promotions, const Scop& scop,
-                      const std::map<std::string, Layout>& layouts);
+                      const Layouts& layouts);
 
 }  // namespace tc::plan

@@ -17,6 +17,13 @@ struct Tile {
   int64_t size = 1;
 };
 
+/// The one along a loop; null where there is none.
+inline const Tile* find_tile(const std::vector<Tile>& tiles, const std::string& index) {
+  for (const Tile& tile : tiles)
+    if (tile.index == index) return &tile;
+  return nullptr;
+}
+
 /// A copy of what a tile reads (memory promotion; Vasilache et al., Tensor Comprehensions, section
 /// 5.3), made in front of its points and contiguous in the order of use.
 struct CopyPlan {

@@ -48,9 +48,8 @@ void describe_cluster(const Cluster& cluster, Proposal& proposal) {
 }
 
 /// What the Plan takes, as it is now that copies are made or refused.
-void estimate_cluster(const Cluster& cluster, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts, const CpuMachine& machine,
-                      Proposal& proposal) {
+void estimate_cluster(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
+                      const CpuMachine& machine, Proposal& proposal) {
   proposal.estimate = estimate(proposal.plan, cluster, program, layouts, machine);
   proposal.mapped.notes.push_back({"estimate", concat(count_text(proposal.estimate.total()),
                                                       " cycles: ", to_string(proposal.estimate))});
@@ -58,9 +57,8 @@ void estimate_cluster(const Cluster& cluster, const ir::Program& program,
 
 }  // namespace
 
-ProgramPlan plan_program(const Scop& scop, const std::map<std::string, Layout>& layouts,
-                         const MappingOptions& options, bool cuda, const CpuMachine& machine,
-                         StageClock& clock) {
+ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const MappingOptions& options,
+                         bool cuda, const CpuMachine& machine, StageClock& clock) {
   ProgramPlan plan;
   if (scop.statements.empty()) return plan;
   if (options.identity) {

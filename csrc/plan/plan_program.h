@@ -21,8 +21,7 @@ struct ProgramPlan {
 };
 
 /// Fuses statements, chains their clusters, and proposes a Plan for each.
-ProgramPlan plan_program(const Scop& scop, const std::map<std::string, Layout>& layouts,
-                         const MappingOptions& options, bool cuda, const CpuMachine& machine,
-                         StageClock& clock);
+ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const MappingOptions& options,
+                         bool cuda, const CpuMachine& machine, StageClock& clock);
 
 }  // namespace tc::plan

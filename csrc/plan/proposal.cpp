@@ -5,12 +5,14 @@
 
 namespace tc::plan {
 
-Proposal apply_proposal(ClusterPlan plan, const Cluster& cluster, const Scop& scop, bool given) {
+Proposal apply_proposal(ClusterPlan plan, const Cluster& cluster, const Scop& scop,
+                        const Constraints& constraints) {
+  constrain(plan, constraints);
   Applied applied = apply(plan, cluster, scop).value();
   std::vector<CopyPlan> made;
   for (size_t c = 0; c < plan.copies.size(); ++c) {
     const auto refused = applied.refused.find(c);
-    if (refused != applied.refused.end() && given)
+    if (refused != applied.refused.end() && constraints.cluster.copies)
       throw CompilationError(
           concat("the options copy ", plan.copies[c].read, ": ", refused->second.text));
     if (refused == applied.refused.end())

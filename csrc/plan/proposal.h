@@ -3,6 +3,7 @@
 
 #include "plan/members.h"
 #include "plan/model/estimate.h"
+#include "plan/options/constraints.h"
 #include "plan/plan.h"
 #include "poly/promote.h"
 
@@ -14,8 +15,10 @@ struct Proposal {
   Estimate estimate;    ///< on the CPU, as soon as all of the program is planned
 };
 
-/// Applies a Plan. Copies that are refused leave it, with a note for each, unless they were
-/// `given`: that is a CompilationError, as is a Plan that does not fit.
-Proposal apply_proposal(ClusterPlan plan, const Cluster& cluster, const Scop& scop, bool given);
+/// Applies a Plan with everything that was given by name. Copies that are refused leave it, with a
+/// note for each, unless they were given: that is a CompilationError, as is a Plan that does not
+/// fit.
+Proposal apply_proposal(ClusterPlan plan, const Cluster& cluster, const Scop& scop,
+                        const Constraints& constraints);
 
 }  // namespace tc::plan

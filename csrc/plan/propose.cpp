@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/numbers.h"
 #include "base/passes.h"
 #include "plan/forms/instruction_tiles.h"
 #include "plan/forms/register_tiles.h"
@@ -38,35 +39,8 @@ constexpr int64_t kBlockedTile = 1 << 18;
 // The tile of a reduction's outputs that stays in the first-level cache while terms are added.
 constexpr int64_t kReductionTileVector = 64, kReductionTileOther = 8;
 
-/// Elements for a task of rows in these blocks.
-int64_t row_task(const std::vector<int64_t>& blocks, const CpuMachine& machine) {
-  bool blocked = std::any_of(blocks.begin(), blocks.end(), [](int64_t size) { return size > 1; });
-  return machine.least(blocked ? kBlockedTile : kElementwiseTile);
-}
-
-/// Where the sizes of tiles of about so many elements come from.
-std::string describe_sizes(const Constraints& constraints, int64_t elements) {
-  return constraints.sizes_tasks() ? std::string("as the options say")
-                                   : concat("aiming at ", elements, " elements each");
-}
-
-/// Tile sizes for rows in blocks, in the order of the members: tasks of about the same work.
-std::vector<int64_t> row_tile_sizes(const Cluster& cluster, const std::vector<Member>& members,
-                                    const std::vector<int64_t>& blocks,
-                                    const Constraints& constraints, const CpuMachine& machine) {
-  int64_t rows = 1, elements = 0;
-  for (const Member& member : members) rows *= member.extent;
-  for (const ScopStatement* statement : cluster.statements) elements += instances(*statement);
-  elements = std::max<int64_t>(1, elements / std::max<int64_t>(1, rows));
-  int64_t task = row_task(blocks, machine);
-  std::vector<int64_t> sizes(members.size());
-  for (size_t k = members.size(); k-- > 0;) {
-    int64_t wanted = std::max<int64_t>(1, task / elements);
-    wanted = (wanted + blocks[k] - 1) / blocks[k] * blocks[k];
-    sizes[k] = constraints.task(members[k], wanted);
-    elements *= sizes[k];
-  }
-  return sizes;
+std::string describe_aim(int64_t elements) {
+  return concat("aiming at ", elements, " elements each");
 }
 
 /// How the statements of a cluster share the loops over the points of a tile that the options give:
@@ -77,12 +51,8 @@ FusionStrategy fusion_in_tiles(const Cluster& cluster, const MappingOptions& opt
                                                 : FusionStrategy::Preserve3Coincident;
 }
 
-/// Where the points of tiles in memory or of elements go.
-Points place_points(bool inner_loops, bool vector, size_t members, FusionStrategy fusion) {
-  const bool inside = inner_loops ? fusion != FusionStrategy::Max || (vector && members == 1)
-                                  : fusion == FusionStrategy::Min;
-  if (inside) return Points::Inside;
-  return inner_loops && vector ? Points::VectorInside : Points::Around;
+bool has_blocks(const std::vector<int64_t>& sizes) {
+  return std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size > 1; });
 }
 
 void describe_fusion(FusionStrategy fusion, Notes& notes) {
@@ -90,72 +60,6 @@ void describe_fusion(FusionStrategy fusion, Notes& notes) {
     notes.push_back({"points", "each statement passes over a tile by itself, as the options say"});
   if (fusion == FusionStrategy::Max)
     notes.push_back({"points", "statements share the loops over a tile, as the options say"});
-}
-
-/// A cluster as rows, in blocks where that shares loads.
-ClusterPlan plan_as_rows(const Cluster& cluster, std::vector<Member> members,
-                         const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                         const MappingOptions& options, const Constraints& constraints,
-                         const CpuMachine& machine, bool parallel, Notes& notes) {
-  std::vector<int64_t> block = run_pass(
-      kBlocksOfRows, [&] { return choose_row_block(cluster, program, layouts, machine); },
-      [](const auto& rows) {
-        return std::any_of(rows.begin(), rows.end(), [](int64_t size) { return size > 1; });
-      });
-  for (const Member& member : members) {
-    // A task has whole blocks.
-    const int64_t task = constraints.task(member, std::max<int64_t>(1, member.extent));
-    while (task < member.extent && task % block[member.position] != 0) --block[member.position];
-  }
-  // Nests that pass over a tile one by one have no block in common.
-  if (fusion_in_tiles(cluster, options) == FusionStrategy::Min)
-    std::fill(block.begin(), block.end(), 1);
-  // The rows of a block last; the longer member outside, so that the operand that belongs to the
-  // shorter one is what the cache has to keep.
-  std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
-    bool block_a = block[a.position] > 1, block_b = block[b.position] > 1;
-    return block_a != block_b ? block_b : block_a && a.extent > b.extent;
-  });
-  std::vector<int64_t> blocks;
-  for (const Member& member : members) blocks.push_back(block[member.position]);
-  std::vector<int64_t> sizes = row_tile_sizes(cluster, members, blocks, constraints, machine);
-  const FusionStrategy fusion = fusion_in_tiles(cluster, options);
-  ClusterPlan plan = plan_rows(cluster, members, sizes, blocks, program, layouts, machine, parallel,
-                               fusion == FusionStrategy::Min, notes);
-  describe_fusion(fusion, notes);
-  if (cluster.shared > 0)
-    notes.push_back(describe_tasks(cluster, members, sizes, parallel,
-                                   describe_sizes(constraints, row_task(blocks, machine))));
-  return plan;
-}
-
-/// Tile sizes in the order of the members, whose last is the vector if there is one.
-std::vector<int64_t> tile_sizes(const std::vector<Member>& members, bool vector, bool inner_loops,
-                                const Constraints& constraints, const CpuMachine& machine) {
-  std::vector<int64_t> sizes(members.size());
-  int64_t elements = 1;
-  for (size_t k = members.size(); k-- > 0;) {
-    const Member& member = members[k];
-    size_t from_last = members.size() - 1 - k;
-    int64_t wanted = 1;
-    if (!inner_loops) {
-      wanted = std::max<int64_t>(1, machine.least(kElementwiseTile) / elements);
-    } else if (from_last == 0 && vector) {
-      wanted = kReductionTileVector;
-    } else if (from_last < 2) {
-      wanted = kReductionTileOther;
-    }
-    sizes[k] = constraints.task(member, wanted);
-    elements *= sizes[k];
-  }
-  return sizes;
-}
-
-/// Whether the statements' own loops make better vectors than any member of the shared band.
-bool prefers_rows(double rows, const std::vector<Member>& members) {
-  if (members.empty()) return rows < std::numeric_limits<double>::infinity();
-  return std::all_of(members.begin(), members.end(),
-                     [&](const Member& member) { return rows < member.cost; });
 }
 
 /// Why a cluster that suits_register_tiles refuses has no block in registers.
@@ -171,8 +75,7 @@ Note refuse_register_tiles(const Cluster& cluster) {
 }
 
 /// Notes about the choice, those of the Plan, and its copies.
-void explain(Proposal& proposal, Notes notes, const Scop& scop,
-             const std::map<std::string, Layout>& layouts) {
+void explain(Proposal& proposal, Notes notes, const Scop& scop, const Layouts& layouts) {
   poly::Mapped& mapped = proposal.mapped;
   notes.insert(notes.end(), mapped.notes.begin(), mapped.notes.end());
   Notes copies = describe_copies(mapped.promotions, scop, layouts);
@@ -186,15 +89,15 @@ void explain(Proposal& proposal, Notes notes, const Scop& scop,
 /// Plans one cluster.
 class Planner {
  public:
-  Planner(const Cluster& cluster, const Scop& scop, const std::map<std::string, Layout>& layouts,
+  Planner(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
           const MappingOptions& options, const CpuMachine& machine)
       : cluster_(cluster),
         scop_(scop),
         program_(*scop.program),
         layouts_(layouts),
-        options_(options),
         machine_(machine),
         constraints_(constraints_of(cluster, options)),
+        fusion_(fusion_in_tiles(cluster, options)),
         members_(analyze_members(cluster, program_, layouts,
                                  count_lanes(cluster, program_, machine.step_bits()))),
         accessed_(count_accesses(cluster, program_)),
@@ -264,9 +167,9 @@ class Planner {
       block_cycles_ = block.cycles;
       if (block_cycles_ <= row_cycles()) return propose_register_tiles(block);
     }
-    if (prefers_rows(rows_, members_)) return propose_rows();
+    if (prefers_rows()) return propose_rows();
     if (cluster_.shared == 0) return propose_scalar_loops();
-    if (vector_ && !inner_loops_ && fusion_in_tiles(cluster_, options_) != FusionStrategy::Min) {
+    if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) {
       Notes notes;
       auto plan = run_pass(kTransposed, [&] {
         return plan_transposed(cluster_, members_, scop_, layouts_, constraints_, parallel_, notes);
@@ -290,6 +193,95 @@ class Planner {
     return constraints_.allows_shared_vector() && found;
   }
 
+  /// Elements for a task of rows in these blocks.
+  int64_t row_task(const std::vector<int64_t>& blocks) const {
+    return machine_.least(has_blocks(blocks) ? kBlockedTile : kElementwiseTile);
+  }
+
+  /// Tile sizes for rows in blocks, in the order of the members: tasks of about the same work.
+  std::vector<int64_t> row_tile_sizes(const std::vector<Member>& members,
+                                      const std::vector<int64_t>& blocks) const {
+    int64_t rows = 1, elements = 0;
+    for (const Member& member : members) rows *= member.extent;
+    for (const ScopStatement* statement : cluster_.statements) elements += instances(*statement);
+    elements = std::max<int64_t>(1, elements / std::max<int64_t>(1, rows));
+    int64_t task = row_task(blocks);
+    std::vector<int64_t> sizes(members.size());
+    for (size_t k = members.size(); k-- > 0;) {
+      const int64_t wanted = std::max<int64_t>(1, task / elements);
+      sizes[k] = constraints_.task(members[k], round_up(wanted, blocks[k]));
+      elements *= sizes[k];
+    }
+    return sizes;
+  }
+
+  /// A cluster as rows, in blocks where that shares loads.
+  ClusterPlan plan_as_rows(std::vector<Member> members, Notes& notes) const {
+    std::vector<int64_t> block = run_pass(
+        kBlocksOfRows, [&] { return choose_row_block(cluster_, program_, layouts_, machine_); },
+        has_blocks);
+    for (const Member& member : members) {
+      // A task has whole blocks.
+      const int64_t task = constraints_.task(member, std::max<int64_t>(1, member.extent));
+      while (task < member.extent && task % block[member.position] != 0) --block[member.position];
+    }
+    // Nests that pass over a tile one by one have no block in common.
+    if (fusion_ == FusionStrategy::Min) std::fill(block.begin(), block.end(), 1);
+    // The rows of a block last; the longer member outside, so that the operand that belongs to the
+    // shorter one is what the cache has to keep.
+    std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+      bool block_a = block[a.position] > 1, block_b = block[b.position] > 1;
+      return block_a != block_b ? block_b : block_a && a.extent > b.extent;
+    });
+    std::vector<int64_t> blocks;
+    for (const Member& member : members) blocks.push_back(block[member.position]);
+    std::vector<int64_t> sizes = row_tile_sizes(members, blocks);
+    ClusterPlan plan = plan_rows(cluster_, members, sizes, blocks, program_, layouts_, machine_,
+                                 parallel_, fusion_ == FusionStrategy::Min, notes);
+    describe_fusion(fusion_, notes);
+    if (cluster_.shared > 0)
+      notes.push_back(describe_tasks(cluster_, members, sizes, constraints_, parallel_,
+                                     describe_aim(row_task(blocks))));
+    return plan;
+  }
+
+  /// Tile sizes in the order of the members, whose last is the vector if there is one.
+  std::vector<int64_t> tile_sizes() const {
+    std::vector<int64_t> sizes(members_.size());
+    int64_t elements = 1;
+    for (size_t k = members_.size(); k-- > 0;) {
+      const Member& member = members_[k];
+      size_t from_last = members_.size() - 1 - k;
+      int64_t wanted = 1;
+      if (!inner_loops_) {
+        wanted = std::max<int64_t>(1, machine_.least(kElementwiseTile) / elements);
+      } else if (from_last == 0 && vector_) {
+        wanted = kReductionTileVector;
+      } else if (from_last < 2) {
+        wanted = kReductionTileOther;
+      }
+      sizes[k] = constraints_.task(member, wanted);
+      elements *= sizes[k];
+    }
+    return sizes;
+  }
+
+  /// Where the points of tiles in memory or of elements go.
+  Points place_points() const {
+    const bool inside = inner_loops_
+                            ? fusion_ != FusionStrategy::Max || (vector_ && members_.size() == 1)
+                            : fusion_ == FusionStrategy::Min;
+    if (inside) return Points::Inside;
+    return inner_loops_ && vector_ ? Points::VectorInside : Points::Around;
+  }
+
+  /// Whether the statements' own loops make better vectors than any member of the shared band.
+  bool prefers_rows() const {
+    if (members_.empty()) return rows_ < kNone;
+    return std::all_of(members_.begin(), members_.end(),
+                       [&](const Member& member) { return rows_ < member.cost; });
+  }
+
   double row_cycles() const { return rows_ * kCyclesPerOperation; }
 
   /// One of the ways to plan a cluster, taken.
@@ -298,15 +290,9 @@ class Planner {
     return run_pass(way, make, [](const ClusterPlan&) { return true; });
   }
 
-  Proposal apply_constrained(ClusterPlan plan) const {
-    constrain(plan, constraints_);
-    return apply_proposal(std::move(plan), cluster_, scop_,
-                          constraints_.cluster.copies.has_value());
-  }
-
   /// `notes` tell of the choice, `of_plan` of what was chosen.
   Proposal finish(ClusterPlan plan, Notes notes, const Notes& of_plan) const {
-    Proposal proposal = apply_constrained(std::move(plan));
+    Proposal proposal = apply_proposal(std::move(plan), cluster_, scop_, constraints_);
     Notes& own = proposal.mapped.notes;
     own.insert(own.begin(), of_plan.begin(), of_plan.end());
     if (!constraints_.parallel)
@@ -332,9 +318,8 @@ class Planner {
       return plan_register_tiles(cluster_, block, program_, constraints_, parallel_, machine_,
                                  tasks);
     });
-    const FusionStrategy fusion = fusion_in_tiles(cluster_, options_);
-    if (fusion == FusionStrategy::Min) plan.points = Points::Apart;
-    describe_fusion(fusion, tasks);
+    if (fusion_ == FusionStrategy::Min) plan.points = Points::Apart;
+    describe_fusion(fusion_, tasks);
     Notes notes = describe_block(cluster_, block, row_cycles(), machine_);
     Proposal proposal = finish(plan, {}, tasks);
     notes.push_back(
@@ -344,15 +329,15 @@ class Planner {
     return proposal;
   }
 
-  /// Why there are no register tiles, where somebody might expect them.
-  Notes refuse() const {
-    const bool refused = block_cycles_ == kNone && inner_loops_ &&
-                         constraints_.allows_register_tiles() && cluster_.shared > 0;
-    return refused ? Notes{refuse_register_tiles(cluster_)} : Notes{};
+  /// Adds why there are no register tiles, where somebody might expect them.
+  void refuse(Notes& notes) const {
+    if (block_cycles_ == kNone && inner_loops_ && constraints_.allows_register_tiles() &&
+        cluster_.shared > 0)
+      notes.push_back(refuse_register_tiles(cluster_));
   }
 
   std::vector<std::pair<double, std::string>> choices() const {
-    auto all = vector_choices(cluster_, members_, kCyclesPerOperation);
+    auto all = vector_choices(cluster_, members_);
     if (block_cycles_ < kNone)
       all.emplace_back(block_cycles_, "as a block of results in registers");
     return all;
@@ -360,28 +345,22 @@ class Planner {
 
   Proposal propose_rows() const {
     auto all = choices();
-    std::string shared;
     std::vector<Member> members = members_;
     std::sort(members.begin(), members.end(),
               [](const Member& a, const Member& b) { return a.position < b.position; });
-    for (const Member& member : members)
-      shared += (shared.empty() ? " below " : ", ") + name_of(cluster_, member);
+    const std::string shared = members.empty() ? "" : " below " + join(shared_names(cluster_));
     all.insert(all.begin(), {row_cycles(), "this form"});
     Notes notes = {{"form", "rows: every statement has vectors along loops of its own" + shared},
                    describe_cycles(all)};
-    const Notes refused = refuse();
-    notes.insert(notes.end(), refused.begin(), refused.end());
+    refuse(notes);
     Notes own;
-    const ClusterPlan plan = take(kRows, [&] {
-      return plan_as_rows(cluster_, members, program_, layouts_, options_, constraints_, machine_,
-                          parallel_, own);
-    });
+    const ClusterPlan plan = take(kRows, [&] { return plan_as_rows(members, own); });
     return finish(plan, notes, own);
   }
 
   Proposal propose_scalar_loops() const {
-    Proposal proposal =
-        apply_constrained(take(kScalarLoops, [&] { return begin_plan(cluster_, {}); }));
+    const ClusterPlan plan = take(kScalarLoops, [&] { return begin_plan(cluster_, {}); });
+    Proposal proposal = apply_proposal(plan, cluster_, scop_, constraints_);
     proposal.mapped.notes = {{"form", "scalar loops: nothing here makes a vector"}};
     return proposal;
   }
@@ -390,43 +369,40 @@ class Planner {
   Proposal propose_tiles() const {
     auto all = choices();
     if (rows_ < kNone) all.emplace_back(row_cycles(), "as rows");
-    const FusionStrategy fusion = fusion_in_tiles(cluster_, options_);
-    const std::vector<int64_t> sizes =
-        tile_sizes(members_, vector_, inner_loops_, constraints_, machine_);
+    const std::vector<int64_t> sizes = tile_sizes();
     const ClusterPlan plan = take(inner_loops_ ? kTilesInMemory : kElements, [&] {
       ClusterPlan made = begin_plan(cluster_, members_);
       made.tasks = make_tiles(cluster_, members_, sizes);
       made.run_tasks = parallel_ ? Tasks::Parallel : Tasks::Serial;
-      made.points = place_points(inner_loops_, vector_, members_.size(), fusion);
+      made.points = place_points();
       made.vector = vector_;
       return made;
     });
     const std::string last = name_of(cluster_, members_.back());
     const std::string what = inner_loops_ ? "tiles of results in memory" : "element by element";
-    Notes notes = {{"form", what + (vector_              ? ", vectors along " + last
-                                    : options_.vectorize ? ", scalar"
-                                                         : ", scalar as the options say")}};
+    Notes notes = {{"form", what + (vector_                  ? ", vectors along " + last
+                                    : constraints_.vectorize ? ", scalar"
+                                                             : ", scalar as the options say")}};
     if (vector_) {
       all[0].second = "this form, vectors along " + last;
       notes.push_back(describe_cycles(all));
     }
-    const Notes refused = refuse();
-    notes.insert(notes.end(), refused.begin(), refused.end());
-    describe_fusion(fusion, notes);
+    refuse(notes);
+    describe_fusion(fusion_, notes);
     const int64_t task = inner_loops_ ? kReductionTileVector * kReductionTileOther
                                       : machine_.least(kElementwiseTile);
     return finish(
         plan, notes,
-        {describe_tasks(cluster_, members_, sizes, parallel_, describe_sizes(constraints_, task))});
+        {describe_tasks(cluster_, members_, sizes, constraints_, parallel_, describe_aim(task))});
   }
 
   const Cluster& cluster_;
   const Scop& scop_;
   const ir::Program& program_;
-  const std::map<std::string, Layout>& layouts_;
-  const MappingOptions& options_;
+  const Layouts& layouts_;
   const CpuMachine& machine_;
   const Constraints constraints_;
+  const FusionStrategy fusion_;  ///< of the loops over a tile
   std::vector<Member> members_;  ///< the vector last
   const int64_t accessed_;
   const bool parallel_, inner_loops_, vector_;
@@ -436,9 +412,8 @@ class Planner {
 
 }  // namespace
 
-Proposal propose_cpu(const Cluster& cluster, const Scop& scop,
-                     const std::map<std::string, Layout>& layouts, const MappingOptions& options,
-                     const CpuMachine& machine) {
+Proposal propose_cpu(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
+                     const MappingOptions& options, const CpuMachine& machine) {
   return Planner(cluster, scop, layouts, options, machine).propose();
 }
 

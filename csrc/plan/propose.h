@@ -1,9 +1,6 @@
 // Which Plan a cluster runs by on the CPU.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "machine/cpu.h"
 #include "plan/options/options.h"
@@ -23,8 +20,7 @@ namespace tc::plan {
 ///
 /// A cluster of reductions whose statements all have the shared loops' dimensions and no more
 /// results gets register tiles instead (see register_tiles).
-Proposal propose_cpu(const Cluster& cluster, const Scop& scop,
-                     const std::map<std::string, Layout>& layouts, const MappingOptions& options,
-                     const CpuMachine& machine);
+Proposal propose_cpu(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
+                     const MappingOptions& options, const CpuMachine& machine);
 
 }  // namespace tc::plan

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/notes.h"
-#include "base/numbers.h"
 #include "ir/loops.h"
 #include "ir/scan.h"
 #include "isa/instructions.h"
@@ -68,22 +67,22 @@ class Resolver {
   }
   bool names_own_loop(const std::string& index) const {
     for (size_t s = 0; s < cluster_.statements.size(); ++s)
-      for (int d : poly::rest(*cluster_.statements[s], cluster_, s))
+      for (int d : poly::rest(cluster_, s))
         if (cluster_.statements[s]->source->domain[d].name == index) return true;
     return false;
   }
 
   std::optional<Reason> check_register_tile() const {
-    for (size_t m = 0; m < resolved_.members.size() && !plan_.registers.empty(); ++m)
-      if (resolved_.task_sizes[m] < resolved_.members[m].extent &&
-          resolved_.task_sizes[m] % resolved_.register_sizes[m] != 0)
-        return Reason{concat("the plan has register tiles of ", resolved_.register_sizes[m],
-                             " points along ", plan_.order[m], " in tasks of ",
-                             resolved_.task_sizes[m], ", which have whole register tiles")};
+    if (plan_.registers.empty()) return std::nullopt;
     int64_t unrolled = 1, along = 1;
-    for (size_t m = 0; m < resolved_.members.size() && !plan_.registers.empty(); ++m)
-      (plan_.vector && m + 1 == resolved_.members.size() ? along : unrolled) *=
-          resolved_.register_sizes[m];
+    for (size_t m = 0; m < resolved_.members.size(); ++m) {
+      const int64_t task = resolved_.task_sizes[m], size = resolved_.register_sizes[m];
+      if (task < resolved_.members[m].extent && task % size != 0)
+        return Reason{concat("the plan has register tiles of ", size, " points along ",
+                             plan_.order[m], " in tasks of ", task,
+                             ", which have whole register tiles")};
+      (plan_.vector && m + 1 == resolved_.members.size() ? along : unrolled) *= size;
+    }
     if (unrolled <= kMostUnrolled && along <= kMostAlongVector) return std::nullopt;
     return Reason{concat("the plan has a register tile of ", unrolled, " x ", along,
                          " points, the last along the vector; at most ", kMostUnrolled, " x ",
@@ -119,8 +118,7 @@ class Resolver {
     const size_t count = cluster_.statements.size();
     if (plan_.nests.empty()) {
       for (size_t s = 0; s < count; ++s)
-        resolved_.nests.push_back(
-            {{s}, {poly::rest(*cluster_.statements[s], cluster_, s)}, false, {}});
+        resolved_.nests.push_back({{s}, {poly::rest(cluster_, s)}, false, {}});
       return std::nullopt;
     }
     std::vector<bool> seen(count, false);
@@ -139,7 +137,7 @@ class Resolver {
           return Reason{concat("the plan has loops for ", id, ", which is no statement of ",
                                join(plan_.statements), ", or has them twice")};
         seen[s] = true;
-        const std::vector<int> iterators = poly::rest(*cluster_.statements[s], cluster_, s);
+        const std::vector<int> iterators = poly::rest(cluster_, s);
         if (k < nest.loops.size())
           if (auto reason = find_places(nest.loops[k], s, iterators, places)) return reason;
         if (iterators.size() != places.size())
@@ -234,11 +232,10 @@ class Resolver {
                            cluster_.statements[nest.statements[1]]->id, " share")};
     if (nest.loops[0].empty()) return std::nullopt;
     const ir::Iterator& last = own_iterator(nest, nest.loops[0].size() - 1, cluster_);
-    for (const Tile& tile : plan_.reductions)
-      if (tile.index == last.name && tile.size == 1)
-        return Reason{concat("the plan has rows in registers around a vector along ", last.name,
-                             ", of which a tile has 1 point")};
-    return std::nullopt;
+    const Tile* tile = find_tile(plan_.reductions, last.name);
+    if (!tile || tile->size != 1) return std::nullopt;
+    return Reason{concat("the plan has rows in registers around a vector along ", last.name,
+                         ", of which a tile has 1 point")};
   }
 
   /// Whether the loops over terms are in the order of the text.
@@ -284,9 +281,9 @@ class Resolver {
           if (!Halide::Internal::is_const_zero(iterator.min))
             return refuse(concat("which does not begin at 0 in ", source.name));
           range.terms = std::min(tile.size, std::max<int64_t>(1, range.end));
-          for (const Tile& cut : plan_.reductions)
-            if (cut.index == tile.index && cut.size < range.end && cut.size % range.terms != 0)
-              return refuse(concat("of which tiles of the reduction have ", cut.size));
+          const Tile* cut = find_tile(plan_.reductions, tile.index);
+          if (cut && cut->size < range.end && cut->size % range.terms != 0)
+            return refuse(concat("of which tiles of the reduction have ", cut->size));
         }
       }
     }

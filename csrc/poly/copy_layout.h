@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace tc::poly {
@@ -24,9 +25,14 @@ struct CopyDimension {
     return dimension == other.dimension && part == other.part && block == other.block;
   }
 
+  bool is_whole() const { return part == Part::Whole; }
+  /// "/4" of the numbers of blocks, "%4" of the places in them.
+  std::string suffix() const {
+    return is_whole() ? "" : (part == Part::Block ? "/" : "%") + std::to_string(block);
+  }
   /// Of the copy, where the tensor's dimension has so many elements in it.
   int64_t size(int64_t elements) const {
-    if (part == Part::Whole) return elements;
+    if (is_whole()) return elements;
     return part == Part::Place ? block : (elements + block - 1) / block;
   }
 };

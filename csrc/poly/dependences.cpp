@@ -26,12 +26,12 @@ Dependences find_dependences(const Scop& scop) {
   isl::union_map flow = last_sources(scop.writes, scop.reads, scop.textual);
   isl::union_map false_ones =
       last_sources(scop.writes.unite(scop.reads), scop.writes, scop.textual);
-  Dependences result{flow, flow.unite(false_ones).coalesce(), {}};
-  result.all.foreach_map([&](const isl::map& pair) {
+  Dependences result;
+  flow.unite(false_ones).coalesce().foreach_map([&](const isl::map& pair) {
     if (pair.is_empty()) return;
-    result.pairs.emplace(std::make_pair(isl_map_get_tuple_name(pair.get(), isl_dim_in),
-                                        isl_map_get_tuple_name(pair.get(), isl_dim_out)),
-                         pair);
+    result.emplace(std::make_pair(isl_map_get_tuple_name(pair.get(), isl_dim_in),
+                                  isl_map_get_tuple_name(pair.get(), isl_dim_out)),
+                   pair);
   });
   return result;
 }

@@ -10,14 +10,9 @@
 
 namespace tc::poly {
 
-/// By the ids of the statement that comes first and of the one that depends on it; none is empty.
-using DependencePairs = std::map<std::pair<std::string, std::string>, isl::map>;
-
-struct Dependences {
-  isl::union_map flow;    ///< write before read
-  isl::union_map all;     ///< flow, anti and output
-  DependencePairs pairs;  ///< `all`, taken apart
-};
+/// Flow, anti and output, by the ids of the statement that comes first and of the one that depends
+/// on it; none is empty.
+using Dependences = std::map<std::pair<std::string, std::string>, isl::map>;
 
 /// Whether a dependence is inside single iterations of the loops over these dimensions of its two
 /// statements.

@@ -1,7 +1,6 @@
 // Clusters: statements that share outer loops. Runs after dependences, before tiling.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -11,23 +10,22 @@
 
 namespace tc::poly {
 
+using Statements = std::vector<const ScopStatement*>;
 /// How each statement sees each member of a band: the position of its iterator.
 using Alignment = std::vector<std::vector<int>>;  // [statement][member]
 
-/// Statements under one outer band. Its schedule is
+/// Statements under one outer band. Their schedule tree, as a Plan without tiles has it, is
 ///   domain - [band of `shared` coincident members] - sequence of the statements' remaining bands,
 /// where the band is absent for `shared` = 0 and the sequence for a single statement. All members
 /// of all bands run through one iterator of each statement with coefficient 1, so nothing is skewed
 /// or reversed.
 struct Cluster {
-  std::vector<const ScopStatement*> statements;
+  Statements statements;
   Alignment alignment;
   Alignment outer;  ///< members of the loops around all this (see chain); mostly none
   bool outer_parallel = false;
-  bool joined = false;          ///< runs inside the same outer loops as the cluster before
-  DependencePairs dependences;  ///< among the statements
-  isl::union_set domain;
-  isl::schedule schedule;
+  bool joined = false;      ///< runs inside the same outer loops as the cluster before
+  Dependences dependences;  ///< among the statements
   unsigned shared = 0;
   std::string apart;  ///< why it is not one with the cluster in front of it; empty for the first
 };
@@ -49,8 +47,7 @@ struct Cluster {
 /// Statements that one list of `given` names are together, those that two lists name are apart,
 /// whatever the strategy says: CompilationError where they are no neighbours, or one is a scatter.
 std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
-                          bool rows, const std::map<std::string, Layout>& layouts,
-                          int64_t cache_bytes,
+                          bool rows, const Layouts& layouts, int64_t cache_bytes,
                           const std::vector<std::vector<std::string>>& given = {});
 
 /// Whether one of the names is that of the statement: "S0" is its initialisation as well.
@@ -58,23 +55,16 @@ bool is_named(const ScopStatement& statement, const std::vector<std::string>& na
 
 /// The alignment of the statements and one more: those of the members given for which some iterator
 /// of `next` has the same range and every dependence on the statements distance zero.
-Alignment align(const Dependences& dependences, const std::vector<const ScopStatement*>& statements,
+Alignment align(const Dependences& dependences, const Statements& statements,
                 const Alignment& alignment, const ScopStatement& next);
 
 /// The cluster of statements that share these members, inside these outer loops.
-Cluster make_cluster(const std::vector<const ScopStatement*>& statements,
-                     const Alignment& alignment, const Dependences& dependences,
-                     const Alignment& outer = {});
-
-/// Inserts a band above `node` whose member m is iterator positions[s][m] of statement s.
-isl::schedule_node insert_band(const isl::schedule_node& node,
-                               const std::vector<const ScopStatement*>& statements,
-                               const Alignment& positions, bool permutable,
-                               const std::vector<bool>& coincident);
+Cluster make_cluster(const Statements& statements, const Alignment& alignment,
+                     const Dependences& dependences, const Alignment& outer = {});
 
 /// Iterators of a statement that are no members of its cluster's band, in order of the text.
 std::vector<int> rest(const ScopStatement& statement, const std::vector<int>& members);
-/// The same without those of the cluster's outer loops; `s` is the statement's number.
-std::vector<int> rest(const ScopStatement& statement, const Cluster& cluster, size_t s);
+/// The same, without those of the cluster's outer loops, of its statement with that number.
+std::vector<int> rest(const Cluster& cluster, size_t statement);
 
 }  // namespace tc::poly

@@ -26,6 +26,12 @@ isl::multi_union_pw_aff pick(const isl::multi_union_pw_aff& members,
 
 std::string iterator_name(size_t position) { return "i" + std::to_string(position); }
 
+std::string tuple_text(const std::string& id, size_t iterators) {
+  std::string text;
+  for (size_t k = 0; k < iterators; ++k) text += (k ? ", " : "") + iterator_name(k);
+  return id + "[" + text + "]";
+}
+
 std::string to_string(const isl::schedule& schedule) {
   isl_printer* printer = isl_printer_to_str(isl_schedule_get_ctx(schedule.get()));
   printer = isl_printer_set_yaml_style(printer, ISL_YAML_STYLE_BLOCK);

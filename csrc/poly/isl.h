@@ -115,6 +115,8 @@ isl::multi_union_pw_aff pick(const isl::multi_union_pw_aff& members, const std::
 
 /// A name that isl's parser takes for every iterator: i0, i1, ...
 std::string iterator_name(size_t position);
+/// "S0[i0, i1]": a tuple of so many of them.
+std::string tuple_text(const std::string& id, size_t iterators);
 
 /// The tree as text, one node a line.
 std::string to_string(const isl::schedule& schedule);

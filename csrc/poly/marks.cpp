@@ -66,29 +66,43 @@ isl::schedule_node mark_vector(const isl::schedule_node_band& band) {
   return mark_points(band, false);
 }
 
-isl::schedule_node mark_leaves(isl::schedule_node node, bool unroll) {
-  if (node.isa<isl::schedule_node_leaf>()) return node;
-  if (node.isa<isl::schedule_node_band>() && node.child(0).isa<isl::schedule_node_leaf>())
-    return mark_points(node.as<isl::schedule_node_band>(), unroll);
-  const int children = isl_schedule_node_n_children(node.get());
-  for (int c = 0; c < children; ++c) node = mark_leaves(node.child(c), unroll).parent();
-  return node;
+isl::schedule_node mark_leaves(const isl::schedule_node& node, bool unroll) {
+  return node.map_descendant_bottom_up([&](const isl::schedule_node& each) {
+    const bool last =
+        each.isa<isl::schedule_node_band>() && each.child(0).isa<isl::schedule_node_leaf>();
+    return last ? mark_points(each.as<isl::schedule_node_band>(), unroll) : each;
+  });
+}
+
+isl::schedule_node insert_band(const isl::schedule_node& node, const Statements& statements,
+                               const Alignment& positions, bool coincident) {
+  if (positions[0].empty()) return node;
+  std::string members;
+  for (size_t m = 0; m < positions[0].size(); ++m) {
+    std::string pieces;
+    for (size_t s = 0; s < statements.size(); ++s)
+      pieces += concat(s ? "; " : "", tuple_text(statements[s]->id, statements[s]->dimensions),
+                       " -> [", iterator_name(positions[s][m]), "]");
+    members += concat(m ? ", " : "", "{ ", pieces, " }");
+  }
+  const isl::multi_union_pw_aff schedule(node.ctx(), "[" + members + "]");
+  return insert_permutable_band(node, schedule, coincident);
 }
 
 isl::schedule_node insert_outer_loops(const isl::schedule_node& node, const Cluster& cluster) {
   if (cluster.outer.empty()) return node;
-  std::vector<bool> coincident(cluster.outer[0].size(), true);
-  isl::schedule_node band = insert_band(node, cluster.statements, cluster.outer, true, coincident);
+  isl::schedule_node band = insert_band(node, cluster.statements, cluster.outer, true);
   if (!cluster.outer_parallel) return band.child(0);
   return insert_mark(band.as<isl::schedule_node_band>(), Role::Parallel).child(0).child(0);
 }
 
 isl::schedule_node_band insert_permutable_band(const isl::schedule_node& node,
-                                               const isl::multi_union_pw_aff& schedule) {
+                                               const isl::multi_union_pw_aff& schedule,
+                                               bool coincident) {
   auto band = node.insert_partial_schedule(schedule).as<isl::schedule_node_band>();
   band = band.set_permutable(1);
   for (int m = 0; m < static_cast<int>(band.n_member()); ++m)
-    band = band.member_set_coincident(m, 1);
+    band = band.member_set_coincident(m, coincident);
   return band;
 }
 

@@ -49,15 +49,20 @@ const Mark& mark_of(const isl::id& id);
 isl::schedule_node mark_vector(const isl::schedule_node_band& band);
 /// The same for the bands right above the leaves below `node`; with `unroll`, the other members of
 /// these bands are marked Unrolled.
-isl::schedule_node mark_leaves(isl::schedule_node node, bool unroll);
+isl::schedule_node mark_leaves(const isl::schedule_node& node, bool unroll);
 
+/// Inserts a permutable band above `node` whose member m is iterator positions[s][m] of statement
+/// s, and returns it; the node itself where the band would have no member.
+isl::schedule_node insert_band(const isl::schedule_node& node, const Statements& statements,
+                               const Alignment& positions, bool coincident);
 /// Inserts the cluster's outer loops above the node; returns what lies below them, which without
 /// outer loops is the node.
 isl::schedule_node insert_outer_loops(const isl::schedule_node& node, const Cluster& cluster);
 
-/// Inserts a band of permutable and coincident members above the node.
+/// Inserts a band of permutable members above the node.
 isl::schedule_node_band insert_permutable_band(const isl::schedule_node& node,
-                                               const isl::multi_union_pw_aff& schedule);
+                                               const isl::multi_union_pw_aff& schedule,
+                                               bool coincident = true);
 /// The band, which must be such a one, with its members in the order of these positions.
 isl::schedule_node_band reorder(const isl::schedule_node_band& band, const std::vector<int>& order);
 

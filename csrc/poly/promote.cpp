@@ -1,7 +1,6 @@
 #include "poly/promote.h"
 
 #include "base/error.h"
-#include "base/numbers.h"
 #include "base/passes.h"
 #include "poly/marks.h"
 
@@ -15,11 +14,6 @@ using Part = CopyDimension::Part;
 /// Members of a copy's tuple, [box offsets, element]: names for isl's parser.
 std::string offset_name(size_t dimension) { return iterator_name(dimension); }
 std::string element_name(size_t dimension, size_t rank) { return iterator_name(rank + dimension); }
-std::string tuple_text(const std::string& id, size_t rank) {
-  std::string members;
-  for (size_t d = 0; d < 2 * rank; ++d) members += (d ? ", " : "") + iterator_name(d);
-  return concat(id, "[", members, "]");
-}
 
 /// The loops of a copy over the elements of its tuple, in the order of the layout.
 isl::multi_union_pw_aff loops_of(isl::ctx ctx, const CopyLayout& layout, size_t rank,
@@ -33,7 +27,7 @@ isl::multi_union_pw_aff loops_of(isl::ctx ctx, const CopyLayout& layout, size_t 
                                   ? concat("floor(", place, "/", each.block, ")")
                                   : concat(place, " mod ", each.block);
     members +=
-        concat(members.empty() ? "" : ", ", "{ ", tuple_text(id, rank), " -> [", value, "] }");
+        concat(members.empty() ? "" : ", ", "{ ", tuple_text(id, 2 * rank), " -> [", value, "] }");
   }
   return isl::multi_union_pw_aff(ctx, "[" + members + "]");
 }
@@ -49,9 +43,9 @@ isl::schedule_node insert_loops(const isl::schedule_node& node, const isl::union
     int64_t& size = sizes[each.dimension];
     const int64_t full = size - size % each.block;
     if (each.part != Part::Block || size == full || full == 0) continue;
-    const isl::union_set blocks(
-        node.ctx(), concat("{ ", tuple_text(id, rank), " : ", element_name(each.dimension, rank),
-                           " - ", offset_name(each.dimension), " < ", full, " }"));
+    const isl::union_set blocks(node.ctx(), concat("{ ", tuple_text(id, 2 * rank), " : ",
+                                                   element_name(each.dimension, rank), " - ",
+                                                   offset_name(each.dimension), " < ", full, " }"));
     const isl::union_set parts[] = {elements.intersect(blocks), elements.subtract(blocks)};
     const int64_t sizes_of_parts[] = {full, size - full};
     isl::union_set_list list(node.ctx(), 2);

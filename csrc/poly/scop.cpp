@@ -1,6 +1,5 @@
 #include "poly/scop.h"
 
-#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -93,7 +92,6 @@ Scop make_scop(const ir::Program& program) {
   scop.context = std::make_shared<Context>();
   scop.program = &program;
   isl::ctx ctx = scop.context->get();
-  scop.domain = isl::union_set(ctx, "{ }");
   scop.reads = scop.writes = isl::union_map(ctx, "{ }");
 
   auto add = [&](const ir::Statement& source, bool initialization) {
@@ -120,7 +118,6 @@ Scop make_scop(const ir::Program& program) {
       if (!ir::is_scan(source)) check_in_place(source, own_reads, writes);
       if (source.reduction != ir::Reduction::None) reads = reads.unite(writes);
     }
-    scop.domain = scop.domain.unite(statement.domain);
     scop.reads = scop.reads.unite(reads);
     scop.writes = scop.writes.unite(writes);
 

@@ -27,7 +27,6 @@ struct Scop {
   std::shared_ptr<Context> context;
   const ir::Program* program = nullptr;
   std::vector<ScopStatement> statements;  ///< in order of the text
-  isl::union_set domain;
   isl::union_map reads, writes;  ///< may accesses; indirect subscripts reach the whole dimension
   isl::schedule textual;         ///< every statement its own nest, in order of the text
 

@@ -26,7 +26,7 @@ bool is_in_slice(const ir::MemoryAccess& access, const ir::Statement& statement,
 }  // namespace
 
 std::map<std::string, Slices> find_slices(const std::vector<Cluster>& clusters, const Scop& scop,
-                                          const std::map<std::string, Layout>& layouts) {
+                                          const Layouts& layouts) {
   const ir::Program& program = *scop.program;
   std::map<std::string, size_t> chain_of;  // the first cluster's number
   std::set<std::string> others;

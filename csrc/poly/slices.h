@@ -18,6 +18,6 @@ struct Slices {
 /// The temporaries that only the clusters of one chain touch, each time in the slice of the
 /// iteration that they are in. What leads to a place inside a slice does not matter.
 std::map<std::string, Slices> find_slices(const std::vector<Cluster>& clusters, const Scop& scop,
-                                          const std::map<std::string, Layout>& layouts);
+                                          const Layouts& layouts);
 
 }  // namespace tc::poly

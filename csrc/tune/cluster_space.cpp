@@ -50,9 +50,8 @@ int64_t known(std::vector<T>& all, const T& one) {
 }
 
 int64_t size_of(const std::vector<Tile>& tiles, const std::string& index, int64_t missing) {
-  for (const Tile& tile : tiles)
-    if (tile.index == index) return tile.size;
-  return missing;
+  const Tile* tile = plan::find_tile(tiles, index);
+  return tile ? tile->size : missing;
 }
 
 std::string nests_text(const std::vector<NestPlan>& nests) {
@@ -61,20 +60,20 @@ std::string nests_text(const std::vector<NestPlan>& nests) {
   return plan::to_string(options);
 }
 
-}  // namespace
-
-std::vector<int64_t> tile_sizes(int64_t extent) {
+/// Tile sizes worth trying along a loop: powers of two and ceiling divisors of its extent.
+std::set<int64_t> tile_sizes(int64_t extent) {
   std::set<int64_t> sizes = {std::max<int64_t>(1, extent)};
   for (int64_t size = 1; size < extent; size *= 2) sizes.insert(size);
   for (int64_t divisor = 2; divisor <= std::min(extent, kMostDivisor); ++divisor)
     sizes.insert(divide_up(extent, divisor));
-  return {sizes.begin(), sizes.end()};
+  return sizes;
 }
 
+}  // namespace
+
 ClusterSpace::ClusterSpace(const plan::Cluster& cluster, const plan::Scop& scop,
-                           const std::map<std::string, Layout>& layouts,
-                           const plan::Constraints& constraints, const CpuMachine& machine,
-                           bool cuda, const ClusterPlan& start)
+                           const Layouts& layouts, const plan::Constraints& constraints,
+                           const CpuMachine& machine, bool cuda, const ClusterPlan& start)
     : cluster_(cluster),
       scop_(scop),
       cuda_(cuda),
@@ -108,7 +107,7 @@ ClusterSpace::ClusterSpace(const plan::Cluster& cluster, const plan::Scop& scop,
     add(Kind::Register, "registers " + loops_[m].name, m,
         inside_fixed || loops_[m].extent == 1 || given.registers.has_value());
   if (!inside_fixed) find_reductions();
-  if (!cuda) find_copies(start, constraints);
+  if (!cuda) find_copies();
   encode(start);
 }
 
@@ -119,7 +118,7 @@ void ClusterSpace::add(Kind kind, const std::string& name, size_t number, bool f
 void ClusterSpace::find_reductions() {
   for (size_t s = 0; s < cluster_.statements.size(); ++s) {
     const plan::ScopStatement& statement = *cluster_.statements[s];
-    for (int d : poly::rest(statement, cluster_, s)) {
+    for (int d : poly::rest(cluster_, s)) {
       const ir::Iterator& iterator = statement.source->domain[d];
       const bool seen = std::any_of(reductions_.begin(), reductions_.end(),
                                     [&](const Loop& loop) { return loop.name == iterator.name; });
@@ -131,15 +130,15 @@ void ClusterSpace::find_reductions() {
   }
 }
 
-void ClusterSpace::find_copies(const ClusterPlan& start, const plan::Constraints& constraints) {
+void ClusterSpace::find_copies() {
   std::set<std::string> written, computed;
   for (const auto* statement : cluster_.statements) written.insert(statement->source->tensor);
-  for (const CopyPlan& copy : start.copies) {
+  for (const CopyPlan& copy : start_.copies) {
     if (copy.computes.empty()) continue;
     computed_.push_back(copy);
     computed.insert(copy.read);
   }
-  if (constraints.cluster.copies || loops_.empty()) return;
+  if (constraints_.cluster.copies || loops_.empty()) return;
   std::set<std::string> seen;
   for (const auto* statement : cluster_.statements) {
     if (statement->initialization) continue;
@@ -171,7 +170,7 @@ void ClusterSpace::find_copies(const ClusterPlan& start, const plan::Constraints
         }
       }
       add(Kind::Copy, concat("copy ", text, " of ", statement->id), copies_.size(),
-          !start.instruction.empty());
+          !start_.instruction.empty());
       copies_.push_back(std::move(read));
     }
   }
@@ -296,14 +295,12 @@ ClusterPlan ClusterSpace::decode(const Genes& genes) const {
     plan.registers = start_.registers;
     plan.reductions = start_.reductions;
     plan.points = start_.points;
-    plan::constrain(plan, constraints_);
-    return plan;
-  }
-  // Of places that mean the same, the one that the compiler's own Plans have.
-  if (!plan.reductions.empty())
+  } else if (!plan.reductions.empty()) {
+    // Of places that mean the same, the one that the compiler's own Plans have.
     plan.points = Points::Apart;
-  else if (!plan.registers.empty() && plan.points != Points::Apart)
+  } else if (!plan.registers.empty() && plan.points != Points::Apart) {
     plan.points = plan.vector ? Points::Inside : Points::Around;
+  }
   plan::constrain(plan, constraints_);
   return plan;
 }
@@ -324,12 +321,11 @@ std::vector<int64_t> ClusterSpace::values(const Field& field, const Genes& genes
     case Kind::Points: return count(4);
     case Kind::Nests: return count(nests_.size());
     case Kind::Copy: return count(copies_[k].orders.size() + 1);
-    case Kind::Task: {
-      for (int64_t size : tile_sizes(loops_[k].extent)) sizes.insert(size);
-      const int64_t rows = gene(genes, Kind::Register, k);
-      for (int64_t size = rows; size < loops_[k].extent; size *= 2) sizes.insert(size);
+    case Kind::Task:
+      sizes = tile_sizes(loops_[k].extent);
+      for (int64_t size = gene(genes, Kind::Register, k); size < loops_[k].extent; size *= 2)
+        sizes.insert(size);
       break;
-    }
     case Kind::Register: {
       const bool vector =
           gene(genes, Kind::Vector) != 0 &&
@@ -343,9 +339,9 @@ std::vector<int64_t> ClusterSpace::values(const Field& field, const Genes& genes
       break;
     }
     case Kind::Reduction:
+      sizes = tile_sizes(reductions_[k].extent);
+      sizes.erase(reductions_[k].extent);
       sizes.insert(0);
-      for (int64_t size : tile_sizes(reductions_[k].extent))
-        if (size < reductions_[k].extent) sizes.insert(size);
       break;
   }
   return {sizes.begin(), sizes.end()};
@@ -357,17 +353,13 @@ void ClusterSpace::set_random(size_t f, Genes& genes, Random& random) {
     case Kind::Vector: genes[f] = random.chance(kVector); return;
     case Kind::Parallel: genes[f] = random.chance(kParallel); return;
     case Kind::Reduction:
-      if (random.chance(kWhole)) {
-        genes[f] = 0;
-        return;
-      }
-      break;
+      if (!random.chance(kWhole)) break;
+      genes[f] = 0;
+      return;
     case Kind::Copy:
-      if (!random.chance(kCopy)) {
-        genes[f] = 0;
-        return;
-      }
-      break;
+      if (random.chance(kCopy)) break;
+      genes[f] = 0;
+      return;
     case Kind::Nests:
       genes[f] = known_nests(change(nests_[static_cast<size_t>(genes[f])], random));
       return;
@@ -395,9 +387,7 @@ void ClusterSpace::mutate(Genes& genes, Random& random) {
     if (!fields_[f].fixed) open.push_back(f);
   if (open.empty()) return;
   const size_t f = random.pick(open);
-  const bool size = fields_[f].kind == Kind::Task || fields_[f].kind == Kind::Register ||
-                    fields_[f].kind == Kind::Reduction;
-  if (!size || !random.chance(kStep)) return set_random(f, genes, random);
+  if (!fields_[f].is_size() || !random.chance(kStep)) return set_random(f, genes, random);
   const std::vector<int64_t> all = values(fields_[f], genes);
   auto at = std::lower_bound(all.begin(), all.end(), genes[f]) - all.begin();
   at += (random.chance(0.5) ? 1 : -1) * (random.chance(kShortStep) ? 1 : 2);
@@ -412,7 +402,7 @@ std::vector<Genes> ClusterSpace::neighbours(const Genes& genes) {
     if (field.fixed) continue;
     std::vector<int64_t> near;
     const std::vector<int64_t> all = values(field, genes);
-    if (field.kind == Kind::Task || field.kind == Kind::Register || field.kind == Kind::Reduction) {
+    if (field.is_size()) {
       const auto above = std::upper_bound(all.begin(), all.end(), genes[f]);
       const auto below = std::lower_bound(all.begin(), all.end(), genes[f]);
       if (above != all.end()) near.push_back(*above);
@@ -434,7 +424,7 @@ std::vector<NestPlan> ClusterSpace::separate_nests() const {
   for (size_t s = 0; s < cluster_.statements.size(); ++s) {
     NestPlan nest;
     nest.statements = {cluster_.statements[s]->id};
-    for (int d : poly::rest(*cluster_.statements[s], cluster_, s))
+    for (int d : poly::rest(cluster_, s))
       nest.loops[0].push_back(cluster_.statements[s]->source->domain[d].name);
     nests.push_back(nest);
   }
@@ -501,12 +491,8 @@ std::string ClusterSpace::value_text(const Field& field, int64_t value) const {
     case Kind::Copy: {
       if (value == 0) return "none";
       std::vector<std::string> order;
-      for (const poly::CopyDimension& each : copies_[field.number].orders[k - 1]) {
-        using Part = poly::CopyDimension::Part;
-        const char* sign = each.part == Part::Block ? "/" : "%";
-        order.push_back(each.part == Part::Whole ? concat(each.dimension)
-                                                 : concat(each.dimension, sign, each.block));
-      }
+      for (const poly::CopyDimension& each : copies_[field.number].orders[k - 1])
+        order.push_back(concat(each.dimension, each.suffix()));
       return "(" + join(order) + ")";
     }
     default: return std::to_string(value);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -34,9 +33,6 @@ class Random {
 /// A value for every field: a size, a flag, or the number of an alternative.
 using Genes = std::vector<int64_t>;
 
-/// Tile sizes worth trying along a loop: powers of two and ceiling divisors of its extent.
-std::vector<int64_t> tile_sizes(int64_t extent);
-
 /// What may be chosen for a cluster whose statements, and the loops around them, are given. Copies
 /// that compute a statement which does not run stay as they are, and so does everything below the
 /// tasks where an instruction adds up terms.
@@ -44,9 +40,9 @@ class ClusterSpace {
  public:
   /// `start` is a Plan of it, as the compiler proposes one. What `constraints` decide has that one
   /// value. With `cuda` tasks are blocks of a grid.
-  ClusterSpace(const plan::Cluster& cluster, const plan::Scop& scop,
-               const std::map<std::string, Layout>& layouts, const plan::Constraints& constraints,
-               const CpuMachine& machine, bool cuda, const plan::ClusterPlan& start);
+  ClusterSpace(const plan::Cluster& cluster, const plan::Scop& scop, const Layouts& layouts,
+               const plan::Constraints& constraints, const CpuMachine& machine, bool cuda,
+               const plan::ClusterPlan& start);
 
   /// The genes of a Plan of this cluster; values that are new are known from then on.
   Genes encode(const plan::ClusterPlan& plan);
@@ -83,6 +79,10 @@ class ClusterSpace {
     std::string name;
     size_t number = 0;  ///< of the loop, the reduction or the copy
     bool fixed = false;
+
+    bool is_size() const {
+      return kind == Kind::Task || kind == Kind::Register || kind == Kind::Reduction;
+    }
   };
   struct Loop {
     std::string name;
@@ -96,7 +96,7 @@ class ClusterSpace {
 
   void add(Kind kind, const std::string& name, size_t number, bool fixed);
   void find_reductions();
-  void find_copies(const plan::ClusterPlan& start, const plan::Constraints& constraints);
+  void find_copies();
   int64_t gene(const Genes& genes, Kind kind, size_t number = 0) const;
   int64_t known_order(const std::vector<std::string>& names);
   int64_t known_nests(const std::vector<plan::NestPlan>& nests);

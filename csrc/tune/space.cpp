@@ -54,24 +54,11 @@ bool share_statement(const std::vector<std::string>& a, const std::vector<std::s
 
 /// Sets what is set in `from` and open in `to`.
 void merge(const ClusterOptions& from, ClusterOptions& to) {
-  // With another field this does not compile until that is taken, too.
-  const auto& [statements, outer, joined, order, tasks, parallel, reductions, registers,
-               instruction, points, vector, nests, copies] = from;
   auto take = [](const auto& given, auto& open) {
     if (given && !open) open = given;
   };
-  take(outer, to.outer);
-  take(joined, to.joined);
-  take(order, to.order);
-  take(tasks, to.tasks);
-  take(parallel, to.parallel);
-  take(reductions, to.reductions);
-  take(registers, to.registers);
-  take(instruction, to.instruction);
-  take(points, to.points);
-  take(vector, to.vector);
-  take(nests, to.nests);
-  take(copies, to.copies);
+  take(from.parallel, to.parallel);
+  plan::for_each_decision(from, to, take);
 }
 
 }  // namespace
@@ -230,9 +217,8 @@ Evaluated evaluate(const ClusterPlan& plan, const Part& part, const plan::Cluste
     if (plan.vector && iterator.name == plan.order.back())
       result.filled = static_cast<double>(extent) / static_cast<double>(round_up(extent, lanes));
     if (plan.run_tasks != plan::Tasks::Parallel) continue;
-    for (const Tile& tile : plan.tasks)
-      if (tile.index == iterator.name)
-        result.tasks *= static_cast<double>(divide_up(extent, std::min(extent, tile.size)));
+    if (const Tile* tile = plan::find_tile(plan.tasks, iterator.name))
+      result.tasks *= static_cast<double>(divide_up(extent, std::min(extent, tile->size)));
   }
   result.copies = static_cast<double>(plan.copies.size());
   return result;

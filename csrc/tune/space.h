@@ -22,7 +22,7 @@ namespace tc::tune {
 /// Statements that are scheduled together, and how the compiler would run them.
 struct Part {
   const ir::Program* program = nullptr;
-  const std::map<std::string, Layout>* layouts = nullptr;
+  const Layouts* layouts = nullptr;
   const poly::Scop* scop = nullptr;
   const plan::ProgramPlan* plan = nullptr;
   size_t segment = 0;  ///< counted from 1 where options have to say of which one statements are

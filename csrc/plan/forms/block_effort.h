@@ -12,6 +12,8 @@ namespace tc::plan {
 
 /// Of a block: vectors, and rows of two dimensions.
 using BlockShape = std::array<int64_t, 3>;
+/// The members along these dimensions; null where a block has points of fewer.
+using BlockMembers = std::array<const Member*, 3>;
 
 /// What a read costs in one step of a block: loads, and which dimensions of the block multiply
 /// them.

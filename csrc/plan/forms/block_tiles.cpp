@@ -40,10 +40,10 @@ class Arranger {
         cache_(static_cast<double>(machine.cache_bytes)),
         last_cache_rate_(machine.last_cache_rate),
         block_(block),
-        positions_(positions(block.members)),
-        extents_(positions_.size()),
-        points_(positions_.size()) {
-    for (size_t m = 0; m < positions_.size(); ++m) {
+        extents_(block.members.size()),
+        points_(block.members.size()) {
+    for (size_t m = 0; m < block.members.size(); ++m) {
+      positions_.push_back(block.members[m].position);
       extents_[positions_[m]] = block.members[m].extent;
       points_[positions_[m]] = block.points[m];
     }
@@ -70,15 +70,13 @@ class Arranger {
   std::vector<int> order_by_results() const {
     std::vector<int> order = positions_;
     const int vector = order.back();
-    for (const Operand& operand : operands_.updates().front().operands) {
-      if (!operand.access.write) continue;
-      auto stride = [&](int position) { return operand.strides[position].value_or(0); };
-      order.pop_back();
-      auto near = std::stable_partition(order.begin(), order.end(), [&](int position) {
-        return stride(position) >= stride(vector);
-      });
-      order.insert(near, vector);
-    }
+    const Operand& written = operands_.updates().front().operands.back();
+    auto stride = [&](int position) { return written.strides[position].value_or(0); };
+    order.pop_back();
+    auto near = std::stable_partition(order.begin(), order.end(), [&](int position) {
+      return stride(position) >= stride(vector);
+    });
+    order.insert(near, vector);
     return order;
   }
 
@@ -171,7 +169,7 @@ class Arranger {
   double last_cache_rate_;
   RegisterBlock& block_;
   // By position of the member, but for positions_ themselves.
-  const std::vector<int> positions_;
+  std::vector<int> positions_;
   std::vector<int64_t> extents_, points_;
   std::vector<InPlace> in_place_;
 };

@@ -21,8 +21,6 @@ constexpr int64_t kIterationsPerCore = 8;
 // Accesses of a cluster in one iteration that make up for the loops around its tiles.
 constexpr int64_t kFewestAccesses = 4096;
 
-using Layouts = std::map<std::string, Layout>;
-
 /// A number of neighbouring clusters and the loops around them.
 struct Chain {
   std::vector<Cluster> clusters;
@@ -116,13 +114,9 @@ class Chainer {
   static Alignment loops(const Cluster& cluster) {
     Alignment result(cluster.statements.size());
     for (unsigned m = 0; m < cluster.shared; ++m)
-      if (extent(cluster.statements[0]->source->domain[cluster.alignment[0][m]]) > 1)
+      if (extent_of(cluster.statements[0]->source->domain[cluster.alignment[0][m]]) > 1)
         for (size_t s = 0; s < result.size(); ++s) result[s].push_back(cluster.alignment[s][m]);
     return result;
-  }
-
-  static int64_t extent(const ir::Iterator& iterator) {
-    return *Halide::Internal::as_const_int(iterator.extent);
   }
 
   static bool scatters(const Cluster& cluster) {
@@ -143,9 +137,7 @@ class Chainer {
   }
 
   int64_t bytes(const std::string& tensor) const {
-    int64_t elements = 1;
-    for (int64_t size : layouts_.at(tensor).sizes) elements *= size;
-    return elements * program_.tensor(tensor).type.bytes();
+    return dense_bytes(program_.tensor(tensor), layouts_.at(tensor));
   }
 
   /// The clusters inside as few of the shared members as make a slice fit in the cache.
@@ -179,7 +171,7 @@ class Chainer {
         for (size_t m = 0; m < count; ++m) {
           const ir::Iterator& iterator = statement.domain[chain.shared[s][m]];
           if (stride_along(access, layouts_.at(access.tensor), iterator.name) != 0)
-            slice /= extent(iterator);
+            slice /= extent_of(iterator);
         }
         slices[access.tensor] = std::max(slices[access.tensor], slice);
       }

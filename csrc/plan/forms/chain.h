@@ -1,8 +1,6 @@
 // Chains: clusters that pass large tensors on, slice by slice.
 #pragma once
 
-#include <map>
-#include <string>
 #include <vector>
 
 #include "machine/cpu.h"
@@ -18,8 +16,7 @@ namespace tc::plan {
 /// Below them every cluster is mapped by itself. Runs after fuse, for the default options on the
 /// CPU.
 std::vector<Cluster> chain(const std::vector<Cluster>& clusters, const Scop& scop,
-                           const Dependences& dependences,
-                           const std::map<std::string, Layout>& layouts,
+                           const Dependences& dependences, const Layouts& layouts,
                            const MappingOptions& options, const CpuMachine& machine);
 
 }  // namespace tc::plan

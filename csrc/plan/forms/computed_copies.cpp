@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
+#include "ir/expressions/walk.h"
 
 namespace tc::plan {
 namespace {
@@ -15,27 +16,21 @@ namespace {
 // keeps, where a pass over it costs little, and of a larger one.
 constexpr double kMostTimes = 1.25, kMostTimesOfLarge = 2.25;
 
-class FindChoices : public Halide::Internal::IRVisitor {
- public:
-  bool by_indices = false;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Halide::Internal::Select* op) override { look(op); }
-  void visit(const Halide::Internal::Call* op) override { look(op); }
-  template <class Node>
-  void look(const Node* op) {
-    const std::optional<ir::Choice> choice = ir::find_choice(op);
-    by_indices = by_indices || (choice && !ir::has_data(choice->condition));
-    IRVisitor::visit(op);
-  }
-};
+/// Whether a value is chosen, somewhere in it, by indices alone.
+bool chooses_by_indices(const ir::Expr& value) {
+  bool found = false;
+  ir::walk(value, [&](const ir::Expr& e) {
+    const std::optional<ir::Choice> choice = ir::find_choice(e);
+    found = found || (choice && !ir::has_data(choice->condition));
+    return !found;
+  });
+  return found;
+}
 
 class ComputeInCopies {
  public:
   ComputeInCopies(const std::vector<Cluster>& clusters, std::vector<Proposal>& mapped,
-                  const Scop& scop, const std::map<std::string, Layout>& layouts,
-                  const CpuMachine& machine)
+                  const Scop& scop, const Layouts& layouts, const CpuMachine& machine)
       : clusters_(clusters), mapped_(mapped), scop_(scop), layouts_(layouts), machine_(machine) {}
 
   /// Of statements that run in copies alone.
@@ -122,24 +117,22 @@ class ComputeInCopies {
   const std::vector<Cluster>& clusters_;
   std::vector<Proposal>& mapped_;
   const Scop& scop_;
-  const std::map<std::string, Layout>& layouts_;
+  const Layouts& layouts_;
   const CpuMachine& machine_;
 };
 
-bool contains(const std::vector<const ScopStatement*>& statements, const ScopStatement* one) {
-  return std::find(statements.begin(), statements.end(), one) != statements.end();
-}
-
-/// The cluster without these statements, of which it has at least one more.
-Cluster leave_out(const Cluster& cluster, const std::vector<const ScopStatement*>& statements,
-                  const Dependences& dependences) {
+/// The cluster without these statements; nothing where it has no others.
+std::optional<Cluster> leave_out(const Cluster& cluster,
+                                 const std::vector<const ScopStatement*>& statements,
+                                 const Dependences& dependences) {
   std::vector<const ScopStatement*> left;
   Alignment alignment;
   for (size_t s = 0; s < cluster.statements.size(); ++s) {
-    if (contains(statements, cluster.statements[s])) continue;
+    if (std::count(statements.begin(), statements.end(), cluster.statements[s]) > 0) continue;
     left.push_back(cluster.statements[s]);
     alignment.push_back(cluster.alignment[s]);
   }
+  if (left.empty()) return std::nullopt;
   Cluster result = make_cluster(left, alignment, dependences);
   result.apart = cluster.apart;
   return result;
@@ -164,10 +157,10 @@ std::vector<const ScopStatement*> leave_to_copies(std::vector<Cluster>& clusters
     if (!clusters[c].outer.empty())
       throw CompilationError(concat("the options leave ", computed[0]->id,
                                     " to copies, but it runs inside the loops of a chain"));
-    if (computed.size() == clusters[c].statements.size())
-      clusters.erase(clusters.begin() + static_cast<long>(c));
+    if (const auto others = leave_out(clusters[c], computed, dependences))
+      clusters[c] = *others;
     else
-      clusters[c] = leave_out(clusters[c], computed, dependences);
+      clusters.erase(clusters.begin() + static_cast<long>(c));
   }
   return left;
 }
@@ -175,29 +168,24 @@ std::vector<const ScopStatement*> leave_to_copies(std::vector<Cluster>& clusters
 bool suits_copies(const ir::Statement& source) {
   for (const auto* read : ir::reads_of(source))
     if (std::any_of(read->args.begin(), read->args.end(), ir::has_data)) return false;
-  FindChoices find;
-  source.value.accept(&find);
-  return ir::is_definition(source) && !find.by_indices && !ir::reads(source, source.tensor);
+  return ir::is_definition(source) && !chooses_by_indices(source.value) &&
+         !ir::reads(source, source.tensor);
 }
 
 bool compute_in_copies(std::vector<Cluster>& clusters, std::vector<Proposal>& mapped,
-                       const Scop& scop, const Dependences& dependences,
-                       const std::map<std::string, Layout>& layouts, const CpuMachine& machine,
-                       const std::vector<const ScopStatement*>& left,
+                       const Scop& scop, const Dependences& dependences, const Layouts& layouts,
+                       const CpuMachine& machine, const std::vector<const ScopStatement*>& left,
                        const std::function<Proposal(const Cluster&)>& map) {
   ComputeInCopies pass(clusters, mapped, scop, layouts, machine);
   pass.check(left);
   const auto computed = pass.run();
   for (size_t c = clusters.size(); c-- > 0 && !computed.empty();) {
-    const auto& statements = clusters[c].statements;
-    const auto out = std::count_if(statements.begin(), statements.end(),
-                                   [&](const auto* one) { return contains(computed, one); });
-    if (out == 0) continue;
-    if (static_cast<size_t>(out) == statements.size()) {
+    const auto others = leave_out(clusters[c], computed, dependences);
+    if (!others) {
       clusters.erase(clusters.begin() + static_cast<long>(c));
       mapped.erase(mapped.begin() + static_cast<long>(c));
-    } else {
-      clusters[c] = leave_out(clusters[c], computed, dependences);
+    } else if (others->statements.size() < clusters[c].statements.size()) {
+      clusters[c] = *others;
       mapped[c] = map(clusters[c]);
     }
   }

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "ir/layout.h"
@@ -23,9 +21,8 @@ namespace tc::plan {
 /// one by one. `left` are the statements that leave_to_copies took: where copies do not compute all
 /// that is read of one, that is a CompilationError.
 bool compute_in_copies(std::vector<Cluster>& clusters, std::vector<Proposal>& mapped,
-                       const Scop& scop, const Dependences& dependences,
-                       const std::map<std::string, Layout>& layouts, const CpuMachine& machine,
-                       const std::vector<const ScopStatement*>& left,
+                       const Scop& scop, const Dependences& dependences, const Layouts& layouts,
+                       const CpuMachine& machine, const std::vector<const ScopStatement*>& left,
                        const std::function<Proposal(const Cluster&)>& map);
 
 /// Takes the statements that the options leave to copies out of the clusters; returns them.

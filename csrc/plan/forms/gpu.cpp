@@ -80,11 +80,9 @@ Notes describe(const Cluster& cluster, const std::vector<Member>& members,
     threads.push_back(concat(points, " on ", "xyz"[axis]));
     count *= sizes[k];
   }
-  std::string text = concat(join(threads), ": ", count);
-  if (!given)
-    text += concat("; ", kThreads, " hide the latency of memory");
-  else
-    text += ", as the options say";
+  std::string text = concat(
+      join(threads), ": ", count,
+      given ? ", as the options say" : concat("; ", kThreads, " hide the latency of memory"));
   if (!serial.empty()) text += "; each takes " + join(serial);
   Notes notes = {{"form", "a block of threads for every tile, a thread for every point"},
                  {"threads", text},
@@ -95,8 +93,7 @@ Notes describe(const Cluster& cluster, const std::vector<Member>& members,
 }
 
 /// Tiles of the shared band as blocks, and their points as threads.
-ClusterPlan plan_threads(const Cluster& cluster, const ir::Program& program,
-                         const std::map<std::string, Layout>& layouts,
+ClusterPlan plan_threads(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
                          const Constraints& constraints, const std::vector<int64_t>& given,
                          Notes& notes) {
   std::vector<Member> members = analyze_members(cluster, program, layouts, kWarp);
@@ -117,8 +114,8 @@ ClusterPlan plan_threads(const Cluster& cluster, const ir::Program& program,
 
 }  // namespace
 
-Proposal propose_gpu(const Cluster& cluster, const Scop& scop,
-                     const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
+Proposal propose_gpu(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
+                     const MappingOptions& options) {
   const Constraints constraints = constraints_of(cluster, options);
   ClusterPlan plan;
   Notes notes;
@@ -136,9 +133,7 @@ Proposal propose_gpu(const Cluster& cluster, const Scop& scop,
       plan = plan_threads(cluster, *scop.program, layouts, constraints, options.threads, notes);
     });
   }
-  constrain(plan, constraints);
-  Proposal proposal =
-      apply_proposal(std::move(plan), cluster, scop, constraints.cluster.copies.has_value());
+  Proposal proposal = apply_proposal(std::move(plan), cluster, scop, constraints);
   proposal.mapped.notes = notes;
   return proposal;
 }

@@ -1,9 +1,6 @@
 // Loop roles on a GPU: outer coincident loops on blocks, inner ones on threads, the rest serial.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "plan/options/options.h"
 #include "plan/proposal.h"
@@ -14,7 +11,7 @@ namespace tc::plan {
 /// member of unit stride on thread x. Up to three of each; the others stay serial. A cluster
 /// without coincident members runs on one thread. Every statement of the cluster sees the same
 /// mapping, and the dependences inside a cluster have distance zero, so no barrier is needed.
-Proposal propose_gpu(const Cluster& cluster, const Scop& scop,
-                     const std::map<std::string, Layout>& layouts, const MappingOptions& options);
+Proposal propose_gpu(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
+                     const MappingOptions& options);
 
 }  // namespace tc::plan

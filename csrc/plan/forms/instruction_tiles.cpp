@@ -10,7 +10,6 @@
 #include "plan/forms/block_tiles.h"
 #include "plan/forms/register_tiles.h"
 #include "plan/model/estimate.h"
-#include "plan/notes.h"
 
 namespace tc::plan {
 namespace {
@@ -31,7 +30,7 @@ struct Choice {
 class InstructionTiles {
  public:
   InstructionTiles(const Cluster& cluster, const std::vector<Member>& members,
-                   const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                   const ir::Program& program, const Layouts& layouts,
                    const Constraints& constraints, bool parallel, const CpuMachine& machine)
       : cluster_(cluster),
         members_(members),
@@ -98,8 +97,7 @@ class InstructionTiles {
   /// Whether the options let a register tile have points along a loop.
   bool may_take(const std::string& index) const {
     const auto& given = constraints_.cluster.registers;
-    return !given || std::any_of(given->begin(), given->end(),
-                                 [&](const Tile& tile) { return tile.index == index; });
+    return !given || find_tile(*given, index);
   }
 
   /// Of one statement and loop; nothing where an operand that has to be copied cannot be.
@@ -130,9 +128,8 @@ class InstructionTiles {
     const ir::Iterator& vector = *update.iterators[members_[v].position];
     const std::vector<ir::Iterator>& domain = update.statement->source->domain;
     const Layout& layout = layouts_.at(read.tensor);
-    if (read.conditional) return std::nullopt;
-    for (const ScopStatement* writer : cluster_.statements)
-      if (writer->source->tensor == read.tensor) return std::nullopt;
+    std::optional<PackedRead> packed = operands_.begin_copy(update, operand);
+    if (!packed) return std::nullopt;
     std::optional<size_t> terms, lanes;
     std::vector<std::pair<int, size_t>> places;
     for (size_t d = 0; d < read.subscripts.size(); ++d) {
@@ -163,72 +160,51 @@ class InstructionTiles {
     for (auto& [place, d] : places)
       if (d == last) place = static_cast<int>(domain.size());
     std::sort(places.begin(), places.end());
-    PackedRead packed;
-    packed.statement = update.statement;
-    packed.read = read;
     using Part = poly::CopyDimension::Part;
     for (const auto& [place, d] : places)
-      packed.order.push_back(d == *terms ? poly::CopyDimension(d, Part::Block, instruction.terms)
-                                         : d);
-    packed.order.emplace_back(*terms, Part::Place, instruction.terms);
-    for (const Member& member : members_)
-      if (operand.strides[member.position] != 0) packed.members.push_back(member.position);
-    packed.depth = volume(*update.statement, [&](const ir::Iterator& i) {
-      return i.reduction && stride_along(read, layout, i.name) != 0;
-    });
+      packed->order.push_back(d == *terms ? poly::CopyDimension(d, Part::Block, instruction.terms)
+                                          : d);
+    packed->order.emplace_back(*terms, Part::Place, instruction.terms);
     return packed;
   }
 
   // ---- blocks
 
   void try_blocks(const Choice& choice, size_t v) {
-    const int64_t width = points_of_task(v);
+    const int64_t width = points_of_task(members_[v]);
     int64_t lanes = lanes_;
     while (lanes > width) lanes /= 2;
     for (int64_t vectors = std::min(kMostVectors, divide_up(width, lanes)); vectors >= 1;
          --vectors) {
       const int64_t points = std::min(width, vectors * lanes);
-      try_block(choice, v, points, v, 1);
+      try_block(choice, {&members_[v], nullptr, nullptr}, {points, 1, 1});
       for (size_t row = members_.size(); row-- > 0;) {
         if (row == v) continue;
-        for (int64_t rows = std::min(kMostRows, points_of_task(row)); rows > 1; --rows)
+        for (int64_t rows = std::min(kMostRows, points_of_task(members_[row])); rows > 1; --rows)
           if (rows * vectors + vectors + 2 <= machine_.vector_registers)
-            try_block(choice, v, points, row, rows);
+            try_block(choice, {&members_[v], &members_[row], nullptr}, {points, rows, 1});
       }
     }
   }
 
   /// Along a member.
-  int64_t points_of_task(size_t m) const {
-    return constraints_.task(members_[m], members_[m].extent);
-  }
-  bool fills_task(size_t m, int64_t points) const {
-    const int64_t task = points_of_task(m);
-    return task == members_[m].extent || task % points == 0;
+  int64_t points_of_task(const Member& member) const {
+    return constraints_.task(member, member.extent);
   }
 
-  void try_block(const Choice& choice, size_t v, int64_t width, size_t row, int64_t rows) {
-    if (!fills_task(v, width) || !fills_task(row, rows)) return;
+  void try_block(const Choice& choice, const BlockMembers& dimensions, const BlockShape& points) {
+    for (size_t d = 0; d < dimensions.size() && dimensions[d]; ++d) {
+      const int64_t task = points_of_task(*dimensions[d]);
+      if (task != dimensions[d]->extent && task % points[d] != 0) return;
+    }
     for (const Update& update : operands_.updates())
-      if (rows > 1 && choice.single.count(update.iterators[members_[row].position]->name)) return;
+      if (dimensions[1] && choice.single.count(update.iterators[dimensions[1]->position]->name))
+        return;
     RegisterBlock block;
     block.lanes = lanes_;
-    for (size_t m = 0; m < members_.size(); ++m)
-      if (m != v && m != row) block.members.push_back(members_[m]);
-    block.points.assign(block.members.size(), 1);
-    if (row != v) {
-      block.members.push_back(members_[row]);
-      block.points.push_back(rows);
-    }
-    block.members.push_back(members_[v]);
-    block.points.push_back(width);
+    set_members(block, members_, dimensions, points);
     block.packed = choice.copies;
-    for (PackedRead& read : block.packed) {
-      const auto moves = [&](size_t m) {
-        return std::count(read.members.begin(), read.members.end(), members_[m].position) > 0;
-      };
-      read.width = (moves(v) ? width : 1) * (row != v && moves(row) ? rows : 1);
-    }
+    for (PackedRead& read : block.packed) read.width = width_of(read, dimensions, points);
     block.reduction_tile = cut_reduction(choice, block.packed);
     arrange_tiles(operands_, machine_, block);
     Notes notes;
@@ -248,8 +224,7 @@ class InstructionTiles {
     ClusterPlan plan =
         plan_register_tiles(cluster_, block, program_, constraints_, parallel_, machine_, notes);
     for (const std::string& index : choice.terms)
-      if (std::none_of(plan.registers.begin(), plan.registers.end(),
-                       [&](const Tile& tile) { return tile.index == index; }))
+      if (!find_tile(plan.registers, index))
         plan.registers.push_back({index, choice.instruction->terms});
     plan.instruction = choice.instruction->name;
     return plan;
@@ -301,7 +276,7 @@ class InstructionTiles {
   const Cluster& cluster_;
   const std::vector<Member>& members_;
   const ir::Program& program_;
-  const std::map<std::string, Layout>& layouts_;
+  const Layouts& layouts_;
   const Constraints& constraints_;
   const bool parallel_;
   const CpuMachine& machine_;
@@ -317,7 +292,7 @@ class InstructionTiles {
 std::optional<ClusterPlan> plan_instruction_tiles(const Cluster& cluster,
                                                   const std::vector<Member>& members,
                                                   const ir::Program& program,
-                                                  const std::map<std::string, Layout>& layouts,
+                                                  const Layouts& layouts,
                                                   const Constraints& constraints, bool parallel,
                                                   const CpuMachine& machine, Notes& notes) {
   return InstructionTiles(cluster, members, program, layouts, constraints, parallel, machine)

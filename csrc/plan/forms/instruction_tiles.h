@@ -1,9 +1,7 @@
 // Register tiles whose terms an instruction adds up several at a time (isa/instructions).
 #pragma once
 
-#include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/notes.h"
@@ -20,7 +18,7 @@ namespace tc::plan {
 std::optional<ClusterPlan> plan_instruction_tiles(const Cluster& cluster,
                                                   const std::vector<Member>& members,
                                                   const ir::Program& program,
-                                                  const std::map<std::string, Layout>& layouts,
+                                                  const Layouts& layouts,
                                                   const Constraints& constraints, bool parallel,
                                                   const CpuMachine& machine, Notes& notes);
 

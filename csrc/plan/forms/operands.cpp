@@ -112,6 +112,11 @@ bool Footprint::moves(int position) const {
                      [&](const Dimension& dimension) { return dimension.steps[position] != 0; });
 }
 
+void Footprint::sort() {
+  std::stable_sort(dimensions.begin(), dimensions.end(),
+                   [](const Dimension& a, const Dimension& b) { return a.stride > b.stride; });
+}
+
 double CopyCost::cycles(const std::vector<int64_t>& points) const {
   double result = element;
   std::vector<int64_t> block(points.size());
@@ -123,8 +128,7 @@ double CopyCost::cycles(const std::vector<int64_t>& points) const {
 }
 
 Operands::Operands(const Cluster& cluster, const std::vector<Member>& members,
-                   const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                   const CpuMachine& machine)
+                   const ir::Program& program, const Layouts& layouts, const CpuMachine& machine)
     : cluster_(cluster),
       members_(members),
       program_(program),
@@ -148,9 +152,8 @@ Operands::Operands(const Cluster& cluster, const std::vector<Member>& members,
 }
 
 double Operands::whole_bytes(const Operand& operand) const {
-  double bytes = program_.tensor(operand.access.tensor).type.bytes();
-  for (int64_t size : layouts_.at(operand.access.tensor).sizes) bytes *= static_cast<double>(size);
-  return bytes;
+  const std::string& tensor = operand.access.tensor;
+  return static_cast<double>(dense_bytes(program_.tensor(tensor), layouts_.at(tensor)));
 }
 
 Footprint Operands::footprint(const Update& update, const Operand& operand) const {
@@ -178,10 +181,7 @@ Footprint Operands::footprint(const Update& update, const Operand& operand) cons
       dimension.steps.push_back(ir::step_along(read.subscripts[d], iterator->name));
     result.dimensions.push_back(std::move(dimension));
   }
-  std::stable_sort(result.dimensions.begin(), result.dimensions.end(),
-                   [](const Footprint::Dimension& a, const Footprint::Dimension& b) {
-                     return a.stride > b.stride;
-                   });
+  result.sort();
   return result;
 }
 
@@ -213,16 +213,28 @@ double Operands::most_elements(const ir::MemoryAccess& access) const {
   return static_cast<double>(machine_.cache_bytes / program_.tensor(access.tensor).type.bytes());
 }
 
-std::optional<PackedRead> Operands::pack(const Update& update, const Operand& operand,
-                                         const Member& vector) const {
+std::optional<PackedRead> Operands::begin_copy(const Update& update, const Operand& operand) const {
   const ir::MemoryAccess& read = operand.access;
-  auto dimension = packed_dimension(read, *update.iterators[vector.position]);
-  if (!dimension || read.conditional) return std::nullopt;
+  if (read.conditional) return std::nullopt;
   for (const ScopStatement* writer : cluster_.statements)
     if (writer->source->tensor == read.tensor) return std::nullopt;
   PackedRead packed;
   packed.statement = update.statement;
   packed.read = read;
+  for (const Member& member : members_)
+    if (operand.strides[member.position] != 0) packed.members.push_back(member.position);
+  packed.depth = volume(*update.statement, [&](const ir::Iterator& i) {
+    return i.reduction && stride_along(read, layouts_.at(read.tensor), i.name) != 0;
+  });
+  return packed;
+}
+
+std::optional<PackedRead> Operands::pack(const Update& update, const Operand& operand,
+                                         const Member& vector) const {
+  const ir::MemoryAccess& read = operand.access;
+  auto dimension = packed_dimension(read, *update.iterators[vector.position]);
+  std::optional<PackedRead> packed = dimension ? begin_copy(update, operand) : std::nullopt;
+  if (!packed) return std::nullopt;
   // A dimension's place is that of the fastest loop that walks it.
   const std::vector<ir::Iterator>& domain = update.statement->source->domain;
   std::vector<std::pair<int, size_t>> places;
@@ -237,12 +249,7 @@ std::optional<PackedRead> Operands::pack(const Update& update, const Operand& op
     places.emplace_back(place, d);
   }
   std::sort(places.begin(), places.end());
-  for (const auto& [place, d] : places) packed.order.push_back(d);
-  for (const Member& member : members_)
-    if (operand.strides[member.position] != 0) packed.members.push_back(member.position);
-  packed.depth = volume(*update.statement, [&](const ir::Iterator& i) {
-    return i.reduction && stride_along(read, layouts_.at(read.tensor), i.name) != 0;
-  });
+  for (const auto& [place, d] : places) packed->order.push_back(d);
   return packed;
 }
 

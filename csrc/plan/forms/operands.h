@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/memory.h"
@@ -47,6 +45,7 @@ struct Footprint {
   /// Elements of the box around all of it, gaps and what lies outside of the tensor included.
   double box(const std::vector<int64_t>& points) const;
   bool moves(int position) const;
+  void sort();
 };
 
 /// The copies of an operand: one of everything that a block reads, for every block along the
@@ -89,7 +88,7 @@ double volume(const ScopStatement& statement, Wanted wanted) {
 class Operands {
  public:
   Operands(const Cluster& cluster, const std::vector<Member>& members, const ir::Program& program,
-           const std::map<std::string, Layout>& layouts, const CpuMachine& machine);
+           const Layouts& layouts, const CpuMachine& machine);
 
   const std::vector<Update>& updates() const { return updates_; }
 
@@ -107,6 +106,8 @@ class Operands {
   /// Elements of a copy that fit in the cache.
   double most_elements(const ir::MemoryAccess& access) const;
 
+  /// A copy, the order of whose dimensions is open; nothing where none may be made.
+  std::optional<PackedRead> begin_copy(const Update& update, const Operand& operand) const;
   /// Nothing where no copy is contiguous along the vector, or may be made.
   std::optional<PackedRead> pack(const Update& update, const Operand& operand,
                                  const Member& vector) const;
@@ -123,7 +124,7 @@ class Operands {
   const Cluster& cluster_;
   const std::vector<Member>& members_;
   const ir::Program& program_;
-  const std::map<std::string, Layout>& layouts_;
+  const Layouts& layouts_;
   const CpuMachine& machine_;
   std::vector<Update> updates_;
 };

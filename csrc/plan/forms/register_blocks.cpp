@@ -1,7 +1,6 @@
 #include "plan/forms/register_blocks.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -56,8 +55,7 @@ constexpr int64_t kMostRows = 14, kMostNarrowRows = 28;
 class Chooser {
  public:
   Chooser(const Cluster& cluster, const std::vector<Member>& members, const ir::Program& program,
-          const std::map<std::string, Layout>& layouts, const CpuMachine& machine,
-          const BlockLimits& limits)
+          const Layouts& layouts, const CpuMachine& machine, const BlockLimits& limits)
       : cluster_(cluster),
         members_(members),
         program_(program),
@@ -87,40 +85,39 @@ class Chooser {
  private:
   /// All choices of rows for this vector.
   void try_vector(size_t v) {
-    std::vector<size_t> others;
-    for (size_t m = members_.size(); m-- > 0;)
-      if (m != v) others.push_back(m);
-    if (others.empty()) return try_rows(v, std::nullopt, std::nullopt);
-    for (size_t first : others) {
-      try_rows(v, first, std::nullopt);
-      for (size_t second : others)
-        if (second != first && members_[second].extent > 1 && members_[first].extent < 8)
-          try_rows(v, first, second);
+    const Member* vector = &members_[v];
+    if (members_.size() == 1) return try_rows({vector, nullptr, nullptr});
+    for (size_t first = members_.size(); first-- > 0;) {
+      if (first == v) continue;
+      try_rows({vector, &members_[first], nullptr});
+      for (size_t second = members_.size(); second-- > 0;)
+        if (second != v && second != first && members_[second].extent > 1 &&
+            members_[first].extent < 8)
+          try_rows({vector, &members_[first], &members_[second]});
     }
   }
 
-  void try_rows(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row) {
-    std::array<const Member*, 3> dimensions = {&members_[v], row ? &members_[*row] : nullptr,
-                                               outer_row ? &members_[*outer_row] : nullptr};
+  void try_rows(const BlockMembers& dimensions) {
+    const auto [vector, row, outer_row] = dimensions;
     int lanes = most_lanes_;
-    while (lanes > dimensions[0]->extent) lanes /= 2;
+    while (lanes > vector->extent) lanes /= 2;
     std::vector<PackedRead> packed;
     std::vector<CopyCost> copies;
     double moves = 0, reloads = 0;
     std::vector<Step> steps = describe(dimensions, lanes, packed, copies, moves, reloads);
 
-    const double runs = row ? count_run_results(members_[v], members_[*row]) : 0;
-    std::array<int64_t, 3> extents = {dimensions[0]->extent, row ? dimensions[1]->extent : 1,
-                                      outer_row ? dimensions[2]->extent : 1};
+    const double runs = row ? count_run_results(*vector, *row) : 0;
+    const BlockShape extents = {vector->extent, row ? row->extent : 1,
+                                outer_row ? outer_row->extent : 1};
     double rest = static_cast<double>(outer_iterations(cluster_));
-    for (size_t m = 0; m < members_.size(); ++m)
-      if (m != v && (!row || m != *row) && (!outer_row || m != *outer_row))
-        rest *= static_cast<double>(members_[m].extent);
-    const BlockShape limit = {points_of_task(dimensions[0]), points_of_task(dimensions[1]),
-                              points_of_task(dimensions[2])};
+    for (const Member& member : members_)
+      if (std::count(dimensions.begin(), dimensions.end(), &member) == 0)
+        rest *= static_cast<double>(member.extent);
+    const BlockShape limit = {points_of_task(vector), points_of_task(row),
+                              points_of_task(outer_row)};
     int64_t all_vectors = divide_up(limit[0], lanes);
     const int64_t most_rows = lanes < most_lanes_ ? kMostNarrowRows : kMostRows;
-    const bool waits = row && waits_for_data(members_[v], members_[*row]);
+    const bool waits = row && waits_for_data(*vector, *row);
     for (int64_t vectors = std::min(kMostVectorsAlone, all_vectors); vectors >= 1; --vectors) {
       int64_t width = std::min(limit[0], vectors * lanes);
       int64_t most = std::min(limit[1], waits ? count_rows_of_latency(vectors) : most_rows);
@@ -130,30 +127,21 @@ class Chooser {
           // Loads serve several rows from registers. One register broadcasts, one is left to the
           // compiler.
           bool alone = rows * outer == 1;
-          BlockShape block = {vectors, rows, outer};
+          const BlockShape block = {vectors, rows, outer}, size = {width, rows, outer};
           int64_t registers = rows * outer * vectors + (alone ? 0 : count_held(steps, block)) + 2;
-          if (!fills_task(dimensions[0], width) || !fills_task(dimensions[1], rows) ||
-              !fills_task(dimensions[2], outer))
-            continue;
+          if (!fills_tasks(dimensions, size)) continue;
           if (registers > machine_.vector_registers || (!alone && vectors > kMostVectors)) continue;
           bool smallest = alone && vectors == 1;
           const int64_t vectors_of_block = rows * outer * vectors;
           if (!smallest && (vectors_of_block * operations_ > kMostOperations ||
                             vectors_of_block * later_ > kMostLater))
             continue;
-          for (PackedRead& read : packed) {
-            auto moves = [&](std::optional<size_t> m) {
-              return m && std::count(read.members.begin(), read.members.end(),
-                                     members_[*m].position) > 0;
-            };
-            read.width = width * (moves(row) ? rows : 1) * (moves(outer_row) ? outer : 1);
-          }
+          for (PackedRead& read : packed) read.width = width_of(read, dimensions, size);
           double tiles = count_reduction_tiles(packed);
           double moved = moves + (tiles - 1) * reloads;
           std::vector<int64_t> points(members_.size(), 1);
-          points[members_[v].position] = width;
-          if (row) points[members_[*row].position] = rows;
-          if (outer_row) points[members_[*outer_row].position] = outer;
+          for (size_t d = 0; d < 3; ++d)
+            if (dimensions[d]) points[dimensions[d]->position] = size[d];
           double copied = 0;
           for (const CopyCost& copy : copies) {
             const double cycles = copy.cycles(points);
@@ -161,16 +149,19 @@ class Chooser {
             if (copy.counts) moved += cycles;
           }
           moved += kRun * runs / static_cast<double>(rows);
-          Effort effort = tiles_effort(steps, extents, {width, rows, outer}, lanes);
+          Effort effort = tiles_effort(steps, extents, size, lanes);
           double cycles = rest * effort.cycles + moved;
-          double& fewest = vectors_.emplace(members_[v].position, cycles).first->second;
+          double& fewest = vectors_.emplace(vector->position, cycles).first->second;
           fewest = std::min(fewest, cycles);
           const bool lighter = !outer_row && packed.empty() && best_.packed.empty() &&
                                cycles <= best_.cycles * kEqual &&
                                rest * effort.loads < loads_ * kLighter;
           if (cycles >= best_.cycles * 0.99 && !lighter) continue;
-          take(v, row, outer_row, {width, rows, outer}, packed, cycles);
           loads_ = rest * effort.loads;
+          best_ = RegisterBlock{};
+          set_members(best_, members_, dimensions, size);
+          best_.packed = packed;
+          best_.cycles = cycles;
           best_.lanes = lanes;
           best_.copies = copied;
           best_.moves = moved;
@@ -187,10 +178,13 @@ class Chooser {
     const int64_t task = position < limits_.tasks.size() ? limits_.tasks[position] : 0;
     return task > 0 ? std::min(task, member->extent) : member->extent;
   }
-  /// Whether a given task has whole blocks along a member.
-  bool fills_task(const Member* member, int64_t points) const {
-    const int64_t task = points_of_task(member);
-    return !member || task == member->extent || task % points == 0;
+  /// Whether given tasks have whole blocks.
+  bool fills_tasks(const BlockMembers& dimensions, const BlockShape& points) const {
+    for (size_t d = 0; d < 3; ++d) {
+      const int64_t task = points_of_task(dimensions[d]);
+      if (dimensions[d] && task != dimensions[d]->extent && task % points[d] != 0) return false;
+    }
+    return true;
   }
 
   /// Whether every row has vectors of its own, some of them at places that are data, in a tensor
@@ -244,7 +238,7 @@ class Chooser {
   }
 
   /// Over all tiles of the three dimensions, the smaller ones at the ends included.
-  static Effort tiles_effort(const std::vector<Step>& steps, const std::array<int64_t, 3>& extents,
+  static Effort tiles_effort(const std::vector<Step>& steps, const BlockShape& extents,
                              const BlockShape& tile, int lanes) {
     Effort total;
     const auto row_blocks = static_cast<double>(divide_up(extents[1], tile[1]));
@@ -313,7 +307,7 @@ class Chooser {
 
   /// The loads of a step of every statement, what copies cost, and the cycles of moving all results
   /// between registers and memory once, and of doing so between two tiles of the reduction.
-  std::vector<Step> describe(const std::array<const Member*, 3>& dimensions, int lanes,
+  std::vector<Step> describe(const BlockMembers& dimensions, int lanes,
                              std::vector<PackedRead>& packed, std::vector<CopyCost>& copies,
                              double& moves, double& reloads) const {
     std::vector<Step> steps;
@@ -423,30 +417,10 @@ class Chooser {
     return staying;
   }
 
-  void take(size_t v, std::optional<size_t> row, std::optional<size_t> outer_row,
-            const BlockShape& tile, const std::vector<PackedRead>& packed, double cycles) {
-    best_ = RegisterBlock{};
-    best_.cycles = cycles;
-    best_.packed = packed;
-    for (size_t m = 0; m < members_.size(); ++m) {
-      if (m == v || (row && m == *row) || (outer_row && m == *outer_row)) continue;
-      best_.members.push_back(members_[m]);
-      best_.points.push_back(1);
-    }
-    auto add = [&](std::optional<size_t> m, int64_t points) {
-      if (!m) return;
-      best_.members.push_back(members_[*m]);
-      best_.points.push_back(points);
-    };
-    add(outer_row, tile[2]);
-    add(row, tile[1]);
-    add(v, tile[0]);
-  }
-
   const Cluster& cluster_;
   const std::vector<Member>& members_;
   const ir::Program& program_;
-  const std::map<std::string, Layout>& layouts_;
+  const Layouts& layouts_;
   const CpuMachine& machine_;
   const BlockLimits& limits_;
   const Operands operands_;
@@ -461,8 +435,29 @@ class Chooser {
 
 }  // namespace
 
+void set_members(RegisterBlock& block, const std::vector<Member>& band,
+                 const BlockMembers& dimensions, const BlockShape& points) {
+  auto add = [&](const Member& member, int64_t size) {
+    block.members.push_back(member);
+    block.points.push_back(size);
+  };
+  for (const Member& member : band)
+    if (std::count(dimensions.begin(), dimensions.end(), &member) == 0) add(member, 1);
+  for (size_t d = dimensions.size(); d-- > 0;)
+    if (dimensions[d]) add(*dimensions[d], points[d]);
+}
+
+int64_t width_of(const PackedRead& read, const BlockMembers& dimensions, const BlockShape& points) {
+  int64_t width = 1;
+  for (size_t d = 0; d < dimensions.size(); ++d)
+    if (dimensions[d] &&
+        std::count(read.members.begin(), read.members.end(), dimensions[d]->position) > 0)
+      width *= points[d];
+  return width;
+}
+
 RegisterBlock choose_block(const Cluster& cluster, const std::vector<Member>& members,
-                           const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                           const ir::Program& program, const Layouts& layouts,
                            const CpuMachine& machine, const BlockLimits& limits) {
   return Chooser(cluster, members, program, layouts, machine, limits).choose();
 }

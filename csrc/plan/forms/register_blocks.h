@@ -3,10 +3,9 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
 #include <vector>
 
-#include "plan/forms/operands.h"
+#include "plan/forms/block_effort.h"
 
 namespace tc::plan {
 
@@ -37,6 +36,12 @@ struct RegisterBlock {
   int lanes = 1;  ///< of a vector
 };
 
+/// Sets its members to those of the band, and its points to so many along these dimensions.
+void set_members(RegisterBlock& block, const std::vector<Member>& band,
+                 const BlockMembers& dimensions, const BlockShape& points);
+/// Points of such a block along the members that a copy moves along.
+int64_t width_of(const PackedRead& read, const BlockMembers& dimensions, const BlockShape& points);
+
 /// What is given of a block.
 struct BlockLimits {
   /// Points of a task along each member, by position, which has whole blocks; 0 and none: open.
@@ -46,7 +51,7 @@ struct BlockLimits {
 
 /// The best block. `members` come in order of preference, the last first.
 RegisterBlock choose_block(const Cluster& cluster, const std::vector<Member>& members,
-                           const ir::Program& program, const std::map<std::string, Layout>& layouts,
+                           const ir::Program& program, const Layouts& layouts,
                            const CpuMachine& machine, const BlockLimits& limits = {});
 
 }  // namespace tc::plan

@@ -117,7 +117,6 @@ std::vector<int64_t> parallel_tiles(const RegisterBlock& block, const Constraint
   }
   for (size_t m : inside)
     sizes[m] = even_size(members[m], block.points[m], sizes[m], !is_chunked(block, m));
-  for (size_t m = 0; m < members.size(); ++m) sizes[m] = std::min(sizes[m], members[m].extent);
   for (size_t m = 0; m < members.size(); ++m) sizes[m] = constraints.task(members[m], sizes[m]);
   // Where that takes more tiles, several of them make the same copy.
   if (parallel)
@@ -169,10 +168,10 @@ ClusterPlan plan_register_tiles(const Cluster& cluster, const RegisterBlock& blo
     const int64_t most = 2 * machine.cache_bytes / program.tensor(read.read.tensor).type.bytes();
     plan.copies.push_back({read.statement->id, access_text(read.read), read.order, "", most});
   }
-  const std::string why = constraints.sizes_tasks() ? "as the options say"
-                          : block.packed.empty()    ? "blocks of rows that reuse a panel of columns"
-                                                    : "each with copies of its own";
-  notes.push_back(describe_tasks(cluster, ordered, ordered_sizes, parallel, why));
+  notes.push_back(describe_tasks(cluster, ordered, ordered_sizes, constraints, parallel,
+                                 block.packed.empty()
+                                     ? "blocks of rows that reuse a panel of columns"
+                                     : "each with copies of its own"));
   return plan;
 }
 

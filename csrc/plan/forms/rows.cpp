@@ -11,8 +11,6 @@
 namespace tc::plan {
 namespace {
 
-using Layouts = std::map<std::string, Layout>;
-
 /// A statement's loops below the shared band.
 struct Nest {
   std::vector<int> iterators;  ///< outermost first
@@ -26,7 +24,7 @@ Nest choose_nest(const Cluster& cluster, size_t s, const ir::Program& program,
                  const Layouts& layouts, int lanes) {
   const ScopStatement& statement = *cluster.statements[s];
   Nest nest;
-  nest.iterators = poly::rest(statement, cluster, s);
+  nest.iterators = poly::rest(cluster, s);
   // Without a vector every access counts, and the arithmetic as one more.
   nest.cost = 1 + static_cast<double>(accesses(program, *statement.source).size());
   nest.scalar = nest.cost * static_cast<double>(instances(statement));
@@ -169,15 +167,11 @@ std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests
 
 /// Of the loops of a nest, the places in the order of the text.
 std::vector<size_t> places_of(const Cluster& cluster, const Nest& nest, size_t s) {
-  const std::vector<int> all = poly::rest(*cluster.statements[s], cluster, s);
+  const std::vector<int> all = poly::rest(cluster, s);
   std::vector<size_t> places;
   for (int d : nest.iterators)
     places.push_back(static_cast<size_t>(std::find(all.begin(), all.end(), d) - all.begin()));
   return places;
-}
-
-std::vector<int64_t> ones(const std::vector<Member>& members) {
-  return std::vector<int64_t>(members.size(), 1);
 }
 
 }  // namespace
@@ -222,7 +216,7 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
                           stride_along(access, layout, lane) != 0);
     }
     if (!reused) continue;
-    int64_t extent = *Halide::Internal::as_const_int(row.extent);
+    const int64_t extent = extent_of(row);
     ++blocked;
     // What divides the extent leaves no rows over, which run one by one.
     for (int64_t wanted : {4, 3, 2})
@@ -260,7 +254,8 @@ ClusterPlan plan_rows(const Cluster& cluster, const std::vector<Member>& members
       nest.loops.resize(1);
     plan.nests.push_back(nest);
   }
-  const bool blocked = count_tiles(members, blocks) < count_tiles(members, ones(members));
+  const std::vector<int64_t> ones(members.size(), 1);
+  const bool blocked = count_tiles(members, blocks) < count_tiles(members, ones);
   plan.tasks = make_tiles(cluster, members, sizes);
   plan.run_tasks = parallel ? Tasks::Parallel : Tasks::Serial;
   if (blocked) plan.registers = make_tiles(cluster, members, blocks);

@@ -1,8 +1,6 @@
 // Clusters as rows: every statement is vectorised along a loop of its own below the shared band.
 #pragma once
 
-#include <map>
-#include <string>
 #include <vector>
 
 #include "base/notes.h"
@@ -14,15 +12,14 @@ namespace tc::plan {
 /// Memory operations of the cluster when each statement's vector is the best of the loops that it
 /// does not share, a reduction if need be; infinite when none has such loops. To be compared with
 /// Member::cost.
-double row_cost(const Cluster& cluster, const ir::Program& program,
-                const std::map<std::string, Layout>& layouts, const CpuMachine& machine);
+double row_cost(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
+                const CpuMachine& machine);
 
 /// Rows that are computed at once, one number a member of the shared band in its order: more than 1
 /// where the cluster is one reduction whose operands are read again along a member (a
 /// matrix-vector product, a product of rows with rows), so that a block of results shares loads.
 std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program& program,
-                                      const std::map<std::string, Layout>& layouts,
-                                      const CpuMachine& machine);
+                                      const Layouts& layouts, const CpuMachine& machine);
 
 /// The Plan for a cluster as rows: the shared loops, in this order, in tiles of these sizes, one a
 /// member, which are tasks (parallel if asked), and below their points the statements' own loops,
@@ -32,7 +29,7 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
 /// points of its own (`apart`), so that it passes over a tile by itself. Tells of the nests.
 ClusterPlan plan_rows(const Cluster& cluster, const std::vector<Member>& members,
                       const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
-                      const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                      const CpuMachine& machine, bool parallel, bool apart, Notes& notes);
+                      const ir::Program& program, const Layouts& layouts, const CpuMachine& machine,
+                      bool parallel, bool apart, Notes& notes);
 
 }  // namespace tc::plan

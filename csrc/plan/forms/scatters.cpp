@@ -27,7 +27,7 @@ struct Innermost {
 
 /// Memory operations for one point with this iterator innermost, one lane at a time.
 double scalar_cost(const ir::Statement& statement, const ir::Program& program,
-                   const std::map<std::string, Layout>& layouts, const std::string& iterator) {
+                   const Layouts& layouts, const std::string& iterator) {
   // Neighbours share a cache line.
   constexpr double kNear = 0.5;
   double cost = 0;
@@ -39,8 +39,7 @@ double scalar_cost(const ir::Statement& statement, const ir::Program& program,
 }
 
 Innermost choose_innermost(const ScopStatement& statement, const ir::Program& program,
-                           const std::map<std::string, Layout>& layouts, bool vectorize,
-                           int lanes) {
+                           const Layouts& layouts, bool vectorize, int lanes) {
   const ir::Statement& source = *statement.source;
   const ir::MemoryAccess write = accesses(program, source).back();
   Innermost best;
@@ -59,8 +58,7 @@ Innermost choose_innermost(const ScopStatement& statement, const ir::Program& pr
 
 bool is_scatter(const Cluster& cluster) { return ir::is_scatter(*cluster.statements[0]->source); }
 
-ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop,
-                         const std::map<std::string, Layout>& layouts,
+ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
                          const Constraints& constraints, const CpuMachine& machine, bool parallel,
                          Notes& notes) {
   const ir::Program& program = *scop.program;
@@ -142,9 +140,8 @@ ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop,
   notes.push_back({"form", form});
   notes.push_back({"cycles", count_text(cycles) + " this form"});
   if (!members.empty())
-    notes.push_back(describe_tasks(
-        cluster, members, sizes, parallel,
-        constraints.sizes_tasks() ? "as the options say" : "no two of which meet in one place"));
+    notes.push_back(describe_tasks(cluster, members, sizes, constraints, parallel,
+                                   "no two of which meet in one place"));
   return plan;
 }
 

@@ -1,9 +1,6 @@
 // Scatters on the CPU: plain indices in parallel, the others one after the other.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "base/notes.h"
 #include "machine/cpu.h"
 #include "plan/members.h"
@@ -20,8 +17,7 @@ bool is_scatter(const Cluster& cluster);
 /// indices are tiled and parallel (if asked), the others serial inside a tile, in the order of the
 /// text: every place gets its terms in an order that depends on neither tiles nor threads. Tells of
 /// all that.
-ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop,
-                         const std::map<std::string, Layout>& layouts,
+ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
                          const Constraints& constraints, const CpuMachine& machine, bool parallel,
                          Notes& notes);
 

@@ -22,7 +22,7 @@ struct TransposedRead {
 /// The reads that are contiguous along `contiguous` but not along the vector, members' last.
 std::vector<TransposedRead> find_reads(const Cluster& cluster, const std::vector<Member>& members,
                                        size_t contiguous, const ir::Program& program,
-                                       const std::map<std::string, Layout>& layouts) {
+                                       const Layouts& layouts) {
   std::vector<TransposedRead> found;
   for (size_t s = 0; s < cluster.statements.size(); ++s) {
     const ScopStatement& statement = *cluster.statements[s];
@@ -65,8 +65,7 @@ std::vector<TransposedRead> find_reads(const Cluster& cluster, const std::vector
 }  // namespace
 
 std::optional<ClusterPlan> plan_transposed(const Cluster& cluster, std::vector<Member> members,
-                                           const Scop& scop,
-                                           const std::map<std::string, Layout>& layouts,
+                                           const Scop& scop, const Layouts& layouts,
                                            const Constraints& constraints, bool parallel,
                                            Notes& notes) {
   if (members.size() < 2 || members.back().extent < 2) return std::nullopt;
@@ -95,9 +94,8 @@ std::optional<ClusterPlan> plan_transposed(const Cluster& cluster, std::vector<M
   notes = {{"form", concat("squares with vectors along ", name_of(cluster, members.back()),
                            ", since ", reads[0].read.tensor, " lies along ",
                            name_of(cluster, members[members.size() - 2]))},
-           describe_tasks(cluster, members, sizes, parallel,
-                          constraints.sizes_tasks() ? "as the options say"
-                                                    : "whole cache lines of both sides")};
+           describe_tasks(cluster, members, sizes, constraints, parallel,
+                          "whole cache lines of both sides")};
   return plan;
 }
 

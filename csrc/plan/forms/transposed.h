@@ -1,9 +1,7 @@
 // Elementwise clusters that read some tensor across the direction in which they write.
 #pragma once
 
-#include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/notes.h"
@@ -18,8 +16,7 @@ namespace tc::plan {
 /// copied the other way round (see promote). Nothing when there is no such read. Tells of the
 /// tiles.
 std::optional<ClusterPlan> plan_transposed(const Cluster& cluster, std::vector<Member> members,
-                                           const Scop& scop,
-                                           const std::map<std::string, Layout>& layouts,
+                                           const Scop& scop, const Layouts& layouts,
                                            const Constraints& constraints, bool parallel,
                                            Notes& notes);
 

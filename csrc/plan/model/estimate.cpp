@@ -92,8 +92,8 @@ Lines cycles_of_bytes(double to_first, double to_second, double touched, const L
 class StatementEstimate {
  public:
   StatementEstimate(const ClusterPlan& plan, const Cluster& cluster, size_t s,
-                    const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                    const CpuMachine& machine, double touched)
+                    const ir::Program& program, const Layouts& layouts, const CpuMachine& machine,
+                    double touched)
       : plan_(plan),
         statement_(*cluster.statements[s]),
         domain_(statement_.source->domain),
@@ -142,7 +142,7 @@ class StatementEstimate {
       made.footprint.dimensions.push_back(
           dimension(access.subscripts[d], static_cast<double>(layout.sizes[d]),
                     static_cast<double>(std::abs(layout.strides[d]))));
-    sort_dimensions(made.footprint);
+    made.footprint.sort();
     for (size_t i = 0; i < domain_.size(); ++i) {
       auto stride = i < statement_.dimensions ? stride_along(access, layout, domain_[i].name) : 0;
       made.strides.push_back(stride ? std::optional<int64_t>(*stride * bytes) : std::nullopt);
@@ -163,12 +163,6 @@ class StatementEstimate {
       result.steps.push_back(i < statement_.dimensions ? ir::step_along(subscript, domain_[i].name)
                                                        : std::optional<int64_t>(0));
     return result;
-  }
-  static void sort_dimensions(Footprint& footprint) {
-    std::stable_sort(footprint.dimensions.begin(), footprint.dimensions.end(),
-                     [](const Footprint::Dimension& a, const Footprint::Dimension& b) {
-                       return a.stride > b.stride;
-                     });
   }
 
   /// Elements of a copy's box along a dimension of the tensor.
@@ -570,7 +564,7 @@ class StatementEstimate {
   const ScopStatement& statement_;
   const std::vector<ir::Iterator>& domain_;
   const ir::Program& program_;
-  const std::map<std::string, Layout>& layouts_;
+  const Layouts& layouts_;
   const CpuMachine& machine_;
   const double touched_;  ///< bytes by the whole cluster
   const StatementLoops nest_;
@@ -581,8 +575,7 @@ class StatementEstimate {
 };
 
 /// Of all tensors that the cluster's statements access.
-double touched_bytes(const Cluster& cluster, const ir::Program& program,
-                     const std::map<std::string, Layout>& layouts) {
+double touched_bytes(const Cluster& cluster, const ir::Program& program, const Layouts& layouts) {
   std::set<std::string> tensors;
   for (const ScopStatement* statement : cluster.statements)
     for (const ir::MemoryAccess& access : accesses(program, *statement->source))
@@ -639,7 +632,7 @@ double cycles_of_lines(double bytes, const CpuMachine& machine) {
 }
 
 Estimate estimate(const ClusterPlan& plan, const Cluster& cluster, const ir::Program& program,
-                  const std::map<std::string, Layout>& layouts, const CpuMachine& machine) {
+                  const Layouts& layouts, const CpuMachine& machine) {
   Estimate result;
   const double touched = touched_bytes(cluster, program, layouts);
   for (size_t s = 0; s < cluster.statements.size(); ++s)

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -38,7 +37,7 @@ std::string to_string(const Estimate& estimate);
 /// Of a Plan for a cluster, which names each of its shared loops. Tensors lie where a run before
 /// left them: in the smallest cache that holds all that the cluster touches.
 Estimate estimate(const ClusterPlan& plan, const Cluster& cluster, const ir::Program& program,
-                  const std::map<std::string, Layout>& layouts, const CpuMachine& machine);
+                  const Layouts& layouts, const CpuMachine& machine);
 
 /// Of lines of so many bytes on their way to the first cache, where a loop walks along them once.
 double cycles_of_lines(double bytes, const CpuMachine& machine);

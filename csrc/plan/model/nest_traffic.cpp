@@ -52,14 +52,10 @@ size_t NestTraffic::add(const Footprint& footprint) {
 
 void NestTraffic::fill(size_t access) { accesses_[access].filled = true; }
 
-double NestTraffic::touched_bytes() const {
-  double lines = 0;
-  for (const Access& access : accesses_) lines += access.lines;
-  return lines * kLineBytes;
-}
-
 void NestTraffic::pass(const NestLoop& loop) {
-  const bool fits = touched_bytes() <= cache_.bytes;
+  double touched = 0;  // lines, by everything inside the loops so far
+  for (const Access& access : accesses_) touched += access.lines;
+  const bool fits = touched * kLineBytes <= cache_.bytes;
   std::vector<bool> kept;
   for (const Access& access : accesses_)
     kept.push_back(fits && has_places(access.footprint, points_, cache_));

@@ -40,9 +40,6 @@ class NestTraffic {
   void pass(const NestLoop& loop);
 
   double brought(size_t access) const { return accesses_[access].brought; }
-  /// That everything inside the loops so far touches.
-  double touched_bytes() const;
-  const std::vector<int64_t>& points() const { return points_; }
 
  private:
   struct Access {

@@ -1,7 +1,6 @@
 #include "plan/model/statement_loops.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 
 #include "base/numbers.h"
@@ -57,9 +56,8 @@ class Builder {
 
   /// Of a register tile.
   int64_t points_of(const std::string& name) const {
-    for (const Tile& tile : plan_.registers)
-      if (tile.index == name) return tile.size;
-    return 1;
+    const Tile* tile = find_tile(plan_.registers, name);
+    return tile ? tile->size : 1;
   }
 
   void add_point(const std::string& name) {
@@ -86,7 +84,7 @@ class Builder {
   /// others have theirs in the same places.
   void find_own() {
     const ScopStatement& statement = *cluster_.statements[s_];
-    own_ = poly::rest(statement, cluster_, s_);
+    own_ = poly::rest(cluster_, s_);
     for (const NestPlan& nest : plan_.nests) {
       const auto found = std::find(nest.statements.begin(), nest.statements.end(), statement.id);
       if (found == nest.statements.end()) continue;
@@ -96,7 +94,7 @@ class Builder {
       size_t named = s_;
       for (size_t s = 0; s < cluster_.statements.size(); ++s)
         if (cluster_.statements[s]->id == nest.statements[list]) named = s;
-      const std::vector<int> rest = poly::rest(*cluster_.statements[named], cluster_, named);
+      const std::vector<int> rest = poly::rest(cluster_, named);
       std::vector<int> ordered;
       for (const std::string& name : nest.loops[list])
         for (size_t place = 0; place < std::min(rest.size(), own_.size()); ++place)

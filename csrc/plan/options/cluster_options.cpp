@@ -46,9 +46,8 @@ bool flag_of(const PythonValue& value, const PythonCall& call, const std::string
 std::vector<Tile> tiles_of(const PythonCall& call, size_t first, const std::string& allowed) {
   std::vector<Tile> tiles;
   auto add = [&](const std::string& index, const PythonValue& size) {
-    const bool twice = std::any_of(tiles.begin(), tiles.end(),
-                                   [&](const Tile& tile) { return tile.index == index; });
-    if (size.kind != Kind::Integer || size.number < 1 || twice) refuse(call, allowed);
+    if (size.kind != Kind::Integer || size.number < 1 || find_tile(tiles, index))
+      refuse(call, allowed);
     tiles.push_back({index, size.number});
   };
   for (size_t k = first; k < call.values.size(); ++k) {
@@ -292,39 +291,25 @@ const char* name_of(Points points) {
 ClusterOptions to_options(const ClusterPlan& plan) {
   ClusterOptions options;
   options.statements = plan.statements;
-  options.outer = plan.outer;
-  options.joined = plan.joined;
-  options.order = plan.order;
-  options.tasks = plan.tasks;
   options.parallel = plan.run_tasks != Tasks::Serial;
-  options.reductions = plan.reductions;
-  options.registers = plan.registers;
-  if (!plan.instruction.empty()) options.instruction = plan.instruction;
-  options.points = plan.points;
-  options.vector = plan.vector;
-  options.nests = plan.nests;
-  options.copies = plan.copies;
+  for_each_decision(options, plan, [](auto& option, const auto& decided) { option = decided; });
+  if (plan.instruction.empty()) options.instruction.reset();
   return options;
 }
 
-std::optional<ClusterPlan> complete_plan(const ClusterOptions& o) {
-  if (!o.order || !o.tasks || !o.parallel || !o.reductions || !o.registers || !o.points ||
-      !o.vector || !o.nests || !o.copies)
+std::optional<ClusterPlan> complete_plan(const ClusterOptions& options) {
+  // With another field this does not compile until for_each_decision has that, too.
+  const auto& [statements, outer, joined, order, tasks, parallel, reductions, registers,
+               instruction, points, vector, nests, copies] = options;
+  if (!order || !tasks || !parallel || !reductions || !registers || !points || !vector || !nests ||
+      !copies)
     return std::nullopt;
   ClusterPlan plan;
-  plan.statements = o.statements;
-  if (o.outer) plan.outer = *o.outer;
-  plan.joined = o.joined.value_or(false);
-  plan.order = *o.order;
-  plan.tasks = *o.tasks;
-  plan.run_tasks = *o.parallel ? Tasks::Parallel : Tasks::Serial;
-  plan.reductions = *o.reductions;
-  plan.registers = *o.registers;
-  plan.instruction = o.instruction.value_or("");
-  plan.points = *o.points;
-  plan.vector = *o.vector;
-  plan.nests = *o.nests;
-  plan.copies = *o.copies;
+  plan.statements = statements;
+  plan.run_tasks = *parallel ? Tasks::Parallel : Tasks::Serial;
+  for_each_decision(options, plan, [](const auto& option, auto& decided) {
+    if (option) decided = *option;
+  });
   return plan;
 }
 

@@ -27,6 +27,23 @@ struct ClusterOptions {
   std::optional<std::vector<CopyPlan>> copies;
 };
 
+/// Calls `visit` with what two of ClusterOptions and ClusterPlans hold for each decision, but for
+/// whether tasks are parallel, which these say in forms of their own.
+template <class A, class B, class Visit>
+void for_each_decision(A& a, B& b, const Visit& visit) {
+  visit(a.outer, b.outer);
+  visit(a.joined, b.joined);
+  visit(a.order, b.order);
+  visit(a.tasks, b.tasks);
+  visit(a.reductions, b.reductions);
+  visit(a.registers, b.registers);
+  visit(a.instruction, b.instruction);
+  visit(a.points, b.points);
+  visit(a.vector, b.vector);
+  visit(a.nests, b.nests);
+  visit(a.copies, b.copies);
+}
+
 /// As options have it: "vector inside".
 const char* name_of(Points points);
 

@@ -28,24 +28,18 @@ int position_of(const Cluster& cluster, const std::string& index) {
 /// Whether an index is of a loop that only some statement has, over terms of a reduction.
 bool is_own_reduction(const Cluster& cluster, const std::string& index) {
   for (size_t s = 0; s < cluster.statements.size(); ++s)
-    for (int d : poly::rest(*cluster.statements[s], cluster, s)) {
+    for (int d : poly::rest(cluster, s)) {
       const ir::Iterator& iterator = cluster.statements[s]->source->domain[d];
       if (iterator.name == index && iterator.reduction) return true;
     }
   return false;
 }
 
-bool has_size(const std::optional<std::vector<Tile>>& tiles, const std::string& index) {
-  return tiles && std::any_of(tiles->begin(), tiles->end(),
-                              [&](const Tile& tile) { return tile.index == index; });
-}
-
 /// The given sizes, and their order where all are given.
 std::vector<Tile> merge(const std::vector<Tile>& given, std::vector<Tile> chosen) {
   if (given.size() >= chosen.size()) return given;
   for (Tile& tile : chosen)
-    for (const Tile& other : given)
-      if (other.index == tile.index) tile.size = other.size;
+    if (const Tile* other = find_tile(given, tile.index)) tile.size = other->size;
   return chosen;
 }
 
@@ -57,17 +51,13 @@ bool Constraints::allows_shared_vector() const {
 }
 
 bool Constraints::allows_own_vectors() const {
-  return vectorize && !cluster.vector.value_or(false) && !requires_register_tiles() &&
+  return vectorize && !cluster.vector.value_or(false) &&
          !(cluster.nests && !cluster.nests->empty() && !any_vector(*cluster.nests));
 }
 
 bool Constraints::allows_register_tiles() const {
   return allows_shared_vector() && !(cluster.registers && cluster.registers->empty()) &&
          !(cluster.nests && !cluster.nests->empty());
-}
-
-bool Constraints::requires_register_tiles() const {
-  return cluster.registers && !cluster.registers->empty() && cluster.vector.value_or(false);
 }
 
 bool Constraints::sizes_task(const Member& member) const {
@@ -122,10 +112,11 @@ void constrain(ClusterPlan& plan, const Constraints& constraints) {
   if (given.registers) {
     plan.registers = *given.registers;
     // Tasks have whole register tiles.
-    for (Tile& task : plan.tasks)
-      for (const Tile& points : plan.registers)
-        if (task.index == points.index && !has_size(given.tasks, task.index))
-          task.size = round_up(task.size, points.size);
+    for (Tile& task : plan.tasks) {
+      const Tile* points = find_tile(plan.registers, task.index);
+      if (points && !(given.tasks && find_tile(*given.tasks, task.index)))
+        task.size = round_up(task.size, points->size);
+    }
   }
   if (given.instruction) plan.instruction = *given.instruction;
   if (given.vector) plan.vector = *given.vector;

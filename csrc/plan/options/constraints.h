@@ -21,9 +21,8 @@ struct Constraints {
   /// Whether the last shared loop may be a vector, and whether an own loop of a statement may.
   bool allows_shared_vector() const;
   bool allows_own_vectors() const;
-  /// Whether results of a reduction may stay in registers, and whether they must.
+  /// Whether results of a reduction may stay in registers.
   bool allows_register_tiles() const;
-  bool requires_register_tiles() const;
   /// Whether the size of a task is given along a member, or along any.
   bool sizes_task(const Member& member) const;
   bool sizes_tasks() const;

@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <vector>
 
-#include "base/error.h"
-
 namespace tc::plan {
 namespace {
 
@@ -83,9 +81,8 @@ std::optional<CopyLayout> order_of(const PythonValue& value, const std::string& 
 }
 
 PythonValue order_value(const CopyLayout& layout, const std::string& read) {
-  const bool blocked = std::any_of(layout.begin(), layout.end(), [](const CopyDimension& each) {
-    return each.part != Part::Whole;
-  });
+  const bool blocked = std::any_of(layout.begin(), layout.end(),
+                                   [](const CopyDimension& each) { return !each.is_whole(); });
   const std::vector<std::string> subscripts = subscripts_of(read);
   std::vector<PythonValue> items;
   for (const CopyDimension& each : layout) {
@@ -98,8 +95,7 @@ PythonValue order_value(const CopyLayout& layout, const std::string& read) {
     if (each.dimension < subscripts.size() && is_index(subscripts[each.dimension]) &&
         find_dimension(subscripts[each.dimension], subscripts) == each.dimension)
       name = subscripts[each.dimension];
-    if (each.part != Part::Whole) name += concat(each.part == Part::Block ? "/" : "%", each.block);
-    items.push_back(PythonValue::of(name));
+    items.push_back(PythonValue::of(name + each.suffix()));
   }
   return PythonValue::tuple(items);
 }

@@ -23,24 +23,17 @@ std::string fusion_name(FusionStrategy strategy) {
   return "";
 }
 
-std::string join(const std::vector<int64_t>& values) {
-  std::string text;
-  for (int64_t value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
-  return text;
-}
-
 using plan::refuse;
 
 /// The arguments of a call that takes integers; True and False are 1 and 0.
 std::vector<int64_t> integers_of(const PythonCall& call, const std::string& allowed) {
   std::vector<int64_t> values;
-  auto add = [&](const PythonValue& value) {
+  if (!call.named.empty()) refuse(call, allowed);
+  for (const PythonValue& value : call.values) {
     if (value.kind != PythonValue::Kind::Integer && value.kind != PythonValue::Kind::Boolean)
       refuse(call, allowed);
     values.push_back(value.number);
-  };
-  if (!call.named.empty()) refuse(call, allowed);
-  for (const PythonValue& value : call.values) add(value);
+  }
   return values;
 }
 
@@ -71,21 +64,18 @@ Field list_field(const std::string& name, std::vector<int64_t> MappingOptions::*
               refuse(call, allowed);
             options.*member = values;
           },
-          [=](const MappingOptions& options) { return join(options.*member); }};
+          [=](const MappingOptions& options) {
+            return arguments_text({name, PythonValue::tuple_of(options.*member).items, {}});
+          }};
 }
 
-Field flag_field(const std::string& name, bool MappingOptions::*member) {
-  return {name,
-          [=](MappingOptions& options, const PythonCall& call) { options.*member = flag_of(call); },
-          [=](const MappingOptions& options) { return options.*member ? "True" : "False"; }};
-}
-
-/// A flag that is left open until it is set.
-Field choice_field(const std::string& name, std::optional<bool> MappingOptions::*member) {
+/// A flag, which may be left open until it is set.
+template <class Flag>
+Field flag_field(const std::string& name, Flag MappingOptions::*member) {
   return {name,
           [=](MappingOptions& options, const PythonCall& call) { options.*member = flag_of(call); },
           [=](const MappingOptions& options) {
-            const std::optional<bool>& value = options.*member;
+            const std::optional<bool> value = options.*member;
             return !value ? "" : *value ? "True" : "False";
           }};
 }
@@ -142,29 +132,27 @@ Field statements_field(const std::string& name,
 }
 
 const std::vector<Field>& fields() {
-  static const std::vector<Field> list = [] {
-    using O = MappingOptions;
-    std::vector<Field> f;
-    f.push_back(fusion_field("outerScheduleFusionStrategy", {&O::outer_fusion}));
-    f.push_back(fusion_field("intraTileScheduleFusionStrategy", {&O::intra_tile_fusion}));
-    f.push_back(list_field("tile", &O::tile, 1, 16, 0));
-    f.push_back(list_field("mapToThreads", &O::threads, 1, 3, 1));
-    f.push_back(list_field("mapToBlocks", &O::blocks, 1, 3, 1));
-    f.push_back(number_field("unroll", &O::unroll, 1));
-    f.push_back(flag_field("tileImperfectlyNested", &O::tile_imperfectly_nested));
-    f.push_back(flag_field("useSharedMemory", &O::use_shared_memory));
-    f.push_back(flag_field("usePrivateMemory", &O::use_private_memory));
-    f.push_back(flag_field("unrollCopyShared", &O::unroll_copy_shared));
-    f.push_back(number_field("maxSharedMemory", &O::max_shared_memory, 0));
-    f.push_back(flag_field("useReadOnlyCache", &O::use_readonly_cache));
-    f.push_back(choice_field("matchLibraryCalls", &O::match_library_calls));
-    f.push_back(statements_field("libraryCalls", &O::library_calls));
-    f.push_back(flag_field("fixParametersBeforeScheduling", &O::fix_parameters_before_scheduling));
-    f.push_back(flag_field("checkIndices", &O::check_indices));
-    f.push_back(flag_field("vectorize", &O::vectorize));
-    f.push_back(flag_field("parallel", &O::parallel));
-    return f;
-  }();
+  using O = MappingOptions;
+  static const std::vector<Field> list = {
+      fusion_field("outerScheduleFusionStrategy", {&O::outer_fusion}),
+      fusion_field("intraTileScheduleFusionStrategy", {&O::intra_tile_fusion}),
+      list_field("tile", &O::tile, 1, 16, 0),
+      list_field("mapToThreads", &O::threads, 1, 3, 1),
+      list_field("mapToBlocks", &O::blocks, 1, 3, 1),
+      number_field("unroll", &O::unroll, 1),
+      flag_field("tileImperfectlyNested", &O::tile_imperfectly_nested),
+      flag_field("useSharedMemory", &O::use_shared_memory),
+      flag_field("usePrivateMemory", &O::use_private_memory),
+      flag_field("unrollCopyShared", &O::unroll_copy_shared),
+      number_field("maxSharedMemory", &O::max_shared_memory, 0),
+      flag_field("useReadOnlyCache", &O::use_readonly_cache),
+      flag_field("matchLibraryCalls", &O::match_library_calls),
+      statements_field("libraryCalls", &O::library_calls),
+      flag_field("fixParametersBeforeScheduling", &O::fix_parameters_before_scheduling),
+      flag_field("checkIndices", &O::check_indices),
+      flag_field("vectorize", &O::vectorize),
+      flag_field("parallel", &O::parallel),
+  };
   return list;
 }
 

@@ -2,7 +2,6 @@
 // print as the Python that rebuilds them and compare exactly; protobuf is their form on disk only.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
