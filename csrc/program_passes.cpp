@@ -1,7 +1,5 @@
 #include "program_passes.h"
 
-#include <utility>
-
 #include "base/error.h"
 #include "base/passes.h"
 #include "ir/compare.h"
@@ -94,25 +92,23 @@ const PassList<P, C> kProgramPasses(
     "program", same, text,
     {
         {"expand_positions", "first: later passes know reductions over values alone",
-         [](P& p, C&) { p.program = ir::expand_positions(p.program); }},
+         [](P& p, C&) { ir::expand_positions(p.program); }},
         {"lower_scatters",
          "every left-hand side is plain, or a scatter that starts from what was there",
-         [](P& p, C& c) {
-           p.program = ir::lower_scatters(p.program, c.cuda && !runtime::deterministic());
-         }},
+         [](P& p, C& c) { ir::lower_scatters(p.program, c.cuda && !runtime::deterministic()); }},
         {"shrink_ranges", "in front of start_at_zero: ranges that are left may begin anywhere",
          [](P& p, C&) { rewrite::shrink_ranges(p.program); }, is_free},
         {"start_at_zero", "later passes, and tiles, count from 0",
-         [](P& p, C&) { p.program = ir::start_at_zero(p.program); }},
+         [](P& p, C&) { ir::start_at_zero(p.program); }},
         {"decide_conditions", "in front of those that look at what conditions leave",
          [](P& p, C&) { decide_conditions(p.program); }},
         {"forward_copies", "in front of those that look for what several statements read",
-         [](P& p, C&) { p.program = ir::forward_copies(std::move(p.program)); }, is_free},
+         [](P& p, C&) { ir::forward_copies(p.program); }, is_free},
         {"widen_accumulators", "behind forward_copies, which would copy the wide ones",
-         [](P& p, C&) { p.program = ir::widen_accumulators(p.program); }},
+         [](P& p, C&) { ir::widen_accumulators(p.program); }},
         {"split_residues",
          "in front of the passes over sums, which see products without conditions then",
-         [](P& p, C&) { p.program = rewrite::split_residues(p.program); }, is_free},
+         [](P& p, C&) { rewrite::split_residues(p.program); }, is_free},
         {"lay_out_sums",
          "share_sums and nest_sums look at strides, while products are those of the text",
          lay_out_temporaries, is_free},
@@ -129,9 +125,9 @@ const PassList<P, C> kProgramPasses(
          "neighbours",
          [](P& p, C& c) { ir::bring_together(p.program, c.machine); }, is_free},
         {"inline_temporaries", "behind the passes that make temporaries for a statement each",
-         [](P& p, C&) { p.program = ir::inline_temporaries(p.program); }, is_free},
+         [](P& p, C&) { ir::inline_temporaries(p.program); }, is_free},
         {"find_scans", "needs values without names for parts of them",
-         [](P& p, C&) { p.program = ir::find_scans(p.program); }, is_free},
+         [](P& p, C&) { ir::find_scans(p.program); }, is_free},
         {"lay_out_temporaries", "all that follow look at strides", lay_out_temporaries},
         {"share_values", "behind find_scans, which needs sums of exponentials as the text has them",
          [](P& p, C& c) { ir::share_values(p.program, p.layouts, c.machine); }, is_free},

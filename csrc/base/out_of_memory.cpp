@@ -50,21 +50,15 @@ void handle_new() {
 
 // ---- GMP, whose own functions end the process
 
-void* allocate_or_abandon(void* (*allocate)(void*, size_t), void* old, size_t bytes) {
+void* reallocate_number(void* old, size_t, size_t bytes) {
   for (;;) {
-    if (void* memory = allocate(old, bytes)) return memory;
+    if (void* memory = std::realloc(old, bytes)) return memory;
     if (!Task::is_inside()) throw std::bad_alloc();
     if (!find_memory()) Task::abandon(/*out_of_memory=*/true);
   }
 }
 
-void* allocate_number(size_t bytes) {
-  return allocate_or_abandon([](void*, size_t n) { return std::malloc(n); }, nullptr, bytes);
-}
-void* reallocate_number(void* old, size_t, size_t bytes) {
-  return allocate_or_abandon([](void* memory, size_t n) { return std::realloc(memory, n); }, old,
-                             bytes);
-}
+void* allocate_number(size_t bytes) { return reallocate_number(nullptr, 0, bytes); }
 void free_number(void* memory, size_t) { std::free(memory); }
 
 // ---- what ends in abort()

@@ -141,34 +141,6 @@ class Reader {
 
 }  // namespace
 
-PythonValue PythonValue::of(bool value) {
-  PythonValue result;
-  result.kind = Kind::Boolean;
-  result.number = value;
-  return result;
-}
-
-PythonValue PythonValue::of(int64_t value) {
-  PythonValue result;
-  result.kind = Kind::Integer;
-  result.number = value;
-  return result;
-}
-
-PythonValue PythonValue::of(const std::string& word) {
-  PythonValue result;
-  result.kind = Kind::Word;
-  result.word = word;
-  return result;
-}
-
-PythonValue PythonValue::tuple(std::vector<PythonValue> items) {
-  PythonValue result;
-  result.kind = Kind::Tuple;
-  result.items = std::move(items);
-  return result;
-}
-
 std::string to_string(const PythonValue& value) {
   switch (value.kind) {
     case PythonValue::Kind::None: return "None";

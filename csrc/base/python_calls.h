@@ -16,12 +16,14 @@ struct PythonValue {
   std::string word;
   std::vector<PythonValue> items;
 
-  static PythonValue of(bool value);
-  static PythonValue of(int64_t value);
-  static PythonValue of(const std::string& word);
+  static PythonValue of(bool value) { return {Kind::Boolean, value, {}, {}}; }
+  static PythonValue of(int64_t value) { return {Kind::Integer, value, {}, {}}; }
+  static PythonValue of(const std::string& word) { return {Kind::Word, 0, word, {}}; }
   static PythonValue of(const char* word) { return of(std::string(word)); }
   static PythonValue none() { return {}; }
-  static PythonValue tuple(std::vector<PythonValue> items);
+  static PythonValue tuple(std::vector<PythonValue> items) {
+    return {Kind::Tuple, 0, {}, std::move(items)};
+  }
   template <class Items>
   static PythonValue tuple_of(const Items& values) {
     std::vector<PythonValue> items;

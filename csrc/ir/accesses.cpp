@@ -4,61 +4,43 @@
 
 #include "base/error.h"
 #include "base/notes.h"
+#include "ir/expressions/choices.h"
 #include "ir/loops.h"
 #include "ir/scan.h"
+#include "ir/visit.h"
 
 namespace tc::ir {
 
 namespace {
 
-class CollectAccesses : public IRVisitor {
- public:
-  CollectAccesses(const Program& program, bool conditional)
-      : program_(program), conditional_(conditional) {}
-  std::vector<MemoryAccess> found;
-
- private:
-  using IRVisitor::visit;
-  void visit(const Call* op) override {
-    if (auto scan = find_scan(op)) return scan_value(scan->scan, scan->term).accept(this);
-    if (op->is_intrinsic(Call::if_then_else)) {
-      op->args[0].accept(this);
-      visit_choices({op->args.begin() + 1, op->args.end()});
-    } else {
-      IRVisitor::visit(op);
-    }
-    std::string name = read_name(op);
-    if (!name.empty() && program_.tensors.count(name))
-      found.push_back({name, op->args, false, conditional_});
-  }
-  void visit(const Select* op) override {
-    op->condition.accept(this);
-    visit_choices({op->true_value, op->false_value});
-  }
-  void visit_choices(const std::vector<Expr>& choices) {
-    bool outer = conditional_;
-    conditional_ = true;
-    for (const Expr& choice : choices) choice.accept(this);
-    conditional_ = outer;
-  }
-  const Program& program_;
-  bool conditional_;
-};
+/// Adds the reads of tensors in an expression.
+void add_reads(const Expr& e, const Program& program, bool conditional,
+               std::vector<MemoryAccess>& found) {
+  const auto choose = [&](const Choice& choice) {
+    add_reads(choice.condition, program, conditional, found);
+    add_reads(choice.yes, program, true, found);
+    add_reads(choice.no, program, true, found);
+  };
+  visit(
+      e, [&](const Select* op, Visitor&) { choose(*find_choice(op)); },
+      [&](const Call* op, Visitor& self) {
+        if (const auto scan = find_scan(op))
+          return add_reads(scan_value(scan->scan, scan->term), program, conditional, found);
+        if (const auto choice = find_choice(op)) return choose(*choice);
+        self.inside(op);
+        const std::string name = read_name(op);
+        if (program.tensors.count(name)) found.push_back({name, op->args, false, conditional});
+      });
+}
 
 }  // namespace
 
 std::vector<MemoryAccess> accesses(const Program& program, const Statement& statement) {
-  CollectAccesses value(program, statement.guard.defined());
-  statement.value.accept(&value);
-  std::vector<MemoryAccess> found = value.found;
-  if (statement.guard.defined()) {
-    CollectAccesses guard(program, false);
-    statement.guard.accept(&guard);
-    found.insert(found.end(), guard.found.begin(), guard.found.end());
-  }
-  CollectAccesses places(program, statement.guard.defined());
-  for (const Expr& subscript : statement.subscripts) subscript.accept(&places);
-  found.insert(found.end(), places.found.begin(), places.found.end());
+  const bool guarded = statement.guard.defined();
+  std::vector<MemoryAccess> found;
+  add_reads(statement.value, program, guarded, found);
+  if (guarded) add_reads(statement.guard, program, false, found);
+  for (const Expr& subscript : statement.subscripts) add_reads(subscript, program, guarded, found);
   found.push_back({statement.tensor, statement.subscripts, true, false});
   return found;
 }
@@ -76,9 +58,9 @@ std::string access_text(const MemoryAccess& access) {
 }
 
 bool is_gather(const MemoryAccess& access, const Program& program) {
-  CollectAccesses places(program, false);
-  for (const Expr& subscript : access.subscripts) subscript.accept(&places);
-  return !places.found.empty();
+  std::vector<MemoryAccess> places;
+  for (const Expr& subscript : access.subscripts) add_reads(subscript, program, false, places);
+  return !places.empty();
 }
 
 std::optional<int64_t> stride_along(const MemoryAccess& access, const Layout& layout,

@@ -12,14 +12,8 @@ namespace {
 
 bool same(const Expr& a, const Expr& b) { return graph_equal(a, b); }
 
-/// Of the same length, and element by element the same.
-template <class List, class Same>
-bool all_same(const List& a, const List& b, Same same_element) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_element);
-}
-
-bool same(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-  return all_same(a, b, [](const Expr& x, const Expr& y) { return same(x, y); });
+bool same(const Parameter& a, const Parameter& b) {
+  return a.name == b.name && a.scalar == b.scalar;
 }
 
 bool same(const Iterator& a, const Iterator& b) {
@@ -27,14 +21,21 @@ bool same(const Iterator& a, const Iterator& b) {
          same(a.extent, b.extent);
 }
 
+bool same(const Statement& a, const Statement& b);
+
+/// Of the same length, and element by element the same.
+template <class T>
+bool same(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const T& x, const T& y) { return same(x, y); });
+}
+
 bool same(const Statement& a, const Statement& b) {
   const auto plain = [](const Statement& s) {
     return std::tie(s.name, s.tensor, s.scattered, s.reduction, s.initializes, s.atomic, s.counts);
   };
   return plain(a) == plain(b) && same(a.subscripts, b.subscripts) && same(a.value, b.value) &&
-         same(a.guard, b.guard) &&
-         all_same(a.domain, b.domain,
-                  [](const Iterator& x, const Iterator& y) { return same(x, y); });
+         same(a.guard, b.guard) && same(a.domain, b.domain);
 }
 
 bool same(const Tensor& a, const Tensor& b) {
@@ -51,17 +52,10 @@ std::vector<bool> parameters(const Stmt& stmt) {
 }  // namespace
 
 bool same(const Program& a, const Program& b) {
-  return a.outputs == b.outputs &&
-         all_same(a.parameters, b.parameters,
-                  [](const Parameter& x, const Parameter& y) {
-                    return x.name == y.name && x.scalar == y.scalar;
-                  }) &&
-         all_same(a.tensors, b.tensors,
-                  [](const auto& x, const auto& y) {
-                    return x.first == y.first && same(x.second, y.second);
-                  }) &&
-         all_same(a.statements, b.statements,
-                  [](const Statement& x, const Statement& y) { return same(x, y); });
+  return a.outputs == b.outputs && same(a.parameters, b.parameters) &&
+         same(a.statements, b.statements) &&
+         std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(),
+                    [](const auto& x, const auto& y) { return same(x.second, y.second); });
 }
 
 bool same(const Stmt& a, const Stmt& b) {

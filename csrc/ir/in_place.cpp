@@ -44,14 +44,6 @@ const Iterator* index_of(const Statement& statement, size_t dimension) {
   return nullptr;
 }
 
-/// Where a range ends, as a text has it: N - 1 is (N + -1) to Halide.
-std::string bound(const Iterator& iterator) {
-  std::string text = plain_text(simplify(iterator.min + iterator.extent));
-  for (size_t at; (at = text.find(" + -")) != std::string::npos;) text.replace(at, 4, " - ");
-  const bool wrapped = text.front() == '(' && text.find(')') + 1 == text.size();
-  return wrapped ? text.substr(1, text.size() - 2) : text;
-}
-
 /// S(n, i) +=! j <= i ? A(n, j) : 0 where i in 0:N
 std::string scan_of(const Statement& statement, const Neighbour& neighbour) {
   const Iterator& along = *index_of(statement, neighbour.dimension);
@@ -64,7 +56,8 @@ std::string scan_of(const Statement& statement, const Neighbour& neighbour) {
   }
   return concat(statement.tensor, "(", join(left), ") +=! ", term,
                 neighbour.sign < 0 ? " <= " : " >= ", along.name, " ? A(", join(right),
-                ") : 0 where ", along.name, " in 0:", bound(along));
+                ") : 0 where ", along.name,
+                " in 0:", plain_text(simplify(along.min + along.extent)));
 }
 
 }  // namespace

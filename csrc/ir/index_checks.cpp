@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
-#include "ir/expressions/simplify.h"
 #include "ir/expressions/walk.h"
 #include "ir/visit.h"
 
@@ -123,46 +122,30 @@ std::vector<Expr> safe_conditions(const Program& program, const OpenAccess& acce
 
 /// The value of an expression of a statement as it is before the program runs: what statements in
 /// front have computed, point by point, stands in it in place of its name.
-class AtEntry : public IRMutator {
- public:
-  AtEntry(const Program& program, size_t statement) : program_(program), statement_(statement) {}
+std::optional<Expr> at_entry(const Program& program, size_t statement, const Expr& e) {
   bool possible = true;
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Call* op) override {
+  const Expr result = mutate(e, [&](const Call* op, Mutator& self) -> Expr {
     const std::string name = read_name(op);
-    const Statement* writer = nullptr;
-    size_t place = 0;
-    for (size_t s = 0; s < statement_ && possible; ++s) {
-      if (name.empty() || program_.statements[s].tensor != name) continue;
-      possible = !writer && is_definition(program_.statements[s]) &&
-                 program_.tensor(name).role != TensorRole::InOut;
-      writer = &program_.statements[s];
-      place = s;
+    std::optional<size_t> writer;
+    for (size_t s = 0; s < statement && possible; ++s) {
+      if (name.empty() || program.statements[s].tensor != name) continue;
+      possible = !writer && is_definition(program.statements[s]) &&
+                 program.tensor(name).role != TensorRole::InOut;
+      writer = s;
     }
-    if (!writer || !possible) return IRMutator::visit(op);
-    AtEntry before(program_, place);
-    Expr value = before.mutate(make_safe(program_, place, writer->value));
-    possible = before.possible && count_nodes(value) < kMostNodes;
+    if (!writer || !possible) return self.inside(op);
+    const Statement& source = program.statements[*writer];
+    const auto value = at_entry(program, *writer, make_safe(program, *writer, source.value));
+    possible = value.has_value();
     if (!possible) return op;
     std::map<std::string, Expr> indices;
     for (size_t d = 0; d < op->args.size(); ++d) {
-      const Iterator& it = writer->domain[d];
-      indices[it.name] = simplify(mutate(op->args[d]) + it.min);
+      const Iterator& it = source.domain[d];
+      indices[it.name] = simplify(self.mutate(op->args[d]) + it.min);
     }
-    return substitute(indices, value);
-  }
-
-  const Program& program_;
-  const size_t statement_;
-};
-
-std::optional<Expr> at_entry(const Program& program, size_t statement, const Expr& e) {
-  AtEntry mutator(program, statement);
-  Expr result = mutator.mutate(e);
-  if (!mutator.possible || count_nodes(result) >= kMostNodes) return std::nullopt;
-  return result;
+    return substitute(indices, *value);
+  });
+  return possible && count_nodes(result) < kMostNodes ? std::optional(result) : std::nullopt;
 }
 
 int64_t constant(const Expr& e) { return *as_const_int(e); }
@@ -242,8 +225,8 @@ std::optional<ElementRange> find_range(const Program& program, const IndexCheck&
 }
 
 /// A result without dimensions.
-void add_result(Program& program, const std::string& name, Type type, const SourceRange& where) {
-  program.tensors[name] = Tensor{name, type, TensorRole::Output, {}, where};
+void add_result(Program& program, const std::string& name, Type type) {
+  program.tensors[name] = Tensor{name, type, TensorRole::Output, {}, {}};
   program.outputs.push_back(name);
 }
 
@@ -311,7 +294,7 @@ void add_search(Program& program, const Program& given, const IndexCheck& check,
   where.domain = reduced_over(check.domain);
   where.value = select(bad, position_in(check.domain), none);
   where.where = check.where;
-  add_result(program, where.tensor, wide, check.where);
+  add_result(program, where.tensor, wide);
   program.statements.push_back(where);
 
   Expr at = read(program.tensor(where.tensor), {});
@@ -328,7 +311,7 @@ void add_search(Program& program, const Program& given, const IndexCheck& check,
   what.value =
       choose_lazily(at < none, Halide::cast(wide, substitute(values, index)), make_zero(wide));
   what.where = check.where;
-  add_result(program, what.tensor, wide, check.where);
+  add_result(program, what.tensor, wide);
   program.statements.push_back(what);
 }
 
@@ -472,7 +455,7 @@ Program detect_bad_indices(const Program& program, const std::vector<IndexCheck>
     any.domain = reduced_over(check.domain);
     any.value = select(entry.bad, 1, 0);
     any.where = check.where;
-    add_result(result, any.tensor, Halide::Int(32), check.where);
+    add_result(result, any.tensor, Halide::Int(32));
     result.statements.push_back(any);
   }
   drop_unused(result);
@@ -490,11 +473,7 @@ LocateProgram locate_bad_indices(const Program& program, const std::vector<Index
   for (size_t s = program.statements.size(); s-- > 0;) {
     const Statement& statement = program.statements[s];
     needed[s] = tensors.count(statement.tensor) > 0;
-    if (needed[s]) {
-      need(statement.value);
-      for (const Expr& subscript : statement.subscripts) need(subscript);
-      if (statement.guard.defined()) need(statement.guard);
-    }
+    if (needed[s]) for_each_expression(statement, need);
     for (size_t c = 0; c < checks.size(); ++c) {
       const OpenAccess& access = checks[c].access;
       if (access.statement != s) continue;
@@ -526,9 +505,8 @@ LocateProgram locate_bad_indices(const Program& program, const std::vector<Index
     }
     if (!needed[s]) continue;
     Statement safe = program.statements[s];
-    bool known = is_known(safe.value) && (!safe.guard.defined() || is_known(safe.guard)) &&
-                 std::all_of(safe.subscripts.begin(), safe.subscripts.end(), is_known) &&
-                 gone.count(safe.tensor) == 0;
+    bool known = gone.count(safe.tensor) == 0;
+    for_each_expression(safe, [&](const Expr& e) { known = known && is_known(e); });
     if (!known) {
       gone.insert(safe.tensor);
       continue;

@@ -1,19 +1,11 @@
 #include "ir/loops.h"
 
-#include <algorithm>
 #include <set>
 #include <string>
 
-#include "base/error.h"
 #include "ir/visit.h"
 
 namespace tc::ir {
-
-namespace {
-
-constexpr char kPrefetch[] = "llvm.prefetch.p0";
-
-}  // namespace
 
 Stmt prepend(const For* loop, std::vector<Stmt> stmts) {
   if (stmts.empty()) return loop;
@@ -37,7 +29,7 @@ Stmt make_prefetch(Type type, const std::string& buffer, const Expr& index, int 
   // caches before it is read (measured: sums of rows of a table 1.2 to 1.4 times slower). This one
   // is declared in every module of Halide's, with its name; the arguments are: to read it, how many
   // caches keep it, data.
-  return Evaluate::make(Call::make(Halide::Int(32), kPrefetch,
+  return Evaluate::make(Call::make(Halide::Int(32), "llvm.prefetch.p0",
                                    {make_address(type, buffer, index), 0, 4 - cache, 1},
                                    Call::Extern));
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/passes.h"
 #include "base/text_stream.h"
+#include "ir/dtypes.h"
 #include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
 #include "ir/expressions/wide_integers.h"
@@ -26,22 +27,12 @@ constexpr char kScalar[] = "tc.scalar.";
 constexpr char kMath[] = "tc.math.";
 constexpr char kCheckedIndex[] = "tc.checked_index";
 
-bool starts_with(const std::string& text, const std::string& prefix) {
-  return text.compare(0, prefix.size(), prefix) == 0;
-}
-
 /// Int(32) constant of a size or specialised scalar.
 Expr size_constant(const std::string& name, int64_t value) {
   TC_INTERNAL_CHECK(
       value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max(),
       name, " = ", value, " does not fit a 32-bit index");
   return make_const(Halide::Int(32), value);
-}
-
-std::string type_name(Type type) {
-  if (type.is_bool()) return "bool";
-  if (type.is_bfloat()) return "bfloat16";
-  return concat(type.is_float() ? "float" : type.is_uint() ? "uint" : "int", type.bits());
 }
 
 const char* role_name(TensorRole role) {
@@ -53,8 +44,6 @@ const char* role_name(TensorRole role) {
   }
   return "";
 }
-
-std::string plain(const Expr& e);
 
 /// An operand of arithmetic that wraps around, without the change to unsigned; undefined when it is
 /// none.
@@ -92,7 +81,7 @@ class PlainCalls : public IRMutator {
     if (auto scan = find_scan(op)) return mutate(scan_value(scan->scan, scan->term));
     if (auto checked = find_checked_index(op)) {
       // The index, which may have another type than the subscript.
-      std::string text = plain(checked->index);
+      std::string text = plain_text(checked->index);
       if (text.find(' ') != std::string::npos) text = "(" + text + ")";
       return Variable::make(op->type, text);
     }
@@ -102,41 +91,15 @@ class PlainCalls : public IRMutator {
     if (name.empty()) return IRMutator::visit(op);
     std::string arguments;
     for (const Expr& argument : op->args)
-      arguments += (arguments.empty() ? "" : ", ") + plain(argument);
+      arguments += (arguments.empty() ? "" : ", ") + plain_text(argument);
     if (builtin || !op->args.empty()) name += "(" + arguments + ")";
     return Variable::make(op->type, name);
   }
 };
 
-std::string plain(const Expr& e) {
-  if (!e.defined()) return "?";
-  TextStream out;
-  out << PlainCalls().mutate(e);
-  std::string text = out.str();
-  // Halide writes the type of everything that is no int in front of it, in parentheses.
-  for (const char* prefix : {"(uint", "(int", "(float", "(bfloat"}) {
-    for (size_t at = 0; (at = text.find(prefix, at)) != std::string::npos;) {
-      size_t end = text.find_first_not_of("0123456789", at + std::string(prefix).size());
-      bool is_type = end != std::string::npos && text[end] == ')';
-      if (is_type) {
-        text.erase(at, end + 1 - at);
-      } else {
-        ++at;
-      }
-    }
-  }
-  for (size_t at; (at = text.find(" + -")) != std::string::npos;) text.replace(at, 4, " - ");
-  bool wrapped = text.size() > 2 && text.front() == '(' && text.back() == ')';
-  for (size_t i = 0, depth = 0; wrapped && i + 1 < text.size(); ++i) {
-    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
-    wrapped = depth > 0;
-  }
-  return wrapped ? text.substr(1, text.size() - 2) : text;
-}
-
 void print_list(std::ostream& out, const std::vector<Expr>& list) {
   out << "(";
-  for (size_t i = 0; i < list.size(); ++i) out << (i ? ", " : "") << plain(list[i]);
+  for (size_t i = 0; i < list.size(); ++i) out << (i ? ", " : "") << plain_text(list[i]);
   out << ")";
 }
 
@@ -170,7 +133,7 @@ Expr math(const std::string& name, Type type, const std::vector<Expr>& arguments
     bool order = i == 0 && (name == "jn" || name == "yn");
     const Expr& argument = arguments[i];
     TC_INTERNAL_CHECK(argument.type() == (order ? Halide::Int(32) : type), name, " of ",
-                      type_name(argument.type()), " where ", type_name(type), " is meant");
+                      dtype_name(argument.type()), " where ", dtype_name(type), " is meant");
   }
   Type result = name == "isnan" || name == "isinf" ? Halide::Bool() : type;
   return Call::make(result, kMath + name, arguments, Call::PureExtern);
@@ -299,10 +262,10 @@ void number_statements(Program& program) {
     program.statements[s].name = "S" + std::to_string(s);
 }
 
-const Tensor& add_temporary(Program& program, std::string name, Type type, std::vector<Expr> sizes,
-                            const SourceRange& where) {
+const Tensor& add_temporary(Program& program, std::string name, Type type,
+                            std::vector<Expr> sizes) {
   while (program.tensors.count(name)) name += "_";
-  return program.tensors[name] = {name, type, TensorRole::Temporary, std::move(sizes), where};
+  return program.tensors[name] = {name, type, TensorRole::Temporary, std::move(sizes), {}};
 }
 
 Expr write_temporary(Program& program, Statement& statement, const std::string& name, Type type,
@@ -313,7 +276,7 @@ Expr write_temporary(Program& program, Statement& statement, const std::string& 
     sizes.push_back(it.extent);
     statement.subscripts.push_back(simplify(make_variable(it.name) - it.min));
   }
-  const Tensor& temporary = add_temporary(program, name, type, std::move(sizes), statement.where);
+  const Tensor& temporary = add_temporary(program, name, type, std::move(sizes));
   statement.tensor = temporary.name;
   return read(temporary, statement.subscripts);
 }
@@ -332,26 +295,47 @@ std::vector<Iterator> reduced_indices(const Statement& statement) {
   return reduced;
 }
 
+int64_t count_points(const std::vector<Iterator>& domain) {
+  int64_t points = 1;
+  for (const Iterator& it : domain) points *= extent_of(it);
+  return points;
+}
+
 void assign(Statement& statement) {
   statement.reduction = Reduction::None;
   statement.initializes = false;
 }
 
+const Iterator* find_index(const std::vector<Iterator>& domain, const std::string& name) {
+  for (const Iterator& it : domain)
+    if (it.name == name) return &it;
+  return nullptr;
+}
+
 std::string unused_index(const Statement& statement, std::string name) {
-  while (std::any_of(statement.domain.begin(), statement.domain.end(),
-                     [&](const Iterator& it) { return it.name == name; }))
-    name += "_";
+  while (find_index(statement.domain, name)) name += "_";
   return name;
 }
 
-void put_in_front(Program& program, const std::function<std::vector<Statement>(Statement&)>& make) {
+Iterator make_index(const Statement& statement, const std::string& name, const Expr& extent,
+                    const std::string& meaning) {
+  return {unused_index(statement, name), 0, extent, false, meaning};
+}
+
+void replace_statements(Program& program, const MakeStatements& make) {
   std::vector<Statement> result;
-  for (Statement& statement : program.statements) {
+  for (Statement& statement : program.statements)
     for (Statement& each : make(statement)) result.push_back(std::move(each));
-    result.push_back(std::move(statement));
-  }
   program.statements = std::move(result);
   number_statements(program);
+}
+
+void put_in_front(Program& program, const MakeStatements& make) {
+  replace_statements(program, [&](Statement& statement) {
+    std::vector<Statement> made = make(statement);
+    made.push_back(std::move(statement));
+    return made;
+  });
 }
 
 Program specialize(const Program& program, const std::map<std::string, int64_t>& values) {
@@ -447,15 +431,39 @@ bool is_definition(const Statement& statement) {
   return true;
 }
 
-std::string plain_text(const Expr& e) { return plain(e); }
+std::string plain_text(const Expr& e) {
+  if (!e.defined()) return "?";
+  TextStream out;
+  out << PlainCalls().mutate(e);
+  std::string text = out.str();
+  // Halide writes the type of everything that is no int in front of it, in parentheses.
+  for (const char* prefix : {"(uint", "(int", "(float", "(bfloat"}) {
+    for (size_t at = 0; (at = text.find(prefix, at)) != std::string::npos;) {
+      size_t end = text.find_first_not_of("0123456789", at + std::string(prefix).size());
+      bool is_type = end != std::string::npos && text[end] == ')';
+      if (is_type) {
+        text.erase(at, end + 1 - at);
+      } else {
+        ++at;
+      }
+    }
+  }
+  for (size_t at; (at = text.find(" + -")) != std::string::npos;) text.replace(at, 4, " - ");
+  bool wrapped = text.size() > 2 && text.front() == '(' && text.back() == ')';
+  for (size_t i = 0, depth = 0; wrapped && i + 1 < text.size(); ++i) {
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    wrapped = depth > 0;
+  }
+  return wrapped ? text.substr(1, text.size() - 2) : text;
+}
 
 std::string assignment_text(const Statement& statement) {
   TextStream out;
   out << statement.tensor;
   print_list(out, statement.subscripts);
   out << " " << spelling(statement.reduction) << (statement.initializes ? "!" : "") << " "
-      << plain(statement.value);
-  if (statement.guard.defined()) out << " if " << plain(statement.guard);
+      << plain_text(statement.value);
+  if (statement.guard.defined()) out << " if " << plain_text(statement.guard);
   return out.str();
 }
 
@@ -467,10 +475,10 @@ std::string to_string(const Program& program) {
     out << (i ? ", " : "");
     if (parameter.scalar) {
       const Scalar& scalar = program.scalars.at(parameter.name);
-      out << type_name(scalar.type) << (scalar.specialized ? " specialized " : " ") << scalar.name;
+      out << dtype_name(scalar.type) << (scalar.specialized ? " specialized " : " ") << scalar.name;
     } else {
       const Tensor& tensor = program.tensors.at(parameter.name);
-      out << type_name(tensor.type);
+      out << dtype_name(tensor.type);
       print_list(out, tensor.sizes);
       out << " " << tensor.name;
     }
@@ -480,7 +488,7 @@ std::string to_string(const Program& program) {
   out << ")\n";
   for (const auto& [name, tensor] : program.tensors) {
     if (tensor.role == TensorRole::Input) continue;
-    out << "  " << role_name(tensor.role) << " " << type_name(tensor.type);
+    out << "  " << role_name(tensor.role) << " " << dtype_name(tensor.type);
     print_list(out, tensor.sizes);
     out << " " << name << "\n";
   }
@@ -489,7 +497,7 @@ std::string to_string(const Program& program) {
     for (size_t i = 0; i < statement.domain.size(); ++i) {
       const Iterator& iterator = statement.domain[i];
       out << (i ? ", " : "") << iterator.name << (iterator.reduction ? "*" : "") << " in "
-          << plain(iterator.min) << " + " << plain(iterator.extent);
+          << plain_text(iterator.min) << " + " << plain_text(iterator.extent);
     }
     out << "}\n";
   }

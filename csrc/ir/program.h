@@ -37,7 +37,6 @@ struct Scalar {
   std::string name;
   Type type;
   bool specialized = false;
-  SourceRange where;
 };
 
 /// A parameter of the signature in order: names a tensor (role Input) or a scalar.
@@ -51,7 +50,6 @@ struct Iterator {
   std::string name;
   Expr min, extent;
   bool reduction = false;  ///< is no plain subscript of the left-hand side
-  SourceRange where;
   /// What an index is that the text has not as it is: "h and w as one", "parts of k".
   std::string meaning = {};
 };
@@ -142,18 +140,25 @@ struct Program {
 };
 
 /// Enters a temporary under that name, with underscores behind it where it is taken.
-const Tensor& add_temporary(Program& program, std::string name, Type type, std::vector<Expr> sizes,
-                            const SourceRange& where);
+const Tensor& add_temporary(Program& program, std::string name, Type type, std::vector<Expr> sizes);
 /// Lets a statement write a new temporary instead, which has an element for each point of these
 /// indices; returns the read of that element. Indices that are reduced over are the caller's.
 Expr write_temporary(Program& program, Statement& statement, const std::string& name, Type type,
                      const std::vector<Iterator>& over);
+/// The index of that name; null where the domain has none.
+const Iterator* find_index(const std::vector<Iterator>& domain, const std::string& name);
 /// That name for another index of the statement, with underscores behind it where it is taken.
 std::string unused_index(const Statement& statement, std::string name);
+/// Another index of the statement, from 0 on and of no reduction.
+Iterator make_index(const Statement& statement, const std::string& name, const Expr& extent,
+                    const std::string& meaning);
 /// Gives statements their names again, "S0", "S1", ..., after some were added or left out.
 void number_statements(Program& program);
-/// Puts those that `make` returns in front of every statement, which it may change.
-void put_in_front(Program& program, const std::function<std::vector<Statement>(Statement&)>& make);
+using MakeStatements = std::function<std::vector<Statement>(Statement&)>;
+/// Puts those that `make` returns in the place of every statement.
+void replace_statements(Program& program, const MakeStatements& make);
+/// Puts them in front of every statement, which `make` may change.
+void put_in_front(Program& program, const MakeStatements& make);
 
 /// Calls `visit` with what a statement computes with: its value, its subscripts, and its guard
 /// where it has one.
@@ -166,6 +171,8 @@ void for_each_expression(SomeStatement& statement, const Visit& visit) {
 /// The indices of results, or those that are reduced over, in order.
 std::vector<Iterator> kept_indices(const Statement& statement);
 std::vector<Iterator> reduced_indices(const Statement& statement);
+/// Of a specialised program.
+int64_t count_points(const std::vector<Iterator>& domain);
 /// Lets a statement store its value as it is.
 void assign(Statement& statement);
 

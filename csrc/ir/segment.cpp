@@ -1,6 +1,5 @@
 #include "ir/segment.h"
 
-#include <algorithm>
 #include <set>
 
 #include "base/passes.h"

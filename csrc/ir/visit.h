@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ir/halide.h"
 
@@ -107,6 +108,14 @@ Root mutate_graph(const Root& root, const Functions&... functions) {
   visit_detail::With<Mutator, Functions...> mutator(functions...);
   mutator.shares = true;
   return mutator.mutate(root);
+}
+
+/// The call with each of its arguments replaced by what the function makes of it.
+template <class Change>
+Expr map_arguments(const Halide::Internal::Call* call, Type type, const Change& change) {
+  std::vector<Expr> arguments;
+  for (const Expr& argument : call->args) arguments.push_back(change(argument));
+  return Halide::Internal::Call::make(type, call->name, arguments, call->call_type);
 }
 
 /// Halide's graph_substitute for several variables at once.

@@ -30,25 +30,18 @@ class Count {
   std::map<std::string, double> functions;
   std::vector<const Call*> reads;
 
-  void add(const Expr& value) {
-    for_each_operation(value, [&](const Operation& operation) {
+  /// Arithmetic of subscripts does not count, the tensors that they read do.
+  void add(const Expr& e, bool subscript) {
+    for_each_operation(e, [&](const Operation& operation) {
       const bool function = operation.kind == OperationKind::Function;
-      if (function || operation.kind == OperationKind::Arithmetic) {
+      if (operation.kind == OperationKind::Read) {
+        add_read(static_cast<const Call*>(operation.node));
+      } else if (!subscript && (function || operation.kind == OperationKind::Arithmetic)) {
         const double values = count_values(statement_, {Expr(operation.node)});
         add(operation.type, values);
         if (function && !is_cheap(operation.name)) functions[operation.name] += values;
       }
-      if (operation.kind == OperationKind::Read) add_read(static_cast<const Call*>(operation.node));
     });
-  }
-
-  /// Arithmetic of subscripts does not count, the tensors that they read do.
-  void add_reads_of(const std::vector<Expr>& subscripts) {
-    for (const Expr& subscript : subscripts)
-      for_each_operation(subscript, [&](const Operation& operation) {
-        if (operation.kind == OperationKind::Read)
-          add_read(static_cast<const Call*>(operation.node));
-      });
   }
 
   void add(const Type& type, double times) {
@@ -61,7 +54,7 @@ class Count {
     if (std::none_of(reads.begin(), reads.end(),
                      [&](const Call* known) { return equal(Expr(known), Expr(op)); }))
       reads.push_back(op);
-    add_reads_of(op->args);
+    for (const Expr& subscript : op->args) add(subscript, true);
   }
 
   const Statement& statement_;
@@ -102,20 +95,12 @@ double elements_in_memory(const Layout& layout) {
   return elements;
 }
 
-std::string list(const std::vector<std::pair<std::string, double>>& tensors) {
-  std::vector<std::string> parts;
-  for (const auto& [name, bytes] : tensors) parts.push_back(name + " " + bytes_text(bytes));
-  return parts.empty() ? "nothing" : join(parts);
-}
+using Figures = std::vector<std::pair<std::string, double>>;
 
-/// Most calls first.
-std::string describe_functions(const std::map<std::string, double>& functions) {
-  std::vector<std::pair<std::string, double>> sorted(functions.begin(), functions.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
+std::string list(const Figures& figures, std::string (*text)(double)) {
   std::vector<std::string> parts;
-  for (const auto& [name, calls] : sorted) parts.push_back(name + " " + count_text(calls));
-  return "calls of " + join(parts);
+  for (const auto& [name, figure] : figures) parts.push_back(name + " " + text(figure));
+  return parts.empty() ? "nothing" : join(parts);
 }
 
 }  // namespace
@@ -136,9 +121,9 @@ Work count_work(const Program& program, const std::map<std::string, Layout>& lay
       points *= static_cast<double>(*as_const_int(iterator.extent));
     if (points == 0) continue;
     Count count(statement);
-    count.add(statement.value);
-    count.add_reads_of(statement.subscripts);
-    if (statement.guard.defined()) count.add(statement.guard);
+    count.add(statement.value, false);
+    for (const Expr& subscript : statement.subscripts) count.add(subscript, true);
+    if (statement.guard.defined()) count.add(statement.guard, false);
     if (statement.reduction != Reduction::None)
       count.add(program.tensor(statement.tensor).type, points);
     work.floating_point += count.floating_point;
@@ -152,8 +137,7 @@ Work count_work(const Program& program, const std::map<std::string, Layout>& lay
     if (layouts.count(statement.tensor))
       writes[statement.tensor] += count_writes(statement, layouts.at(statement.tensor));
   }
-  auto add = [&](const std::string& name, double accessed,
-                 std::vector<std::pair<std::string, double>>& tensors) {
+  auto add = [&](const std::string& name, double accessed, Figures& tensors) {
     double elements = std::min(accessed, elements_in_memory(layouts.at(name)));
     tensors.emplace_back(name, elements * program.tensor(name).type.bytes());
   };
@@ -173,10 +157,15 @@ Notes describe(const Work& work) {
     operations.push_back(count_text(work.floating_point) + " floating-point operations");
   if (work.integer > 0) operations.push_back(count_text(work.integer) + " integer operations");
   Notes notes = {{"work", operations.empty() ? "no arithmetic" : join(operations, " and ")}};
-  if (!work.functions.empty()) notes.push_back({"functions", describe_functions(work.functions)});
+  Figures functions(work.functions.begin(), work.functions.end());
+  // Most calls first.
+  std::stable_sort(functions.begin(), functions.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  if (!functions.empty()) notes.push_back({"functions", "calls of " + list(functions, count_text)});
   notes.push_back(
-      {"traffic", concat(bytes_text(work.bytes()), " if every element travels once: reads ",
-                         list(work.reads), "; writes ", list(work.writes))});
+      {"traffic",
+       concat(bytes_text(work.bytes()), " if every element travels once: reads ",
+              list(work.reads, bytes_text), "; writes ", list(work.writes, bytes_text))});
   if (work.bytes() > 0 && !operations.empty()) {
     char ratio[64];
     std::snprintf(ratio, sizeof ratio, "%.3g operations a byte",

@@ -31,6 +31,20 @@ class ProgramPass {
     return made;
   }
 
+  /// A statement that writes a value for all points of these indices into a new temporary.
+  Statement make_temporary(const std::string& name, const Expr& value,
+                           const std::vector<Iterator>& over, const SourceRange& where,
+                           const std::string& meaning) {
+    Statement made;
+    made.value = value;
+    made.domain = over;
+    for (Iterator& it : made.domain) it.reduction = false;
+    made.where = where;
+    made.meaning = meaning;
+    write_temporary(made, name, value.type(), made.domain);
+    return made;
+  }
+
   Program& program_;
   std::map<std::string, Layout>& layouts_;
   const CpuMachine& machine_;

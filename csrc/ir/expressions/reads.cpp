@@ -72,9 +72,4 @@ std::optional<CopiedRead> find_copied(const Statement& statement) {
   return copied;
 }
 
-Expr replace_read(const Expr& e, const Expr& from, const Expr& to) {
-  return mutate(
-      e, [&](const Call* op, Mutator& self) { return equal(op, from) ? to : self.inside(op); });
-}
-
 }  // namespace tc::ir

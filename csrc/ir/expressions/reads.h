@@ -37,7 +37,4 @@ struct CopiedRead {
 };
 std::optional<CopiedRead> find_copied(const Statement& statement);
 
-/// The expression with `to` wherever it reads `from`.
-Expr replace_read(const Expr& e, const Expr& from, const Expr& to);
-
 }  // namespace tc::ir

@@ -15,13 +15,13 @@ class Walk : public IRGraphVisitor {
   const std::function<bool(const Expr&)>& enter_;
 };
 
-class Rewrite : public IRMutator {
+class Rewrite : public IRGraphMutator {
  public:
   explicit Rewrite(const std::function<Expr(const Expr&)>& replace) : replace_(replace) {}
   using IRMutator::mutate;
   Expr mutate(const Expr& e) override {
     Expr replaced = replace_(e);
-    return replaced.defined() ? replaced : IRMutator::mutate(e);
+    return replaced.defined() ? replaced : IRGraphMutator::mutate(e);
   }
 
  private:

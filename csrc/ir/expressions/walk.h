@@ -12,7 +12,7 @@ namespace tc::ir {
 void walk(const Expr& e, const std::function<bool(const Expr&)>& enter);
 
 /// The expression with parts replaced: from the outside in, by what `replace` makes of one, or,
-/// where that is undefined, of its parts.
+/// where that is undefined, of its parts. Into parts that are shared it goes once.
 Expr rewrite(const Expr& e, const std::function<Expr(const Expr&)>& replace);
 
 }  // namespace tc::ir

@@ -30,9 +30,8 @@ Expr widen(const Expr& e, bool retyped) {
       [](const Call* op, Mutator& self) {
         if (!op->is_intrinsic(Call::if_then_else))
           return op->type == kInt ? Cast::make(kWide, op) : Expr(op);
-        std::vector<Expr> args;
-        for (const Expr& argument : op->args) args.push_back(self.mutate(argument));
-        return Call::make(op->type == kInt ? kWide : op->type, op->name, args, op->call_type);
+        return map_arguments(op, op->type == kInt ? kWide : op->type,
+                             [&](const Expr& argument) { return self.mutate(argument); });
       });
 }
 
@@ -54,9 +53,7 @@ std::optional<Expr> narrow(const Expr& e) {
       },
       [](const Call* op, Mutator& self) {
         if (op->type != kWide) return self.inside(op);
-        std::vector<Expr> args;
-        for (const Expr& argument : op->args) args.push_back(self.mutate(argument));
-        return Call::make(kInt, op->name, args, op->call_type);
+        return map_arguments(op, kInt, [&](const Expr& argument) { return self.mutate(argument); });
       });
   return fits ? std::optional(result) : std::nullopt;
 }

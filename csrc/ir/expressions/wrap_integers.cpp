@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ir/expressions/choices.h"
 #include "ir/expressions/wide_integers.h"
+#include "ir/visit.h"
 
 namespace tc::ir {
 namespace {
@@ -114,6 +116,9 @@ Expr far_less(const Expr& a, const Expr& b) {
   Expr half = make_const(bits, uint64_t{1} << (bits.bits() - 1));
   return bits_of(a) + half < bits_of(b) + half;
 }
+
+/// a == b of the same.
+Expr far_equal(const Expr& a, const Expr& b) { return bits_of(a) == bits_of(b); }
 
 class Arithmetic : public IRMutator {
  public:
@@ -227,24 +232,20 @@ class Arithmetic : public IRMutator {
     return know(Halide::cast(op->type, Node::make(bits_of(a), bits_of(b))),
                 of_type(op->type, facts.data));
   }
-  Expr visit(const Add* op) override {
+  template <class Node>
+  Expr sum(const Node* op, bool subtracts) {
     const Wide modulus = std::exchange(modulus_, 0);
     Facts x, y;
     Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
     Facts facts = of_both(x, y);
-    if (is_negative(x) || is_negative(y)) facts.magnitude = limited(facts.magnitude + modulus);
+    if (subtracts ? is_number(x) || is_number(y) : is_negative(x) || is_negative(y))
+      facts.magnitude = limited(facts.magnitude + modulus);
+    const Range added = subtracts ? Range{-y.range.high, -y.range.low} : y.range;
     return arithmetic(op, a, b, facts,
-                      {limited(x.range.low + y.range.low), limited(x.range.high + y.range.high)});
+                      {limited(x.range.low + added.low), limited(x.range.high + added.high)});
   }
-  Expr visit(const Sub* op) override {
-    const Wide modulus = std::exchange(modulus_, 0);
-    Facts x, y;
-    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
-    Facts facts = of_both(x, y);
-    if (is_number(x) || is_number(y)) facts.magnitude = limited(facts.magnitude + modulus);
-    return arithmetic(op, a, b, facts,
-                      {limited(x.range.low - y.range.high), limited(x.range.high - y.range.low)});
-  }
+  Expr visit(const Add* op) override { return sum(op, false); }
+  Expr visit(const Sub* op) override { return sum(op, true); }
   Expr visit(const Mul* op) override {
     const Wide modulus = std::exchange(modulus_, 0);
     Facts x, y;
@@ -296,109 +297,64 @@ class Arithmetic : public IRMutator {
   }
   Expr visit(const Min* op) override { return extreme(op, true); }
   Expr visit(const Max* op) override { return extreme(op, false); }
+  Expr visit(const And* op) override { return extreme(op, true); }
+  Expr visit(const Or* op) override { return extreme(op, false); }
 
-  /// `truth` is what comparing the ranges says: from 0, never, to 1, always.
+  /// `truth` is what comparing the ranges says: from 0, never, to 1, always. Of `turned` operands,
+  /// or the opposite of that.
   template <class Node, class Truth, class Far>
-  Expr comparison(const Node* op, Truth truth, Far far) {
+  Expr comparison(const Node* op, Truth truth, Far far, bool turned = false,
+                  bool opposite = false) {
     Facts x, y;
     Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
     Facts facts;
     facts.data = x.data || y.data || op->a.type().is_float();
-    facts.range = op->a.type().is_float() ? Range{0, 1} : truth(x.range, y.range);
-    if (is_apart(op->a.type(), x, y)) return know(far(a, b), facts);
-    return know(again(op, a, b), facts);
+    facts.range = turned ? truth(y.range, x.range) : truth(x.range, y.range);
+    if (opposite) facts.range = {1 - facts.range.high, 1 - facts.range.low};
+    if (op->a.type().is_float()) facts.range = {0, 1};
+    if (!is_apart(op->a.type(), x, y)) return know(again(op, a, b), facts);
+    const Expr holds = turned ? far(b, a) : far(a, b);
+    return know(opposite ? !holds : holds, facts);
   }
   static Range less(const Range& a, const Range& b) { return {a.high < b.low, a.low < b.high}; }
-  static Range equal_or_less(const Range& a, const Range& b) {
-    return {a.high <= b.low, a.low <= b.high};
-  }
   static Range equal(const Range& a, const Range& b) {
     return {a.low == a.high && b.low == b.high && a.low == b.low,
             a.low <= b.high && b.low <= a.high};
   }
   Expr visit(const LT* op) override { return comparison(op, less, far_less); }
-  Expr visit(const GT* op) override {
-    return comparison(
-        op, [](const Range& a, const Range& b) { return less(b, a); },
-        [](const Expr& a, const Expr& b) { return far_less(b, a); });
-  }
-  Expr visit(const LE* op) override {
-    return comparison(op, equal_or_less,
-                      [](const Expr& a, const Expr& b) { return !far_less(b, a); });
-  }
-  Expr visit(const GE* op) override {
-    return comparison(
-        op, [](const Range& a, const Range& b) { return equal_or_less(b, a); },
-        [](const Expr& a, const Expr& b) { return !far_less(a, b); });
-  }
-  Expr visit(const EQ* op) override {
-    return comparison(op, equal,
-                      [](const Expr& a, const Expr& b) { return bits_of(a) == bits_of(b); });
-  }
-  Expr visit(const NE* op) override {
-    return comparison(
-        op,
-        [](const Range& a, const Range& b) {
-          Range same = equal(a, b);
-          return Range{1 - same.high, 1 - same.low};
-        },
-        [](const Expr& a, const Expr& b) { return bits_of(a) != bits_of(b); });
-  }
+  Expr visit(const GT* op) override { return comparison(op, less, far_less, /*turned=*/true); }
+  Expr visit(const LE* op) override { return comparison(op, less, far_less, true, true); }
+  Expr visit(const GE* op) override { return comparison(op, less, far_less, false, true); }
+  Expr visit(const EQ* op) override { return comparison(op, equal, far_equal); }
+  Expr visit(const NE* op) override { return comparison(op, equal, far_equal, false, true); }
 
-  Expr visit(const And* op) override {
-    Facts x, y;
-    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
-    Facts facts = of_both(x, y);
-    facts.range = {std::min(x.range.low, y.range.low), std::min(x.range.high, y.range.high)};
-    return know(again(op, a, b), facts);
-  }
-  Expr visit(const Or* op) override {
-    Facts x, y;
-    Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
-    Facts facts = of_both(x, y);
-    facts.range = {std::max(x.range.low, y.range.low), std::max(x.range.high, y.range.high)};
-    return know(again(op, a, b), facts);
-  }
   Expr visit(const Not* op) override {
     Facts facts;
     Expr a = mutate(op->a, &facts);
     facts.range = {1 - facts.range.high, 1 - facts.range.low};
     return know(a.same_as(op->a) ? Expr(op) : Not::make(a), facts);
   }
-  Expr visit(const Select* op) override {
-    Facts condition, yes, no;
-    Expr decides = mutate(op->condition, &condition);
-    Expr true_value = mutate(op->true_value, &yes), false_value = mutate(op->false_value, &no);
-    return choice(op->type, yes, no, true_value, false_value, of_choice(condition, yes, no),
-                  [&](const Expr& a, const Expr& b) { return Select::make(decides, a, b); });
-  }
 
   /// Halide makes (c ? i : b - a) + a of c ? i + a : b, and multiplies neither by divisors.
   template <class Make>
-  Expr choice(const Type& type, Facts yes, Facts no, const Expr& true_value,
-              const Expr& false_value, const Facts& facts, Make make) {
-    yes.divisors = no.divisors = 1;
-    if (!is_apart(type, yes, no)) return know(make(true_value, false_value), facts);
-    return know(Halide::cast(type, make(bits_of(true_value), bits_of(false_value))), facts);
+  Expr choose(const Expr& choice, Make make) {
+    const auto [condition, yes, no] = *find_choice(choice);
+    Facts of_condition, x, y;
+    const Expr decides = mutate(condition, &of_condition);
+    const Expr a = mutate(yes, &x), b = mutate(no, &y);
+    const Facts facts = of_choice(of_condition, x, y);
+    x.divisors = y.divisors = 1;
+    if (!is_apart(choice.type(), x, y)) return know(make(decides, a, b), facts);
+    return know(Halide::cast(choice.type(), make(decides, bits_of(a), bits_of(b))), facts);
   }
+  Expr visit(const Select* op) override { return choose(op, Select::make); }
 
   Expr visit(const Call* op) override {
     if (!read_name(op).empty()) {
-      std::vector<Expr> subscripts;
-      for (const Expr& subscript : op->args)
-        subscripts.push_back(exact_subscript(subscript, program_, statement_));
-      return know(Call::make(op->type, op->name, subscripts, op->call_type),
-                  of_type(op->type, /*data=*/true));
+      const auto exact = [&](const Expr& e) { return exact_subscript(e, program_, statement_); };
+      return know(map_arguments(op, op->type, exact), of_type(op->type, /*data=*/true));
     }
-    if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3) {
-      Facts condition, yes, no;
-      Expr decides = mutate(op->args[0], &condition);
-      Expr true_value = mutate(op->args[1], &yes), false_value = mutate(op->args[2], &no);
-      return choice(op->type, yes, no, true_value, false_value, of_choice(condition, yes, no),
-                    [&](const Expr& a, const Expr& b) {
-                      return Call::make(a.type(), op->name, {decides, a, b}, op->call_type);
-                    });
-    }
+    if (find_choice(op)) return choose(op, choose_lazily);
     return IRMutator::visit(op);
   }
 

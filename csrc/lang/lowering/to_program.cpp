@@ -51,7 +51,7 @@ class ProgramBuilder {
 
   ir::Iterator make_iterator(size_t i, const Identifier& index, bool reduction) const {
     const Range& range = ranges_.statements[i].at(index.name);
-    ir::Iterator iterator{index.name, range.first, extent(range), reduction, index.where};
+    ir::Iterator iterator{index.name, range.first, extent(range), reduction};
     std::optional<int64_t> count = as_const_int(iterator.extent);
     if (count && *count < 0) {
       throw LanguageError(index.where, concat("Inferred an empty range for variable ", index.name,

@@ -85,7 +85,7 @@ class Checker {
       program_.parameters.push_back({p.name, p.dimensions.empty()});
       if (p.dimensions.empty()) {
         if (scope_.sizes.count(p.name)) already_defined(id, "a size");
-        scope_.scalars[p.name] = {p.name, p.type, false, p.name_where};
+        scope_.scalars[p.name] = {p.name, p.type};
         continue;
       }
       ir::Tensor tensor{p.name, p.type, ir::TensorRole::Input, {}, p.name_where};

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/scan.h"
@@ -72,25 +71,16 @@ bool is_natural(const Expr& e) {
 
 class Find {
  public:
-  explicit Find(const Program& program) : result_(program) {}
+  explicit Find(Program& program) : program_(program) {}
 
-  Program run() {
-    std::vector<Statement> statements;
-    for (const Statement& statement : result_.statements) {
-      std::optional<Prefix> prefix = find(statement);
-      if (prefix)
-        scan(statement, *prefix, statements);
-      else
-        statements.push_back(statement);
-    }
-    result_.statements = std::move(statements);
-    number_statements(result_);
-    return std::move(result_);
+  std::vector<Statement> scan(const Statement& statement) {
+    const std::optional<Prefix> prefix = find(statement);
+    return prefix ? scan(statement, *prefix) : std::vector<Statement>{statement};
   }
 
  private:
   std::optional<Prefix> find(const Statement& statement) const {
-    const Type type = result_.tensor(statement.tensor).type;
+    const Type type = program_.tensor(statement.tensor).type;
     const bool combines =
         statement.reduction == Reduction::Sum || statement.reduction == Reduction::Product ||
         statement.reduction == Reduction::Min || statement.reduction == Reduction::Max;
@@ -186,7 +176,7 @@ class Find {
     const auto* read = e.as<Call>();
     auto found = read ? rising_.find(read_name(read)) : rising_.end();
     return found != rising_.end() && found->second.up_to == up_to &&
-           e.type() == result_.tensor(statement.tensor).type &&
+           e.type() == program_.tensor(statement.tensor).type &&
            is_read_at(statement, *read, found->second.dimension, index);
   }
 
@@ -245,12 +235,12 @@ class Find {
   /// Notes where a scan's results only grow or only fall.
   void note_monotone(const Statement& statement, const Prefix& prefix) {
     const auto writes = [&](const Statement& other) { return other.tensor == statement.tensor; };
-    const auto& all = result_.statements;
+    const auto& all = program_.statements;
     if (prefix.segment.defined() || prefix.rescaled ||
         std::count_if(all.begin(), all.end(), writes) != 1)
       return;
     const size_t dimension = *dimension_of(statement, statement.domain[prefix.result].name);
-    const Type type = result_.tensor(statement.tensor).type;
+    const Type type = program_.tensor(statement.tensor).type;
     // What is compared with NaN is not equal to itself.
     if (type.is_int_or_uint() &&
         (is_extreme(statement.reduction) ||
@@ -260,15 +250,16 @@ class Find {
       rising_[statement.tensor] = {dimension, prefix.up_to};
   }
 
-  void scan(const Statement& statement, Prefix prefix, std::vector<Statement>& statements) {
+  std::vector<Statement> scan(const Statement& statement, Prefix prefix) {
+    std::vector<Statement> statements;
     const Iterator result = statement.domain[prefix.result], term = statement.domain[prefix.term];
     const int results = static_cast<int>(extent_of(result));
     const int terms = static_cast<int>(extent_of(term)), offset = static_cast<int>(prefix.offset);
     const Expr same = identity(statement.reduction, prefix.value.type());
-    if (sums_inside(statement, term)) {
+    if (reduced_indices(statement).size() > 1) {
       statements.push_back(make_terms(statement, prefix));
       const Statement& made = statements.back();
-      prefix.value = read(result_.tensor(made.tensor), made.subscripts);
+      prefix.value = read(program_.tensor(made.tensor), made.subscripts);
     }
 
     // The index runs through the results in the order in which they have more terms.
@@ -286,8 +277,10 @@ class Find {
     const bool apart = prefix.elsewhere.defined() || prefix.outside.defined() ||
                        (prefix.rescaled && prefix.rescaled->outside.defined()) ||
                        !statement.initializes;
+    const Tensor& written = program_.tensor(statement.tensor);
     if (apart)
-      scan.tensor = add_results(statement);
+      scan.tensor =
+          add_temporary(program_, statement.tensor + ".scan", written.type, written.sizes).name;
     else
       note_monotone(statement, prefix);
 
@@ -305,7 +298,7 @@ class Find {
     Scan from;
     from.reduction = statement.reduction;
     from.position = index;
-    from.neighbour = read(result_.tensor(scan.tensor), before);
+    from.neighbour = read(program_.tensor(scan.tensor), before);
     const Expr one_back = prefix.up_to ? at - 1 : at + 1;
     if (prefix.segment.defined()) {
       auto segment = [&](const Expr& place) {
@@ -328,11 +321,11 @@ class Find {
     scan.value = make_scan(from, value);
     assign(scan);
     statements.push_back(scan);
-    if (!apart) return;
+    if (!apart) return statements;
 
     Statement last = statement;
     last.domain = kept_indices(statement);
-    last.value = read(result_.tensor(scan.tensor), statement.subscripts);
+    last.value = read(program_.tensor(scan.tensor), statement.subscripts);
     if (prefix.rescaled && prefix.rescaled->outside.defined())
       last.value = last.value * prefix.rescaled->outside;
     if (prefix.outside.defined()) last.value = choose_lazily(prefix.outside, last.value, same);
@@ -344,11 +337,7 @@ class Find {
     }
     if (statement.initializes) assign(last);
     statements.push_back(last);
-  }
-
-  static bool sums_inside(const Statement& statement, const Iterator& term) {
-    return std::any_of(statement.domain.begin(), statement.domain.end(),
-                       [&](const Iterator& it) { return it.reduction && it.name != term.name; });
+    return statements;
   }
 
   /// The reduction of what every term is made of, over the indices that are not compared.
@@ -365,29 +354,20 @@ class Find {
     term.reduction = false;
     made.domain.push_back(term);
     const std::vector<Iterator> over = made.domain;
-    for (size_t i = 0; i < statement.domain.size(); ++i)
-      if (statement.domain[i].reduction && i != prefix.term)
-        made.domain.push_back(statement.domain[i]);
+    for (const Iterator& it : reduced_indices(statement))
+      if (it.name != term.name) made.domain.push_back(it);
     made.value = prefix.value;
     if (!prefix.up_to && prefix.offset > 0)
       made.value = choose_lazily(make_variable(term.name) >= static_cast<int>(prefix.offset),
                                  made.value, identity(statement.reduction, made.value.type()));
     made.initializes = true;
     made.meaning.clear();
-    write_temporary(result_, made, statement.tensor + ".terms",
-                    result_.tensor(statement.tensor).type, over);
+    write_temporary(program_, made, statement.tensor + ".terms",
+                    program_.tensor(statement.tensor).type, over);
     return made;
   }
 
-  /// A tensor like the one that is written.
-  std::string add_results(const Statement& statement) {
-    const Tensor& written = result_.tensor(statement.tensor);
-    return add_temporary(result_, statement.tensor + ".scan", written.type, written.sizes,
-                         statement.where)
-        .name;
-  }
-
-  Program result_;
+  Program& program_;
   /// Tensors of integers that grow, or fall, along a dimension, and nowhere else are written.
   std::map<std::string, size_t> monotone_;
   std::map<std::string, Rising> rising_;  ///< of floats
@@ -395,6 +375,9 @@ class Find {
 
 }  // namespace
 
-Program find_scans(const Program& program) { return Find(program).run(); }
+void find_scans(Program& program) {
+  Find find(program);
+  replace_statements(program, [&](const Statement& statement) { return find.scan(statement); });
+}
 
 }  // namespace tc::ir

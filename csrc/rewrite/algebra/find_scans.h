@@ -17,6 +17,6 @@ namespace tc::ir {
 /// integers that only grows or only falls, a condition M(n, k) == M(n, d) starts the sums anew
 /// wherever M changes (segmented scans; Blelloch, Prefix sums and their applications, 1990, section
 /// 1.5). Runs on a specialised program whose indices count from 0, after widen_accumulators.
-Program find_scans(const Program& program);
+void find_scans(Program& program);
 
 }  // namespace tc::ir

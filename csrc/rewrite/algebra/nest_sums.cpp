@@ -25,11 +25,6 @@ class NestSums : public ProgramPass {
  public:
   using ProgramPass::ProgramPass;
 
-  void run() {
-    put_in_front(program_, [&](Statement& statement) { return rewrite(statement); });
-  }
-
- private:
   /// Leaves the statement the outermost sum, and returns those in front of it.
   std::vector<Statement> rewrite(Statement& statement) {
     std::vector<Statement> made;
@@ -41,6 +36,7 @@ class NestSums : public ProgramPass {
     return made;
   }
 
+ private:
   std::optional<Candidate> choose(const Statement& statement) const {
     if (!is_plain_sum(statement, program_)) return std::nullopt;
     const std::vector<Factor> factors = join_small(factors_of(statement), statement.domain);
@@ -68,10 +64,7 @@ class NestSums : public ProgramPass {
                                         const std::vector<Iterator>& domain) {
     const double few =
         (1 - machine::kNestedShare) * points_of(domain) / machine::kElementOperations;
-    auto is_summed = [&](const std::string& index) {
-      return std::any_of(domain.begin(), domain.end(),
-                         [&](const Iterator& it) { return it.reduction && it.name == index; });
-    };
+    auto is_summed = [&](const std::string& index) { return find_index(domain, index)->reduction; };
     for (size_t f = 0; f < factors.size();) {
       const Factor& factor = factors[f];
       auto into = factors.end();
@@ -128,7 +121,8 @@ class NestSums : public ProgramPass {
 
 void nest_sums(Program& program, std::map<std::string, Layout>& layouts,
                const CpuMachine& machine) {
-  NestSums(program, layouts, machine).run();
+  NestSums pass(program, layouts, machine);
+  put_in_front(program, [&](Statement& statement) { return pass.rewrite(statement); });
 }
 
 }  // namespace tc::ir

@@ -54,12 +54,9 @@ Places places_of(const Statement& statement, size_t dimension, int64_t size) {
 /// The points whose place lies in the range of an owner, for each of them.
 Statement owned(const Statement& statement, size_t dimension, const Places& places, int owners) {
   Statement result = statement;
-  Iterator owner;
-  owner.name = unused_index(statement, "owner");
-  owner.min = 0;
-  owner.extent = owners;
-  owner.where = statement.where;
-  owner.meaning = concat("ranges of dimension ", dimension, " of ", statement.tensor);
+  const Iterator owner =
+      make_index(statement, "owner", owners,
+                 concat("ranges of dimension ", dimension, " of ", statement.tensor));
   result.domain.insert(result.domain.begin(), owner);
   const auto length = static_cast<int>(divide_up(places.last + 1 - places.first, owners));
   Expr place = statement.subscripts[dimension];
@@ -73,15 +70,30 @@ class Sharing : public ProgramPass {
  public:
   using ProgramPass::ProgramPass;
 
-  void run() {
-    for (const Statement& statement : program_.statements) {
-      if (is_scatter(statement) && machine_.threads > 1)
-        share(statement);
-      else
-        result_.push_back(statement);
-    }
-    program_.statements = std::move(result_);
-    number_statements(program_);
+  std::vector<Statement> share(const Statement& statement) {
+    const Shape shape = measure(statement);
+    if (shape.cycles == 0 || shape.elements == 0) return {statement};
+    const double threads = machine_.threads;
+    double alone = shape.cycles / std::min<double>(threads, static_cast<double>(shape.tasks));
+    const size_t dimension = first_scattered(statement);
+    const int64_t size = *as_const_int(program_.tensor(statement.tensor).sizes[dimension]);
+    const Places places = places_of(statement, dimension, size);
+    double guesses = 2 * machine_.wrong_guess_cycles / threads * (1 - 1 / threads);
+    // The loops over an owner's own points have bounds that vary, which is nothing around a vector.
+    const bool looks = !places.linear || shape.row == 1;
+    double owners = machine_.tasks_cycles + shape.cycles / threads;
+    if (looks) owners += static_cast<double>(shape.looks) * (machine_.look_cycles + guesses);
+    const Iterator* split = longest_reduction(statement);
+    int64_t copies = std::min({machine::kMostCopies, shape.looks, split ? extent_of(*split) : 1});
+    double copied = machine_.tasks_cycles +
+                    shape.cycles / std::min<double>(threads, static_cast<double>(copies)) +
+                    static_cast<double>(copies * shape.elements) / threads;
+    if (places.last - places.first + 1 < machine_.threads ||
+        shape.looks < machine::kLooksPerOwner * machine_.threads)
+      owners = std::numeric_limits<double>::infinity();
+    if (alone < machine::kScatterGain * std::min(owners, copied)) return {statement};
+    if (owners <= copied) return {owned(statement, dimension, places, machine_.threads)};
+    return copy(statement, copies);
   }
 
  private:
@@ -107,64 +119,24 @@ class Sharing : public ProgramPass {
     return shape;
   }
 
-  void share(const Statement& statement) {
-    const Shape shape = measure(statement);
-    if (shape.cycles == 0 || shape.elements == 0) {
-      result_.push_back(statement);
-      return;
-    }
-    const double threads = machine_.threads;
-    double alone = shape.cycles / std::min<double>(threads, static_cast<double>(shape.tasks));
-    const size_t dimension = first_scattered(statement);
-    const int64_t size = *as_const_int(program_.tensor(statement.tensor).sizes[dimension]);
-    const Places places = places_of(statement, dimension, size);
-    double guesses = 2 * machine_.wrong_guess_cycles / threads * (1 - 1 / threads);
-    // The loops over an owner's own points have bounds that vary, which is nothing around a vector.
-    const bool looks = !places.linear || shape.row == 1;
-    double owners = machine_.tasks_cycles + shape.cycles / threads;
-    if (looks) owners += static_cast<double>(shape.looks) * (machine_.look_cycles + guesses);
-    int64_t copies = std::min({machine::kMostCopies, shape.looks, longest_reduction(statement)});
-    double copied = machine_.tasks_cycles +
-                    shape.cycles / std::min<double>(threads, static_cast<double>(copies)) +
-                    static_cast<double>(copies * shape.elements) / threads;
-    if (places.last - places.first + 1 < machine_.threads ||
-        shape.looks < machine::kLooksPerOwner * machine_.threads)
-      owners = std::numeric_limits<double>::infinity();
-    if (alone < machine::kScatterGain * std::min(owners, copied))
-      result_.push_back(statement);
-    else if (owners <= copied)
-      result_.push_back(owned(statement, dimension, places, machine_.threads));
-    else
-      copy(statement, copies);
-  }
-
-  static const Iterator* longest(const Statement& statement) {
+  static const Iterator* longest_reduction(const Statement& statement) {
     const Iterator* longest = nullptr;
     for (const Iterator& it : statement.domain)
       if (it.reduction && (!longest || extent_of(it) > extent_of(*longest))) longest = &it;
     return longest;
   }
-  static int64_t longest_reduction(const Statement& statement) {
-    const Iterator* found = longest(statement);
-    return found ? extent_of(*found) : 1;
-  }
 
   /// Fills the copies with the identity, adds to them, and adds them up.
-  void copy(const Statement& statement, int64_t count) {
+  std::vector<Statement> copy(const Statement& statement, int64_t count) {
     const Tensor target = program_.tensor(statement.tensor);
     std::vector<Expr> sizes = target.sizes;
     sizes.insert(sizes.begin(), static_cast<int>(count));
-    const Tensor& copies =
-        add_temporary(program_, target.name + ".copies", target.type, sizes, target.where);
+    const Tensor& copies = add_temporary(program_, target.name + ".copies", target.type, sizes);
     layouts_[copies.name] = row_major(copies);
 
-    const Iterator& whole = *longest(statement);
-    Iterator part;
-    part.name = unused_index(statement, "copy");
-    part.min = 0;
-    part.extent = static_cast<int>(count);
-    part.where = statement.where;
-    part.meaning = "parts of " + whole.name;
+    const Iterator& whole = *longest_reduction(statement);
+    const Iterator part =
+        make_index(statement, "copy", static_cast<int>(count), "parts of " + whole.name);
 
     Statement start;
     start.tensor = copies.name;
@@ -182,11 +154,8 @@ class Sharing : public ProgramPass {
       Iterator place;
       Expr subscript = statement.subscripts[d];
       if (statement.scattered[d]) {
-        place.name = unused_index(statement, concat("place", d));
-        place.min = 0;
-        place.extent = target.sizes[d];
-        place.where = statement.where;
-        place.meaning = "places of " + target.name;
+        place =
+            make_index(statement, concat("place", d), target.sizes[d], "places of " + target.name);
         subscript = make_variable(place.name);
       } else {
         place = statement.domain[plain++];
@@ -210,12 +179,11 @@ class Sharing : public ProgramPass {
     parts.subscripts.insert(parts.subscripts.begin(), make_variable(part.name));
     parts.scattered.insert(parts.scattered.begin(), false);
     parts.domain.insert(parts.domain.begin(), part);
-    result_.push_back(start);
-    result_.push_back(parts);
-    result_.push_back(sum);
+    std::vector<Statement> result = {start, parts, sum};
     if (left > 0)
-      result_.push_back(
+      result.push_back(
           restrict_range(statement, whole, index + static_cast<int>(count * length), left));
+    return result;
   }
 
   /// The points of a statement whose index `whole`, counted from its minimum, has this value for
@@ -231,8 +199,6 @@ class Sharing : public ProgramPass {
     substitute_indices(result, {{whole.name, whole.min + value}});
     return result;
   }
-
-  std::vector<Statement> result_;
 };
 
 }  // namespace
@@ -254,8 +220,11 @@ void give_owners(Program& program) {
 
 void share_scatters(Program& program, std::map<std::string, Layout>& layouts,
                     const CpuMachine& machine) {
-  if (std::any_of(program.statements.begin(), program.statements.end(), is_scatter))
-    Sharing(program, layouts, machine).run();
+  Sharing sharing(program, layouts, machine);
+  replace_statements(program, [&](const Statement& statement) {
+    return is_scatter(statement) && machine.threads > 1 ? sharing.share(statement)
+                                                        : std::vector<Statement>{statement};
+  });
 }
 
 }  // namespace tc::ir

@@ -24,12 +24,6 @@ Expr rename(const Expr& e, const Renaming& names) {
   return substitute(replacements, e);
 }
 
-const Iterator* find(const Statement& statement, const std::string& index) {
-  for (const Iterator& it : statement.domain)
-    if (it.name == index) return &it;
-  return nullptr;
-}
-
 /// What two statements sum alike; the second one's in the indices of both.
 struct Common {
   InnerSum first, second;
@@ -46,7 +40,8 @@ std::optional<Renaming> match(const Call* a, const Statement& first, const Call*
     const auto* x = a->args[d].as<Variable>();
     const auto* y = b->args[d].as<Variable>();
     if (!x || !y) return std::nullopt;
-    const Iterator *here = find(first, x->name), *there = find(second, y->name);
+    const Iterator *here = find_index(first.domain, x->name),
+                   *there = find_index(second.domain, y->name);
     if (!here || !there || !have_same_range(*here, *there)) return std::nullopt;
     auto known = names.emplace(y->name, x->name);
     if (known.first->second != x->name || (known.second && !taken.insert(x->name).second))
@@ -84,8 +79,9 @@ std::optional<Common> find_common(const Statement& first, const Statement& secon
                        [&](const Factor& factor) { return factor.indices.count(index) != 0; });
   };
   for (const auto& [there, here] : names) {
-    if (!find(first, here)->reduction || !find(second, there)->reduction ||
-        depends(common.first.outside, here) || depends(common.second.outside, there))
+    if (!find_index(first.domain, here)->reduction ||
+        !find_index(second.domain, there)->reduction || depends(common.first.outside, here) ||
+        depends(common.second.outside, there))
       continue;
     common.first.summed.insert(here);
     common.second.summed.insert(there);

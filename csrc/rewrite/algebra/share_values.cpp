@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/expressions/walk.h"
@@ -19,21 +18,12 @@ namespace tc::ir {
 
 namespace {
 
-/// Indices of one statement by those of another.
-using Renaming = std::map<std::string, std::string>;
-
-const Iterator* find(const Statement& statement, const std::string& index) {
-  for (const Iterator& it : statement.domain)
-    if (it.name == index) return &it;
-  return nullptr;
-}
-
 /// The indices of an expression in order of appearance.
 std::vector<std::string> indices_of(const Expr& e, const Statement& statement) {
   std::vector<std::string> found;
   walk(e, [&](const Expr& part) {
     const auto* index = part.as<Variable>();
-    if (index && find(statement, index->name) &&
+    if (index && find_index(statement.domain, index->name) &&
         std::find(found.begin(), found.end(), index->name) == found.end())
       found.push_back(index->name);
     return true;
@@ -125,7 +115,8 @@ class ShareValues : public ProgramPass {
       std::vector<std::string> there = indices_of(e, second);
       bool same = there.size() == indices.size();
       for (size_t k = 0; same && k < there.size(); ++k)
-        same = have_same_range(*find(first, indices[k]), *find(second, there[k]));
+        same = have_same_range(*find_index(first.domain, indices[k]),
+                               *find_index(second.domain, there[k]));
       if (same && equal(rename(e, there, indices), value)) found = there;
     });
     return found;
@@ -136,22 +127,19 @@ class ShareValues : public ProgramPass {
             const std::vector<std::pair<size_t, std::vector<std::string>>>& users) const {
     double points = 1, between = 1;
     for (size_t k = 0; k < indices.size(); ++k) {
-      const Iterator& it = *find(first, indices[k]);
+      const Iterator& it = *find_index(first.domain, indices[k]);
       const auto extent = static_cast<double>(extent_of(it));
       points *= extent;
       const bool common = !it.reduction && std::all_of(users.begin(), users.end(), [&](auto& user) {
-        return !find(program_.statements[user.first], user.second[k])->reduction;
+        return !find_index(program_.statements[user.first].domain, user.second[k])->reduction;
       });
       if (!common) between *= extent;
     }
-    return points / lanes_of(value) *
+    const double lanes = machine_.vector_bits / 8.0 / value.type().bytes();
+    return points / lanes *
                (static_cast<double>(users.size()) * cycles_of(value) -
                 cycles_of_temporary(value, points, between)) >=
            machine_.least_part() * (machine_.task_cycles + machine_.loop_cycles);
-  }
-
-  double lanes_of(const Expr& value) const {
-    return machine_.vector_bits / 8.0 / value.type().bytes();
   }
 
   /// Of a vector that is written and read again, through the cache that keeps what lies between.
@@ -167,26 +155,24 @@ class ShareValues : public ProgramPass {
 
   void write_out(size_t s, const Expr& value, const std::vector<std::string>& indices,
                  const std::vector<std::pair<size_t, std::vector<std::string>>>& users) {
-    Statement made;
-    made.where = program_.statements[s].where;
-    made.value = value;
+    const Statement& first = program_.statements[s];
     // Neighbours in the domain of the statement are neighbours in the temporary.
     std::vector<size_t> order;
-    for (const Iterator& it : program_.statements[s].domain) {
+    std::vector<Iterator> over;
+    for (const Iterator& it : first.domain) {
       const auto place = std::find(indices.begin(), indices.end(), it.name);
       if (place == indices.end()) continue;
       order.push_back(static_cast<size_t>(place - indices.begin()));
-      made.domain.push_back(it);
-      made.domain.back().reduction = false;
+      over.push_back(it);
     }
-    write_temporary(made, program_.statements[s].tensor + ".values", value.type(), made.domain);
+    const Statement made = make_temporary(first.tensor + ".values", value, over, first.where, "");
     const Tensor& tensor = program_.tensor(made.tensor);
     auto read_instead = [&](Statement& user, const std::vector<std::string>& there) {
       std::vector<Expr> subscripts;
       for (size_t k = 0; k < order.size(); ++k)
         subscripts.push_back(simplify(make_variable(there[order[k]]) - made.domain[k].min));
       const Expr from = rename(value, indices, there), to = read(tensor, subscripts);
-      user.value = rewrite(user.value, [&](const Expr& e) { return equal(e, from) ? to : Expr(); });
+      user.value = substitute(from, to, user.value);
     };
     read_instead(program_.statements[s], indices);
     for (const auto& [user, there] : users) read_instead(program_.statements[user], there);

@@ -4,7 +4,6 @@
 #include <set>
 #include <vector>
 
-#include "base/error.h"
 #include "base/numbers.h"
 #include "ir/expressions/reads.h"
 #include "ir/scan.h"
@@ -15,18 +14,6 @@
 namespace tc::ir {
 
 namespace {
-
-/// The work of a statement in numbers.
-struct Shape {
-  int64_t results = 1, terms = 1;
-};
-
-Shape shape_of(const Statement& statement) {
-  Shape shape;
-  for (const Iterator& it : statement.domain)
-    (it.reduction ? shape.terms : shape.results) *= extent_of(it);
-  return shape;
-}
 
 /// How to cut one iterator.
 struct Cut {
@@ -53,11 +40,22 @@ class Splitter : public ProgramPass {
 
   /// Without an order in which cores would run through memory: a part takes every so many'th term,
   /// so that threads side by side read neighbours; parts and their results are split again.
-  void run_for_gpu() {
-    std::vector<Statement> given = std::move(program_.statements);
-    for (const Statement& statement : given) interleave(statement);
-    program_.statements = std::move(result_);
-    number_statements(program_);
+  std::vector<Statement> interleave(const Statement& statement) {
+    const Cut cut = choose_interleaved(statement);
+    if (cut.parts == 1) return {statement};
+    const Split made = make_parts(statement, cut);
+    Statement parts = made.parts;
+    const Iterator& whole = statement.domain[cut.iterator];
+    const Expr place =
+        make_variable(whole.name) * static_cast<int>(cut.parts) + make_variable(made.index);
+    restrict_range(parts, statement, whole.name, whole.min + place, cut.length);
+    if (cut.rest > 0) {
+      const Expr inside = place < whole.extent;
+      parts.guard = parts.guard.defined() ? inside && parts.guard : inside;
+    }
+    std::vector<Statement> all = interleave(parts);
+    for (Statement& each : interleave(made.combine)) all.push_back(std::move(each));
+    return all;
   }
 
   void run() {
@@ -103,12 +101,12 @@ class Splitter : public ProgramPass {
 
   Cut decide(const Statement& statement) const {
     if (!may_split(statement)) return {};
-    Shape shape = shape_of(statement);
-    int64_t tasks = shape.results;
+    const int64_t results = count_points(kept_indices(statement));
+    const int64_t terms = count_points(reduced_indices(statement));
+    int64_t tasks = results;
     if (walks_along_results(statement)) tasks = divide_up(tasks, machine::kResultsTogether);
-    int64_t wanted =
-        std::min(machine::kMostParts, shape.terms / machine_.least(machine::kPartTerms));
-    if (shape.results == 0 || tasks >= machine::kEnoughTasks || wanted < 2) return {};
+    int64_t wanted = std::min(machine::kMostParts, terms / machine_.least(machine::kPartTerms));
+    if (results == 0 || tasks >= machine::kEnoughTasks || wanted < 2) return {};
     return choose_cut(statement, wanted);
   }
 
@@ -116,12 +114,12 @@ class Splitter : public ProgramPass {
   /// parts that come out even where some number near the wanted one does.
   Cut choose_interleaved(const Statement& statement) const {
     if (!may_split(statement)) return {};
-    const Shape shape = shape_of(statement);
-    if (shape.results == 0 || shape.terms < machine_.least(gpu_.launch_terms)) return {};
+    const int64_t results = count_points(kept_indices(statement));
+    const int64_t terms = count_points(reduced_indices(statement));
+    if (results == 0 || terms < machine_.least(gpu_.launch_terms)) return {};
     // Two terms in a part, so that what is left to combine is less.
-    const int64_t wanted =
-        std::min(shape.terms / std::max<int64_t>(2, machine_.least(gpu_.thread_terms)),
-                 gpu_.busy_threads / shape.results);
+    const int64_t wanted = std::min(terms / std::max<int64_t>(2, machine_.least(gpu_.thread_terms)),
+                                    gpu_.busy_threads / results);
     if (wanted < 4) return {};
     const auto reads = accesses(program_, statement);
     Cut cut;
@@ -147,23 +145,6 @@ class Splitter : public ProgramPass {
     cut.length = divide_up(extent, cut.parts);
     cut.rest = extent % cut.parts;
     return cut.parts > 1 ? cut : Cut();
-  }
-
-  void interleave(const Statement& statement) {
-    const Cut cut = choose_interleaved(statement);
-    if (cut.parts == 1) return result_.push_back(statement);
-    const Split made = make_parts(statement, cut);
-    Statement parts = made.parts;
-    const Iterator& whole = statement.domain[cut.iterator];
-    const Expr place =
-        make_variable(whole.name) * static_cast<int>(cut.parts) + make_variable(made.index);
-    restrict_range(parts, statement, whole.name, whole.min + place, cut.length);
-    if (cut.rest > 0) {
-      const Expr inside = place < whole.extent;
-      parts.guard = parts.guard.defined() ? inside && parts.guard : inside;
-    }
-    interleave(parts);
-    interleave(made.combine);
   }
 
   /// The two statements that a cut makes: what `parts` adds up is not written yet.
@@ -253,7 +234,9 @@ void split_reductions(Program& program, std::map<std::string, Layout>& layouts,
 
 void split_reductions_for_gpu(Program& program, std::map<std::string, Layout>& layouts,
                               const CpuMachine& machine) {
-  Splitter(program, layouts, machine).run_for_gpu();
+  Splitter splitter(program, layouts, machine);
+  replace_statements(program,
+                     [&](const Statement& statement) { return splitter.interleave(statement); });
 }
 
 }  // namespace tc::ir

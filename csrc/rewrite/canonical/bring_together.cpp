@@ -11,29 +11,22 @@ namespace tc::ir {
 
 namespace {
 
-/// The subscripts of a read with the number of each index in the domain for its name.
-std::vector<Expr> places(const Call* read, const Statement& statement) {
+/// Reads of tensors with the number of each index in the domain for its name.
+std::vector<Expr> numbered_reads(const Statement& statement) {
   std::map<std::string, Expr> numbers;
   for (size_t d = 0; d < statement.domain.size(); ++d)
     numbers[statement.domain[d].name] = make_variable(std::to_string(d));
-  std::vector<Expr> places;
-  for (const Expr& e : read->args) places.push_back(substitute(numbers, e));
-  return places;
+  std::vector<Expr> numbered;
+  for (const Call* read : reads_of(statement))
+    if (!read->args.empty()) numbered.push_back(substitute(numbers, Expr(read)));
+  return numbered;
 }
 
 bool read_the_same(const Statement& a, const Statement& b) {
-  for (const auto* x : reads_of(a)) {
-    if (x->args.empty()) continue;
-    const std::vector<Expr> here = places(x, a);
-    for (const auto* y : reads_of(b)) {
-      if (read_name(x) != read_name(y)) continue;
-      const std::vector<Expr> there = places(y, b);
-      if (std::equal(here.begin(), here.end(), there.begin(), there.end(),
-                     [](const Expr& e, const Expr& f) { return equal(e, f); }))
-        return true;
-    }
-  }
-  return false;
+  const std::vector<Expr> here = numbered_reads(a), there = numbered_reads(b);
+  return std::any_of(here.begin(), here.end(), [&](const Expr& x) {
+    return std::any_of(there.begin(), there.end(), [&](const Expr& y) { return equal(x, y); });
+  });
 }
 
 bool share_a_pass(const Statement& a, const Statement& b) {

@@ -62,11 +62,9 @@ void drop_single_iterations(Statement& statement) {
   auto drop = [&](Expr& e) {
     e = mutate(e, [&](const Call* op, Mutator& self) {
       if (read_name(op).empty()) return self.inside(op);
-      std::vector<Expr> subscripts;
-      for (const Expr& subscript : op->args)
-        subscripts.push_back(subscript.as<Variable>() ? subscript
-                                                      : simplify(substitute(values, subscript)));
-      return Call::make(op->type, op->name, subscripts, op->call_type);
+      return map_arguments(op, op->type, [&](const Expr& subscript) {
+        return subscript.as<Variable>() ? subscript : simplify(substitute(values, subscript));
+      });
     });
   };
   drop(statement.value);

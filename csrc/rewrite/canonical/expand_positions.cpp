@@ -1,7 +1,6 @@
 #include "rewrite/canonical/expand_positions.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
 #include "ir/expressions/walk.h"
@@ -43,27 +42,15 @@ Expr make_key(const Expr& value, bool largest) {
 
 class Expander {
  public:
-  explicit Expander(const Program& program) : program_(program), result_(program) {}
+  explicit Expander(Program& program) : program_(program) {}
 
-  Program run() {
-    result_.statements.clear();
-    for (const Statement& statement : program_.statements) {
-      if (is_position(statement.reduction))
-        expand(statement);
-      else
-        result_.statements.push_back(statement);
-    }
-    number_statements(result_);
-    return std::move(result_);
-  }
-
- private:
-  void expand(const Statement& statement) {
+  /// The statements in the place of one that finds a position.
+  std::vector<Statement> expand(const Statement& statement) {
+    made_.clear();
     bool largest = statement.reduction == Reduction::ArgMax;
     kept_ = kept_indices(statement);
     reduced_ = reduced_indices(statement);
-    int64_t count = 1;
-    for (const Iterator& it : reduced_) count *= extent_of(it);
+    const int64_t count = count_points(reduced_);
     Type positions = count <= kMostPositions ? Halide::Int(32) : Halide::Int(64);
     Expr position = make_zero(positions);
     for (const Iterator& it : reduced_)
@@ -81,9 +68,11 @@ class Expander {
     result.meaning = concat(assignment_text(statement), ", the positions alone");
     if (reduced_.size() == 1) found = found + Halide::cast(found.type(), reduced_[0].min);
     result.value = Halide::cast(program_.tensor(statement.tensor).type, simplify(found));
-    result_.statements.push_back(result);
+    made_.push_back(result);
+    return std::move(made_);
   }
 
+ private:
   /// One reduction over value and position; the position as int32, below `count`.
   Expr pack(const Statement& statement, Expr key, Expr position, bool largest, int64_t count) {
     const Type wide = key.type().with_bits(64);
@@ -129,18 +118,24 @@ class Expander {
 
   /// Adds a statement that writes a temporary, and reads it.
   Expr add(Statement& statement, const std::string& name, const std::vector<Iterator>& over) {
-    Expr made = write_temporary(result_, statement, name, statement.value.type(), over);
-    result_.statements.push_back(std::move(statement));
+    Expr made = write_temporary(program_, statement, name, statement.value.type(), over);
+    made_.push_back(std::move(statement));
     return made;
   }
 
-  const Program& program_;
-  Program result_;
+  Program& program_;
   std::vector<Iterator> kept_, reduced_;  ///< of the statement being replaced
+  std::vector<Statement> made_;           ///< in its place
 };
 
 }  // namespace
 
-Program expand_positions(const Program& program) { return Expander(program).run(); }
+void expand_positions(Program& program) {
+  Expander expander(program);
+  replace_statements(program, [&](const Statement& statement) {
+    return is_position(statement.reduction) ? expander.expand(statement)
+                                            : std::vector<Statement>{statement};
+  });
+}
 
 }  // namespace tc::ir

@@ -9,6 +9,6 @@ namespace tc::ir {
 /// number, the value above the position, so that the largest number is that of the first largest
 /// value; a second statement takes the position out again. Wider values are reduced first and then
 /// looked for. The program must be specialised; all other passes come after this one.
-Program expand_positions(const Program& program);
+void expand_positions(Program& program);
 
 }  // namespace tc::ir

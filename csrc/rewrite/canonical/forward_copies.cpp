@@ -24,9 +24,7 @@ bool writes_plainly(const Statement& statement) {
 }
 
 const Iterator& iterator_of(const Statement& statement, size_t dimension) {
-  const std::string& name = statement.subscripts[dimension].as<Variable>()->name;
-  return *std::find_if(statement.domain.begin(), statement.domain.end(),
-                       [&](const Iterator& iterator) { return iterator.name == name; });
+  return *find_index(statement.domain, statement.subscripts[dimension].as<Variable>()->name);
 }
 
 /// Whether the statement computes all that is copied, and reads of the tensor no more than the
@@ -102,12 +100,11 @@ bool try_forward(Program& program, const std::string& name) {
 
 }  // namespace
 
-Program forward_copies(Program program) {
+void forward_copies(Program& program) {
   std::vector<std::string> temporaries;
   for (const auto& [name, tensor] : program.tensors)
     if (tensor.role == TensorRole::Temporary) temporaries.push_back(name);
   for (const std::string& name : temporaries) try_forward(program, name);
-  return program;
 }
 
 }  // namespace tc::ir

@@ -10,6 +10,6 @@ namespace tc::ir {
 /// compute the temporary write the copy instead, and no more than is copied. Runs on a specialised
 /// program whose indices count from 0, before widen_accumulators; the program means the same
 /// afterwards.
-Program forward_copies(Program program);
+void forward_copies(Program& program);
 
 }  // namespace tc::ir

@@ -78,17 +78,15 @@ bool try_inline(Program& program, const std::string& name) {
 
 }  // namespace
 
-Program inline_temporaries(const Program& program) {
-  Program result = program;
+void inline_temporaries(Program& program) {
   std::vector<std::string> temporaries;
   for (const auto& [name, tensor] : program.tensors)
     if (tensor.role == TensorRole::Temporary) temporaries.push_back(name);
   for (bool changed = true; changed;) {
     changed = false;
     for (const std::string& name : temporaries)
-      if (result.tensors.count(name) && try_inline(result, name)) changed = true;
+      if (program.tensors.count(name) && try_inline(program, name)) changed = true;
   }
-  return result;
 }
 
 }  // namespace tc::ir

@@ -11,6 +11,6 @@ namespace tc::ir {
 /// the value is no more than an element of a tensor with the same dimensions in the same order, as
 /// of an image that is padded by nothing. Runs on a specialised program, before scop; the program
 /// means the same afterwards.
-Program inline_temporaries(const Program& program);
+void inline_temporaries(Program& program);
 
 }  // namespace tc::ir

@@ -1,7 +1,6 @@
 #include "rewrite/canonical/lower_scatters.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 #include "ir/expressions/reads.h"
@@ -33,21 +32,9 @@ Reduction of_numbers(Reduction reduction) {
 
 class Lowering {
  public:
-  Lowering(const Program& program, bool atomic) : result_(program), atomic_(atomic) {
-    result_.statements.clear();
-    for (const Statement& statement : program.statements) {
-      if (is_scatter(statement))
-        lower(statement);
-      else
-        result_.statements.push_back(statement);
-    }
-    number_statements(result_);
-  }
+  Lowering(Program& program, bool atomic) : program_(program), atomic_(atomic) {}
 
-  Program result() { return std::move(result_); }
-
- private:
-  void lower(Statement update) {
+  std::vector<Statement> lower(Statement update) {
     if (update.initializes && reads(update, update.tensor))
       throw LanguageError(
           update.where,
@@ -55,8 +42,8 @@ class Lowering {
               "this statement starts ", update.tensor,
               " afresh and reads it, so its right-hand side cannot be read before its left-hand "
               "side is written. Write to a tensor of another name and use that one afterwards."));
-    reduce_first(update);
-    const Tensor target = result_.tensor(update.tensor);
+    std::vector<Statement> made = reduce_first(update);
+    const Tensor target = program_.tensor(update.tensor);
     const Type type = working_type(target.type, update.reduction, atomic_);
     const Statement everything = cover(update);
     Statement first = everything, last = everything;
@@ -65,21 +52,22 @@ class Lowering {
     update.initializes = false;
     update.atomic = atomic_;
     if (type != target.type) {
-      update.tensor =
-          add_temporary(result_, target.name + ".wide", type, target.sizes, update.where).name;
+      update.tensor = add_temporary(program_, target.name + ".wide", type, target.sizes).name;
       update.value = widen(update.value, type);
       if (target.type.is_bool()) update.reduction = of_numbers(update.reduction);
       first.tensor = update.tensor;
-      last.value = convert(read(result_.tensor(update.tensor), last.subscripts), target.type);
+      last.value = convert(read(program_.tensor(update.tensor), last.subscripts), target.type);
     }
     if (initializes || type != target.type) {
       first.value = convert(initializes ? start : read(target, first.subscripts), type);
-      result_.statements.push_back(first);
+      made.push_back(first);
     }
-    result_.statements.push_back(update);
-    if (type != target.type) result_.statements.push_back(last);
+    made.push_back(update);
+    if (type != target.type) made.push_back(last);
+    return made;
   }
 
+ private:
   /// The value in a wider type. Of floats, products and sums on the way are not rounded either.
   static Expr widen(const Expr& e, Type type) {
     if (type.is_float()) {
@@ -106,12 +94,9 @@ class Lowering {
         all.domain.push_back(scatter.domain[plain++]);
         continue;
       }
-      Iterator place;
-      place.name = unused_index(scatter, many ? concat("place", d) : "place");
-      place.min = 0;
-      place.extent = result_.tensor(scatter.tensor).sizes[d];
-      place.where = scatter.where;
-      place.meaning = concat("places of ", scatter.tensor);
+      const Iterator place =
+          make_index(scatter, many ? concat("place", d) : "place",
+                     program_.tensor(scatter.tensor).sizes[d], "places of " + scatter.tensor);
       all.subscripts[d] = make_variable(place.name);
       all.domain.push_back(place);
     }
@@ -119,8 +104,8 @@ class Lowering {
   }
 
   /// Replaces the value by a read of a temporary that has it reduced over the indices that say
-  /// nothing of the place.
-  void reduce_first(Statement& update) {
+  /// nothing of the place, and returns the statement that writes that; none where all say it.
+  std::vector<Statement> reduce_first(Statement& update) {
     Statement terms = update;
     terms.scattered.clear();
     terms.domain.clear();
@@ -132,7 +117,7 @@ class Lowering {
     for (const Iterator& it : update.domain) (says_place(it) ? outer : inner).push_back(it);
     bool many = std::any_of(inner.begin(), inner.end(),
                             [](const Iterator& it) { return !is_const_one(it.extent); });
-    if (!many || reads(update, update.tensor)) return;
+    if (!many || reads(update, update.tensor)) return {};
     // The temporary lies as the result does.
     auto place_of = [&](const Iterator& it) {
       size_t d = 0;
@@ -147,28 +132,30 @@ class Lowering {
       terms.domain.back().reduction = false;
     }
     terms.domain.insert(terms.domain.end(), inner.begin(), inner.end());
-    Type narrow = result_.tensor(update.tensor).type;
+    Type narrow = program_.tensor(update.tensor).type;
     Type type = working_type(narrow, update.reduction, false);
     terms.value = widen(update.value, type);
     terms.initializes = true;
     update.value =
-        convert(write_temporary(result_, terms, update.tensor + ".terms", type, outer), narrow);
+        convert(write_temporary(program_, terms, update.tensor + ".terms", type, outer), narrow);
     update.domain.erase(std::remove_if(update.domain.begin(), update.domain.end(),
                                        [&](const Iterator& it) { return !says_place(it); }),
                         update.domain.end());
     update.guard = Expr();
-    result_.statements.push_back(terms);
+    return {terms};
   }
 
-  Program result_;
+  Program& program_;
   const bool atomic_;
 };
 
 }  // namespace
 
-Program lower_scatters(const Program& program, bool atomic) {
-  bool any = std::any_of(program.statements.begin(), program.statements.end(), is_scatter);
-  return any ? Lowering(program, atomic).result() : program;
+void lower_scatters(Program& program, bool atomic) {
+  Lowering lowering(program, atomic);
+  replace_statements(program, [&](const Statement& statement) {
+    return is_scatter(statement) ? lowering.lower(statement) : std::vector<Statement>{statement};
+  });
 }
 
 }  // namespace tc::ir

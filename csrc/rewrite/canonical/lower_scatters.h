@@ -15,6 +15,6 @@ namespace tc::ir {
 ///
 /// Runs on a specialised program before all passes that change statements. LanguageError where a
 /// statement that starts afresh reads what it overwrites.
-Program lower_scatters(const Program& program, bool atomic);
+void lower_scatters(Program& program, bool atomic);
 
 }  // namespace tc::ir

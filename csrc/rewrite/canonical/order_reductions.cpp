@@ -59,9 +59,7 @@ void order_by(const std::vector<Operand>& operands, Statement& statement) {
     auto found = most.strides.find(it.name);
     return found == most.strides.end() ? std::numeric_limits<int64_t>::max() : found->second;
   };
-  std::vector<Iterator> reductions;
-  for (const Iterator& it : statement.domain)
-    if (it.reduction) reductions.push_back(it);
+  std::vector<Iterator> reductions = reduced_indices(statement);
   std::stable_sort(reductions.begin(), reductions.end(),
                    [&](const Iterator& a, const Iterator& b) { return stride(a) > stride(b); });
   auto next = reductions.begin();

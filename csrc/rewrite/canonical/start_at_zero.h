@@ -7,6 +7,6 @@ namespace tc::ir {
 
 /// Shifts the iterators that start elsewhere. Tiles are then cut from the first point on: a range
 /// from -2 that is as long as one tile lies in one tile. The program must be specialised.
-Program start_at_zero(Program program);
+void start_at_zero(Program& program);
 
 }  // namespace tc::ir

@@ -50,36 +50,30 @@ bool accumulates(const Statement& statement) {
 
 }  // namespace
 
-Program widen_accumulators(const Program& program) {
-  Program result = program;
-  result.statements.clear();
-  for (const Statement& statement : program.statements) {
-    if (!accumulates(statement) || !is_narrow(program.tensor(statement.tensor).type)) {
-      result.statements.push_back(statement);
-      if (accumulates(statement)) result.statements.back().value = widen_value(statement.value);
-      continue;
+void widen_accumulators(Program& program) {
+  replace_statements(program, [&](Statement& statement) -> std::vector<Statement> {
+    if (!accumulates(statement)) return {statement};
+    const Expr value = widen_value(statement.value);
+    if (!is_narrow(program.tensor(statement.tensor).type)) {
+      statement.value = value;
+      return {statement};
     }
     const Tensor& narrow = program.tensor(statement.tensor);
     // The statement may write a part of its tensor.
     const std::vector<Iterator> kept = kept_indices(statement);
     Statement sum = statement, copy = statement;
-    const Expr wide = write_temporary(result, sum, narrow.name + ".wide", kWide, kept);
-    sum.value = widen_value(statement.value);
+    const Expr wide = write_temporary(program, sum, narrow.name + ".wide", kWide, kept);
+    sum.value = value;
     assign(copy);
     copy.domain = kept;
-    if (!statement.initializes) {
-      Statement start = copy;
-      start.tensor = sum.tensor;
-      start.subscripts = sum.subscripts;
-      start.value = Halide::cast(kWide, read(narrow, statement.subscripts));
-      result.statements.push_back(std::move(start));
-    }
     copy.value = Halide::cast(narrow.type, wide);
-    result.statements.push_back(std::move(sum));
-    result.statements.push_back(std::move(copy));
-  }
-  number_statements(result);
-  return result;
+    if (statement.initializes) return {sum, copy};
+    Statement start = copy;
+    start.tensor = sum.tensor;
+    start.subscripts = sum.subscripts;
+    start.value = Halide::cast(kWide, read(narrow, statement.subscripts));
+    return {start, sum, copy};
+  });
 }
 
 }  // namespace tc::ir

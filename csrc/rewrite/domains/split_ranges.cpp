@@ -117,13 +117,11 @@ Expr straighten(const Expr& e, const std::vector<std::pair<Expr, Pieces>>& subsc
   };
   return mutate(e, [&](const Call* op, Mutator& self) {
     if (read_name(op).empty()) return self.inside(op);
-    std::vector<Expr> args;
-    for (const Expr& arg : op->args) {
+    return map_arguments(op, op->type, [&](const Expr& arg) {
       auto found = std::find_if(subscripts.begin(), subscripts.end(),
                                 [&](const auto& each) { return equal(each.first, arg); });
-      args.push_back(found == subscripts.end() ? self.mutate(arg) : straight(found->second));
-    }
-    return Call::make(op->type, op->name, args, op->call_type);
+      return found == subscripts.end() ? self.mutate(arg) : straight(found->second);
+    });
   });
 }
 
@@ -140,15 +138,10 @@ class SplitRanges {
       : program_(program), layouts_(layouts) {}
 
   void run() {
-    std::vector<Statement> statements;
-    for (const Statement& statement : program_.statements) {
-      if (std::optional<Cut> cut = find(statement))
-        split(statement, *cut, statements);
-      else
-        statements.push_back(statement);
-    }
-    program_.statements = std::move(statements);
-    number_statements(program_);
+    replace_statements(program_, [&](const Statement& statement) {
+      const std::optional<Cut> cut = find(statement);
+      return cut ? split(statement, *cut) : std::vector<Statement>{statement};
+    });
   }
 
  private:
@@ -215,9 +208,9 @@ class SplitRanges {
     });
   }
 
-  static void split(const Statement& statement, const Cut& cut,
-                    std::vector<Statement>& statements) {
+  static std::vector<Statement> split(const Statement& statement, const Cut& cut) {
     const std::string& index = statement.domain[cut.iterator].name;
+    std::vector<Statement> statements;
     int64_t first = 0;
     for (int64_t end : cut.ends) {
       Statement part = statement;
@@ -227,6 +220,7 @@ class SplitRanges {
       statements.push_back(std::move(part));
       first = end;
     }
+    return statements;
   }
 
   Program& program_;

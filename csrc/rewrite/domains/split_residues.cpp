@@ -50,20 +50,11 @@ Expr collect_dividends(const Expr& e) {
 
 class Splitter {
  public:
-  explicit Splitter(const Program& program) : program_(program) {}
+  explicit Splitter(Program& program) : program_(program) {}
 
-  Program run() {
-    const std::vector<Statement> given = program_.statements;
-    program_.statements.clear();
-    for (const Statement& statement : given) {
-      std::vector<Residues> all = find(statement);
-      if (all.empty())
-        program_.statements.push_back(statement);
-      else
-        split(statement, all);
-    }
-    number_statements(program_);
-    return std::move(program_);
+  std::vector<Statement> split(const Statement& statement) {
+    const std::vector<Residues> all = find(statement);
+    return all.empty() ? std::vector<Statement>{statement} : split(statement, all);
   }
 
  private:
@@ -155,7 +146,7 @@ class Splitter {
     return single;
   }
 
-  void split(const Statement& statement, const std::vector<Residues>& all) {
+  std::vector<Statement> split(const Statement& statement, const std::vector<Residues>& all) {
     // Rows of results that stay whole are written where they belong.
     int64_t statements = 1;
     bool cuts_rows = false;
@@ -166,11 +157,11 @@ class Splitter {
     }
     if (!cuts_rows && statements <= machine::kResidueStatements)
       return fill(statement, all, nullptr);
-    split_rows(statement, all);
+    return split_rows(statement, all);
   }
 
   /// A temporary by residues and quotients, the statements that fill it, and the one that reads it.
-  void split_rows(const Statement& statement, const std::vector<Residues>& all) {
+  std::vector<Statement> split_rows(const Statement& statement, const std::vector<Residues>& all) {
     std::map<std::string, Expr> places;  // of quotients, by y
     std::vector<Expr> sizes, subscripts, residue_sizes, residue_subscripts;
     for (const Residues& residues : all) {
@@ -199,17 +190,19 @@ class Splitter {
       subscripts.push_back(quotient == places.end() ? make_variable(it.name) : quotient->second);
       last.domain.push_back(it);
     }
-    const Tensor& temporary =
-        add_temporary(program_, statement.tensor + ".residues",
-                      program_.tensor(statement.tensor).type, sizes, statement.where);
+    const Tensor& temporary = add_temporary(program_, statement.tensor + ".residues",
+                                            program_.tensor(statement.tensor).type, sizes);
     last.value = read(temporary, subscripts);
 
-    fill(statement, all, &temporary);
-    program_.statements.push_back(std::move(last));
+    std::vector<Statement> made = fill(statement, all, &temporary);
+    made.push_back(std::move(last));
+    return made;
   }
 
   /// A statement for every kind of residues; they write `temporary`, or null for their places.
-  void fill(const Statement& statement, const std::vector<Residues>& all, const Tensor* temporary) {
+  static std::vector<Statement> fill(const Statement& statement, const std::vector<Residues>& all,
+                                     const Tensor* temporary) {
+    std::vector<Statement> made;
     std::vector<std::vector<Piece>> choices;
     for (const Residues& residues : all) {
       choices.push_back(pieces(statement, residues));
@@ -219,8 +212,9 @@ class Splitter {
     do {
       std::vector<Piece> chosen;
       for (size_t i = 0; i < all.size(); ++i) chosen.push_back(choices[i][at[i]]);
-      program_.statements.push_back(part_of(statement, all, chosen, temporary));
+      made.push_back(part_of(statement, all, chosen, temporary));
     } while (next(at, choices));
+    return made;
   }
 
   /// Where residues stand: indices in front of it are the same for all of them, so that loops over
@@ -304,11 +298,15 @@ class Splitter {
     return part;
   }
 
-  Program program_;
+  Program& program_;
 };
 
 }  // namespace
 
-Program split_residues(const Program& program) { return Splitter(program).run(); }
+void split_residues(Program& program) {
+  Splitter splitter(program);
+  replace_statements(program,
+                     [&](const Statement& statement) { return splitter.split(statement); });
+}
 
 }  // namespace tc::rewrite

@@ -14,6 +14,6 @@ namespace tc::rewrite {
 /// A condition is one of these where the set of points that it holds at is a stride and nothing
 /// else; others stay, with indices put in. Runs on a specialised program whose indices count from
 /// 0, before scop.
-ir::Program split_residues(const ir::Program& program);
+void split_residues(ir::Program& program);
 
 }  // namespace tc::rewrite

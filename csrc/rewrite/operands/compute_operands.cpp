@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
+#include "ir/expressions/walk.h"
 #include "ir/operations.h"
 #include "ir/scan.h"
 #include "ir/visit.h"
@@ -55,8 +55,28 @@ class ComputeOperands : public ProgramPass {
  public:
   using ProgramPass::ProgramPass;
 
-  void run() {
-    put_in_front(program_, [&](Statement& statement) { return rewrite(statement); });
+  /// Replaces operands that every point of the statement has, the largest first.
+  std::vector<Statement> rewrite(Statement& statement) {
+    if (is_scatter(statement) || is_scan(statement) || statement.guard.defined()) return {};
+    bring_factors_together(statement);
+    std::vector<Statement> statements;
+    std::vector<std::pair<Expr, Expr>> done;
+    std::set<const IRNode*> seen;
+    statement.value = ir::rewrite(statement.value, [&](const Expr& e) {
+      if (e.type().is_bool()) return e;  // what && and || guard
+      for (const auto& [before, after] : done)
+        if (equal(before, e)) return after;
+      // Parts that several have in common come again.
+      if (seen.insert(e.get()).second)
+        if (const std::optional<Operand> operand = find(statement, e)) {
+          done.emplace_back(e, write_out(statement, e, *operand, statements));
+          return done.back().second;
+        }
+      // Sides of a choice, like what subscripts read, are for some points only.
+      const auto* call = e.as<Call>();
+      return find_choice(e) || (call && !read_name(call).empty()) ? e : Expr();
+    });
+    return statements;
   }
 
  private:
@@ -68,46 +88,6 @@ class ComputeOperands : public ProgramPass {
     return static_cast<double>(points) * cycles / machine::kCostedLanes >=
            machine_.least_part() * once;
   }
-
-  std::vector<Statement> rewrite(Statement& statement) {
-    if (is_scatter(statement) || is_scan(statement) || statement.guard.defined()) return {};
-    bring_factors_together(statement);
-    Rewrite rewrite(*this, statement);
-    statement.value = rewrite.mutate(statement.value);
-    return rewrite.statements;
-  }
-
-  /// Replaces operands that every point of the statement has, the largest first.
-  class Rewrite : public IRGraphMutator {
-   public:
-    Rewrite(ComputeOperands& pass, const Statement& statement)
-        : pass_(pass), statement_(statement) {}
-    std::vector<Statement> statements;
-
-    Expr mutate(const Expr& e) override {
-      if (e.type().is_bool()) return e;  // what && and || guard
-      for (const auto& [before, after] : done_)
-        if (equal(before, e)) return after;
-      // Parts that several have in common come again.
-      if (!refused_.count(e.get())) {
-        if (std::optional<Operand> operand = pass_.find(statement_, e)) {
-          done_.emplace_back(e, pass_.write_out(statement_, e, *operand, statements));
-          return done_.back().second;
-        }
-        refused_.insert(e.get());
-      }
-      // Sides of a choice, like what subscripts read, are for some points only.
-      if (find_choice(e)) return e;
-      const auto* call = e.as<Call>();
-      return call && !read_name(call).empty() ? e : IRGraphMutator::mutate(e);
-    }
-
-   private:
-    ComputeOperands& pass_;
-    const Statement& statement_;
-    std::vector<std::pair<Expr, Expr>> done_;
-    std::set<const IRNode*> refused_;
-  };
 
   /// The temporary of an operand: an index for every sum, of which it is a function.
   struct Operand {
@@ -227,13 +207,9 @@ class ComputeOperands : public ProgramPass {
   Expr write_out(const Statement& statement, const Expr& e, const Operand& operand,
                  std::vector<Statement>& statements) {
     const bool choice = is_choice_by_indices(e);
-    Statement made;
-    made.where = statement.where;
-    if (choice) made.meaning = concat(operand.first, " with what its conditions say");
-    made.value = operand.value;
-    made.domain = operand.domain;
-    write_temporary(made, operand.first + (choice ? ".padded" : ".computed"), e.type(),
-                    made.domain);
+    Statement made = make_temporary(operand.first + (choice ? ".padded" : ".computed"),
+                                    operand.value, operand.domain, statement.where,
+                                    choice ? operand.first + " with what its conditions say" : "");
     std::vector<Expr> subscripts;
     for (const Sum& sum : operand.sums)
       subscripts.push_back(simplify(sum.value() - static_cast<int>(sum.first)));
@@ -278,7 +254,8 @@ class ComputeOperands : public ProgramPass {
 
 void compute_operands(Program& program, std::map<std::string, Layout>& layouts,
                       const CpuMachine& machine) {
-  ComputeOperands(program, layouts, machine).run();
+  ComputeOperands pass(program, layouts, machine);
+  put_in_front(program, [&](Statement& statement) { return pass.rewrite(statement); });
 }
 
 }  // namespace tc::ir

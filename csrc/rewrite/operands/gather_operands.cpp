@@ -4,7 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "ir/expressions/reads.h"
 #include "machine/limits.h"
@@ -36,11 +35,6 @@ class GatherOperands : public ProgramPass {
  public:
   using ProgramPass::ProgramPass;
 
-  void run() {
-    put_in_front(program_, [&](Statement& statement) { return rewrite(statement); });
-  }
-
- private:
   /// Makes the statement read operands in order, and returns the statements that put them so.
   std::vector<Statement> rewrite(Statement& statement) {
     if (statement.reduction == Reduction::None || is_scatter(statement) ||
@@ -51,7 +45,7 @@ class GatherOperands : public ProgramPass {
     while (std::optional<MemoryAccess> access = find(statement)) {
       Statement gather = make_gather(statement, *access);
       Expr to = read(program_.tensor(gather.tensor), gather.subscripts);
-      statement.value = replace_read(statement.value, gather.value, to);
+      statement.value = substitute(gather.value, to, statement.value);
       for (Statement& table : make_offset_tables(program_, layouts_, machine_, gather))
         gathers.push_back(std::move(table));
       gathers.push_back(std::move(gather));
@@ -59,6 +53,7 @@ class GatherOperands : public ProgramPass {
     return gathers;
   }
 
+ private:
   std::optional<MemoryAccess> find(const Statement& statement) const {
     for (const MemoryAccess& access : accesses(program_, statement))
       if (!access.write && !access.conditional && access.tensor != statement.tensor &&
@@ -106,28 +101,21 @@ class GatherOperands : public ProgramPass {
   }
 
   Statement make_gather(const Statement& statement, const MemoryAccess& access) {
-    const Tensor& source = program_.tensor(access.tensor);
-    Statement gather;
-    gather.value = read(source, access.subscripts);
-    gather.where = statement.where;
-    gather.meaning = concat(access.tensor, " in order of use");
     // Dimensions in the order in which the tensor's are moved along, those of one by reductions
     // first.
+    std::vector<Iterator> over;
     auto add = [&](const Expr& subscript, bool reductions) {
-      for (Iterator it : statement.domain) {
-        bool known = std::any_of(gather.domain.begin(), gather.domain.end(),
-                                 [&](const Iterator& other) { return other.name == it.name; });
-        if (known || it.reduction != reductions || !moves(subscript, it)) continue;
-        it.reduction = false;
-        gather.domain.push_back(it);
-      }
+      for (const Iterator& it : statement.domain)
+        if (it.reduction == reductions && moves(subscript, it) && !find_index(over, it.name))
+          over.push_back(it);
     };
     for (const Expr& subscript : access.subscripts) {
       add(subscript, true);
       add(subscript, false);
     }
-    write_temporary(gather, access.tensor + ".gathered", source.type, gather.domain);
-    return gather;
+    return make_temporary(access.tensor + ".gathered",
+                          read(program_.tensor(access.tensor), access.subscripts), over,
+                          statement.where, access.tensor + " in order of use");
   }
 };
 
@@ -135,7 +123,8 @@ class GatherOperands : public ProgramPass {
 
 void gather_operands(Program& program, std::map<std::string, Layout>& layouts,
                      const CpuMachine& machine) {
-  GatherOperands(program, layouts, machine).run();
+  GatherOperands pass(program, layouts, machine);
+  put_in_front(program, [&](Statement& statement) { return pass.rewrite(statement); });
 }
 
 }  // namespace tc::ir

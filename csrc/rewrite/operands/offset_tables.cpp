@@ -5,7 +5,6 @@
 #include <set>
 #include <vector>
 
-#include "base/error.h"
 #include "ir/expressions/reads.h"
 #include "machine/limits.h"
 #include "rewrite/canonical/order_reductions.h"
@@ -47,7 +46,10 @@ class OffsetTables : public ProgramPass {
 
   void run() {
     put_in_front(program_, [&](Statement& statement) {
-      return count_results(statement) >= machine_.least(machine::kTableResults)
+      const bool reduces = statement.reduction != Reduction::None && !is_scatter(statement) &&
+                           !is_position(statement.reduction);
+      return reduces &&
+                     count_points(kept_indices(statement)) >= machine_.least(machine::kTableResults)
                  ? rewrite(statement)
                  : std::vector<Statement>();
     });
@@ -67,33 +69,18 @@ class OffsetTables : public ProgramPass {
           simplify(subscripts[offset->dimension] + read(table, tables.back().subscripts));
       Expr from = read(program_.tensor(access.tensor), access.subscripts);
       Expr to = read(program_.tensor(access.tensor), subscripts);
-      statement.value = replace_read(statement.value, from, to);
+      statement.value = substitute(from, to, statement.value);
     }
     return tables;
   }
 
  private:
-  /// Nothing where no tables are made.
-  static std::optional<int64_t> count_results(const Statement& statement) {
-    if (statement.reduction == Reduction::None || is_scatter(statement) ||
-        is_position(statement.reduction))
-      return std::nullopt;
-    int64_t results = 1;
-    for (const Iterator& it : statement.domain)
-      if (!it.reduction) results *= extent_of(it);
-    return results;
-  }
-
-  /// Whether tables over an index of the statement become one.
-  static bool is_eligible(const Statement& statement, const Iterator& it) {
-    return it.reduction || statement.reduction == Reduction::None;
-  }
-
   std::optional<Offset> find_offset(const Statement& statement, const MemoryAccess& access) const {
     const Tensor& tensor = program_.tensor(access.tensor);
     if (access.write || access.conditional || tensor.role != TensorRole::Input ||
         !is_gather(access, program_))
       return std::nullopt;
+    const bool copies = statement.reduction == Reduction::None;
     std::vector<std::vector<Term>> terms(access.subscripts.size());
     Offset offset;
     int tables = 0;
@@ -105,7 +92,7 @@ class OffsetTables : public ProgramPass {
         tables += reads;
         for (const Iterator& it : statement.domain) {
           if (!expr_uses_var(term.value, it.name)) continue;
-          if (!is_eligible(statement, it)) return std::nullopt;
+          if (!it.reduction && !copies) return std::nullopt;
           offset.along.insert(it.name);
         }
       }
@@ -125,7 +112,6 @@ class OffsetTables : public ProgramPass {
       if (entries * Halide::Int(32).bytes() > machine_.cache_bytes / 4) return std::nullopt;
     }
     // A single table serves a copy as well as one of offsets.
-    const bool copies = statement.reduction == Reduction::None;
     if (tables < (copies ? 2 : 1) || tables + offset.along.size() < 3 || entries < 2)
       return std::nullopt;
     return split(statement, access, terms, offset) ? std::optional(offset) : std::nullopt;
@@ -186,17 +172,12 @@ class OffsetTables : public ProgramPass {
 
   Statement make_table(const Statement& statement, const MemoryAccess& access,
                        const Offset& offset) {
-    Statement fill;
-    fill.value = offset.value;
-    fill.where = statement.where;
-    fill.meaning = concat("offsets in ", access.tensor);
+    std::vector<Iterator> over;
+    for (const Iterator& it : statement.domain)
+      if (offset.along.count(it.name)) over.push_back(it);
+    Statement fill = make_temporary(access.tensor + ".offsets", offset.value, over, statement.where,
+                                    "offsets in " + access.tensor);
     fill.counts = true;
-    for (Iterator it : statement.domain) {
-      if (!offset.along.count(it.name)) continue;
-      it.reduction = false;
-      fill.domain.push_back(it);
-    }
-    write_temporary(fill, access.tensor + ".offsets", Halide::Int(32), fill.domain);
     return fill;
   }
 };

@@ -6,9 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/numbers.h"
-#include "ir/expressions/reads.h"
 #include "machine/limits.h"
 #include "rewrite/program_pass.h"
 
@@ -168,8 +166,8 @@ class SplitColumns : public ProgramPass {
       if (!needs_copy(statement, split, read)) continue;
       for (Expr& subscript : read.subscripts) move(subscript);
       Statement copy = make_copy(rest, read, rest.domain[split.along]);
-      rest.value = replace_read(rest.value, copy.value,
-                                ir::read(program_.tensor(copy.tensor), copy.subscripts));
+      rest.value = substitute(copy.value, ir::read(program_.tensor(copy.tensor), copy.subscripts),
+                              rest.value);
       result.push_back(std::move(copy));
     }
     result.push_back(std::move(rest));
@@ -179,21 +177,13 @@ class SplitColumns : public ProgramPass {
   /// Copies what a read of the statement touches, in the order of its indices but `along` last.
   Statement make_copy(const Statement& statement, const MemoryAccess& access,
                       const Iterator& along) {
-    const Tensor& source = program_.tensor(access.tensor);
-    Statement copy;
-    copy.value = ir::read(source, access.subscripts);
-    copy.where = statement.where;
-    copy.meaning = concat("the last columns of ", access.tensor);
-    auto add = [&](Iterator it) {
-      if (stride(access, it) == 0) return;
-      it.reduction = false;
-      copy.domain.push_back(std::move(it));
-    };
+    std::vector<Iterator> over;
     for (const Iterator& it : statement.domain)
-      if (it.name != along.name) add(it);
-    add(along);
-    write_temporary(copy, access.tensor + ".columns", source.type, copy.domain);
-    return copy;
+      if (it.name != along.name && stride(access, it) != 0) over.push_back(it);
+    if (stride(access, along) != 0) over.push_back(along);
+    return make_temporary(access.tensor + ".columns",
+                          ir::read(program_.tensor(access.tensor), access.subscripts), over,
+                          statement.where, "the last columns of " + access.tensor);
   }
 };
 
