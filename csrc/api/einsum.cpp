@@ -16,8 +16,7 @@
 
 using tc::api::check_array;
 using tc::api::check_index;
-using tc::api::clear;
-using tc::api::guarded;
+using tc::api::give;
 using tc::api::required;
 using tc::api::value_or_zero;
 
@@ -34,27 +33,6 @@ namespace {
 tc::einsum::Shape shape_of(const DLTensor& tensor, const std::string& name) {
   tc::runtime::check_tensor(tensor, name);
   return {{tensor.shape, tensor.shape + tensor.ndim}, tc::ir::from_dlpack(tensor.dtype, name)};
-}
-
-int64_t read_integer(const char* from, const tc::ir::Type& type) {
-  auto read = [&](auto value) {
-    std::memcpy(&value, from, sizeof value);
-    return static_cast<int64_t>(value);
-  };
-  if (type.is_int()) {
-    switch (type.bits()) {
-      case 8: return read(int8_t());
-      case 16: return read(int16_t());
-      case 32: return read(int32_t());
-      default: return read(int64_t());
-    }
-  }
-  switch (type.bits()) {
-    case 8: return read(uint8_t());
-    case 16: return read(uint16_t());
-    case 32: return read(uint32_t());
-    default: return read(uint64_t());
-  }
 }
 
 /// Tables are kept, with 8 bytes for each element.
@@ -90,7 +68,8 @@ tc::einsum::Table read_table(const char* name, const DLTensor& tensor) {
   for (int64_t i = 0; i < count; ++i) {
     int64_t offset = 0;
     for (size_t d = 0; d < at.size(); ++d) offset += at[d] * strides[d];
-    int64_t value = read_integer(data + offset * type.bytes(), type);
+    int64_t value = tc::runtime::read_integer(tensor.dtype, data + offset * type.bytes(),
+                                              [](auto v) { return static_cast<int64_t>(v); });
     // Products with factors and sums of such values must stay within 64 bits.
     if (value > INT32_MAX || value < INT32_MIN) {
       std::string place;
@@ -112,9 +91,7 @@ tc::einsum::Table read_table(const char* name, const DLTensor& tensor) {
 tc_status tc_einsum_create(const char* equation, const DLTensor* const* operands,
                            int32_t operand_count, const char* const* table_names,
                            const DLTensor* const* tables, int32_t table_count, tc_einsum** einsum) {
-  clear(einsum);
-  return guarded([&] {
-    required(einsum, "einsum");
+  return give(einsum, "einsum", [&] {
     auto handle = std::make_unique<tc_einsum>();
     tc::einsum::Equation parsed = tc::einsum::parse_equation(&required(equation, "equation"));
     check_array(operands, "operands", operand_count, "operand_count");
@@ -141,7 +118,7 @@ tc_status tc_einsum_create(const char* equation, const DLTensor* const* operands
     for (const auto& dimensions : handle->binding.operands)
       handle->operands.push_back(tc::einsum::labels_of(dimensions));
     handle->operands.push_back(handle->binding.output);
-    *einsum = handle.release();
+    return handle.release();
   });
 }
 
@@ -169,10 +146,8 @@ int32_t tc_einsum_has_label(const tc_einsum* einsum, int32_t operand, int32_t la
 }
 
 tc_status tc_einsum_text(tc_einsum* einsum, const int32_t* path, int32_t count, const char** text) {
-  clear(text);
-  return guarded([&] {
+  return give(text, "text", [&] {
     required(einsum, "einsum");
-    required(text, "text");
     check_array(path, "path", count, "count");
     // A step that takes two operands has three numbers, one that sums in one operand has two.
     const size_t operands = einsum->operands.size() - 1;
@@ -190,7 +165,7 @@ tc_status tc_einsum_text(tc_einsum* einsum, const int32_t* path, int32_t count, 
       i += length;
     }
     tc::run_short([&] { einsum->source = tc::einsum::make_source(einsum->binding, steps); });
-    *text = einsum->source.text.c_str();
+    return einsum->source.text.c_str();
   });
 }
 

@@ -1,8 +1,10 @@
-// How exceptions of the core leave through the C interface.
+// How exceptions of the core, and what is made for a caller, leave through the C interface.
 #pragma once
 
+#include <string>
 #include <utility>
 
+#include "base/arguments.h"
 #include "base/error.h"
 
 namespace tc::api {
@@ -31,6 +33,27 @@ auto value_or_zero(Body&& body) noexcept -> decltype(body()) {
     record_current_exception();
     return {};
   }
+}
+
+/// Gives the caller what `make` makes, by its argument of this name, which is 0 after a failure.
+template <class T, class Make>
+tc_status give(T* result, const char* name, const Make& make) noexcept {
+  clear(result);
+  return guarded([&] {
+    required(result, name);
+    *result = static_cast<T>(make());
+  });
+}
+
+/// Gives the caller, by its argument of this name, a text that lives until the thread's next call
+/// of the same function: every lambda has a type, and so a place for its text, of its own.
+template <class Make>
+tc_status give_text(const char** text, const char* name, const Make& make) noexcept {
+  return give(text, name, [&] {
+    thread_local std::string kept;
+    kept = make();
+    return kept.c_str();
+  });
 }
 
 }  // namespace tc::api

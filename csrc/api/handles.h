@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "ir/layout.h"
 #include "ir/program.h"
 #include "lang/lowering/definition.h"
 #include "plan/options/options.h"
+#include "runtime/arguments.h"
 #include "runtime/kernel.h"
 #include "tc/tc.h"
 
@@ -34,9 +34,7 @@ struct tc_kernel {
   std::shared_ptr<const tc::lang::Definition> definition;
   std::shared_ptr<const tc::runtime::Kernel> kernel;
   tc::ir::Program program;  ///< specialised
-  std::map<std::string, tc::Layout> layouts;
-  std::map<std::string, int64_t> values;  ///< of sizes and specialised scalars
-  DLDevice device = {kDLCPU, 0};
+  tc::runtime::Arguments arguments;
   std::vector<size_t> needed;  ///< places of arguments that a launch reads or writes
   mutable std::mutex mutex;
   mutable std::map<std::string, std::string> texts;  ///< kept for tc_kernel_text

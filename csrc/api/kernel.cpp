@@ -1,6 +1,7 @@
 // The C interface: compiling and running.
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "api/handles.h"
 #include "api/tuning_key.h"
 #include "base/arguments.h"
+#include "base/notes.h"
 #include "base/task.h"
 #include "compile.h"
 #include "compile_tuned.h"
@@ -25,6 +27,7 @@
 using tc::api::check_array;
 using tc::api::check_host;
 using tc::api::clear;
+using tc::api::give;
 using tc::api::guarded;
 using tc::api::required;
 
@@ -78,47 +81,34 @@ std::string subject_of(const tc::lang::Definition& definition,
 /// What is being done, for those who wait: "compiling f for M = 3, N = 4".
 std::string compiling(const tc::lang::Definition& definition,
                       const std::map<std::string, int64_t>& values) {
-  std::string text = "compiling " + definition.name, separator = " for ";
-  for (const auto& [name, value] : values) {
-    text += tc::concat(separator, name, " = ", value);
-    separator = ", ";
-  }
-  return text;
-}
-
-bool equals(const DLTensor& tensor, const tc::Layout& layout) {
-  return tc::runtime::layout_of(tensor) == layout;
+  std::vector<std::string> list;
+  for (const auto& [name, value] : values) list.push_back(tc::concat(name, " = ", value));
+  return "compiling " + definition.name + (list.empty() ? "" : " for " + tc::join(list));
 }
 
 /// A run must have the sizes, strides and scalars that the kernel was compiled for.
-void check_match(const tc_kernel& kernel, const tc::runtime::Arguments& arguments, Tensors inputs,
-                 Tensors outputs) {
-  for (const auto& [name, value] : kernel.values) {
-    auto all = arguments.values();
-    auto given = all.find(name);
-    if (given != all.end() && given->second != value)
+void check_match(const tc_kernel& kernel, const tc::runtime::Arguments& arguments) {
+  const std::map<std::string, int64_t> given = arguments.values();
+  for (const auto& [name, value] : kernel.arguments.values())
+    if (given.at(name) != value)
       throw tc::ShapeError(tc::concat(kernel.program.name, " was compiled for ", name, " = ", value,
-                                      " but these inputs have ", name, " = ", given->second,
+                                      " but these inputs have ", name, " = ", given.at(name),
                                       "; compile again, or call the definition itself"));
-  }
-  DLDevice device = arguments.device;
-  if (device.device_type != kernel.device.device_type ||
-      device.device_id != kernel.device.device_id)
-    throw tc::ShapeError(tc::concat(kernel.program.name, " was compiled for tensors on ",
-                                    tc::runtime::device_name(kernel.device), " but these are on ",
-                                    tc::runtime::device_name(device),
-                                    "; compile again, or move them"));
-  auto check = [&](const std::string& name, const DLTensor& tensor) {
-    if (!equals(tensor, kernel.layouts.at(name)))
-      throw tc::ShapeError(tc::concat("argument ", name, " has other strides than ",
-                                      kernel.program.name,
-                                      " was compiled for; compile again, or "
-                                      "pass it as it was then"));
+  if (!tc::runtime::is_same_device(arguments.device, kernel.arguments.device))
+    throw tc::ShapeError(
+        tc::concat(kernel.program.name, " was compiled for tensors on ",
+                   tc::runtime::device_name(kernel.arguments.device), " but these are on ",
+                   tc::runtime::device_name(arguments.device), "; compile again, or move them"));
+  auto check = [&](const std::string& name) {
+    if (arguments.layouts.at(name) == kernel.arguments.layouts.at(name)) return;
+    throw tc::ShapeError(tc::concat("argument ", name, " has other strides than ",
+                                    kernel.program.name,
+                                    " was compiled for; compile again, or "
+                                    "pass it as it was then"));
   };
-  for (size_t i = 0; i < kernel.program.parameters.size(); ++i)
-    if (!kernel.program.parameters[i].scalar) check(kernel.program.parameters[i].name, *inputs[i]);
-  for (size_t o = 0; o < kernel.program.outputs.size(); ++o)
-    check(kernel.program.outputs[o], *outputs[o]);
+  for (const tc::ir::Parameter& parameter : kernel.program.parameters)
+    if (!parameter.scalar) check(parameter.name);
+  for (const std::string& name : kernel.program.outputs) check(name);
 }
 
 /// The places of arguments that a launch reads or writes, so that they must have memory.
@@ -126,7 +116,7 @@ std::vector<size_t> find_needed(const tc_kernel& kernel) {
   const tc::ir::Program& program = kernel.program;
   std::vector<size_t> places;
   auto add = [&](const std::string& name, size_t place) {
-    const std::vector<int64_t>& sizes = kernel.layouts.at(name).sizes;
+    const std::vector<int64_t>& sizes = kernel.arguments.layouts.at(name).sizes;
     if (std::count(sizes.begin(), sizes.end(), 0) == 0) places.push_back(place);
   };
   for (size_t i = 0; i < program.parameters.size(); ++i) {
@@ -156,22 +146,16 @@ Result launch(const tc_kernel* kernel, const tc_host* host, void* const* pointer
   required(kernel, "kernel");
   required(pointers, "pointers");
   const tc_host& chosen = host ? *host : *tc_default_host();
-  check_host(chosen, kernel->device.device_type == kDLCUDA);
+  check_host(chosen, kernel->arguments.device.device_type == kDLCUDA);
   for (size_t place : kernel->needed)
     if (!pointers[place]) refuse_null(*kernel, place);
   return (*kernel->kernel.*method)(chosen, pointers);
 }
 
-}  // namespace
-
-namespace {
-
 tc_status compile(const tc_definition* definition, const tc_options* options, const char* target,
                   Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
                   bool trial, tc_kernel** kernel) {
-  clear(kernel);
-  return guarded([&] {
-    required(kernel, "kernel");
+  return give(kernel, "kernel", [&] {
     const auto& shared = required(definition, "definition").definition;
     const tc::MappingOptions given = options ? options->options : tc::make_options("default");
     auto handle = std::make_unique<tc_kernel>();
@@ -179,8 +163,7 @@ tc_status compile(const tc_definition* definition, const tc_options* options, co
     tc::api::Specialized specialized =
         tc::api::specialize(*shared, inputs, input_count, outputs, output_count,
                             /*addresses=*/!chosen.offline);
-    const tc::runtime::Arguments& arguments = specialized.arguments;
-    chosen = choose_target(target, arguments.device);
+    chosen = choose_target(target, specialized.arguments.device);
     tc::MappingOptions mapping = given;
     if (leaves_out_checks()) mapping.check_indices = false;
     const tc::CpuMachine machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
@@ -192,27 +175,25 @@ tc_status compile(const tc_definition* definition, const tc_options* options, co
       tuned->plan.options = tc::store::rename(tuned->plan.options, tuned->text, shared->text);
     handle->definition = shared;
     handle->program = std::move(specialized.program);
-    handle->layouts = arguments.layouts;
-    handle->values = arguments.values();
-    handle->device = arguments.device;
+    handle->arguments = std::move(specialized.arguments);
     handle->needed = find_needed(*handle);
     tc::CompileContext context;
-    context.subject = subject_of(*shared, arguments, chosen);
+    context.subject = subject_of(*shared, handle->arguments, chosen);
     context.trial = trial;
     std::string key = tc::concat(context.subject, "\n", tc::to_string(mapping));
     if (tuned) key += tc::concat("\ntuned: ", tc::to_string(tuned->plan.options));
     if (trial) key += "\ntrial";
     handle->kernel = tc::runtime::find_or_compile(
-        key, compiling(*shared, handle->values),
-        [program = handle->program, layouts = handle->layouts, mapping, chosen, machine, tuned,
-         context] {
+        key, compiling(*shared, handle->arguments.values()),
+        [program = handle->program, layouts = handle->arguments.layouts, mapping, chosen, machine,
+         tuned, context] {
           if (tuned)
             if (auto kernel =
                     tc::compile_tuned(*tuned, program, layouts, mapping, chosen, machine, context))
               return kernel;
           return tc::compile(program, layouts, mapping, chosen, machine, context);
         });
-    *kernel = handle.release();
+    return handle.release();
   });
 }
 
@@ -246,7 +227,7 @@ tc_status tc_kernel_run(const tc_kernel* kernel, const tc_host* host, Tensors in
         tc::runtime::check_inputs(*k.definition, inputs, input_count);
     tc::runtime::check_outputs(k.program, inputs, input_count, outputs, output_count, true,
                                arguments);
-    check_match(k, arguments, inputs, outputs);
+    check_match(k, arguments);
     for (size_t place : k.needed) {
       size_t output = place - k.program.parameters.size();
       if (place < k.program.parameters.size())
@@ -274,34 +255,26 @@ tc_status tc_kernel_launch_unchecked(const tc_kernel* kernel, const tc_host* hos
 
 tc_status tc_kernel_time(const tc_kernel* kernel, const tc_host* host, void* const* pointers,
                          double* seconds) {
-  clear(seconds);
-  return guarded([&] {
-    required(kernel, "kernel");
-    required(seconds, "seconds");
-    *seconds = launch(kernel, host, pointers, &tc::runtime::Kernel::time);
-  });
+  return give(seconds, "seconds",
+              [&] { return launch(kernel, host, pointers, &tc::runtime::Kernel::time); });
 }
 
 tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char** text) {
-  clear(text);
-  return guarded([&] {
+  return give(text, "text", [&] {
     const tc_kernel& k = required(kernel, "kernel");
     std::string name = &required(what, "what");
-    required(text, "text");
     std::lock_guard<std::mutex> lock(k.mutex);
     auto found = k.texts.find(name);
     if (found == k.texts.end()) found = k.texts.emplace(name, k.kernel->text(name)).first;
-    *text = found->second.c_str();
+    return found->second.c_str();
   });
 }
 
 tc_status tc_kernel_number(const tc_kernel* kernel, const char* what, int64_t* value) {
-  clear(value);
-  return guarded([&] {
-    required(value, "value");
+  return give(value, "value", [&] {
     const std::string name = &required(what, "what");
     const tc::runtime::Kernel& k = *required(kernel, "kernel").kernel;
-    *value = name == "bytes" ? k.bytes() : k.number(name);
+    return name == "bytes" ? k.bytes() : k.number(name);
   });
 }
 
@@ -319,12 +292,11 @@ tc_status tc_kernel_binary(const tc_kernel* kernel, const void** data, size_t* s
 tc_status tc_set_libraries(const tc_libraries* libraries) {
   return guarded([&] {
     if (libraries) {
-      using tc::api::required;
       required(libraries->name, "libraries: name");
       required(libraries->multiply, "libraries: multiply");
       required(libraries->convolve, "libraries: convolve");
       required(libraries->deterministic, "libraries: deterministic");
-      tc::api::check_host(required(libraries->host, "libraries: host"), /*gpu=*/false);
+      check_host(required(libraries->host, "libraries: host"), /*gpu=*/false);
     }
     tc::runtime::set_libraries(libraries);
   });

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ namespace {
 using tc::api::check_array;
 using tc::api::check_index;
 using tc::api::clear;
+using tc::api::give;
+using tc::api::give_text;
 using tc::api::guarded;
 using tc::api::required;
 using tc::api::value_or_zero;
@@ -52,6 +55,33 @@ int32_t find_parameter(const tc::ir::Program& signature, const std::string& name
   for (size_t k = 0; k < signature.parameters.size(); ++k)
     if (signature.parameters[k].name == name) return static_cast<int32_t>(k);
   return -1;
+}
+
+std::vector<std::string> input_names(const tc::lang::Definition& definition) {
+  std::vector<std::string> names;
+  for (const tc::ir::Parameter& parameter : definition.signature.parameters)
+    names.push_back(parameter.name);
+  return names;
+}
+
+/// The names that have a flag: there is one for each of them.
+std::set<std::string> flagged(const std::vector<std::string>& names, const int32_t* flags,
+                              const char* what) {
+  if (!names.empty()) required(flags, what);
+  std::set<std::string> result;
+  for (size_t k = 0; k < names.size(); ++k)
+    if (flags[k]) result.insert(names[k]);
+  return result;
+}
+
+/// A text that is made of a definition, as long work.
+template <class Request>
+std::string write_apart(const std::string& doing, const tc_definition* definition,
+                        std::string (*write)(const tc::lang::Definition&, const Request&),
+                        const Request& request) {
+  const auto& shared = definition->definition;
+  return tc::run_apart(doing + shared->name,
+                       [shared, write, request] { return write(*shared, request); });
 }
 
 const char* collective_name(tc::ir::Reduction reduction) {
@@ -87,10 +117,8 @@ class Writer {
 }  // namespace
 
 tc_status tc_module_parse(const char* text, tc_module** module) {
-  clear(module);
-  return guarded([&] {
+  return give(module, "module", [&] {
     required(text, "text");
-    required(module, "module");
     auto handle = std::make_unique<tc_module>();
     tc::lang::Module parsed = tc::run_apart("parsing", [source = std::string(text)] {
       tc::lang::Module module = tc::lang::parse(source);
@@ -103,7 +131,7 @@ tc_status tc_module_parse(const char* text, tc_module** module) {
       entry->definition = definition;
       handle->definitions.push_back(std::move(entry));
     }
-    *module = handle.release();
+    return handle.release();
   });
 }
 
@@ -123,17 +151,12 @@ const tc_definition* tc_module_definition(const tc_module* module, int32_t index
 
 tc_status tc_module_find(const tc_module* module, const char* name,
                          const tc_definition** definition) {
-  clear(definition);
-  return guarded([&] {
+  return give(definition, "definition", [&]() -> const tc_definition* {
     required(module, "module");
     required(name, "name");
-    required(definition, "definition");
     std::string known;
     for (const auto& entry : module->definitions) {
-      if (entry->definition->name == name) {
-        *definition = entry.get();
-        return;
-      }
+      if (entry->definition->name == name) return entry.get();
       known += (known.empty() ? "" : ", ") + entry->definition->name;
     }
     throw tc::UsageError(tc::concat("attempting to access undefined function ", name,
@@ -173,10 +196,8 @@ int32_t tc_definition_output_count(const tc_definition* definition) {
 
 tc_status tc_definition_input(const tc_definition* definition, int32_t index,
                               tc_argument* argument) {
-  clear(argument);
-  return guarded([&] {
+  return give(argument, "argument", [&] {
     const tc::lang::Definition& d = definition_of(definition);
-    required(argument, "argument");
     check_index(index, d.signature.parameters.size(), "input");
     const tc::ir::Parameter& parameter = d.signature.parameters[index];
     tc_argument result = {};
@@ -195,16 +216,14 @@ tc_status tc_definition_input(const tc_definition* definition, int32_t index,
       result.ndim = static_cast<int32_t>(tensor.sizes.size());
       result.read = flag(tc::lang::elements_read(*d.tree, parameter.name));
     }
-    *argument = result;
+    return result;
   });
 }
 
 tc_status tc_definition_output(const tc_definition* definition, int32_t index,
                                tc_argument* argument) {
-  clear(argument);
-  return guarded([&] {
+  return give(argument, "argument", [&] {
     const tc::lang::Definition& d = definition_of(definition);
-    required(argument, "argument");
     check_index(index, d.signature.outputs.size(), "output");
     const tc::ir::Tensor& tensor = d.signature.tensor(d.signature.outputs[index]);
     tc_argument result = {};
@@ -213,23 +232,19 @@ tc_status tc_definition_output(const tc_definition* definition, int32_t index,
     result.ndim = static_cast<int32_t>(tensor.sizes.size());
     result.accumulates = flag(tensor.role == tc::ir::TensorRole::InOut);
     result.follows = find_parameter(d.signature, tc::lang::laid_out_like(*d.tree, tensor.name));
-    *argument = result;
+    return result;
   });
 }
 
 tc_status tc_definition_input_dimension(const tc_definition* definition, int32_t index,
                                         int32_t dimension, const char** text) {
-  clear(text);
-  return guarded([&] {
+  return give_text(text, "text", [&] {
     const tc::ir::Program& signature = definition_of(definition).signature;
-    required(text, "text");
     check_index(index, signature.parameters.size(), "input");
     const tc::ir::Parameter& parameter = signature.parameters[index];
     size_t rank = parameter.scalar ? 0 : signature.tensor(parameter.name).sizes.size();
     check_index(dimension, rank, "dimension");
-    thread_local std::string kept;
-    kept = tc::runtime::size_text(signature.tensor(parameter.name).sizes[dimension]);
-    *text = kept.c_str();
+    return tc::runtime::size_text(signature.tensor(parameter.name).sizes[dimension]);
   });
 }
 
@@ -256,17 +271,12 @@ tc_status tc_infer_sizes(const tc_definition* definition, const DLTensor* const*
 tc_status tc_output_size_expression(const tc_definition* definition, const DLTensor* const* inputs,
                                     int32_t input_count, int32_t output, int32_t dimension,
                                     const char** text) {
-  clear(text);
-  return guarded([&] {
-    const tc::lang::Definition& d = definition_of(definition);
-    required(text, "text");
-    tc::ir::Program program = infer_ranges(d, inputs, input_count);
+  return give_text(text, "text", [&] {
+    tc::ir::Program program = infer_ranges(definition_of(definition), inputs, input_count);
     check_index(output, program.outputs.size(), "output");
     const tc::ir::Tensor& tensor = program.tensor(program.outputs[output]);
     check_index(dimension, tensor.sizes.size(), "dimension");
-    thread_local std::string kept;
-    kept = tc::runtime::size_text(tensor.sizes[dimension]);
-    *text = kept.c_str();
+    return tc::runtime::size_text(tensor.sizes[dimension]);
   });
 }
 
@@ -297,80 +307,41 @@ tc_status tc_size_condition(const tc_definition* definition, const DLTensor* con
 tc_status tc_definition_gradient(const tc_definition* definition, const DLTensor* const* inputs,
                                  int32_t input_count, const int32_t* wanted, const int32_t* given,
                                  const char** text) {
-  clear(text);
-  return guarded([&] {
+  return give_text(text, "text", [&] {
     const tc::lang::Definition& d = definition_of(definition);
-    required(text, "text");
-    if (!d.signature.parameters.empty()) required(wanted, "wanted");
-    if (!d.signature.outputs.empty()) required(given, "given");
     tc::lang::GradientRequest request;
+    request.inputs = flagged(input_names(d), wanted, "wanted");
+    request.outputs = flagged(d.signature.outputs, given, "given");
     request.scalars = tc::runtime::scalar_values(d, inputs, input_count);
-    for (size_t k = 0; k < d.signature.parameters.size(); ++k) {
-      if (wanted[k]) request.inputs.insert(d.signature.parameters[k].name);
-    }
-    for (size_t k = 0; k < d.signature.outputs.size(); ++k) {
-      if (given[k]) request.outputs.insert(d.signature.outputs[k]);
-    }
-    thread_local std::string kept;
-    kept = tc::run_apart("deriving " + d.name, [shared = definition->definition, request] {
-      return tc::lang::gradient_text(*shared, request);
-    });
-    *text = kept.c_str();
+    return write_apart("deriving ", definition, tc::lang::gradient_text, request);
   });
 }
 
 tc_status tc_definition_keeping(const tc_definition* definition, const DLTensor* const* inputs,
                                 int32_t input_count, const char** text) {
-  clear(text);
-  return guarded([&] {
+  return give_text(text, "text", [&] {
     const tc::lang::Definition& d = definition_of(definition);
-    required(text, "text");
-    tc::lang::GradientRequest request;
-    request.scalars = tc::runtime::scalar_values(d, inputs, input_count);
-    for (const tc::ir::Parameter& parameter : d.signature.parameters)
-      request.inputs.insert(parameter.name);
-    request.outputs.insert(d.signature.outputs.begin(), d.signature.outputs.end());
-    thread_local std::string kept;
-    kept = tc::run_apart("deriving " + d.name, [shared = definition->definition, request] {
-      return tc::lang::keeping_text(*shared, request);
-    });
-    *text = kept.c_str();
+    const std::vector<std::string> names = input_names(d), &outputs = d.signature.outputs;
+    const tc::lang::GradientRequest request{{names.begin(), names.end()},
+                                            {outputs.begin(), outputs.end()},
+                                            tc::runtime::scalar_values(d, inputs, input_count)};
+    return write_apart("deriving ", definition, tc::lang::keeping_text, request);
   });
 }
 
 tc_status tc_definition_batch(const tc_definition* definition, const int32_t* batched,
                               const char** text) {
-  clear(text);
-  return guarded([&] {
-    const tc::lang::Definition& d = definition_of(definition);
-    required(text, "text");
-    if (!d.signature.parameters.empty()) required(batched, "batched");
-    std::set<std::string> inputs;
-    for (size_t k = 0; k < d.signature.parameters.size(); ++k)
-      if (batched[k]) inputs.insert(d.signature.parameters[k].name);
-    thread_local std::string kept;
-    kept = tc::run_apart("batching " + d.name, [shared = definition->definition, inputs] {
-      return tc::lang::batch_text(*shared, inputs);
-    });
-    *text = kept.c_str();
+  return give_text(text, "text", [&] {
+    return write_apart("batching ", definition, tc::lang::batch_text,
+                       flagged(input_names(definition_of(definition)), batched, "batched"));
   });
 }
 
 tc_status tc_definition_tensors(const tc_definition* definition, const int32_t* tensors,
                                 const char** text) {
-  clear(text);
-  return guarded([&] {
-    const tc::lang::Definition& d = definition_of(definition);
-    required(text, "text");
-    if (!d.signature.parameters.empty()) required(tensors, "tensors");
-    std::set<std::string> scalars;
-    for (size_t k = 0; k < d.signature.parameters.size(); ++k)
-      if (tensors[k]) scalars.insert(d.signature.parameters[k].name);
-    thread_local std::string kept;
-    kept = tc::run_apart("writing " + d.name, [shared = definition->definition, scalars] {
-      return tc::lang::scalar_tensors_text(*shared, scalars);
-    });
-    *text = kept.c_str();
+  return give_text(text, "text", [&] {
+    return write_apart("writing ", definition, tc::lang::scalar_tensors_text,
+                       flagged(input_names(definition_of(definition)), tensors, "tensors"));
   });
 }
 
@@ -413,13 +384,9 @@ tc_status tc_definition_sized(const tc_definition* definition, const char** text
 }
 
 tc_status tc_format(const char* text, const char** formatted) {
-  clear(formatted);
-  return guarded([&] {
-    required(text, "text");
-    required(formatted, "formatted");
-    thread_local std::string kept;
-    kept = tc::run_apart("formatting",
-                         [source = std::string(text)] { return tc::lang::format(source); });
-    *formatted = kept.c_str();
+  return give_text(formatted, "formatted", [&] {
+    return tc::run_apart("formatting", [source = std::string(&required(text, "text"))] {
+      return tc::lang::format(source);
+    });
   });
 }

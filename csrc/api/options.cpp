@@ -6,7 +6,7 @@
 #include "base/arguments.h"
 
 using tc::api::check_array;
-using tc::api::clear;
+using tc::api::give;
 using tc::api::guarded;
 using tc::api::required;
 using tc::api::value_or_zero;
@@ -27,19 +27,13 @@ void set(tc_options* options, const char* name, const Value& value) {
 }  // namespace
 
 tc_status tc_options_create(const char* preset, tc_options** options) {
-  clear(options);
-  return guarded([&] {
-    required(options, "options");
-    *options = new tc_options(tc::make_options(&required(preset, "preset")));
-  });
+  return give(options, "options",
+              [&] { return new tc_options(tc::make_options(&required(preset, "preset"))); });
 }
 
 tc_status tc_options_parse(const char* text, tc_options** options) {
-  clear(options);
-  return guarded([&] {
-    required(options, "options");
-    *options = new tc_options(tc::parse_options(&required(text, "text")));
-  });
+  return give(options, "options",
+              [&] { return new tc_options(tc::parse_options(&required(text, "text"))); });
 }
 
 tc_options* tc_options_copy(const tc_options* options) {

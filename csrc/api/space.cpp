@@ -9,16 +9,17 @@
 
 #include "api/error.h"
 #include "api/handles.h"
+#include "api/tuning_key.h"
 #include "base/arguments.h"
 #include "base/task.h"
 #include "machine/facts.h"
-#include "runtime/arguments.h"
 #include "runtime/libraries.h"
 #include "schedule.h"
 
 using tc::api::check_array;
 using tc::api::check_index;
 using tc::api::clear;
+using tc::api::give;
 using tc::api::guarded;
 using tc::api::required;
 using tc::api::value_or_zero;
@@ -76,27 +77,19 @@ tc_status tc_space_create(const tc_definition* definition, const tc_options* opt
                           const char* target, const DLTensor* const* inputs, int32_t input_count,
                           const DLTensor* const* outputs, int32_t output_count,
                           const tc_options* first, tc_space** space) {
-  clear(space);
-  return guarded([&] {
-    required(space, "space");
+  return give(space, "space", [&] {
     const auto& shared = required(definition, "definition").definition;
     const tc::MappingOptions& start = required(first, "first").options;
-    check_array(outputs, "outputs", output_count, "output_count");
-    tc::runtime::Arguments arguments = tc::runtime::check_inputs(*shared, inputs, input_count);
+    tc::api::Specialized specialized = tc::api::specialize(*shared, inputs, input_count, outputs,
+                                                           output_count, /*addresses=*/false);
     auto problem = std::make_shared<Problem>();
+    problem->program = std::move(specialized.program);
+    problem->layouts = std::move(specialized.arguments.layouts);
     problem->target = tc::parse_target(target ? target : "cpu");
     problem->options = options ? options->options : tc::make_options("default");
     if (problem->options.identity)
       throw tc::UsageError("the preset identity decides the whole Plan: there is nothing to tune");
     problem->machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
-    tc::run_short([&] { problem->program = tc::runtime::specialize(*shared, arguments); });
-    if (outputs)
-      tc::runtime::check_outputs(problem->program, inputs, input_count, outputs, output_count,
-                                 /*addresses=*/false, arguments);
-    else
-      for (const std::string& name : problem->program.outputs)
-        arguments.layouts[name] = tc::row_major(problem->program.tensor(name));
-    problem->layouts = arguments.layouts;
     auto made = std::make_unique<tc_space>();
     made->space = tc::run_apart("looking for Plans", [problem, start] {
       auto space = std::make_shared<Space>(
@@ -105,18 +98,16 @@ tc_status tc_space_create(const tc_definition* definition, const tc_options* opt
       space->add(start);
       return space;
     });
-    *space = made.release();
+    return made.release();
   });
 }
 
 void tc_space_free(tc_space* space) { delete space; }
 
 tc_status tc_space_add(tc_space* space, const tc_options* options, int32_t* candidate) {
-  clear(candidate);
-  return guarded([&] {
-    required(candidate, "candidate");
+  return give(candidate, "candidate", [&] {
     const tc::MappingOptions& whole = required(options, "options").options;
-    *candidate = static_cast<int32_t>(with(space, [whole](Space& all) { return all.add(whole); }));
+    return with(space, [whole](Space& all) { return all.add(whole); });
   });
 }
 
@@ -130,35 +121,25 @@ tc_status tc_space_starts(tc_space* space, int32_t* candidates, int32_t capacity
 }
 
 tc_status tc_space_draw(tc_space* space, uint64_t seed, int32_t* candidate) {
-  clear(candidate);
-  return guarded([&] {
-    required(candidate, "candidate");
-    *candidate = static_cast<int32_t>(with(space, [seed](Space& all) { return all.draw(seed); }));
-  });
+  return give(candidate, "candidate",
+              [&] { return with(space, [seed](Space& all) { return all.draw(seed); }); });
 }
 
 tc_status tc_space_mutate(tc_space* space, int32_t parent, uint64_t seed, int32_t* candidate) {
-  clear(candidate);
-  return guarded([&] {
-    required(candidate, "candidate");
-    const size_t from = checked(*required(space, "space").space, parent);
-    *candidate = static_cast<int32_t>(
-        with(space, [from, seed](Space& all) { return all.mutate(from, seed); }));
+  return give(candidate, "candidate", [&] {
+    return with(space, [=](Space& all) { return all.mutate(checked(all, parent), seed); });
   });
 }
 
 tc_status tc_space_cross(tc_space* space, const int32_t* parents, int32_t count, uint64_t seed,
                          int32_t* candidate) {
-  clear(candidate);
-  return guarded([&] {
-    required(candidate, "candidate");
+  return give(candidate, "candidate", [&] {
     check_array(parents, "parents", count, "count");
     if (count == 0) throw tc::UsageError("count is 0; a cross has one parent at least");
     std::vector<size_t> from;
     for (int32_t k = 0; k < count; ++k)
       from.push_back(checked(*required(space, "space").space, parents[k]));
-    *candidate = static_cast<int32_t>(
-        with(space, [from, seed](Space& all) { return all.cross(from, seed); }));
+    return with(space, [from, seed](Space& all) { return all.cross(from, seed); });
   });
 }
 
@@ -168,22 +149,20 @@ tc_status tc_space_neighbours(tc_space* space, int32_t candidate, int32_t* candi
   return guarded([&] {
     required(count, "count");
     check_array(candidates, "candidates", capacity, "capacity");
-    const size_t from = checked(*required(space, "space").space, candidate);
-    write(with(space, [from](Space& all) { return all.neighbours(from); }), candidates, capacity,
-          count);
+    write(with(space, [=](Space& all) { return all.neighbours(checked(all, candidate)); }),
+          candidates, capacity, count);
   });
 }
 
 tc_status tc_space_candidate(const tc_space* space, int32_t index, tc_candidate* candidate) {
-  clear(candidate);
-  return guarded([&] {
+  return give(candidate, "candidate", [&] {
     const Space& all = *required(space, "space").space;
     const tc::tune::Candidate& found = all[checked(all, index)];
     const bool can_be = found.reason.empty();
-    required(candidate, "candidate") = {found.text.c_str(), can_be ? nullptr : found.reason.c_str(),
-                                        static_cast<int32_t>(found.structure),
-                                        can_be ? found.features.data() : nullptr,
-                                        can_be ? static_cast<int32_t>(found.features.size()) : 0};
+    return tc_candidate{found.text.c_str(), can_be ? nullptr : found.reason.c_str(),
+                        static_cast<int32_t>(found.structure),
+                        can_be ? found.features.data() : nullptr,
+                        can_be ? static_cast<int32_t>(found.features.size()) : 0};
   });
 }
 
@@ -197,12 +176,7 @@ const char* tc_feature_name(int32_t index) {
 }
 
 tc_status tc_space_describe(tc_space* space, int32_t candidate, const char** text) {
-  clear(text);
-  return guarded([&] {
-    required(text, "text");
-    thread_local std::string kept;
-    const size_t from = checked(*required(space, "space").space, candidate);
-    kept = with(space, [from](Space& all) { return all.describe(from); });
-    *text = kept.c_str();
+  return tc::api::give_text(text, "text", [&] {
+    return with(space, [=](Space& all) { return all.describe(checked(all, candidate)); });
   });
 }

@@ -15,7 +15,7 @@
 
 using tc::api::check_array;
 using tc::api::check_index;
-using tc::api::clear;
+using tc::api::give;
 using tc::api::guarded;
 using tc::api::required;
 using tc::api::value_or_zero;
@@ -37,18 +37,12 @@ void add(tc_store& store, tc::store::StoredText text) {
 }  // namespace
 
 tc_status tc_store_create(tc_store** store) {
-  clear(store);
-  return guarded([&] {
-    required(store, "store");
-    *store = new tc_store;
-  });
+  return give(store, "store", [] { return new tc_store; });
 }
 
 tc_status tc_store_read(const char* path, int32_t may_be_missing, tc_store** store) {
-  clear(store);
-  return guarded([&] {
+  return give(store, "store", [&] {
     check_path(path);
-    required(store, "store");
     using tc::store::Missing;
     std::string bytes =
         tc::store::read_file(path, may_be_missing ? Missing::Empty : Missing::Error);
@@ -60,7 +54,7 @@ tc_status tc_store_read(const char* path, int32_t may_be_missing, tc_store** sto
     tc::store::Contents contents = tc::store::decode(bytes, path);
     for (tc::store::StoredText& text : contents.texts) add(*handle, std::move(text));
     for (tc::store::Tuning& tuning : contents.tunings) handle->add(std::move(tuning));
-    *store = handle.release();
+    return handle.release();
   });
 }
 
@@ -71,21 +65,19 @@ int32_t tc_store_size(const tc_store* store) {
 }
 
 tc_status tc_store_text(const tc_store* store, int32_t index, tc_stored_text* text) {
-  clear(text);
-  return guarded([&] {
+  return give(text, "text", [&] {
     const auto& found = at(required(store, "store").texts, index, "text");
-    required(text, "text") = {found.ns.c_str(), found.source.c_str(), found.by_user ? 1 : 0,
-                              static_cast<int32_t>(found.definitions.size())};
+    return tc_stored_text{found.ns.c_str(), found.source.c_str(), found.by_user ? 1 : 0,
+                          static_cast<int32_t>(found.definitions.size())};
   });
 }
 
 tc_status tc_store_definition(const tc_store* store, int32_t text, int32_t index,
                               tc_stored_definition* definition) {
-  clear(definition);
-  return guarded([&] {
+  return give(definition, "definition", [&] {
     const auto& found =
         at(at(required(store, "store").texts, text, "text").definitions, index, "definition");
-    required(definition, "definition") = {
+    return tc_stored_definition{
         found.name.c_str(),    found.operator_name.c_str(),
         found.key.c_str(),     store->options[text][index].c_str(),
         found.derived ? 1 : 0, found.backward.empty() ? nullptr : found.backward.c_str(),
@@ -94,9 +86,7 @@ tc_status tc_store_definition(const tc_store* store, int32_t text, int32_t index
 }
 
 tc_status tc_store_parse(const tc_store* store, int32_t index, tc_module** module) {
-  clear(module);
-  return guarded([&] {
-    required(module, "module");
+  return give(module, "module", [&] {
     const auto& text = at(required(store, "store").texts, index, "text");
     std::string names, found;
     for (const auto& definition : text.definitions)
@@ -106,14 +96,13 @@ tc_status tc_store_parse(const tc_store* store, int32_t index, tc_module** modul
                                       store->path, "', which defines ", names,
                                       ", is refused by this version: ", why));
     };
-    if (tc_module_parse(text.source.c_str(), module) != TC_OK) refuse(tc_error_message());
-    for (const auto& definition : (*module)->definitions)
+    tc_module* raw = nullptr;
+    if (tc_module_parse(text.source.c_str(), &raw) != TC_OK) refuse(tc_error_message());
+    std::unique_ptr<tc_module> parsed(raw);
+    for (const auto& definition : parsed->definitions)
       found += (found.empty() ? "" : ", ") + definition->definition->name;
-    if (found != names) {
-      tc_module_free(*module);
-      *module = nullptr;
-      refuse(tc::concat("it defines ", found));
-    }
+    if (found != names) refuse(tc::concat("it defines ", found));
+    return parsed.release();
   });
 }
 
@@ -176,12 +165,10 @@ const char* tc_store_pair(const tc_store* store, int32_t text, int32_t index, in
 }
 
 tc_status tc_store_find_options(const tc_store* store, const char* key, tc_options** options) {
-  clear(options);
-  return guarded([&] {
-    required(options, "options");
+  return give(options, "options", [&] {
     const tc::MappingOptions* found =
         tc::store::find_options(required(store, "store").texts, &required(key, "key"));
-    if (found) *options = new tc_options(*found);
+    return found ? new tc_options(*found) : nullptr;
   });
 }
 

@@ -34,15 +34,10 @@ struct tc_store {
 
 namespace tc::api {
 
-template <class T>
-T& at(std::vector<T>& list, int32_t index, const char* what) {
+template <class List>
+auto& at(List& list, int32_t index, const char* what) {
   check_index(index, list.size(), what);
   return list[index];
-}
-
-template <class T>
-const T& at(const std::vector<T>& list, int32_t index, const char* what) {
-  return at(const_cast<std::vector<T>&>(list), index, what);
 }
 
 /// An empty one would be a file without a name in the working directory.

@@ -19,6 +19,7 @@ using tc::api::at;
 using tc::api::check_array;
 using tc::api::check_path;
 using tc::api::clear;
+using tc::api::give;
 using tc::api::guarded;
 using tc::api::required;
 using tc::api::value_or_zero;
@@ -26,14 +27,6 @@ using tc::api::value_or_zero;
 namespace {
 
 using Tensors = const DLTensor* const*;
-
-tc::store::Times times_of(const tc_times& times) {
-  return {times.minimum, times.median, times.spread, times.runs};
-}
-
-tc_times times_of(const tc::store::Times& times) {
-  return {times.minimum, times.median, times.spread, times.runs};
-}
 
 /// Of a GPU's kernel; nothing of others.
 tc::store::DeviceCode code_of(const tc::runtime::Kernel& kernel) {
@@ -64,53 +57,49 @@ int32_t tc_store_tuning_count(const tc_store* store) {
 }
 
 tc_status tc_store_tuning(const tc_store* store, int32_t index, tc_tuning* tuning) {
-  clear(tuning);
-  return guarded([&] {
+  return give(tuning, "tuning", [&] {
     const tc::store::Tuning& found = at(required(store, "store").tunings, index, "tuning");
     const tc_store::TuningTexts& texts = store->tuning_texts[static_cast<size_t>(index)];
-    required(tuning, "tuning") = {found.key.definition.c_str(),
-                                  found.text.c_str(),
-                                  texts.arguments.c_str(),
-                                  texts.options.c_str(),
-                                  found.key.target.c_str(),
-                                  found.key.machine.c_str(),
-                                  found.key.threads,
-                                  static_cast<int32_t>(found.plans.size()),
-                                  static_cast<int32_t>(found.trials.size()),
-                                  found.measured};
+    return tc_tuning{found.key.definition.c_str(),
+                     found.text.c_str(),
+                     texts.arguments.c_str(),
+                     texts.options.c_str(),
+                     found.key.target.c_str(),
+                     found.key.machine.c_str(),
+                     found.key.threads,
+                     static_cast<int32_t>(found.plans.size()),
+                     static_cast<int32_t>(found.trials.size()),
+                     found.measured};
   });
 }
 
 tc_status tc_store_tuned_plan(const tc_store* store, int32_t tuning, int32_t index,
                               tc_tuned_plan* plan) {
-  clear(plan);
-  return guarded([&] {
+  return give(plan, "plan", [&] {
     const tc::store::Tuning& own = at(required(store, "store").tunings, tuning, "tuning");
     const tc::store::TunedPlan& found = at(own.plans, index, "plan");
     const auto& texts = store->tuning_texts[static_cast<size_t>(tuning)].plans;
-    required(plan, "plan") = {texts[static_cast<size_t>(index)].c_str(),
-                              times_of(found.times),
-                              times_of(found.standard),
-                              found.processor.c_str(),
-                              found.version.c_str(),
-                              found.time,
-                              nullptr,
-                              static_cast<int64_t>(found.code.cubin.size())};
+    return tc_tuned_plan{texts[static_cast<size_t>(index)].c_str(),
+                         found.times,
+                         found.standard,
+                         found.processor.c_str(),
+                         found.version.c_str(),
+                         found.time,
+                         nullptr,
+                         static_cast<int64_t>(found.code.cubin.size())};
   });
 }
 
 tc_status tc_store_tuned_options(const tc_store* store, int32_t tuning, int32_t index,
                                  const tc_definition* definition, tc_options** options) {
-  clear(options);
-  return guarded([&] {
-    required(options, "options");
+  return give(options, "options", [&] {
     const tc::store::Tuning& own = at(required(store, "store").tunings, tuning, "tuning");
     const tc::MappingOptions& found = at(own.plans, index, "plan").options;
     const tc::lang::Definition& wanted = *required(definition, "definition").definition;
     if (wanted.key != own.key.definition)
       throw tc::UsageError(
           tc::concat("the Plan is for another definition than ", wanted.name, ":\n  ", own.text));
-    *options = new tc_options(tc::store::rename(found, own.text, wanted.text));
+    return new tc_options(tc::store::rename(found, own.text, wanted.text));
   });
 }
 
@@ -147,8 +136,8 @@ tc_status tc_store_add_tuning(tc_store* store, const tc_definition* definition,
       tc::store::TunedPlan made;
       made.options =
           tc::parse_options(&required(plan.options, tc::concat("plans[", k, "].options").c_str()));
-      made.times = times_of(plan.times);
-      made.standard = times_of(plan.standard);
+      made.times = plan.times;
+      made.standard = plan.standard;
       made.processor = plan.processor ? plan.processor : "";
       made.version = plan.version ? plan.version : tc_version();
       made.time = plan.time;

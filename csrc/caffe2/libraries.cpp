@@ -19,11 +19,10 @@ at::ScalarType scalar_type(DLDataType type) {
 }
 
 at::Tensor to_tensor(const DLTensor& tensor) {
-  at::IntArrayRef sizes(tensor.shape, static_cast<size_t>(tensor.ndim));
-  at::TensorOptions options(scalar_type(tensor.dtype));
-  if (!tensor.strides) return at::from_blob(tensor.data, sizes, options);
-  return at::from_blob(tensor.data, sizes,
-                       at::IntArrayRef(tensor.strides, static_cast<size_t>(tensor.ndim)), options);
+  const auto rank = static_cast<size_t>(tensor.ndim);
+  return at::from_blob(tensor.data, at::IntArrayRef(tensor.shape, rank),
+                       at::IntArrayRef(tensor.strides, rank),
+                       at::TensorOptions(scalar_type(tensor.dtype)));
 }
 
 /// Runs a call; what it throws becomes a message.

@@ -1,7 +1,6 @@
 #include "runtime/arguments.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "base/arguments.h"
@@ -15,25 +14,15 @@ namespace {
 
 using Halide::Internal::as_const_int;
 
-std::string print(const std::vector<int64_t>& sizes) {
-  std::string text = "(";
-  for (size_t d = 0; d < sizes.size(); ++d) text += concat(d ? ", " : "", sizes[d]);
-  return text + (sizes.size() == 1 ? ",)" : ")");
-}
-
 std::vector<int64_t> sizes_of(const DLTensor& tensor) {
   return {tensor.shape, tensor.shape + tensor.ndim};
 }
 
 /// "(M, K)" as the signature writes it.
 std::string declared(const ir::Tensor& tensor) {
-  std::string text = "(";
-  for (size_t d = 0; d < tensor.sizes.size(); ++d) {
-    text += d ? ", " : "";
-    const auto* name = tensor.sizes[d].as<Halide::Internal::Variable>();
-    text += name ? name->name : concat(tensor.sizes[d]);
-  }
-  return text + ")";
+  std::vector<std::string> sizes;
+  for (const ir::Expr& size : tensor.sizes) sizes.push_back(concat(size));
+  return "(" + join(sizes) + ")";
 }
 
 const DLTensor& not_null(const DLTensor* tensor, const std::string& name) {
@@ -63,34 +52,16 @@ int64_t scalar_value(const DLTensor& tensor, const std::string& name) {
   if (!data)
     throw UsageError(
         concat("argument ", name, ": data must not be NULL, since the value decides sizes"));
-  auto read = [&](auto type) {
-    decltype(type) value;
-    std::memcpy(&value, data, sizeof value);
-    auto kept = static_cast<int32_t>(value);
-    bool fits = static_cast<decltype(type)>(kept) == value && (kept < 0) == (value < 0);
+  const int64_t value = read_integer(tensor.dtype, data, [&](auto given) {
+    auto kept = static_cast<int32_t>(given);
+    bool fits = static_cast<decltype(given)>(kept) == given && (kept < 0) == (given < 0);
     if (!fits)
       throw ShapeError(
           concat("argument ", name,
-                 ": a range or subscript depends on it, so it must fit int32, but got ", +value));
+                 ": a range or subscript depends on it, so it must fit int32, but got ", +given));
     return static_cast<int64_t>(kept);
-  };
-  switch (tensor.dtype.code) {
-    case kDLBool: return read(uint8_t()) != 0;
-    case kDLInt:
-      switch (tensor.dtype.bits) {
-        case 8: return read(int8_t());
-        case 16: return read(int16_t());
-        case 32: return read(int32_t());
-        default: return read(int64_t());
-      }
-    default:
-      switch (tensor.dtype.bits) {
-        case 8: return read(uint8_t());
-        case 16: return read(uint16_t());
-        case 32: return read(uint32_t());
-        default: return read(uint64_t());
-      }
-  }
+  });
+  return tensor.dtype.code == kDLBool ? value != 0 : value;
 }
 
 /// There is no largest of no values, and so no index of one.
@@ -197,8 +168,7 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
     if (!on_device) {
       arguments.device = given.device;
       on_device = &tensor.name;
-    } else if (given.device.device_type != arguments.device.device_type ||
-               given.device.device_id != arguments.device.device_id) {
+    } else if (!is_same_device(given.device, arguments.device)) {
       throw ShapeError(concat("argument ", tensor.name, ": expected device ",
                               device_name(arguments.device), " (that of ", *on_device, ") but got ",
                               device_name(given.device), "; move one of them"));
@@ -288,20 +258,20 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs, in
     for (const ir::Expr& size : tensor.sizes) sizes.push_back(*as_const_int(size));
     auto refuse_sizes = [&] {
       bool shown = given.ndim >= 0 && given.ndim <= kMostDimensions && (!given.ndim || given.shape);
-      throw ShapeError(concat(what, ": expected sizes ", print(sizes), " but got ",
-                              shown ? print(sizes_of(given)) : shape_text(given)));
+      throw ShapeError(concat(what, ": expected sizes ", tuple_text(sizes), " but got ",
+                              shown ? tuple_text(sizes_of(given)) : shape_text(given)));
     };
     if (given.ndim != static_cast<int32_t>(sizes.size())) refuse_sizes();
     check_tensor(given, what, given.ndim);
     if (sizes != sizes_of(given)) refuse_sizes();
-    if (given.device.device_type != arguments.device.device_type ||
-        given.device.device_id != arguments.device.device_id)
+    if (!is_same_device(given.device, arguments.device))
       throw ShapeError(concat(what, ": expected device ", device_name(arguments.device),
                               " but got ", device_name(given.device)));
     Layout layout = layout_of(given);
     if (overlaps_itself(layout))
       throw ShapeError(concat(what, ": several of its elements share one place in memory (strides ",
-                              print(layout.strides), "); pass a contiguous tensor or clone() it"));
+                              tuple_text(layout.strides),
+                              "); pass a contiguous tensor or clone() it"));
     arguments.layouts[tensor.name] = layout;
     if (!addresses) continue;
     auto region = [](const DLTensor& t) {

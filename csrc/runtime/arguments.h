@@ -1,6 +1,8 @@
 // Checks what a caller passes against a definition's signature.
 #pragma once
 
+#include <cstdint>
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -51,5 +53,28 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs, in
 /// Where the first element is.
 void* data_pointer(const DLTensor& tensor);
 Layout layout_of(const DLTensor& tensor);
+
+/// What `use` makes of the integer, or truth value, at a place, which it gets in its own type.
+template <class Use>
+int64_t read_integer(DLDataType type, const void* place, const Use& use) {
+  auto read = [&](auto value) -> int64_t {
+    std::memcpy(&value, place, sizeof value);
+    return use(value);
+  };
+  if (type.code == kDLInt) {
+    switch (type.bits) {
+      case 8: return read(int8_t());
+      case 16: return read(int16_t());
+      case 32: return read(int32_t());
+      default: return read(int64_t());
+    }
+  }
+  switch (type.bits) {
+    case 8: return read(uint8_t());
+    case 16: return read(uint16_t());
+    case 32: return read(uint32_t());
+    default: return read(uint64_t());
+  }
+}
 
 }  // namespace tc::runtime

@@ -16,54 +16,35 @@ bool is_empty(const DLTensor& tensor) {
   return std::any_of(tensor.shape, tensor.shape + tensor.ndim, [](int64_t s) { return s == 0; });
 }
 
-template <class Number>
-std::string list(const Number* numbers, int32_t count) {
-  std::string text = "(";
-  for (int32_t d = 0; d < count; ++d) text += concat(d ? ", " : "", numbers[d]);
-  return text + (count == 1 ? ",)" : ")");
-}
-
 std::string layout_text(const DLTensor& tensor) {
-  std::string text = "sizes " + list(tensor.shape, tensor.ndim);
-  return tensor.strides ? text + " with strides " + list(tensor.strides, tensor.ndim) : text;
+  std::string text = "sizes " + tuple_text({tensor.shape, tensor.shape + tensor.ndim});
+  if (!tensor.strides) return text;
+  return text + " with strides " + tuple_text({tensor.strides, tensor.strides + tensor.ndim});
 }
-
-/// Distances in bytes; a ShapeError where they leave the address space.
-class Reach {
- public:
-  Reach(const DLTensor& tensor, const std::string& name) : tensor_(tensor), name_(name) {}
-
-  int64_t product(int64_t a, int64_t b) const {
-    int64_t result;
-    if (__builtin_mul_overflow(a, b, &result)) fail();
-    return check(result);
-  }
-  int64_t check(int64_t bytes) const {
-    if (bytes > kAddressSpace || bytes < -kAddressSpace) fail();
-    return bytes;
-  }
-
- private:
-  [[noreturn]] void fail() const {
-    throw ShapeError(concat(name_, ": ", layout_text(tensor_),
-                            ": elements would lie 2^57 bytes and ",
-                            "more apart, further than memory reaches"));
-  }
-  const DLTensor& tensor_;
-  const std::string& name_;
-};
 
 void check_reach(const DLTensor& tensor, const std::string& name) {
-  const Reach reach(tensor, name);
+  // Distances in bytes, which stay in the address space.
+  auto check = [&](int64_t distance, bool overflows = false) {
+    if (overflows || distance > kAddressSpace || distance < -kAddressSpace)
+      throw ShapeError(concat(name, ": ", layout_text(tensor),
+                              ": elements would lie 2^57 bytes and ",
+                              "more apart, further than memory reaches"));
+    return distance;
+  };
+  auto product = [&](int64_t a, int64_t b) {
+    int64_t result = 0;
+    const bool overflows = __builtin_mul_overflow(a, b, &result);
+    return check(result, overflows);
+  };
   int64_t bytes = element_bytes(tensor), low = 0, high = 0, dense = bytes;
   for (int32_t d = tensor.ndim; d-- > 0;) {
     // Elements are counted as well, which strides of 0 make many of in little memory.
     int64_t stride = !tensor.strides               ? dense
                      : is_unused_stride(tensor, d) ? 0
-                                                   : reach.product(tensor.strides[d], bytes);
-    int64_t distance = reach.product(tensor.shape[d] - 1, stride);
-    (distance < 0 ? low : high) = reach.check((distance < 0 ? low : high) + distance);
-    dense = reach.product(dense, tensor.shape[d]);
+                                                   : product(tensor.strides[d], bytes);
+    int64_t distance = product(tensor.shape[d] - 1, stride);
+    (distance < 0 ? low : high) = check((distance < 0 ? low : high) + distance);
+    dense = product(dense, tensor.shape[d]);
   }
   if (!tensor.data) return;
   auto address = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
@@ -108,13 +89,23 @@ void check_data(const DLTensor& tensor, const std::string& name) {
 std::string shape_text(const DLTensor& tensor) {
   if (tensor.ndim < 0 || tensor.ndim > kMostDimensions || (tensor.ndim > 0 && !tensor.shape))
     return concat("ndim ", tensor.ndim);
-  return "sizes " + list(tensor.shape, tensor.ndim);
+  return "sizes " + tuple_text({tensor.shape, tensor.shape + tensor.ndim});
+}
+
+std::string tuple_text(const std::vector<int64_t>& numbers) {
+  std::string text = "(";
+  for (size_t d = 0; d < numbers.size(); ++d) text += concat(d ? ", " : "", numbers[d]);
+  return text + (numbers.size() == 1 ? ",)" : ")");
 }
 
 std::string device_name(DLDevice device) {
   if (device.device_type == kDLCPU) return "cpu";
   if (device.device_type == kDLCUDA) return concat("cuda:", device.device_id);
   return concat("device type ", device.device_type);
+}
+
+bool is_same_device(DLDevice a, DLDevice b) {
+  return a.device_type == b.device_type && a.device_id == b.device_id;
 }
 
 bool is_unused_stride(const DLTensor& tensor, int32_t dimension) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tc/tc.h"
 
@@ -24,8 +25,13 @@ void check_data(const DLTensor& tensor, const std::string& name);
 /// "sizes (3, 4)"; "ndim -1" where there are no sizes that can be read.
 std::string shape_text(const DLTensor& tensor);
 
+/// "(3, 4)", "(3,)".
+std::string tuple_text(const std::vector<int64_t>& numbers);
+
 /// "cpu", "cuda:1".
 std::string device_name(DLDevice device);
+
+bool is_same_device(DLDevice a, DLDevice b);
 
 /// Whether a stride leads to no other element, and out of the address space: NumPy can write such
 /// ones for dimensions of size 1, to find code that relies on them.

@@ -22,9 +22,8 @@ using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 
-enum : CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2 };
+enum : CUresult { CUDA_SUCCESS = 0 };
 enum CUdevice_attribute {
-  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
@@ -72,7 +71,7 @@ enum CUfunction_attribute { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 
 using nvrtcResult = int;
 using nvrtcProgram = struct _nvrtcProgram*;
 
-enum : nvrtcResult { NVRTC_SUCCESS = 0, NVRTC_ERROR_COMPILATION = 6 };
+enum : nvrtcResult { NVRTC_SUCCESS = 0 };
 
 #define TC_NVRTC_FUNCTIONS(F)                                                                     \
   F(nvrtcVersion, (int* major, int* minor))                                                       \

@@ -20,55 +20,20 @@ namespace {
 
 /// The largest difference to `least`, as unsigned numbers, among which those of smaller elements
 /// are the largest. (A template has no clones.)
-#define TC_LARGEST_DIFFERENCE(Unsigned, name)                                         \
-  TC_FOR_VECTORS Unsigned name(const Unsigned* data, int64_t count, Unsigned least) { \
-    Unsigned largest = 0;                                                             \
-    for (int64_t i = 0; i < count; ++i) {                                             \
-      Unsigned difference = static_cast<Unsigned>(data[i] - least);                   \
-      largest = difference > largest ? difference : largest;                          \
-    }                                                                                 \
-    return largest;                                                                   \
+#define TC_LARGEST_DIFFERENCE(Unsigned)                                                  \
+  TC_FOR_VECTORS Unsigned largest(const Unsigned* data, int64_t count, Unsigned least) { \
+    Unsigned largest = 0;                                                                \
+    for (int64_t i = 0; i < count; ++i) {                                                \
+      Unsigned difference = static_cast<Unsigned>(data[i] - least);                      \
+      largest = difference > largest ? difference : largest;                             \
+    }                                                                                    \
+    return largest;                                                                      \
   }
-TC_LARGEST_DIFFERENCE(uint8_t, largest_difference_8)
-TC_LARGEST_DIFFERENCE(uint16_t, largest_difference_16)
-TC_LARGEST_DIFFERENCE(uint32_t, largest_difference_32)
-TC_LARGEST_DIFFERENCE(uint64_t, largest_difference_64)
+TC_LARGEST_DIFFERENCE(uint8_t)
+TC_LARGEST_DIFFERENCE(uint16_t)
+TC_LARGEST_DIFFERENCE(uint32_t)
+TC_LARGEST_DIFFERENCE(uint64_t)
 #undef TC_LARGEST_DIFFERENCE
-
-uint8_t largest(const uint8_t* p, int64_t n, uint8_t from) {
-  return largest_difference_8(p, n, from);
-}
-uint16_t largest(const uint16_t* p, int64_t n, uint16_t from) {
-  return largest_difference_16(p, n, from);
-}
-uint32_t largest(const uint32_t* p, int64_t n, uint32_t from) {
-  return largest_difference_32(p, n, from);
-}
-uint64_t largest(const uint64_t* p, int64_t n, uint64_t from) {
-  return largest_difference_64(p, n, from);
-}
-
-void join(std::vector<int64_t>& sizes, std::vector<int64_t>& strides) {
-  std::vector<std::pair<int64_t, int64_t>> dimensions;
-  for (size_t d = 0; d < sizes.size(); ++d)
-    if (sizes[d] != 1) dimensions.emplace_back(strides[d], sizes[d]);
-  std::stable_sort(dimensions.begin(), dimensions.end(), [](const auto& a, const auto& b) {
-    return std::abs(a.first) > std::abs(b.first);
-  });
-  sizes.clear();
-  strides.clear();
-  for (auto [stride, size] : dimensions) {
-    // An element that stands for many is looked at once.
-    if (stride == 0) continue;
-    if (!sizes.empty() && strides.back() == stride * size) {
-      sizes.back() *= size;
-      strides.back() = stride;
-    } else {
-      sizes.push_back(size);
-      strides.push_back(stride);
-    }
-  }
-}
 
 template <class Unsigned>
 class Walk {
@@ -139,7 +104,28 @@ bool is_within_as(const ElementRange& range, const void* data, const tc_host& ho
 
 }  // namespace
 
-void join_dimensions(ElementRange& range) { join(range.sizes, range.strides); }
+void join_dimensions(ElementRange& range) {
+  std::vector<int64_t>&sizes = range.sizes, &strides = range.strides;
+  std::vector<std::pair<int64_t, int64_t>> dimensions;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] != 1) dimensions.emplace_back(strides[d], sizes[d]);
+  std::stable_sort(dimensions.begin(), dimensions.end(), [](const auto& a, const auto& b) {
+    return std::abs(a.first) > std::abs(b.first);
+  });
+  sizes.clear();
+  strides.clear();
+  for (auto [stride, size] : dimensions) {
+    // An element that stands for many is looked at once.
+    if (stride == 0) continue;
+    if (!sizes.empty() && strides.back() == stride * size) {
+      sizes.back() *= size;
+      strides.back() = stride;
+    } else {
+      sizes.push_back(size);
+      strides.push_back(stride);
+    }
+  }
+}
 
 bool is_within(const ElementRange& range, const void* data, const tc_host& host) {
   for (int64_t size : range.sizes)

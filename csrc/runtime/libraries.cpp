@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "ir/dtypes.h"
+#include "ir/layout.h"
 #include "machine/measure.h"
 #include "machine/measurements.h"
 
@@ -20,9 +22,7 @@ std::atomic<const tc_libraries*> registered{nullptr};
 ir::LibraryOperand dense(const std::string& name, std::vector<int64_t> sizes) {
   ir::LibraryOperand operand;
   operand.tensor = name;
-  operand.strides.assign(sizes.size(), 1);
-  for (size_t d = sizes.size() - 1; d-- > 0;)
-    operand.strides[d] = operand.strides[d + 1] * sizes[d + 1];
+  operand.strides = row_major(sizes).strides;
   operand.sizes = std::move(sizes);
   return operand;
 }
@@ -55,17 +55,12 @@ std::vector<Line> memory(const ir::LibraryOperand& operand, ir::Type type) {
   return make_lines(static_cast<size_t>(elements * type.bytes()));
 }
 
-DLDataType to_dlpack(ir::Type type) {
-  uint8_t code = type.is_bfloat() ? kDLBfloat : kDLFloat;
-  return {code, static_cast<uint8_t>(type.bits()), 1};
-}
-
 DLTensor to_dlpack(const ir::LibraryOperand& operand, ir::Type type, void* memory) {
   DLTensor tensor{};
   tensor.data = static_cast<uint8_t*>(memory) + operand.offset * type.bytes();
   tensor.device = {kDLCPU, 0};
   tensor.ndim = static_cast<int32_t>(operand.sizes.size());
-  tensor.dtype = to_dlpack(type);
+  tensor.dtype = ir::to_dlpack(type);
   tensor.shape = const_cast<int64_t*>(operand.sizes.data());
   tensor.strides = const_cast<int64_t*>(operand.strides.data());
   return tensor;

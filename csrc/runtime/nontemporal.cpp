@@ -1,5 +1,8 @@
 #include "runtime/nontemporal.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -8,10 +11,6 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define TC_NONTEMPORAL
-#endif
-#ifdef __linux__
-#include <sys/mman.h>
-#include <unistd.h>
 #endif
 
 namespace tc::runtime {
@@ -62,7 +61,6 @@ bool has_nontemporal_stores() {
 }
 
 bool is_resident(const void* memory, int64_t bytes) {
-#ifdef __linux__
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = reinterpret_cast<uintptr_t>(memory);
   for (uintptr_t at : {begin, begin + static_cast<uintptr_t>(bytes) / 2,
@@ -73,11 +71,6 @@ bool is_resident(const void* memory, int64_t bytes) {
       return false;
   }
   return true;
-#else
-  static_cast<void>(memory);
-  static_cast<void>(bytes);
-  return false;
-#endif
 }
 
 void copy_nontemporal(void* to, const void* from, int64_t bytes) {

@@ -3,17 +3,18 @@
 #include "base/error.h"
 
 namespace tc::runtime {
-namespace {
 
-constexpr DLDevice kCpu = {kDLCPU, 0};
-
-}  // namespace
-
-Workspaces::Workspaces(const tc_host& host, const std::vector<Workspace>& wanted) : host_(host) {
+Workspaces::Workspaces(const tc_host& host, const std::vector<Workspace>& wanted, DLDevice device)
+    : host_(host), device_(device) {
+  pointers.reserve(wanted.size());
   for (const Workspace& workspace : wanted) {
-    void* pointer = host.allocate(host.context, kCpu, static_cast<size_t>(workspace.bytes));
+    void* pointer = host.allocate(host.context, device, static_cast<size_t>(workspace.bytes));
     if (!pointer) {
       release();
+      if (device.device_type == kDLCUDA)
+        throw UsageError(concat("out of memory on CUDA device ", device.device_id,
+                                ": a temporary needs ", workspace.bytes,
+                                " bytes; free some, or compute less at a time"));
       throw Error(TC_USAGE_ERROR, concat("out of memory: the temporary ", workspace.name, " needs ",
                                          workspace.bytes, " bytes"));
     }
@@ -22,7 +23,7 @@ Workspaces::Workspaces(const tc_host& host, const std::vector<Workspace>& wanted
 }
 
 void Workspaces::release() {
-  for (void* pointer : pointers) host_.release(host_.context, kCpu, pointer);
+  for (void* pointer : pointers) host_.release(host_.context, device_, pointer);
   pointers.clear();
 }
 

@@ -14,11 +14,12 @@ struct Workspace {
   int64_t bytes = 0;
 };
 
-/// The workspaces of one run in the memory of the CPU; given back when it ends, whether it got all
-/// of them or not. An Error names the one that it did not get.
+/// The workspaces of one run, in the memory of a device; given back when it ends, on a GPU when it
+/// is queued, whether it got all of them or not. An Error says which one it did not get.
 class Workspaces {
  public:
-  Workspaces(const tc_host& host, const std::vector<Workspace>& wanted);
+  Workspaces(const tc_host& host, const std::vector<Workspace>& wanted,
+             DLDevice device = {kDLCPU, 0});
   ~Workspaces() { release(); }
   Workspaces(const Workspaces&) = delete;
   Workspaces& operator=(const Workspaces&) = delete;
@@ -28,6 +29,7 @@ class Workspaces {
  private:
   void release();
   const tc_host& host_;
+  const DLDevice device_;
 };
 
 }  // namespace tc::runtime

@@ -108,33 +108,6 @@ std::string name_of(const std::string& key) {
   return std::string(text) + kEnding;
 }
 
-bool ends_with(const std::string& text, const std::string& ending) {
-  return text.size() > ending.size() &&
-         text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
-}
-
-bool read_all(int file, std::string& bytes) {
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t count = read(file, bytes.data() + done, bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    done += static_cast<size_t>(count);
-  }
-  return true;
-}
-
-bool write_all(int file, const std::string& bytes) {
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t count = write(file, bytes.data() + done, bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
-    done += static_cast<size_t>(count);
-  }
-  return true;
-}
-
 std::string enclose(const std::string& key, const std::string& bytes) {
   std::string after(8, '\0');
   const uint64_t size = key.size();
@@ -178,7 +151,8 @@ int64_t trim(int directory, int64_t most) {
   const time_t now = time(nullptr);
   while (const dirent* each = readdir(listed)) {
     const std::string name = each->d_name;
-    const bool finished = ends_with(name, kEnding), unfinished = ends_with(name, kUnfinished);
+    const std::filesystem::path ending = std::filesystem::path(name).extension();
+    const bool finished = ending == kEnding, unfinished = ending == kUnfinished;
     struct stat status;
     if ((!finished && !unfinished) ||
         fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
@@ -258,7 +232,7 @@ std::optional<std::string> find_code(const std::string& key) {
   }
   std::string all(static_cast<size_t>(status.st_size), '\0');
   std::optional<std::string> found;
-  if (!read_all(file.get(), all) || !disclose(all, key, found)) {
+  if (!file.read_all(all) || !disclose(all, key, found)) {
     tell_once(concat("'", path, "/", name, "' is damaged, and removed"));
     unlinkat(directory->get(), name.c_str(), 0);
     return std::nullopt;
@@ -279,7 +253,7 @@ void keep_code(const std::string& key, const std::string& bytes) {
   {
     const Descriptor file(openat(directory->get(), unfinished.c_str(),
                                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file || !write_all(file.get(), all) ||
+    if (!file || !file.write_all(all) ||
         renameat(directory->get(), unfinished.c_str(), directory->get(), name.c_str()) != 0)
       error = errno;
   }

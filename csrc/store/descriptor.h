@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 
 namespace tc::store {
@@ -21,6 +22,29 @@ class Descriptor {
   }
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
+
+  /// As many bytes as there is room for, fewer where the file ends before. False: errno says why.
+  bool read_all(std::string& bytes) const {
+    size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t count = read(number_, bytes.data() + done, bytes.size() - done);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return false;
+      if (count == 0) bytes.resize(done);
+      done += static_cast<size_t>(count);
+    }
+    return true;
+  }
+  bool write_all(const std::string& bytes) const {
+    size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t count = write(number_, bytes.data() + done, bytes.size() - done);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return false;
+      done += static_cast<size_t>(count);
+    }
+    return true;
+  }
 
  private:
   int number_;

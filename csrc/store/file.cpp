@@ -50,17 +50,6 @@ class Lock {
   std::unique_ptr<Descriptor> descriptor_;
 };
 
-void write_all(const Descriptor& file, const std::string& bytes, const std::string& shown) {
-  size_t written = 0;
-  while (written < bytes.size()) {
-    ssize_t count = write(file.get(), bytes.data() + written, bytes.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail("write", shown, errno, "what was there before is still there");
-    written += static_cast<size_t>(count);
-  }
-  if (fsync(file.get()) != 0) fail("write", shown, errno, "what was there before is still there");
-}
-
 }  // namespace
 
 std::string read_file(const std::string& path, Missing missing) {
@@ -78,15 +67,7 @@ std::string read_file(const std::string& path, Missing missing) {
     throw CacheError(concat("cannot read '", path, "': it has ", status.st_size,
                             " bytes, and a store has ", INT_MAX, " at most"));
   std::string bytes(static_cast<size_t>(status.st_size), '\0');
-  size_t size = 0;
-  while (size < bytes.size()) {
-    ssize_t count = read(file.get(), bytes.data() + size, bytes.size() - size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail("read", path, errno);
-    if (count == 0) break;
-    size += static_cast<size_t>(count);
-  }
-  bytes.resize(size);
+  if (!file.read_all(bytes)) fail("read", path, errno);
   return bytes;
 }
 
@@ -111,7 +92,8 @@ void update_file(const std::string& path,
     struct stat status;
     if (stat(target.c_str(), &status) == 0 && fchmod(file.get(), status.st_mode & 07777) != 0)
       fail("write", path, errno);
-    write_all(file, after, path);
+    if (!file.write_all(after) || fsync(file.get()) != 0)
+      fail("write", path, errno, "what was there before is still there");
     if (rename(temporary.c_str(), target.c_str()) != 0) fail("write", path, errno);
   } catch (...) {
     unlink(temporary.c_str());

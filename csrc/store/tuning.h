@@ -9,6 +9,7 @@
 
 #include "ir/layout.h"
 #include "plan/options/options.h"
+#include "tc/tc.h"
 
 namespace tc::store {
 
@@ -34,13 +35,6 @@ struct TuningKey {
   bool operator==(const TuningKey& other) const;
 };
 
-/// Single runs, in seconds.
-struct Times {
-  double minimum = 0, median = 0;
-  double spread = 1;  ///< the third quartile over the first
-  int64_t runs = 0;
-};
-
 /// What NVRTC made of a GPU's kernel.
 struct DeviceCode {
   std::string cubin, log;
@@ -49,8 +43,8 @@ struct DeviceCode {
 
 struct TunedPlan {
   MappingOptions options;  ///< all of it
-  Times times;
-  Times standard;  ///< of the compiler's own Plan, measured in turns with this one
+  tc_times times = {};
+  tc_times standard = {};  ///< of the compiler's own Plan, measured in turns with this one
   std::string processor, version;
   int64_t time = 0;  ///< seconds since 1970
   DeviceCode code;   ///< of a GPU

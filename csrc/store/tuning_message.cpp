@@ -11,15 +11,15 @@ namespace {
 
 namespace pb = ::tensor_comprehensions::store;
 
-void times_to_message(const Times& times, pb::Times& message) {
+void times_to_message(const tc_times& times, pb::Times& message) {
   message.set_minimum(times.minimum);
   message.set_median(times.median);
   message.set_spread(times.spread);
   message.set_runs(times.runs);
 }
 
-Times times_from_message(const pb::Times& message) {
-  const Times times{message.minimum(), message.median(), message.spread(), message.runs()};
+tc_times times_from_message(const pb::Times& message) {
+  const tc_times times{message.minimum(), message.median(), message.spread(), message.runs()};
   for (double value : {times.minimum, times.median, times.spread})
     if (!std::isfinite(value) || value < 0)
       throw UsageError(concat("a time of ", value, " in a tuned Plan"));
@@ -42,9 +42,7 @@ void key_to_message(const TuningKey& key, pb::TuningKey& message) {
   message.set_inputs(static_cast<int32_t>(key.inputs));
 }
 
-}  // namespace
-
-TuningKey tuning_key_from_message(const pb::TuningKey& message) {
+TuningKey key_from_message(const pb::TuningKey& message) {
   TuningKey key;
   key.definition = message.definition();
   for (const pb::Argument& argument : message.arguments()) {
@@ -69,6 +67,8 @@ TuningKey tuning_key_from_message(const pb::TuningKey& message) {
   key.inputs = static_cast<size_t>(message.inputs());
   return key;
 }
+
+}  // namespace
 
 void tuning_to_message(const Tuning& tuning, pb::Tuning& message) {
   if (!message.has_key()) key_to_message(tuning.key, *message.mutable_key());
@@ -99,7 +99,7 @@ void tuning_to_message(const Tuning& tuning, pb::Tuning& message) {
 
 Tuning tuning_from_message(const pb::Tuning& message) {
   Tuning tuning;
-  tuning.key = tuning_key_from_message(message.key());
+  tuning.key = key_from_message(message.key());
   tuning.text = message.text();
   tuning.measured = message.measured();
   for (const pb::TunedPlan& plan : message.plans())

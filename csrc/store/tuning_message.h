@@ -5,14 +5,12 @@
 
 namespace tensor_comprehensions::store {
 class Tuning;
-class TuningKey;
-}  // namespace tensor_comprehensions::store
+}
 
 namespace tc::store {
 
 void tuning_to_message(const Tuning& tuning, ::tensor_comprehensions::store::Tuning& message);
 /// UsageError where a message says what no version writes.
 Tuning tuning_from_message(const ::tensor_comprehensions::store::Tuning& message);
-TuningKey tuning_key_from_message(const ::tensor_comprehensions::store::TuningKey& message);
 
 }  // namespace tc::store

@@ -126,12 +126,9 @@ void set_owner(const std::string& ns, const std::string& name, const Definition&
 }
 
 void remove_owner(const std::string& ns, const std::string& name) {
-  Alias removed;
+  decltype(Aliases::by_name)::node_type removed;
   std::lock_guard<std::mutex> lock(aliases().mutex);
-  auto found = aliases().by_name.find(ns + "::" + name);
-  if (found == aliases().by_name.end()) return;
-  removed = std::move(found->second);
-  aliases().by_name.erase(found);
+  removed = aliases().by_name.extract(ns + "::" + name);
 }
 
 void forget_moves() {

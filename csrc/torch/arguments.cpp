@@ -6,6 +6,17 @@
 namespace tc_torch {
 namespace {
 
+/// Those that the language has.
+const std::pair<at::ScalarType, DLDataType> types[] = {
+    {at::kBool, {kDLBool, 8, 1}},        {at::kChar, {kDLInt, 8, 1}},
+    {at::kShort, {kDLInt, 16, 1}},       {at::kInt, {kDLInt, 32, 1}},
+    {at::kLong, {kDLInt, 64, 1}},        {at::kByte, {kDLUInt, 8, 1}},
+    {at::kUInt16, {kDLUInt, 16, 1}},     {at::kUInt32, {kDLUInt, 32, 1}},
+    {at::kUInt64, {kDLUInt, 64, 1}},     {at::kHalf, {kDLFloat, 16, 1}},
+    {at::kBFloat16, {kDLBfloat, 16, 1}}, {at::kFloat, {kDLFloat, 32, 1}},
+    {at::kDouble, {kDLFloat, 64, 1}},
+};
+
 std::string layout_name(at::Layout layout) {
   switch (layout) {
     case at::kSparse: return "torch.sparse_coo";
@@ -52,22 +63,13 @@ std::pair<intptr_t, intptr_t> memory_span(const at::Tensor& tensor) {
 }  // namespace
 
 at::ScalarType to_scalar_type(DLDataType dtype) {
-  switch (dtype.code) {
-    case kDLBool: return at::kBool;
-    case kDLBfloat: return at::kBFloat16;
-    case kDLFloat:
-      return dtype.bits == 16 ? at::kHalf : dtype.bits == 32 ? at::kFloat : at::kDouble;
-    case kDLInt:
-      return dtype.bits == 8    ? at::kChar
-             : dtype.bits == 16 ? at::kShort
-             : dtype.bits == 32 ? at::kInt
-                                : at::kLong;
-    default:
-      return dtype.bits == 8    ? at::kByte
-             : dtype.bits == 16 ? at::kUInt16
-             : dtype.bits == 32 ? at::kUInt32
-                                : at::kUInt64;
-  }
+  for (const auto& [type, other] : types)
+    if (other.code == dtype.code && other.bits == dtype.bits) return type;
+  raise(TC_INTERNAL_ERROR, c10::str("PyTorch has no type of DLPack code ", int{dtype.code}));
+}
+
+ModulePtr parse_module(const std::string& text) {
+  return {ask<tc_module*>(tc_module_parse, text.c_str()), tc_module_free};
 }
 
 Definition::Definition(ModulePtr module, const tc_definition* definition)
@@ -84,26 +86,17 @@ Definition::Definition(ModulePtr module, const tc_definition* definition)
     result.follows = argument.follows;
     return result;
   };
-  tc_argument argument;
-  for (int32_t i = 0; i < tc_definition_input_count(definition); ++i) {
-    check(tc_definition_input(definition, i, &argument));
-    inputs.push_back(info(argument));
-  }
-  for (int32_t o = 0; o < tc_definition_output_count(definition); ++o) {
-    check(tc_definition_output(definition, o, &argument));
-    outputs.push_back(info(argument));
-  }
+  for (int32_t i = 0; i < tc_definition_input_count(definition); ++i)
+    inputs.push_back(info(ask<tc_argument>(tc_definition_input, definition, i)));
+  for (int32_t o = 0; o < tc_definition_output_count(definition); ++o)
+    outputs.push_back(info(ask<tc_argument>(tc_definition_output, definition, o)));
 }
 
 DLDataType to_dlpack(at::ScalarType type) {
+  for (const auto& [own, dtype] : types)
+    if (own == type) return dtype;
   auto bits = static_cast<uint8_t>(c10::elementSize(type) * 8);
-  if (type == at::kBool) return {kDLBool, 8, 1};
-  if (type == at::kBFloat16) return {kDLBfloat, 16, 1};
   if (c10::isFloatingType(type)) return {kDLFloat, bits, 1};
-  bool is_unsigned =
-      type == at::kByte || type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64;
-  if (is_unsigned) return {kDLUInt, bits, 1};
-  if (c10::isIntegralType(type, false)) return {kDLInt, bits, 1};
   if (c10::isComplexType(type)) return {5, bits, 1};  // kDLComplex of newer DLPack headers
   // Quantized, bits: a code that no definition has, so that the check refuses the type.
   return {255, bits, 1};
@@ -148,9 +141,12 @@ DLTensor to_dltensor(const at::Tensor& tensor) {
   return result;
 }
 
-CallArguments::CallArguments(const Definition& definition, at::ArrayRef<c10::IValue> inputs) {
-  values_.resize(inputs.size());
-  tensors_.reserve(inputs.size());
+Tensors::Tensors(at::ArrayRef<at::Tensor> tensors) {
+  for (const at::Tensor& tensor : tensors) add(to_dltensor(tensor));
+}
+
+CallArguments::CallArguments(const Definition& definition, at::ArrayRef<c10::IValue> inputs)
+    : values_(inputs.size()) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     bool scalar = i < definition.inputs.size() && definition.inputs[i].scalar;
     if (scalar) {
@@ -160,14 +156,30 @@ CallArguments::CallArguments(const Definition& definition, at::ArrayRef<c10::IVa
       tensor.data = &values_[i];
       tensor.device = {kDLCPU, 0};
       tensor.dtype = to_dlpack(info.dtype);
-      tensors_.push_back(tensor);
+      add(tensor);
     } else {
       const at::Tensor& tensor = inputs[i].toTensor();
       if (i < definition.inputs.size()) check_tensor("argument", definition.inputs[i], tensor);
-      tensors_.push_back(to_dltensor(tensor));
+      add(to_dltensor(tensor));
     }
   }
-  for (const DLTensor& tensor : tensors_) pointers_.push_back(&tensor);
+}
+
+InputsWithoutData::InputsWithoutData(const Definition& definition, std::vector<int64_t> values,
+                                     std::vector<std::vector<int64_t>> sizes)
+    : values_(std::move(values)), sizes_(std::move(sizes)) {
+  for (size_t i = 0; i < definition.inputs.size(); ++i) {
+    DLTensor tensor{};
+    tensor.device = {kDLCPU, 0};
+    tensor.dtype = to_dlpack(definition.inputs[i].dtype);
+    // Whose low bytes are the scalar's, whatever its width.
+    if (definition.inputs[i].specialized) tensor.data = &values_[i];
+    if (i < sizes_.size()) {
+      tensor.ndim = static_cast<int32_t>(sizes_[i].size());
+      tensor.shape = sizes_[i].data();
+    }
+    add(tensor);
+  }
 }
 
 void check_tensor(const char* role, const ArgumentInfo& info, const at::Tensor& tensor) {

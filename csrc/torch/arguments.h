@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,10 +13,17 @@
 
 namespace tc_torch {
 
-struct ModuleDeleter {
-  void operator()(tc_module* module) const { tc_module_free(module); }
+/// Frees a handle of the C interface, by its function for that.
+template <auto release>
+struct Free {
+  template <class Handle>
+  void operator()(Handle* handle) const {
+    release(handle);
+  }
 };
 using ModulePtr = std::shared_ptr<tc_module>;
+
+ModulePtr parse_module(const std::string& text);
 
 /// One argument or result of a definition.
 struct ArgumentInfo {
@@ -39,18 +47,43 @@ class Definition {
   const tc_definition* definition_;
 };
 
-/// The inputs of a call as the core sees them. Scalars live in `values`. Borrowed tensors must
-/// outlive it.
-class CallArguments {
+/// Tensors as the C interface takes them. What they are views of must outlive them.
+class Tensors {
  public:
-  CallArguments(const Definition& definition, at::ArrayRef<c10::IValue> inputs);
-  const DLTensor* const* tensors() const { return pointers_.data(); }
+  Tensors() = default;
+  explicit Tensors(at::ArrayRef<at::Tensor> tensors);
+  Tensors(const Tensors&) = delete;
+  Tensors& operator=(const Tensors&) = delete;
+
+  void add(const DLTensor& tensor) { pointers_.push_back(&all_.emplace_back(tensor)); }
+  const DLTensor* const* data() const { return pointers_.empty() ? nullptr : pointers_.data(); }
   int32_t count() const { return static_cast<int32_t>(pointers_.size()); }
 
  private:
-  std::vector<DLTensor> tensors_;
+  std::deque<DLTensor> all_;  // where they stay when others are added
   std::vector<const DLTensor*> pointers_;
+};
+
+/// The inputs of a call. Scalars live in `values`.
+class CallArguments : public Tensors {
+ public:
+  CallArguments(const Definition& definition, at::ArrayRef<c10::IValue> inputs);
+
+ private:
   std::vector<double> values_;  // storage of scalars, 8 bytes each
+};
+
+/// The inputs of a definition without data: specialised scalars have a value, and tensors sizes
+/// where they are given.
+class InputsWithoutData : public Tensors {
+ public:
+  /// One value for every input; those of scalars that are specialised count.
+  InputsWithoutData(const Definition& definition, std::vector<int64_t> values,
+                    std::vector<std::vector<int64_t>> sizes = {});
+
+ private:
+  std::vector<int64_t> values_;
+  std::vector<std::vector<int64_t>> sizes_;
 };
 
 DLTensor to_dltensor(const at::Tensor& tensor);

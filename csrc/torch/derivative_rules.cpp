@@ -1,9 +1,7 @@
 #include "torch/derivative_rules.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -12,50 +10,38 @@
 namespace tc_torch {
 namespace {
 
-/// The inputs of a definition without data, as the core takes them: scalars that decide sizes have
-/// a value where they are among the first arguments of a call.
-class ScalarValues {
- public:
-  ScalarValues(const Definition& definition, at::ArrayRef<c10::IValue> inputs)
-      : tensors_(definition.inputs.size()), values_(definition.inputs.size()) {
-    for (size_t k = 0; k < definition.inputs.size(); ++k) {
-      const ArgumentInfo& info = definition.inputs[k];
-      tensors_[k].device = {kDLCPU, 0};
-      tensors_[k].dtype = to_dlpack(info.dtype);
-      if (info.specialized && k < inputs.size()) {
-        values_[k] = inputs[k].toScalar().to<int64_t>();
-        tensors_[k].data = &values_[k];  // whose low bytes are the scalar's, whatever its width
-      }
-      pointers_.push_back(&tensors_[k]);
-    }
-  }
-  const DLTensor* const* tensors() const { return pointers_.data(); }
-  int32_t count() const { return static_cast<int32_t>(pointers_.size()); }
-
- private:
-  std::vector<DLTensor> tensors_;
-  std::vector<int64_t> values_;
-  std::vector<const DLTensor*> pointers_;
-};
+/// Of the inputs, which are the first arguments of a call: 0 for all but specialised scalars.
+std::vector<int64_t> specialized_values(const Definition& definition,
+                                        const torch::jit::Stack& inputs) {
+  std::vector<int64_t> values(definition.inputs.size());
+  for (size_t k = 0; k < values.size(); ++k)
+    if (definition.inputs[k].specialized) values[k] = inputs.at(k).toScalar().to<int64_t>();
+  return values;
+}
 
 std::vector<int32_t> to_core(const Flags& flags) { return {flags.begin(), flags.end()}; }
 
 std::shared_ptr<const Definition> parse_one(const std::string& text) {
-  tc_module* raw = nullptr;
-  check(tc_module_parse(text.c_str(), &raw));
-  ModulePtr module(raw, ModuleDeleter());
-  return std::make_shared<Definition>(module, tc_module_definition(raw, 0));
+  ModulePtr module = parse_module(text);
+  return std::make_shared<Definition>(module, tc_module_definition(module.get(), 0));
 }
 
 /// Whether a result of a derivative is the gradient of an input: d_X, or d_X_2 where that was
 /// taken.
 bool is_gradient_of(const std::string& result, const std::string& input) {
   const std::string plain = "d_" + input;
-  if (result.compare(0, plain.size(), plain) != 0) return false;
-  if (result.size() == plain.size()) return true;
-  return result[plain.size()] == '_' && result.size() > plain.size() + 1 &&
-         std::all_of(result.begin() + static_cast<std::ptrdiff_t>(plain.size()) + 1, result.end(),
-                     [](unsigned char c) { return std::isdigit(c); });
+  if (!result.starts_with(plain)) return false;
+  const std::string rest = result.substr(plain.size());
+  return rest.empty() || (rest.size() > 1 && rest[0] == '_' &&
+                          rest.find_first_not_of("0123456789", 1) == std::string::npos);
+}
+
+/// The place of a result of this name; that behind the last where there is none.
+size_t find_output(const Definition& definition, const std::string& name) {
+  const auto& outputs = definition.outputs;
+  return std::find_if(outputs.begin(), outputs.end(),
+                      [&](const ArgumentInfo& info) { return info.name == name; }) -
+         outputs.begin();
 }
 
 /// A derivative as a definition, and what its parameters and results are of the forward one.
@@ -71,12 +57,8 @@ struct Gradient {
     size_t inputs = forward.inputs.size();
     auto gradients = static_cast<size_t>(std::count(given.begin(), given.end(), true));
     for (size_t k = 0; k < inputs; ++k) read.push_back(definition->inputs[k].read);
-    for (size_t k = inputs; k + gradients < definition->inputs.size(); ++k) {
-      auto result = std::find_if(
-          forward.outputs.begin(), forward.outputs.end(),
-          [&](const ArgumentInfo& info) { return info.name == definition->inputs[k].name; });
-      saved.push_back(result - forward.outputs.begin());
-    }
+    for (size_t k = inputs; k + gradients < definition->inputs.size(); ++k)
+      saved.push_back(static_cast<int64_t>(find_output(forward, definition->inputs[k].name)));
     // Both are in order of the inputs.
     places.assign(inputs, -1);
     size_t at = 0;
@@ -92,10 +74,10 @@ struct Gradient {
 /// Null where no wanted input is reached.
 std::shared_ptr<const Gradient> derive(const Definition& forward, const Flags& wanted,
                                        const Flags& given, const torch::jit::Stack& inputs) {
-  ScalarValues scalars(forward, inputs);
-  const char* text = nullptr;
-  check(tc_definition_gradient(forward.get(), scalars.tensors(), scalars.count(),
-                               to_core(wanted).data(), to_core(given).data(), &text));
+  const InputsWithoutData scalars(forward, specialized_values(forward, inputs));
+  const auto* text =
+      ask<const char*>(tc_definition_gradient, forward.get(), scalars.data(), scalars.count(),
+                       to_core(wanted).data(), to_core(given).data());
   return *text ? std::make_shared<Gradient>(forward, given, text) : nullptr;
 }
 
@@ -160,10 +142,10 @@ class DerivedRule : public DerivativeRule {
   }
 
   std::optional<c10::OperatorHandle> keeping(const torch::jit::Stack& inputs) override {
-    ScalarValues scalars(*definition_, inputs);
+    const InputsWithoutData scalars(*definition_, specialized_values(*definition_, inputs));
     const char* text = nullptr;
     // The derivative that is asked for says what is wrong.
-    if (tc_definition_keeping(definition_->get(), scalars.tensors(), scalars.count(), &text) !=
+    if (tc_definition_keeping(definition_->get(), scalars.data(), scalars.count(), &text) !=
             TC_OK ||
         !*text)
       return std::nullopt;
@@ -176,19 +158,8 @@ class DerivedRule : public DerivativeRule {
   std::shared_ptr<const Gradient> find(const Flags& wanted, const Flags& given,
                                        const torch::jit::Stack& inputs) {
     if (std::find(given.begin(), given.end(), true) == given.end()) return nullptr;
-    std::vector<int64_t> values;
-    for (size_t k = 0; k < definition_->inputs.size(); ++k)
-      if (definition_->inputs[k].specialized)
-        values.push_back(inputs.at(k).toScalar().to<int64_t>());
-    auto key = std::make_tuple(wanted, given, std::move(values));
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      auto known = known_.find(key);
-      if (known != known_.end()) return known->second;
-    }
-    std::shared_ptr<const Gradient> found = derive(*definition_, wanted, given, inputs);
-    std::lock_guard<std::mutex> lock(mutex_);
-    return known_.emplace(std::move(key), std::move(found)).first->second;
+    return find_or_make(mutex_, known_, {wanted, given, specialized_values(*definition_, inputs)},
+                        [&] { return derive(*definition_, wanted, given, inputs); });
   }
 
   c10::OperatorHandle make(const std::string& text, const std::string& ns) const {
@@ -285,11 +256,9 @@ std::unique_ptr<DerivativeRule> paired_rule(std::shared_ptr<const Definition> fo
 std::vector<int64_t> saved_results(const Definition& forward, const Definition& backward) {
   std::vector<int64_t> places;
   for (size_t k = forward.inputs.size(); k < backward.inputs.size(); ++k) {
-    auto result = std::find_if(
-        forward.outputs.begin(), forward.outputs.end(),
-        [&](const ArgumentInfo& info) { return info.name == backward.inputs[k].name; });
-    if (result == forward.outputs.end()) break;
-    places.push_back(result - forward.outputs.begin());
+    const size_t place = find_output(forward, backward.inputs[k].name);
+    if (place == forward.outputs.size()) break;
+    places.push_back(static_cast<int64_t>(place));
   }
   return places;
 }

@@ -6,8 +6,10 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "torch/operator.h"
@@ -15,6 +17,21 @@
 namespace tc_torch {
 
 using Flags = std::vector<bool>;
+
+/// What a map has for a key, which is made where it is missing: without the lock, since that takes
+/// time and may wait for Python's. Of what two threads make at once, the first stays.
+template <class Map, class Make>
+const typename Map::mapped_type& find_or_make(std::mutex& mutex, Map& map,
+                                              const typename Map::key_type& key, const Make& make) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = map.find(key);
+    if (found != map.end()) return found->second;
+  }
+  typename Map::mapped_type made = make();
+  std::lock_guard<std::mutex> lock(mutex);
+  return map.emplace(key, std::move(made)).first->second;
+}
 
 /// What the derivative by certain inputs needs of a call.
 struct Needs {

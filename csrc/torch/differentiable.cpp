@@ -16,7 +16,6 @@ using torch::jit::Stack;
 
 struct Differentiable::Plan {
   Differentiable* owner = nullptr;
-  Key key;
   Flags wanted;  ///< of each input
   Needs needs;
   /// By which results have gradients. Guarded by the owner's mutex.
@@ -60,11 +59,8 @@ bool is_in_graph(const at::Tensor& tensor) {
 bool has_tangent(const at::Tensor& tensor) { return tensor._fw_grad(/*level=*/0).defined(); }
 
 /// What has no dimensions is a tensor of one element to a derivative, for every example of a batch.
-at::Tensor with_dimensions(const at::Tensor& tensor, int64_t rank) {
+at::Tensor with_dimensions(const at::Tensor& tensor, int64_t rank = 1) {
   return tensor.dim() + 1 == rank ? tensor.unsqueeze(-1) : tensor;
-}
-at::Tensor with_dimensions(const at::Tensor& tensor) {
-  return tensor.dim() == 0 ? tensor.unsqueeze(-1) : tensor;
 }
 
 /// The gradient of an input: of an input that all examples of a batch share, the sum of what they
@@ -148,12 +144,9 @@ bool is_recorded(const std::string& name) {
 }
 
 void drop_differentiable(const std::string& name) {
-  std::shared_ptr<Differentiable> dropped;  // which may run Python when it goes
+  decltype(Known::by_name)::node_type dropped;  // which may run Python when it goes
   std::lock_guard<std::mutex> lock(known().mutex);
-  auto found = known().by_name.find(name);
-  if (found == known().by_name.end()) return;
-  dropped = std::move(found->second);
-  known().by_name.erase(found);
+  dropped = known().by_name.extract(name);
 }
 
 Differentiable::Differentiable(std::shared_ptr<Operator> op, const std::string& name,
@@ -306,51 +299,26 @@ Differentiable::Key Differentiable::key_of(const Flags& wanted, const Stack& inp
 }
 
 const Differentiable::Plan& Differentiable::find_plan(const Flags& wanted, const Stack& inputs) {
-  Key key = key_of(wanted, inputs);
-  auto lookup = [&]() -> const Plan* {
-    for (const auto& plan : plans_)
-      if (plan->key == key) return plan.get();
-    return nullptr;
-  };
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (const Plan* found = lookup()) return *found;
-  }
-  auto added = std::make_unique<Plan>();
-  added->owner = this;
-  added->wanted = wanted;
-  added->needs = rule_->needs(wanted, inputs);
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (const Plan* found = lookup()) return *found;
-  added->key = std::move(key);
-  plans_.push_back(std::move(added));
-  return *plans_.back();
+  return *find_or_make(mutex_, plans_, key_of(wanted, inputs), [&] {
+    auto plan = std::make_unique<Plan>();
+    plan->owner = this;
+    plan->wanted = wanted;
+    plan->needs = rule_->needs(wanted, inputs);
+    return plan;
+  });
 }
 
 const std::optional<GradientCall>& Differentiable::find_gradient(const Plan& plan,
                                                                  const Flags& given,
                                                                  const Stack& inputs) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    auto found = plan.gradients.find(given);
-    if (found != plan.gradients.end()) return found->second;
-  }
-  std::optional<GradientCall> added = rule_->gradient(plan.wanted, given, inputs);
-  std::lock_guard<std::mutex> lock(mutex_);
-  return plan.gradients.emplace(given, std::move(added)).first->second;
+  return find_or_make(mutex_, plan.gradients, given,
+                      [&] { return rule_->gradient(plan.wanted, given, inputs); });
 }
 
 const std::optional<TangentCall>& Differentiable::find_tangent(const Flags& wanted,
                                                                const Stack& inputs) {
-  Key key = key_of(wanted, inputs);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    auto found = tangents_.find(key);
-    if (found != tangents_.end()) return found->second;
-  }
-  std::optional<TangentCall> added = rule_->tangent(wanted, inputs);
-  std::lock_guard<std::mutex> lock(mutex_);
-  return tangents_.emplace(std::move(key), std::move(added)).first->second;
+  return find_or_make(mutex_, tangents_, key_of(wanted, inputs),
+                      [&] { return rule_->tangent(wanted, inputs); });
 }
 
 const std::optional<c10::OperatorHandle>& Differentiable::find_keeping(const Stack& inputs) {

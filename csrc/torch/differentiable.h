@@ -66,7 +66,7 @@ class Differentiable {
   std::unique_ptr<DerivativeRule> rule_;
   /// Never held while the rule is asked, which may wait for Python's lock.
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Plan>> plans_;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
   std::map<Key, std::optional<TangentCall>> tangents_;
   std::optional<std::optional<c10::OperatorHandle>> keeping_;
 };

@@ -19,6 +19,13 @@ struct CoreError : std::runtime_error {
 /// Throws the calling thread's last error of the core unless the status is TC_OK. Inside Python
 /// processes the error is raised as an exception of tensor_comprehensions (see binding.cpp).
 void check(tc_status status);
+/// What a function of the C interface gives by its last argument, behind these ones.
+template <class Result, class Function, class... Arguments>
+Result ask(Function function, const Arguments&... arguments) {
+  Result result{};
+  check(function(arguments..., &result));
+  return result;
+}
 /// Whether the host wants the calling thread to stop waiting; set once by the Python binding.
 extern bool (*interrupted)();
 /// How errors leave; set once by the Python binding.

@@ -1,15 +1,12 @@
 #include "torch/huge_pages.h"
 
-#include <cstdint>
-
-#ifdef __linux__
 #include <sys/mman.h>
-#endif
+
+#include <cstdint>
 
 namespace tc_torch {
 
 void advise_huge_pages(void* memory, size_t bytes) {
-#ifdef MADV_HUGEPAGE
   constexpr uintptr_t kHugePage = 2 << 20;
   if (bytes < 2 * kHugePage) return;
   uintptr_t begin = reinterpret_cast<uintptr_t>(memory), end = begin + bytes;
@@ -17,10 +14,6 @@ void advise_huge_pages(void* memory, size_t bytes) {
   end = end / kHugePage * kHugePage;
   // Advice only: where the system knows no huge pages the kernel runs as well, more slowly.
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#else
-  static_cast<void>(memory);
-  static_cast<void>(bytes);
-#endif
 }
 
 }  // namespace tc_torch

@@ -9,7 +9,6 @@
 #include <c10/core/impl/alloc_cpu.h>
 #include <c10/util/ScopeExit.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <new>
@@ -109,12 +108,6 @@ int64_t specialized_value(const c10::IValue& value) {
   return value.isBool() ? value.toBool() : value.toScalar().to<int64_t>();
 }
 
-size_t hash(const std::vector<int64_t>& key) {
-  size_t h = key.size();
-  for (int64_t value : key) h = h * 0x9E3779B97F4A7C15ull + static_cast<size_t>(value) + (h >> 29);
-  return h;
-}
-
 }  // namespace
 
 void (*raise_error)(const CoreError& error) = [](const CoreError& error) { throw error; };
@@ -153,25 +146,27 @@ Operator::Operator(std::shared_ptr<const Definition> definition, OptionsFactory 
   kernel_limit().add(*this);
 }
 
+size_t Operator::Hash::operator()(const std::vector<int64_t>& key) const {
+  size_t h = key.size();
+  for (int64_t value : key) h = h * 0x9E3779B97F4A7C15ull + static_cast<size_t>(value) + (h >> 29);
+  return h;
+}
+
 Operator::~Operator() { kernel_limit().remove(*this); }
 
 void Operator::list_kept(std::vector<Kept>& all) {
   std::shared_lock<std::shared_mutex> lock(mutex_);
-  for (const auto& each : specializations_)
+  for (const auto& [key, each] : by_key_)
     if (each->device.is_cpu()) all.push_back({this, each.get(), each->last_use, each->bytes});
 }
 
 void Operator::drop(const std::vector<const Specialization*>& specializations) {
   std::unique_lock<std::shared_mutex> lock(mutex_);
   for (const Specialization* each : specializations) {
-    auto& bucket = by_hash_[hash(each->key)];
-    bucket.erase(std::remove(bucket.begin(), bucket.end(), each), bucket.end());
-    if (bucket.empty()) by_hash_.erase(hash(each->key));
-    auto owned = std::find_if(specializations_.begin(), specializations_.end(),
-                              [&](const auto& own) { return own.get() == each; });
+    auto owned = by_key_.find(each->key);
     if (last_ == each) last_ = nullptr;
-    dropped_.push_back(std::move(*owned));
-    specializations_.erase(owned);
+    dropped_.push_back(std::move(owned->second));
+    by_key_.erase(owned);
   }
   has_dropped_ = true;
   lock.unlock();
@@ -242,11 +237,8 @@ void Operator::remember(const Specialization& found) {
 }
 
 const Specialization* Operator::lookup(const std::vector<int64_t>& key) const {
-  auto bucket = by_hash_.find(hash(key));
-  if (bucket == by_hash_.end()) return nullptr;
-  for (const Specialization* candidate : bucket->second)
-    if (candidate->key == key) return candidate;
-  return nullptr;
+  auto found = by_key_.find(key);
+  return found == by_key_.end() ? nullptr : found->second.get();
 }
 
 const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
@@ -285,9 +277,7 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
     std::unique_ptr<Specialization> added = compile(inputs, outputs);
     added->key = key;
     std::lock_guard<std::shared_mutex> lock(mutex_);
-    by_hash_[hash(key)].push_back(added.get());
-    specializations_.push_back(std::move(added));
-    result = specializations_.back().get();
+    result = by_key_.emplace(key, std::move(added)).first->second.get();
     kernel_limit().tick();
     remember(*result);
   }
@@ -308,7 +298,7 @@ std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inpu
   size_t rank = 0;
   for (const ArgumentInfo& output : definition_->outputs) rank += output.rank;
   std::vector<int64_t> sizes(rank);
-  check(tc_infer_sizes(definition_->get(), arguments.tensors(), arguments.count(), sizes.data(),
+  check(tc_infer_sizes(definition_->get(), arguments.data(), arguments.count(), sizes.data(),
                        static_cast<int32_t>(rank)));
   auto at = sizes.begin();
   for (const ArgumentInfo& output : definition_->outputs) {
@@ -330,21 +320,17 @@ std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inpu
       break;
     }
   OptionsPtr options = factory_ ? factory_(inputs) : nullptr;
-  std::vector<DLTensor> layouts;
-  std::vector<const DLTensor*> pointers;
+  Tensors layouts;
   for (const at::Tensor& output : formatted ? at::ArrayRef<at::Tensor>(made) : outputs) {
-    layouts.push_back(to_dltensor(output));
-    layouts.back().device = to_dlpack(added->device);
+    DLTensor layout = to_dltensor(output);
+    layout.device = to_dlpack(added->device);
+    layouts.add(layout);
   }
-  for (const DLTensor& layout : layouts) pointers.push_back(&layout);
-  tc_kernel* kernel = nullptr;
-  check(tc_compile(definition_->get(), options.get(), added->device.is_cuda() ? "cuda" : "cpu",
-                   arguments.tensors(), arguments.count(),
-                   pointers.empty() ? nullptr : pointers.data(),
-                   static_cast<int32_t>(pointers.size()), &kernel));
-  added->kernel.reset(kernel);
+  added->kernel.reset(ask<tc_kernel*>(tc_compile, definition_->get(), options.get(),
+                                      added->device.is_cuda() ? "cuda" : "cpu", arguments.data(),
+                                      arguments.count(), layouts.data(), layouts.count()));
   if (options) added->options = tc_options_text(options.get());
-  check(tc_kernel_number(kernel, "bytes", &added->bytes));
+  added->bytes = ask<int64_t>(tc_kernel_number, added->kernel.get(), "bytes");
   return added;
 }
 
@@ -449,11 +435,6 @@ std::vector<at::Tensor> Operator::call(at::ArrayRef<c10::IValue> arguments) {
 
 void Operator::call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs,
                         bool unchecked) {
-  if (inputs.size() != definition_->inputs.size())
-    raise(TC_SHAPE_ERROR, definition_->name + " expected " +
-                              std::to_string(definition_->inputs.size()) +
-                              (definition_->inputs.size() == 1 ? " input" : " inputs") +
-                              " but found " + std::to_string(inputs.size()));
   for (size_t o = 0; o < outputs.size() && o < definition_->outputs.size(); ++o)
     check_tensor("output", definition_->outputs[o], outputs[o]);
   Running running(*this);
@@ -464,13 +445,10 @@ void Operator::call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tenso
   // The key holds everything but the addresses. Where memory is far apart nothing is left to check;
   // where it is not, the core tells views that interleave from views that overlap.
   if (unchecked || !may_overlap(inputs, outputs)) return launch(specialization, inputs, outputs);
-  CallArguments arguments(*definition_, inputs);
-  std::vector<DLTensor> given;
-  std::vector<const DLTensor*> pointers;
-  for (const at::Tensor& output : outputs) given.push_back(to_dltensor(output));
-  for (const DLTensor& output : given) pointers.push_back(&output);
-  check(tc_kernel_run(specialization.kernel.get(), &torch_host(), arguments.tensors(),
-                      arguments.count(), pointers.data(), static_cast<int32_t>(pointers.size())));
+  const CallArguments arguments(*definition_, inputs);
+  const Tensors given(outputs);
+  check(tc_kernel_run(specialization.kernel.get(), &torch_host(), arguments.data(),
+                      arguments.count(), given.data(), given.count()));
 }
 
 }  // namespace tc_torch

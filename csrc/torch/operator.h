@@ -21,14 +21,8 @@
 
 namespace tc_torch {
 
-struct OptionsDeleter {
-  void operator()(tc_options* options) const { tc_options_free(options); }
-};
-struct KernelDeleter {
-  void operator()(tc_kernel* kernel) const { tc_kernel_free(kernel); }
-};
-using OptionsPtr = std::unique_ptr<tc_options, OptionsDeleter>;
-using KernelPtr = std::unique_ptr<tc_kernel, KernelDeleter>;
+using OptionsPtr = std::unique_ptr<tc_options, Free<tc_options_free>>;
+using KernelPtr = std::unique_ptr<tc_kernel, Free<tc_kernel_free>>;
 
 OptionsPtr copy_options(const tc_options* options);
 
@@ -136,8 +130,11 @@ class Operator {
   std::atomic<int> running_{0};
   std::atomic<bool> has_dropped_{false};
   std::shared_mutex mutex_;
-  std::vector<std::unique_ptr<Specialization>> specializations_, dropped_;
-  std::unordered_map<size_t, std::vector<const Specialization*>> by_hash_;
+  struct Hash {
+    size_t operator()(const std::vector<int64_t>& key) const;
+  };
+  std::unordered_map<std::vector<int64_t>, std::unique_ptr<Specialization>, Hash> by_key_;
+  std::vector<std::unique_ptr<Specialization>> dropped_;
   std::map<std::vector<int64_t>, std::thread::id> pending_;  ///< who compiles what now
   std::condition_variable_any pending_changed_;
 };

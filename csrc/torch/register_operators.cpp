@@ -20,23 +20,17 @@
 namespace tc_torch {
 namespace {
 
-struct StoreDeleter {
-  void operator()(tc_store* store) const { tc_store_free(store); }
-};
-
 /// Taken by whoever registers: what is there may not change between a look and what follows it.
 std::mutex& registering() {
   static auto* mutex = new std::mutex;
   return *mutex;
 }
 
-ModulePtr as_module(tc_module* module) { return ModulePtr(module, ModuleDeleter()); }
-
 std::shared_ptr<tc_options> parse_options(const std::string& text) {
   tc_options* options = nullptr;
   check(text.empty() ? tc_options_create("default", &options)
                      : tc_options_parse(text.c_str(), &options));
-  return std::shared_ptr<tc_options>(options, OptionsDeleter());
+  return {options, tc_options_free};
 }
 
 /// An operator of a text that was derived of another one, and its name.
@@ -73,7 +67,10 @@ class Registration {
   /// Under a name that graphs hold, with the derivative that is derived. What is registered already
   /// stays as it is. Where `keeps`, recorded calls may run a definition with more results.
   void add(const std::string& name, bool keeps) const {
-    add_without_derivative(name);
+    if (!is_registered(ns_, name)) {
+      const Schema schema(*definition_, name);
+      register_operator(ns_, schema.functional, schema.out, operator_);
+    }
     const std::string of = ns_ + "::" + name, derived = derived_name(name);
     if (is_registered(ns_, derived)) return;
     auto differentiable = std::make_unique<Differentiable>(
@@ -98,12 +95,6 @@ class Registration {
   const std::string& ns() const { return ns_; }
 
  private:
-  void add_without_derivative(const std::string& name) const {
-    if (is_registered(ns_, name)) return;
-    Schema schema(*definition_, name);
-    register_operator(ns_, schema.functional, schema.out, operator_);
-  }
-
   bool has_default_options_;
   std::shared_ptr<Definition> definition_;
   std::string ns_;
@@ -113,9 +104,7 @@ class Registration {
 
 std::string register_made_text(const std::string& text, const std::string& ns) {
   std::lock_guard<std::mutex> lock(registering());
-  tc_module* raw = nullptr;
-  check(tc_module_parse(text.c_str(), &raw));
-  Registration made(as_module(raw), 0, ns, parse_options(""));
+  Registration made(parse_module(text), 0, ns, parse_options(""));
   made.add(made.contents(), /*keeps=*/false);
   return ns + "::" + made.contents();
 }
@@ -132,11 +121,9 @@ void register_operators(const std::string& text, const std::string& ns,
   std::lock_guard<std::mutex> lock(registering());
   tc_set_libraries(&aten_libraries());
   std::shared_ptr<tc_options> chosen = parse_options(options);
-  tc_module* raw = nullptr;
-  check(tc_module_parse(text.c_str(), &raw));
-  ModulePtr module = as_module(raw);
+  ModulePtr module = parse_module(text);
   std::vector<Registration> all;
-  for (int32_t i = 0; i < tc_module_size(raw); ++i) {
+  for (int32_t i = 0; i < tc_module_size(module.get()); ++i) {
     all.emplace_back(module, i, ns, chosen);
     // Who registers a text means to call it by this name.
     std::string conflict = all.back().conflict();
@@ -153,11 +140,8 @@ namespace {
 /// What tuning found is for kernels that are compiled from now on.
 void use_tunings(const tc_store* store) {
   std::vector<std::string> keys;
-  for (int32_t k = 0; k < tc_store_tuning_count(store); ++k) {
-    tc_tuning tuning;
-    check(tc_store_tuning(store, k, &tuning));
-    keys.emplace_back(tuning.key);
-  }
+  for (int32_t k = 0; k < tc_store_tuning_count(store); ++k)
+    keys.emplace_back(ask<tc_tuning>(tc_store_tuning, store, k).key);
   if (keys.empty()) return;
   check(tc_store_use(store));
   kernel_limit().drop_definitions(keys);
@@ -175,9 +159,9 @@ std::vector<std::string> backwards_of(const tc_store* store, int32_t text, int32
 void load_operators(const std::string& path) {
   std::lock_guard<std::mutex> lock(registering());
   tc_set_libraries(&aten_libraries());
-  tc_store* raw = nullptr;
-  check(tc_store_read(path.c_str(), /*may_be_missing=*/0, &raw));
-  std::unique_ptr<tc_store, StoreDeleter> store(raw);
+  const std::unique_ptr<tc_store, Free<tc_store_free>> kept(
+      ask<tc_store*>(tc_store_read, path.c_str(), /*may_be_missing=*/0));
+  const tc_store* store = kept.get();
   // All texts are checked before the first is registered, since operators are for ever.
   struct Loaded {
     Registration registration;
@@ -186,20 +170,16 @@ void load_operators(const std::string& path) {
     std::vector<std::string> backwards;
   };
   std::vector<Loaded> all;
-  for (int32_t k = 0; k < tc_store_size(raw); ++k) {
-    tc_stored_text text;
-    check(tc_store_text(raw, k, &text));
-    tc_module* module = nullptr;
-    check(tc_store_parse(raw, k, &module));
-    ModulePtr kept = as_module(module);
+  for (int32_t k = 0; k < tc_store_size(store); ++k) {
+    const auto text = ask<tc_stored_text>(tc_store_text, store, k);
+    const ModulePtr module(ask<tc_module*>(tc_store_parse, store, k), tc_module_free);
     for (int32_t i = 0; i < text.definition_count; ++i) {
-      tc_stored_definition found;
-      check(tc_store_definition(raw, k, i, &found));
-      all.push_back({Registration(kept, i, text.ns, parse_options(found.options)),
-                     found.operator_name, text.by_user != 0, backwards_of(raw, k, i)});
+      const auto found = ask<tc_stored_definition>(tc_store_definition, store, k, i);
+      all.push_back({Registration(module, i, text.ns, parse_options(found.options)),
+                     found.operator_name, text.by_user != 0, backwards_of(store, k, i)});
     }
   }
-  use_tunings(raw);
+  use_tunings(store);
   for (const Loaded& each : all) {
     each.registration.add(each.name, each.by_user);
     // The same, unless another version saved it, whose name graphs hold.

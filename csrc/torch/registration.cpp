@@ -213,12 +213,9 @@ class Registrations {
 }  // namespace
 
 void unregister_operator(const std::string& name) {
-  std::unique_ptr<torch::Library> library;  // which may run Python when it goes
+  decltype(Libraries::by_name)::node_type removed;  // which may run Python when it goes
   std::lock_guard<std::mutex> lock(libraries().mutex);
-  auto found = libraries().by_name.find(name);
-  if (found == libraries().by_name.end()) return;
-  library = std::move(found->second);
-  libraries().by_name.erase(found);
+  removed = libraries().by_name.extract(name);
 }
 
 void register_differentiable(const std::string& ns, const std::string& schema,

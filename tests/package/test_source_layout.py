@@ -123,7 +123,6 @@ OTHERS = {
     "runtime/kernel.cpp": {"kAround"},
     "runtime/libraries.cpp": {"kSize", "kImages", "kChannels", "kTaps"},
     "runtime/machine_code.cpp": {"kMachine", "kStubBytes", "kSlotBytes"},
-    "runtime/workspaces.cpp": {"kCpu"},
     "store/code_folder.cpp": {
         *("kMagicSize", "kHeader", "kFlags", "kMostFile", "kAbandoned", "kLeft", "kCountAnew"),
     },

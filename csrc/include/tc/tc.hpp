@@ -87,6 +87,14 @@ T* checked(T* pointer) {
   return pointer;
 }
 
+/// What a function of the C interface gives by its last argument, behind these ones.
+template <class Result, class Function, class... Given>
+Result ask(Function function, const Given&... given) {
+  Result result{};
+  check(function(given..., &result));
+  return result;
+}
+
 }  // namespace detail
 
 // ---- tensors
@@ -122,10 +130,6 @@ class Tensor {
       : Tensor(const_cast<std::remove_cv_t<T>*>(data), dtype_of<T>(), std::move(sizes),
                std::move(strides)) {}
   /// All of a vector, which must hold as many elements as the sizes say.
-  template <typename T>
-  Tensor(std::vector<T>& data, std::vector<int64_t> sizes) : Tensor(data.data(), std::move(sizes)) {
-    check_count(data.size());
-  }
   template <typename T>
   Tensor(const std::vector<T>& data, std::vector<int64_t> sizes)
       : Tensor(data.data(), std::move(sizes)) {
@@ -201,16 +205,11 @@ class Arguments {
 /// The decisions of a schedule, as plain data with a value's semantics.
 class Options {
  public:
-  explicit Options(const std::string& preset = "default") {
-    tc_options* options = nullptr;
-    check(tc_options_create(preset.c_str(), &options));
-    options_.reset(options);
-  }
+  explicit Options(const std::string& preset = "default")
+      : options_(detail::ask<tc_options*>(tc_options_create, preset.c_str())) {}
   /// From what text() gives.
   static Options parse(const std::string& text) {
-    tc_options* options = nullptr;
-    check(tc_options_parse(text.c_str(), &options));
-    return Options(options);
+    return Options(detail::ask<tc_options*>(tc_options_parse, text.c_str()));
   }
   Options(const Options& other)
       : options_(detail::checked(tc_options_copy(other.options_.get()))) {}
@@ -258,14 +257,10 @@ class Definition {
   int32_t input_count() const { return tc_definition_input_count(definition_); }
   int32_t output_count() const { return tc_definition_output_count(definition_); }
   tc_argument input(int32_t index) const {
-    tc_argument argument;
-    check(tc_definition_input(definition_, index, &argument));
-    return argument;
+    return detail::ask<tc_argument>(tc_definition_input, definition_, index);
   }
   tc_argument output(int32_t index) const {
-    tc_argument argument;
-    check(tc_definition_output(definition_, index, &argument));
-    return argument;
+    return detail::ask<tc_argument>(tc_definition_output, definition_, index);
   }
   /// The sizes of every output for these inputs, which are checked.
   std::vector<std::vector<int64_t>> infer_sizes(const std::vector<Tensor>& inputs) const {
@@ -296,34 +291,26 @@ class Definition {
 
 /// A text in its usual layout, comments included; only its grammar is checked.
 inline std::string format(const std::string& text) {
-  const char* formatted = nullptr;
-  check(tc_format(text.c_str(), &formatted));
-  return formatted;
+  return detail::ask<const char*>(tc_format, text.c_str());
 }
 
 /// The machine that decisions are made for, a line for each fact (tc_machine_facts).
 inline std::string machine_facts(bool measure = false) {
-  const char* facts = nullptr;
-  check(tc_machine_facts(measure, &facts));
-  return facts;
+  return detail::ask<const char*>(tc_machine_facts, measure);
 }
 
 /// A parsed and checked text.
 class Module {
  public:
-  explicit Module(const std::string& text) {
-    tc_module* module = nullptr;
-    check(tc_module_parse(text.c_str(), &module));
-    module_.reset(module, tc_module_free);
-  }
+  explicit Module(const std::string& text)
+      : Module(detail::ask<tc_module*>(tc_module_parse, text.c_str())) {}
   int32_t size() const { return tc_module_size(module_.get()); }
   Definition definition(int32_t index) const {
     return Definition(module_, detail::checked(tc_module_definition(module_.get(), index)));
   }
   Definition operator[](const std::string& name) const {
-    const tc_definition* definition = nullptr;
-    check(tc_module_find(module_.get(), name.c_str(), &definition));
-    return Definition(module_, definition);
+    return Definition(
+        module_, detail::ask<const tc_definition*>(tc_module_find, module_.get(), name.c_str()));
   }
   /// Legal but suspect places, as messages with carets.
   std::vector<std::string> warnings() const {
@@ -362,26 +349,19 @@ class Store {
   };
 
   /// One that holds nothing.
-  Store() {
-    tc_store* store = nullptr;
-    check(tc_store_create(&store));
-    store_.reset(store);
-  }
+  Store() : store_(detail::ask<tc_store*>(tc_store_create)) {}
   /// What a file holds; CacheError. With `may_be_missing`, no file holds nothing.
   static Store read(const std::string& path, bool may_be_missing = false) {
-    tc_store* store = nullptr;
-    check(tc_store_read(path.c_str(), may_be_missing, &store));
-    return Store(store);
+    return Store(detail::ask<tc_store*>(tc_store_read, path.c_str(), may_be_missing));
   }
 
   int32_t size() const { return tc_store_size(store_.get()); }
   StoredText operator[](int32_t index) const {
-    tc_stored_text text;
-    check(tc_store_text(store_.get(), index, &text));
+    const auto text = detail::ask<tc_stored_text>(tc_store_text, store_.get(), index);
     StoredText result{text.ns, text.source, text.by_user != 0, {}};
     for (int32_t k = 0; k < text.definition_count; ++k) {
-      tc_stored_definition found;
-      check(tc_store_definition(store_.get(), index, k, &found));
+      const auto found =
+          detail::ask<tc_stored_definition>(tc_store_definition, store_.get(), index, k);
       result.definitions.push_back({found.name,
                                     found.operator_name,
                                     found.key,
@@ -396,9 +376,7 @@ class Store {
   }
   /// The definitions of a text; CacheError where this version refuses it.
   Module parse(int32_t index) const {
-    tc_module* module = nullptr;
-    check(tc_store_parse(store_.get(), index, &module));
-    return Module(module);
+    return Module(detail::ask<tc_module*>(tc_store_parse, store_.get(), index));
   }
   /// Adds a text as the last one, with options and a name that graphs hold for each definition.
   void add(const std::string& ns, const std::string& source, bool by_user,
@@ -424,8 +402,7 @@ class Store {
   }
   /// The options saved last for a definition with this key.
   std::optional<Options> find_options(const std::string& key) const {
-    tc_options* options = nullptr;
-    check(tc_store_find_options(store_.get(), key.c_str(), &options));
+    auto* options = detail::ask<tc_options*>(tc_store_find_options, store_.get(), key.c_str());
     if (!options) return std::nullopt;
     return Options(options);
   }
@@ -460,14 +437,10 @@ class Kernel {
   }
   /// "program", "schedule_tree", "loop_nest", "stmt", "assembly", ...: see tc_kernel_text.
   std::string text(const std::string& what) const {
-    const char* text = nullptr;
-    check(tc_kernel_text(kernel_.get(), what.c_str(), &text));
-    return text;
+    return detail::ask<const char*>(tc_kernel_text, kernel_.get(), what.c_str());
   }
   int64_t number(const std::string& what) const {
-    int64_t value = 0;
-    check(tc_kernel_number(kernel_.get(), what.c_str(), &value));
-    return value;
+    return detail::ask<int64_t>(tc_kernel_number, kernel_.get(), what.c_str());
   }
   /// The device binary of a CUDA kernel.
   std::vector<unsigned char> binary() const {
@@ -489,10 +462,9 @@ inline Kernel compile(const Definition& definition, const std::vector<Tensor>& i
                       const Options* options = nullptr, const std::string& target = "cpu",
                       const std::vector<Tensor>& outputs = {}) {
   detail::Arguments in(inputs), out(outputs);
-  tc_kernel* kernel = nullptr;
-  check(tc_compile(definition.get(), options ? options->get() : nullptr, target.c_str(), in.data(),
-                   in.size(), out.data(), out.size(), &kernel));
-  return Kernel(kernel);
+  return Kernel(detail::ask<tc_kernel*>(tc_compile, definition.get(),
+                                        options ? options->get() : nullptr, target.c_str(),
+                                        in.data(), in.size(), out.data(), out.size()));
 }
 
 }  // namespace tensor_comprehensions

@@ -12,39 +12,6 @@ namespace tc::runtime {
 
 namespace {
 
-/// Device memory of one run, given back in the order of the stream when the run is queued.
-class Temporaries {
- public:
-  Temporaries(const tc_host& host, DLDevice device, const std::vector<size_t>& bytes)
-      : host_(host), device_(device) {
-    pointers_.reserve(bytes.size());
-    for (size_t size : bytes) {
-      void* pointer = host.allocate(host.context, device, size);
-      if (!pointer) {
-        release();
-        throw UsageError(concat("out of memory on CUDA device ", device.device_id,
-                                ": a temporary needs ", size,
-                                " bytes; free some, or compute less at a time"));
-      }
-      pointers_.push_back(pointer);
-    }
-  }
-  ~Temporaries() { release(); }
-  Temporaries(const Temporaries&) = delete;
-  Temporaries& operator=(const Temporaries&) = delete;
-
-  void** slot(size_t index) { return &pointers_[index]; }
-
- private:
-  void release() {
-    for (void* pointer : pointers_) host_.release(host_.context, device_, pointer);
-    pointers_.clear();
-  }
-  const tc_host& host_;
-  DLDevice device_;
-  std::vector<void*> pointers_;
-};
-
 /// CUDA's own variable for those who look for the launch that failed.
 bool launch_blocking() {
   static const bool blocking = [] {
@@ -52,13 +19,6 @@ bool launch_blocking() {
     return value && std::string(value) == "1";
   }();
   return blocking;
-}
-
-template <class List>
-size_t find_name(const List& list, const std::string& name) {
-  return std::find_if(list.begin(), list.end(),
-                      [&](const auto& item) { return item.name == name; }) -
-         list.begin();
 }
 
 }  // namespace
@@ -73,19 +33,26 @@ CudaKernel::CudaKernel(CudaProgram program, const std::vector<std::string>& argu
   const auto argument = [&](const std::string& name) {
     return size_t(std::find(arguments.begin(), arguments.end(), name) - arguments.begin());
   };
-  for (const CudaTemporary& temporary : program.temporaries)
-    temporary_bytes_.push_back(static_cast<size_t>(std::max<int64_t>(1, temporary.bytes)));
-  int64_t shared_bytes = binary_.shared_bytes();
+  for (const Workspace& temporary : program.temporaries)
+    temporaries_.push_back({temporary.name, std::max<int64_t>(1, temporary.bytes)});
+  // The most that one of the kernels has.
+  int64_t &registers = numbers["registers"], &spill_bytes = numbers["spill_bytes"],
+          &shared_bytes = numbers["shared_bytes"];
+  for (const KernelResources& kernel : binary_.kernels) {
+    registers = std::max(registers, kernel.registers);
+    spill_bytes = std::max(spill_bytes, kernel.spill_bytes);
+    shared_bytes = std::max(shared_bytes, kernel.shared_bytes);
+  }
   for (const CudaLaunch& launch : program.launches) {
-    Launch made;
-    made.symbol = launch.symbol;
-    made.dynamic_shared_bytes = launch.dynamic_shared_bytes;
-    made.checks_indices = launch.checks_indices;
-    shared_bytes = std::max(shared_bytes, made.dynamic_shared_bytes);
+    Launch made(launch);
+    shared_bytes = std::max(shared_bytes, launch.dynamic_shared_bytes);
     for (const std::string& buffer : launch.buffers) {
-      const size_t temporary = find_name(program.temporaries, buffer);
-      const bool is_temporary = temporary < program.temporaries.size();
-      const size_t index = is_temporary ? temporary : argument(buffer);
+      const auto temporary =
+          std::find_if(temporaries_.begin(), temporaries_.end(),
+                       [&](const Workspace& each) { return each.name == buffer; });
+      const bool is_temporary = temporary != temporaries_.end();
+      const size_t index =
+          is_temporary ? size_t(temporary - temporaries_.begin()) : argument(buffer);
       TC_INTERNAL_CHECK(is_temporary || index < arguments.size(), "buffer ", buffer, " of ",
                         launch.symbol, " is neither an argument nor a temporary");
       made.slots.push_back({is_temporary ? Slot::Temporary : Slot::Pointer, index});
@@ -96,18 +63,11 @@ CudaKernel::CudaKernel(CudaProgram program, const std::vector<std::string>& argu
                         " is no argument");
       made.slots.push_back({Slot::Value, index});
     }
-    for (int i = 0; i < 3; ++i) {
-      made.grid[i] = unsigned(launch.grid[i]);
-      made.block[i] = unsigned(launch.block[i]);
-    }
     launches_.push_back(std::move(made));
   }
 
   texts["cuda_source"] = std::move(program.source);
   texts["build_log"] = binary_.log;
-  numbers["registers"] = binary_.registers();
-  numbers["spill_bytes"] = binary_.spill_bytes();
-  numbers["shared_bytes"] = shared_bytes;
   numbers["launches"] = int64_t(launches_.size());
 
   if (target_.offline) return;
@@ -150,7 +110,7 @@ void CudaKernel::queue(const tc_host& host, void* const* pointers, CUevent begin
   const auto stream = static_cast<CUstream>(host.stream(host.context, device));
   CUdeviceptr report = reporter_ ? reporter_->report() : 0;
   uint64_t number = reporter_ ? reporter_->number() : 0;
-  Temporaries temporaries(host, device, temporary_bytes_);
+  Workspaces temporaries(host, temporaries_, device);
   std::vector<void*> parameters;
   if (begin) driver.check(driver.cuEventRecord(begin, stream), "cuEventRecord");
   for (const Launch& launch : launches_) {
@@ -161,7 +121,7 @@ void CudaKernel::queue(const tc_host& host, void* const* pointers, CUevent begin
       // CUDA takes the address of each value. A scalar's pointer already is that address.
       switch (slot.kind) {
         case Slot::Pointer: parameters.push_back(const_cast<void**>(&pointers[slot.index])); break;
-        case Slot::Temporary: parameters.push_back(temporaries.slot(slot.index)); break;
+        case Slot::Temporary: parameters.push_back(&temporaries.pointers[slot.index]); break;
         case Slot::Value: parameters.push_back(pointers[slot.index]); break;
       }
     }
@@ -169,10 +129,11 @@ void CudaKernel::queue(const tc_host& host, void* const* pointers, CUevent begin
       parameters.push_back(&report);
       parameters.push_back(&number);
     }
-    driver.check(driver.cuLaunchKernel(launch.function, launch.grid[0], launch.grid[1],
-                                       launch.grid[2], launch.block[0], launch.block[1],
-                                       launch.block[2], unsigned(launch.dynamic_shared_bytes),
-                                       stream, parameters.data(), nullptr),
+    driver.check(driver.cuLaunchKernel(
+                     launch.function, unsigned(launch.grid[0]), unsigned(launch.grid[1]),
+                     unsigned(launch.grid[2]), unsigned(launch.block[0]), unsigned(launch.block[1]),
+                     unsigned(launch.block[2]), unsigned(launch.dynamic_shared_bytes), stream,
+                     parameters.data(), nullptr),
                  "cuLaunchKernel");
   }
   if (end) driver.check(driver.cuEventRecord(end, stream), "cuEventRecord");

@@ -42,12 +42,9 @@ class CudaKernel : public Kernel {
     enum Kind { Pointer, Temporary, Value } kind;  // then the two of checks_indices
     size_t index;                                  ///< among the arguments, or the temporaries
   };
-  struct Launch {
-    std::string symbol;
+  struct Launch : CudaLaunch {
+    explicit Launch(const CudaLaunch& launch) : CudaLaunch(launch) {}
     std::vector<Slot> slots;
-    unsigned grid[3], block[3];
-    int64_t dynamic_shared_bytes;
-    bool checks_indices = false;
     CUfunction function = nullptr;
   };
 
@@ -57,7 +54,7 @@ class CudaKernel : public Kernel {
   CudaTarget target_;
   CudaBinary binary_;
   std::vector<Launch> launches_;
-  std::vector<size_t> temporary_bytes_;
+  std::vector<Workspace> temporaries_;
   std::unique_ptr<DeviceModule> module_;
   std::unique_ptr<IndexReporter> reporter_;  ///< where some launch checks indices
 };

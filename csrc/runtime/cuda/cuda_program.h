@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/workspaces.h"
+
 namespace tc::runtime {
 
 /// One __global__ function and how it is launched.
@@ -19,16 +21,10 @@ struct CudaLaunch {
   int64_t dynamic_shared_bytes = 0;  ///< shared memory that must be given at launch
 };
 
-/// Device memory that lives for one run.
-struct CudaTemporary {
-  std::string name;
-  int64_t bytes = 0;
-};
-
 struct CudaProgram {
   std::string source;
   std::vector<CudaLaunch> launches;  ///< run one after the other on one stream
-  std::vector<CudaTemporary> temporaries;
+  std::vector<Workspace> temporaries;
 };
 
 }  // namespace tc::runtime

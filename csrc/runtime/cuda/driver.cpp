@@ -80,7 +80,6 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
   };
   arch_ = concat("sm_", attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
                  attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
-  multiprocessors_ = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   max_shared_bytes_ = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   // Kept for the process, as the runtime library that frameworks use keeps it.
   driver.check(driver.cuDevicePrimaryCtxRetain(&context_, device), "cuDevicePrimaryCtxRetain");
@@ -93,25 +92,6 @@ const Device& Device::get(int ordinal) {
   std::unique_ptr<Device>& device = (*devices)[ordinal];
   if (!device) device.reset(new Device(ordinal));
   return *device;
-}
-
-void* Device::allocate(size_t bytes) const {
-  const Driver& driver = Driver::get();
-  CurrentContext current(*this);
-  CUdeviceptr pointer = 0;
-  const CUresult result = driver.cuMemAlloc(&pointer, bytes ? bytes : 1);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY)
-    throw UsageError(concat("out of memory on CUDA device ", ordinal_, ": ", bytes,
-                            " bytes were asked for; free some, or compute less at a time"));
-  driver.check(result, "cuMemAlloc");
-  return reinterpret_cast<void*>(pointer);
-}
-
-void Device::release(void* pointer) const {
-  const Driver& driver = Driver::get();
-  CurrentContext current(*this);
-  // Waits for the work on the device, so that nothing still uses the memory.
-  driver.check(driver.cuMemFree(reinterpret_cast<CUdeviceptr>(pointer)), "cuMemFree");
 }
 
 CurrentContext::CurrentContext(const Device& device) {

@@ -2,7 +2,6 @@
 // running on a GPU works.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,7 +11,7 @@
 
 namespace tc::runtime {
 
-/// The functions of libcuda. A failure of one of them is a DriverError with CUDA's own words.
+/// The functions of libcuda. A failure of one of them is an Error with CUDA's own words.
 class Driver {
  public:
   /// The process's driver; UsageError saying what was looked for when there is none.
@@ -43,22 +42,16 @@ class Device {
   static const Device& get(int ordinal);
   /// "sm_90".
   const std::string& arch() const { return arch_; }
-  int multiprocessors() const { return multiprocessors_; }
   /// What one block may have when it asks for it at launch.
   int64_t max_shared_bytes() const { return max_shared_bytes_; }
   CUcontext context() const { return context_; }
   int ordinal() const { return ordinal_; }
-
-  /// Memory for callers that bring no allocator.
-  void* allocate(size_t bytes) const;
-  void release(void* pointer) const;
 
  private:
   explicit Device(int ordinal);
   int ordinal_;
   CUcontext context_ = nullptr;
   std::string arch_;
-  int multiprocessors_ = 0;
   int64_t max_shared_bytes_ = 0;
 };
 

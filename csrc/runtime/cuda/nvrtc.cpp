@@ -118,12 +118,11 @@ std::vector<std::string> candidates() {
   return result;
 }
 
-struct Search {
-  std::unique_ptr<Nvrtc> nvrtc;
-  std::string tried;  ///< one line a candidate that was of no use
-};
-
-const Search& find_nvrtc() {
+const Nvrtc& get_nvrtc() {
+  struct Search {
+    std::unique_ptr<Nvrtc> nvrtc;
+    std::string tried;  ///< one line a candidate that was of no use
+  };
   static const Search* search = [] {
     auto* result = new Search();
     const Driver* driver = Driver::find();
@@ -142,16 +141,11 @@ const Search& find_nvrtc() {
     }
     return result;
   }();
-  return *search;
-}
-
-const Nvrtc& get_nvrtc() {
-  const Search& search = find_nvrtc();
-  if (search.nvrtc) return *search.nvrtc;
+  if (search->nvrtc) return *search->nvrtc;
   std::string message =
       "no NVRTC to compile CUDA with: pip install nvidia-cuda-nvrtc, or set "
       "TC_NVRTC_PATH to libnvrtc.so or its directory. Looked for:";
-  throw CompilationError(message + (search.tried.empty() ? " nothing" : search.tried));
+  throw CompilationError(message + (search->tried.empty() ? " nothing" : search->tried));
 }
 
 /// The lines around the first error of the log, with their numbers.
@@ -165,13 +159,6 @@ std::string lines_near_error(const std::string& source, const std::string& log) 
     if (number < wrong - 4 || number > wrong + 4) continue;
     result += concat(number == wrong ? "> " : "  ", number, ": ", line, "\n");
   }
-  return result;
-}
-
-template <class Member>
-int64_t worst(const std::vector<KernelResources>& kernels, Member member) {
-  int64_t result = 0;
-  for (const KernelResources& kernel : kernels) result = std::max(result, kernel.*member);
   return result;
 }
 
@@ -204,20 +191,6 @@ std::vector<KernelResources> parse_resources(const std::string& log) {
     if (std::regex_search(line, match, shared)) kernel.shared_bytes = std::stoll(match[1]);
   }
   return result;
-}
-
-int64_t CudaBinary::registers() const { return worst(kernels, &KernelResources::registers); }
-int64_t CudaBinary::spill_bytes() const { return worst(kernels, &KernelResources::spill_bytes); }
-int64_t CudaBinary::shared_bytes() const { return worst(kernels, &KernelResources::shared_bytes); }
-
-bool nvrtc_available(std::string* explanation) {
-  const Search& search = find_nvrtc();
-  if (explanation) {
-    *explanation = search.nvrtc ? concat("NVRTC ", search.nvrtc->major, ".", search.nvrtc->minor,
-                                         ", ", search.nvrtc->path)
-                                : "none of" + search.tried;
-  }
-  return search.nvrtc != nullptr;
 }
 
 std::string nvrtc_identity() {

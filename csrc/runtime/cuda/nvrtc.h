@@ -20,11 +20,6 @@ struct CudaBinary {
   std::vector<char> cubin;
   std::string log;
   std::vector<KernelResources> kernels;
-
-  /// The worst of all kernels.
-  int64_t registers() const;
-  int64_t spill_bytes() const;
-  int64_t shared_bytes() const;
 };
 
 /// Compiles a CUDA text for "sm_90" and the like. CompilationError with NVRTC's log and the lines
@@ -40,8 +35,5 @@ std::string nvrtc_identity();
 
 /// What a log says about each kernel; for code kept with its log.
 std::vector<KernelResources> parse_resources(const std::string& log);
-
-/// Whether an NVRTC is found, and where or why not.
-bool nvrtc_available(std::string* explanation = nullptr);
 
 }  // namespace tc::runtime

@@ -17,13 +17,9 @@
 #include "torch/kernel_limit.h"
 #include "torch/libraries.h"
 #include "torch/operator.h"
-#include "torch/python/derivation.h"
-#include "torch/python/direct_call.h"
-#include "torch/python/einsum.h"
+#include "torch/python/parts.h"
 #include "torch/python/python_lock.h"
 #include "torch/python/python_values.h"
-#include "torch/python/store.h"
-#include "torch/python/tuning.h"
 #include "torch/registration.h"
 #include "torch/schema.h"
 
@@ -69,15 +65,12 @@ void raise_in_python(const CoreError& error) {
   });
 }
 
-/// What takes time, on threads of the library that may want the interpreter lock.
-template <class Call>
-void check_unlocked(const Call& call) {
-  tc_status status;
-  {
-    Unlocked unlocked;
-    status = call();
-  }
-  check(status);
+/// The text that a function of the C interface gives for these arguments, behind which it is.
+template <class Call, class... Arguments>
+std::string text_of(Call call, const Arguments&... arguments) {
+  const char* text = nullptr;
+  check_unlocked([&] { return call(arguments..., &text); });
+  return text;
 }
 
 /// A factory that asks Python: factory(*inputs) -> Options.
@@ -93,40 +86,23 @@ OptionsFactory python_factory(const std::optional<Function>& callable) {
 }
 
 /// A kernel for fixed inputs, from tc.compile.
-class Executor {
+class Executor : public PythonKernel {
  public:
-  Executor(std::shared_ptr<const Definition> definition, const Options* options,
-           const std::string& target, const Values& inputs)
-      : definition_(std::move(definition)) {
-    std::vector<c10::IValue> values = to_ivalues(*definition_, inputs);
+  Executor(const Definition& definition, const Options* options, const std::string& target,
+           const Values& inputs) {
+    std::vector<c10::IValue> values = to_ivalues(definition, inputs);
     Unlocked unlocked;
-    CallArguments arguments(*definition_, values);
-    tc_kernel* kernel = nullptr;
-    check(tc_compile(definition_->get(), options ? options->options.get() : nullptr, c_text(target),
-                     arguments.tensors(), arguments.count(), nullptr, 0, &kernel));
-    kernel_.reset(kernel);
+    CallArguments arguments(definition, values);
+    kernel_.reset(ask<tc_kernel*>(tc_compile, definition.get(), get(options), c_text(target),
+                                  arguments.data(), arguments.count(), nullptr, 0));
   }
 
-  std::string text(const std::string& what) const {
-    const char* result = nullptr;
-    check(tc_kernel_text(kernel_.get(), what.c_str(), &result));
-    return result;
-  }
-  int64_t number(const std::string& what) const {
-    int64_t result = 0;
-    check(tc_kernel_number(kernel_.get(), what.c_str(), &result));
-    return result;
-  }
   py::bytes binary() const {
     const void* data = nullptr;
     size_t size = 0;
     check(tc_kernel_binary(kernel_.get(), &data, &size));
     return py::bytes(static_cast<const char*>(data), size);
   }
-
- private:
-  std::shared_ptr<const Definition> definition_;
-  KernelPtr kernel_;
 };
 
 /// Every definition of a text.
@@ -158,7 +134,7 @@ ParsedText parse(const std::string& text) {
   check_no_nul(text);
   tc_module* raw = nullptr;
   check_unlocked([&] { return tc_module_parse(text.c_str(), &raw); });
-  ModulePtr module(raw, ModuleDeleter());
+  ModulePtr module(raw, tc_module_free);
   ParsedText result;
   for (int32_t i = 0; i < tc_module_size(raw); ++i)
     result.definitions.push_back(
@@ -168,74 +144,39 @@ ParsedText parse(const std::string& text) {
   return result;
 }
 
-/// The inputs of a definition without data: specialised scalars have a value, and tensors sizes
-/// where they are given.
-class InputsWithoutData {
- public:
-  InputsWithoutData(const Definition& definition, const Values& inputs,
-                    std::vector<std::vector<int64_t>> sizes = {})
-      : tensors_(definition.inputs.size()),
-        values_(definition.inputs.size()),
-        sizes_(std::move(sizes)) {
-    for (size_t i = 0; i < definition.inputs.size(); ++i) {
-      DLTensor& tensor = tensors_[i];
-      tensor.device = {kDLCPU, 0};
-      tensor.dtype = to_dlpack(definition.inputs[i].dtype);
-      if (definition.inputs[i].specialized) {
-        values_[i] = py::object(inputs[i]).cast<int64_t>();
-        tensor.data = &values_[i];  // whose low bytes are the scalar's, whatever its width
-      }
-      if (i < sizes_.size()) {
-        tensor.ndim = static_cast<int32_t>(sizes_[i].size());
-        tensor.shape = sizes_[i].data();
-      }
-      pointers_.push_back(&tensor);
-    }
-  }
-  const DLTensor* const* tensors() const { return pointers_.data(); }
-  int32_t count() const { return static_cast<int32_t>(pointers_.size()); }
-
- private:
-  std::vector<DLTensor> tensors_;
-  std::vector<int64_t> values_;
-  std::vector<std::vector<int64_t>> sizes_;
-  std::vector<const DLTensor*> pointers_;
-};
+/// `inputs` are only looked at for specialised scalars.
+InputsWithoutData without_data(const Definition& definition, const Values& inputs,
+                               std::vector<std::vector<int64_t>> sizes = {}) {
+  std::vector<int64_t> values(definition.inputs.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    if (definition.inputs[i].specialized) values[i] = py::object(inputs[i]).cast<int64_t>();
+  return InputsWithoutData(definition, std::move(values), std::move(sizes));
+}
 
 std::string format(const std::string& text) {
   check_no_nul(text);
-  const char* formatted = nullptr;
-  check_unlocked([&] { return tc_format(text.c_str(), &formatted); });
-  return formatted;
+  return text_of(tc_format, text.c_str());
 }
 
-std::string machine_facts(bool measure) {
-  const char* facts = nullptr;
-  check_unlocked([&] { return tc_machine_facts(measure, &facts); });
-  return facts;
-}
+std::string machine_facts(bool measure) { return text_of(tc_machine_facts, measure); }
 
 /// Size of an output dimension in Python's syntax; `inputs` are only looked at for scalars.
 std::string size_expression(const Definition& definition, const Values& inputs, int output,
                             int dimension) {
-  InputsWithoutData scalars(definition, inputs);
-  const char* text = nullptr;
-  check_unlocked([&] {
-    return tc_output_size_expression(definition.get(), scalars.tensors(), scalars.count(), output,
-                                     dimension, &text);
-  });
-  return text;
+  const InputsWithoutData scalars = without_data(definition, inputs);
+  return text_of(tc_output_size_expression, definition.get(), scalars.data(), scalars.count(),
+                 output, dimension);
 }
 
 /// The conditions on sizes: two expressions that must be equal, and what to say where they are not.
 std::vector<std::array<std::string, 3>> size_conditions(const Definition& definition,
                                                         const Values& inputs) {
-  InputsWithoutData scalars(definition, inputs);
+  const InputsWithoutData scalars = without_data(definition, inputs);
   std::vector<std::array<std::string, 3>> conditions;
   for (int32_t k = 0;; ++k) {
     const char *found = nullptr, *wanted = nullptr, *message = nullptr;
     check_unlocked([&] {
-      return tc_size_condition(definition.get(), scalars.tensors(), scalars.count(), k, &found,
+      return tc_size_condition(definition.get(), scalars.data(), scalars.count(), k, &found,
                                &wanted, &message);
     });
     if (!found) return conditions;
@@ -247,12 +188,12 @@ std::vector<std::array<std::string, 3>> size_conditions(const Definition& defini
 /// call; scalars have no sizes, and those that are specialised a value in `inputs`.
 std::vector<int64_t> infer_sizes(const Definition& definition, const Values& inputs,
                                  std::vector<std::vector<int64_t>> sizes) {
-  InputsWithoutData known(definition, inputs, std::move(sizes));
+  const InputsWithoutData known = without_data(definition, inputs, std::move(sizes));
   size_t rank = 0;
   for (const ArgumentInfo& output : definition.outputs) rank += output.rank;
   std::vector<int64_t> result(rank);
   check_unlocked([&] {
-    return tc_infer_sizes(definition.get(), known.tensors(), known.count(), result.data(),
+    return tc_infer_sizes(definition.get(), known.data(), known.count(), result.data(),
                           static_cast<int32_t>(rank));
   });
   return result;
@@ -261,37 +202,19 @@ std::vector<int64_t> infer_sizes(const Definition& definition, const Values& inp
 /// The text of the derivative; one flag for each input and output.
 std::string gradient_text(const Definition& definition, const Values& inputs,
                           const std::vector<int32_t>& wanted, const std::vector<int32_t>& given) {
-  InputsWithoutData scalars(definition, inputs);
-  const char* text = nullptr;
-  check_unlocked([&] {
-    return tc_definition_gradient(definition.get(), scalars.tensors(), scalars.count(),
-                                  wanted.data(), given.data(), &text);
-  });
-  return text;
-}
-
-/// The text with the values that the derivative would compute again as results; "" where none is.
-std::string keeping_text(const Definition& definition, const Values& inputs) {
-  InputsWithoutData scalars(definition, inputs);
-  const char* text = nullptr;
-  check_unlocked([&] {
-    return tc_definition_keeping(definition.get(), scalars.tensors(), scalars.count(), &text);
-  });
-  return text;
+  const InputsWithoutData scalars = without_data(definition, inputs);
+  return text_of(tc_definition_gradient, definition.get(), scalars.data(), scalars.count(),
+                 wanted.data(), given.data());
 }
 
 /// The text for a batch; one flag for each input.
 std::string batch_text(const Definition& definition, const std::vector<int32_t>& batched) {
-  const char* text = nullptr;
-  check_unlocked([&] { return tc_definition_batch(definition.get(), batched.data(), &text); });
-  return text;
+  return text_of(tc_definition_batch, definition.get(), batched.data());
 }
 
 /// The text with scalars as tensors of one element; one flag for each input.
 std::string tensors_text(const Definition& definition, const std::vector<int32_t>& tensors) {
-  const char* text = nullptr;
-  check(tc_definition_tensors(definition.get(), tensors.data(), &text));
-  return text;
+  return text_of(tc_definition_tensors, definition.get(), tensors.data());
 }
 
 /// What a process holds of a tensor: a part along a dimension, -1 for all of it, and the name of a
@@ -333,9 +256,7 @@ std::pair<std::string, std::vector<std::pair<int, int>>> sized_text(const Defini
 }
 
 std::string input_dimension(const Definition& definition, int input, int dimension) {
-  const char* text = nullptr;
-  check(tc_definition_input_dimension(definition.get(), input, dimension, &text));
-  return text;
+  return text_of(tc_definition_input_dimension, definition.get(), input, dimension);
 }
 
 /// Runs the handlers of signals that have arrived, in the main thread, where one of them may raise,
@@ -389,7 +310,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_readonly("is_scalar", &ArgumentInfo::scalar)
       .def_readonly("is_specialized", &ArgumentInfo::specialized)
       .def_readonly("accumulates", &ArgumentInfo::accumulates)
-      .def_readonly("is_read", &ArgumentInfo::read)
       .def_readonly("follows", &ArgumentInfo::follows)
       .def_property_readonly("dtype", [](const ArgumentInfo& info) { return info.dtype; });
 
@@ -405,7 +325,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("size_conditions", size_conditions)
       .def("infer_sizes", infer_sizes)
       .def("gradient_text", gradient_text)
-      .def("keeping_text", keeping_text)
       .def("batch_text", batch_text)
       .def("tensors_text", tensors_text)
       .def("shardings", shardings)
@@ -427,15 +346,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   py::class_<Options>(m, "Options")
       .def(py::init([](const std::string& preset) {
-        tc_options* raw = nullptr;
-        check(tc_options_create(c_text(preset), &raw));
-        return Options{OptionsPtr(raw)};
+        return Options{OptionsPtr(ask<tc_options*>(tc_options_create, c_text(preset)))};
       }))
       .def_static("parse",
                   [](const std::string& text) {
-                    tc_options* raw = nullptr;
-                    check(tc_options_parse(c_text(text), &raw));
-                    return Options{OptionsPtr(raw)};
+                    return Options{OptionsPtr(ask<tc_options*>(tc_options_parse, c_text(text)))};
                   })
       .def("copy", [](const Options& o) { return Options{copy(o)}; })
       .def("set",
@@ -528,10 +443,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       });
 
   py::class_<Executor>(m, "Executor")
-      .def(py::init([](std::shared_ptr<Definition> definition, const Options* options,
-                       const std::string& target, const Values& inputs) {
-        return std::make_unique<Executor>(definition, options, target, inputs);
-      }))
+      .def(py::init<const Definition&, const Options*, const std::string&, const Values&>())
       .def("text", &Executor::text, py::call_guard<Unlocked>())
       .def("number", &Executor::number, py::call_guard<Unlocked>())
       .def("binary", &Executor::binary);

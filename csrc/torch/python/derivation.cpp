@@ -1,10 +1,8 @@
-#include "torch/python/derivation.h"
-
+// Operators that differentiate themselves, for Python: made, and called without its dispatch.
 #include <pybind11/functional.h>
 #include <torch/extension.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "torch/differentiable.h"
 #include "torch/operator.h"
 #include "torch/python/direct_call.h"
+#include "torch/python/parts.h"
 #include "torch/python/python_lock.h"
 #include "torch/python/python_values.h"
 #include "torch/registration.h"
@@ -52,14 +51,8 @@ Differentiable* register_one(const std::shared_ptr<Operator>& op, const std::str
 
 /// Nothing where arguments are not what the operator takes as they are, or something looks on.
 py::object call(Differentiable& differentiable, const py::Args<py::object>& arguments) {
-  std::optional<PlainArguments> plain =
-      plain_arguments(differentiable.definition().inputs, arguments);
-  if (!plain) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-  {
-    Unlocked unlocked;
-    differentiable.call(&plain->stack);
-  }
-  return to_python(plain->stack);
+  return call_plain(differentiable.definition().inputs, arguments,
+                    [&](torch::jit::Stack* stack) { differentiable.call(stack); });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/extension.h>
@@ -10,13 +11,29 @@
 #include <string>
 #include <utility>
 
-#include "torch/python/python_lock.h"
+#include "torch/python/parts.h"
 #include "torch/python/python_values.h"
 
 namespace py = pybind11;
 
 namespace tc_torch {
 namespace {
+
+/// Whether something looks at calls, or changes them, that a direct one would pass by.
+bool is_watched() {
+  using c10::DispatchKey;
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         c10::impl::tls_is_dispatch_key_included(DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+         at::impl::torch_function_mode_enabled() || torch::jit::tracer::isTracing() ||
+         at::autocast::is_autocast_enabled(at::kCPU) ||
+         at::autocast::is_autocast_enabled(at::kCUDA);
+}
+
+/// Whether nothing but the operator itself has to see to a tensor.
+bool is_plain(const at::Tensor& tensor) {
+  return !tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python) &&
+         !tensor._fw_grad(/*level=*/0).defined();
+}
 
 /// What a tensor passed for a scalar holds; nothing where it is more than that.
 std::optional<c10::IValue> number_of(const ArgumentInfo& info, const at::Tensor& tensor) {
@@ -61,20 +78,6 @@ std::optional<c10::IValue> to_ivalue(const ArgumentInfo& info, PyObject* value) 
 
 }  // namespace
 
-bool is_watched() {
-  using c10::DispatchKey;
-  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
-         c10::impl::tls_is_dispatch_key_included(DispatchKey::FuncTorchDynamicLayerFrontMode) ||
-         at::impl::torch_function_mode_enabled() || torch::jit::tracer::isTracing() ||
-         at::autocast::is_autocast_enabled(at::kCPU) ||
-         at::autocast::is_autocast_enabled(at::kCUDA);
-}
-
-bool is_plain(const at::Tensor& tensor) {
-  return !tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python) &&
-         !tensor._fw_grad(/*level=*/0).defined();
-}
-
 std::optional<PlainArguments> plain_arguments(const std::vector<ArgumentInfo>& infos,
                                               const py::args& arguments) {
   if (arguments.size() != infos.size() || is_watched()) return std::nullopt;
@@ -90,14 +93,6 @@ std::optional<PlainArguments> plain_arguments(const std::vector<ArgumentInfo>& i
   return plain;
 }
 
-py::object call_plain(const c10::OperatorHandle& handle, PlainArguments& arguments) {
-  {
-    Unlocked unlocked;
-    handle.callBoxed(&arguments.stack);
-  }
-  return to_python(arguments.stack);
-}
-
 py::object to_python(const torch::jit::Stack& results) {
   if (results.size() == 1) return to_python(results[0]);
   py::tuple several(results.size());
@@ -111,10 +106,9 @@ void bind_direct_call(py::module_& m) {
       [](std::shared_ptr<Operator> op, const std::string& name) {
         c10::OperatorHandle handle =
             c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "");
-        return Function(py::cpp_function([op, handle](const py::args& arguments) -> py::object {
-          std::optional<PlainArguments> plain = plain_arguments(op->definition().inputs, arguments);
-          if (!plain) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-          return call_plain(handle, *plain);
+        return Function(py::cpp_function([op, handle](const py::args& arguments) {
+          return call_plain(op->definition().inputs, arguments,
+                            [&](torch::jit::Stack* stack) { handle.callBoxed(stack); });
         }));
       },
       py::arg("operator"), py::arg("name"));

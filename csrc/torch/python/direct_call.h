@@ -1,7 +1,6 @@
 // Calls of operators that need none of PyTorch's own conversions.
 #pragma once
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <pybind11/pybind11.h>
 
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "torch/operator.h"
+#include "torch/python/python_lock.h"
 
 namespace tc_torch {
 
@@ -19,23 +19,25 @@ struct PlainArguments {
   std::vector<at::Tensor> tensors;
 };
 
-/// Whether something looks at calls, or changes them, that a direct one would pass by.
-bool is_watched();
-
-/// Whether nothing but the operator itself has to see to a tensor.
-bool is_plain(const at::Tensor& tensor);
-
 /// Nothing where calls are watched, or arguments are not what the operator takes as they are.
 std::optional<PlainArguments> plain_arguments(const std::vector<ArgumentInfo>& infos,
                                               const pybind11::args& arguments);
 
-/// Through the dispatcher, from Python and back.
-pybind11::object call_plain(const c10::OperatorHandle& handle, PlainArguments& arguments);
-
 /// One result as itself, several as a tuple.
 pybind11::object to_python(const torch::jit::Stack& results);
 
-/// Adds the function direct_call to the module.
-void bind_direct_call(pybind11::module_& m);
+/// Runs an operator on a stack, from Python and back; NotImplemented where plain_arguments gives
+/// nothing.
+template <class Run>
+pybind11::object call_plain(const std::vector<ArgumentInfo>& infos, const pybind11::args& arguments,
+                            const Run& run) {
+  std::optional<PlainArguments> plain = plain_arguments(infos, arguments);
+  if (!plain) return pybind11::reinterpret_borrow<pybind11::object>(Py_NotImplemented);
+  {
+    Unlocked unlocked;
+    run(&plain->stack);
+  }
+  return to_python(plain->stack);
+}
 
 }  // namespace tc_torch

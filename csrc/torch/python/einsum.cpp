@@ -1,5 +1,4 @@
-#include "torch/python/einsum.h"
-
+// Extended einsum for Python.
 #include <torch/extension.h>
 
 #include <memory>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "torch/operator.h"
+#include "torch/python/parts.h"
 
 namespace py = pybind11;
 
@@ -23,8 +23,7 @@ class Einsum {
       : operands_(operands.size()) {
     if (size_t at = equation.find('\0'); at != std::string::npos)
       raise(TC_USAGE_ERROR, "a NUL character in the equation, at " + std::to_string(at));
-    std::vector<DLTensor> values;
-    std::vector<const DLTensor*> pointers;
+    Tensors values;
     std::vector<const char*> names;
     for (const auto& [sizes, dtype] : operands) {
       DLTensor tensor{};
@@ -32,18 +31,15 @@ class Einsum {
       tensor.ndim = static_cast<int32_t>(sizes.size());
       tensor.dtype = to_dlpack(dtype);
       tensor.shape = const_cast<int64_t*>(sizes.data());
-      values.push_back(tensor);
+      values.add(tensor);
     }
     for (const auto& [name, table] : tables) {
       names.push_back(name.c_str());
-      values.push_back(to_dltensor(table));
+      values.add(to_dltensor(table));
     }
-    for (const DLTensor& value : values) pointers.push_back(&value);
-    tc_einsum* raw = nullptr;
-    check(tc_einsum_create(equation.c_str(), pointers.data(), static_cast<int32_t>(operands.size()),
-                           names.data(), pointers.data() + operands.size(),
-                           static_cast<int32_t>(tables.size()), &raw));
-    einsum_.reset(raw);
+    einsum_.reset(ask<tc_einsum*>(
+        tc_einsum_create, equation.c_str(), values.data(), static_cast<int32_t>(operands.size()),
+        names.data(), values.data() + operands.size(), static_cast<int32_t>(tables.size())));
   }
 
   /// The labels of every operand, then of the output.
@@ -71,8 +67,8 @@ class Einsum {
       flat.push_back(static_cast<int32_t>(step.size()));
       flat.insert(flat.end(), step.begin(), step.end());
     }
-    const char* text = nullptr;
-    check(tc_einsum_text(einsum_.get(), flat.data(), static_cast<int32_t>(flat.size()), &text));
+    const std::string text = ask<const char*>(tc_einsum_text, einsum_.get(), flat.data(),
+                                              static_cast<int32_t>(flat.size()));
     std::vector<int64_t> scalars;
     for (int32_t k = 0; k < tc_einsum_scalar_count(einsum_.get()); ++k)
       scalars.push_back(tc_einsum_scalar(einsum_.get(), k));
@@ -88,10 +84,7 @@ class Einsum {
   }
 
  private:
-  struct Deleter {
-    void operator()(tc_einsum* einsum) const { tc_einsum_free(einsum); }
-  };
-  std::unique_ptr<tc_einsum, Deleter> einsum_;
+  std::unique_ptr<tc_einsum, Free<tc_einsum_free>> einsum_;
   size_t operands_;
 };
 

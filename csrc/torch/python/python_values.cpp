@@ -58,6 +58,14 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& 
 
 OptionsPtr copy(const Options& options) { return copy_options(options.options.get()); }
 
+std::string PythonKernel::text(const std::string& what) const {
+  return ask<const char*>(tc_kernel_text, kernel_.get(), what.c_str());
+}
+
+int64_t PythonKernel::number(const std::string& what) const {
+  return ask<int64_t>(tc_kernel_number, kernel_.get(), what.c_str());
+}
+
 const char* c_text(const std::string& text) {
   if (text.find('\0') != std::string::npos)
     raise(TC_USAGE_ERROR, "a NUL character in \"" + std::string(text.c_str()) + "\"");

@@ -49,6 +49,32 @@ struct Options {
   OptionsPtr options;
 };
 OptionsPtr copy(const Options& options);
+/// As the C interface takes them.
+inline const tc_options* get(const Options* options) {
+  return options ? options->options.get() : nullptr;
+}
+
+/// A compiled kernel.
+class PythonKernel {
+ public:
+  std::string text(const std::string& what) const;
+  int64_t number(const std::string& what) const;
+  const tc_kernel* kernel() const { return kernel_.get(); }
+
+ protected:
+  KernelPtr kernel_;
+};
+
+/// What takes time, on threads of the library that may want the interpreter lock.
+template <class Call>
+void check_unlocked(const Call& call) {
+  tc_status status;
+  {
+    Unlocked unlocked;
+    status = call();
+  }
+  check(status);
+}
 
 /// For the C interface, where a text ends with its first NUL.
 const char* c_text(const std::string& text);

@@ -1,5 +1,4 @@
-#include "torch/python/store.h"
-
+// Stores as objects of Python.
 #include <torch/extension.h>
 
 #include <memory>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "torch/errors.h"
+#include "torch/python/parts.h"
 #include "torch/python/python_lock.h"
 #include "torch/python/python_values.h"
 #include "torch/python/trial.h"
@@ -30,18 +30,12 @@ struct StoredText {
   std::vector<StoredDefinition> definitions;
 };
 
-struct Times {
-  double minimum = 0, median = 0, spread = 1;
-  int64_t runs = 0;
-};
-
 struct TunedPlan {
   std::string options;
-  Times times, standard;
+  tc_times times = {}, standard = {};
   std::string processor, version;
   int64_t time = 0;
   const Trial* trial = nullptr;  ///< of a GPU, whose code is kept
-  int64_t code_bytes = 0;
 };
 
 struct Tuning {
@@ -50,29 +44,6 @@ struct Tuning {
   std::vector<TunedPlan> plans;
   std::vector<std::pair<std::string, double>> trials;
   int64_t measured = 0;
-};
-
-Times times_of(const tc_times& times) {
-  return {times.minimum, times.median, times.spread, times.runs};
-}
-tc_times times_of(const Times& times) {
-  return {times.minimum, times.median, times.spread, times.runs};
-}
-
-/// What a Plan is for, as the C interface takes it.
-class Problem {
- public:
-  Problem(const Definition& definition, const std::vector<c10::IValue>& inputs,
-          const std::vector<at::Tensor>& outputs)
-      : arguments_(definition, inputs), outputs_(outputs) {}
-  const DLTensor* const* inputs() const { return arguments_.tensors(); }
-  int32_t input_count() const { return arguments_.count(); }
-  const DLTensor* const* outputs() const { return outputs_.data(); }
-  int32_t output_count() const { return outputs_.count(); }
-
- private:
-  CallArguments arguments_;
-  Tensors outputs_;
 };
 
 class Store {
@@ -88,12 +59,10 @@ class Store {
   std::vector<StoredText> texts() const {
     std::vector<StoredText> result;
     for (int32_t k = 0; k < tc_store_size(store_); ++k) {
-      tc_stored_text text;
-      check(tc_store_text(store_, k, &text));
+      const auto text = ask<tc_stored_text>(tc_store_text, store_, k);
       result.push_back({text.ns, text.source, text.by_user != 0, {}});
       for (int32_t i = 0; i < text.definition_count; ++i) {
-        tc_stored_definition found;
-        check(tc_store_definition(store_, k, i, &found));
+        const auto found = ask<tc_stored_definition>(tc_store_definition, store_, k, i);
         result.back().definitions.push_back(
             {found.name, found.operator_name, found.options, found.derived != 0, std::nullopt, {}});
         StoredDefinition& added = result.back().definitions.back();
@@ -108,24 +77,17 @@ class Store {
   /// Whether this version takes the text, said by an exception where it does not.
   void check_text(int32_t index) const {
     tc_module* module = nullptr;
-    tc_status status;
-    {
-      Unlocked unlocked;
-      status = tc_store_parse(store_, index, &module);
-    }
-    check(status);
+    check_unlocked([&] { return tc_store_parse(store_, index, &module); });
     tc_module_free(module);
   }
 
   void add(const StoredText& text) {
-    std::vector<std::shared_ptr<tc_options>> kept;
+    std::vector<OptionsPtr> kept;
     std::vector<const tc_options*> options;
     std::vector<const char*> names;
     for (const StoredDefinition& definition : text.definitions) {
-      tc_options* parsed = nullptr;
-      check(tc_options_parse(definition.options.c_str(), &parsed));
-      kept.emplace_back(parsed, tc_options_free);
-      options.push_back(parsed);
+      kept.emplace_back(ask<tc_options*>(tc_options_parse, definition.options.c_str()));
+      options.push_back(kept.back().get());
       names.push_back(definition.operator_name.c_str());
     }
     check(tc_store_add(store_, text.ns.c_str(), text.source.c_str(), text.by_user, options.data(),
@@ -143,10 +105,8 @@ class Store {
   }
 
   std::optional<std::string> find_options(const std::string& key) const {
-    tc_options* found = nullptr;
-    check(tc_store_find_options(store_, key.c_str(), &found));
-    std::shared_ptr<tc_options> kept(found, tc_options_free);
-    return found ? std::optional<std::string>(tc_options_text(found)) : std::nullopt;
+    const OptionsPtr found(ask<tc_options*>(tc_store_find_options, store_, key.c_str()));
+    return found ? std::optional<std::string>(tc_options_text(found.get())) : std::nullopt;
   }
 
   std::vector<Tuning> tunings() const {
@@ -164,20 +124,18 @@ class Store {
                                                      const std::vector<at::Tensor>& outputs,
                                                      bool nearest) const {
     const std::vector<c10::IValue> values = to_ivalues(*definition, inputs);
-    const Problem problem(*definition, values, outputs);
+    const CallArguments arguments(*definition, values);
+    const Tensors given(outputs);
     int32_t index = -1, exact = 0;
-    check(tc_store_find_tuning(store_, definition->get(),
-                               options ? options->options.get() : nullptr, c_text(target),
-                               problem.inputs(), problem.input_count(), problem.outputs(),
-                               problem.output_count(), nearest, &index, &exact));
+    check(tc_store_find_tuning(store_, definition->get(), get(options), c_text(target),
+                               arguments.data(), arguments.count(), given.data(), given.count(),
+                               nearest, &index, &exact));
     if (index < 0) return std::nullopt;
     Tuning found = tuning(index);
     for (size_t k = 0; k < found.plans.size(); ++k) {
-      tc_options* renamed = nullptr;
-      check(tc_store_tuned_options(store_, index, static_cast<int32_t>(k), definition->get(),
-                                   &renamed));
-      const std::shared_ptr<tc_options> kept(renamed, tc_options_free);
-      found.plans[k].options = tc_options_text(renamed);
+      const OptionsPtr renamed(ask<tc_options*>(tc_store_tuned_options, store_, index,
+                                                static_cast<int32_t>(k), definition->get()));
+      found.plans[k].options = tc_options_text(renamed.get());
     }
     return std::make_pair(std::move(found), exact != 0);
   }
@@ -187,23 +145,23 @@ class Store {
                   const std::vector<at::Tensor>& outputs, const std::vector<TunedPlan>& plans,
                   const std::vector<std::pair<std::string, double>>& trials) {
     const std::vector<c10::IValue> values = to_ivalues(*definition, inputs);
-    const Problem problem(*definition, values, outputs);
+    const CallArguments arguments(*definition, values);
+    const Tensors given(outputs);
     std::vector<tc_tuned_plan> made;
     for (const TunedPlan& plan : plans)
-      made.push_back({c_text(plan.options), times_of(plan.times), times_of(plan.standard),
-                      c_text(plan.processor), plan.version.empty() ? nullptr : c_text(plan.version),
-                      plan.time, plan.trial ? plan.trial->kernel() : nullptr, 0});
+      made.push_back({c_text(plan.options), plan.times, plan.standard, c_text(plan.processor),
+                      plan.version.empty() ? nullptr : c_text(plan.version), plan.time,
+                      plan.trial ? plan.trial->kernel() : nullptr, 0});
     std::vector<const char*> texts;
     std::vector<double> ratios;
     for (const auto& [text, ratio] : trials) {
       texts.push_back(c_text(text));
       ratios.push_back(ratio);
     }
-    check(tc_store_add_tuning(store_, definition->get(), options ? options->options.get() : nullptr,
-                              c_text(target), problem.inputs(), problem.input_count(),
-                              problem.outputs(), problem.output_count(), made.data(),
-                              static_cast<int32_t>(made.size()), texts.data(), ratios.data(),
-                              static_cast<int32_t>(texts.size())));
+    check(tc_store_add_tuning(store_, definition->get(), get(options), c_text(target),
+                              arguments.data(), arguments.count(), given.data(), given.count(),
+                              made.data(), static_cast<int32_t>(made.size()), texts.data(),
+                              ratios.data(), static_cast<int32_t>(texts.size())));
   }
 
   void use() const { check(tc_store_use(store_)); }
@@ -212,16 +170,14 @@ class Store {
 
  private:
   Tuning tuning(int32_t index) const {
-    tc_tuning found;
-    check(tc_store_tuning(store_, index, &found));
+    const auto found = ask<tc_tuning>(tc_store_tuning, store_, index);
     Tuning result{found.key,    found.text,    found.arguments, found.options,
                   found.target, found.machine, found.threads,   {},
                   {},           found.measured};
     for (int32_t k = 0; k < found.plan_count; ++k) {
-      tc_tuned_plan plan;
-      check(tc_store_tuned_plan(store_, index, k, &plan));
-      result.plans.push_back({plan.options, times_of(plan.times), times_of(plan.standard),
-                              plan.processor, plan.version, plan.time, nullptr, plan.code_bytes});
+      const auto plan = ask<tc_tuned_plan>(tc_store_tuned_plan, store_, index, k);
+      result.plans.push_back({plan.options, plan.times, plan.standard, plan.processor, plan.version,
+                              plan.time, nullptr});
     }
     for (int32_t k = 0; k < found.trial_count; ++k) {
       const char* options = nullptr;
@@ -256,18 +212,18 @@ void bind_store(py::module_& m) {
       .def_readonly("source", &StoredText::source)
       .def_readonly("by_user", &StoredText::by_user)
       .def_readonly("definitions", &StoredText::definitions);
-  py::class_<Times>(m, "Times")
+  py::class_<tc_times>(m, "Times")
       .def(py::init<double, double, double, int64_t>(), py::arg("minimum"), py::arg("median"),
            py::arg("spread"), py::arg("runs"))
-      .def_readonly("minimum", &Times::minimum)
-      .def_readonly("median", &Times::median)
-      .def_readonly("spread", &Times::spread)
-      .def_readonly("runs", &Times::runs);
+      .def_readonly("minimum", &tc_times::minimum)
+      .def_readonly("median", &tc_times::median)
+      .def_readonly("spread", &tc_times::spread)
+      .def_readonly("runs", &tc_times::runs);
   py::class_<TunedPlan>(m, "TunedPlan")
-      .def(py::init([](std::string options, Times times, Times standard, std::string processor,
-                       int64_t time, const Trial* trial) {
+      .def(py::init([](std::string options, tc_times times, tc_times standard,
+                       std::string processor, int64_t time, const Trial* trial) {
              return TunedPlan{
-                 std::move(options), times, standard, std::move(processor), "", time, trial, 0};
+                 std::move(options), times, standard, std::move(processor), "", time, trial};
            }),
            py::arg("options"), py::arg("times"), py::arg("standard"), py::arg("processor"),
            py::arg("time"), py::arg("trial"), py::keep_alive<1, 7>())
@@ -276,8 +232,7 @@ void bind_store(py::module_& m) {
       .def_readonly("standard", &TunedPlan::standard)
       .def_readonly("processor", &TunedPlan::processor)
       .def_readonly("version", &TunedPlan::version)
-      .def_readonly("time", &TunedPlan::time)
-      .def_readonly("code_bytes", &TunedPlan::code_bytes);
+      .def_readonly("time", &TunedPlan::time);
   py::class_<Tuning>(m, "Tuning")
       .def_readonly("key", &Tuning::key)
       .def_readonly("text", &Tuning::text)

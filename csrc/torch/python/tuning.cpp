@@ -1,5 +1,4 @@
-#include "torch/python/tuning.h"
-
+// What tuning needs of the library, as objects of Python.
 #include <torch/extension.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "torch/python/parts.h"
 #include "torch/python/python_values.h"
 #include "torch/python/trial.h"
 
@@ -42,10 +42,6 @@ std::vector<std::vector<double>> interleave(const std::vector<const Trial*>& tri
   return samples;
 }
 
-struct SpaceDeleter {
-  void operator()(tc_space* space) const { tc_space_free(space); }
-};
-
 struct Candidate {
   int index = 0;
   std::string options;
@@ -56,44 +52,36 @@ struct Candidate {
 
 class Space {
  public:
-  Space(std::shared_ptr<const Definition> definition, const Options* options,
-        const std::string& target, const Values& inputs, const std::vector<at::Tensor>& outputs,
-        const Options& first)
-      : definition_(std::move(definition)) {
-    const std::vector<c10::IValue> values = to_ivalues(*definition_, inputs);
+  Space(const Definition& definition, const Options* options, const std::string& target,
+        const Values& inputs, const std::vector<at::Tensor>& outputs, const Options& first) {
+    const std::vector<c10::IValue> values = to_ivalues(definition, inputs);
     Unlocked unlocked;
-    const CallArguments arguments(*definition_, values);
+    const CallArguments arguments(definition, values);
     const Tensors given(outputs);
-    tc_space* space = nullptr;
-    check(tc_space_create(definition_->get(), options ? options->options.get() : nullptr,
-                          c_text(target), arguments.tensors(), arguments.count(), given.data(),
-                          given.count(), first.options.get(), &space));
-    space_.reset(space);
+    space_.reset(ask<tc_space*>(tc_space_create, definition.get(), get(options), c_text(target),
+                                arguments.data(), arguments.count(), given.data(), given.count(),
+                                first.options.get()));
   }
 
   Candidate at(int index) const {
-    tc_candidate found;
-    check(tc_space_candidate(space_.get(), index, &found));
+    const auto found = ask<tc_candidate>(tc_space_candidate, space_.get(), index);
     Candidate result{index, found.options, std::nullopt, found.structure, {}};
     if (found.reason) result.reason = found.reason;
     result.features.assign(found.features, found.features + found.feature_count);
     return result;
   }
   Candidate add(const Options& options) const {
-    return make(
-        [&](int32_t* made) { return tc_space_add(space_.get(), options.options.get(), made); });
+    return at(ask<int32_t>(tc_space_add, space_.get(), options.options.get()));
   }
   Candidate draw(uint64_t seed) const {
-    return make([&](int32_t* made) { return tc_space_draw(space_.get(), seed, made); });
+    return at(ask<int32_t>(tc_space_draw, space_.get(), seed));
   }
   Candidate mutate(int parent, uint64_t seed) const {
-    return make([&](int32_t* made) { return tc_space_mutate(space_.get(), parent, seed, made); });
+    return at(ask<int32_t>(tc_space_mutate, space_.get(), parent, seed));
   }
   Candidate cross(const std::vector<int32_t>& parents, uint64_t seed) const {
-    return make([&](int32_t* made) {
-      return tc_space_cross(space_.get(), parents.data(), static_cast<int32_t>(parents.size()),
-                            seed, made);
-    });
+    return at(ask<int32_t>(tc_space_cross, space_.get(), parents.data(),
+                           static_cast<int32_t>(parents.size()), seed));
   }
   std::vector<Candidate> starts() const {
     return list([&](int32_t* found, int32_t capacity, int32_t* count) {
@@ -106,18 +94,10 @@ class Space {
     });
   }
   std::string describe(int candidate) const {
-    const char* text = nullptr;
-    check(tc_space_describe(space_.get(), candidate, &text));
-    return text;
+    return ask<const char*>(tc_space_describe, space_.get(), candidate);
   }
 
  private:
-  template <class Make>
-  Candidate make(const Make& make) const {
-    int32_t made = 0;
-    check(make(&made));
-    return at(made);
-  }
   template <class List>
   std::vector<Candidate> list(const List& list) const {
     int32_t count = 0;
@@ -129,8 +109,7 @@ class Space {
     return result;
   }
 
-  std::shared_ptr<const Definition> definition_;
-  std::unique_ptr<tc_space, SpaceDeleter> space_;
+  std::unique_ptr<tc_space, Free<tc_space_free>> space_;
 };
 
 std::vector<std::string> feature_names() {
@@ -156,12 +135,8 @@ py::typing::List<py::object> recorded_launches() {
 
 void bind_tuning(py::module_& m) {
   py::class_<Trial>(m, "Trial")
-      .def(py::init([](std::shared_ptr<Definition> definition, const Options* options,
-                       const std::string& target, const Values& inputs,
-                       std::vector<at::Tensor> outputs, bool final) {
-             return std::make_unique<Trial>(definition, options, target, inputs, std::move(outputs),
-                                            final);
-           }),
+      .def(py::init<const Definition&, const Options*, const std::string&, const Values&,
+                    std::vector<at::Tensor>, bool>(),
            py::arg("definition"), py::arg("options"), py::arg("target"), py::arg("inputs"),
            py::arg("outputs"), py::arg("final"))
       .def("text", &Trial::text, py::call_guard<Unlocked>())
@@ -177,11 +152,8 @@ void bind_tuning(py::module_& m) {
       .def_readonly("structure", &Candidate::structure)
       .def_readonly("features", &Candidate::features);
   py::class_<Space>(m, "Space")
-      .def(py::init([](std::shared_ptr<Definition> definition, const Options* options,
-                       const std::string& target, const Values& inputs,
-                       const std::vector<at::Tensor>& outputs, const Options& first) {
-             return std::make_unique<Space>(definition, options, target, inputs, outputs, first);
-           }),
+      .def(py::init<const Definition&, const Options*, const std::string&, const Values&,
+                    const std::vector<at::Tensor>&, const Options&>(),
            py::arg("definition"), py::arg("options"), py::arg("target"), py::arg("inputs"),
            py::arg("outputs"), py::arg("first"))
       .def("candidate", &Space::at, py::arg("index"))
