@@ -11,6 +11,14 @@
 
 namespace tc {
 
+/// Joins its arguments as operator<< prints them.
+template <class... Ts>
+std::string concat(const Ts&... parts) {
+  TextStream stream;
+  (stream << ... << parts);
+  return stream.str();
+}
+
 /// Base of everything the core throws. `code()` is what crosses the C interface.
 class Error : public std::runtime_error {
  public:
@@ -25,6 +33,11 @@ class Error : public std::runtime_error {
 class LanguageError : public Error {
  public:
   LanguageError(const SourceRange& where, const std::string& message);
+  /// The message is joined from its parts, as those of all errors below.
+  template <class First, class Second, class... Parts>
+  LanguageError(const SourceRange& where, const First& first, const Second& second,
+                const Parts&... parts)
+      : LanguageError(where, concat(first, second, parts...)) {}
   int line() const { return line_; }
   int column() const { return column_; }
 
@@ -35,25 +48,30 @@ class LanguageError : public Error {
 /// An argument does not fit the definition: count, rank, size, dtype, device, layout, overlap.
 class ShapeError : public Error {
  public:
-  explicit ShapeError(const std::string& message) : Error(TC_SHAPE_ERROR, message) {}
+  template <class... Parts>
+  explicit ShapeError(const Parts&... parts) : Error(TC_SHAPE_ERROR, concat(parts...)) {}
 };
 
 /// A correct program that cannot be compiled as asked: an illegal mapping, an unknown target.
 class CompilationError : public Error {
  public:
-  explicit CompilationError(const std::string& message) : Error(TC_COMPILATION_ERROR, message) {}
+  template <class... Parts>
+  explicit CompilationError(const Parts&... parts)
+      : Error(TC_COMPILATION_ERROR, concat(parts...)) {}
 };
 
 /// A file of options or kernels that cannot be read or written.
 class CacheError : public Error {
  public:
-  explicit CacheError(const std::string& message) : Error(TC_CACHE_ERROR, message) {}
+  template <class... Parts>
+  explicit CacheError(const Parts&... parts) : Error(TC_CACHE_ERROR, concat(parts...)) {}
 };
 
 /// The interface was used wrongly: an unknown option, a value out of range, a null handle.
 class UsageError : public Error {
  public:
-  explicit UsageError(const std::string& message) : Error(TC_USAGE_ERROR, message) {}
+  template <class... Parts>
+  explicit UsageError(const Parts&... parts) : Error(TC_USAGE_ERROR, concat(parts...)) {}
 };
 
 /// A bug of ours.
@@ -61,14 +79,6 @@ class InternalError : public Error {
  public:
   InternalError(const char* file, int line, const std::string& message);
 };
-
-/// Joins its arguments as operator<< prints them.
-template <class... Ts>
-std::string concat(const Ts&... parts) {
-  TextStream stream;
-  (stream << ... << parts);
-  return stream.str();
-}
 
 }  // namespace tc
 

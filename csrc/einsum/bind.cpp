@@ -1,11 +1,11 @@
 #include "einsum/bind.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <optional>
 
 #include "base/error.h"
+#include "base/notes.h"
 #include "ir/dtypes.h"
 
 namespace tc::einsum {
@@ -13,9 +13,9 @@ namespace {
 
 constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
 
-[[noreturn]] void misfit(const SourceRange& where, const std::string& message) {
-  throw ShapeError(where.valid() ? concat("einsum: ", message, "\n", where.highlight())
-                                 : concat("einsum: ", message));
+template <class... Parts>
+[[noreturn]] void misfit(const SourceRange& where, const Parts&... parts) {
+  throw ShapeError("einsum: ", parts..., where.valid() ? "\n" + where.highlight() : "");
 }
 
 /// Adds factor * value to a part of an index. What bounds are made of it stays within 64 bits.
@@ -31,6 +31,7 @@ void accumulate(int64_t factor, int64_t value, int64_t* to) {
 std::string place(size_t operand, size_t dimension) {
   return concat("dimension ", dimension, " of operand ", operand);
 }
+std::string place(const Dimension& dimension) { return place(dimension.operand, dimension.place); }
 
 std::string text(const std::vector<int64_t>& values) {
   std::string result = "[";
@@ -70,14 +71,14 @@ class Binder {
     check_count(equation_, shapes_.size());
     for (size_t k = 0; k < shapes_.size(); ++k) {
       if (shapes_[k].type != shapes_[0].type) {
-        throw ShapeError(concat("einsum: operand ", k, " is ", ir::dtype_name(shapes_[k].type),
-                                " but operand 0 is ", ir::dtype_name(shapes_[0].type),
-                                "; convert one of them"));
+        throw ShapeError("einsum: operand ", k, " is ", ir::dtype_name(shapes_[k].type),
+                         " but operand 0 is ", ir::dtype_name(shapes_[0].type),
+                         "; convert one of them");
       }
       for (size_t d = 0; d < shapes_[k].sizes.size(); ++d) {
         if (shapes_[k].sizes[d] > kLargest) {
-          throw ShapeError(concat("einsum: ", place(k, d), " is ", shapes_[k].sizes[d],
-                                  ", but indices have 32 bits and sizes end at ", kLargest));
+          throw ShapeError("einsum: ", place(k, d), " is ", shapes_[k].sizes[d],
+                           ", but indices have 32 bits and sizes end at ", kLargest);
         }
       }
     }
@@ -92,11 +93,10 @@ class Binder {
       const Operand& operand = equation_.operands[k];
       size_t rank = shapes_[k].sizes.size(), named = operand.indices.size();
       if (named > rank || (named < rank && !operand.ellipsis)) {
-        misfit(operand.where,
-               concat("operand ", k, " has ", rank, rank == 1 ? " dimension" : " dimensions",
-                      ", sizes ", text(shapes_[k].sizes), ", but the equation names ",
-                      operand.ellipsis ? "at least " : "", named,
-                      operand.ellipsis || named > rank ? "" : "; ... stands for further ones"));
+        misfit(operand.where, "operand ", k, " has ", plural(rank, "dimension"), ", sizes ",
+               text(shapes_[k].sizes), ", but the equation names ",
+               operand.ellipsis ? "at least " : "", named,
+               operand.ellipsis || named > rank ? "" : "; ... stands for further ones");
       }
       std::vector<Dimension> dimensions;
       for (const Index& index : operand.indices) dimensions.push_back({index});
@@ -104,16 +104,16 @@ class Binder {
         size_t hidden = rank - named;
         hidden_ = std::max(hidden_, hidden);
         for (size_t i = 0; i < hidden; ++i) {
-          Term term;
-          term.label = kFirstEllipsis + static_cast<int>(hidden - 1 - i);
-          term.where = operand.where;
-          Index index;
-          index.where = operand.where;
-          index.terms.push_back(term);
-          dimensions.insert(dimensions.begin() + *operand.ellipsis + i, {index});
+          const Label label = kFirstEllipsis + static_cast<int>(hidden - 1 - i);
+          dimensions.insert(dimensions.begin() + *operand.ellipsis + i,
+                            Dimension{label_index(label, operand.where)});
         }
       }
-      for (size_t d = 0; d < rank; ++d) dimensions[d].size = shapes_[k].sizes[d];
+      for (size_t d = 0; d < rank; ++d) {
+        dimensions[d].size = shapes_[k].sizes[d];
+        dimensions[d].operand = k;
+        dimensions[d].place = d;
+      }
       result_.operands.push_back(dimensions);
     }
   }
@@ -133,25 +133,22 @@ class Binder {
       if (found == tables_.end()) {
         std::string known;
         for (const Table& table : tables_) known += concat(known.empty() ? "" : ", ", table.name);
-        misfit(term.where,
-               concat("table ", term.table, " was not passed",
-                      known.empty() ? concat("; pass it by name: einsum(..., ", term.table, "=...)")
-                                    : concat("; the tables are ", known)));
+        misfit(term.where, "table ", term.table, " was not passed",
+               known.empty() ? concat("; pass it by name: einsum(..., ", term.table, "=...)")
+                             : concat("; the tables are ", known));
       }
       if (found->shape.sizes.size() != term.labels.size()) {
-        misfit(term.where,
-               concat("table ", term.table, " has ", found->shape.sizes.size(),
-                      found->shape.sizes.size() == 1 ? " dimension" : " dimensions", ", sizes ",
-                      text(found->shape.sizes), ", but is looked up by ", term.labels.size(),
-                      term.labels.size() == 1 ? " label" : " labels"));
+        misfit(term.where, "table ", term.table, " has ",
+               plural(found->shape.sizes.size(), "dimension"), ", sizes ", text(found->shape.sizes),
+               ", but is looked up by ", plural(term.labels.size(), "label"));
       }
       auto& used = result_.tables;
       if (std::find(used.begin(), used.end(), &*found) == used.end()) used.push_back(&*found);
     });
     for (const Table& table : tables_) {
       if (std::find(result_.tables.begin(), result_.tables.end(), &table) == result_.tables.end())
-        throw ShapeError(concat("einsum: table ", table.name,
-                                " was passed, but the equation does not look anything up in it"));
+        throw ShapeError("einsum: table ", table.name,
+                         " was passed, but the equation does not look anything up in it");
     }
   }
 
@@ -172,24 +169,21 @@ class Binder {
         known->second = size;
         first[label] = where;
       } else if (known->second != size && !(size == 1 && broadcasts)) {
-        misfit(range, concat("label ", label_text(label), " is ", known->second, " (", first[label],
-                             ") but ", size, " (", where, ")",
-                             broadcasts ? "; sizes must agree, or be 1 and broadcast" : ""));
+        misfit(range, "label ", label_text(label), " is ", known->second, " (", first[label],
+               ") but ", size, " (", where, ")",
+               broadcasts ? "; sizes must agree, or be 1 and broadcast" : "");
       }
     };
     // Within an operand a label is a diagonal, where nothing broadcasts.
-    for (size_t k = 0; k < result_.operands.size(); ++k) {
-      std::map<Label, size_t> seen;
-      for (size_t d = 0; d < result_.operands[k].size(); ++d) {
-        const Dimension& dimension = result_.operands[k][d];
+    for (const auto& dimensions : result_.operands) {
+      std::map<Label, const Dimension*> seen;
+      for (const Dimension& dimension : dimensions) {
         if (!dimension.index.is_label()) continue;
-        auto [at, added] = seen.emplace(dimension.index.label(), d);
-        int64_t other = result_.operands[k][at->second].size;
-        if (other != dimension.size)
-          misfit(dimension.index.where,
-                 concat("label ", label_text(dimension.index.label()), " is ", other, " (",
-                        place(k, at->second), ") but ", dimension.size, " (", place(k, d),
-                        "); a diagonal runs over equal sizes"));
+        const Dimension& other = *seen.emplace(dimension.index.label(), &dimension).first->second;
+        if (other.size != dimension.size)
+          misfit(dimension.index.where, "label ", label_text(dimension.index.label()), " is ",
+                 other.size, " (", place(other), ") but ", dimension.size, " (", place(dimension),
+                 "); a diagonal runs over equal sizes");
       }
     }
     // Tables first: they do not broadcast.
@@ -201,14 +195,12 @@ class Binder {
     });
     std::set<Label> of_tables;
     for (const auto& [label, size] : sizes_) of_tables.insert(label);
-    for (size_t k = 0; k < result_.operands.size(); ++k)
-      for (size_t d = 0; d < result_.operands[k].size(); ++d) {
-        const Dimension& dimension = result_.operands[k][d];
-        if (dimension.index.is_label()) {
-          Label label = dimension.index.label();
-          fix(label, dimension.size, place(k, d), dimension.index.where,
-              !of_tables.count(label) || dimension.size == 1);
-        }
+    for (const auto& dimensions : result_.operands)
+      for (const Dimension& dimension : dimensions) {
+        if (!dimension.index.is_label()) continue;
+        Label label = dimension.index.label();
+        fix(label, dimension.size, place(dimension), dimension.index.where,
+            !of_tables.count(label) || dimension.size == 1);
       }
     for (auto& dimensions : result_.operands)
       for (Dimension& dimension : dimensions)
@@ -240,8 +232,8 @@ class Binder {
       if (i == output.indices.size()) break;
       Label label = output.indices[i].label();
       if (!uses.count(label))
-        throw LanguageError(output.indices[i].where, concat("label ", label_text(label),
-                                                            " of the output stands in no operand"));
+        throw LanguageError(output.indices[i].where, "label ", label_text(label),
+                            " of the output stands in no operand");
       result_.output.push_back(label);
     }
   }
@@ -319,31 +311,24 @@ class Binder {
         offset = offset * of.shape.sizes[d] + at[position[term.labels[d]]];
       return of.values[offset];
     };
-    auto describe = [&](std::vector<std::string>* to) {
+    auto describe = [&] {
+      std::vector<std::string> places;
       for (size_t i = 0; i < labels.size(); ++i)
-        if (alone[i] != 0) to->push_back(concat(label_text(labels[i]), " = ", at[i]));
+        if (alone[i] != 0) places.push_back(concat(label_text(labels[i]), " = ", at[i]));
       for (const Term* term : group) {
         std::vector<int64_t> where;
         for (Label label : term->labels) where.push_back(at[position[label]]);
-        to->push_back(concat(term->table, text(where), " = ", element(*term)));
+        places.push_back(concat(term->table, text(where), " = ", element(*term)));
       }
+      return places;
     };
-    std::optional<int64_t> least, largest;
-    Extremes best;
+    std::optional<Extreme> least, largest;
     while (true) {
       int64_t value = 0;
       for (const Term* term : group) accumulate(term->factor, element(*term), &value);
       for (size_t i = 0; i < labels.size(); ++i) accumulate(alone[i], at[i], &value);
-      if (!least || value < *least) {
-        least = value;
-        best.least.at.clear();
-        describe(&best.least.at);
-      }
-      if (!largest || value > *largest) {
-        largest = value;
-        best.largest.at.clear();
-        describe(&best.largest.at);
-      }
+      if (!least || value < least->value) least = Extreme{value, describe()};
+      if (!largest || value > largest->value) largest = Extreme{value, describe()};
       size_t i = labels.size();
       while (i > 0 && ++at[i - 1] == result_.ranges.at(labels[i - 1]).end) {
         at[i - 1] = result_.ranges.at(labels[i - 1]).begin;
@@ -351,27 +336,32 @@ class Binder {
       }
       if (i == 0) break;
     }
-    accumulate(1, *least, &result->least.value);
-    accumulate(1, *largest, &result->largest.value);
-    auto append = [](Extreme* to, const Extreme& from) {
+    auto add_to = [](const Extreme& from, Extreme* to) {
+      accumulate(1, from.value, &to->value);
       to->at.insert(to->at.end(), from.at.begin(), from.at.end());
     };
-    append(&result->least, best.least);
-    append(&result->largest, best.largest);
+    add_to(*least, &result->least);
+    add_to(*largest, &result->largest);
   }
 
-  /// The values of the unsolved label for which an index stays inside a dimension whatever the
-  /// other terms are; none where these have no value.
-  Interval bounds(const Dimension& dimension, Label label) const {
-    std::vector<Term> rest;
+  /// The factor of a label in an index, and the index without it.
+  static std::pair<int64_t, std::vector<Term>> take_out(Label label, const Index& index) {
     int64_t factor = 0;
-    for (const Term& term : dimension.index.terms) {
+    std::vector<Term> rest;
+    for (const Term& term : index.terms) {
       if (term.kind == Term::Kind::Label && term.label == label) {
         factor += term.factor;
       } else {
         rest.push_back(term);
       }
     }
+    return {factor, rest};
+  }
+
+  /// The values of the unsolved label for which an index stays inside a dimension whatever the
+  /// other terms are; none where these have no value.
+  Interval bounds(const Dimension& dimension, Label label) const {
+    const auto [factor, rest] = take_out(label, dimension.index);
     Extremes others = extremes(rest);
     int64_t low = -others.least.value, high = dimension.size - 1 - others.largest.value;
     auto floor_div = [](int64_t a, int64_t b) {
@@ -380,15 +370,6 @@ class Binder {
     auto ceil_div = [&](int64_t a, int64_t b) { return -floor_div(-a, b); };
     if (factor > 0) return {ceil_div(low, factor), floor_div(high, factor) + 1};
     return {ceil_div(high, factor), floor_div(low, factor) + 1};
-  }
-
-  std::set<Label> labels_of(const Index& index) const {
-    std::set<Label> labels;
-    for (const Term& term : index.terms) {
-      if (term.kind == Term::Kind::Label) labels.insert(term.label);
-      labels.insert(term.labels.begin(), term.labels.end());
-    }
-    return labels;
   }
 
   void solve() {
@@ -409,27 +390,21 @@ class Binder {
       for (const auto& dimensions : result_.operands)
         for (const Dimension& dimension : dimensions) {
           if (dimension.index.is_label()) continue;
-          std::set<Label> open, labels = labels_of(dimension.index);
+          std::set<Label> open, looked_up;
           bool data = false;
-          for (Label label : labels)
-            if (!result_.ranges.count(label)) open.insert(label);
           for (const Term& term : dimension.index.terms) {
-            data = data || term.kind == Term::Kind::Table;
-            data =
-                data || (term.kind == Term::Kind::Label && result_.from_tables.count(term.label));
+            const bool is_label = term.kind == Term::Kind::Label;
+            if (is_label && !result_.ranges.count(term.label)) open.insert(term.label);
+            looked_up.insert(term.labels.begin(), term.labels.end());
+            data = data || term.kind == Term::Kind::Table ||
+                   (is_label && result_.from_tables.count(term.label));
           }
+          for (Label label : looked_up)
+            if (!result_.ranges.count(label)) open.insert(label);
           if (open.size() != 1) continue;
           Label label = *open.begin();
           // What is looked up by a label says nothing about the label.
-          auto looked_up = [&](const Term& term) {
-            return std::count(term.labels.begin(), term.labels.end(), label) > 0;
-          };
-          int64_t factor = 0;
-          for (const Term& term : dimension.index.terms)
-            if (term.kind == Term::Kind::Label && term.label == label) factor += term.factor;
-          if (factor == 0 ||
-              std::any_of(dimension.index.terms.begin(), dimension.index.terms.end(), looked_up))
-            continue;
+          if (looked_up.count(label) || take_out(label, dimension.index).first == 0) continue;
           narrow(label, bounds(dimension, label), &dimension);
           if (data) from_tables.insert(label);
         }
@@ -438,8 +413,8 @@ class Binder {
         // No value at all is only right where an operand has none.
         if (range.size() <= 0 && !(sizes_.count(label) && sizes_.at(label) == 0)) {
           const Dimension* dimension = by[label];
-          misfit(dimension ? dimension->index.where : SourceRange(),
-                 concat("label ", label_text(label), " has no value: ", reason(label, *dimension)));
+          misfit(dimension ? dimension->index.where : SourceRange(), "label ", label_text(label),
+                 " has no value: ", reason(label, *dimension));
         }
         result_.ranges[label] = range;
       }
@@ -447,36 +422,18 @@ class Binder {
     }
     for_each_term([&](const Term& term) {
       if (term.kind == Term::Kind::Label && !result_.ranges.count(term.label))
-        throw LanguageError(
-            term.where,
-            concat("the range of label ", label_text(term.label),
-                   " is not known: every index that it stands in has another label without a "
-                   "range; add an operand that has one of them alone"));
+        throw LanguageError(term.where, "the range of label ", label_text(term.label),
+                            " is not known: every index that it stands in has another label "
+                            "without a range; add an operand that has one of them alone");
     });
   }
 
-  std::string where_is(const Dimension& wanted) const {
-    for (size_t k = 0; k < result_.operands.size(); ++k)
-      for (size_t d = 0; d < result_.operands[k].size(); ++d)
-        if (&result_.operands[k][d] == &wanted) return place(k, d);
-    return "";
-  }
-
-  static std::string joined(const std::vector<std::string>& parts) {
-    std::string result;
-    for (const std::string& part : parts) result += concat(result.empty() ? "" : ", ", part);
-    return result;
-  }
-
   std::string reason(Label label, const Dimension& dimension) const {
-    std::vector<Term> rest;
-    for (const Term& term : dimension.index.terms)
-      if (term.kind != Term::Kind::Label || term.label != label) rest.push_back(term);
-    Extremes others = extremes(rest);
-    std::string text = concat(where_is(dimension), " has size ", dimension.size,
+    Extremes others = extremes(take_out(label, dimension.index).second);
+    std::string text = concat(place(dimension), " has size ", dimension.size,
                               ", and the rest of the index runs from ", others.least.value, " to ",
                               others.largest.value);
-    std::string at = joined(others.largest.at);
+    std::string at = join(others.largest.at);
     return at.empty() ? text : concat(text, " (", at, ")");
   }
 
@@ -490,10 +447,9 @@ class Binder {
         Extremes all = extremes(dimension.index.terms);
         for (const Extreme* extreme : {&all.least, &all.largest}) {
           if (extreme->value >= 0 && extreme->value < dimension.size) continue;
-          misfit(dimension.index.where,
-                 concat("index ", dimension.index.where.str(), " is ", extreme->value,
-                        extreme->at.empty() ? "" : concat(" at ", joined(extreme->at)), ", but ",
-                        where_is(dimension), " has size ", dimension.size));
+          misfit(dimension.index.where, "index ", dimension.index.where.str(), " is ",
+                 extreme->value, extreme->at.empty() ? "" : concat(" at ", join(extreme->at)),
+                 ", but ", place(dimension), " has size ", dimension.size);
         }
       }
   }
@@ -511,9 +467,8 @@ class Binder {
 void check_count(const Equation& equation, size_t operands) {
   size_t wanted = equation.operands.size();
   if (operands == wanted) return;
-  throw ShapeError(concat("einsum: the equation has ", wanted,
-                          wanted == 1 ? " operand" : " operands", " but ", operands,
-                          operands == 1 ? " was" : " were", " passed"));
+  throw ShapeError("einsum: the equation has ", plural(wanted, "operand"), " but ", operands,
+                   operands == 1 ? " was" : " were", " passed");
 }
 
 Binding bind(const Equation& equation, const std::vector<Shape>& operands,

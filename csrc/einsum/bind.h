@@ -35,6 +35,7 @@ struct Dimension {
   Index index;
   int64_t size = 0;
   bool broadcast = false;  ///< of size 1, read at 0 whatever the label
+  size_t operand = 0, place = 0;
   bool is_plain() const { return !broadcast && index.is_label(); }
 };
 

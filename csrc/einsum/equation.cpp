@@ -51,12 +51,13 @@ class Parser {
     if (at_ >= text_->size()) return SourceRange(text_, text_->size(), text_->size());
     return SourceRange(text_, at_, at_ + character_at(*text_, at_).length);
   }
-  [[noreturn]] static void fail(const SourceRange& where, const std::string& message) {
-    throw LanguageError(where, message);
+  template <class... Parts>
+  [[noreturn]] static void fail(const SourceRange& where, const Parts&... parts) {
+    throw LanguageError(where, parts...);
   }
   [[noreturn]] void unexpected(const std::string& place) {
     SourceRange where = here();
-    if (where.str().empty()) fail(where, concat("the equation ends within ", place));
+    if (where.str().empty()) fail(where, "the equation ends within ", place);
     std::string way_out;
     char c = where.str()[0];
     if (is_digit(c)) way_out = "; integers stand in parentheses, as in (2*h + 1)";
@@ -64,8 +65,7 @@ class Parser {
       way_out = "; sums and products stand in parentheses, as in (2*h + r)";
     if (c == '[') way_out = "; lookups stand in parentheses, as in (h + t[c])";
     if (c == ')') way_out = "; there is no ( before it";
-    fail(where, concat("expected labels (letters), ( or ... in ", place, ", found ", where.str(),
-                       way_out));
+    fail(where, "expected labels (letters), ( or ... in ", place, ", found ", where.str(), way_out);
   }
 
   bool take_ellipsis(Operand* result) {
@@ -114,9 +114,9 @@ class Parser {
       Index index = plain_index();
       for (const Index& other : result.indices) {
         if (other.label() == index.label())
-          fail(index.where, concat("label ", label_text(index.label()),
-                                   " stands in the output twice; a diagonal of an operand is "
-                                   "written, as in ii -> i, but none of the output"));
+          fail(index.where, "label ", label_text(index.label()),
+               " stands in the output twice; a diagonal of an operand is written, as in ii -> i, "
+               "but none of the output");
       }
       result.indices.push_back(index);
     }
@@ -125,19 +125,12 @@ class Parser {
     return result;
   }
 
-  Term label() {
-    Term term;
-    size_t begin = at_;
-    term.label = static_cast<unsigned char>((*text_)[at_++]);
-    term.where = range(begin);
-    return term;
-  }
+  Label label() { return static_cast<unsigned char>((*text_)[at_++]); }
 
   Index plain_index() {
-    Index index;
-    index.terms.push_back(label());
-    index.where = index.terms[0].where;
-    return index;
+    size_t begin = at_;
+    Label found = label();
+    return label_index(found, range(begin));
   }
 
   Index parentheses() {
@@ -161,8 +154,8 @@ class Parser {
       if (at_end()) fail(range(begin), "the ( is not closed");
       char c = peek();
       if (c == '*') fail(here(), "a product is an integer times a label or a table, as in 2*h");
-      fail(here(), concat("expected + or - or ), found ", here().str(),
-                          is_letter(c) ? "; write a product with a *, as in 2*h" : ""));
+      fail(here(), "expected + or - or ), found ", here().str(),
+           is_letter(c) ? "; write a product with a *, as in 2*h" : "");
     }
     index.where = range(begin);
     return index;
@@ -190,27 +183,25 @@ class Parser {
     std::string name = text_->substr(begin, at_ - begin);
     Term result;
     if (!take('[')) {
-      result.where = range(begin);
       if (name.size() == 1 && is_letter(name[0])) {
         result.label = static_cast<unsigned char>(name[0]);
         return result;
       }
-      fail(SourceRange(text_, begin, begin + name.size()),
-           concat(name, " is no label, which is one letter; a table is looked up by labels, as in ",
-                  name, "[c]"));
+      fail(SourceRange(text_, begin, begin + name.size()), name,
+           " is no label, which is one letter; a table is looked up by labels, as in ", name,
+           "[c]");
     }
     result.kind = Term::Kind::Table;
     result.table = name;
     do {
       if (!is_letter(peek())) fail(here(), "a table is looked up by labels, as in t[c] or t[c,x]");
-      result.labels.push_back(label().label);
+      result.labels.push_back(label());
     } while (take(','));
     if (!take(']')) {
       if (at_end()) fail(range(begin), "the [ is not closed");
-      fail(here(), concat("expected , or ], found ", here().str(),
-                          "; a table is looked up by labels, as in t[c,x]"));
+      fail(here(), "expected , or ], found ", here().str(),
+           "; a table is looked up by labels, as in t[c,x]");
     }
-    result.where = range(begin);
     return result;
   }
 
@@ -220,16 +211,14 @@ class Parser {
     Term result;
     if (is_digit(c)) {
       int64_t value = integer();
-      if (!take('*')) {
+      if (take('*')) {
+        char next = peek();
+        if (!is_letter(next) && next != '_')
+          fail(here(), "a product is an integer times a label or a table, as in 2*h");
+        result = name();
+      } else {
         result.kind = Term::Kind::Integer;
-        result.factor = value;
-        result.where = range(begin);
-        return result;
       }
-      char next = peek();
-      if (!is_letter(next) && next != '_')
-        fail(here(), "a product is an integer times a label or a table, as in 2*h");
-      result = name();
       result.factor = value;
     } else if (is_letter(c) || c == '_') {
       result = name();
@@ -240,7 +229,7 @@ class Parser {
       }
     } else {
       if (at_end()) fail(here(), "the ( is not closed");
-      fail(here(), concat("expected a label, an integer or a table, found ", here().str()));
+      fail(here(), "expected a label, an integer or a table, found ", here().str());
     }
     result.where = range(begin);
     return result;
@@ -255,6 +244,13 @@ class Parser {
 std::string label_text(Label label) {
   if (label >= kFirstEllipsis) return concat("...", label - kFirstEllipsis);
   return std::string(1, static_cast<char>(label));
+}
+
+Index label_index(Label label, const SourceRange& where) {
+  Term term;
+  term.label = label;
+  term.where = where;
+  return {{term}, where};
 }
 
 bool Index::is_label() const {

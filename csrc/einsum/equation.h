@@ -43,6 +43,9 @@ struct Index {
   Label label() const { return terms[0].label; }
 };
 
+/// The index that is this label alone.
+Index label_index(Label label, const SourceRange& where = {});
+
 struct Operand {
   std::vector<Index> indices;
   std::optional<size_t> ellipsis;  ///< the index that it stands before

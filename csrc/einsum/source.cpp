@@ -107,11 +107,8 @@ class Writer {
         text += "0";
         continue;
       }
-      bool first = true;
-      for (const Term& term : dimension.index.terms) {
-        text += term_text(term, first);
-        first = false;
-      }
+      for (const Term& term : dimension.index.terms)
+        text += term_text(term, &term == &dimension.index.terms.front());
     }
     bool operand = factor.name[0] == 'i';
     return concat(factor.name,
@@ -140,13 +137,12 @@ class Writer {
       (in ? taken : rest).push_back((*factors)[k]);
     }
     if (taken.empty() || taken.size() != step.size()) {
-      throw UsageError(concat(
-          "a step of the path takes operands that are not there: ", factors->size(), " are left"));
+      throw UsageError("a step of the path takes operands that are not there: ", factors->size(),
+                       " are left");
     }
-    std::vector<Label> needed = rest.empty() ? binding_.output : all_labels(rest);
-    if (!rest.empty())
-      for (Label label : binding_.output)
-        if (!contains(needed, label)) needed.push_back(label);
+    std::vector<Label> needed = all_labels(rest);
+    for (Label label : binding_.output)
+      if (!contains(needed, label)) needed.push_back(label);
     if (taken.size() > 1) sum_ahead(&taken, needed);
     std::vector<Label> result;
     if (rest.empty()) {
@@ -183,13 +179,7 @@ class Writer {
     Factor target;
     target.name = last ? "out" : concat("t", temporaries_++);
     target.labels = result;
-    for (Label label : result) {
-      Index index;
-      Term term;
-      term.label = label;
-      index.terms.push_back(term);
-      target.dimensions.push_back({index, extent(label)});
-    }
+    for (Label label : result) target.dimensions.push_back({label_index(label), extent(label)});
     std::vector<Label> labels = all_labels(factors);
     std::string value;
     for (const Factor& factor : factors) value += (value.empty() ? "" : " * ") + read(factor);
@@ -259,8 +249,7 @@ class Writer {
     for (const Table* table : binding_.tables) {
       text += ", int32(";
       const std::vector<Label>& labels = lookup(*table);
-      for (size_t d = 0; d < labels.size(); ++d)
-        text += (d > 0 ? ", " : "") + table_size(*table, d);
+      for (size_t d = 0; d < labels.size(); ++d) text += (d > 0 ? ", " : "") + size_name(labels[d]);
       text += concat(") ", tables_.at(table->name));
     }
     for (Label label : open_) {
@@ -279,10 +268,6 @@ class Writer {
     TC_INTERNAL_CHECK(false, "table ", table.name, " is not used");
     static const std::vector<Label> none;
     return none;
-  }
-
-  std::string table_size(const Table& table, size_t dimension) const {
-    return size_name(lookup(table)[dimension]);
   }
 
   const Binding& binding_;

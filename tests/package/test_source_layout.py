@@ -112,7 +112,7 @@ OTHERS = {
     "lang/sema/expansion.h": {"kMaximumDepth", "kMaximumOperations", "kMaximumStatements"},
     "lang/syntax/formatter.cpp": {"kWidth", "kIndentation"},
     "lang/syntax/instead.cpp": {"kFunctions", "kStatements", "kConstants"},
-    "lang/syntax/parser.cpp": {"kBinaryOperators", "kAssignments"},
+    "lang/syntax/parser.cpp": {"kOperators", "kReductions", "kUnaryPrecedence"},
     "nest/build.cpp": {"kLimit"},
     "nest/nest.h": {"kAnyRest"},
     "rewrite/algebra/multiply_by_reciprocals.cpp": {"kSmallest", "kLargest"},

@@ -1,5 +1,6 @@
 #include "lang/gradient/function_gradients.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
@@ -136,20 +137,19 @@ const Rule* find_rule(const std::string& function) {
 
 /// The tree of a rule, by the parser.
 ExpressionPtr parse_rule(const std::string& rule) {
-  static auto* parsed = new std::map<std::string, ExpressionPtr>;
   // Built once: parsing may happen on several threads at once.
-  static const bool built = [] {
+  static const auto* parsed = [] {
+    auto* made = new std::map<std::string, ExpressionPtr>;
     for (const Rule& each : rules()) {
       for (const char* text : each.operands) {
         if (!*text) continue;
         std::vector<Function> functions =
             parse_text("def f() -> (q) { q = " + std::string(text) + " }");
-        (*parsed)[text] = functions[0].statements[0].value;
+        (*made)[text] = functions[0].statements[0].value;
       }
     }
-    return true;
+    return made;
   }();
-  (void)built;
   return parsed->at(rule);
 }
 
@@ -179,13 +179,11 @@ std::string rule_name(const Expression& e) {
 bool prefers_result(const Expression& e) {
   bool builtin = e.kind == ExpressionKind::Apply && e.binding == Binding::Builtin;
   if (operand_beside_literal(e) >= 0) return true;
-  if (!builtin) return false;
-  const Rule* rule = find_rule(e.name);
-  if (!rule) return false;
-  for (const char* text : rule->operands) {
-    if (*text && mentions(*parse_rule(text), "r")) return true;
-  }
-  return false;
+  const Rule* rule = builtin ? find_rule(e.name) : nullptr;
+  return rule &&
+         std::any_of(rule->operands.begin(), rule->operands.end(), [](const std::string& text) {
+           return !text.empty() && mentions(*parse_rule(text), "r");
+         });
 }
 
 ExpressionPtr operand_gradient(const Expression& e, size_t operand, const ExpressionPtr& gradient,
@@ -194,8 +192,7 @@ ExpressionPtr operand_gradient(const Expression& e, size_t operand, const Expres
   int kept = operand_beside_literal(e);
   if (kept >= 0) {
     if (operand != static_cast<size_t>(kept)) return nullptr;
-    bool largest = e.name == "fmax" || e.op == Operator::Max;
-    if (e.kind == ExpressionKind::Apply) largest = e.name == "fmax";
+    bool largest = e.kind == ExpressionKind::Apply ? e.name == "fmax" : e.op == Operator::Max;
     names["y"] = e.operands[1 - kept];
     return substitute(
         parse_rule(find_rule(largest ? "max with literal" : "min with literal")->operands[0]),
@@ -204,9 +201,9 @@ ExpressionPtr operand_gradient(const Expression& e, size_t operand, const Expres
   const bool quotient_is_read = is_binary(e, Operator::Divide) && is_access(*result);
   const Rule* rule = find_rule(quotient_is_read ? "/ with result" : rule_name(e));
   if (!rule) {
-    throw LanguageError(e.where, concat(rule_name(e),
-                                        " has no derivative; give the definition a backward "
-                                        "of its own through make_autograd(f, backward)"));
+    throw LanguageError(e.where, rule_name(e),
+                        " has no derivative; give the definition a backward of its own through "
+                        "make_autograd(f, backward)");
   }
   const char* text = rule->operands[operand];
   if (!*text) return nullptr;

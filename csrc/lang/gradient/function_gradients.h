@@ -1,10 +1,6 @@
 // Derivatives of operators and built-in functions.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "lang/syntax/tree.h"
 
 namespace tc::lang {

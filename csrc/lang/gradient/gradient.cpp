@@ -68,7 +68,7 @@ class GradientBuilder {
 
   std::set<std::string> recomputed() {
     build();
-    return recompute(versions_, statements_, saved(), signature_, &names_).versions;
+    return recompute(versions_, statements_, saved(), &names_).versions;
   }
 
  private:
@@ -77,11 +77,10 @@ class GradientBuilder {
     for (const std::string& output : signature_.outputs) {
       const ir::Tensor& tensor = signature_.tensor(output);
       if (tensor.role != ir::TensorRole::InOut) continue;
-      throw LanguageError(tensor.where,
-                          concat(output,
-                                 " starts from what the caller passes, which has no place for a "
-                                 "gradient; begin from an input, as in ",
-                                 output, "(i) = A(i), or write +=! to begin from zero"));
+      throw LanguageError(tensor.where, output,
+                          " starts from what the caller passes, which has no place for a gradient; "
+                          "begin from an input, as in ",
+                          output, "(i) = A(i), or write +=! to begin from zero");
     }
     find_active();
     for (const std::string& output : signature_.outputs) seed(output);
@@ -109,18 +108,14 @@ class GradientBuilder {
     return results;
   }
 
-  bool is_active_version(const std::string& name) const { return active_.count(name) != 0; }
-
   void find_active() {
     for (const std::string& input : request_.inputs) {
       auto found = signature_.tensors.find(input);
       if (found != signature_.tensors.end() && found->second.type.is_float()) active_.insert(input);
     }
     for (const Step& step : versions_.steps) {
-      bool kept = (!step.covers || !step.initializes) && is_active_version(step.previous);
-      bool made = step.type.is_float() && is_active(*step.value, [&](const std::string& name) {
-                    return is_active_version(name);
-                  });
+      bool kept = (!step.covers || !step.initializes) && active_.count(step.previous);
+      bool made = step.type.is_float() && is_active(*step.value, active_);
       if (kept || made) active_.insert(step.target);
     }
   }
@@ -131,7 +126,7 @@ class GradientBuilder {
     if (!request_.outputs.count(output)) return;
     std::string parameter = names_.fresh("d_" + output);
     given_.push_back({output, parameter});
-    if (!is_active_version(version)) return;
+    if (!active_.count(version)) return;
     const Step& step = step_of(version);
     Contribution contribution = of_all_elements(step, parameter);
     contribution.copies = true;
@@ -151,11 +146,9 @@ class GradientBuilder {
   }
 
   const Step& step_of(const std::string& version) const {
-    for (const Step& step : versions_.steps) {
-      if (step.target == version) return step;
-    }
-    TC_INTERNAL_CHECK(false, "no statement makes ", version);
-    return versions_.steps.front();
+    const Step* step = versions_.find(version);
+    TC_INTERNAL_CHECK(step, "no statement makes ", version);
+    return *step;
   }
 
   void differentiate(const Step& step) {
@@ -177,7 +170,7 @@ class GradientBuilder {
     }
     ExpressionPtr seed = read(gradient, step.places, step.type);
     shapes_[gradient] = step.shape;
-    if (is_active(*step.value, [&](const std::string& n) { return is_active_version(n); })) {
+    if (is_active(*step.value, active_)) {
       switch (step.reduction) {
         case ir::Reduction::None:
         case ir::Reduction::Sum: {
@@ -199,8 +192,7 @@ class GradientBuilder {
         default: break;
       }
     }
-    if (is_active_version(step.previous))
-      run_pass(kPassOn, [&] { return pass_on(step, gradient); });
+    if (active_.count(step.previous)) run_pass(kPassOn, [&] { return pass_on(step, gradient); });
   }
 
   /// Whether the caller has what the step makes.
@@ -220,9 +212,9 @@ class GradientBuilder {
   void refuse_kept_scatter(const Step& step) const {
     if (!step.scatters() || step.initializes || step.reduction == ir::Reduction::Sum) return;
     throw LanguageError(
-        step.where, concat("a scatter that goes on from earlier values has a derivative only where "
-                           "it adds; start afresh with '!' in a tensor of its own, and combine "
-                           "both in a second statement"));
+        step.where,
+        "a scatter that goes on from earlier values has a derivative only where it adds; start "
+        "afresh with '!' in a tensor of its own, and combine both in a second statement");
   }
 
   /// Where a statement adds to a tensor or leaves elements alone, the gradient goes on to the
@@ -255,8 +247,7 @@ class GradientBuilder {
     ExpressionPtr seed = gradient;
     if (value->type != step.type) seed = cast(value->type, seed);
     std::vector<Contribution> made;
-    for (ReadGradient& part : read_gradients(
-             value, seed, result, [&](const std::string& n) { return is_active_version(n); })) {
+    for (ReadGradient& part : read_gradients(value, seed, result, active_)) {
       const bool joined = run_pass(kJoinReads, [&] {
         return std::any_of(made.begin(), made.end(),
                            [&](Contribution& other) { return join(part, &other); });
@@ -264,9 +255,8 @@ class GradientBuilder {
       if (joined) continue;
       Contribution contribution;
       contribution.to = part.read->name;
-      contribution.left = contribution.indices = step.left;
-      contribution.indices.insert(contribution.indices.end(), step.reduced.begin(),
-                                  step.reduced.end());
+      contribution.left = step.left;
+      contribution.indices = step.indices();
       contribution.ranges = step.ranges;
       contribution.subscripts = part.read->operands;
       contribution.guards = part.guards;
@@ -285,13 +275,9 @@ class GradientBuilder {
   /// Whether `other` is of the same read, as in x * x or in both branches of a condition. It then
   /// stands for both.
   static bool join(const ReadGradient& part, Contribution* other) {
-    auto all_equal = [](const auto& a, const auto& b) {
-      return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                        [](const auto& x, const auto& y) { return equal(*x, *y); });
-    };
-    if (other->to != part.read->name || !all_equal(other->subscripts, part.read->operands))
+    if (other->to != part.read->name || !equal(other->subscripts, part.read->operands))
       return false;
-    if (all_equal(other->guards, part.guards)) {
+    if (equal(other->guards, part.guards)) {
       bool twice = equal(*other->weight, *part.weight);
       other->weight = twice ? binary(Operator::Multiply, real(2), part.weight)
                             : binary(Operator::Add, other->weight, part.weight);
@@ -303,7 +289,7 @@ class GradientBuilder {
     bool complementary = equal(*outer_of_part.back(), *logical_not(condition));
     outer.pop_back();
     outer_of_part.pop_back();
-    if (!complementary || !all_equal(outer, outer_of_part)) return false;
+    if (!complementary || !equal(outer, outer_of_part)) return false;
     other->weight = choose(condition, other->weight, part.weight);
     other->guards = outer;
     return true;
@@ -324,20 +310,11 @@ class GradientBuilder {
     return true;
   }
 
-  std::vector<std::string> all_indices(const Step& step) const {
-    std::vector<std::string> indices = step.left;
-    indices.insert(indices.end(), step.reduced.begin(), step.reduced.end());
-    return indices;
-  }
-
   /// A statement over the step's points.
-  GradientStatement statement(const std::string& target, const Step& step,
-                              const std::vector<ExpressionPtr>& places, ir::Reduction reduction,
-                              const ExpressionPtr& value) const {
-    GradientStatement made{target, places, reduction, true, value, {}};
-    for (const std::string& index : all_indices(step))
-      made.ranges.emplace_back(index, step.ranges.at(index));
-    return made;
+  static GradientStatement statement(const std::string& target, const Step& step,
+                                     const std::vector<ExpressionPtr>& places,
+                                     ir::Reduction reduction, const ExpressionPtr& value) {
+    return {target, places, reduction, true, value, ranges_of(step.indices(), step.ranges)};
   }
 
   /// The same for a reduction to the step's elements.
@@ -353,7 +330,7 @@ class GradientBuilder {
   ExpressionPtr as_read(const Step& step) {
     if (is_chosen(*step.value, step.type)) return step.value;
     std::string target = names_.fresh(names_.plain(step.target) + "_value");
-    std::vector<ExpressionPtr> points = names_of(all_indices(step));
+    std::vector<ExpressionPtr> points = names_of(step.indices());
     emit(statement(target, step, points, ir::Reduction::None, step.value));
     return read(target, points, step.value->type);
   }
@@ -417,10 +394,8 @@ class GradientBuilder {
     if (!step.scatters()) {
       // Divided once for a result, not for every term.
       source = names_.fresh(gradient + "_share");
-      GradientStatement shares{source, step.places, ir::Reduction::None, true, share, {}};
-      for (const std::string& index : step.left)
-        shares.ranges.emplace_back(index, step.ranges.at(index));
-      emit(shares);
+      emit({source, step.places, ir::Reduction::None, true, share,
+            ranges_of(step.left, step.ranges)});
       shapes_[source] = step.shape;
       share = read(source, step.places, step.type);
     }
@@ -465,7 +440,7 @@ class GradientBuilder {
     function.name.name = function_.name.name + "_grad";
     function.parameters = function_.parameters;
     Recomputed forward = run_pass(
-        kRecompute, [&] { return recompute(versions_, statements_, saved(), signature_, &names_); },
+        kRecompute, [&] { return recompute(versions_, statements_, saved(), &names_); },
         [](const Recomputed& made) { return !made.versions.empty(); });
     for (const std::string& output : signature_.outputs) {
       if (forward.saved.count(output)) function.parameters.push_back(declare(output, output));
@@ -530,13 +505,11 @@ class GradientBuilder {
     tree.reduction = statement.reduction;
     tree.initializes = statement.initializes && statement.reduction != ir::Reduction::None;
     tree.value = in_storage(statement.value);
-    for (const auto& [index, range] : statement.ranges) {
-      WhereClause clause;
-      clause.name.name = index;
-      clause.first = from_halide(range.first);
-      clause.last = from_halide(simplify_size(range.last + 1, signature_));
-      tree.clauses.push_back(clause);
-    }
+    for (const auto& [index, range] : statement.ranges)
+      tree.clauses.push_back({ClauseKind::Range,
+                              {index, {}},
+                              from_halide(range.first),
+                              from_halide(simplify_size(range.last + 1, signature_))});
     return tree;
   }
 

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <tuple>
 
-#include "base/error.h"
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
@@ -39,16 +38,22 @@ ExpressionPtr quotient(const SolvedIndex& solved) {
 
 /// Of the guards, the one that says that a quotient by a number has no rest; null where none does.
 ExpressionPtr find_exact(const Expression& quotient, const std::vector<ExpressionPtr>& guards) {
-  if (quotient.kind != ExpressionKind::Binary || quotient.op != Operator::Divide) return nullptr;
+  if (!is_binary(quotient, Operator::Divide)) return nullptr;
   auto divisor = constant_value(*quotient.operands[1]);
   if (!divisor || *divisor < 1) return nullptr;
   const ExpressionPtr remainder =
       binary(Operator::Remainder, quotient.operands[0], quotient.operands[1]);
   for (const ExpressionPtr& guard : guards)
-    if (guard->kind == ExpressionKind::Binary && guard->op == Operator::Equal &&
-        constant_value(*guard->operands[1]) == 0 && equal(*guard->operands[0], *remainder))
+    if (is_binary(*guard, Operator::Equal) && constant_value(*guard->operands[1]) == 0 &&
+        equal(*guard->operands[0], *remainder))
       return guard;
   return nullptr;
+}
+
+/// That it lies in a range.
+std::vector<ExpressionPtr> inside(const ExpressionPtr& e, const Range& range) {
+  return {binary(Operator::GreaterEqual, e, from_halide(range.first)),
+          binary(Operator::LessEqual, e, from_halide(range.last))};
 }
 
 /// weight * index
@@ -93,11 +98,8 @@ SolvedIndex solve_digit(const std::vector<Digit>& digits, size_t k, const Expres
   SolvedIndex solved{digits[k].index, dimension, sum, weight, true, 0, {}, false};
   if (k == 0) {
     const int w = static_cast<int>(weight);
-    solved.conditions = {
-        binary(Operator::GreaterEqual, sum, from_halide(simplify_size(range.first * w, signature))),
-        binary(Operator::LessEqual, sum,
-               from_halide(simplify_size(range.last * w + (w - 1), signature))),
-    };
+    solved.conditions = inside(sum, {simplify_size(range.first * w, signature),
+                                     simplify_size(range.last * w + (w - 1), signature)});
     return solved;
   }
   solved.modulus = digits[k - 1].weight / weight;
@@ -118,8 +120,8 @@ ExpressionPtr exact(const ExpressionPtr& e) {
     const std::optional<int64_t> value = constant_value(node);
     large = large || (value && (*value < -kSmallFactor || *value > kSmallFactor));
     reads = reads || is_access(node);
-    large = large || (node.kind == ExpressionKind::Binary && node.op == Operator::Multiply &&
-                      !constant_value(*node.operands[0]) && !constant_value(*node.operands[1]));
+    large = large || (is_binary(node, Operator::Multiply) && !constant_value(*node.operands[0]) &&
+                      !constant_value(*node.operands[1]));
   });
   if (!large || reads) return e;
   const std::function<ExpressionPtr(const Expression&)> widen = [&](const Expression& node) {
@@ -139,8 +141,7 @@ std::optional<SolvedIndex> solve_rotation(const ExpressionPtr& subscript, size_t
                                           const std::vector<std::string>& indices,
                                           const std::map<std::string, Range>& ranges,
                                           const Range& shape, const ir::Program& signature) {
-  if (subscript->kind != ExpressionKind::Binary || subscript->op != Operator::Remainder)
-    return std::nullopt;
+  if (!is_binary(*subscript, Operator::Remainder)) return std::nullopt;
   const ExpressionPtr modulus = subscript->operands[1];
   const Expr size = to_halide(*modulus);
   if (!size.defined()) return std::nullopt;
@@ -151,8 +152,7 @@ std::optional<SolvedIndex> solve_rotation(const ExpressionPtr& subscript, size_t
     if (!form || std::abs(form->coefficient) != 1 || mentions(*modulus, index) ||
         !always_equal(range.first, 0, signature) || !always_equal(range.last, size - 1, signature))
       return std::nullopt;
-    for (const std::string& other : indices)
-      if (mentions(*form->rest, other)) return std::nullopt;
+    if (mentions(*form->rest, indices)) return std::nullopt;
     // Remainders of what is negative are negative.
     ExpressionPtr e = name(element(dimension));
     e = form->coefficient > 0 ? binary(Operator::Subtract, e, form->rest)
@@ -165,10 +165,7 @@ std::optional<SolvedIndex> solve_rotation(const ExpressionPtr& subscript, size_t
     if (distance != e) place = cast(Halide::Int(32), place);
     SolvedIndex solved{index, dimension, place, 1, true, 0, {}, false};
     if (!always_equal(shape, Range{0, size - 1}, signature))
-      solved.conditions = {
-          binary(Operator::GreaterEqual, name(element(dimension)), integer(0)),
-          binary(Operator::LessEqual, name(element(dimension)), from_halide(size - 1)),
-      };
+      solved.conditions = inside(name(element(dimension)), {0, size - 1});
     return solved;
   }
   return std::nullopt;
@@ -195,11 +192,6 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
   auto is_free = [&](const std::string& index) {
     bool known = std::find(indices.begin(), indices.end(), index) != indices.end();
     return known && !solution.count(index);
-  };
-  auto has_free = [&](const Expression& e) {
-    return std::any_of(indices.begin(), indices.end(), [&](const std::string& index) {
-      return is_free(index) && mentions(e, index);
-    });
   };
   auto settle = [&](const SolvedIndex& solved) {
     // What was solved before may have been left in terms of this index.
@@ -231,8 +223,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       solved.conditions.push_back(
           binary(Operator::LessEqual, name(element(d)), from_halide(range.last)));
     }
-    solution[e.name] = name(element(d));
-    result.solved.push_back(solved);
+    settle(solved);
     done[d] = true;
   }
   for (size_t d = 0; d < subscripts.size(); ++d) {
@@ -284,17 +275,13 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     solved.numerator = best_form.coefficient > 0 ? binary(Operator::Subtract, here, best_form.rest)
                                                  : binary(Operator::Subtract, best_form.rest, here);
     const Range& range = ranges.at(*best);
-    ExpressionPtr divisor = integer(solved.divisor);
-    auto bound = [&](const Expr& limit) {
-      return from_halide(simplify_size(limit * static_cast<int>(solved.divisor), signature));
-    };
-    solved.conditions = {
-        binary(Operator::GreaterEqual, solved.numerator, bound(range.first)),
-        binary(Operator::LessEqual, solved.numerator, bound(range.last)),
-    };
+    const int divisor = static_cast<int>(solved.divisor);
+    solved.conditions = inside(solved.numerator, {simplify_size(range.first * divisor, signature),
+                                                  simplify_size(range.last * divisor, signature)});
     if (solved.divisor != 1) {
-      solved.conditions.push_back(binary(
-          Operator::Equal, binary(Operator::Remainder, solved.numerator, divisor), integer(0)));
+      const ExpressionPtr rest =
+          binary(Operator::Remainder, solved.numerator, integer(solved.divisor));
+      solved.conditions.push_back(binary(Operator::Equal, rest, integer(0)));
     }
     settle(solved);
   }
@@ -303,7 +290,9 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
   }
   // Where no index is left to scatter, the other dimensions decide the place of an element.
   if (std::none_of(result.scattered.begin(), result.scattered.end(),
-                   [&](const ExpressionPtr& place) { return place && has_free(*place); })) {
+                   [&](const ExpressionPtr& place) {
+                     return place && mentions(*place, result.remaining);
+                   })) {
     for (size_t d = 0; d < subscripts.size(); ++d) {
       ExpressionPtr& place = result.scattered[d];
       if (!place) continue;

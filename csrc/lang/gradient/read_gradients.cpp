@@ -6,7 +6,7 @@
 namespace tc::lang {
 namespace {
 
-using Active = std::function<bool(const std::string&)>;
+using Active = std::set<std::string>;
 
 class Propagation {
  public:
@@ -57,7 +57,7 @@ class Propagation {
 
 bool is_active(const Expression& e, const Active& active) {
   if (!e.type.is_float()) return false;
-  if (is_access(e)) return active(e.name);
+  if (is_access(e)) return active.count(e.name) != 0;
   for (size_t k = 0; k < e.operands.size(); ++k) {
     bool condition = e.kind == ExpressionKind::Ternary && k == 0;
     if (!condition && is_active(*e.operands[k], active)) return true;

@@ -1,7 +1,7 @@
 // Reverse mode within one expression.
 #pragma once
 
-#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,13 +18,13 @@ struct ReadGradient {
 
 /// For every differentiable read of the checked expression `value`, when the expression receives
 /// `gradient`: reads in conditions, subscripts and what is cast to integers are not. Only tensors
-/// for which `active` holds are looked at. `result`, if not null, is a cheaper expression of the
-/// same value. Lets must have been replaced. LanguageError for a function without a derivative.
+/// that are `active` are looked at. `result`, if not null, is a cheaper expression of the same
+/// value. Lets must have been replaced. LanguageError for a function without a derivative.
 std::vector<ReadGradient> read_gradients(const ExpressionPtr& value, const ExpressionPtr& gradient,
                                          const ExpressionPtr& result,
-                                         const std::function<bool(const std::string&)>& active);
+                                         const std::set<std::string>& active);
 
 /// Whether `read_gradients` finds something.
-bool is_active(const Expression& value, const std::function<bool(const std::string&)>& active);
+bool is_active(const Expression& value, const std::set<std::string>& active);
 
 }  // namespace tc::lang

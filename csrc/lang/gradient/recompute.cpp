@@ -1,8 +1,5 @@
 #include "lang/gradient/recompute.h"
 
-#include <algorithm>
-
-#include "base/error.h"
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
@@ -77,12 +74,8 @@ class Planning {
     // Later statements may read, and write, what this one leaves out.
     if ((step.scatters() || !step.covers) && !continues(step))
       result_.statements.push_back(all_zeros(target, step));
-    GradientStatement statement{target, step.places, step.reduction, step.initializes, value, {}};
-    for (const auto* list : {&step.left, &step.reduced}) {
-      for (const std::string& index : *list)
-        statement.ranges.emplace_back(index, step.ranges.at(index));
-    }
-    result_.statements.push_back(statement);
+    result_.statements.push_back({target, step.places, step.reduction, step.initializes, value,
+                                  ranges_of(step.indices(), step.ranges)});
   }
 
   void add_copy(const Step& step, const std::string& target) {
@@ -121,8 +114,7 @@ GradientStatement all_zeros(const std::string& target, const Step& step) {
 }
 
 Recomputed recompute(const Versions& versions, const std::vector<GradientStatement>& statements,
-                     const std::map<std::string, std::string>& saved, const ir::Program& signature,
-                     FreshNames* names) {
+                     const std::map<std::string, std::string>& saved, FreshNames* names) {
   return Planning(versions, saved, names).run(statements);
 }
 

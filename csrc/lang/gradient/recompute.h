@@ -24,7 +24,6 @@ struct Recomputed {
 /// Puts in front of `statements` those that compute the versions they read, as far as these are not
 /// in `saved` (version to name). Reads then name tensors.
 Recomputed recompute(const Versions& versions, const std::vector<GradientStatement>& statements,
-                     const std::map<std::string, std::string>& saved, const ir::Program& signature,
-                     FreshNames* names);
+                     const std::map<std::string, std::string>& saved, FreshNames* names);
 
 }  // namespace tc::lang

@@ -1,9 +1,8 @@
 #include "lang/gradient/versions.h"
 
-#include "base/error.h"
-#include "lang/gradient/sums/adjoint_sum.h"
 #include "lang/lowering/lowering.h"
 #include "lang/syntax/expressions.h"
+#include "lang/syntax/fresh_names.h"
 
 namespace tc::lang {
 namespace {
@@ -29,10 +28,7 @@ class Numbering {
         names_(function_) {}
 
   Versions run() {
-    std::vector<LoweredStatement> lowered;
-    for (const TreeStatement& statement : function_.statements)
-      lowered.push_back(lower(statement, signature_, scalars_));
-    inferred_ = infer(function_, signature_, lowered);
+    inferred_ = infer(function_, signature_, lower(function_, signature_, scalars_));
     for (size_t i = 0; i < function_.statements.size(); ++i) add(i);
     return std::move(versions_);
   }
@@ -60,9 +56,8 @@ class Numbering {
       step.places.push_back(index_name(index));
     }
     for (const Identifier& index : statement.reduction_indices) step.reduced.push_back(index.name);
-    for (const auto* list : {&step.left, &step.reduced}) {
-      for (const std::string& index : *list) step.ranges[index] = inferred_.statements[i].at(index);
-    }
+    for (const std::string& index : step.indices())
+      step.ranges[index] = inferred_.statements[i].at(index);
     if (!step.places.empty()) step.shape = inferred_.shapes.at(tensor);
     for (size_t d = 0; d < step.places.size(); ++d) {
       if (statement.scattered(d)) continue;
@@ -129,10 +124,7 @@ class Numbering {
                             Type type) {
     std::vector<ExpressionPtr> subscripts;
     for (const std::string& index : indices) subscripts.push_back(index_name(index));
-    ExpressionPtr node = access(version, subscripts);
-    node->binding = Binding::Tensor;
-    node->type = type;
-    return node;
+    return lang::read(version, subscripts, type);
   }
 
   /// The right-hand side of the current statement over versions.

@@ -39,6 +39,12 @@ struct Step {
 
   SourceRange where;
 
+  /// All indices: left, then reduced.
+  std::vector<std::string> indices() const {
+    std::vector<std::string> all = left;
+    all.insert(all.end(), reduced.begin(), reduced.end());
+    return all;
+  }
   /// Whether some dimension of the left-hand side is scattered.
   bool scatters() const { return left.size() < places.size(); }
 };
@@ -46,6 +52,13 @@ struct Step {
 struct Versions {
   std::vector<Step> steps;
   std::map<std::string, int> last;  ///< versions of each computed tensor
+
+  /// What makes a version; null where no statement does.
+  const Step* find(const std::string& version) const {
+    for (const Step& step : steps)
+      if (step.target == version) return &step;
+    return nullptr;
+  }
 };
 
 /// Statements without reduction that use the previous value (`C(i) += a(i)`) become assignments of

@@ -49,19 +49,16 @@ std::map<std::string, ConstantInterval> position_limits(const ir::Program& progr
     if (tensor.role == ir::TensorRole::Input || tensor.role == ir::TensorRole::InOut)
       others.insert(name);
   for (const ir::Statement& statement : program.statements) {
-    std::vector<const ir::Iterator*> reduced;
-    int64_t count = 1;
-    for (const ir::Iterator& iterator : statement.domain) {
-      if (!iterator.reduction) continue;
-      reduced.push_back(&iterator);
-      count *= std::max<int64_t>(1, constant(iterator.extent));
-    }
     if (!ir::is_position(statement.reduction) || statement.domain.empty()) {
       others.insert(statement.tensor);
       continue;
     }
+    const std::vector<ir::Iterator> reduced = ir::reduced_indices(statement);
+    int64_t count = 1;
+    for (const ir::Iterator& iterator : reduced)
+      count *= std::max<int64_t>(1, constant(iterator.extent));
     // One index gives its own values, several the place in row-major order.
-    const int64_t first = reduced.size() == 1 ? constant(reduced[0]->min) : 0;
+    const int64_t first = reduced.size() == 1 ? constant(reduced[0].min) : 0;
     const ConstantInterval places(first, first + count - 1);
     if (!limits.emplace(statement.tensor, places).second) others.insert(statement.tensor);
   }
@@ -78,8 +75,7 @@ class StatementCheck : public IRVisitor {
         place_(place),
         statement_(program.statements[place]),
         positions_(positions) {
-    const ir::Statement& statement = statement_;
-    for (const ir::Iterator& iterator : statement.domain) {
+    for (const ir::Iterator& iterator : statement_.domain) {
       int64_t first = constant(iterator.min), last = first + constant(iterator.extent) - 1;
       bounds_.push(iterator.name, Interval(iterator.min, Expr(static_cast<int32_t>(last))));
       // Of an empty range nothing is looked at.
@@ -153,9 +149,7 @@ class StatementCheck : public IRVisitor {
   std::string empty_range(const ir::Iterator& iterator) const {
     return concat("the range of index ", iterator.name, " is empty: it would take ",
                   iterator.extent, " values, from ", iterator.min,
-                  " up; a size is too small for "
-                  "the subscripts of ",
-                  iterator.name, at_line());
+                  " up; a size is too small for the subscripts of ", iterator.name, at_line());
   }
 
   std::string at_line() const {
@@ -255,28 +249,24 @@ class StatementCheck : public IRVisitor {
   static Known both(const Known& a, const Known& b) {
     return {a.points.intersect(b.points), a.exact && b.exact};
   }
-  static Known either(const Known& a, const Known& b) {
-    return {a.points.unite(b.points), a.exact && b.exact};
-  }
 
   /// Of the condition, or of its opposite.
   Known known(const Expr& e, bool holds) const {
-    const std::optional<ir::Choice> choice = ir::find_choice(e);
-    const bool joined = choice && e.type().is_bool();
+    // The opposite of a conjunction is the disjunction of the opposites.
+    auto joined = [&](const Expr& first, const Expr& second, bool conjunction) {
+      const Known a = known(first, holds), b = known(second, holds);
+      return conjunction == holds ? both(a, b)
+                                  : Known{a.points.unite(b.points), a.exact && b.exact};
+    };
     if (const auto* op = e.as<Not>()) return known(op->a, !holds);
-    if (const auto* op = e.as<And>())
-      return holds ? both(known(op->a, true), known(op->b, true))
-                   : either(known(op->a, false), known(op->b, false));
-    if (const auto* op = e.as<Or>())
-      return holds ? either(known(op->a, true), known(op->b, true))
-                   : both(known(op->a, false), known(op->b, false));
+    if (const auto* op = e.as<And>()) return joined(op->a, op->b, true);
+    if (const auto* op = e.as<Or>()) return joined(op->a, op->b, false);
     // `&&` and `||` whose second operand reads.
-    if (joined && is_const_zero(choice->no))
-      return holds ? both(known(choice->condition, true), known(choice->yes, true))
-                   : either(known(choice->condition, false), known(choice->yes, false));
-    if (joined && is_const_one(choice->yes))
-      return holds ? either(known(choice->condition, true), known(choice->no, true))
-                   : both(known(choice->condition, false), known(choice->no, false));
+    const std::optional<ir::Choice> choice = ir::find_choice(e);
+    if (choice && e.type().is_bool()) {
+      if (is_const_zero(choice->no)) return joined(choice->condition, choice->yes, true);
+      if (is_const_one(choice->yes)) return joined(choice->condition, choice->no, false);
+    }
     const std::optional<isl::set> points = sets_->where(e);
     if (!points) return {sets_->points(), false};
     return {holds ? *points : sets_->points().subtract(*points), true};

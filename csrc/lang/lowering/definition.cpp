@@ -43,10 +43,9 @@ std::shared_ptr<Function> check_calls(Function* function, ir::Program* signature
 
 void check_length(const Function& function) {
   if (function.statements.size() <= kMaximumStatements) return;
-  throw LanguageError(
-      function.statements[kMaximumStatements].where,
-      concat(function.name.name, " has ", function.statements.size(), " statements, but may have ",
-             kMaximumStatements, "; split it into definitions that are run one after the other"));
+  throw LanguageError(function.statements[kMaximumStatements].where, function.name.name, " has ",
+                      function.statements.size(), " statements, but may have ", kMaximumStatements,
+                      "; split it into definitions that are run one after the other");
 }
 
 }  // namespace
@@ -61,9 +60,8 @@ Module parse(const std::string& text) {
   std::map<std::string, Function> known;
   for (Function& function : parse_text(text)) {
     if (known.count(function.name.name)) {
-      throw LanguageError(function.name.where, concat(function.name.name,
-                                                      " already defined in this text; choose "
-                                                      "another name"));
+      throw LanguageError(function.name.where, function.name.name,
+                          " already defined in this text; choose another name");
     }
     inline_calls(&function, known);
     check_length(function);

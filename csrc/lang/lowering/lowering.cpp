@@ -1,13 +1,12 @@
 #include "lang/lowering/lowering.h"
 
-#include <set>
-
 #include "base/error.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/visit.h"
 #include "lang/sema/builtins.h"
 #include "lang/sema/types.h"
+#include "lang/syntax/expressions.h"
 
 namespace tc::lang {
 
@@ -60,7 +59,7 @@ class Lowering {
       return collect(*lets_.at(e.name), accesses);
     for (const ExpressionPtr& operand : e.operands) collect(*operand, accesses);
     if (e.kind != ExpressionKind::Apply || e.binding != Binding::Tensor) return;
-    Access access{e.name, {}, e.where};
+    Access access{e.name, {}};
     rounds_down_ = true;
     for (const ExpressionPtr& operand : e.operands)
       access.subscripts.push_back(subscript(*operand));
@@ -71,7 +70,7 @@ class Lowering {
   /// Expressions on the left bound their indices; plain ones only where what they accumulate into
   /// exists.
   Access left_hand_side(bool accumulates) {
-    Access access{statement_.target.name, {}, statement_.target.where, true};
+    Access access{statement_.target.name, {}, true};
     rounds_down_ = true;
     for (size_t d = 0; d < statement_.indices.size(); ++d) {
       const Expression* expression = statement_.scattered(d);
@@ -150,8 +149,8 @@ class Lowering {
     auto value = scalars_.find(e.name);
     TC_INTERNAL_CHECK(value != scalars_.end(), "no value for specialised scalar ", e.name);
     if (!fits(value->second, scalar.type)) {
-      throw ShapeError(concat("scalar ", e.name, " = ", value->second, " does not fit ",
-                              type_name(scalar.type)));
+      throw ShapeError("scalar ", e.name, " = ", value->second, " does not fit ",
+                       type_name(scalar.type));
     }
     return make_const(scalar.type, value->second);
   }
@@ -240,8 +239,7 @@ class Lowering {
     if (e.op == Operator::And) return reads(b) ? choose(a, b, make_zero(Halide::Bool())) : a && b;
     if (e.op == Operator::Or) return reads(b) ? choose(a, make_one(Halide::Bool()), b) : a || b;
     Type type = e.type;
-    bool comparison = e.op >= Operator::Less && e.op <= Operator::NotEqual;
-    if (comparison) type = promote(a.type(), b.type());
+    if (is_comparison(e)) type = promote(a.type(), b.type());
     a = convert(a, type);
     b = convert(b, type);
     bool truth = type.is_bool();
@@ -286,9 +284,12 @@ std::string dimension_variable(const std::string& tensor, int dimension) {
   return tensor + "." + std::to_string(dimension);
 }
 
-LoweredStatement lower(const TreeStatement& statement, const ir::Program& signature,
-                       const std::map<std::string, int64_t>& scalars) {
-  return Lowering(statement, signature, scalars).run();
+std::vector<LoweredStatement> lower(const Function& function, const ir::Program& signature,
+                                    const std::map<std::string, int64_t>& scalars) {
+  std::vector<LoweredStatement> lowered;
+  for (const TreeStatement& statement : function.statements)
+    lowered.push_back(Lowering(statement, signature, scalars).run());
+  return lowered;
 }
 
 }  // namespace tc::lang

@@ -19,7 +19,6 @@ struct Access {
   std::string tensor;
   /// Undefined at the plain indices of a left-hand side that need not exist beforehand.
   std::vector<Expr> subscripts;
-  SourceRange where;
   bool write = false;
 };
 
@@ -43,8 +42,8 @@ struct LoweredStatement {
 /// The variable that stands for the size of a computed tensor.
 std::string dimension_variable(const std::string& tensor, int dimension);
 
-/// `scalars` gives values to specialised scalars; all must be there.
-LoweredStatement lower(const TreeStatement& statement, const ir::Program& signature,
-                       const std::map<std::string, int64_t>& scalars);
+/// The statements of a function. `scalars` gives values to specialised scalars; all must be there.
+std::vector<LoweredStatement> lower(const Function& function, const ir::Program& signature,
+                                    const std::map<std::string, int64_t>& scalars);
 
 }  // namespace tc::lang

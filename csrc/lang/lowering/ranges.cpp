@@ -232,10 +232,9 @@ class Inference {
   Expr narrow(const Expr& bound, size_t i, const std::string& index) const {
     Expr simple = simplify_size(bound, signature_);
     if (ir::overflows(simple))
-      throw LanguageError(
-          function_.statements[i].where,
-          concat("the range of index ", index, " does not fit 32 bits: its subscripts bound it by ",
-                 ir::plain_text(simplify(bound))));
+      throw LanguageError(function_.statements[i].where, "the range of index ", index,
+                          " does not fit 32 bits: its subscripts bound it by ",
+                          ir::plain_text(simplify(bound)));
     return simple;
   }
 
@@ -330,13 +329,11 @@ class Inference {
           continue;
         }
         std::string value = concat(*size);
-        throw LanguageError(
-            dimension.where,
-            concat("dimension ", d, " of ", returned.name, " is declared as ", text,
-                   value == text ? "" : " = " + value, " but its index takes ", inferred,
-                   " values; drop the "
-                   "sizes from the return list or give the index a range in a "
-                   "where clause"));
+        throw LanguageError(dimension.where, "dimension ", d, " of ", returned.name,
+                            " is declared as ", text, value == text ? "" : " = " + value,
+                            " but its index takes ", inferred,
+                            " values; drop the sizes from the return list or give the index a "
+                            "range in a where clause");
       }
     }
     return open;
@@ -354,28 +351,23 @@ class Inference {
         auto returned = std::find_if(function_.returns.begin(), function_.returns.end(),
                                      [&](const Declaration& r) { return r.name == name; });
         if (returned != function_.returns.end() && !returned->dimensions.empty()) {
-          throw LanguageError(
-              returned->dimensions[d].where,
-              concat("the size of dimension ", d, " of ", name,
-                     " is not known: ", returned->dimensions[d].name,
-                     " is the size of no input, and the subscript ", where.str(),
-                     " does not say how many places there are. Write an integer, or a size that an "
-                     "input brings"));
+          throw LanguageError(returned->dimensions[d].where, "the size of dimension ", d, " of ",
+                              name, " is not known: ", returned->dimensions[d].name,
+                              " is the size of no input, and the subscript ", where.str(),
+                              " does not say how many places there are. Write an integer, or a "
+                              "size that an input brings");
         }
         std::string type = type_name(signature_.tensor(name).type);
         throw LanguageError(
-            where,
-            concat("the size of dimension ", d, " of ", name, " is not known: the subscript ",
-                   where.str(), " does not say how many places there are. ",
-                   returned != function_.returns.end()
-                       ? concat("Declare the result with its size, as in -> (", type, "(",
-                                example_sizes(shape.size()), ") ", name,
-                                "), where a size is an integer or has the name of one that "
-                                "an input brings")
-                       : concat(name,
-                                " is not returned, so an earlier statement has to give it, "
-                                "as in ",
-                                example_fill(name, shape.size(), d))));
+            where, "the size of dimension ", d, " of ", name, " is not known: the subscript ",
+            where.str(), " does not say how many places there are. ",
+            returned != function_.returns.end()
+                ? concat(
+                      "Declare the result with its size, as in -> (", type, "(",
+                      example_sizes(shape.size()), ") ", name,
+                      "), where a size is an integer or has the name of one that an input brings")
+                : concat(name, " is not returned, so an earlier statement has to give it, as in ",
+                         example_fill(name, shape.size(), d)));
       }
     }
   }
@@ -413,12 +405,12 @@ class Inference {
       if (!known.count(name)) names.push_back(name);
     }
     SourceRange where = statement.where;
-    throw LanguageError(
-        where, concat("Could not infer ranges for free variables. Use a where clause to give ",
-                      enumerate(names), names.size() == 1 ? " its range" : " their ranges",
-                      ", as in: where ", names.empty() ? "i" : names[0],
-                      " in 0:16. A range is inferred where an index is the only unknown of a "
-                      "subscript such as A(2 * i + 1)"));
+    throw LanguageError(where,
+                        "Could not infer ranges for free variables. Use a where clause to give ",
+                        enumerate(names), names.size() == 1 ? " its range" : " their ranges",
+                        ", as in: where ", names.empty() ? "i" : names[0],
+                        " in 0:16. A range is inferred where an index is the only unknown of a "
+                        "subscript such as A(2 * i + 1)");
   }
 
   const Function& function_;

@@ -26,10 +26,8 @@ Inferred infer_ranges_of(const Function& function) {
   Inferred result;
   result.signature = check(&parsed[0], &warnings);
   result.warnings = warnings.size();
-  std::vector<LoweredStatement> lowered;
-  for (const TreeStatement& statement : parsed[0].statements)
-    lowered.push_back(lower(statement, result.signature, {}));
-  result.ranges = infer(parsed[0], result.signature, lowered).statements;
+  result.ranges =
+      infer(parsed[0], result.signature, lower(parsed[0], result.signature, {})).statements;
   return result;
 }
 

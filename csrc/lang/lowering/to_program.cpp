@@ -21,11 +21,11 @@ Expr from_first(const Expr& place, const Range& range) {
 class ProgramBuilder {
  public:
   ProgramBuilder(const Function& function, const ir::Program& signature,
-                 const std::vector<LoweredStatement>& lowered)
+                 const std::map<std::string, int64_t>& scalars)
       : function_(function),
         signature_(signature),
-        lowered_(lowered),
-        ranges_(infer(function, signature, lowered)),
+        lowered_(lower(function, signature, scalars)),
+        ranges_(infer(function, signature, lowered_)),
         program_(signature) {}
 
   ir::Program run() {
@@ -54,10 +54,8 @@ class ProgramBuilder {
     ir::Iterator iterator{index.name, range.first, extent(range), reduction};
     std::optional<int64_t> count = as_const_int(iterator.extent);
     if (count && *count < 0) {
-      throw LanguageError(index.where, concat("Inferred an empty range for variable ", index.name,
-                                              ": it would "
-                                              "run from ",
-                                              range.first, " to ", range.last));
+      throw LanguageError(index.where, "Inferred an empty range for variable ", index.name,
+                          ": it would run from ", range.first, " to ", range.last);
     }
     return iterator;
   }
@@ -121,7 +119,7 @@ class ProgramBuilder {
 
   const Function& function_;
   const ir::Program& signature_;
-  const std::vector<LoweredStatement>& lowered_;
+  const std::vector<LoweredStatement> lowered_;
   InferredRanges ranges_;
   ir::Program program_;
   std::map<std::string, Expr> dimensions_;  ///< T.1 to its size
@@ -131,10 +129,7 @@ class ProgramBuilder {
 
 ir::Program to_program(const Function& function, const ir::Program& signature,
                        const std::map<std::string, int64_t>& scalars) {
-  std::vector<LoweredStatement> lowered;
-  for (const TreeStatement& statement : function.statements)
-    lowered.push_back(lower(statement, signature, scalars));
-  return ProgramBuilder(function, signature, lowered).run();
+  return ProgramBuilder(function, signature, scalars).run();
 }
 
 }  // namespace tc::lang

@@ -116,14 +116,6 @@ const Builtin* find_builtin(const std::string& spelling) {
   return nullptr;
 }
 
-std::vector<std::string> builtin_names() {
-  std::vector<std::string> names;
-  for (const Builtin& builtin : kBuiltins) {
-    if (!builtin.composed) names.push_back(builtin.name);
-  }
-  return names;
-}
-
 std::vector<std::string> all_builtin_names() {
   std::vector<std::string> names;
   for (const Builtin& builtin : kBuiltins) names.push_back(builtin.name);

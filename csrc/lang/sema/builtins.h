@@ -25,9 +25,7 @@ struct Builtin {
 
 /// By any accepted spelling: the name, or with the suffix f of C's float versions; null otherwise.
 const Builtin* find_builtin(const std::string& spelling);
-/// The names that ir::math carries.
-std::vector<std::string> builtin_names();
-/// All names, for suggestions.
+/// All names.
 std::vector<std::string> all_builtin_names();
 
 /// The value of a composed builtin on arguments of one floating-point type, but for its integer.

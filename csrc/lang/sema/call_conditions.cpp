@@ -69,11 +69,11 @@ void check_wanted_types(const Function& function, const ir::Program& signature) 
     std::vector<std::string> indices;
     for (size_t d = 0; d < found->second.sizes.size(); ++d) indices.push_back(kIndices[d % 8]);
     const std::string place = concat("(", join(indices), ")"), type = type_name(wanted.type);
-    throw LanguageError(
-        wanted.where, concat(wanted.callee, " takes a tensor of ", type, " for ", wanted.parameter,
-                             ", but ", wanted.tensor, " is of ", type_name(found->second.type),
-                             "; convert it in a statement of its own, as in ", wanted.tensor, "_",
-                             place, " = ", type, "(", wanted.tensor, place, ")"));
+    throw LanguageError(wanted.where, wanted.callee, " takes a tensor of ", type, " for ",
+                        wanted.parameter, ", but ", wanted.tensor, " is of ",
+                        type_name(found->second.type),
+                        "; convert it in a statement of its own, as in ", wanted.tensor, "_", place,
+                        " = ", type, "(", wanted.tensor, place, ")");
   }
 }
 
@@ -86,11 +86,10 @@ bool unify_sizes(Function* function, const ir::Program& signature, const ir::Pro
     if (is_const_zero(difference)) continue;
     if (is_const(difference)) {
       std::string value = ir::plain_text(*wanted);
-      throw LanguageError(
-          same.where,
-          concat(same.callee, " takes ", same.size, value == same.size ? "" : " = " + value,
-                 " for dimension ", same.dimension, " of ", same.parameter, ", but that of ",
-                 same.tensor, " is ", ir::plain_text(*size)));
+      throw LanguageError(same.where, same.callee, " takes ", same.size,
+                          value == same.size ? "" : " = " + value, " for dimension ",
+                          same.dimension, " of ", same.parameter, ", but that of ", same.tensor,
+                          " is ", ir::plain_text(*size));
     }
     const auto *a = wanted->as<Variable>(), *b = size->as<Variable>();
     if (b && (a ? stands_before(signature, a->name, b->name) : as_const_int(*wanted).has_value()))

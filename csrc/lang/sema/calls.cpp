@@ -8,7 +8,7 @@
 #include "base/suggest.h"
 #include "lang/sema/builtins.h"
 #include "lang/sema/expansion.h"
-#include "lang/sema/types.h"
+#include "lang/syntax/expressions.h"
 
 namespace tc::lang {
 namespace {
@@ -55,14 +55,7 @@ class Inlining {
       statement.target.where = call_.where;
       statement.where = call_.where;
       statement.inlined = true;
-      rename(statement.value.get());
-      for (const ExpressionPtr& subscript : statement.subscripts) {
-        if (subscript) rename(subscript.get());
-      }
-      for (WhereClause& clause : statement.clauses) {
-        rename(clause.first.get());
-        if (clause.last) rename(clause.last.get());
-      }
+      for_each_expression(statement, [&](const ExpressionPtr& e) { rename(e.get()); });
       statements.push_back(statement);
       if (type != types_.end() && position) {
         // What is compared has another type than the position, so that goes by way of a temporary.
@@ -77,30 +70,21 @@ class Inlining {
   /// Gives a result or a scalar the type that the callee declares for it: the caller has no place
   /// for that.
   static ExpressionPtr cast(const ExpressionPtr& value, Type type) {
-    auto node = std::make_shared<Expression>();
-    node->kind = ExpressionKind::Cast;
-    node->name = type_name(type);
-    node->cast_type = type;
+    ExpressionPtr node = lang::cast(type, value);
     node->where = value->where;
-    node->depth = value->depth + 1;
-    node->operands = {value};
     return node;
   }
 
   /// target(i, j) = type(source(i, j))
   static TreeStatement converted(const TreeStatement& source, const std::string& target,
                                  Type type) {
-    auto node = [&](ExpressionKind kind, const std::string& name) {
-      auto made = std::make_shared<Expression>();
-      made->kind = kind;
-      made->name = name;
-      made->where = source.where;
-      return made;
+    auto placed = [&](ExpressionPtr e) {
+      e->where = source.where;
+      return e;
     };
-    ExpressionPtr read = node(source.indices.empty() ? ExpressionKind::Name : ExpressionKind::Apply,
-                              source.target.name);
-    for (const Identifier& index : source.indices)
-      read->operands.push_back(node(ExpressionKind::Name, index.name));
+    std::vector<ExpressionPtr> indices;
+    for (const Identifier& index : source.indices) indices.push_back(placed(name(index.name)));
+    ExpressionPtr read = placed(access(source.target.name, indices));
     TreeStatement statement;
     statement.target = {target, source.target.where};
     statement.indices = source.indices;
@@ -113,16 +97,14 @@ class Inlining {
 
   void check_counts() const {
     if (call_.targets.size() != callee_.returns.size()) {
-      throw LanguageError(
-          call_.where,
-          concat(callee_.name.name, " returns ", plural(callee_.returns.size(), "tensor"), " but ",
-                 call_.targets.size(), call_.targets.size() == 1 ? " is" : " are", " assigned"));
+      throw LanguageError(call_.where, callee_.name.name, " returns ",
+                          plural(callee_.returns.size(), "tensor"), " but ", call_.targets.size(),
+                          call_.targets.size() == 1 ? " is" : " are", " assigned");
     }
     if (call_.arguments.size() != callee_.parameters.size()) {
-      throw LanguageError(
-          call_.where,
-          concat(callee_.name.name, " expected ", plural(callee_.parameters.size(), "input"),
-                 " but found ", plural(call_.arguments.size(), "input")));
+      throw LanguageError(call_.where, callee_.name.name, " expected ",
+                          plural(callee_.parameters.size(), "input"), " but found ",
+                          plural(call_.arguments.size(), "input"));
     }
   }
 
@@ -136,65 +118,53 @@ class Inlining {
         continue;
       }
       if (argument->kind != ExpressionKind::Name) {
-        throw LanguageError(argument->where,
-                            concat("parameter ", parameter.name, " of ", callee_.name.name,
-                                   " is a tensor, so its "
-                                   "argument is the name of one"));
+        throw LanguageError(argument->where, "parameter ", parameter.name, " of ",
+                            callee_.name.name, " is a tensor, so its argument is the name of one");
       }
       tensors_[parameter.name] = argument->name;
       caller_.wanted_types.push_back(
           {callee_.name.name, parameter.name, argument->name, parameter.type, call_.where});
-      for (size_t d = 0; d < parameter.dimensions.size(); ++d) {
-        const std::string& size = parameter.dimensions[d].name;
-        if (!declare(parameter, d, argument->name, sizes_)) continue;
-        auto dimension = std::make_shared<Expression>();
-        dimension->kind = ExpressionKind::Dimension;
-        dimension->name = argument->name;
-        dimension->dimension = static_cast<int>(d);
-        sizes_[size] = dimension;
-      }
+      declare(parameter, argument->name, &sizes_);
     }
   }
 
   void bind_result_sizes() {
     // A name that no input has stands for the size where it stands first.
     std::map<std::string, ExpressionPtr> sizes = sizes_;
-    for (size_t i = 0; i < callee_.returns.size(); ++i) {
-      const Declaration& returned = callee_.returns[i];
-      for (size_t d = 0; d < returned.dimensions.size(); ++d) {
-        if (!declare(returned, d, call_.targets[i].name, sizes)) continue;
-        auto dimension = std::make_shared<Expression>();
-        dimension->kind = ExpressionKind::Dimension;
-        dimension->name = call_.targets[i].name;
-        dimension->dimension = static_cast<int>(d);
-        sizes[returned.dimensions[d].name] = dimension;
-      }
-    }
+    for (size_t i = 0; i < callee_.returns.size(); ++i)
+      declare(callee_.returns[i], call_.targets[i].name, &sizes);
   }
 
-  /// Notes that a dimension of the caller's tensor has the size that the callee declares; true
-  /// where that is a name that stands there first.
-  bool declare(const Declaration& declared, size_t d, const std::string& tensor,
-               const std::map<std::string, ExpressionPtr>& sizes) {
-    const DimensionSize& size = declared.dimensions[d];
-    SameSize same;
-    same.callee = callee_.name.name;
-    same.parameter = declared.name;
-    same.tensor = tensor;
-    same.dimension = d;
-    same.where = call_.where;
-    if (size.name.empty()) {
-      same.size = std::to_string(size.constant);
-      same.constant = size.constant;
-    } else {
-      auto known = sizes.find(size.name);
-      if (known == sizes.end()) return true;
-      same.size = size.name;
-      same.other = known->second->name;
-      same.other_dimension = static_cast<size_t>(known->second->dimension);
+  /// Notes that the dimensions of the caller's tensor have the sizes that the callee declares. A
+  /// name that stands at one first is its size.
+  void declare(const Declaration& declared, const std::string& tensor,
+               std::map<std::string, ExpressionPtr>* sizes) {
+    for (size_t d = 0; d < declared.dimensions.size(); ++d) {
+      const DimensionSize& size = declared.dimensions[d];
+      SameSize same;
+      same.callee = callee_.name.name;
+      same.parameter = declared.name;
+      same.tensor = tensor;
+      same.dimension = d;
+      same.where = call_.where;
+      if (size.name.empty()) {
+        same.size = std::to_string(size.constant);
+        same.constant = size.constant;
+      } else {
+        auto [known, is_first] = sizes->emplace(size.name, nullptr);
+        if (is_first) {
+          known->second = std::make_shared<Expression>();
+          known->second->kind = ExpressionKind::Dimension;
+          known->second->name = tensor;
+          known->second->dimension = static_cast<int>(d);
+          continue;
+        }
+        same.size = size.name;
+        same.other = known->second->name;
+        same.other_dimension = static_cast<size_t>(known->second->dimension);
+      }
+      caller_.same_sizes.push_back(std::move(same));
     }
-    caller_.same_sizes.push_back(std::move(same));
-    return false;
   }
 
   /// The type of an argument where that needs no look at anything computed.
@@ -216,11 +186,9 @@ class Inlining {
         std::optional<Type> type = plain_type(*e.operands[0]);
         for (const ExpressionPtr& operand : e.operands)
           if (plain_type(*operand) != type) return std::nullopt;
-        bool computes = e.op == Operator::Negate || e.op == Operator::Multiply ||
-                        e.op == Operator::Divide || e.op == Operator::Remainder ||
-                        e.op == Operator::Add || e.op == Operator::Subtract ||
-                        e.op == Operator::Min || e.op == Operator::Max;
-        return computes ? type : std::nullopt;
+        bool gives_bool = is_comparison(e) || e.op == Operator::Not || e.op == Operator::And ||
+                          e.op == Operator::Or;
+        return gives_bool ? std::nullopt : type;
       }
       default: return std::nullopt;
     }
@@ -282,11 +250,10 @@ void refuse_call_inside(const Expression& e, const std::map<std::string, Functio
                         const std::set<std::string>& names) {
   if (e.kind == ExpressionKind::Apply && known.count(e.name) && !names.count(e.name) &&
       !find_builtin(e.name)) {
-    throw LanguageError(
-        e.where, concat(e.name,
+    throw LanguageError(e.where, e.name,
                         " is a definition, and a call of one is a statement of its own, without "
                         "indices, reductions and where clauses: T = ",
-                        e.where.str(), "; then T can be read"));
+                        e.where.str(), "; then T can be read");
   }
   for (const ExpressionPtr& operand : e.operands) refuse_call_inside(*operand, known, names);
 }
@@ -320,9 +287,8 @@ void check_ranks(const Function& caller, const TreeStatement& call, const Functi
       auto kind = [](size_t r) {
         return r ? concat("a tensor with ", plural(r, "dimension")) : std::string("a scalar");
       };
-      throw LanguageError(argument.where,
-                          concat("parameter ", wanted.name, " of ", callee.name.name, " is ",
-                                 kind(expected), ", but ", given.name, " is ", kind(rank)));
+      throw LanguageError(argument.where, "parameter ", wanted.name, " of ", callee.name.name,
+                          " is ", kind(expected), ", but ", given.name, " is ", kind(rank));
     }
   }
 }
@@ -345,20 +311,18 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
     if (callee == known.end()) {
       std::vector<std::string> candidates;
       for (const auto& entry : known) candidates.push_back(entry.first);
-      throw LanguageError(
-          statement.callee.where,
-          concat("attempting to access undefined function ", statement.callee.name,
-                 did_you_mean(statement.callee.name, candidates),
-                 statement.callee.name == function->name.name
-                     ? ": a definition cannot call itself"
-                     : ": a definition can be called by those after it in the same text"));
+      throw LanguageError(statement.callee.where, "attempting to access undefined function ",
+                          statement.callee.name, did_you_mean(statement.callee.name, candidates),
+                          statement.callee.name == function->name.name
+                              ? ": a definition cannot call itself"
+                              : ": a definition can be called by those after it in the same text");
     }
     check_ranks(*function, statement, callee->second);
     if (statements.size() + callee->second.statements.size() > kMaximumStatements) {
       throw LanguageError(statement.where,
-                          concat("with its calls replaced by the statements of what they call, ",
-                                 function->name.name, " has more than ", kMaximumStatements,
-                                 "; split it into definitions that are run one after the other"));
+                          "with its calls replaced by the statements of what they call, ",
+                          function->name.name, " has more than ", kMaximumStatements,
+                          "; split it into definitions that are run one after the other");
     }
     std::vector<TreeStatement> inlined =
         Inlining(function, callee->second, statement, &names).run();
@@ -385,13 +349,8 @@ std::set<std::string> names_of(const Function& function) {
 Function clone(const Function& function) {
   Function copy = function;
   for (TreeStatement& statement : copy.statements) {
-    statement.value = clone(statement.value);
-    for (ExpressionPtr& subscript : statement.subscripts) subscript = clone(subscript);
+    for_each_expression(statement, [](ExpressionPtr& e) { e = clone(e); });
     for (ExpressionPtr& argument : statement.arguments) argument = clone(argument);
-    for (WhereClause& clause : statement.clauses) {
-      clause.first = clone(clause.first);
-      clause.last = clone(clause.last);
-    }
   }
   return copy;
 }

@@ -63,15 +63,12 @@ const Composition* find_composition(const Expression& e) {
 void expect_small(const Expansion& expansion, const SourceRange& where) {
   if (expansion.depth > kMaximumDepth) {
     throw LanguageError(where,
-                        concat("with its lets and calls replaced, this "
-                               "expression is nested more than ",
-                               kMaximumDepth, " levels deep; split it over several statements"));
+                        "with its lets and calls replaced, this expression is nested more than ",
+                        kMaximumDepth, " levels deep; split it over several statements");
   }
   if (expansion.operations > kMaximumOperations) {
-    throw LanguageError(
-        where, concat("with its lets and calls replaced, this "
-                      "expression has more than ",
-                      kMaximumOperations, " operations; give a part of it a tensor of its own"));
+    throw LanguageError(where, "with its lets and calls replaced, this expression has more than ",
+                        kMaximumOperations, " operations; give a part of it a tensor of its own");
   }
 }
 

@@ -5,8 +5,10 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/notes.h"
 #include "lang/sema/builtins.h"
 #include "lang/sema/types.h"
+#include "lang/syntax/expressions.h"
 #include "lang/syntax/parser.h"
 
 namespace tc::lang {
@@ -31,8 +33,7 @@ Type literal_type(const Constant& constant) {
 
 [[noreturn]] void overflow(const Expression& e) {
   throw LanguageError(e.where,
-                      "this constant does not fit 64 bits; write it with floating-point "
-                      "numbers");
+                      "this constant does not fit 64 bits; write it with floating-point numbers");
 }
 
 /// Arithmetic on two literals, as C does it.
@@ -70,6 +71,16 @@ std::optional<Constant> fold(const Expression& e, const Constant& a, const Const
   }
   if (overflows) overflow(e);
   return result;
+}
+
+/// The type that two operands of arithmetic meet in; literals take the other's type.
+Type common_type(const Expression& a, const Expression& b) {
+  if (a.adaptable == b.adaptable) return promote(a.type, b.type);
+  const Expression& literal = a.adaptable ? a : b;
+  const Expression& other = a.adaptable ? b : a;
+  if (literal.type.is_float() && !other.type.is_float()) return literal.type;
+  if (other.type.is_bool()) return literal.type;
+  return other.type;
 }
 
 void set_unary(Expression* e) {
@@ -114,27 +125,17 @@ void set_arithmetic(Expression* e) {
 
 void set_binary(Expression* e) {
   Expression &a = *e->operands[0], &b = *e->operands[1];
-  switch (e->op) {
-    case Operator::And:
-    case Operator::Or:
-      expect_bool(a, concat("an operand of '", spelling(e->op), "'"));
-      expect_bool(b, concat("an operand of '", spelling(e->op), "'"));
-      e->type = Halide::Bool();
-      return;
-    case Operator::Less:
-    case Operator::LessEqual:
-    case Operator::Greater:
-    case Operator::GreaterEqual:
-    case Operator::Equal:
-    case Operator::NotEqual: {
-      Type type = common_type(a, b);
-      adapt(&a, type);
-      adapt(&b, type);
-      e->type = Halide::Bool();
-      return;
-    }
-    default: set_arithmetic(e);
+  if (is_comparison(*e)) {
+    Type type = common_type(a, b);
+    adapt(&a, type);
+    adapt(&b, type);
+  } else if (e->op == Operator::And || e->op == Operator::Or) {
+    expect_bool(a, concat("an operand of '", spelling(e->op), "'"));
+    expect_bool(b, concat("an operand of '", spelling(e->op), "'"));
+  } else {
+    return set_arithmetic(e);
   }
+  e->type = Halide::Bool();
 }
 
 void set_ternary(Expression* e) {
@@ -149,9 +150,8 @@ void set_ternary(Expression* e) {
 void set_builtin(Expression* e) {
   const Builtin* builtin = find_builtin(e->name);
   if (static_cast<size_t>(builtin->arity) != e->operands.size()) {
-    throw LanguageError(e->where, concat(e->name, " expected ", builtin->arity,
-                                         builtin->arity == 1 ? " argument" : " arguments",
-                                         " but found ", e->operands.size()));
+    throw LanguageError(e->where, e->name, " expected ", plural(builtin->arity, "argument"),
+                        " but found ", e->operands.size());
   }
   // Literals follow the other arguments, integers become float.
   const Expression* strongest = nullptr;
@@ -191,24 +191,15 @@ void set_builtin(Expression* e) {
 
 }  // namespace
 
-Type common_type(const Expression& a, const Expression& b) {
-  if (a.adaptable == b.adaptable) return promote(a.type, b.type);
-  const Expression& literal = a.adaptable ? a : b;
-  const Expression& other = a.adaptable ? b : a;
-  if (literal.type.is_float() && !other.type.is_float()) return literal.type;
-  if (other.type.is_bool()) return literal.type;
-  return other.type;
-}
-
 void adapt(Expression* e, Type type) {
   if (!e->adaptable || e->type == type) return;
   // (c ? 1 : 2) / 2 is a quotient of integers wherever it stands; its value is what is converted.
   bool computed = e->kind == ExpressionKind::Binary && !e->constant;
   if (computed && type.is_float() && !e->type.is_float()) return;
   if (e->constant && !e->constant->is_float && !fits(e->constant->integer, type)) {
-    throw LanguageError(e->where, concat(e->constant->integer, " does not fit ", type_name(type),
-                                         ", the type of what it is combined with; cast the other "
-                                         "operand to a wider type first, as in int32(x)"));
+    throw LanguageError(e->where, e->constant->integer, " does not fit ", type_name(type),
+                        ", the type of what it is combined with; cast the other operand to a wider "
+                        "type first, as in int32(x)");
   }
   e->type = type;
   if (e->kind == ExpressionKind::Unary) adapt(e->operands[0].get(), type);
@@ -250,15 +241,15 @@ void expect_bool(const Expression& e, const std::string& role) {
   std::string text(e.where.str());
   if (!e.operands.empty() && precedence_of(e) <= precedence(Operator::NotEqual))
     text = "(" + text + ")";
-  throw LanguageError(e.where, concat("expected boolean but found ", type_name(e.type), " as ",
-                                      role, "; write ", text, " != 0 if that is meant"));
+  throw LanguageError(e.where, "expected boolean but found ", type_name(e.type), " as ", role,
+                      "; write ", text, " != 0 if that is meant");
 }
 
 void expect_integer(const Expression& e, const char* role) {
   if (is_integer(e.type)) return;
-  throw LanguageError(e.where, concat("expected integral type but found ", type_name(e.type),
-                                      " as ", role, "; write int32(", e.where.str(), ")",
-                                      e.type.is_bool() ? " for 0 or 1" : " to truncate it"));
+  throw LanguageError(e.where, "expected integral type but found ", type_name(e.type), " as ", role,
+                      "; write int32(", e.where.str(), ")",
+                      e.type.is_bool() ? " for 0 or 1" : " to truncate it");
 }
 
 }  // namespace tc::lang

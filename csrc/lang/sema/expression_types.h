@@ -5,9 +5,6 @@
 
 namespace tc::lang {
 
-/// The type that two operands of arithmetic meet in; literals take the other's type.
-Type common_type(const Expression& a, const Expression& b);
-
 /// Gives an adaptable expression and its adaptable parts another type. LanguageError when a
 /// literal has no value in that type.
 void adapt(Expression* expression, Type type);

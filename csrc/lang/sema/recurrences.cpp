@@ -10,6 +10,7 @@
 #include "ir/expressions/simplify.h"
 #include "ir/expressions/wide_integers.h"
 #include "ir/in_place.h"
+#include "lang/sema/roles.h"
 #include "lang/syntax/tree.h"
 #include "poly/index_sets.h"
 
@@ -204,27 +205,13 @@ class InPlace {
 
 /// Whether every point reads no place but its own.
 bool reads_own_place(const ir::Statement& statement, const OwnRead& read) {
-  for (const ir::Iterator& iterator : statement.domain)
-    if (iterator.reduction) return false;
-  for (size_t d = 0; d < read.subscripts.size(); ++d)
-    if (!equal(read.subscripts[d], statement.subscripts[d])) return false;
-  return true;
-}
-
-bool reads(const Expression& e, const std::string& name) {
-  if (e.kind != ExpressionKind::Dimension && e.name == name) return true;
-  return std::any_of(e.operands.begin(), e.operands.end(),
-                     [&](const ExpressionPtr& operand) { return reads(*operand, name); });
+  return ir::reduced_indices(statement).empty() &&
+         std::equal(read.subscripts.begin(), read.subscripts.end(), statement.subscripts.begin(),
+                    [](const Expr& a, const Expr& b) { return equal(a, b); });
 }
 
 bool may_read_own(const TreeStatement& statement) {
-  if (statement.scatters()) return false;
-  const std::string& name = statement.target.name;
-  return reads(*statement.value, name) ||
-         std::any_of(statement.clauses.begin(), statement.clauses.end(),
-                     [&](const WhereClause& clause) {
-                       return clause.kind == ClauseKind::Let && reads(*clause.first, name);
-                     });
+  return !statement.scatters() && reads(statement, statement.target.name);
 }
 
 /// The value with quotients of what is not negative as such, which only texts of C's make choices.

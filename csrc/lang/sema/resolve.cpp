@@ -25,8 +25,8 @@ void specialize_scalars(const Expression& e, Scope* scope) {
 void expect_index_value(const Expression& e, const char* role) {
   expect_integer(e, role);
   if (!e.constant || fits(e.constant->integer, Halide::Int(32))) return;
-  throw LanguageError(e.where, concat(e.constant->integer, " does not fit int32, the type of ",
-                                      role, " and of every index"));
+  throw LanguageError(e.where, e.constant->integer, " does not fit int32, the type of ", role,
+                      " and of every index");
 }
 
 void check_subscript(const Expression& subscript, Scope* scope) {
@@ -102,10 +102,10 @@ class Resolver {
     }
     if (scope_.indices.count(name)) {
       if (in_bounds_) {
-        throw LanguageError(e->where, concat("the bounds of a range cannot depend on index ", name,
-                                             "; they are made of sizes, scalars and integers. What "
-                                             "a term of a reduction depends on is a condition, as "
-                                             "in S(i) +=! j <= i ? A(j) : 0"));
+        throw LanguageError(
+            e->where, "the bounds of a range cannot depend on index ", name,
+            "; they are made of sizes, scalars and integers. What a term of a reduction depends on "
+            "is a condition, as in S(i) +=! j <= i ? A(j) : 0");
       }
       return bind(e, Binding::Index, Halide::Int(32));
     }
@@ -120,10 +120,10 @@ class Resolver {
     }
     if (name == "true" || name == "false") return bind(e, Binding::Truth, Halide::Bool());
     if (in_bounds_) {
-      throw LanguageError(e->where, concat("undefined variable ", name,
-                                           " used here: it is no size and no scalar; the bounds "
-                                           "of a range are made of sizes, scalars and integers",
-                                           did_you_mean(name, scope_.visible_names())));
+      throw LanguageError(e->where, "undefined variable ", name,
+                          " used here: it is no size and no scalar; the bounds of a range are made "
+                          "of sizes, scalars and integers",
+                          did_you_mean(name, scope_.visible_names()));
     }
     scope_.declare_index({name, e->where});
     bind(e, Binding::Index, Halide::Int(32));
@@ -132,18 +132,16 @@ class Resolver {
   void refuse_in_bounds(const Expression& e, const TensorInfo& tensor) const {
     if (!in_bounds_) return;
     throw LanguageError(
-        e.where,
-        concat("the bounds of a range cannot read tensors; ",
-               tensor.rank ? concat(e.name, ".0 is a size of ", e.name, ", and bounds") : "they",
-               " are made of sizes, scalars and integers"));
+        e.where, "the bounds of a range cannot read tensors; ",
+        tensor.rank ? concat(e.name, ".0 is a size of ", e.name, ", and bounds") : "they",
+        " are made of sizes, scalars and integers");
   }
 
   void bind_read(Expression* e, const TensorInfo& tensor) {
     if (!tensor.input && !tensor.returned && tensor.first_statement > scope_.position) {
-      throw LanguageError(e->where, concat("undefined variable ", e->name,
-                                           " used here: it is "
-                                           "first assigned at line ",
-                                           tensor.where.line(), ", after this statement"));
+      throw LanguageError(e->where, "undefined variable ", e->name,
+                          " used here: it is first assigned at line ", tensor.where.line(),
+                          ", after this statement");
     }
     Type so_far = tensor.has_literal ? tensor.literal_type : Halide::Int(32);
     bind(e, Binding::Tensor, tensor.typed ? tensor.type : so_far);
@@ -152,30 +150,26 @@ class Resolver {
 
   void expect_rank(const Expression& e, const TensorInfo& tensor, size_t rank) {
     if (tensor.rank == rank) return;
-    throw LanguageError(e.where,
-                        concat("expected ", plural(tensor.rank, "dimension"), " but found ",
-                               plural(rank, "dimension"), ": ", e.name, " has ", tensor.rank));
+    throw LanguageError(e.where, "expected ", plural(tensor.rank, "dimension"), " but found ",
+                        plural(rank, "dimension"), ": ", e.name, " has ", tensor.rank);
   }
 
   void check_dimension(Expression* e) {
     if (scope_.scalars.count(e->name)) {
-      throw LanguageError(e->where,
-                          concat(e->name, " is a scalar and has no dimension ", e->dimension));
+      throw LanguageError(e->where, e->name, " is a scalar and has no dimension ", e->dimension);
     }
     auto tensor = scope_.tensors.find(e->name);
     if (tensor == scope_.tensors.end() ||
         (!tensor->second.input && tensor->second.first_statement >= scope_.position)) {
       throw LanguageError(
-          e->where,
-          concat("undefined variable ", e->name, " used here",
-                 tensor == scope_.tensors.end()
-                     ? concat(": it is no tensor", did_you_mean(e->name, scope_.visible_names()))
-                     : ": its sizes are not known before it is assigned"));
+          e->where, "undefined variable ", e->name, " used here",
+          tensor == scope_.tensors.end()
+              ? concat(": it is no tensor", did_you_mean(e->name, scope_.visible_names()))
+              : ": its sizes are not known before it is assigned");
     }
     if (static_cast<size_t>(e->dimension) >= tensor->second.rank) {
-      throw LanguageError(
-          e->where, concat(e->name, " has no dimension ", e->dimension,
-                           "; its dimensions are counted from 0 and it has ", tensor->second.rank));
+      throw LanguageError(e->where, e->name, " has no dimension ", e->dimension,
+                          "; its dimensions are counted from 0 and it has ", tensor->second.rank);
     }
     bind(e, Binding::Tensor, Halide::Int(32));
   }
@@ -184,9 +178,9 @@ class Resolver {
     if (find_builtin(e->name)) {
       e->binding = Binding::Builtin;
       if (in_bounds_ && find_builtin(e->name)->name != std::string("abs")) {
-        throw LanguageError(
-            e->where, concat("the bounds of a range are made of sizes, scalars and integers; ",
-                             e->name, " is a function of floating-point numbers"));
+        throw LanguageError(e->where,
+                            "the bounds of a range are made of sizes, scalars and integers; ",
+                            e->name, " is a function of floating-point numbers");
       }
       if (scope_.all_typed || !unknown_below(*e)) return set_type(e);
       // Whatever the operand turns out to be, the result is no literal.
@@ -200,11 +194,10 @@ class Resolver {
     if (scalar != scope_.scalars.end()) {
       if (!e->operands.empty()) {
         throw LanguageError(
-            e->where,
-            concat("expected 0 dimensions but found ", e->operands.size(), ": ", e->name,
-                   " is a scalar, since its declaration has no sizes; read it as ", e->name,
-                   ", or declare a tensor, as in ", type_name(scalar->second.type), "(",
-                   example_sizes(e->operands.size()), ") ", e->name));
+            e->where, "expected 0 dimensions but found ", e->operands.size(), ": ", e->name,
+            " is a scalar, since its declaration has no sizes; read it as ", e->name,
+            ", or declare a tensor, as in ", type_name(scalar->second.type), "(",
+            example_sizes(e->operands.size()), ") ", e->name);
       }
       return bind(e, Binding::Scalar, scalar->second.type);
     }
@@ -213,11 +206,9 @@ class Resolver {
       std::vector<std::string> names = scope_.visible_names();
       std::vector<std::string> builtins = all_builtin_names();
       names.insert(names.end(), builtins.begin(), builtins.end());
-      throw LanguageError(e->where,
-                          concat("undefined variable ", e->name,
-                                 " used here: it is no "
-                                 "tensor and no built-in function",
-                                 function_instead(e->name, did_you_mean(e->name, names))));
+      throw LanguageError(e->where, "undefined variable ", e->name,
+                          " used here: it is no tensor and no built-in function",
+                          function_instead(e->name, did_you_mean(e->name, names)));
     }
     refuse_in_bounds(*e, tensor->second);
     expect_rank(*e, tensor->second, e->operands.size());

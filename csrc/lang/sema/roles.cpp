@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <set>
 
-#include "base/error.h"
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
 namespace {
 
 bool reads(const Expression& e, const std::string& tensor) {
-  if (is_access(e) && e.name == tensor) return true;
-  return std::any_of(e.operands.begin(), e.operands.end(),
-                     [&](const ExpressionPtr& operand) { return reads(*operand, tensor); });
+  return any(e, [&](const Expression& node) { return is_access(node) && node.name == tensor; });
 }
 
 /// Whether an access has the indices of a left-hand side in their own dimensions but the second.
@@ -69,11 +66,10 @@ bool initial_contents_read(const Function& function, const std::string& tensor,
     bool accumulates = statement.reduction != ir::Reduction::None && !statement.initializes;
     if (accumulates) {
       std::string op(statement.operator_where.str());
-      warn(warnings, statement.operator_where,
-           concat("Reduction without initialization. If ", tensor,
-                  " is not pre-initialized before calling the TC function, consider using the "
-                  "!-suffixed reduction operator ",
-                  op, "! instead of ", op));
+      warn(warnings, statement.operator_where, "Reduction without initialization. If ", tensor,
+           " is not pre-initialized before calling the TC function, consider using the !-suffixed "
+           "reduction operator ",
+           op, "! instead of ", op);
     }
     return accumulates;
   }
@@ -88,11 +84,6 @@ bool elements_read(const Function& function, const std::string& input) {
 std::string laid_out_like(const Function& function, const std::string& result) {
   std::set<std::string> seen;
   return find_parallel(function, result, &seen);
-}
-
-void warn(std::vector<std::string>* warnings, const SourceRange& where,
-          const std::string& message) {
-  warnings->push_back(LanguageError(where, "warning: " + message).what());
 }
 
 }  // namespace tc::lang

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "lang/syntax/tree.h"
 
 namespace tc::lang {
@@ -24,7 +25,10 @@ bool elements_read(const Function& function, const std::string& input);
 /// computed in their own dimensions, the second left out. Empty where there is none.
 std::string laid_out_like(const Function& function, const std::string& result);
 
-/// Adds a message with position and caret.
-void warn(std::vector<std::string>* warnings, const SourceRange& where, const std::string& message);
+/// Adds a message, joined from its parts, with position and caret.
+template <class... Parts>
+void warn(std::vector<std::string>* warnings, const SourceRange& where, const Parts&... parts) {
+  warnings->push_back(LanguageError(where, "warning: ", parts...).what());
+}
 
 }  // namespace tc::lang

@@ -10,19 +10,17 @@ namespace tc::lang {
 
 void expect_free_name(const Identifier& id) {
   if (find_builtin(id.name) || id.name == "min" || id.name == "max") {
-    throw LanguageError(id.where, concat("'", id.name,
-                                         "' is a built-in function and cannot be "
-                                         "redefined; choose another name"));
+    throw LanguageError(id.where, "'", id.name,
+                        "' is a built-in function and cannot be redefined; choose another name");
   }
   if (find_type(id.name)) {
-    throw LanguageError(
-        id.where, concat("'", id.name, "' is a type and cannot be a name; choose another name"));
+    throw LanguageError(id.where, "'", id.name,
+                        "' is a type and cannot be a name; choose another name");
   }
 }
 
 void already_defined(const Identifier& id, const std::string& as) {
-  throw LanguageError(id.where,
-                      concat(id.name, " already defined as ", as, "; choose another name"));
+  throw LanguageError(id.where, id.name, " already defined as ", as, "; choose another name");
 }
 
 std::string example_sizes(size_t rank) {
@@ -60,12 +58,10 @@ void Scope::undefined(const Identifier& id) const {
       find_type(id.name)
           ? concat("; it is a type, and a cast is written as a function: ", id.name, "(x)")
           : constant_instead(id.name, did_you_mean(id.name, visible_names()));
-  throw LanguageError(id.where,
-                      concat("undefined variable ", id.name,
-                             " used here: it is no size, tensor or "
-                             "scalar, and as an index it would need a range, from a subscript it "
-                             "stands in or from a where clause",
-                             hint));
+  throw LanguageError(id.where, "undefined variable ", id.name,
+                      " used here: it is no size, tensor or scalar, and as an index it would need "
+                      "a range, from a subscript it stands in or from a where clause",
+                      hint);
 }
 
 }  // namespace tc::lang

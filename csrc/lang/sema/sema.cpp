@@ -63,7 +63,7 @@ class Checker {
   void check_size(const DimensionSize& size) {
     if (size.name.empty()) {
       if (fits(size.constant, Halide::Int(32))) return;
-      throw LanguageError(size.where, concat("size ", size.constant, " does not fit 32 bits"));
+      throw LanguageError(size.where, "size ", size.constant, " does not fit 32 bits");
     }
     Identifier id{size.name, size.where};
     expect_free_name(id);
@@ -112,8 +112,8 @@ class Checker {
       expect_free_name(id);
       auto found = scope_.tensors.find(id.name);
       if ((found != scope_.tensors.end() && found->second.input) || scope_.scalars.count(id.name)) {
-        throw LanguageError(id.where, concat("TC inputs are immutable: ", id.name,
-                                             " is an input; assign a new name instead"));
+        throw LanguageError(id.where, "TC inputs are immutable: ", id.name,
+                            " is an input; assign a new name instead");
       }
       if (statement.indices.empty() && scope_.sizes.count(id.name)) already_defined(id, "a size");
       TensorInfo& info = scope_.tensors[id.name];
@@ -122,11 +122,10 @@ class Checker {
         info.rank = statement.indices.size();
         info.where = id.where;
       } else if (info.rank != statement.indices.size()) {
-        throw LanguageError(
-            statement.where,
-            concat("expected ", plural(info.rank, "dimension"), " but found ",
-                   plural(statement.indices.size(), "dimension"), ": ", id.name, " has ", info.rank,
-                   " where it is first assigned, at line ", info.where.line()));
+        throw LanguageError(statement.where, "expected ", plural(info.rank, "dimension"),
+                            " but found ", plural(statement.indices.size(), "dimension"), ": ",
+                            id.name, " has ", info.rank, " where it is first assigned, at line ",
+                            info.where.line());
       }
     }
     for (const Declaration& returned : function_.returns) declare_returned(returned);
@@ -141,10 +140,9 @@ class Checker {
     if ((found != scope_.tensors.end() && found->second.input) || scope_.scalars.count(id.name))
       already_defined(id, "an input, and TC inputs are immutable");
     if (found == scope_.tensors.end()) {
-      throw LanguageError(id.where, concat("undefined variable ", id.name,
-                                           " used here: it is returned, but no statement assigns "
-                                           "it",
-                                           did_you_mean(id.name, assigned_names())));
+      throw LanguageError(id.where, "undefined variable ", id.name,
+                          " used here: it is returned, but no statement assigns it",
+                          did_you_mean(id.name, assigned_names()));
     }
     TensorInfo& info = found->second;
     info.returned = true;
@@ -155,12 +153,11 @@ class Checker {
     if (returned.dimensions.size() != info.rank) {
       std::string type = type_name(returned.type);
       if (info.rank) type += "(" + example_sizes(info.rank) + ")";
-      throw LanguageError(returned.where,
-                          concat("tensor ", id.name, " defined with ",
-                                 plural(info.rank, "dimension"), " but declared as an output with ",
-                                 plural(returned.dimensions.size(), "dimension"),
-                                 "; declare as many sizes as it has indices, as in ", type, " ",
-                                 id.name, ", or return ", id.name, " alone"));
+      throw LanguageError(returned.where, "tensor ", id.name, " defined with ",
+                          plural(info.rank, "dimension"), " but declared as an output with ",
+                          plural(returned.dimensions.size(), "dimension"),
+                          "; declare as many sizes as it has indices, as in ", type, " ", id.name,
+                          ", or return ", id.name, " alone");
     }
     for (const DimensionSize& size : returned.dimensions) check_size(size);
   }
@@ -178,7 +175,6 @@ class Checker {
     scope_.indices.clear();
     scope_.lets.clear();
     scope_.used_lets.clear();
-    ranged_.clear();
     expect_small(*statement);
     for (size_t d = 0; d < statement->indices.size(); ++d) {
       const Identifier& index = statement->indices[d];
@@ -188,10 +184,11 @@ class Checker {
       scope_.declare_index(index);
     }
     // The names that get a range are indices wherever they stand in the statement.
+    std::set<std::string> ranged;
     for (const WhereClause& clause : statement->clauses) {
       if (clause.kind != ClauseKind::Range) continue;
       if (!scope_.indices.count(clause.name.name)) scope_.declare_index(clause.name);
-      if (!ranged_.insert(clause.name.name).second)
+      if (!ranged.insert(clause.name.name).second)
         already_defined(clause.name, "an index with a range in this where clause");
     }
     find_undefined(*statement);
@@ -231,8 +228,7 @@ class Checker {
   void warn_unused_lets(const TreeStatement& statement) {
     for (const WhereClause& clause : statement.clauses) {
       if (clause.kind == ClauseKind::Let && !scope_.used_lets.count(clause.name.name)) {
-        warn(&warnings_, clause.name.where,
-             concat(clause.name.name, " is not used in this statement"));
+        warn(&warnings_, clause.name.where, clause.name.name, " is not used in this statement");
       }
     }
   }
@@ -255,13 +251,11 @@ class Checker {
       }
     };
     for (const WhereClause& clause : statement.clauses) {
-      if (clause.kind == ClauseKind::Let) ranged.insert(clause.name.name);
-      if (clause.kind == ClauseKind::Let) {
-        // Where a let stands in a subscript, what it mentions does.
-        visit(*clause.first, true);
-      } else if (clause.kind == ClauseKind::Exists) {
-        visit(*clause.first, false);
-      }
+      if (clause.kind == ClauseKind::Range) continue;
+      const bool let = clause.kind == ClauseKind::Let;
+      if (let) ranged.insert(clause.name.name);
+      // Where a let stands in a subscript, what it mentions does.
+      visit(*clause.first, let);
     }
     for (const ExpressionPtr& subscript : statement.subscripts) {
       if (subscript) visit(*subscript, true);
@@ -311,16 +305,12 @@ class Checker {
     if (statement->reduction == ir::Reduction::None && !statement->reduction_indices.empty()) {
       const Identifier& index = statement->reduction_indices.back();
       std::string left = statement->target.name + index_list(statement->indices);
-      throw LanguageError(
-          index.where,
-          concat("this statement includes reduction variable '", index.name,
-                 "' but does not "
-                 "specify a reduction. To sum over ",
-                 index.name, " write ", left,
-                 " +=! ... ; "
-                 "*=!, min=!, max=!, &&=!, ||=!, argmin=! and argmax=! are the others. "
-                 "If it is no index, declare it",
-                 did_you_mean(index.name, scope_.visible_names())));
+      throw LanguageError(index.where, "this statement includes reduction variable '", index.name,
+                          "' but does not specify a reduction. To sum over ", index.name, " write ",
+                          left,
+                          " +=! ... ; *=!, min=!, max=!, &&=!, ||=!, argmin=! and argmax=! are the "
+                          "others. If it is no index, declare it",
+                          did_you_mean(index.name, scope_.visible_names()));
     }
     if (has_type_of_its_own(statement->reduction)) return check_result_type(*statement, &tensor);
     if (!tensor.typed) {
@@ -341,14 +331,11 @@ class Checker {
     if (literal) {
       adapt(&value, tensor.type);
     } else if (!converts(value.type, tensor.type)) {
-      throw LanguageError(
-          value.where,
-          concat("attempting to assign type ", type_name(value.type), " to narrower type ",
-                 type_name(tensor.type), " of ", statement->target.name,
-                 " without an explicit "
-                 "cast; write ",
-                 type_name(tensor.type), "(...) around the right-hand side",
-                 tensor.annotated ? " or widen the type in the return list" : ""));
+      throw LanguageError(value.where, "attempting to assign type ", type_name(value.type),
+                          " to narrower type ", type_name(tensor.type), " of ",
+                          statement->target.name, " without an explicit cast; write ",
+                          type_name(tensor.type), "(...) around the right-hand side",
+                          tensor.annotated ? " or widen the type in the return list" : "");
     }
   }
 
@@ -363,13 +350,11 @@ class Checker {
     bool position = ir::is_position(statement.reduction);
     std::string op(statement.operator_where.str());
     if (position && statement.reduction_indices.empty()) {
-      throw LanguageError(
-          statement.operator_where,
-          concat(op,
-                 " gives the index of a value, but every index of the right-hand side is on the "
-                 "left as well; leave out of ",
-                 statement.target.name, index_list(statement.indices),
-                 " the one to look along, or give one a range in a where clause"));
+      throw LanguageError(statement.operator_where, op,
+                          " gives the index of a value, but every index of the right-hand side is "
+                          "on the left as well; leave out of ",
+                          statement.target.name, index_list(statement.indices),
+                          " the one to look along, or give one a range in a where clause");
     }
     Type natural = position ? Halide::Int(64) : Halide::Bool();
     if (!tensor->typed) {
@@ -380,13 +365,13 @@ class Checker {
     if (!position) expect_bool(*statement.value, "the right-hand side of '" + op + "'");
     if (tensor->type == natural || (position && tensor->type == Halide::Int(32))) return;
     const std::string& name = statement.target.name;
-    throw LanguageError(
-        statement.target.where,
-        concat(op, " gives ", position ? "an index, which is int64 or int32" : "bool", ", but ",
-               name, " has type ", type_name(tensor->type), "; ",
-               tensor->annotated ? concat("declare ", type_name(natural), " in the return list")
-                                 : concat("assign it to another tensor first"),
-               ", and cast where it is read"));
+    throw LanguageError(statement.target.where, op, " gives ",
+                        position ? "an index, which is int64 or int32" : "bool", ", but ", name,
+                        " has type ", type_name(tensor->type), "; ",
+                        tensor->annotated
+                            ? concat("declare ", type_name(natural), " in the return list")
+                            : concat("assign it to another tensor first"),
+                        ", and cast where it is read");
   }
 
   static std::string index_list(const std::vector<Identifier>& indices) {
@@ -404,11 +389,9 @@ class Checker {
       bool initial = initial_contents_read(function_, name, &warnings_);
       if (info.returned) role = initial ? ir::TensorRole::InOut : ir::TensorRole::Output;
       if (!info.returned && initial) {
-        throw LanguageError(info.where,
-                            concat(name,
-                                   " is read before it is assigned, but is not returned, so "
-                                   "no caller can give it a value; return it, or use '=' or a "
-                                   "reduction with '!' first"));
+        throw LanguageError(info.where, name,
+                            " is read before it is assigned, but is not returned, so no caller can "
+                            "give it a value; return it, or use '=' or a reduction with '!' first");
       }
       ir::Tensor tensor{name, info.type, role, std::vector<ir::Expr>(info.rank), info.where};
       program_.tensors[name] = tensor;
@@ -419,7 +402,6 @@ class Checker {
   std::vector<std::string>& warnings_;
   ir::Program program_;
   Scope scope_;
-  std::set<std::string> ranged_;  ///< with a range in the where clause being checked
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "lang/sema/suspects.h"
 
-#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -60,21 +59,13 @@ void check_sum(const TreeStatement& statement, std::vector<std::string>* warning
       if (!has_it && reads && !other) other = factor;
     }
     if (count != 1 || !other) continue;
-    warn(warnings, index.where,
-         concat(
-             index.name, " is summed over, but of the factors only ", own->where.str(),
-             " has it. If ", other->where.str(),
-             " should have it too, write it there; if not, sum ", own->where.str(),
-             " in a statement of its own, which is less work, or say that it is meant by a range: "
-             "where ",
-             index.name, " in ..."));
+    warn(warnings, index.where, index.name, " is summed over, but of the factors only ",
+         own->where.str(), " has it. If ", other->where.str(),
+         " should have it too, write it there; if not, sum ", own->where.str(),
+         " in a statement of its own, which is less work, or say that it is meant by a range: "
+         "where ",
+         index.name, " in ...");
   }
-}
-
-bool is_ordering(const Expression& e) {
-  return e.kind == ExpressionKind::Binary &&
-         (e.op == Operator::Less || e.op == Operator::LessEqual || e.op == Operator::Greater ||
-          e.op == Operator::GreaterEqual);
 }
 
 /// Reads whose subscripts count for the ranges of the indices that a condition around them is
@@ -127,11 +118,10 @@ class GuardedReads {
     walk(subscript, lets_, [&](const Expression& e) {
       if (e.binding != Binding::Index || !guarded.count(e.name) || !settled_.insert(e.name).second)
         return;
-      warn(warnings_, read.where,
-           concat(e.name, " has no range of its own, so that ", read.where.str(),
-                  " gives it one, as if the condition always held: ", e.name,
-                  " takes no value at which this would lie outside. Say what it takes: where ",
-                  e.name, " in ..."));
+      warn(warnings_, read.where, e.name, " has no range of its own, so that ", read.where.str(),
+           " gives it one, as if the condition always held: ", e.name,
+           " takes no value at which this would lie outside. Say what it takes: where ", e.name,
+           " in ...");
     });
   }
 
@@ -143,24 +133,16 @@ class GuardedReads {
 void check_use(const Function& function, std::vector<std::string>* warnings) {
   std::set<std::string> used, seen;
   for (const Declaration& returned : function.returns) used.insert(returned.name);
-  auto visit = [&](const Expression& e) {
-    if (e.binding == Binding::Tensor) used.insert(e.name);
-  };
-  for (const TreeStatement& statement : function.statements) {
-    walk(*statement.value, {}, visit);
-    for (const WhereClause& clause : statement.clauses) {
-      walk(*clause.first, {}, visit);
-      if (clause.last) walk(*clause.last, {}, visit);
-    }
-  }
+  for (const TreeStatement& statement : function.statements)
+    lang::walk(statement, [&](const Expression& e) {
+      if (e.binding == Binding::Tensor) used.insert(e.name);
+    });
   for (const TreeStatement& statement : function.statements) {
     const Identifier& target = statement.target;
     // A call has to name all results, also those that are not needed.
     if (statement.inlined || used.count(target.name) || !seen.insert(target.name).second) continue;
-    warn(
-        warnings, target.where,
-        concat(target.name, " is computed, but neither read nor returned; return it, or leave the ",
-               "statement out"));
+    warn(warnings, target.where, target.name,
+         " is computed, but neither read nor returned; return it, or leave the statement out");
   }
 }
 

@@ -1,7 +1,6 @@
 #include "lang/sema/types.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace tc::lang {

@@ -1,5 +1,6 @@
 #include "lang/syntax/expressions.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -15,8 +16,6 @@ ExpressionPtr make(ExpressionKind kind, std::vector<ExpressionPtr> operands) {
   auto node = std::make_shared<Expression>();
   node->kind = kind;
   node->operands = std::move(operands);
-  for (const ExpressionPtr& operand : node->operands)
-    node->depth = std::max(node->depth, operand->depth + 1);
   return node;
 }
 
@@ -149,7 +148,7 @@ ExpressionPtr all_of(const std::vector<ExpressionPtr>& conditions) {
 std::vector<ExpressionPtr> terms_of(const std::vector<ExpressionPtr>& conditions) {
   std::vector<ExpressionPtr> terms;
   for (const ExpressionPtr& condition : conditions) {
-    if (condition->kind == ExpressionKind::Binary && condition->op == Operator::And) {
+    if (is_binary(*condition, Operator::And)) {
       for (const ExpressionPtr& term : terms_of(condition->operands)) terms.push_back(term);
     } else {
       terms.push_back(condition);
@@ -221,7 +220,7 @@ ExpressionPtr from_halide(const ir::Expr& e) {
 ir::Expr to_halide(const Expression& e) {
   if (auto value = constant_value(e)) return Halide::Internal::make_const(Halide::Int(32), *value);
   if (e.kind == ExpressionKind::Name) return ir::make_variable(e.name);
-  if (e.kind == ExpressionKind::Unary && e.op == Operator::Negate) {
+  if (is_negation(e)) {
     ir::Expr a = to_halide(*e.operands[0]);
     return a.defined() ? -a : a;
   }
@@ -260,27 +259,47 @@ bool is_negation(const Expression& e) {
   return e.kind == ExpressionKind::Unary && e.op == Operator::Negate;
 }
 
+bool is_ordering(const Expression& e) {
+  return e.kind == ExpressionKind::Binary && e.op >= Operator::Less &&
+         e.op <= Operator::GreaterEqual;
+}
+
+bool is_comparison(const Expression& e) {
+  return is_ordering(e) || is_binary(e, Operator::Equal) || is_binary(e, Operator::NotEqual);
+}
+
 bool is_access(const Expression& e) {
   return e.binding == Binding::Tensor && e.kind != ExpressionKind::Dimension;
 }
 
 bool equal(const Expression& a, const Expression& b) {
-  if (a.kind != b.kind || a.name != b.name || a.operands.size() != b.operands.size()) return false;
+  if (a.kind != b.kind || a.name != b.name) return false;
   bool operates = a.kind == ExpressionKind::Unary || a.kind == ExpressionKind::Binary;
   if (operates && a.op != b.op) return false;
   if (a.kind == ExpressionKind::Dimension && a.dimension != b.dimension) return false;
-  for (size_t i = 0; i < a.operands.size(); ++i) {
-    if (!equal(*a.operands[i], *b.operands[i])) return false;
-  }
-  return true;
+  return equal(a.operands, b.operands);
+}
+
+bool equal(const std::vector<ExpressionPtr>& a, const std::vector<ExpressionPtr>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return equal(*x, *y); });
 }
 
 bool mentions(const Expression& e, const std::string& name) {
-  bool found = false;
-  walk(e, [&](const Expression& node) {
-    found = found || (node.kind == ExpressionKind::Name && node.name == name);
+  return any(e, [&](const Expression& node) {
+    return node.kind == ExpressionKind::Name && node.name == name;
   });
-  return found;
+}
+
+bool mentions(const Expression& e, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return mentions(e, name); });
+}
+
+bool any(const Expression& e, const std::function<bool(const Expression&)>& holds) {
+  return holds(e) ||
+         std::any_of(e.operands.begin(), e.operands.end(),
+                     [&](const ExpressionPtr& operand) { return any(*operand, holds); });
 }
 
 void walk(const Expression& e, const std::function<void(const Expression&)>& visit) {
@@ -289,12 +308,7 @@ void walk(const Expression& e, const std::function<void(const Expression&)>& vis
 }
 
 void walk(const TreeStatement& statement, const std::function<void(const Expression&)>& visit) {
-  walk(*statement.value, visit);
-  for (const ExpressionPtr& subscript : statement.subscripts)
-    if (subscript) walk(*subscript, visit);
-  for (const WhereClause& clause : statement.clauses)
-    for (const ExpressionPtr& e : {clause.first, clause.last})
-      if (e) walk(*e, visit);
+  for_each_expression(statement, [&](const ExpressionPtr& e) { walk(*e, visit); });
 }
 
 ExpressionPtr rewrite(const ExpressionPtr& e,
@@ -312,15 +326,7 @@ ExpressionPtr rewrite(const ExpressionPtr& e,
 
 void rewrite(TreeStatement& statement,
              const std::function<ExpressionPtr(const Expression&)>& replace) {
-  auto change = [&](ExpressionPtr& e) {
-    if (e) e = rewrite(e, replace);
-  };
-  change(statement.value);
-  for (ExpressionPtr& subscript : statement.subscripts) change(subscript);
-  for (WhereClause& clause : statement.clauses) {
-    change(clause.first);
-    change(clause.last);
-  }
+  for_each_expression(statement, [&](ExpressionPtr& e) { e = rewrite(e, replace); });
 }
 
 ExpressionPtr substitute(const ExpressionPtr& e,

@@ -41,11 +41,32 @@ std::optional<int64_t> constant_value(const Expression& e);
 bool is_constant(const Expression& e, int64_t value);
 bool is_binary(const Expression& e, Operator op);
 bool is_negation(const Expression& e);
+/// Whether it compares by size: <, <=, >, >=.
+bool is_ordering(const Expression& e);
+/// The same, or == or !=.
+bool is_comparison(const Expression& e);
 /// Whether it reads an element of a tensor, as T(i) and T do, but not T.1. Names must be resolved.
 bool is_access(const Expression& e);
 /// Whether both are written the same way.
 bool equal(const Expression& a, const Expression& b);
+bool equal(const std::vector<ExpressionPtr>& a, const std::vector<ExpressionPtr>& b);
 bool mentions(const Expression& e, const std::string& name);
+/// Whether it mentions one of several.
+bool mentions(const Expression& e, const std::vector<std::string>& names);
+/// Whether `holds` for the expression or something below it.
+bool any(const Expression& e, const std::function<bool(const Expression&)>& holds);
+/// Calls `visit` with the value, the subscripts and the expressions of the clauses of a statement,
+/// as they are held there.
+template <class SomeStatement, class Visit>
+void for_each_expression(SomeStatement& statement, const Visit& visit) {
+  if (statement.value) visit(statement.value);
+  for (auto& subscript : statement.subscripts)
+    if (subscript) visit(subscript);
+  for (auto& clause : statement.clauses) {
+    if (clause.first) visit(clause.first);
+    if (clause.last) visit(clause.last);
+  }
+}
 /// Calls `visit` for the expression and all below it, parents first.
 void walk(const Expression& e, const std::function<void(const Expression&)>& visit);
 /// The same for the value, the subscripts and the clauses of a statement.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -52,16 +51,6 @@ Gap read_gap(const std::string& source, size_t begin, size_t end) {
   }
   gap.ends_with_empty_line = line_breaks > 1;
   return gap;
-}
-
-std::map<std::string, int> binary_operators() {
-  std::map<std::string, int> levels;
-  for (int op = 0; op <= static_cast<int>(Operator::Or); ++op) {
-    auto binary = static_cast<Operator>(op);
-    if (binary != Operator::Negate && binary != Operator::Not)
-      levels[spelling(binary)] = precedence(binary);
-  }
-  return levels;
 }
 
 /// Walks the tokens along the grammar: the tree has neither parentheses nor the user's spelling.
@@ -224,10 +213,8 @@ class Formatter {
   }
 
   int level() const {
-    static const std::map<std::string, int> levels = binary_operators();
-    if (current().kind != TokenKind::Symbol) return 0;
-    auto found = levels.find(current().text);
-    return found == levels.end() ? 0 : found->second;
+    const std::optional<Operator> op = binary_operator(current());
+    return op ? precedence(*op) : 0;
   }
 
   LayoutPtr binary(int loosest) {

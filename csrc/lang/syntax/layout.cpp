@@ -29,7 +29,7 @@ struct Layout {
 namespace layout {
 namespace {
 
-LayoutPtr make(LayoutKind kind, std::vector<LayoutPtr> parts, int columns = 0) {
+std::shared_ptr<Layout> make(LayoutKind kind, std::vector<LayoutPtr> parts, int columns = 0) {
   auto result = std::make_shared<Layout>();
   result->kind = kind;
   result->columns = columns;
@@ -42,9 +42,7 @@ LayoutPtr make(LayoutKind kind, std::vector<LayoutPtr> parts, int columns = 0) {
 }  // namespace
 
 LayoutPtr text(std::string characters) {
-  auto result = std::make_shared<Layout>();
-  result->kind = LayoutKind::Text;
-  result->columns = columns_of(characters);
+  auto result = make(LayoutKind::Text, {}, columns_of(characters));
   result->characters = std::move(characters);
   return result;
 }
@@ -52,8 +50,7 @@ LayoutPtr text(std::string characters) {
 LayoutPtr line() { return make(LayoutKind::Line, {}); }
 
 LayoutPtr comment(std::string characters, bool own_line) {
-  auto result = std::make_shared<Layout>();
-  result->kind = LayoutKind::Comment;
+  auto result = make(LayoutKind::Comment, {});
   result->characters = std::move(characters);
   result->broken = true;
   result->own_line = own_line;

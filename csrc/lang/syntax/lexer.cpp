@@ -82,9 +82,8 @@ class Lexer {
         add(TokenKind::Identifier, identifier, new_line);
       } else {
         Character character = character_at(*text_, at_);
-        throw LanguageError(SourceRange(text_, at_, at_ + character.length),
-                            concat(printable(character), " starts no token of the language",
-                                   written_instead(character.code)));
+        throw LanguageError(SourceRange(text_, at_, at_ + character.length), printable(character),
+                            " starts no token of the language", written_instead(character.code));
       }
     }
   }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <iterator>
 
 #include "base/error.h"
+#include "base/notes.h"
 #include "base/suggest.h"
 #include "lang/sema/expansion.h"
 #include "lang/sema/types.h"
@@ -13,42 +15,34 @@
 namespace tc::lang {
 namespace {
 
-struct BinaryOperator {
+struct OperatorText {
   const char* text;
   Operator op;
+  int precedence;
 };
-constexpr BinaryOperator kBinaryOperators[] = {
-    {"||", Operator::Or},       {"&&", Operator::And},          {"==", Operator::Equal},
-    {"!=", Operator::NotEqual}, {"<", Operator::Less},          {"<=", Operator::LessEqual},
-    {">", Operator::Greater},   {">=", Operator::GreaterEqual}, {"+", Operator::Add},
-    {"-", Operator::Subtract},  {"*", Operator::Multiply},      {"/", Operator::Divide},
-    {"%", Operator::Remainder},
+constexpr OperatorText kOperators[] = {
+    {"||", Operator::Or, 2},       {"&&", Operator::And, 3},
+    {"==", Operator::Equal, 4},    {"!=", Operator::NotEqual, 4},
+    {"<", Operator::Less, 5},      {"<=", Operator::LessEqual, 5},
+    {">", Operator::Greater, 5},   {">=", Operator::GreaterEqual, 5},
+    {"+", Operator::Add, 6},       {"-", Operator::Subtract, 6},
+    {"*", Operator::Multiply, 7},  {"/", Operator::Divide, 7},
+    {"%", Operator::Remainder, 7}, {"-", Operator::Negate, 8},
+    {"!", Operator::Not, 8},       {"min", Operator::Min, 9},
+    {"max", Operator::Max, 9},
 };
+/// Those with less stand between their operands.
+constexpr int kUnaryPrecedence = 8;
 
-struct AssignmentOperator {
-  const char* text;
-  ir::Reduction reduction;
-  bool initializes;
-};
-constexpr AssignmentOperator kAssignments[] = {
-    {"=", ir::Reduction::None, false},
-    {"+=", ir::Reduction::Sum, false},
-    {"+=!", ir::Reduction::Sum, true},
-    {"*=", ir::Reduction::Product, false},
-    {"*=!", ir::Reduction::Product, true},
-    {"min=", ir::Reduction::Min, false},
-    {"min=!", ir::Reduction::Min, true},
-    {"max=", ir::Reduction::Max, false},
-    {"max=!", ir::Reduction::Max, true},
-    {"&&=", ir::Reduction::And, false},
-    {"&&=!", ir::Reduction::And, true},
-    {"||=", ir::Reduction::Or, false},
-    {"||=!", ir::Reduction::Or, true},
-    // A position cannot be compared with what another tensor held: these always start afresh.
-    {"argmin=", ir::Reduction::ArgMin, true},
-    {"argmin=!", ir::Reduction::ArgMin, true},
-    {"argmax=", ir::Reduction::ArgMax, true},
-    {"argmax=!", ir::Reduction::ArgMax, true},
+const OperatorText& find_operator(Operator op) {
+  return *std::find_if(std::begin(kOperators), std::end(kOperators),
+                       [&](const OperatorText& candidate) { return candidate.op == op; });
+}
+
+constexpr ir::Reduction kReductions[] = {
+    ir::Reduction::None, ir::Reduction::Sum,    ir::Reduction::Product,
+    ir::Reduction::Min,  ir::Reduction::Max,    ir::Reduction::And,
+    ir::Reduction::Or,   ir::Reduction::ArgMin, ir::Reduction::ArgMax,
 };
 
 class Parser {
@@ -60,9 +54,9 @@ class Parser {
     std::vector<Function> functions;
     while (current().kind != TokenKind::End) functions.push_back(parse_function());
     if (functions.empty()) {
-      throw LanguageError(current().where,
-                          "the text holds no definition; one looks like "
-                          "def f(float(N) A) -> (B) { B(i) = A(i) }");
+      throw LanguageError(
+          current().where,
+          "the text holds no definition; one looks like def f(float(N) A) -> (B) { B(i) = A(i) }");
     }
     return functions;
   }
@@ -99,16 +93,16 @@ class Parser {
       const bool wrapped = tokens_[at].is("(") && tokens_[end].is(")");
       if (!wrapped) operand = "(" + (tokens_[end].text.empty() ? "x" : operand) + ")";
       throw LanguageError(tokens_[at - 3].where.to(tokens_[at - 1].where),
-                          concat("a cast is written as a function; write ", type.text, operand));
+                          "a cast is written as a function; write ", type.text, operand);
     }
   }
 
   [[noreturn]] void fail(const std::string& expected) const {
     refuse_cast_of_c();
     const Token& token = current();
-    throw LanguageError(token.where, concat("expected ", expected, " but found ",
-                                            token.kind == TokenKind::End ? "the end of the text"
-                                                                         : "'" + token.text + "'"));
+    throw LanguageError(
+        token.where, "expected ", expected, " but found ",
+        token.kind == TokenKind::End ? "the end of the text" : "'" + token.text + "'");
   }
   Token expect(const char* symbol, const char* place) {
     if (!current().is(symbol)) fail(concat("'", symbol, "' ", place));
@@ -134,7 +128,7 @@ class Parser {
 
   Function parse_function() {
     if (!current().is_word("def")) fail("'def'");
-    SourceRange begin = next().where;
+    next();
     Function function;
     function.name = expect_identifier("the name of the definition");
     parse_list("before the parameters", [&] { function.parameters.push_back(parse_parameter()); });
@@ -142,9 +136,8 @@ class Parser {
     parse_list("before the returned tensors",
                [&] { function.returns.push_back(parse_returned()); });
     if (function.returns.empty()) {
-      throw LanguageError(function.name.where, concat(function.name.name,
-                                                      " returns nothing; name at least one tensor "
-                                                      "after '->'"));
+      throw LanguageError(function.name.where, function.name.name,
+                          " returns nothing; name at least one tensor after '->'");
     }
     skip_annotation();
     expect("{", "before the statements");
@@ -154,7 +147,7 @@ class Parser {
       scatter_values(function, &function.statements.back());
       refuse_scatter(function.statements.back());
     }
-    function.where = begin.to(next().where);
+    next();
     return function;
   }
 
@@ -162,8 +155,8 @@ class Parser {
     if (current().kind != TokenKind::Identifier) fail("a type");
     std::optional<Type> type = find_type(current().text);
     if (!type) {
-      throw LanguageError(current().where, concat("'", current().text, "' is not a type",
-                                                  did_you_mean(current().text, type_spellings())));
+      throw LanguageError(current().where, "'", current().text, "' is not a type",
+                          did_you_mean(current().text, type_spellings()));
     }
     next();
     return *type;
@@ -178,11 +171,9 @@ class Parser {
       size.name = expect_identifier("a size: a name or an integer").name;
     }
     if (!current().is(",") && !current().is(")")) {
-      throw LanguageError(
-          current().where,
-          concat("expected ',' or ')' but found '", current().text,
-                 "': a declared size is a name or an integer; what follows from other "
-                 "sizes is found by range inference or given by a where clause"));
+      throw LanguageError(current().where, "expected ',' or ')' but found '", current().text,
+                          "': a declared size is a name or an integer; what follows from other "
+                          "sizes is found by range inference or given by a where clause");
     }
     return size;
   }
@@ -293,20 +284,17 @@ class Parser {
         concat("the left-hand side of '", position ? statement.operator_where.str() : "=",
                "' has plain indices, but found '", where.str(), "': ");
     if (position)
-      throw LanguageError(
-          where,
-          concat(found,
-                 "a position counts along the indices that are not on the left, and those "
-                 "of an expression are among them. Find the positions in a tensor with plain "
-                 "indices and combine these in a statement of their own, as in ",
-                 left, ") max=! ..."));
-    throw LanguageError(
-        where, concat(found,
-                      "two points may meet in one place, and '=' does not say which of them "
-                      "counts. Reduce them, as in ",
-                      left,
-                      ") +=! ..., or move the arithmetic to the right-hand side and give a plain "
-                      "index its range in a where clause"));
+      throw LanguageError(where, found,
+                          "a position counts along the indices that are not on the left, and those "
+                          "of an expression are among them. Find the positions in a tensor with "
+                          "plain indices and combine these in a statement of their own, as in ",
+                          left, ") max=! ...");
+    throw LanguageError(where, found,
+                        "two points may meet in one place, and '=' does not say which of them "
+                        "counts. Reduce them, as in ",
+                        left,
+                        ") +=! ..., or move the arithmetic to the right-hand side and give a plain "
+                        "index its range in a where clause");
   }
 
   /// The name of a let or of a scalar stands for its value on the left too.
@@ -331,29 +319,29 @@ class Parser {
   }
 
   void parse_assignment(TreeStatement* statement) {
-    for (const AssignmentOperator& assignment : kAssignments) {
-      if (!current().is(assignment.text)) continue;
-      statement->reduction = assignment.reduction;
-      statement->initializes = assignment.initializes;
+    for (const ir::Reduction reduction : kReductions) {
+      const std::string plain = ir::spelling(reduction);
+      const bool afresh = current().is((plain + "!").c_str());
+      if (!afresh && !current().is(plain.c_str())) continue;
+      statement->reduction = reduction;
+      // A position cannot be compared with what another tensor held: these always start afresh.
+      statement->initializes = afresh || ir::is_position(reduction);
       statement->operator_where = next().where;
       return;
     }
     const std::string& word = statement->target.name;
     if (statement->indices.empty() && (word == "and" || word == "or")) {
-      throw LanguageError(statement->target.where, concat("'", word, "' is no operator; write ",
-                                                          word == "and" ? "&&" : "||"));
+      throw LanguageError(statement->target.where, "'", word, "' is no operator; write ",
+                          word == "and" ? "&&" : "||");
     }
     if (statement->indices.empty() && (word == "for" || word == "if")) {
-      throw LanguageError(
-          statement->target.where,
-          concat("there are no statements with '", word, "'; ",
-                 word == "for" ? "loops follow from the subscripts, as in B(i) = A(i)"
-                               : "a choice is an expression: B(i) = A(i) > 0 ? A(i) : 0"));
+      throw LanguageError(statement->target.where, "there are no statements with '", word, "'; ",
+                          word == "for" ? "loops follow from the subscripts, as in B(i) = A(i)"
+                                        : "a choice is an expression: B(i) = A(i) > 0 ? A(i) : 0");
     }
     fail(
         "'=', '+=', '*=', 'min=', 'max=', '&&=', '||=', 'argmin=', 'argmax=' or one of them "
-        "followed "
-        "by '!'");
+        "followed by '!'");
   }
 
   void parse_clauses(TreeStatement* statement) {
@@ -367,7 +355,6 @@ class Parser {
 
   WhereClause parse_clause() {
     WhereClause clause;
-    SourceRange begin = current().where;
     bool let = ahead(1).is("="), range = ahead(1).is_word("in");
     if (current().is_word("exists") && !let && !range) {
       next();
@@ -391,7 +378,6 @@ class Parser {
       if (current().kind == TokenKind::Identifier) next();
       fail("'in' or '=' in a where clause (i in 0:N, x = a(i), exists a(i))");
     }
-    clause.where = begin.to(last_where());
     return clause;
   }
 
@@ -411,8 +397,8 @@ class Parser {
 
   static void check_depth(int depth, const SourceRange& where) {
     if (depth > kMaximumDepth) {
-      throw LanguageError(where, concat("this expression is nested more than ", kMaximumDepth,
-                                        " levels deep; split it over several statements"));
+      throw LanguageError(where, "this expression is nested more than ", kMaximumDepth,
+                          " levels deep; split it over several statements");
     }
   }
 
@@ -434,16 +420,13 @@ class Parser {
   ExpressionPtr parse_binary(int level) {
     ExpressionPtr left = parse_unary();
     for (;;) {
-      const BinaryOperator* found = nullptr;
-      for (const BinaryOperator& candidate : kBinaryOperators) {
-        if (current().is(candidate.text)) found = &candidate;
-      }
-      if (!found || precedence(found->op) < level) return left;
+      const std::optional<Operator> op = binary_operator(current());
+      if (!op || precedence(*op) < level) return left;
       next();
-      ExpressionPtr right = parse_binary(precedence(found->op) + 1);
+      ExpressionPtr right = parse_binary(precedence(*op) + 1);
       SourceRange where = left->where.to(right->where);
       left = make(ExpressionKind::Binary, where, {left, right});
-      left->op = found->op;
+      left->op = *op;
     }
   }
 
@@ -501,9 +484,8 @@ class Parser {
     bool is_min = name.text == "min", is_max = name.text == "max";
     size_t wanted = type ? 1 : is_min || is_max ? 2 : arguments.size();
     if (arguments.size() != wanted) {
-      throw LanguageError(
-          where, concat(type ? "a cast to " : "", name.text, " takes ", wanted,
-                        wanted == 1 ? " argument" : " arguments", ", not ", arguments.size()));
+      throw LanguageError(where, type ? "a cast to " : "", name.text, " takes ",
+                          plural(wanted, "argument"), ", not ", arguments.size());
     }
     ExpressionKind kind = type               ? ExpressionKind::Cast
                           : is_min || is_max ? ExpressionKind::Binary
@@ -535,9 +517,8 @@ class Parser {
     errno = 0;
     int64_t value = std::strtoll(token.text.c_str(), nullptr, hexadecimal ? 16 : 10);
     if (errno == ERANGE) {
-      throw LanguageError(token.where, concat(token.text,
-                                              " does not fit 64 bits; write it as a "
-                                              "floating-point number"));
+      throw LanguageError(token.where, token.text,
+                          " does not fit 64 bits; write it as a floating-point number");
     }
     return value;
   }
@@ -552,41 +533,13 @@ class Parser {
 
 std::vector<Function> parse_text(const std::string& text) { return Parser(text).run(); }
 
-const char* spelling(Operator op) {
-  switch (op) {
-    case Operator::Negate: return "-";
-    case Operator::Not: return "!";
-    case Operator::Min: return "min";
-    case Operator::Max: return "max";
-    default: break;
-  }
-  for (const BinaryOperator& candidate : kBinaryOperators) {
-    if (candidate.op == op) return candidate.text;
-  }
-  return "";
-}
+const char* spelling(Operator op) { return find_operator(op).text; }
+int precedence(Operator op) { return find_operator(op).precedence; }
 
-int precedence(Operator op) {
-  switch (op) {
-    case Operator::Or: return 2;
-    case Operator::And: return 3;
-    case Operator::Equal:
-    case Operator::NotEqual: return 4;
-    case Operator::Less:
-    case Operator::LessEqual:
-    case Operator::Greater:
-    case Operator::GreaterEqual: return 5;
-    case Operator::Add:
-    case Operator::Subtract: return 6;
-    case Operator::Multiply:
-    case Operator::Divide:
-    case Operator::Remainder: return 7;
-    case Operator::Negate:
-    case Operator::Not: return 8;
-    case Operator::Min:
-    case Operator::Max: return 9;
-  }
-  return 9;
+std::optional<Operator> binary_operator(const Token& token) {
+  for (const OperatorText& candidate : kOperators)
+    if (candidate.precedence < kUnaryPrecedence && token.is(candidate.text)) return candidate.op;
+  return std::nullopt;
 }
 
 ExpressionPtr clone(const ExpressionPtr& expression) {

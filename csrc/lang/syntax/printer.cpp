@@ -24,11 +24,6 @@ class Printer {
     return out_.str();
   }
 
-  std::string run(const Expression& expression) {
-    print_expression(expression, 0);
-    return out_.str();
-  }
-
  private:
   // Sizes, tensors and what lives in one statement are numbered apart: a size and a tensor may
   // share a name, and an index means nothing outside its statement.
@@ -43,27 +38,29 @@ class Printer {
   std::string tensor(const std::string& name) { return name_of(&tensors_, "t", name); }
   std::string local(const std::string& name) { return name_of(&locals_, "i", name); }
 
+  /// The elements with commas between them, behind `begin` if there are any.
+  template <class Element, class Print>
+  void print_list(const char* begin, const std::vector<Element>& elements, const Print& print) {
+    const char* separator = begin;
+    for (const Element& element : elements) {
+      out_ << separator;
+      print(element);
+      separator = ", ";
+    }
+  }
+
   void print_declarations(const std::vector<Declaration>& declarations) {
-    bool first = true;
-    for (const Declaration& declaration : declarations) {
-      out_ << (first ? "" : ", ");
-      first = false;
+    print_list("", declarations, [&](const Declaration& declaration) {
       if (declaration.typed) {
         out_ << type_name(declaration.type);
-        const char* separator = "(";
-        for (const DimensionSize& dimension : declaration.dimensions) {
-          out_ << separator;
-          separator = ", ";
-          if (dimension.name.empty()) {
-            out_ << dimension.constant;
-          } else {
-            out_ << size(dimension.name);
-          }
-        }
+        print_list("(", declaration.dimensions, [&](const DimensionSize& dimension) {
+          out_ << (dimension.name.empty() ? std::to_string(dimension.constant)
+                                          : size(dimension.name));
+        });
         out_ << (declaration.dimensions.empty() ? " " : ") ");
       }
       out_ << tensor(declaration.name);
-    }
+    });
   }
 
   void print_statement(const TreeStatement& statement) {
@@ -84,21 +81,12 @@ class Printer {
     if (!statement.indices.empty()) out_ << ")";
     out_ << " " << operator_text(statement) << " ";
     print_expression(*statement.value, 0);
-    separator = " where ";
-    for (const WhereClause& clause : statement.clauses) {
-      out_ << separator;
-      separator = ", ";
-      print_clause(clause);
-    }
+    print_list(" where ", statement.clauses, [&](const WhereClause& c) { print_clause(c); });
     out_ << "\n";
   }
 
   void print_call(const TreeStatement& statement) {
-    const char* separator = "(";
-    for (const Identifier& target : statement.targets) {
-      out_ << separator << tensor(target.name);
-      separator = ", ";
-    }
+    print_list("(", statement.targets, [&](const Identifier& id) { out_ << tensor(id.name); });
     out_ << ") = " << statement.callee.name;
     print_arguments(statement.arguments);
     out_ << "\n";
@@ -151,10 +139,7 @@ class Printer {
 
   void print_arguments(const std::vector<ExpressionPtr>& arguments) {
     out_ << "(";
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      out_ << (i ? ", " : "");
-      print_expression(*arguments[i], 0);
-    }
+    print_list("", arguments, [&](const ExpressionPtr& e) { print_expression(*e, 0); });
     out_ << ")";
   }
 
@@ -210,7 +195,6 @@ class Printer {
 }  // namespace
 
 std::string print(const Function& function) { return Printer(false).run(function); }
-std::string print(const Expression& expression) { return Printer(false).run(expression); }
 std::string print_key(const Function& function) { return Printer(true).run(function); }
 
 }  // namespace tc::lang

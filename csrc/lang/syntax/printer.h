@@ -10,7 +10,6 @@ namespace tc::lang {
 /// Canonical text: one spelling of every type and builtin, least parentheses, one statement a line.
 /// Parses to the same tree.
 std::string print(const Function& function);
-std::string print(const Expression& expression);
 
 /// The same with every name replaced by its kind and number: equal for checked trees that differ in
 /// names only, the definition's own included.

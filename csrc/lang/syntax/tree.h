@@ -69,7 +69,7 @@ struct Expression {
   Operator op = Operator::Add;
   Type cast_type;  ///< Cast
   std::vector<ExpressionPtr> operands;
-  int depth = 1;  ///< of the tree below; the parser bounds it
+  int depth = 1;  ///< of the tree below, as parsed; the parser bounds it
 
   // Filled by sema.
   Binding binding = Binding::None;
@@ -111,7 +111,6 @@ struct WhereClause {
   ClauseKind kind = ClauseKind::Range;
   Identifier name;            ///< Range, Let
   ExpressionPtr first, last;  ///< Range: name in first:last; Let and Exists: first
-  SourceRange where;
 };
 
 struct TreeStatement {
@@ -182,7 +181,6 @@ struct Function {
   // Of the calls that were inlined.
   std::vector<SameSize> same_sizes;
   std::vector<WantedType> wanted_types;
-  SourceRange where;
 };
 
 }  // namespace tc::lang

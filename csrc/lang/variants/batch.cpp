@@ -44,9 +44,7 @@ class Batcher {
 
   void declare(Declaration& declaration) const {
     if (!batched_.count(declaration.name)) return;
-    DimensionSize size;
-    size.name = size_;
-    declaration.dimensions.insert(declaration.dimensions.begin(), size);
+    declaration.dimensions.insert(declaration.dimensions.begin(), DimensionSize{size_, 0, {}});
   }
 
   void extend(TreeStatement& statement) const {
@@ -56,11 +54,8 @@ class Batcher {
     if (!statement.subscripts.empty())
       statement.subscripts.insert(statement.subscripts.begin(), nullptr);
     // Not every statement about a batch reads one.
-    WhereClause range;
-    range.name = {index_, {}};
-    range.first = integer(0);
-    range.last = name(size_);
-    statement.clauses.insert(statement.clauses.begin(), range);
+    statement.clauses.insert(statement.clauses.begin(),
+                             WhereClause{ClauseKind::Range, {index_, {}}, integer(0), name(size_)});
   }
 
   /// Null for what stays as it is.
@@ -88,13 +83,13 @@ std::string batch_text(const Definition& definition, const std::set<std::string>
   const ir::Program& signature = definition.signature;
   for (const std::string& input : inputs)
     if (!signature.tensors.count(input))
-      throw UsageError(concat("scalar ", input, " of ", definition.name,
-                              " has one value for all examples of a batch"));
+      throw UsageError("scalar ", input, " of ", definition.name,
+                       " has one value for all examples of a batch");
   for (const std::string& output : signature.outputs)
     if (signature.tensor(output).role == ir::TensorRole::InOut)
-      throw UsageError(concat(definition.name, " adds to ", output,
-                              ", which its caller passes: no batch of it can be computed; write "
-                              "+=! to begin from zero"));
+      throw UsageError(definition.name, " adds to ", output,
+                       ", which its caller passes: no batch of it can be computed; write +=! to "
+                       "begin from zero");
   return Batcher(definition, inputs).run();
 }
 

@@ -12,18 +12,15 @@ std::string scalar_tensors_text(const Definition& definition,
   for (const std::string& scalar : scalars) {
     auto found = definition.signature.scalars.find(scalar);
     if (found == definition.signature.scalars.end())
-      throw UsageError(concat(scalar, " is no scalar of ", definition.name));
+      throw UsageError(scalar, " is no scalar of ", definition.name);
     if (found->second.specialized)
-      throw UsageError(concat("scalar ", scalar, " of ", definition.name,
-                              " decides sizes or subscripts: pass a number for it"));
+      throw UsageError("scalar ", scalar, " of ", definition.name,
+                       " decides sizes or subscripts: pass a number for it");
   }
   Function function = clone(*definition.tree);
   function.name.name += "_tensors";
   for (Declaration& parameter : function.parameters) {
-    if (!scalars.count(parameter.name)) continue;
-    DimensionSize one;
-    one.constant = 1;
-    parameter.dimensions.push_back(one);
+    if (scalars.count(parameter.name)) parameter.dimensions.push_back({"", 1, {}});
   }
   for (TreeStatement& statement : function.statements)
     rewrite(statement, [&](const Expression& node) -> ExpressionPtr {

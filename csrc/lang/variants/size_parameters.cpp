@@ -12,18 +12,6 @@
 namespace tc::lang {
 namespace {
 
-bool is_comparison(const Expression& e) {
-  switch (e.op) {
-    case Operator::Less:
-    case Operator::LessEqual:
-    case Operator::Greater:
-    case Operator::GreaterEqual:
-    case Operator::Equal:
-    case Operator::NotEqual: return e.kind == ExpressionKind::Binary;
-    default: return false;
-  }
-}
-
 using Size = SizesAsParameters::Size;
 
 class SizeParameters {

@@ -4,7 +4,6 @@
 #include <list>
 #include <optional>
 
-#include "base/error.h"
 #include "base/passes.h"
 #include "lang/gradient/invert_access.h"
 #include "lang/gradient/sums/exact_quotients.h"
@@ -91,8 +90,7 @@ class Summation {
         sum = sum ? binary(Operator::Add, sum, part) : part;
       }
       for (const ExpressionPtr& divisor : divisors) sum = binary(Operator::Divide, sum, divisor);
-      add(target_, places, places, ir::Reduction::None, true, sum ? sum : real(0), nullptr,
-          nullptr);
+      add(target_, places, places, ir::Reduction::None, true, sum ? sum : real(0));
       first = false;
     }
     for (auto& [given, inverted] : summed) {
@@ -112,7 +110,7 @@ class Summation {
         if (!guard) continue;
         // Where the guard fails nothing is added, but there has to be a place; one that is read
         // may not be there to read.
-        places[d] = reads(*places[d])
+        places[d] = any(*places[d], is_access)
                         ? choose(rename(guard, elements), places[d], from_halide(shape_[d].first))
                         : clamp(places[d], shape_[d]);
       }
@@ -122,14 +120,14 @@ class Summation {
       ExpressionPtr sum;
       if (!shared.empty()) sum = read(names_.fresh(target_ + "_sum"), elements);
       add(sum ? sum->name : target_, elements, places, ir::Reduction::Sum, sum || first, value,
-          contribution, &inverted);
+          ranges_of(inverted.remaining, contribution->ranges));
       if (run_pass(kDropZeroTerms, [&] { return zeros_.is_zero(statements_); })) {
         statements_.resize(before);
         continue;
       }
       if (sum) {
         add(target_, elements, elements, first ? ir::Reduction::None : ir::Reduction::Sum, first,
-            shared.apply(sum), nullptr, nullptr);
+            shared.apply(sum));
       }
       first = false;
     }
@@ -184,10 +182,8 @@ class Summation {
         ir::Reduction::Sum,
         true,
         c.guards.empty() ? c.weight : choose(all_of(c.guards), c.weight, real(0)),
-        {}};
+        ranges_of(c.indices, c.ranges)};
     for (const std::string& index : sum.indices) statement.places.push_back(name(index));
-    for (const std::string& index : c.indices)
-      statement.ranges.emplace_back(index, c.ranges.at(index));
     sum.weight = read(statement.target, statement.places);
     sum.source = statement.target;
     sum.source_places = statement.places;
@@ -204,9 +200,7 @@ class Summation {
     SharedFactors shared = find_shared_factors(c->weight, [&](const ExpressionPtr& factor) {
       // Guards may be what keeps a read inside its tensor, but for the element that receives.
       if (guards && reads_others(*factor, *c)) return true;
-      ExpressionPtr e = inverted.translate(factor);
-      return std::any_of(inverted.remaining.begin(), inverted.remaining.end(),
-                         [&](const std::string& index) { return mentions(*e, index); });
+      return mentions(*inverted.translate(factor), inverted.remaining);
     });
     if (shared.empty()) return {};
     c->weight = shared.term;
@@ -215,21 +209,12 @@ class Summation {
     return shared;
   }
 
-  static bool reads(const Expression& e) {
-    bool any = false;
-    walk(e, [&](const Expression& node) { any = any || is_access(node); });
-    return any;
-  }
-
   /// Whether anything is read but the element that receives the contribution.
   static bool reads_others(const Expression& e, const Contribution& c) {
     if (!is_access(e))
       return std::any_of(e.operands.begin(), e.operands.end(),
                          [&](const ExpressionPtr& operand) { return reads_others(*operand, c); });
-    return e.name != c.to || !std::equal(e.operands.begin(), e.operands.end(), c.subscripts.begin(),
-                                         c.subscripts.end(), [](const auto& a, const auto& b) {
-                                           return equal(*a, *b);
-                                         });
+    return e.name != c.to || !equal(e.operands, c.subscripts);
   }
 
   static ExpressionPtr extreme(Operator op, const ExpressionPtr& a, const ExpressionPtr& b) {
@@ -315,20 +300,17 @@ class Summation {
     return elements;
   }
 
-  /// `elements` name the dimensions in the value, `places` are what the statement writes.
+  /// `elements` name the dimensions in the value, `places` are what the statement writes, and
+  /// `remaining` the indices that it sums over.
   void add(const std::string& target, const std::vector<ExpressionPtr>& elements,
            const std::vector<ExpressionPtr>& places, ir::Reduction reduction, bool initializes,
-           const ExpressionPtr& value, const Contribution* contribution,
-           const InvertedAccess* inverted) {
+           const ExpressionPtr& value, const IndexRanges& remaining = {}) {
     GradientStatement statement{target, places, reduction, initializes, rename(value, elements),
                                 {}};
     for (size_t d = 0; d < elements.size(); ++d) {
       if (places[d] == elements[d]) statement.ranges.emplace_back(elements[d]->name, shape_[d]);
     }
-    if (inverted) {
-      for (const std::string& index : inverted->remaining)
-        statement.ranges.emplace_back(index, contribution->ranges.at(index));
-    }
+    statement.ranges.insert(statement.ranges.end(), remaining.begin(), remaining.end());
     statements_.push_back(std::move(statement));
   }
 
@@ -347,27 +329,28 @@ class Summation {
     if (found == shapes_.end() || c.left.size() < c.source_places.size()) return false;
     const std::vector<Range>& shape = found->second;
     if (c.left.size() > shape.size()) return false;
+    auto without_gradient = [&](const ExpressionPtr& e) {
+      return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+        bool is_gradient = node.binding == Binding::Tensor && node.name == c.source;
+        return is_gradient ? name("@gradient") : nullptr;
+      });
+    };
     // Reads of the gradient apart, what is left must not depend on the padded indices.
+    std::vector<ExpressionPtr> left = {without_gradient(without_subscripts(c, c.weight))};
+    for (const ExpressionPtr& guard : c.guards)
+      left.push_back(without_gradient(without_subscripts(c, guard)));
     std::vector<const SolvedIndex*> padded(c.left.size());
     bool any = false;
     for (const SolvedIndex& solved : inverted.solved) {
       auto at = std::find(c.left.begin(), c.left.end(), solved.index);
       if (solved.plain || solved.is_digit || solved.conditions.empty() || at == c.left.end())
         continue;
-      if (!overlaps(solved, inverted) ||
+      if (!mentions(*solved.numerator, inverted.remaining) ||
           !always_equal(c.ranges.at(solved.index), shape[at - c.left.begin()], signature_))
         continue;
-      bool elsewhere = false;
-      auto look = [&](const ExpressionPtr& e) {
-        rewrite(e, [&](const Expression& node) -> ExpressionPtr {
-          if (node.binding == Binding::Tensor && node.name == c.source) return name("");
-          elsewhere = elsewhere || (node.kind == ExpressionKind::Name && node.name == solved.index);
-          return nullptr;
-        });
-      };
-      look(without_subscripts(c, c.weight));
-      for (const ExpressionPtr& guard : c.guards) look(without_subscripts(c, guard));
-      if (elsewhere) continue;
+      if (std::any_of(left.begin(), left.end(),
+                      [&](const ExpressionPtr& e) { return mentions(*e, solved.index); }))
+        continue;
       padded[at - c.left.begin()] = &solved;
       any = true;
     }
@@ -378,9 +361,9 @@ class Summation {
     GradientStatement copy{"", c.source_places, ir::Reduction::None, true, nullptr, {}};
     for (size_t d = 0; d < c.left.size(); ++d) {
       ExpressionPtr index = name(c.left[d]);
+      at_source.push_back(index);
       if (!padded[d]) {
         copy.ranges.emplace_back(c.left[d], shape[d]);
-        at_source.push_back(index);
         coordinates.push_back(inverted.translate(index));
         continue;
       }
@@ -392,18 +375,14 @@ class Summation {
       inside.push_back(binary(Operator::GreaterEqual, index, from_halide(shape[d].first)));
       inside.push_back(binary(Operator::LessEqual, index, from_halide(shape[d].last)));
       if (divisor != 1) divisible.push_back(padded[d]->conditions.back());
-      at_source.push_back(index);
       coordinates.push_back(binary(Operator::Divide, padded[d]->numerator, integer(divisor)));
     }
     copy.target = names_.fresh(c.source + "_padded");
     copy.value = choose(all_of(inside), read(c.source, at_source), real(0));
     statements_.push_back(copy);
 
-    ExpressionPtr replaced = rewrite(c.weight, [&](const Expression& node) -> ExpressionPtr {
-      return node.binding == Binding::Tensor && node.name == c.source ? name("@gradient") : nullptr;
-    });
-    *weight =
-        substitute(inverted.translate(replaced), {{"@gradient", read(copy.target, coordinates)}});
+    *weight = substitute(inverted.translate(without_gradient(c.weight)),
+                         {{"@gradient", read(copy.target, coordinates)}});
     // The copy answers for their conditions, but for those of strides, without which it would have
     // zeros in between.
     *all = divisible;
@@ -423,12 +402,6 @@ class Summation {
       }
       return nullptr;
     });
-  }
-
-  static bool overlaps(const SolvedIndex& solved, const InvertedAccess& inverted) {
-    return std::any_of(
-        inverted.remaining.begin(), inverted.remaining.end(),
-        [&](const std::string& index) { return mentions(*solved.numerator, index); });
   }
 
   /// The values of an affine expression of elements and remaining indices.
@@ -466,6 +439,13 @@ class Summation {
 };
 
 }  // namespace
+
+IndexRanges ranges_of(const std::vector<std::string>& indices,
+                      const std::map<std::string, Range>& ranges) {
+  IndexRanges result;
+  for (const std::string& index : indices) result.emplace_back(index, ranges.at(index));
+  return result;
+}
 
 std::vector<GradientStatement> sum_contributions(
     const std::string& target, Type type, const std::vector<Range>& shape,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +14,11 @@ namespace tc::lang {
 
 class ZeroSums;
 
+using IndexRanges = std::vector<std::pair<std::string, Range>>;
+/// The ranges of these indices, in their order.
+IndexRanges ranges_of(const std::vector<std::string>& indices,
+                      const std::map<std::string, Range>& ranges);
+
 /// A statement of the derivative. Reads may name versions; subscripts are indices of the forward
 /// definition's coordinates.
 struct GradientStatement {
@@ -24,7 +28,7 @@ struct GradientStatement {
   ir::Reduction reduction = ir::Reduction::None;
   bool initializes = true;
   ExpressionPtr value;
-  std::vector<std::pair<std::string, Range>> ranges;
+  IndexRanges ranges;
 };
 
 /// At every point of `indices`, the element of `to` at `subscripts` receives `weight` where all

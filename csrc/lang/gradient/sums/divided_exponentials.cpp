@@ -89,9 +89,7 @@ std::optional<DividedExponential> divided_exponential(
     if (!is_name(quotient.places[d]) || name == names->end()) return std::nullopt;
     const auto dimension = std::find(step.places.begin(), step.places.end(), name->second);
     const Range& shape = step.shape[dimension - step.places.begin()];
-    if (!always_equal(shape.first, quotient.shape[d].first, signature) ||
-        !always_equal(shape.last, quotient.shape[d].last, signature))
-      return std::nullopt;
+    if (!always_equal(shape, quotient.shape[d], signature)) return std::nullopt;
     places.push_back(name->second);
   }
   DividedExponential found;

@@ -18,12 +18,10 @@ struct Exact {
 };
 
 std::optional<Exact> find_exact(const Expression& guard) {
-  if (guard.kind != ExpressionKind::Binary || guard.op != Operator::Equal ||
-      constant_value(*guard.operands[1]) != 0)
+  if (!is_binary(guard, Operator::Equal) || !is_constant(*guard.operands[1], 0))
     return std::nullopt;
   const Expression& remainder = *guard.operands[0];
-  if (remainder.kind != ExpressionKind::Binary || remainder.op != Operator::Remainder)
-    return std::nullopt;
+  if (!is_binary(remainder, Operator::Remainder)) return std::nullopt;
   auto divisor = constant_value(*remainder.operands[1]);
   if (!divisor || *divisor < 2) return std::nullopt;
   return Exact{remainder.operands[0], *divisor};
@@ -41,12 +39,6 @@ ExpressionPtr replace(const ExpressionPtr& e, const Exact& exact, const std::str
   });
 }
 
-bool compares(const Expression& e) {
-  return e.kind == ExpressionKind::Binary &&
-         (e.op == Operator::Less || e.op == Operator::LessEqual || e.op == Operator::Greater ||
-          e.op == Operator::GreaterEqual);
-}
-
 /// What a comparison says of q where it says nothing of other indices: a bound of it.
 struct Bound {
   std::optional<Expr> first, last;
@@ -54,7 +46,7 @@ struct Bound {
 
 Bound find_bound(const Expression& e, const std::string& q, const std::vector<std::string>& indices,
                  const ir::Program& signature) {
-  if (!compares(e)) return {};
+  if (!is_ordering(e)) return {};
   // left <= right
   const bool rises = e.op == Operator::Less || e.op == Operator::LessEqual;
   const bool strict = e.op == Operator::Less || e.op == Operator::Greater;
@@ -77,9 +69,7 @@ Bound find_bound(const Expression& e, const std::string& q, const std::vector<st
   return bound;
 }
 
-bool is_zero(const Expression& e) {
-  return e.constant && (e.constant->is_float ? e.constant->real == 0 : e.constant->integer == 0);
-}
+bool is_zero(const Expression& e) { return e.constant && e.constant->as_double() == 0; }
 
 /// A product with a choice between a factor and nothing as one without, under a guard more.
 ExpressionPtr without_choices(const ExpressionPtr& e, std::vector<ExpressionPtr>* guards) {
@@ -87,7 +77,7 @@ ExpressionPtr without_choices(const ExpressionPtr& e, std::vector<ExpressionPtr>
     guards->push_back(e->operands[0]);
     return without_choices(e->operands[1], guards);
   }
-  if (e->kind != ExpressionKind::Binary || e->op != Operator::Multiply) return e;
+  if (!is_binary(*e, Operator::Multiply)) return e;
   ExpressionPtr a = without_choices(e->operands[0], guards);
   ExpressionPtr b = without_choices(e->operands[1], guards);
   if (a == e->operands[0] && b == e->operands[1]) return e;

@@ -99,10 +99,8 @@ class Builder {
     ExpressionPtr part = binary(Operator::Divide, read(gradient_, step_.places, step_.type),
                                 read(ties, step_.places, Halide::Float(32)));
     if (step_.type.bits() < 32) part = cast(step_.type, part);
-    GradientStatement shares{share, step_.places, ir::Reduction::None, true, part, {}};
-    for (const std::string& index : step_.left)
-      shares.ranges.emplace_back(index, step_.ranges.at(index));
-    made.statements.push_back(shares);
+    made.statements.push_back({share, step_.places, ir::Reduction::None, true, part,
+                               ranges_of(step_.left, step_.ranges)});
 
     made.statements.push_back(
         statement(made.source, made.terms.places, ir::Reduction::Sum,
@@ -120,13 +118,10 @@ class Builder {
   GradientStatement statement(const std::string& target, const std::vector<ExpressionPtr>& places,
                               ir::Reduction reduction, const ExpressionPtr& value,
                               const std::vector<std::string>& reduced) const {
-    GradientStatement made{target, places, reduction, true, value, {}};
     std::vector<std::string> indices = step_.left;
     indices.push_back(running_.term);
     indices.insert(indices.end(), reduced.begin(), reduced.end());
-    for (const std::string& index : indices)
-      made.ranges.emplace_back(index, step_.ranges.at(index));
-    return made;
+    return {target, places, reduction, true, value, ranges_of(indices, step_.ranges)};
   }
 
   const Step& step_;

@@ -22,7 +22,7 @@ constexpr int64_t kMaxWeight = int64_t{1} << 31;
 /// The value of an expression of integers.
 std::optional<int64_t> number(const Expression& e) {
   if (auto value = constant_value(e)) return value;
-  if (e.kind != ExpressionKind::Binary || e.op != Operator::Multiply) return std::nullopt;
+  if (!is_binary(e, Operator::Multiply)) return std::nullopt;
   auto a = number(*e.operands[0]), b = number(*e.operands[1]);
   int64_t product = 0;
   if (!a || !b || __builtin_mul_overflow(*a, *b, &product)) return std::nullopt;

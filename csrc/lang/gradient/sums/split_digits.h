@@ -1,10 +1,6 @@
 // Indices that are read by their digits: y / 3 and y % 3.
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
-
 #include "lang/gradient/sums/adjoint_sum.h"
 #include "lang/syntax/fresh_names.h"
 

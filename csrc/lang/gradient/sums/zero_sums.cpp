@@ -113,7 +113,6 @@ Value element_value(uint64_t value) { return {Value::Element, 0, value % kPrime,
 
 using Coordinates = std::vector<int64_t>;
 using Indices = std::map<std::string, int64_t>;
-using Ranges = std::vector<std::pair<std::string, Range>>;
 
 // Points that are evaluated for one definition in one trial, and tensors on the way to an element:
 // they bound the time that a derivative takes to be written, of which no model knows.
@@ -153,7 +152,7 @@ class ZeroSums::Trial {
     depth_ = 0;
     const GradientStatement& last = more.back();
     try {
-      Ranges places;
+      IndexRanges places;
       for (const ExpressionPtr& place : last.places) {
         if (place->kind != ExpressionKind::Name) throw Unknown();
         auto range = std::find_if(last.ranges.begin(), last.ranges.end(),
@@ -220,7 +219,7 @@ class ZeroSums::Trial {
   }
 
   /// The first place, the last one, and others.
-  Coordinates sampled(const Ranges& places, int sample) const {
+  Coordinates sampled(const IndexRanges& places, int sample) const {
     Coordinates at;
     for (const auto& [name, range] : places) {
       const int64_t first = bound(range.first), last = first + count(range) - 1;
@@ -233,7 +232,7 @@ class ZeroSums::Trial {
 
   /// Calls `visit` at every point of some ranges until it says false.
   template <typename Visit>
-  bool for_each(const Ranges& ranges, Indices& indices, const Visit& visit, size_t from = 0) {
+  bool for_each(const IndexRanges& ranges, Indices& indices, const Visit& visit, size_t from = 0) {
     if (from == ranges.size()) {
       if (++points_ > kMostPoints) throw Unknown();
       return visit();
@@ -256,14 +255,8 @@ class ZeroSums::Trial {
                        [&](const GradientStatement& s) { return s.target == name; });
   }
 
-  const Step* find_step(const std::string& name) const {
-    for (const Step& step : versions_.steps)
-      if (step.target == name) return &step;
-    return nullptr;
-  }
-
   Value element(const std::string& name, const Coordinates& at) {
-    const Step* step = find_step(name);
+    const Step* step = versions_.find(name);
     const bool is_pending = !step && writes(*more_, name);
     if (!step && !is_pending && !writes(statements_, name)) return input(name, at);
     auto& known = (is_pending ? pending_ : known_)[name];
@@ -284,9 +277,7 @@ class ZeroSums::Trial {
   std::optional<Value> of_step(const Step& step, const Coordinates& at) {
     if (step.scatters()) throw Unknown();
     GradientStatement statement{step.target, step.places, step.reduction, true, step.value, {}};
-    for (const auto* list : {&step.left, &step.reduced})
-      for (const std::string& index : *list)
-        statement.ranges.emplace_back(index, step.ranges.at(index));
+    statement.ranges = ranges_of(step.indices(), step.ranges);
     std::optional<Value> value;
     if (!step.covers || !step.initializes) {
       auto number = step.previous.find('#');
@@ -301,7 +292,7 @@ class ZeroSums::Trial {
   void add(const GradientStatement& statement, const Coordinates& at, bool initializes,
            std::optional<Value>& value) {
     Indices indices;
-    Ranges rest = statement.ranges;
+    IndexRanges rest = statement.ranges;
     for (const auto& each : rest) count(each.second);
     kept_.insert(statement.value);
     for (size_t d = 0; d < at.size(); ++d) {
@@ -345,7 +336,7 @@ class ZeroSums::Trial {
 
   /// The coordinates of the dimension that data leads to.
   Range extent(const std::string& name, size_t dimension) const {
-    if (const Step* step = find_step(name)) return step->shape.at(dimension);
+    if (const Step* step = versions_.find(name)) return step->shape.at(dimension);
     auto known = signature_.tensors.find(name.substr(0, name.find('#')));
     if (known == signature_.tensors.end()) throw Unknown();
     return {Expr(0), known->second.sizes.at(dimension) - 1};
@@ -444,7 +435,7 @@ class ZeroSums::Trial {
     if (joins && a.kind == Value::Integer) return b;
     if (a.kind == Value::Integer && b.kind == Value::Integer && !e.type.is_float()) {
       const int64_t result = of_integers(e.op, a.integer, b.integer);
-      if (compares(e.op)) {
+      if (is_comparison(e)) {
         check_condition(e);
         outcomes_[&e] |= result ? 1 : 2;
       }
@@ -460,18 +451,6 @@ class ZeroSums::Trial {
         if (a.kind == Value::Place || b.kind == Value::Place || y == 0) return opaque("/", {a, b});
         return element_value(multiply(x, inverse(y)));
       default: return opaque(concat("operator ", static_cast<int>(e.op)), {a, b});
-    }
-  }
-
-  static bool compares(Operator op) {
-    switch (op) {
-      case Operator::Less:
-      case Operator::LessEqual:
-      case Operator::Greater:
-      case Operator::GreaterEqual:
-      case Operator::Equal:
-      case Operator::NotEqual: return true;
-      default: return false;
     }
   }
 
