@@ -261,8 +261,7 @@ Compiled compile_cuda(const ir::Program& program, const std::map<std::string, La
       nest::verify(part, buffers);
       text += nest::to_string(part);
       gpu.launches.push_back(codegen::make_launch(concat(program.name, "_", gpu.launches.size()),
-                                                  part, scheduled->program, scheduled->layouts,
-                                                  job.options));
+                                                  part, scheduled->program, job.options));
     }
     clock.done("gpu loops");
   }

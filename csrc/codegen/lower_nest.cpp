@@ -73,8 +73,7 @@ Stmt lower_node(const Compute& compute) {
         compute.reduction, nest::from_memory(nest::load_of(compute), compute.type), compute.value);
   const Expr value = compute.contracts ? make_accumulation(nest::load_of(compute), compute.value)
                                        : nest::stored_value(compute);
-  return Store::make(compute.buffer, value, compute.index, compute.parameter, const_true(),
-                     ModulusRemainder());
+  return ir::make_store(compute.buffer, compute.index, value, compute.parameter);
 }
 
 Stmt lower_node(const nest::Prefetch& prefetch) {

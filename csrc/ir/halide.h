@@ -41,14 +41,16 @@ inline Expr make_variable(const std::string& name, Type type = Halide::Int(32)) 
 }
 
 /// buffer[index], unpredicated. `index` counts elements.
-inline Expr make_load(Type type, const std::string& buffer, const Expr& index) {
-  return Load::make(type, buffer, index, Halide::Buffer<>(), Halide::Parameter(),
-                    const_true(type.lanes()), ModulusRemainder());
+inline Expr make_load(Type type, const std::string& buffer, const Expr& index,
+                      const Halide::Parameter& parameter = {}) {
+  return Load::make(type, buffer, index, Halide::Buffer<>(), parameter, const_true(type.lanes()),
+                    ModulusRemainder());
 }
 
 /// buffer[index] = value, unpredicated.
-inline Stmt make_store(const std::string& buffer, const Expr& index, const Expr& value) {
-  return Store::make(buffer, value, index, Halide::Parameter(), const_true(value.type().lanes()),
+inline Stmt make_store(const std::string& buffer, const Expr& index, const Expr& value,
+                       const Halide::Parameter& parameter = {}) {
+  return Store::make(buffer, value, index, parameter, const_true(value.type().lanes()),
                      ModulusRemainder());
 }
 

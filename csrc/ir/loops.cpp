@@ -7,12 +7,6 @@
 
 namespace tc::ir {
 
-Stmt prepend(const For* loop, std::vector<Stmt> stmts) {
-  if (stmts.empty()) return loop;
-  stmts.push_back(loop->body);
-  return make_for(loop->name, loop->min, loop->extent, loop->for_type, Block::make(stmts));
-}
-
 std::optional<int64_t> step_along(const Expr& index, const std::string& loop) {
   if (!expr_uses_var(index, loop)) return 0;
   return as_const_int(simplify(substitute(loop, make_variable(loop) + 1, index) - index));

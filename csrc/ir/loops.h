@@ -4,14 +4,10 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "ir/halide.h"
 
 namespace tc::ir {
-
-/// The loop whose iterations begin with these statements; the loop itself where there are none.
-Stmt prepend(const Halide::Internal::For* loop, std::vector<Stmt> stmts);
 
 /// By how much an index grows when `loop` grows by one; nothing when that varies (it divides, or
 /// reads data that depends on the loop).

@@ -57,37 +57,27 @@ Expr add_unsigned_products(const Expr& result, const std::vector<Expr>& operands
                    {b, make_const(Halide::Int(8, b.type().lanes()), -128)});
 }
 
-Instruction describe(const char* name, const char* text,
-                     Expr (*make)(const Expr&, const std::vector<Expr>&), double instructions) {
-  Instruction made;
-  made.name = name;
-  made.text = text;
-  made.make = make;
-  made.instructions = instructions;
-  return made;
-}
-
 }  // namespace
 
 std::vector<Instruction> dot_products() {
   return {
-      describe("vpdpbusd",
-               "def vpdpbusd(uint8(L, 4) a, int8(L, 4) b) -> (acc) {"
-               "  acc(i) += int32(a(i, j)) * int32(b(i, j)) }",
-               add_products, 1),
+      {"vpdpbusd",
+       "def vpdpbusd(uint8(L, 4) a, int8(L, 4) b) -> (acc) {"
+       "  acc(i) += int32(a(i, j)) * int32(b(i, j)) }",
+       add_products, 1},
       // AVX-VNNI-INT8, which Halide 21 does not know.
-      describe("vpdpbssd",
-               "def vpdpbssd(int8(L, 4) a, int8(L, 4) b) -> (acc) {"
-               "  acc(i) += int32(a(i, j)) * int32(b(i, j)) }",
-               add_signed_products, 2),
-      describe("vpdpbuud",
-               "def vpdpbuud(uint8(L, 4) a, uint8(L, 4) b) -> (acc) {"
-               "  acc(i) += int32(a(i, j)) * int32(b(i, j)) }",
-               add_unsigned_products, 2),
-      describe("vpdpwssd",
-               "def vpdpwssd(int16(L, 2) a, int16(L, 2) b) -> (acc) {"
-               "  acc(i) += int32(a(i, j)) * int32(b(i, j)) }",
-               add_products, 1),
+      {"vpdpbssd",
+       "def vpdpbssd(int8(L, 4) a, int8(L, 4) b) -> (acc) {"
+       "  acc(i) += int32(a(i, j)) * int32(b(i, j)) }",
+       add_signed_products, 2},
+      {"vpdpbuud",
+       "def vpdpbuud(uint8(L, 4) a, uint8(L, 4) b) -> (acc) {"
+       "  acc(i) += int32(a(i, j)) * int32(b(i, j)) }",
+       add_unsigned_products, 2},
+      {"vpdpwssd",
+       "def vpdpwssd(int16(L, 2) a, int16(L, 2) b) -> (acc) {"
+       "  acc(i) += int32(a(i, j)) * int32(b(i, j)) }",
+       add_products, 1},
   };
 }
 

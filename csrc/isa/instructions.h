@@ -26,9 +26,9 @@ struct Instruction {
   double instructions = 1;
 
   // ---- what the text says
-  ir::Statement statement;            ///< for some number of lanes
-  std::vector<std::string> operands;  ///< in order of the signature
-  int64_t terms = 1;                  ///< of a sum
+  ir::Statement statement = {};            ///< for some number of lanes
+  std::vector<std::string> operands = {};  ///< in order of the signature
+  int64_t terms = 1;                       ///< of a sum
 };
 
 /// All of them.

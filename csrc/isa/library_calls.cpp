@@ -79,41 +79,26 @@ std::optional<SumOfProducts> as_sum_of_products(const Program& program, const St
 }
 
 /// Indices that one dimension of a matrix stands for.
-class Group {
- public:
-  void add(const Index& index) { indices_.push_back(index); }
+using Group = std::vector<Index>;
 
-  /// Outermost first, then merged where every operand walks two of them as one.
-  void merge() {
-    std::sort(indices_.begin(), indices_.end(), [](const Index& x, const Index& y) {
-      return std::make_pair(x.a, x.b) > std::make_pair(y.a, y.b);
-    });
-    for (size_t i = indices_.size(); i-- > 1;) {
-      Index &outer = indices_[i - 1], inner = indices_[i];
-      if (outer.a != inner.extent * inner.a || outer.b != inner.extent * inner.b ||
-          outer.result != inner.extent * inner.result)
-        continue;
-      inner.extent *= outer.extent;
-      outer = inner;
-      indices_.erase(indices_.begin() + static_cast<long>(i));
-    }
+/// Outermost first, then merged where every operand walks two of them as one.
+void merge(Group& group) {
+  std::sort(group.begin(), group.end(), [](const Index& x, const Index& y) {
+    return std::make_pair(x.a, x.b) > std::make_pair(y.a, y.b);
+  });
+  for (size_t i = group.size(); i-- > 1;) {
+    Index &outer = group[i - 1], inner = group[i];
+    if (outer.a != inner.extent * inner.a || outer.b != inner.extent * inner.b ||
+        outer.result != inner.extent * inner.result)
+      continue;
+    inner.extent *= outer.extent;
+    outer = inner;
+    group.erase(group.begin() + static_cast<long>(i));
   }
-  size_t size() const { return indices_.size(); }
-  /// The only one left.
-  Index whole() const { return indices_.empty() ? Index() : indices_[0]; }
-  /// All but the last.
-  std::vector<Index> take_outer() {
-    std::vector<Index> outer;
-    while (indices_.size() > 1) {
-      outer.push_back(indices_.front());
-      indices_.erase(indices_.begin());
-    }
-    return outer;
-  }
+}
 
- private:
-  std::vector<Index> indices_;
-};
+/// The only one left.
+Index whole(const Group& group) { return group.empty() ? Index() : group[0]; }
 
 /// Whether two indices share a dimension of the access, as a window and its position do.
 bool has_window(const MemoryAccess& access, const std::vector<Index>& indices) {
@@ -133,21 +118,24 @@ std::optional<LibraryCall> match_product(const SumOfProducts& sum,
     if (index.a < 0 || index.b < 0 || index.result < 0) return std::nullopt;
     if (index.iterator->reduction) {
       if (index.a == 0 || index.b == 0) return std::nullopt;
-      k.add(index);
+      k.push_back(index);
     } else {
       if (index.result == 0 || (index.a == 0 && index.b == 0)) return std::nullopt;
-      (index.b == 0 ? m : index.a == 0 ? n : batch).add(index);
+      (index.b == 0 ? m : index.a == 0 ? n : batch).push_back(index);
     }
   }
-  for (Group* group : {&m, &n, &k}) group->merge();
+  for (Group* group : {&m, &n, &k}) merge(*group);
   if (k.size() != 1) return std::nullopt;
   // What does not merge is repeated for the other operand, as a batch.
   for (Group* group : {&m, &n})
-    for (const Index& index : group->take_outer()) batch.add(index);
-  batch.merge();
+    while (group->size() > 1) {
+      batch.push_back(group->front());
+      group->erase(group->begin());
+    }
+  merge(batch);
   if (batch.size() > 1) return std::nullopt;
 
-  Index of_batch = batch.whole(), of_m = m.whole(), of_n = n.whole(), of_k = k.whole();
+  Index of_batch = whole(batch), of_m = whole(m), of_n = whole(n), of_k = whole(k);
   auto operand = [&](const MemoryAccess& access, const Index& row, const Index& column,
                      int64_t Index::*stride) -> std::optional<LibraryOperand> {
     auto offset = first_element(access, layouts.at(access.tensor), *sum.statement);
@@ -180,9 +168,8 @@ struct Window {
   size_t dimension = 0;   ///< of the image's tensor
 };
 
-/// The indices of a convolution by what they mean. The tensor `image` has both ends of a window.
+/// The indices of a convolution by what they mean.
 struct ConvolutionIndices {
-  MemoryAccess image, filters;
   Index batch, channel, filter, group;
   std::vector<Window> windows;
 };
@@ -191,8 +178,6 @@ struct ConvolutionIndices {
 /// they are no convolution's.
 std::optional<ConvolutionIndices> sort_indices(const SumOfProducts& sum, const Layout& layout) {
   ConvolutionIndices found;
-  found.image = sum.a;
-  found.filters = sum.b;
   std::vector<bool> used(sum.indices.size());
   auto step = [&](size_t d, const Index& index) {
     return step_along(sum.a.subscripts[d], index.iterator->name).value_or(0);
@@ -263,12 +248,14 @@ bool produces(int64_t size, int64_t padding, int64_t stride, int64_t dilation, i
   return rest >= 0 && rest / stride + 1 == out;
 }
 
-/// The call for sorted indices. `layout` is the image's; `padding` is what lies around it in the
-/// text, or null.
-std::optional<LibraryCall> build_convolution(const SumOfProducts& sum,
-                                             const ConvolutionIndices& indices,
-                                             const Layout& layout, const Padding* padding,
+/// The call for a sum whose factor `a` is the image. `layout` is the image's; `padding` is what
+/// lies around it in the text, or null.
+std::optional<LibraryCall> build_convolution(const SumOfProducts& sum, const Layout& layout,
+                                             const Padding* padding,
                                              const std::map<std::string, Layout>& layouts) {
+  const std::optional<ConvolutionIndices> sorted = sort_indices(sum, layout);
+  if (!sorted) return std::nullopt;
+  const ConvolutionIndices& indices = *sorted;
   const size_t rank = indices.windows.size();
   LibraryCall call;
   call.kind = LibraryCall::Kind::Convolution;
@@ -284,8 +271,7 @@ std::optional<LibraryCall> build_convolution(const SumOfProducts& sum,
     operand.offset = offset.value_or(0);
     return offset.has_value();
   };
-  if (!begin(image, indices.image, layout) ||
-      !begin(filters, indices.filters, layouts.at(indices.filters.tensor)) ||
+  if (!begin(image, sum.a, layout) || !begin(filters, sum.b, layouts.at(sum.b.tensor)) ||
       !begin(result, sum.result, layouts.at(sum.result.tensor)))
     return std::nullopt;
   image.sizes = {indices.batch.extent};
@@ -387,19 +373,12 @@ std::optional<LibraryCall> match_convolution(const Program& program, size_t at,
       const Layout& layout = layouts.at(padding->tensor);
       for (Index& index : inner.indices)
         index.a = *stride_along(inner.a, layout, index.iterator->name);
-      auto indices = sort_indices(inner, layout);
-      auto call =
-          indices ? build_convolution(inner, *indices, layout, &*padding, layouts) : std::nullopt;
-      if (call) {
+      if (auto call = build_convolution(inner, layout, &*padding, layouts)) {
         call->first = at - 1;
         return call;
       }
     }
-    auto indices = sort_indices(form, layouts.at(form.a.tensor));
-    auto call = indices
-                    ? build_convolution(form, *indices, layouts.at(form.a.tensor), nullptr, layouts)
-                    : std::nullopt;
-    if (call) {
+    if (auto call = build_convolution(form, layouts.at(form.a.tensor), nullptr, layouts)) {
       call->first = at;
       return call;
     }

@@ -10,16 +10,6 @@ namespace {
 
 using namespace Halide::Internal;
 
-/// The factors of a conjunction.
-void split(const Expr& condition, std::vector<Expr>& terms) {
-  if (const auto* both = condition.as<And>()) {
-    split(both->a, terms);
-    split(both->b, terms);
-  } else {
-    terms.push_back(condition);
-  }
-}
-
 /// Whether the condition, over this iterator alone, holds on one side of some value only.
 template <class Comparison>
 bool is_half_line(const Expr& condition, const std::string& iterator) {
@@ -57,7 +47,7 @@ std::optional<Padding> match_padding(const Program& program, const Statement& st
 
   std::map<std::string, std::vector<Expr>> terms;
   std::vector<Expr> all;
-  split(choice->condition, all);
+  list_conditions(choice->condition, all);
   for (const Expr& term : all) {
     const Iterator* found = nullptr;
     for (const Iterator& it : statement.domain) {

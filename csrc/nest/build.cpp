@@ -328,9 +328,7 @@ class Generator {
   }
 
   Expr load_memory(const std::string& name, Halide::Type type, const Expr& index) const {
-    return Halide::Internal::Load::make(type, name, index, Halide::Buffer<>(),
-                                        buffers_.at(name).parameter, Halide::Internal::const_true(),
-                                        Halide::Internal::ModulusRemainder());
+    return ir::make_load(type, name, index, buffers_.at(name).parameter);
   }
 
   /// Renames the promoted reads of a statement after their copies.

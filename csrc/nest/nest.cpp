@@ -99,6 +99,16 @@ std::vector<Nest> parts_of(const Nest& nest) {
   return sequence ? sequence->parts : std::vector<Nest>{nest};
 }
 
+std::optional<std::vector<Compute>> computes_of(const Nest& nest) {
+  std::vector<Compute> computes;
+  for (const Nest& part : parts_of(nest)) {
+    const auto* compute = as<Compute>(part);
+    if (!compute) return std::nullopt;
+    computes.push_back(*compute);
+  }
+  return computes;
+}
+
 Nest make_loop(const std::string& name, const Expr& min, const Expr& extent, Role role, Nest body) {
   return make(Loop{name, min, extent, role, std::nullopt, std::move(body)});
 }
@@ -299,8 +309,7 @@ Expr from_memory(const Expr& loaded, Type type) {
 }
 
 Expr load_of(const Compute& compute) {
-  return Load::make(memory_type(compute.type), compute.buffer, compute.index, Halide::Buffer<>(),
-                    compute.parameter, const_true(), ModulusRemainder());
+  return ir::make_load(memory_type(compute.type), compute.buffer, compute.index, compute.parameter);
 }
 
 Expr computed_value(const Compute& compute) {

@@ -173,6 +173,8 @@ Nest make(T value) {
 Nest make_sequence(const std::vector<Nest>& parts);
 /// The parts of a sequence, or the one part.
 std::vector<Nest> parts_of(const Nest& nest);
+/// The parts where all of them are computes.
+std::optional<std::vector<Compute>> computes_of(const Nest& nest);
 Nest make_loop(const std::string& name, const Expr& min, const Expr& extent, Role role, Nest body);
 /// The loop with another body.
 Nest with_body(const Loop& loop, Nest body);
@@ -201,6 +203,16 @@ void for_each_own_expression(const Nest& nest, const std::function<void(const Ex
 Nest map_computes(const Nest& nest, const std::function<Nest(const Compute&)>& change);
 /// Every node, those around others first.
 void for_each_node(const Nest& nest, const std::function<void(const Nest&)>& visit);
+/// Whether `holds` for some node of a kind.
+template <class T, class Holds>
+bool any(const Nest& nest, const Holds& holds) {
+  bool found = false;
+  for_each_node(nest, [&](const Nest& node) {
+    const T* value = as<T>(node);
+    found = found || (value && holds(*value));
+  });
+  return found;
+}
 
 Nest substitute(const std::string& name, const Expr& value, const Nest& nest);
 

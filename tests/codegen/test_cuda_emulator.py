@@ -353,53 +353,12 @@ def test_intrinsics(cases):
     t = {**case.zeros("tc_intrinsics"), "A": a, "X": x, "U": u}
     case.run("tc_intrinsics", t)
     n = a.numpy().astype(np.int64)
-    by = np.arange(64) % 9 - 4
-
-    def trailing(v, width):
-        return min((v & -v).bit_length() - 1, width) if v else width
-
-    bits = [int(v) & 0xFFFFFFFF for v in n]
-    expected = np.array(
-        [
-            n & 7,
-            n | 7,
-            n ^ 7,
-            ~n,
-            n << 3,
-            n >> 3,
-            np.where(by >= 0, n << np.abs(by), n >> np.abs(by)),
-            np.abs(n),
-            np.abs(n - 7),
-            [bin(v).count("1") for v in bits],
-            [32 - v.bit_length() for v in bits],
-            [trailing(v, 32) for v in bits],
-            [trailing(int(v), 8) for v in u],
-            x.numpy().view(np.int32),
-            n,
-            np.abs(n),
-        ]
-    ).astype(np.int32)
-    np.testing.assert_array_equal(t["I"].numpy().reshape(16, 64), expected)
-    three = torch.tensor(3.0)
-    same(
-        t["F"].reshape(8, 64),
-        torch.stack(
-            [
-                x + 3,
-                x * 3,
-                x / 3,
-                torch.maximum(x, three),
-                x.round(),
-                x.abs(),
-                a.view(torch.float32),
-                x - 3 * (x / 3).floor(),
-            ]
-        ),
-    )
+    expected = np.array([n & 7, n | 7, n ^ 7, ~n, n << 3, n >> 3, x.numpy().view(np.int32)])
+    np.testing.assert_array_equal(t["I"].numpy().reshape(7, 64), expected.astype(np.int32))
+    same(t["F"], a.view(torch.float32))
     v = u.numpy().astype(np.int64)
     np.testing.assert_array_equal(
-        t["B"].numpy().reshape(4, 64),
-        np.array([np.minimum(v + 200, 255), (v + 200) // 2, 255 - v, v << 3]).astype(np.uint8),
+        t["B"].numpy().reshape(2, 64), np.array([255 - v, v << 3]).astype(np.uint8)
     )
 
 

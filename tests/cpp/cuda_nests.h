@@ -51,16 +51,13 @@ inline Nest buffer(const std::string& name, int elements, Memory memory, const N
 
 inline tc::codegen::GpuProgram launch(const std::string& name, const Nest& nest,
                                       const std::map<std::string, int64_t>& elements) {
-  std::map<std::string, tc::Layout> layouts;
   std::set<std::string> buffers;
-  for (const auto& [buffer, count] : elements) {
-    layouts[buffer] = tc::row_major(std::vector<int64_t>{count});
-    buffers.insert(buffer);
-  }
+  for (const auto& [buffer, count] : elements) buffers.insert(buffer);
   tc::nest::verify(nest, buffers);
-  return {{tc::codegen::make_launch(name, nest, tc::ir::Program(), layouts,
-                                    tc::make_options("default"))},
-          {}};
+  tc::codegen::GpuLaunch launch =
+      tc::codegen::make_launch(name, nest, tc::ir::Program(), tc::make_options("default"));
+  for (tc::codegen::GpuBuffer& buffer : launch.buffers) buffer.elements = elements.at(buffer.name);
+  return {{launch}, {}};
 }
 
 /// C(m, n) = sum over k of A(m, k) B(n, k), of 48 x 32 x 40: blocks of 16 x 16 results, two rows

@@ -40,10 +40,7 @@ Nest blocks(const std::string& name, int extent, const Nest& body) {
 }
 
 GpuLaunch launch_of(const Nest& nest) {
-  std::map<std::string, Layout> layouts;
-  for (const char* name : {"A", "B", "C"}) layouts[name] = row_major(std::vector<int64_t>{100000});
-  const MappingOptions options = make_options("default");
-  return codegen::make_launch("k", nest, Program(), layouts, options);
+  return codegen::make_launch("k", nest, Program(), make_options("default"));
 }
 
 bool has_extents(const GpuLaunch& launch, int64_t grid, int64_t x, int64_t y, int64_t z) {

@@ -72,8 +72,7 @@ class Expand : public IRMutator {
 
   /// The statement with its own vectors around it.
   Stmt task(const Stmt& stmt) {
-    std::vector<Largest> outer = std::move(largest_);
-    largest_.clear();
+    std::vector<Largest> outer = std::exchange(largest_, {});
     Stmt body = mutate(stmt);
     std::vector<Stmt> begin, end;
     for (const Largest& each : largest_) {
@@ -102,8 +101,7 @@ class Expand : public IRMutator {
     const bool checked_bounds = has_checked(op->min) || has_checked(op->extent);
     TC_INTERNAL_CHECK(!checked_bounds, "a loop's range is data: ", op->min, ", ", op->extent);
     if (op->for_type != ForType::Parallel) return IRMutator::visit(op);
-    Stmt body = task(op->body);
-    return ir::make_for(op->name, op->min, op->extent, op->for_type, body);
+    return ir::make_for(op->name, op->min, op->extent, op->for_type, task(op->body));
   }
 
   Stmt visit(const Store* op) override {
@@ -111,24 +109,22 @@ class Expand : public IRMutator {
     Stmt result = IRMutator::visit(op);
     store_ = nullptr;
     // One index for all lanes decides whether there is anything to do.
-    std::vector<Guard> guards = std::move(guards_);
-    guards_.clear();
-    for (const Guard& guard : guards)
+    for (const Guard& guard : std::exchange(guards_, {}))
       result = IfThenElse::make(ir::likely_branch(guard.index < guard.size), result,
                                 ir::make_store(guard.buffer, 0, in_32_bits(guard.index)));
-    return behind_notes(result);
+    std::vector<Stmt> notes = std::exchange(notes_, {});
+    notes.push_back(result);
+    return Block::make(notes);
   }
   Stmt visit(const LetStmt* op) override {
     Expr value = mutate(op->value);
-    std::vector<Stmt> notes = std::move(notes_);
-    notes_.clear();
+    std::vector<Stmt> notes = std::exchange(notes_, {});
     notes.push_back(LetStmt::make(op->name, value, mutate(op->body)));
     return Block::make(notes);
   }
   Stmt visit(const IfThenElse* op) override {
     Expr condition = mutate(op->condition);
-    std::vector<Stmt> notes = std::move(notes_);
-    notes_.clear();
+    std::vector<Stmt> notes = std::exchange(notes_, {});
     Stmt then = mutate(op->then_case);
     Stmt otherwise = op->else_case.defined() ? mutate(op->else_case) : Stmt();
     notes.push_back(IfThenElse::make(condition, then, otherwise));
@@ -141,13 +137,6 @@ class Expand : public IRMutator {
     Stmt result = IRMutator::visit(op);
     --unchecked_;
     return result;
-  }
-
-  Stmt behind_notes(const Stmt& stmt) {
-    std::vector<Stmt> all = std::move(notes_);
-    notes_.clear();
-    all.push_back(stmt);
-    return Block::make(all);
   }
 
   /// Sides of a choice are taken where its condition says so, whatever a vector evaluates.
@@ -206,9 +195,7 @@ class Expand : public IRMutator {
     if (index.type().bits() == 64) index = in_32_bits(index);
     note(index, size, lane(checked->check));
     const Expr last = static_cast<int32_t>(std::max<int64_t>(0, *constant - 1));
-    Expr inside =
-        Halide::cast(index.type().with_code(Type::Int), min(index, constant_like(index, last)));
-    return inside;
+    return Halide::cast(index.type().with_code(Type::Int), min(index, constant_like(index, last)));
   }
 
   /// The largest indices of this check, a vector of them for each number of lanes.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/passes.h"
-#include "base/text_stream.h"
 #include "codegen/cpu/checked_indices.h"
 #include "codegen/cpu/cpu_kernel.h"
 #include "codegen/cpu/host_target.h"
@@ -61,12 +60,11 @@ Halide::Target host_target(bool strict = true) {
   return strict ? target.with_feature(Halide::Target::StrictFloat) : target;
 }
 
-bool fuses_multiply_add() {
+/// Whether multiply-adds round once.
+bool fuses(const Facts&) {
   const Halide::Target target = host_target();
   return target.arch == Halide::Target::ARM || target.has_feature(Halide::Target::FMA);
 }
-
-bool fuses(const Facts&) { return fuses_multiply_add(); }
 
 // All three of Halide's passes that follow unrolling name common subexpressions.
 Expr name_common(const Expr& e) { return common_subexpression_elimination(e); }
@@ -267,10 +265,8 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Nest
   BufferFacts renamed;
   renamed.least_streamed_row = facts.least_streamed_row;
   renamed.machine = facts.machine;
-  for (const std::string& tensor : facts.large) renamed.large.insert(buffer_name(tensor));
-  for (const std::string& tensor : facts.empty) renamed.empty.insert(buffer_name(tensor));
-  for (const std::string& tensor : facts.temporaries)
-    renamed.temporaries.insert(buffer_name(tensor));
+  for (auto names : {&BufferFacts::large, &BufferFacts::empty, &BufferFacts::temporaries})
+    for (const std::string& tensor : facts.*names) (renamed.*names).insert(buffer_name(tensor));
   for (const auto& [tensor, bytes] : facts.streamed)
     renamed.streamed.emplace(buffer_name(tensor), bytes);
   Stmt body = run_passes(rename_buffers(nest), renamed);
@@ -308,9 +304,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Nest
     if (renamed.streams.count(buffer_name(tensor))) code.streamed.push_back(tensor);
   auto kernel = load_cpu_kernel(code);
   if (texts == Texts::All) {
-    TextStream text;
-    text << body;
-    kernel->texts["stmt"] = text.str();
+    kernel->texts["stmt"] = ir::to_string(body);
     kernel->texts["assembly"] = assembly(module);
   }
   if (kept) *kept = std::move(code);

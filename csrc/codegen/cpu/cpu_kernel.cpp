@@ -16,12 +16,14 @@
 #include <map>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "codegen/cpu/checked_indices.h"
 #include "codegen/math/special_functions.h"
 #include "codegen/names.h"
 #include "codegen/vectors/stream_rows.h"
+#include "ir/visit.h"
 #include "runtime/machine_code.h"
 #include "runtime/nontemporal.h"
 #include "runtime/workspaces.h"
@@ -164,42 +166,32 @@ void* find_function(const std::string& name) {
   return function ? function : dlsym(RTLD_DEFAULT, name.c_str());
 }
 
-/// The most bytes that are allocated at a time, outside of parallel loops and by one task of them.
-class MeasureScratch : public IRVisitor {
- public:
-  int64_t serial = 0, task = 0;
-
- private:
-  using IRVisitor::visit;
-  void visit(const For* op) override {
-    if (op->for_type != ForType::Parallel) return IRVisitor::visit(op);
-    int64_t outer = held_;
-    held_ = 0;
-    ++parallel_;
-    IRVisitor::visit(op);
-    --parallel_;
-    held_ = outer;
-  }
-  void visit(const Allocate* op) override {
-    int64_t bytes = op->type.bytes();
-    for (const Halide::Expr& extent : op->extents) bytes *= *as_const_int(extent);
-    bytes = op->memory_type == Halide::MemoryType::Heap
-                ? static_cast<int64_t>(Scratch::round_up(static_cast<size_t>(bytes)) +
-                                       Scratch::kAlignment)
-                : 0;
-    held_ += bytes;
-    int64_t& most = parallel_ ? task : serial;
-    most = std::max(most, held_);
-    IRVisitor::visit(op);
-    held_ -= bytes;
-  }
-  int64_t held_ = 0;
-  int parallel_ = 0;
-};
-
-std::string compile_object(const Module& module) {
-  Halide::Buffer<uint8_t> object = module.compile_to_buffer();
-  return {reinterpret_cast<const char*>(object.data()), object.size_in_bytes()};
+/// Notes the most bytes that are allocated at a time, outside of parallel loops and by one task of
+/// them.
+void measure_scratch(const Stmt& body, CpuCode& code) {
+  int64_t held = 0;
+  int64_t* most = &code.scratch;
+  ir::visit(
+      body,
+      [&](const For* op, ir::Visitor& self) {
+        if (op->for_type != ForType::Parallel) return self.inside(op);
+        const int64_t outer_held = std::exchange(held, 0);
+        int64_t* const outer_most = std::exchange(most, &code.task_scratch);
+        self.inside(op);
+        held = outer_held;
+        most = outer_most;
+      },
+      [&](const Allocate* op, ir::Visitor& self) {
+        int64_t bytes = 0;
+        if (op->memory_type == Halide::MemoryType::Heap)
+          bytes = static_cast<int64_t>(
+              Scratch::round_up(size_t(op->constant_allocation_size()) * op->type.bytes()) +
+              Scratch::kAlignment);
+        held += bytes;
+        *most = std::max(*most, held);
+        self.inside(op);
+        held -= bytes;
+      });
 }
 
 class CpuKernel : public runtime::Kernel {
@@ -219,17 +211,11 @@ class CpuKernel : public runtime::Kernel {
   }
 
   void launch(const tc_host& host, void* const* pointers) const override {
-    LaunchContext context;
-    context.host = &host;
     runtime::Workspaces workspaces(host, workspaces_);
     Scratch scratch(host, scratch_);
     std::atomic<bool> out_of_memory{!scratch.ok()};
     std::atomic<int> bad_index{-1};
-    context.task_scratch_bytes = task_scratch_;
-    context.scratch = &scratch;
-    context.out_of_memory = &out_of_memory;
-    context.bad_index = &bad_index;
-    context.streams = streams_;
+    LaunchContext context{&host, task_scratch_, &scratch, streams_, &out_of_memory, &bad_index};
     if (!out_of_memory) run(context, pointers, workspaces.pointers);
     if (out_of_memory)
       throw Error(TC_USAGE_ERROR, concat("out of memory: the copies of operands need ",
@@ -288,15 +274,13 @@ std::string assembly(const Module& module) {
 
 CpuCode make_cpu_code(const Module& module, const LoweredFunc& function, const Stmt& body,
                       size_t arguments, const std::vector<runtime::Workspace>& workspaces) {
-  MeasureScratch scratch;
-  body.accept(&scratch);
+  Halide::Buffer<uint8_t> object = module.compile_to_buffer();
   CpuCode code;
   code.name = function.name;
-  code.object = compile_object(module);
+  code.object.assign(reinterpret_cast<const char*>(object.data()), object.size_in_bytes());
   code.arguments = arguments;
   code.workspaces = workspaces;
-  code.scratch = scratch.serial;
-  code.task_scratch = scratch.task;
+  measure_scratch(body, code);
   return code;
 }
 

@@ -51,15 +51,6 @@ std::string float_literal(double value, bool is_double) {
   return text + std::string(is_double ? "" : "f");
 }
 
-/// Halide's own names of pure functions: "exp_f32" -> "exp".
-std::string without_type_suffix(const std::string& name) {
-  for (const char* suffix : {"_f16", "_f32", "_f64"}) {
-    if (name.size() > 4 && name.compare(name.size() - 4, 4, suffix) == 0)
-      return name.substr(0, name.size() - 4);
-  }
-  return "";
-}
-
 }  // namespace
 
 bool is_16_bit_float(const Type& type) { return type.is_float() && type.bits() == 16; }
@@ -212,25 +203,14 @@ bool CudaExprPrinter::never_negative(const Expr& e) const {
 
 CudaExprPrinter::Text CudaExprPrinter::divide(const Type& type, const Expr& a, const Expr& b,
                                               bool remainder) {
-  if (type.is_float()) {
-    if (!remainder) return arithmetic(type, a, "/", b, kProduct);
-    prelude_.float_mod = true;
-    return wrapped(type, helper("float_mod", type, {a, b}));
-  }
-  int64_t divisor = 0;
-  if (const auto value = as_const_int(b)) divisor = *value;
-  if (const auto value = as_const_uint(b)) {
-    if (*value <= uint64_t(INT64_MAX)) divisor = int64_t(*value);
-  }
-  if (divisor > 0) {
-    const bool power_of_two = (divisor & (divisor - 1)) == 0;
+  TC_INTERNAL_CHECK(!type.is_float() || !remainder, "remainder of floats in a GPU kernel: ", a);
+  if (type.is_float()) return arithmetic(type, a, "/", b, kProduct);
+  if (is_positive_const(b)) {
     if (never_negative(a)) return arithmetic(type, a, remainder ? "%" : "/", b, kProduct);
-    if (power_of_two && remainder)
-      return arithmetic(type, a, "&", make_const(type, divisor - 1), kBitAnd);
-    if (power_of_two) {
-      int log = 0;
-      while ((int64_t(1) << log) < divisor) ++log;
-      return wrapped(type, {print(a, kUnary) + " >> " + std::to_string(log), kShift});
+    if (const auto log = is_const_power_of_two_integer(b)) {
+      if (remainder)
+        return arithmetic(type, a, "&", make_const(type, (int64_t{1} << *log) - 1), kBitAnd);
+      return wrapped(type, {print(a, kUnary) + " >> " + std::to_string(*log), kShift});
     }
   }
   prelude_.floor_div = true;
@@ -299,17 +279,10 @@ CudaExprPrinter::Text CudaExprPrinter::dispatch(const Expr& e) {
       if (std::isfinite(value))
         return {float_literal(value, is_double), std::signbit(value) ? kUnary : kPrimary};
       prelude_.bits = true;
-      const bool negative = std::signbit(value) && !std::isnan(value);
-      if (is_double) {
-        return {std::isnan(value) ? "tc::bits<double>(0x7ff8000000000000ull)"
-                : negative        ? "tc::bits<double>(0xfff0000000000000ull)"
-                                  : "tc::bits<double>(0x7ff0000000000000ull)",
-                kPrimary};
-      }
-      return {std::isnan(value) ? "tc::bits<float>(0x7fc00000u)"
-              : negative        ? "tc::bits<float>(0xff800000u)"
-                                : "tc::bits<float>(0x7f800000u)",
-              kPrimary};
+      const char* bits = std::isnan(value) ? (is_double ? "7ff8000000000000ull" : "7fc00000u")
+                         : value < 0       ? (is_double ? "fff0000000000000ull" : "ff800000u")
+                                           : (is_double ? "7ff0000000000000ull" : "7f800000u");
+      return {"tc::bits<" + value_type(type) + ">(0x" + bits + ")", kPrimary};
     }
     case IRNodeType::Cast: return cast(type, e.as<Cast>()->value);
     case IRNodeType::Reinterpret: return reinterpret(type, e.as<Reinterpret>()->value);
@@ -317,13 +290,8 @@ CudaExprPrinter::Text CudaExprPrinter::dispatch(const Expr& e) {
     case IRNodeType::Load: {
       const Load* op = e.as<Load>();
       TC_INTERNAL_CHECK(is_const_one(op->predicate), "predicated load in a GPU kernel: ", e);
-      std::string text = element(op->name, op->index);
-      if (binding(op->name).read_only_cache && !type.is_bool()) {
-        text = is_16_bit_float(type) ? storage_type(type) + "{__ldg(&" + text + ".bits)}"
-                                     : "__ldg(&" + text + ")";
-      }
-      if (is_16_bit_float(type)) text = "tc::to_float(" + text + ")";
-      return {text, kPrimary};
+      const std::string text = element(op->name, op->index);
+      return {is_16_bit_float(type) ? "tc::to_float(" + text + ")" : text, kPrimary};
     }
     case IRNodeType::Add: return arithmetic(type, e.as<Add>()->a, "+", e.as<Add>()->b, kSum);
     case IRNodeType::Sub: return arithmetic(type, e.as<Sub>()->a, "-", e.as<Sub>()->b, kSum);
@@ -387,9 +355,7 @@ CudaExprPrinter::Text CudaExprPrinter::dispatch(const Expr& e) {
 // ---- calls
 
 CudaExprPrinter::Text CudaExprPrinter::call(const Call* op) {
-  std::string name = ir::math_name(op);
-  if (name.empty() && !op->is_intrinsic() && !ir::find_checked_index(op))
-    name = without_type_suffix(op->name);
+  const std::string name = ir::math_name(op);
   if (!name.empty()) return math(name, op);
   if (op->name == "tc_shuffle_xor") {
     return {"__shfl_xor_sync(0xffffffffu, " + print(op->args[0]) + ", " + print(op->args[1]) + ")",
@@ -410,12 +376,6 @@ CudaExprPrinter::Text CudaExprPrinter::call(const Call* op) {
 CudaExprPrinter::Text CudaExprPrinter::math(const std::string& name, const Call* op) {
   // The order of jn and yn, their first argument, is an integer.
   const Type type = op->args.empty() ? op->type : op->args.back().type();
-  if (name == "abs" && type.is_int_or_uint()) {
-    prelude_.abs = true;
-    return {
-        "tc::abs<" + value_type(type) + ", " + value_type(type) + ">(" + print(op->args[0]) + ")",
-        kPrimary};
-  }
   std::string args;
   for (const Expr& arg : op->args) {
     const bool order = args.empty() && op->args.size() == 2 && arg.type() == Halide::Int(32);
@@ -423,14 +383,11 @@ CudaExprPrinter::Text CudaExprPrinter::math(const std::string& name, const Call*
                       ": ", Expr(op));
     args += (args.empty() ? "" : ", ") + print(arg);
   }
-  for (const char* kind : {"nan", "inf", "finite"}) {
-    if (name == std::string("is") + kind || name == std::string("is_") + kind) {
-      prelude_.classify = true;
-      return {std::string("tc::is") + kind + "(" + args + ")", kPrimary};
-    }
+  if (name == "isnan" || name == "isinf") {
+    prelude_.classify = true;
+    return {"tc::" + name + "(" + args + ")", kPrimary};
   }
-  std::string function = name == "abs" ? "fabs" : name == "inverse_sqrt" ? "rsqrt" : name;
-  if (function == "fast_inverse") return {"1.0f / (" + args + ")", kProduct};
+  std::string function = name == "abs" ? "fabs" : name;
   if (type.bits() != 64) function += "f";
   return wrapped(op->type, {"::" + function + "(" + args + ")", kPrimary});
 }
@@ -439,23 +396,9 @@ CudaExprPrinter::Text CudaExprPrinter::intrinsic(const Call* op) {
   const Type type = op->type;
   const auto& args = op->args;
   const auto is = [&](Call::IntrinsicOp what) { return op->is_intrinsic(what); };
-  const auto call_of = [&](const std::string& function) {
-    std::string text = function + "(";
-    for (size_t i = 0; i < args.size(); ++i) text += (i ? ", " : "") + print(args[i]);
-    return wrapped(type, {text + ")", kPrimary});
-  };
-
-  if (is(Call::likely) || is(Call::likely_if_innermost) || is(Call::promise_clamped) ||
-      is(Call::unsafe_promise_clamped)) {
-    return dispatch(args[0]);
-  }
   if (is(Call::if_then_else)) {
     TC_INTERNAL_CHECK(args.size() == 3, "if_then_else without an else: ", Expr(op));
     return conditional(args[0], args[1], args[2]);
-  }
-  if (is(Call::return_second)) {
-    const std::string first = print(args[0]);
-    return {"((void)(" + first + "), " + print(args[1]) + ")", kPrimary};
   }
   if (is(Call::bitwise_and)) return arithmetic(type, args[0], "&", args[1], kBitAnd);
   if (is(Call::bitwise_or)) return arithmetic(type, args[0], "|", args[1], kBitOr);
@@ -465,31 +408,9 @@ CudaExprPrinter::Text CudaExprPrinter::intrinsic(const Call* op) {
     return wrapped(type, {"~" + print(args[0], kUnary), kUnary});
   }
   if (is(Call::shift_left) || is(Call::shift_right)) {
-    const bool left = is(Call::shift_left);
-    if (never_negative(args[1]))
-      return arithmetic(type, args[0], left ? "<<" : ">>", args[1], kShift);
-    prelude_.shift = true;
-    const std::string name = left ? "shift_left<" : "shift_right<";
-    return {"tc::" + name + value_type(type) + ">(" + print(args[0]) + ", " + print(args[1]) + ")",
-            kPrimary};
+    TC_INTERNAL_CHECK(never_negative(args[1]), "shift in a GPU kernel: ", Expr(op));
+    return arithmetic(type, args[0], is(Call::shift_left) ? "<<" : ">>", args[1], kShift);
   }
-  if (is(Call::abs)) {
-    if (type.is_float())
-      return {"::fabs" + std::string(type.bits() == 64 ? "(" : "f(") + print(args[0]) + ")",
-              kPrimary};
-    prelude_.abs = true;
-    return {"tc::abs<" + value_type(type) + ", " + value_type(args[0].type()) + ">(" +
-                print(args[0]) + ")",
-            kPrimary};
-  }
-  if (is(Call::absd)) {
-    if (type.is_float()) return dispatch(Halide::abs(args[0] - args[1]));
-    prelude_.abs = true;
-    return {"tc::absd<" + value_type(type) + ", " + value_type(args[0].type()) + ">(" +
-                print(args[0]) + ", " + print(args[1]) + ")",
-            kPrimary};
-  }
-  if (is(Call::round)) return call_of(type.bits() == 64 ? "::rint" : "::rintf");
   if (is(Call::div_round_to_zero) || is(Call::mod_round_to_zero)) {
     const bool remainder = is(Call::mod_round_to_zero);
     const auto divisor = as_const_int(args[1]);
@@ -499,43 +420,8 @@ CudaExprPrinter::Text CudaExprPrinter::intrinsic(const Call* op) {
     prelude_.truncate_div = true;
     return helper(remainder ? "truncate_mod" : "truncate_div", type, args);
   }
-  if (is(Call::popcount) || is(Call::count_leading_zeros) || is(Call::count_trailing_zeros)) {
-    // Through 64 bits, so that one form fits every width.
-    const Expr bits =
-        Halide::cast(Halide::UInt(64), Halide::reinterpret(Halide::UInt(type.bits()), args[0]));
-    const std::string text = print(bits);
-    const std::string width = std::to_string(type.bits());
-    const std::string zeros = std::to_string(64 - type.bits());
-    if (is(Call::popcount)) return wrapped(type, {"__popcll(" + text + ")", kPrimary});
-    if (is(Call::count_leading_zeros))
-      return wrapped(type, {"__clzll(" + text + ") - " + zeros, kSum});
-    // A bit above the value stops the count at its width.
-    const std::string stop = type.bits() == 64 ? "" : " | (1ull << " + width + ")";
-    return wrapped(type, {"(__ffsll(" + text + stop + ") + 64) % 65", kProduct});
-  }
-  struct Strict {
-    Call::IntrinsicOp op;
-    const char* name;
-    const char* sign;
-  };
-  // The _rn functions are never contracted to fused multiply-adds.
-  for (const Strict& strict :
-       {Strict{Call::strict_add, "add_rn", "+"}, Strict{Call::strict_sub, "sub_rn", "-"},
-        Strict{Call::strict_mul, "mul_rn", "*"}, Strict{Call::strict_div, "div_rn", "/"}}) {
-    if (is(strict.op))
-      return call_of((type.bits() == 64 ? "__d" : "__f") + std::string(strict.name));
-  }
-  if (is(Call::strict_min)) return dispatch(Min::make(args[0], args[1]));
-  if (is(Call::strict_max)) return dispatch(Max::make(args[0], args[1]));
-  if (is(Call::strict_eq)) return binary(args[0], "==", args[1], kEquality);
-  if (is(Call::strict_lt)) return binary(args[0], "<", args[1], kRelation);
-  if (is(Call::strict_le)) return binary(args[0], "<=", args[1], kRelation);
-  if (is(Call::lerp))
-    return dispatch(lower_lerp(type, args[0], args[1], args[2], Halide::Target()));
-  // Saturating, widening, halving and rounding forms are sums of simpler ones.
-  const Expr lowered = lower_intrinsic(op);
-  TC_INTERNAL_CHECK(lowered.defined(), "call in a GPU kernel: ", Expr(op));
-  return dispatch(lowered);
+  TC_INTERNAL_CHECK(false, "call in a GPU kernel: ", Expr(op));
+  return {};
 }
 
 }  // namespace tc::codegen

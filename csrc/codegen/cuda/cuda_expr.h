@@ -28,7 +28,6 @@ class CudaExprPrinter {
   struct Binding {
     std::string text;
     bool shared_by_threads = false;
-    bool read_only_cache = false;
   };
 
   /// How tightly operators bind, as far as the text needs to know.

@@ -65,33 +65,6 @@ __device__ __forceinline__ T floor_div(T a, T b) {
 }
 )";
 
-const char kFloatMod[] = R"(
-__device__ __forceinline__ float float_mod(float a, float b) { return a - b * ::floorf(a / b); }
-__device__ __forceinline__ double float_mod(double a, double b) { return a - b * ::floor(a / b); }
-)";
-
-const char kShift[] = R"(
-template <class T, class S>
-__device__ __forceinline__ T shift_left(T a, S by) {
-  return by >= S(0) ? T((unsigned long long)a << by) : T(a >> -by);
-}
-template <class T, class S>
-__device__ __forceinline__ T shift_right(T a, S by) {
-  return by >= S(0) ? T(a >> by) : T((unsigned long long)a << -by);
-}
-)";
-
-const char kAbs[] = R"(
-template <class R, class T>
-__device__ __forceinline__ R abs(T a) {
-  return a < T(0) ? R(0ull - (unsigned long long)a) : R(a);
-}
-template <class R, class T>
-__device__ __forceinline__ R absd(T a, T b) {
-  return a < b ? R(R(b) - R(a)) : R(R(a) - R(b));
-}
-)";
-
 const char kClassify[] = R"(
 template <class T>
 __device__ __forceinline__ bool isnan(T a) {
@@ -249,9 +222,6 @@ std::string CudaPrelude::text() const {
   if (min_max || atomic) body += kMinMax;
   if (truncate_div || floor_div) body += kTruncateDiv;
   if (floor_div) body += kFloorDiv;
-  if (float_mod) body += kFloatMod;
-  if (shift) body += kShift;
-  if (abs) body += kAbs;
   if (classify) body += kClassify;
   if (atomic) body += kAtomic;
   if (checked_index) body += kCheckedIndex;

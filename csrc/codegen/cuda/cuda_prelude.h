@@ -11,9 +11,6 @@ struct CudaPrelude {
   bool min_max = false;        ///< tc::min, tc::max: NaN propagates
   bool floor_div = false;      ///< tc::floor_div, tc::floor_mod on integers
   bool truncate_div = false;   ///< tc::truncate_div, tc::truncate_mod, total
-  bool float_mod = false;      ///< tc::float_mod: the remainder has the divisor's sign
-  bool shift = false;          ///< tc::shift_left, tc::shift_right by signed amounts
-  bool abs = false;            ///< tc::abs, tc::absd on integers
   bool classify = false;       ///< tc::isnan, tc::isinf, tc::isfinite
   bool atomic = false;         ///< tc::atomic_sum, _product, _min, _max in memory
   bool half = false;           ///< tc::half, tc::to_half, tc::to_float

@@ -4,8 +4,10 @@
 #include <cctype>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/notes.h"
 #include "base/numbers.h"
 #include "codegen/cuda/cuda_expr.h"
 #include "codegen/names.h"
@@ -62,20 +64,18 @@ class CudaPrinter : public CudaExprPrinter {
     prelude_.dynamic_shared = prelude_.dynamic_shared || dynamic_shared_;
     shared_offset_ = 0;
 
-    // Scalars of 16-bit floats arrive as bits.
-    std::vector<std::string> conversions;
-    std::string arguments;
+    std::vector<std::string> arguments;
     for (const GpuBuffer& buffer : launch.buffers) {
       const std::string name = unique_name(buffer.name);
-      arguments += (arguments.empty() ? "" : ", ") + std::string(buffer.written ? "" : "const ") +
-                   storage_type(buffer.type) + "* " + name;
-      bindings_[buffer.name].push_back({name, true, buffer.read_only_cache && !buffer.written});
+      arguments.push_back((buffer.written ? "" : "const ") + storage_type(buffer.type) + "* " +
+                          name);
+      bindings_[buffer.name].push_back({name, true});
       note_storage(buffer.type);
     }
+    // Scalars of 16-bit floats arrive as bits.
     for (const GpuScalar& scalar : launch.scalars) {
       const std::string name = unique_name(scalar.name);
-      arguments += (arguments.empty() ? "" : ", ") + std::string("const ") +
-                   storage_type(scalar.type) + " " + name;
+      arguments.push_back("const " + storage_type(scalar.type) + " " + name);
       bindings_[scalar.name].push_back(
           {is_16_bit_float(scalar.type) ? "tc::to_float(" + name + ")" : name});
       note_storage(scalar.type);
@@ -84,15 +84,15 @@ class CudaPrinter : public CudaExprPrinter {
       prelude_.checked_index = true;
       report_ = unique_name("report");
       report_kernel_ = unique_name("kernel");
-      arguments += concat(arguments.empty() ? "" : ", ", "tc::bad_index* ", report_,
-                          ", const unsigned long long ", report_kernel_);
+      arguments.push_back("tc::bad_index* " + report_);
+      arguments.push_back("const unsigned long long " + report_kernel_);
     }
     for (int i = 0; i < 6; ++i) {
       index_names_[i] = unique_name(std::string(i < 3 ? "b" : "t") + "xyz"[i % 3]);
       index_used_[i] = false;
     }
     line("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ") " +
-         symbol + "(" + arguments + ") {");
+         symbol + "(" + join(arguments) + ") {");
     ++indent_;
     const std::string before = std::move(out_);
     out_.clear();
@@ -120,7 +120,6 @@ class CudaPrinter : public CudaExprPrinter {
         print_stmt(s.as<Block>()->first);
         print_stmt(s.as<Block>()->rest);
         return;
-      case IRNodeType::ProducerConsumer: return print_stmt(s.as<ProducerConsumer>()->body);
       case IRNodeType::For: return print_for(s.as<For>());
       case IRNodeType::IfThenElse: return print_if(s.as<IfThenElse>(), "");
       case IRNodeType::LetStmt: {
@@ -132,9 +131,6 @@ class CudaPrinter : public CudaExprPrinter {
       }
       case IRNodeType::Store: return print_store(s.as<Store>());
       case IRNodeType::Allocate: return print_allocate(s.as<Allocate>());
-      case IRNodeType::Free: return;
-      case IRNodeType::AssertStmt:
-        return line("if (!(" + print(s.as<AssertStmt>()->condition) + ")) __trap();");
       case IRNodeType::Evaluate: {
         const Expr value = s.as<Evaluate>()->value;
         const Call* call = value.as<Call>();

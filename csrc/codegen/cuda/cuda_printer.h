@@ -29,10 +29,7 @@ struct GpuBuffer {
   std::string name;
   ir::Type type;
   bool written = false;
-  int64_t elements = 0;
-  /// Read through the read-only cache (__ldg). Only right where nothing writes the memory while the
-  /// launch runs, under this or any other name.
-  bool read_only_cache = false;
+  int64_t elements = 0;  ///< of memory made for a run
 };
 
 /// An argument passed by value; the body reads it as a Variable of this name and type.

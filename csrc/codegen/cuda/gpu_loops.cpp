@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/notes.h"
 #include "base/numbers.h"
 #include "codegen/cuda/shared_copies.h"
 #include "codegen/cuda/thread_reductions.h"
@@ -28,11 +29,10 @@ constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kMaxThreadsZ = 64;
 
 /// Loops around, with the values that their indices have.
-using LoopBounds = Halide::Internal::Scope<Halide::Internal::Interval>;
+using LoopBounds = Scope<Interval>;
 
 int64_t constant_extent(const Expr& extent, const LoopBounds& around) {
-  Expr bound = find_constant_bound(extent, Direction::Upper, around);
-  auto value = bound.defined() ? as_const_int(bound) : std::nullopt;
+  const auto value = as_const_int(find_constant_bound(extent, Direction::Upper, around));
   TC_INTERNAL_CHECK(value, "a loop mapped to the GPU has no constant bound: ", extent);
   return std::max<int64_t>(1, *value);
 }
@@ -47,9 +47,7 @@ int thread_depth(const Nest& nest) {
 }
 
 bool has_barrier(const Nest& nest) {
-  bool found = false;
-  nest::for_each_node(nest, [&](const Nest& n) { found = found || as<nest::Barrier>(n); });
-  return found;
+  return nest::any<nest::Barrier>(nest, [](const nest::Barrier&) { return true; });
 }
 
 /// The iterations of a loop on `lanes` hardware lanes called `lane`, over a body that uses its
@@ -97,7 +95,6 @@ class MapLoops {
 
   /// What lies in the scope of a name, whose values begin and end so.
   Nest map_inside(const std::string& name, const Expr& first, const Expr& last, const Nest& body) {
-    using namespace Halide::Internal;
     // find_constant_bound does not simplify them.
     const Expr low = simplify(bounds_of_expr_in_scope(first, around_).min);
     const Expr high = simplify(bounds_of_expr_in_scope(last, around_).max);
@@ -166,67 +163,47 @@ Stmt limit_threads(const Stmt& stmt, GpuLaunch& launch) {
 }
 
 /// Collects buffers and turns loads of run-time scalars into variables.
-class FindArguments : public IRMutator {
- public:
-  FindArguments(GpuLaunch& launch, const ir::Program& program,
-                const std::map<std::string, Layout>& layouts)
-      : launch_(launch), program_(program), layouts_(layouts) {}
-
- private:
-  using IRMutator::visit;
-  Expr visit(const Load* op) override {
-    auto scalar = program_.scalars.find(op->name);
-    if (scalar != program_.scalars.end() && !program_.tensors.count(op->name)) {
-      if (scalars_.insert(op->name).second) launch_.scalars.push_back({op->name, op->type});
-      return ir::make_variable(op->name, op->type);
-    }
-    if (!own_.count(op->name)) buffer(op->name, op->type);
-    return IRMutator::visit(op);
-  }
-  Stmt visit(const Store* op) override {
-    if (!own_.count(op->name)) buffer(op->name, op->value.type()).written = true;
-    return IRMutator::visit(op);
-  }
-  Stmt visit(const Allocate* op) override {
-    own_.insert(op->name);
-    return IRMutator::visit(op);
-  }
-  Stmt visit(const Evaluate* op) override {
-    const Call* call = op->value.as<Call>();
-    const Load* place = call ? atomic_place(call) : nullptr;
-    if (place) buffer(place->name, place->type).written = true;
-    return IRMutator::visit(op);
-  }
-  Expr visit(const Call* op) override {
-    launch_.checks_indices = launch_.checks_indices || ir::find_checked_index(op);
-    return IRMutator::visit(op);
-  }
-  GpuBuffer& buffer(const std::string& name, Type type) {
-    for (GpuBuffer& known : launch_.buffers)
+Stmt find_arguments(const Stmt& stmt, GpuLaunch& launch, const ir::Program& program) {
+  std::set<std::string> scalars, own;  // `own`: buffers of the launch's own
+  auto buffer = [&](const std::string& name, Type type) -> GpuBuffer& {
+    for (GpuBuffer& known : launch.buffers)
       if (known.name == name) return known;
-    GpuBuffer added;
-    added.name = name;
-    added.type = type;
-    added.elements = 1;
-    const Layout& layout = layouts_.at(name);
-    for (size_t d = 0; d < layout.sizes.size(); ++d)
-      added.elements += (layout.sizes[d] - 1) * std::abs(layout.strides[d]);
-    launch_.buffers.push_back(added);
-    return launch_.buffers.back();
-  }
-
-  GpuLaunch& launch_;
-  const ir::Program& program_;
-  const std::map<std::string, Layout>& layouts_;
-  std::set<std::string> scalars_;
-  std::set<std::string> own_;  ///< buffers of the launch's own
-};
+    return launch.buffers.emplace_back(GpuBuffer{name, type});
+  };
+  return ir::mutate(
+      stmt,
+      [&](const Load* op, ir::Mutator& self) -> Expr {
+        if (program.scalars.count(op->name) && !program.tensors.count(op->name)) {
+          if (scalars.insert(op->name).second) launch.scalars.push_back({op->name, op->type});
+          return ir::make_variable(op->name, op->type);
+        }
+        if (!own.count(op->name)) buffer(op->name, op->type);
+        return self.inside(op);
+      },
+      [&](const Store* op, ir::Mutator& self) {
+        if (!own.count(op->name)) buffer(op->name, op->value.type()).written = true;
+        return self.inside(op);
+      },
+      [&](const Allocate* op, ir::Mutator& self) {
+        own.insert(op->name);
+        return self.inside(op);
+      },
+      [&](const Evaluate* op, ir::Mutator& self) {
+        const Call* call = op->value.as<Call>();
+        const Load* place = call ? atomic_place(call) : nullptr;
+        if (place) buffer(place->name, place->type).written = true;
+        return self.inside(op);
+      },
+      [&](const Call* op, ir::Mutator& self) {
+        launch.checks_indices = launch.checks_indices || ir::find_checked_index(op);
+        return self.inside(op);
+      });
+}
 
 /// What passes over a launch know beside its body.
 struct LaunchContext {
   GpuLaunch& launch;
   const ir::Program& program;
-  const std::map<std::string, Layout>& layouts;
   const MappingOptions& options;
 };
 
@@ -261,16 +238,16 @@ const PassList<Stmt, LaunchContext> kLaunchPasses(
         {"show_nested_truncations", "behind simplify",
          [](Stmt& s, C&) { s = show_nested_truncations(s); }},
         {"find_arguments", "last: the buffers that are still used",
-         [](Stmt& s, C& c) { s = FindArguments(c.launch, c.program, c.layouts).mutate(s); }},
+         [](Stmt& s, C& c) { s = find_arguments(s, c.launch, c.program); }},
     });
 
 }  // namespace
 
 GpuLaunch make_launch(const std::string& name, const Nest& nest, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts, const MappingOptions& options) {
+                      const MappingOptions& options) {
   GpuLaunch launch;
   launch.name = name;
-  LaunchContext context{launch, program, layouts, options};
+  LaunchContext context{launch, program, options};
   // Not among the passes: no Plan proposes these yet, whoever puts nests together by hand may.
   Nest mapped = reduce_over_threads(share_copies(nest));
   kLaunchNestPasses.run(mapped, context);
@@ -283,29 +260,26 @@ GpuLaunch make_launch(const std::string& name, const Nest& nest, const ir::Progr
 }
 
 std::string describe_launches(const GpuProgram& program) {
-  std::string text = "{\"launches\": [";
+  const auto sizes = [](const int64_t* axes) {
+    return concat("[", axes[0], ", ", axes[1], ", ", axes[2], "]");
+  };
+  std::vector<std::string> launches, temporaries;
   for (const GpuLaunch& launch : program.launches) {
-    text += concat(&launch == &program.launches.front() ? "" : ", ", "{\"symbol\": \"",
-                   kernel_symbol(launch.name), "\", \"grid\": [", launch.grid[0], ", ",
-                   launch.grid[1], ", ", launch.grid[2], "], \"block\": [", launch.block[0], ", ",
-                   launch.block[1], ", ", launch.block[2],
-                   "], \"shared_bytes\": ", dynamic_shared_bytes(launch), ", \"arguments\": [");
-    bool first = true;
-    auto add = [&](const std::string& name) {
-      text += concat(first ? "\"" : ", \"", name, "\"");
-      first = false;
-    };
+    std::vector<std::string> arguments;
+    auto add = [&](const std::string& name) { arguments.push_back("\"" + name + "\""); };
     for (const GpuBuffer& buffer : launch.buffers) add(buffer.name);
     for (const GpuScalar& scalar : launch.scalars) add(scalar.name);
     if (launch.checks_indices) add(".report"), add(".kernel");
-    text += "]}";
+    launches.push_back(concat(
+        "{\"symbol\": \"", kernel_symbol(launch.name), "\", \"grid\": ", sizes(launch.grid),
+        ", \"block\": ", sizes(launch.block), ", \"shared_bytes\": ", dynamic_shared_bytes(launch),
+        ", \"arguments\": [", join(arguments), "]}"));
   }
-  text += "], \"temporaries\": [";
   for (const GpuBuffer& temporary : program.temporaries)
-    text += concat(&temporary == &program.temporaries.front() ? "" : ", ", "{\"name\": \"",
-                   temporary.name, "\", \"elements\": ", temporary.elements,
-                   ", \"bytes\": ", temporary.type.bytes(), "}");
-  return text + "]}";
+    temporaries.push_back(concat("{\"name\": \"", temporary.name, "\", \"elements\": ",
+                                 temporary.elements, ", \"bytes\": ", temporary.type.bytes(), "}"));
+  return concat("{\"launches\": [", join(launches), "], \"temporaries\": [", join(temporaries),
+                "]}");
 }
 
 }  // namespace tc::codegen

@@ -1,11 +1,9 @@
 // From loops marked as blocks and threads to launches.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "codegen/cuda/cuda_printer.h"
-#include "ir/layout.h"
 #include "nest/nest.h"
 #include "plan/options/options.h"
 
@@ -16,7 +14,7 @@ namespace tc::codegen {
 /// varies and a serial loop where it is larger than options.threads or options.blocks allow. A
 /// nest without such loops runs on one thread. Loads of run-time scalars become arguments.
 GpuLaunch make_launch(const std::string& name, const nest::Nest& nest, const ir::Program& program,
-                      const std::map<std::string, Layout>& layouts, const MappingOptions& options);
+                      const MappingOptions& options);
 
 /// How to run a program, as JSON: launches with symbol, grid, block, the bytes of shared memory
 /// that must be given at launch ("shared_bytes") and the names of their arguments (".report" and

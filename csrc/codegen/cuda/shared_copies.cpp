@@ -56,11 +56,8 @@ class ShareCopies {
   }
 
   bool is_shared(const nest::Copy& copy) const {
-    bool shared = false;
-    nest::for_each_compute(copy.body, [&](const Compute& compute) {
-      shared = shared || shared_.count(compute.buffer) > 0;
-    });
-    return shared;
+    return nest::any<Compute>(
+        copy.body, [&](const Compute& compute) { return shared_.count(compute.buffer) > 0; });
   }
 
   /// The copy's elements in turn, as many at a time as there are threads.

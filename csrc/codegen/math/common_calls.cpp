@@ -5,19 +5,18 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/math/named.h"
+#include "codegen/names.h"
 #include "ir/program.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using Halide::Expr;
-
 /// Calls of an expression in the order in which they are computed, each once.
 struct Region {
   const Region* outer = nullptr;  ///< whose names are in scope
-  std::vector<std::pair<std::string, Expr>> calls;
+  NamedValues calls;
   std::map<Expr, std::string, IRDeepCompare> names;
 
   const std::string* find(const Expr& call) const {
@@ -55,7 +54,7 @@ class NameCommonCalls : public IRMutator {
     count(named);
     for (const auto& [name, call] : region.calls) count(call);
     std::map<std::string, Expr> single;
-    std::vector<std::pair<std::string, Expr>> common;
+    NamedValues common;
     for (const auto& [name, call] : region.calls) {
       // Arguments have only names that come before.
       const Expr whole = substitute(single, call);
@@ -64,10 +63,7 @@ class NameCommonCalls : public IRMutator {
       else
         common.emplace_back(name, whole);
     }
-    Expr result = substitute(single, named);
-    for (size_t n = common.size(); n-- > 0;)
-      result = Let::make(common[n].first, common[n].second, result);
-    return result;
+    return with_names<Let>(common, substitute(single, named));
   }
 
   Expr visit(const Call* op) override {

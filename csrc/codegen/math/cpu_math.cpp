@@ -24,31 +24,23 @@ Expr is_number(const Expr& x) { return compare(Call::strict_eq, x, x); }
 bool known_number(const Expr& x) { return is_const(x); }
 
 /// max or min that returns a NaN operand, as PyTorch's do.
-Expr propagate_named(bool maximum, const Expr& a, const Expr& b) {
-  // An unordered comparison is false, which keeps a NaN in `a`; one in `b` needs a test of its own.
-  Expr best = maximum ? select(compare(Call::strict_lt, a, b), b, a)
-                      : select(compare(Call::strict_lt, b, a), b, a);
-  return known_number(b) ? best : select(is_number(b), best, b);
+Expr propagate(bool maximum, const Expr& a, const Expr& b) {
+  Names names;
+  const Expr x = names(a), y = names(b);
+  // An unordered comparison is false, which keeps a NaN in x; one in y needs a test of its own.
+  Expr best = maximum ? select(compare(Call::strict_lt, x, y), y, x)
+                      : select(compare(Call::strict_lt, y, x), y, x);
+  return names.around(known_number(y) ? best : select(is_number(y), best, y));
 }
 
 /// C's fmax or fmin: a NaN operand is ignored.
-Expr ignore_named(bool maximum, const Expr& a, const Expr& b) {
-  Expr best = maximum ? select(compare(Call::strict_lt, b, a), a, b)
-                      : select(compare(Call::strict_lt, a, b), a, b);
-  // Unordered gives b, which is right for a NaN in `a`.
-  return known_number(b) ? best : select(is_number(b), best, a);
-}
-
-Expr propagate(bool maximum, const Expr& a, const Expr& b) {
-  return named(a, [&](const Expr& x) {
-    return named(b, [&](const Expr& y) { return propagate_named(maximum, x, y); });
-  });
-}
-
 Expr ignore(bool maximum, const Expr& a, const Expr& b) {
-  return named(a, [&](const Expr& x) {
-    return named(b, [&](const Expr& y) { return ignore_named(maximum, x, y); });
-  });
+  Names names;
+  const Expr x = names(a), y = names(b);
+  Expr best = maximum ? select(compare(Call::strict_lt, y, x), x, y)
+                      : select(compare(Call::strict_lt, x, y), x, y);
+  // Unordered gives y, which is right for a NaN in x.
+  return names.around(known_number(y) ? best : select(is_number(y), best, x));
 }
 
 Expr infinity(Type type) {
@@ -56,12 +48,13 @@ Expr infinity(Type type) {
 }
 
 Expr libm(const std::string& name, const std::vector<Expr>& arguments) {
-  Type type = arguments[0].type();
+  // The order of jn and yn, their first argument, is an integer.
+  Type type = arguments.back().type();
   return Call::make(type, name + (type.bits() == 32 ? "f" : ""), arguments, Call::PureExtern);
 }
 
 /// C's round, of which Halide takes the name for its own, to even.
-Expr round_away_named(const Expr& x) {
+Expr round_away(const Expr& x) {
   Expr whole = Halide::trunc(x), one = make_one(x.type());
   Expr half = make_const(x.type(), 0.5);
   Expr away = whole + select(compare(Call::strict_lt, x, make_zero(x.type())), -one, one);
@@ -76,8 +69,6 @@ Expr absolute(const Expr& x) {
   return from_bits(bits_of(x) & integer(x, std::numeric_limits<int64_t>::max()));
 }
 
-Expr round_away(const Expr& x) { return named(x, round_away_named); }
-
 Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   if (Expr fast = vector_math(name, x); fast.defined()) return fast;
   using Unary = Expr (*)(Expr);
@@ -86,16 +77,12 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
       {"sqrt", Halide::sqrt},   {"sin", Halide::sin},     {"cos", Halide::cos},
       {"tan", Halide::tan},     {"asin", Halide::asin},   {"acos", Halide::acos},
       {"atan", Halide::atan},   {"sinh", Halide::sinh},   {"cosh", Halide::cosh},
-      {"asinh", Halide::asinh}, {"acosh", Halide::acosh}, {"atanh", Halide::atanh}};
-  static const std::map<std::string, Unary> rounding = {{"floor", Halide::floor},
-                                                        {"ceil", Halide::ceil},
-                                                        {"trunc", Halide::trunc},
-                                                        {"rint", Halide::round},
-                                                        {"nearbyint", Halide::round}};
+      {"asinh", Halide::asinh}, {"acosh", Halide::acosh}, {"atanh", Halide::atanh},
+      {"floor", Halide::floor}, {"ceil", Halide::ceil},   {"trunc", Halide::trunc},
+      {"rint", Halide::round}};
   if (auto found = direct.find(name); found != direct.end()) return found->second(x[0]);
-  if (auto found = rounding.find(name); found != rounding.end()) return found->second(x[0]);
-  if (name == "round") return round_away(x[0]);
-  if (name == "abs" || name == "fabs") return absolute(x[0]);
+  if (name == "round") return named(x[0], round_away);
+  if (name == "fabs") return absolute(x[0]);
   if (name == "rsqrt") return make_one(x[0].type()) / Halide::sqrt(x[0]);
   if (name == "atan2") return Halide::atan2(x[0], x[1]);
   if (name == "fmax") return ignore(true, x[0], x[1]);
@@ -107,9 +94,6 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
       return compare(Call::strict_eq, y, infinity(y.type())) ||
              compare(Call::strict_eq, y, -infinity(y.type()));
     });
-  if (name == "jn" || name == "yn")
-    return Call::make(x[1].type(), name + (x[1].type().bits() == 32 ? "f" : ""), x,
-                      Call::PureExtern);
   for (const SpecialFunction& special : kSpecialFunctions) {
     if (name != special.name) continue;
     Type wide = Halide::Float(64, x[0].type().lanes());

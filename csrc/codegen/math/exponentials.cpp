@@ -27,23 +27,18 @@ Expr reduce(const Expr& x, int parts,
             const std::function<Expr(const Expr& r, const Expr& power)>& use) {
   const FloatFormat format = format_of(x);
   // With what the exponent of 2^h counts from.
-  Expr magic = rounding_shift(x, format.bias);
-  return named(x, [&](const Expr& y) {
-    Expr scaled = multiply(y, number(y, 1.44269504088896341 / parts));
-    return named(add(scaled, magic), [&](const Expr& shifted) {
-      return named(subtract(shifted, magic), [&](const Expr& h) {
-        // log(2) in two parts, of which the first has few bits.
-        const double first = is_double(x) ? 0.69314718048553914 : 0.693359375;
-        const double second = is_double(x) ? 7.4406171100123968e-11 : -2.12194440e-4;
-        Expr rest = subtract(subtract(y, multiply(h, number(h, first * parts))),
-                             multiply(h, number(h, second * parts)));
-        return named(rest, [&](const Expr& r) {
-          return named(from_bits(bits_of(shifted) << format.fraction_bits),
-                       [&](const Expr& power) { return use(r, power); });
-        });
-      });
-    });
-  });
+  const Expr magic = rounding_shift(x, format.bias);
+  Names names;
+  const Expr y = names(x);
+  const Expr shifted = names(add(multiply(y, number(y, 1.44269504088896341 / parts)), magic));
+  const Expr h = names(subtract(shifted, magic));
+  // log(2) in two parts, of which the first has few bits.
+  const double first = is_double(x) ? 0.69314718048553914 : 0.693359375;
+  const double second = is_double(x) ? 7.4406171100123968e-11 : -2.12194440e-4;
+  const Expr r = names(subtract(subtract(y, multiply(h, number(h, first * parts))),
+                                multiply(h, number(h, second * parts))));
+  const Expr power = names(from_bits(bits_of(shifted) << format.fraction_bits));
+  return names.around(use(r, power));
 }
 
 // (exp(r) - 1 - r) / r^2, fitted for the smallest relative error of exp(r).
@@ -148,21 +143,18 @@ Expr hyperbolic_tangent(const Expr& x) {
 }
 
 Expr exponential_of_two(const Expr& x) {
-  Expr magic = rounding_shift(x);
-  return named(between(-151, x, 129), [&](const Expr& y) {
-    return named(add(y, magic), [&](const Expr& shifted) {
-      return named(subtract(y, subtract(shifted, magic)), [&](const Expr& r) {
-        return named(bits_of(shifted) - bits_of(magic), [&](const Expr& n) {
-          // Fitted for the smallest relative error, 2^-29. In two factors, since 2^n alone may be
-          // out of range.
-          Expr p = polynomial(r, {0.000153533416, 0.00133989006, 0.00961843785, 0.0555033237,
-                                  0.240226477, 0.693147182, 1});
-          Expr half = n >> 1;
-          return multiply(multiply(p, power_of_two(half)), power_of_two(n - half));
-        });
-      });
-    });
-  });
+  const Expr magic = rounding_shift(x);
+  Names names;
+  const Expr y = names(between(-151, x, 129));
+  const Expr shifted = names(add(y, magic));
+  const Expr r = names(subtract(y, subtract(shifted, magic)));
+  const Expr n = names(bits_of(shifted) - bits_of(magic));
+  // Fitted for the smallest relative error, 2^-29. In two factors, since 2^n alone may be out of
+  // range.
+  const Expr p = polynomial(
+      r, {0.000153533416, 0.00133989006, 0.00961843785, 0.0555033237, 0.240226477, 0.693147182, 1});
+  const Expr half = n >> 1;
+  return names.around(multiply(multiply(p, power_of_two(half)), power_of_two(n - half)));
 }
 
 /// 1 - exp(-|x| p(|x|)) with a polynomial p for -log(erfc(x)) / x that was fitted for the smallest

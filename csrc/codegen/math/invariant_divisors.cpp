@@ -27,18 +27,15 @@ bool is_power_of_two(const Expr& e) {
   return value && std::abs(std::frexp(*value, &exponent)) == 0.5;
 }
 
-bool loads_any(const Expr& e, const std::set<std::string>& buffers) {
-  return ir::any<Load>(e, [&](const Load* op) { return buffers.count(op->name) > 0; });
-}
-
 /// What an innermost loop divides by, and whether there are vectors in it.
 class FindDivisors : public ConditionVisitor {
  public:
   explicit FindDivisors(const For* loop) {
     changing_.push(loop->name);
     loop->body.accept(this);
+    auto is_stored = [&](const Load* op) { return stores_.count(op->name) > 0; };
     auto changes = [&](const Expr& divisor) {
-      return expr_uses_vars(divisor, changing_) || loads_any(divisor, stores_);
+      return expr_uses_vars(divisor, changing_) || ir::any<Load>(divisor, is_stored);
     };
     divisors.erase(std::remove_if(divisors.begin(), divisors.end(), changes), divisors.end());
   }
@@ -109,48 +106,42 @@ Stmt replace_quotients(const Stmt& stmt, const std::vector<Divisor>& divisors) {
   });
 }
 
-/// Changes serial loops without other serial loops inside.
-class MultiplyByReciprocals : public IRMutator {
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    if (op->for_type == ForType::Vectorized) return op;
-    const int64_t before = serial_loops_;
-    Stmt result = IRMutator::visit(op);
-    if (op->for_type != ForType::Serial) return result;
-    return serial_loops_++ == before ? visit_innermost(op) : result;
+/// A serial loop without other serial loops inside.
+Stmt change_innermost(const For* op) {
+  FindDivisors find(op);
+  auto extent = as_const_int(op->extent);
+  if (!find.vectors || find.divisors.empty() || find.divisors.size() > machine::kMostDivisors ||
+      (extent && *extent < machine::kDividedIterations))
+    return op;
+
+  std::vector<Divisor> divisors;
+  Expr usual = const_true();
+  for (const Expr& value : find.divisors) {
+    const Divisor& divisor = divisors.emplace_back(Divisor{value});
+    Expr d = Variable::make(value.type(), divisor.name);
+    usual = usual && make_const(d.type(), kSmallest) < d && d < make_const(d.type(), kLargest);
   }
-
-  Stmt visit_innermost(const For* op) const {
-    FindDivisors find(op);
-    auto extent = as_const_int(op->extent);
-    if (!find.vectors || find.divisors.empty() || find.divisors.size() > machine::kMostDivisors ||
-        (extent && *extent < machine::kDividedIterations))
-      return op;
-
-    std::vector<Divisor> divisors;
-    Expr usual = const_true();
-    for (const Expr& value : find.divisors) {
-      const Divisor& divisor = divisors.emplace_back(Divisor{value});
-      Expr d = Variable::make(value.type(), divisor.name);
-      usual = usual && make_const(d.type(), kSmallest) < d && d < make_const(d.type(), kLargest);
-    }
-    Stmt result = IfThenElse::make(usual, replace_quotients(op, divisors), op);
-    for (const Divisor& divisor : divisors) {
-      Expr d = Variable::make(divisor.value.type(), divisor.name);
-      result = LetStmt::make(divisor.reciprocal, make_one(d.type()) / d, result);
-    }
-    for (const Divisor& divisor : divisors)
-      result = LetStmt::make(divisor.name, divisor.value, result);
-    return extent ? result
-                  : IfThenElse::make(op->extent >= machine::kDividedIterations, result, op);
+  Stmt result = IfThenElse::make(usual, replace_quotients(op, divisors), op);
+  for (const Divisor& divisor : divisors) {
+    Expr d = Variable::make(divisor.value.type(), divisor.name);
+    result = LetStmt::make(divisor.reciprocal, make_one(d.type()) / d, result);
   }
-
-  int64_t serial_loops_ = 0;  ///< left so far
-};
+  for (const Divisor& divisor : divisors)
+    result = LetStmt::make(divisor.name, divisor.value, result);
+  return extent ? result : IfThenElse::make(op->extent >= machine::kDividedIterations, result, op);
+}
 
 }  // namespace
 
-Stmt multiply_by_reciprocals(const Stmt& stmt) { return MultiplyByReciprocals().mutate(stmt); }
+Stmt multiply_by_reciprocals(const Stmt& stmt) {
+  int64_t serial_loops = 0;  // left so far
+  return ir::mutate(stmt, [&](const For* op, ir::Mutator& self) -> Stmt {
+    if (op->for_type == ForType::Vectorized) return op;
+    const int64_t before = serial_loops;
+    Stmt result = self.inside(op);
+    if (op->for_type != ForType::Serial) return result;
+    return serial_loops++ == before ? change_innermost(op) : result;
+  });
+}
 
 }  // namespace tc::codegen

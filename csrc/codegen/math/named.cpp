@@ -1,15 +1,21 @@
 #include "codegen/math/named.h"
 
-#include <string>
-
 #include "codegen/names.h"
 
 namespace tc::codegen {
 
+Expr Names::operator()(const Expr& value) {
+  if (value.as<Variable>() || value.as<Load>() || is_const(value)) return value;
+  values_.emplace_back(unique_name("m"), value);
+  return Variable::make(value.type(), values_.back().first);
+}
+
+Expr Names::around(Expr e) const { return with_names<Let>(values_, std::move(e)); }
+
 Expr named(const Expr& value, const std::function<Expr(const Expr&)>& use) {
-  if (value.as<Variable>() || value.as<Load>() || is_const(value)) return use(value);
-  std::string name = unique_name("m");
-  return Let::make(name, value, use(Variable::make(value.type(), name)));
+  Names names;
+  const Expr name = names(value);
+  return names.around(use(name));
 }
 
 }  // namespace tc::codegen

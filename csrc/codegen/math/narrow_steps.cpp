@@ -25,9 +25,9 @@ Expr step(const Expr& x, const Expr& y) {
 Stmt lower_narrow_steps(const Stmt& stmt) {
   return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) {
     if (ir::math_name(op) != "nextafter" || op->type.bits() > 16) return self.inside(op);
-    return named(self.mutate(op->args[0]), [&](const Expr& x) {
-      return named(self.mutate(op->args[1]), [&](const Expr& y) { return step(x, y); });
-    });
+    Names names;
+    const Expr x = names(self.mutate(op->args[0])), y = names(self.mutate(op->args[1]));
+    return names.around(step(x, y));
   });
 }
 

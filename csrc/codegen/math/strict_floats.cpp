@@ -32,10 +32,6 @@ class MakeStrict : public IRMutator {
   Expr visit(const LT* op) override { return binary(op, Call::strict_lt); }
   Expr visit(const LE* op) override {
     if (!op->a.type().is_float()) return IRMutator::visit(op);
-    // Halide makes !(b < a) of vectors, which is true for NaN; LLVM joins these two again.
-    auto compare = [op](const Expr& a, const Expr& b) {
-      return strict(op->type, Call::strict_lt, a, b) || strict(op->type, Call::strict_eq, a, b);
-    };
     // An operand that has such comparisons in it would double with each of them.
     const int before = doubled_;
     Expr a = mutate(op->a);
@@ -44,10 +40,12 @@ class MakeStrict : public IRMutator {
     Expr b = mutate(op->b);
     const bool name_b = doubled_ > between;
     ++doubled_;
-    auto with_a = [&](const Expr& x) {
-      return name_b ? named(b, [&](const Expr& y) { return compare(x, y); }) : compare(x, b);
-    };
-    return name_a ? named(a, with_a) : with_a(a);
+    Names names;
+    if (name_a) a = names(a);
+    if (name_b) b = names(b);
+    // Halide makes !(b < a) of vectors, which is true for NaN; LLVM joins these two again.
+    return names.around(strict(op->type, Call::strict_lt, a, b) ||
+                        strict(op->type, Call::strict_eq, a, b));
   }
   Expr visit(const EQ* op) override { return binary(op, Call::strict_eq); }
   Expr visit(const GT* op) override { return other(op, op->b < op->a); }
@@ -90,18 +88,9 @@ Expr strict(Type type, Call::IntrinsicOp op, const Expr& a, const Expr& b) {
 Stmt make_floats_strict(const Stmt& stmt) { return MakeStrict().mutate(stmt); }
 
 Stmt make_floats_plain(const Stmt& stmt) {
-  return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) -> Expr {
-    if (!op->is_strict_float_intrinsic()) return self.inside(op);
-    Expr a = self.mutate(op->args[0]), b = self.mutate(op->args[1]);
-    if (op->is_intrinsic(Call::strict_add)) return Add::make(a, b);
-    if (op->is_intrinsic(Call::strict_sub)) return Sub::make(a, b);
-    if (op->is_intrinsic(Call::strict_mul)) return Mul::make(a, b);
-    if (op->is_intrinsic(Call::strict_div)) return Div::make(a, b);
-    if (op->is_intrinsic(Call::strict_min)) return Min::make(a, b);
-    if (op->is_intrinsic(Call::strict_max)) return Max::make(a, b);
-    if (op->is_intrinsic(Call::strict_lt)) return LT::make(a, b);
-    if (op->is_intrinsic(Call::strict_le)) return LE::make(a, b);
-    return EQ::make(a, b);
+  return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) {
+    const Expr call = self.inside(op);
+    return op->is_strict_float_intrinsic() ? unstrictify_float(call.as<Call>()) : call;
   });
 }
 

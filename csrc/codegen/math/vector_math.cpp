@@ -37,20 +37,16 @@ Expr magnitude_of_power(const Expr& x, const Expr& y) {
                     });
                   }),
       Halide::cast(wide, outside_of_logarithm(x, x)));
-  Expr exponent = between(-200, multiply(Halide::cast(wide, y), logarithm), 200);
-  return named(exponent, [&](const Expr& t) {
-    Expr magic = rounding_shift(t);
-    return named(add(t, magic), [&](const Expr& shifted) {
-      return named(subtract(t, subtract(shifted, magic)), [&](const Expr& r) {
-        // Fitted for the smallest relative error: 2^-34.
-        Expr p = polynomial(r, {1.5196134287642885e-05, 0.00015466781518574141,
+  Names names;
+  const Expr t = names(between(-200, multiply(Halide::cast(wide, y), logarithm), 200));
+  const Expr magic = rounding_shift(t), shifted = names(add(t, magic));
+  const Expr r = names(subtract(t, subtract(shifted, magic)));
+  // Fitted for the smallest relative error: 2^-34.
+  const Expr p = polynomial(r, {1.5196134287642885e-05, 0.00015466781518574141,
                                 0.0013333935355440358, 0.0096180380596464533, 0.055504103653929868,
                                 0.24022651067002851, 0.69314718070476278, 1});
-        Expr scaled = from_bits(bits_of(p) + (bits_of(shifted) << 52));
-        return Halide::cast(x.type(), select(equal(t, t), scaled, t));
-      });
-    });
-  });
+  const Expr scaled = from_bits(bits_of(p) + (bits_of(shifted) << 52));
+  return names.around(Halide::cast(x.type(), select(equal(t, t), scaled, t)));
 }
 
 /// As C99's pow, annex F.9.4.4.
@@ -62,20 +58,19 @@ Expr power(const Expr& x, const Expr& y) {
   }
   const double infinity = std::numeric_limits<double>::infinity();
   Expr one = number(x, 1), nan = number(x, std::numeric_limits<double>::quiet_NaN());
-  return named(Halide::abs(x), [&](const Expr& a) {
-    Expr unity = equal(y, number(y, 0)) || equal(x, one) ||
-                 (equal(a, one) && equal(Halide::abs(y), number(y, infinity)));
-    return named(select(unity, one, magnitude_of_power(a, y)), [&](const Expr& magnitude) {
-      Expr half = multiply(y, number(y, 0.5));
-      Expr whole = equal(Halide::floor(y), y), even = equal(Halide::floor(half), half);
-      // The sign bit, which -0 has as well.
-      Expr negative = bits_of(x) < 0;
-      Expr of_negative = select(even, magnitude, multiply(magnitude, number(x, -1)));
-      Expr finite = less(number(x, 0), a) && less(a, number(x, infinity));
-      Expr of_broken = select(finite && !unity, nan, magnitude);
-      return select(negative, select(whole, of_negative, of_broken), magnitude);
-    });
-  });
+  Names names;
+  const Expr a = names(Halide::abs(x));
+  Expr unity = equal(y, number(y, 0)) || equal(x, one) ||
+               (equal(a, one) && equal(Halide::abs(y), number(y, infinity)));
+  const Expr magnitude = names(select(unity, one, magnitude_of_power(a, y)));
+  Expr half = multiply(y, number(y, 0.5));
+  Expr whole = equal(Halide::floor(y), y), even = equal(Halide::floor(half), half);
+  // The sign bit, which -0 has as well.
+  Expr negative = bits_of(x) < 0;
+  Expr of_negative = select(even, magnitude, multiply(magnitude, number(x, -1)));
+  Expr finite = less(number(x, 0), a) && less(a, number(x, infinity));
+  Expr of_broken = select(finite && !unity, nan, magnitude);
+  return names.around(select(negative, select(whole, of_negative, of_broken), magnitude));
 }
 
 }  // namespace
@@ -94,9 +89,9 @@ Expr vector_math(const std::string& name, const std::vector<Expr>& arguments) {
   if (auto found = single.find(name); found != single.end() && is_single)
     return named(arguments[0], found->second);
   if (name != "pow" || !is_single) return {};
-  return named(arguments[0], [&](const Expr& x) {
-    return named(arguments[1], [&](const Expr& y) { return power(x, y); });
-  });
+  Names names;
+  const Expr x = names(arguments[0]), y = names(arguments[1]);
+  return names.around(power(x, y));
 }
 
 }  // namespace tc::codegen

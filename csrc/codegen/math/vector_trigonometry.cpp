@@ -27,19 +27,17 @@ constexpr double kQuarterTurnOfDouble[] = {1.5707963267948966, 6.123233995736766
 
 /// x = n * pi / 2 + r with a whole n and |r| <= pi / 4. `use` gets r and n.
 Expr reduce(const Expr& x, const std::function<Expr(const Expr& r, const Expr& n)>& use) {
-  Expr magic = rounding_shift(x);
-  Expr quarters = multiply(x, number(x, 0.636619772367581343));
-  return named(add(quarters, magic), [&](const Expr& shifted) {
-    return named(subtract(shifted, magic), [&](const Expr& n) {
-      Expr rest = x;
-      for (double part : is_double(x) ? kQuarterTurnOfDouble : kQuarterTurn)
-        rest = subtract(rest, multiply(n, number(n, part)));
-      Expr whole = reinterpret(Halide::UInt(x.type().bits(), x.type().lanes()), shifted);
-      return named(rest, [&](const Expr& r) {
-        return named(whole, [&](const Expr& quadrant) { return use(r, quadrant); });
-      });
-    });
-  });
+  const Expr magic = rounding_shift(x);
+  Names names;
+  const Expr shifted = names(add(multiply(x, number(x, 0.636619772367581343)), magic));
+  const Expr n = names(subtract(shifted, magic));
+  Expr rest = x;
+  for (double part : is_double(x) ? kQuarterTurnOfDouble : kQuarterTurn)
+    rest = subtract(rest, multiply(n, number(n, part)));
+  const Expr r = names(rest);
+  const Expr quadrant =
+      names(reinterpret(Halide::UInt(x.type().bits(), x.type().lanes()), shifted));
+  return names.around(use(r, quadrant));
 }
 
 // For |r| <= pi / 4, fitted for the smallest relative error: 2^-28 and 2^-34, of double 2^-55 and

@@ -10,6 +10,7 @@
 #include "codegen/names.h"
 #include "codegen/prefetch/walks.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
@@ -32,13 +33,6 @@ struct Row {
     return divide_up(bytes(), machine.lines_of_a_request * kLineBytes);
   }
 };
-
-/// Whether an index makes such a load.
-bool any_load(const Expr& index, const std::function<bool(const Load&)>& is_sought) {
-  bool found = false;
-  nest::for_each_load(index, [&](const Load& load) { found = found || is_sought(load); });
-  return found;
-}
 
 /// What an iteration reads, each row once.
 class Rows {
@@ -127,8 +121,8 @@ std::optional<Gathers> gathers_of(const Loop& loop, const Sought& sought) {
   if (loop.role != Role::Serial || has_loops(loop.body)) return std::nullopt;
   Rows found(machine);
   for (const Read& read : find_gathers(loop.body))
-    if (sought.buffers.count(read.buffer) && any_load(read.index, [&](const Load& load) {
-          return expr_uses_var(load.index, loop.name);
+    if (sought.buffers.count(read.buffer) && ir::any<Load>(read.index, [&](const Load* load) {
+          return expr_uses_var(load->index, loop.name);
         }))
       found.add(read);
   const auto rows = static_cast<int64_t>(found.rows.size());
@@ -178,7 +172,7 @@ std::vector<Next> find_first(const Nest& nest, const Sought& sought) {
     // What a buffer that is not there yet says of places is not known.
     auto is_unknown = [&](const Row& row) {
       return row.buffer == buffer->name ||
-             any_load(row.index, [&](const Load& load) { return load.name == buffer->name; });
+             ir::any<Load>(row.index, [&](const Load* op) { return op->name == buffer->name; });
     };
     auto unknown = [&](const Next& next) {
       return std::any_of(next.gathers.rows.begin(), next.gathers.rows.end(), is_unknown);

@@ -96,12 +96,10 @@ std::vector<Footprint> find_runs(const Read& read, const Around& around,
 
 /// What a copy reads, if it computes nothing.
 std::optional<Read> copied_read(const nest::Copy& copy) {
-  bool plain = true;
-  nest::for_each_compute(copy.body, [&](const Compute& element) {
-    plain = plain && element.value.as<Halide::Internal::Load>();
-  });
+  const bool computes = nest::any<Compute>(
+      copy.body, [](const Compute& element) { return !element.value.as<Load>(); });
   std::vector<Read> reads = find_reads(copy.body);
-  return plain && reads.size() == 1 ? std::optional(reads[0]) : std::nullopt;
+  return !computes && reads.size() == 1 ? std::optional(reads[0]) : std::nullopt;
 }
 
 class PrefetchParts {
@@ -151,12 +149,8 @@ class PrefetchParts {
   }
 
   static bool prefetches_itself(const Nest& loop, const std::string& buffer) {
-    bool found = false;
-    nest::for_each_node(loop, [&](const Nest& node) {
-      const auto* prefetch = as<nest::Prefetch>(node);
-      found = found || (prefetch && prefetch->buffer == buffer);
-    });
-    return found;
+    return nest::any<nest::Prefetch>(
+        loop, [&](const nest::Prefetch& prefetch) { return prefetch.buffer == buffer; });
   }
 
   /// By the outermost loop around.

@@ -10,6 +10,7 @@
 #include "ir/expressions/choices.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
@@ -97,21 +98,15 @@ class FindReads {
 
  private:
   void look(const Expr& e) {
+    auto is_own = [&](const Load* load) { return own_.count(load->name) > 0; };
     ir::walk(e, [&](const Expr& part) {
       if (gathers_ && ir::find_choice(part)) return false;
       const auto* load = part.as<Load>();
       if (load && load->type.is_scalar() && ir::has_load(load->index) == gathers_ &&
-          !expr_uses_vars(load->index, bound_) && !(gathers_ && reads_own(load->index)))
+          !expr_uses_vars(load->index, bound_) && !(gathers_ && ir::any<Load>(load->index, is_own)))
         reads.push_back({load->type, load->name, load->index, inside_});
       return true;
     });
-  }
-
-  bool reads_own(const Expr& index) const {
-    bool found = false;
-    nest::for_each_load(index,
-                        [&](const Load& load) { found = found || own_.count(load.name) > 0; });
-    return found;
   }
 
   const bool gathers_;
@@ -142,13 +137,11 @@ void Around::leave() {
 }
 
 std::optional<int64_t> Around::least(const Expr& value) const {
-  Expr bound = find_constant_bound(value, Direction::Lower, bounds_);
-  return bound.defined() ? as_const_int(bound) : std::nullopt;
+  return as_const_int(find_constant_bound(value, Direction::Lower, bounds_));
 }
 
 std::optional<int64_t> Around::most(const Expr& value) const {
-  Expr bound = find_constant_bound(value, Direction::Upper, bounds_);
-  return bound.defined() ? as_const_int(bound) : std::nullopt;
+  return as_const_int(find_constant_bound(value, Direction::Upper, bounds_));
 }
 
 Nest change_innermost_loops(const Nest& nest, const ChangeLoop& change) {
@@ -168,12 +161,9 @@ std::vector<Read> find_gathers(const Nest& nest) {
 }
 
 bool has_loops(const Nest& nest) {
-  bool found = false;
-  nest::for_each_node(nest, [&](const Nest& node) {
-    const auto* loop = as<Loop>(node);
-    found = found || (loop && loop->role != Role::Vector && loop->role != Role::Unrolled);
+  return nest::any<Loop>(nest, [](const Loop& loop) {
+    return loop.role != Role::Vector && loop.role != Role::Unrolled;
   });
-  return found;
 }
 
 std::optional<int64_t> Footprint::step(const std::string& loop) const {

@@ -6,89 +6,73 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "codegen/workarounds/hidden_zero.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-using nest::as;
-using nest::Compute;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
-
 constexpr char kAccumulate[] = "tc.accumulate";
 constexpr char kHidden[] = "tc.hidden";
 
+using Loops = std::vector<const Loop*>;
+
+std::optional<int64_t> constant(const Expr& e) { return as_const_int(reveal(e)); }
+
+Expr at(const Expr& index, const Loop* loop, int iteration) {
+  return substitute(loop->name, Expr(iteration), index);
+}
+
+/// Whether the steps of two iterations, which differ in a loop before `k` or do so later, lead over
+/// the distance.
+bool meet(const Loops& loops, const std::vector<int64_t>& steps, size_t k, int64_t distance,
+          bool differ) {
+  if (k == loops.size()) return differ && distance == 0;
+  int64_t extent = as_const_int(loops[k]->extent).value_or(1);
+  for (int64_t apart = 1 - extent; apart < extent; ++apart)
+    if (meet(loops, steps, k + 1, distance + apart * steps[k], differ || apart != 0)) return true;
+  return false;
+}
+
+/// Whether two iterations may reach one place by these indices.
+bool meet(const Loops& loops, const Expr& a, const Expr& b) {
+  std::vector<int64_t> steps;
+  Expr first = a, second = b;
+  for (const Loop* loop : loops) {
+    auto step = constant(at(a, loop, 1) - at(a, loop, 0));
+    if (!step || step != constant(at(b, loop, 1) - at(b, loop, 0))) return true;
+    steps.push_back(*step);
+    first = at(first, loop, 0);
+    second = at(second, loop, 0);
+  }
+  auto distance = constant(first - second);
+  return !distance || meet(loops, steps, 0, *distance, false);
+}
+
 /// Whether two iterations of unrolled loops may multiply by the same element. Then x * a + x * b
 /// would be x * (a + b) to LLVM, which differs for infinite x, a or b.
-class SharedFactors {
- public:
-  explicit SharedFactors(const std::vector<const Loop*>& loops) : loops_(loops) {}
+bool share_factors(const Expr& product, const Loops& loops) {
+  std::vector<const Load*> loads;
+  nest::for_each_load(product, [&](const Load& load) { loads.push_back(&load); });
+  for (const Load* a : loads)
+    for (const Load* b : loads)
+      if (a->name == b->name && meet(loops, a->index, b->index)) return true;
+  return false;
+}
 
-  bool any(const Expr& product) const {
-    std::vector<const Load*> loads;
-    nest::for_each_load(product, [&](const Load& load) { loads.push_back(&load); });
-    for (const Load* a : loads) {
-      for (const Load* b : loads) {
-        if (a->name == b->name && meet(a->index, b->index)) return true;
-      }
-    }
-    return false;
-  }
-
- private:
-  bool meet(const Expr& a, const Expr& b) const {
-    std::vector<int64_t> steps;
-    for (const Loop* loop : loops_) {
-      auto step = constant(at(a, loop, 1) - at(a, loop, 0));
-      if (!step || step != constant(at(b, loop, 1) - at(b, loop, 0))) return true;
-      steps.push_back(*step);
-    }
-    Expr first = a, second = b;
-    for (const Loop* loop : loops_) first = at(first, loop, 0), second = at(second, loop, 0);
-    auto distance = constant(first - second);
-    return !distance || meet(steps, 0, *distance, false);
-  }
-  /// Whether the steps of two iterations, which differ in a loop before `k` or do so later, lead
-  /// over the distance.
-  bool meet(const std::vector<int64_t>& steps, size_t k, int64_t distance, bool differ) const {
-    if (k == loops_.size()) return differ && distance == 0;
-    int64_t extent = as_const_int(loops_[k]->extent).value_or(1);
-    for (int64_t apart = 1 - extent; apart < extent; ++apart) {
-      if (meet(steps, k + 1, distance + apart * steps[k], differ || apart != 0)) return true;
-    }
-    return false;
-  }
-
-  static Expr at(const Expr& index, const Loop* loop, int iteration) {
-    return substitute(loop->name, Expr(iteration), index);
-  }
-  static std::optional<int64_t> constant(const Expr& e) { return as_const_int(reveal(e)); }
-
-  const std::vector<const Loop*>& loops_;
-};
-
-/// Adds a zero of its own for every iteration to the addresses of loads.
-Expr separate_loads(const Expr& e, const std::vector<const Loop*>& loops) {
+/// Loads of every iteration become its own.
+Expr separate_loads(const Expr& e, const Loops& loops) {
   Expr iteration = 0;
   for (const Loop* loop : loops)
     iteration = iteration * loop->extent + ir::make_variable(loop->name);
-  return nest::map_loads(e, [&](const Load& load) {
-    return Load::make(load.type, load.name, load.index + iteration * hidden_zero(), load.image,
-                      load.param, load.predicate, ModulusRemainder());
-  });
+  return nest::map_loads(e, [&](const Load& load) { return separate(load, iteration); });
 }
 
 bool is_unrolled_reduction(const Loop& loop) { return loop.role == Role::Unrolled && !loop.point; }
 
 /// Says which sums in a loop contract; `unrolled` are the reductions around them.
-Nest contract(const Nest& nest, const std::set<std::string>& locals,
-              std::vector<const Loop*> unrolled) {
+Nest contract(const Nest& nest, const std::set<std::string>& locals, Loops unrolled) {
   if (const auto* compute = as<Compute>(nest)) {
     const auto* product = compute->value.as<Mul>();
     if (compute->reduction != ir::Reduction::Sum || !product || !locals.count(compute->buffer) ||
@@ -97,7 +81,7 @@ Nest contract(const Nest& nest, const std::set<std::string>& locals,
       return nest;
     Compute sum = *compute;
     sum.contracts = true;
-    if (SharedFactors(unrolled).any(sum.value))
+    if (share_factors(sum.value, unrolled))
       sum.value =
           Mul::make(separate_loads(product->a, unrolled), separate_loads(product->b, unrolled));
     return nest::make(std::move(sum));
@@ -109,17 +93,13 @@ Nest contract(const Nest& nest, const std::set<std::string>& locals,
 }
 
 Nest hide(const std::string& local, ir::Type type, int64_t elements) {
-  Loop loop;
-  loop.name = concat("point0.hidden.", local);
-  loop.min = 0;
-  loop.extent = static_cast<int>(elements);
-  loop.role = Role::Vector;
-  loop.point = 0;
-  const Expr lane = ir::make_variable(loop.name);
-  loop.body = nest::make(
-      Compute{local, type, lane,
-              Call::make(type, kHidden, {ir::make_load(type, local, lane)}, Call::PureExtern)});
-  return nest::make(std::move(loop));
+  const std::string name = concat("point0.hidden.", local);
+  const Expr lane = ir::make_variable(name);
+  const Compute hidden{
+      local, type, lane,
+      Call::make(type, kHidden, {ir::make_load(type, local, lane)}, Call::PureExtern)};
+  return nest::make(
+      Loop{name, 0, static_cast<int>(elements), Role::Vector, size_t{0}, nest::make(hidden)});
 }
 
 /// The absolute value, about which LLVM concludes nothing.

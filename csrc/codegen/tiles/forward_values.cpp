@@ -6,15 +6,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/names.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::ForType;
-using ir::Stmt;
 
 /// What was last stored to a temporary, and what it is called.
 struct Known {
@@ -62,67 +59,11 @@ void flatten(const Stmt& stmt, std::vector<Stmt>& all) {
   }
 }
 
-/// Temporaries with a load of which it is not known what it gives.
-class FindUnknown : public IRVisitor {
- public:
-  std::set<std::string> unknown;
-  std::set<std::string> allocated;  ///< buffers of the statement's own
-
- private:
-  using IRVisitor::visit;
-  void visit(const Allocate* op) override {
-    allocated.insert(op->name);
-    IRVisitor::visit(op);
-  }
-  void visit(const For* op) override {
-    op->min.accept(this);
-    op->extent.accept(this);
-    values_ = in_loop(values_, op);
-    op->body.accept(this);
-  }
-  void visit(const LetStmt* op) override {
-    op->value.accept(this);
-    values_ = without_uses(values_, op->name);
-    op->body.accept(this);
-  }
-  void visit(const IfThenElse* op) override {
-    op->condition.accept(this);
-    Values before = values_;
-    op->then_case.accept(this);
-    values_ = before;
-    if (op->else_case.defined()) op->else_case.accept(this);
-  }
-  /// What is stored below a statement that is no store is not known behind it.
-  void visit(const Block* op) override {
-    std::vector<Stmt> all;
-    flatten(op, all);
-    for (const Stmt& stmt : all) {
-      if (stmt.as<Store>()) {
-        stmt.accept(this);
-        continue;
-      }
-      Values after = without_stored(values_, stmt);
-      stmt.accept(this);
-      values_ = std::move(after);
-    }
-  }
-  void visit(const Load* op) override {
-    IRVisitor::visit(op);
-    if (!is_known(values_, *op)) unknown.insert(op->name);
-  }
-  void visit(const Variable* op) override {
-    unknown.insert(op->name);  // where it lies is prefetched, as by a prefetch
-  }
-  void visit(const Store* op) override {
-    IRVisitor::visit(op);
-    values_[op->name] = {op->index, op->predicate, op->value.type(), ""};
-  }
-  Values values_;
-};
-
+/// Names what is stored to these temporaries.
 class Forward : public IRMutator {
  public:
   explicit Forward(const std::set<std::string>& temporaries) : temporaries_(temporaries) {}
+  std::set<std::string> unknown;  ///< those with a load of which it is not known what it gives
 
  private:
   using IRMutator::visit;
@@ -168,6 +109,9 @@ class Forward : public IRMutator {
         result.push_back(IRMutator::visit(store));
       } else {
         Expr value = mutate(store->value);
+        // Nothing is left of these, but what they load must be known.
+        mutate(store->predicate);
+        mutate(store->index);
         std::string name = concat(store->name, ".value", count_++);
         values_[store->name] = {store->index, store->predicate, value.type(), name};
         if (k + 1 < all.size()) result.push_back(LetStmt::make(name, value, sequence(all, k + 1)));
@@ -177,9 +121,16 @@ class Forward : public IRMutator {
     return result.empty() ? Evaluate::make(0) : Block::make(result);
   }
   Expr visit(const Load* op) override {
-    if (!temporaries_.count(op->name)) return IRMutator::visit(op);
-    TC_INTERNAL_CHECK(is_known(values_, *op), "a value of ", op->name, " is not known any more");
-    return Variable::make(op->type, values_.at(op->name).name);
+    const Expr load = IRMutator::visit(op);
+    if (!temporaries_.count(op->name)) return load;
+    if (is_known(values_, *op)) return Variable::make(op->type, values_.at(op->name).name);
+    unknown.insert(op->name);
+    return load;
+  }
+  Expr visit(const Variable* op) override {
+    // Where it lies is prefetched, as by a prefetch.
+    if (temporaries_.count(op->name)) unknown.insert(op->name);
+    return op;
   }
 
   const std::set<std::string>& temporaries_;
@@ -190,13 +141,20 @@ class Forward : public IRMutator {
 }  // namespace
 
 Stmt forward_values(const Stmt& stmt, const std::set<std::string>& temporaries) {
-  FindUnknown find;
-  stmt.accept(&find);
-  std::set<std::string> passed;
+  std::set<std::string> own = temporaries, passed;
+  ir::for_each<Allocate>(stmt, [&](const Allocate* op) { own.insert(op->name); });
   for (const std::string& name : ir::stored_buffers(stmt))
-    if ((temporaries.count(name) || find.allocated.count(name)) && !find.unknown.count(name))
-      passed.insert(name);
-  return passed.empty() ? stmt : Forward(passed).mutate(stmt);
+    if (own.count(name)) passed.insert(name);
+  // Once to find what is not known, and again without that.
+  Forward all(passed);
+  if (!passed.empty()) all.mutate(stmt);
+  for (const std::string& name : all.unknown) passed.erase(name);
+  if (passed.empty()) return stmt;
+  Forward known(passed);
+  const Stmt result = known.mutate(stmt);
+  TC_INTERNAL_CHECK(known.unknown.empty(), "a value of ", *known.unknown.begin(),
+                    " is not known any more");
+  return result;
 }
 
 }  // namespace tc::codegen

@@ -6,48 +6,41 @@
 
 #include "base/error.h"
 #include "codegen/lower_nest.h"
+#include "codegen/names.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
 #include "isa/instructions.h"
 
 namespace tc::codegen {
 namespace {
 
-using namespace Halide::Internal;
-using ir::Expr;
-using ir::Stmt;
-using nest::as;
-using nest::Loop;
-
-/// Quotients and remainders by the blocks of a copy's layout, where the ranges of loops say what
-/// they are.
-class SimplifyBlocks : public IRMutator {
- public:
-  explicit SimplifyBlocks(const Scope<Interval>& ranges) : ranges_(ranges) {}
-
- private:
-  using IRMutator::visit;
-  Expr rest(const Expr& a, const Expr& b) const { return simplify(Mod::make(a, b), true, ranges_); }
-  Expr visit(const Div* op) override {
-    const Expr a = mutate(op->a), b = mutate(op->b);
-    return simplify(Div::make(a - rest(a, b), b));
-  }
-  Expr visit(const Mod* op) override { return rest(mutate(op->a), mutate(op->b)); }
-
-  const Scope<Interval>& ranges_;
-};
+/// An index with quotients and remainders by the blocks of a copy's layout, where the ranges of
+/// loops say what they are.
+Expr simplify_blocks(const Expr& index, const Scope<Interval>& ranges) {
+  auto rest = [&](const Expr& a, const Expr& b) { return simplify(Mod::make(a, b), true, ranges); };
+  return ir::mutate(
+      index,
+      [&](const Div* op, ir::Mutator& self) {
+        const Expr a = self.mutate(op->a), b = self.mutate(op->b);
+        return simplify(Div::make(a - rest(a, b), b));
+      },
+      [&](const Mod* op, ir::Mutator& self) {
+        return rest(self.mutate(op->a), self.mutate(op->b));
+      });
+}
 
 /// The loops of an intrinsic; a missing one has one iteration.
 struct Loops {
   const Loop *lane = nullptr, *term = nullptr;
-  const nest::Compute* compute = nullptr;  ///< null where something else is inside
+  const Compute* compute = nullptr;  ///< null where something else is inside
   Scope<Interval> ranges;
 
-  explicit Loops(nest::Nest inner) {
+  explicit Loops(Nest inner) {
     for (; const auto* loop = as<Loop>(inner); inner = loop->body) {
-      (loop->role == nest::Role::Vector ? lane : term) = loop;
+      (loop->role == Role::Vector ? lane : term) = loop;
       ranges.push(loop->name, Interval(loop->min, simplify(loop->min + loop->extent - 1)));
     }
-    compute = as<nest::Compute>(inner);
+    compute = as<Compute>(inner);
   }
   static int extent(const Loop* loop) {
     const auto extent = loop ? as_const_int(loop->extent) : 1;
@@ -79,7 +72,7 @@ class Register {
   Register(const Load& load, const Loops& loops, int terms)
       : load_(load),
         loops_(loops),
-        index_(SimplifyBlocks(loops.ranges).mutate(load.index)),
+        index_(simplify_blocks(load.index, loops.ranges)),
         lanes_(loops.lanes()),
         given_(loops.terms()),
         terms_(terms) {}
@@ -138,7 +131,7 @@ class Register {
 /// The loads of a compute in the place of the instruction's operands; nothing where a condition
 /// says whether some are made.
 std::optional<std::vector<Expr>> find_loads(const isa::Instruction& instruction,
-                                            const nest::Compute& compute, const Loop* lane) {
+                                            const Compute& compute, const Loop* lane) {
   bool lazy = false;
   nest::for_each_lazy_load(compute.value, [&](const Load&) { lazy = true; });
   if (lazy) return std::nullopt;
@@ -163,7 +156,7 @@ Stmt lower_intrinsic(const nest::Intrinsic& intrinsic) {
   const auto loads =
       loops.compute ? find_loads(instruction, *loops.compute, loops.lane) : std::nullopt;
   if (!loads) return lower(intrinsic.body);
-  const nest::Compute& compute = *loops.compute;
+  const Compute& compute = *loops.compute;
   std::vector<Expr> operands;
   for (const Expr& load : *loads) {
     operands.push_back(
@@ -175,10 +168,9 @@ Stmt lower_intrinsic(const nest::Intrinsic& intrinsic) {
   const int lanes = loops.lanes();
   const Expr place = ramp(Loops::at(loops.lane, 0, compute.index), *step, lanes);
   const Expr before =
-      Load::make(compute.type.with_lanes(lanes), compute.buffer, place, Halide::Buffer<>(),
-                 compute.parameter, const_true(lanes), ModulusRemainder());
-  return Store::make(compute.buffer, instruction.make(before, operands), place, compute.parameter,
-                     const_true(lanes), ModulusRemainder());
+      ir::make_load(compute.type.with_lanes(lanes), compute.buffer, place, compute.parameter);
+  return ir::make_store(compute.buffer, place, instruction.make(before, operands),
+                        compute.parameter);
 }
 
 }  // namespace tc::codegen

@@ -2,18 +2,11 @@
 
 #include <limits>
 
+#include "codegen/names.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using nest::as;
-using nest::Compute;
-using nest::Expr;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
 
 /// Whether all uses of the two iterators are indices that walk through both loops as through one.
 bool walk_as_one(const Loop& outer, const Loop& inner, int64_t extent) {
@@ -40,19 +33,22 @@ bool walk_as_one(const Loop& outer, const Loop& inner, int64_t extent) {
 
 }  // namespace
 
+Nest merge_loops(const Loop& outer, const Loop& inner) {
+  auto length = as_const_int(outer.extent), extent = as_const_int(inner.extent);
+  if (!length || !extent || *length * *extent > std::numeric_limits<int32_t>::max() ||
+      expr_uses_var(inner.min, outer.name) || !walk_as_one(outer, inner, *extent))
+    return nullptr;
+  return nest::make_loop(inner.name, inner.min, static_cast<int>(*length * *extent), inner.role,
+                         nest::substitute(outer.name, outer.min, inner.body));
+}
+
 Nest merge_reductions(const Nest& body) {
   const Nest merged = nest::map_children(body, merge_reductions);
   const auto* outer = as<Loop>(merged);
   const auto* inner = outer ? as<Loop>(outer->body) : nullptr;
-  if (!inner || outer->role != Role::Serial || inner->role != Role::Serial ||
-      expr_uses_var(inner->min, outer->name))
-    return merged;
-  auto length = as_const_int(outer->extent), extent = as_const_int(inner->extent);
-  if (!length || !extent || *length * *extent > std::numeric_limits<int32_t>::max() ||
-      !walk_as_one(*outer, *inner, *extent))
-    return merged;
-  return nest::make_loop(inner->name, inner->min, static_cast<int>(*length * *extent), Role::Serial,
-                         nest::substitute(outer->name, outer->min, inner->body));
+  if (!inner || outer->role != Role::Serial || inner->role != Role::Serial) return merged;
+  const Nest one = merge_loops(*outer, *inner);
+  return one ? one : merged;
 }
 
 }  // namespace tc::codegen

@@ -3,18 +3,11 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/names.h"
 #include "ir/expressions/choices.h"
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using nest::as;
-using nest::Compute;
-using nest::Expr;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
 
 /// Accesses of local arrays at another position of the loop than all others.
 Nest place_locals(const Nest& nest, const std::string& loop, const Expr& position,

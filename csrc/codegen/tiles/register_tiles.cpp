@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/passes.h"
+#include "codegen/names.h"
 #include "codegen/tiles/accumulations.h"
 #include "codegen/tiles/merge_reductions.h"
 #include "codegen/tiles/point_vectors.h"
@@ -24,17 +25,9 @@ const Pass kKeepInRegisters("tile", "keep_in_registers");
 const Pass kMarkAccumulations("tile", "mark_accumulations");
 const Pass kCutPointVectors("tile", "cut_point_vectors");
 
-using namespace Halide::Internal;
-using nest::as;
-using nest::Compute;
-using nest::Expr;
-using nest::Loop;
 using nest::make;
-using nest::Nest;
-using nest::Role;
 using nest::Tile;
 using nest::TileDimension;
-using nest::Type;
 
 template <class Work>
 Nest run(const Pass& pass, const Nest& before, Work work) {
@@ -384,8 +377,7 @@ class ExpandTiles {
     Expr load_memory() const { return load(result_.name, memory, result_.addressing.parameter); }
     Expr load(const std::string& buffer, const Expr& index,
               const Halide::Parameter& parameter) const {
-      return Load::make(result_.addressing.type, buffer, index, Halide::Buffer<>(), parameter,
-                        const_true(), ModulusRemainder());
+      return ir::make_load(result_.addressing.type, buffer, index, parameter);
     }
     Nest store_local(const Expr& value) const { return store(result_.local, local, value, {}); }
     Nest store_memory(const Expr& value) const {
@@ -393,11 +385,7 @@ class ExpandTiles {
     }
     Nest store(const std::string& buffer, const Expr& index, const Expr& value,
                const Halide::Parameter& parameter) const {
-      Compute made;
-      made.buffer = buffer;
-      made.type = result_.addressing.type;
-      made.index = index;
-      made.value = value;
+      Compute made{buffer, result_.addressing.type, index, value};
       made.parameter = parameter;
       return make(std::move(made));
     }

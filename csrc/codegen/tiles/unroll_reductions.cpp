@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/names.h"
 #include "codegen/workarounds/hidden_zero.h"
 #include "ir/loops.h"
 #include "ir/program.h"
@@ -13,14 +14,6 @@
 
 namespace tc::codegen {
 namespace {
-
-using namespace Halide::Internal;
-using nest::as;
-using nest::Compute;
-using nest::Expr;
-using nest::Loop;
-using nest::Nest;
-using nest::Role;
 
 /// How far an index moves with a loop; 0 where that varies.
 int64_t step_of(const Expr& index, const std::string& loop) {
@@ -55,27 +48,20 @@ Nest separate_windows(const Loop& loop, int64_t iterations, int64_t free) {
   nest::for_each_node(loop.body, [&](const Nest& node) {
     if (const auto* point = as<Loop>(node); point && point->point) points.push_back(point);
   });
-  auto separate = [&](const Load& load) -> Expr {
-    if (!overlaps(load, loop, iterations, points, free)) return &load;
-    return Load::make(load.type, load.name,
-                      load.index + ir::make_variable(loop.name) * hidden_zero(), load.image,
-                      load.param, load.predicate, ModulusRemainder());
+  const Expr iteration = ir::make_variable(loop.name);
+  auto change = [&](const Load& load) -> Expr {
+    return overlaps(load, loop, iterations, points, free) ? separate(load, iteration) : Expr(&load);
   };
   return nest::map_expressions(loop.body,
-                               [&](const Expr& e) { return nest::map_loads(e, separate); });
-}
-
-/// Whether something is loaded from a place that data says.
-bool looks_up(const Expr& e) {
-  bool found = false;
-  nest::for_each_load(e, [&](const Load& load) { found = found || ir::has_load(load.index); });
-  return found;
+                               [&](const Expr& e) { return nest::map_loads(e, change); });
 }
 
 /// Vector operations of a value, as far as unrolling is concerned: an accumulation is one.
 int64_t operations_of(const Expr& value) {
-  // Their addresses, several of which wait at a time, would take the accumulators' registers.
-  if (looks_up(value)) return machine::kUnrolledOperations + 1;
+  // Addresses that data says, several of which wait at a time, would take the accumulators'
+  // registers.
+  if (ir::any<Load>(value, [](const Load* load) { return ir::has_load(load->index); }))
+    return machine::kUnrolledOperations + 1;
   int64_t functions = 0;
   ir::visit_graph(value, [&](const Call* call, ir::Visitor& self) {
     functions += !ir::math_name(call).empty();

@@ -64,9 +64,8 @@ Expr compute(const CopyLoops& copy, std::map<std::string, Expr> places) {
 }
 
 Expr load(const CopyLoops& copy, const Expr& index) {
-  const int lanes = index.type().lanes();
-  return Load::make(copy.load->type.with_lanes(lanes), copy.load->name, index, Halide::Buffer<>(),
-                    copy.load->param, const_true(lanes), ModulusRemainder());
+  return ir::make_load(copy.load->type.with_lanes(index.type().lanes()), copy.load->name, index,
+                       copy.load->param);
 }
 
 Nest serial_loop(const std::string& name, const Expr& extent, const Nest& body) {
@@ -144,11 +143,10 @@ Nest interleave(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& colu
   for (int64_t c = 0; c < *as_const_int(column.extent); ++c)
     rows.push_back(load(copy, ramp(from, c * column.from, side)));
   const Expr value = Shuffle::make_interleave(rows);
-  const int elements = value.type().lanes();
   Nest body = serial_loop(block, count_blocks(row, side),
-                          nest::make(nest::Lowered{Store::make(
-                              copy.element->buffer, value, ramp(to, 0, elements),
-                              copy.element->parameter, const_true(elements), ModulusRemainder())}));
+                          nest::make(nest::Lowered{ir::make_store(
+                              copy.element->buffer, ramp(to, 0, value.type().lanes()), value,
+                              copy.element->parameter)}));
   for (size_t l = outer.size(); l-- > 0;) body = serial_loop(outer[l].name, outer[l].extent, body);
   if (certain) return body;
   return nest::make(nest::Guard{row.extent >= side, body, emit(copy, plain, Role::Serial)});
@@ -270,9 +268,9 @@ class Transpose {
     }
     std::vector<Nest> parts;
     for (int c = 0; c < side_; ++c)
-      parts.push_back(nest::make(nest::Lowered{Store::make(
-          copy_.element->buffer, vectors[c], ramp(to, c * row_.to, side_ * elements_),
-          copy_.element->parameter, const_true(side_ * elements_), ModulusRemainder())}));
+      parts.push_back(nest::make(nest::Lowered{
+          ir::make_store(copy_.element->buffer, ramp(to, c * row_.to, side_ * elements_),
+                         vectors[c], copy_.element->parameter)}));
     parts.insert(parts.end(), behind.begin(), behind.end());
     Nest result = nest::make_sequence(parts);
     for (size_t n = names.size(); n-- > 0;)

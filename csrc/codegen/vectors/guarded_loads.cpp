@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/math/named.h"
 #include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
@@ -69,29 +70,22 @@ class LowerChoices : public IRMutator {
  public:
   using IRMutator::mutate;
   Stmt mutate(const Stmt& stmt) override {
-    Names outer = std::exchange(names_, {});
+    NamedValues outer = std::exchange(names_, {});
     Stmt result = IRMutator::mutate(stmt);
-    for (auto name = names_.rbegin(); name != names_.rend(); ++name)
-      result = LetStmt::make(name->first, name->second, result);
+    result = with_names<LetStmt>(names_, result);
     names_ = std::move(outer);
     return result;
   }
 
  private:
   using IRMutator::visit;
-  using Names = std::vector<std::pair<std::string, Expr>>;
 
   /// With names of its own.
   struct Branch {
     Expr value;
-    Names names;
+    NamedValues names;
 
-    Expr whole() const {
-      Expr e = value;
-      for (auto name = names.rbegin(); name != names.rend(); ++name)
-        e = Let::make(name->first, name->second, e);
-      return e;
-    }
+    Expr whole() const { return with_names<Let>(names, value); }
     Branch where(const Expr& on) const {
       Branch result{predicate_loads(value, on), names};
       for (auto& [name, e] : result.names) e = predicate_loads(e, on);
@@ -114,7 +108,7 @@ class LowerChoices : public IRMutator {
 
   Branch branch(const Expr& e, bool inside) {
     Branch result;
-    Names outer = std::exchange(names_, {});
+    NamedValues outer = std::exchange(names_, {});
     const bool before = std::exchange(inside_, inside);
     result.value = mutate(e);
     inside_ = before;
@@ -147,9 +141,13 @@ class LowerChoices : public IRMutator {
     return chosen.value;
   }
 
-  Names names_;
+  NamedValues names_;
   bool inside_ = false;
 };
+
+/// Runs a pass with all lazy choices hidden from it.
+template <class Root, class Pass>
+Root run_around_choices(const Root& root, const Pass& pass, const ExprPass& part_pass);
 
 /// Puts calls of unknown functions of its variables in the place of every lazy choice, of which the
 /// pass gets the condition and the branches each for itself.
@@ -193,7 +191,7 @@ class HideChoices : public IRGraphMutator {
       parameters.push_back(variable);
       arguments.push_back(value);
     }
-    for (Expr& part : parts) part = around_choices(part);
+    for (Expr& part : parts) part = run_around_choices(part, pass_, pass_);
     choice = Call::make(op->type, op->name, parts, op->call_type);
     return Call::make(op->type, name, arguments, Call::Extern);
   }
@@ -208,17 +206,17 @@ class HideChoices : public IRGraphMutator {
     return found;
   }
 
-  Expr around_choices(const Expr& e) const;
-
   const ExprPass& pass_;
   bool inside_ = false;
 };
 
-template <class Root>
-Root show_choices(const Root& root, const HideChoices& hidden) {
-  return ir::mutate_graph(root, [&](const Call* op, ir::Mutator& self) {
-    auto found = hidden.choices.find(op->name);
-    if (found == hidden.choices.end()) return self.inside(op);
+template <class Root, class Pass>
+Root run_around_choices(const Root& root, const Pass& pass, const ExprPass& part_pass) {
+  HideChoices hide(part_pass);
+  const Root hidden = pass(hide.mutate(root));
+  return ir::mutate_graph(hidden, [&](const Call* op, ir::Mutator& self) {
+    auto found = hide.choices.find(op->name);
+    if (found == hide.choices.end()) return self.inside(op);
     const auto& [parameters, choice] = found->second;
     std::map<std::string, Expr> arguments;
     std::vector<std::pair<std::string, Expr>> names;
@@ -233,12 +231,6 @@ Root show_choices(const Root& root, const HideChoices& hidden) {
     for (const auto& [parameter, argument] : names) result = Let::make(parameter, argument, result);
     return result;
   });
-}
-
-Expr HideChoices::around_choices(const Expr& e) const {
-  HideChoices hide(pass_);
-  Expr hidden = pass_(hide.mutate(e));
-  return show_choices(hidden, hide);
 }
 
 /// From the first element where the condition is off.
@@ -303,10 +295,7 @@ Stmt hide_negative_offsets(const Stmt& stmt) {
 }
 
 Stmt around_choices(const Stmt& stmt, const StmtPass& pass, const ExprPass& part_pass) {
-  if (!ir::has_lazy_choice(stmt)) return pass(stmt);
-  HideChoices hide(part_pass);
-  Stmt hidden = pass(hide.mutate(stmt));
-  return show_choices(hidden, hide);
+  return ir::has_lazy_choice(stmt) ? run_around_choices(stmt, pass, part_pass) : pass(stmt);
 }
 
 Stmt predicate_guarded_loads(const Stmt& stmt) { return LowerChoices().mutate(stmt); }

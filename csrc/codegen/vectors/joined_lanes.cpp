@@ -36,39 +36,15 @@ bool is_deinterleaved(const Expr& e) {
 /// Strided stores that Halide must not interleave with those before: it makes one store of as many
 /// as the stride says where the first one stands, although what the others load may be stored in
 /// between.
-class StoresNotToInterleave : public IRGraphVisitor {
- public:
-  std::set<const Store*> found;
-
- private:
-  using IRGraphVisitor::visit;
+std::set<const Store*> stores_not_to_interleave(const Stmt& stmt) {
   using Names = std::set<std::string>;
-
-  void visit(const Store* op) override {
-    ++time_;
-    const auto* places = op->index.as<Ramp>();
-    const auto stride = places ? as_const_int(places->stride) : std::nullopt;
-    if (stride && *stride > 1) {
-      if (*stride > machine::kInterleavedStores) found.insert(op);
-      std::deque<int64_t>& before = strided_[op->name];
-      while (static_cast<int64_t>(before.size()) >= *stride) before.pop_front();
-      for (const Expr& e : {op->value, op->predicate})
-        for (const std::string& buffer : read_by(e)) {
-          const auto stored = stored_.find(buffer);
-          if (!before.empty() && stored != stored_.end() && stored->second > before.front())
-            found.insert(op);
-        }
-      before.push_back(time_);
-    }
-    stored_[op->name] = time_;
-  }
-  void visit(const LetStmt* op) override {
-    lets_[op->name] = read_by(op->value);
-    include(op->body);
-  }
-
-  /// The buffers that an expression reads, by names that it uses as well.
-  Names read_by(const Expr& e) const {
+  std::set<const Store*> found;
+  int64_t time = 0;
+  std::map<std::string, int64_t> stored;               // when last
+  std::map<std::string, std::deque<int64_t>> strided;  // the last ones, fewer than the stride
+  std::map<std::string, Names> lets;
+  // The buffers that an expression reads, by names that it uses as well.
+  auto read_by = [&](const Expr& e) {
     Names names;
     ir::visit_graph(
         e,
@@ -77,17 +53,37 @@ class StoresNotToInterleave : public IRGraphVisitor {
           self.inside(op);
         },
         [&](const Variable* op, ir::Visitor&) {
-          const auto let = lets_.find(op->name);
-          if (let != lets_.end()) names.insert(let->second.begin(), let->second.end());
+          const auto let = lets.find(op->name);
+          if (let != lets.end()) names.insert(let->second.begin(), let->second.end());
         });
     return names;
-  }
-
-  int64_t time_ = 0;
-  std::map<std::string, int64_t> stored_;               ///< when last
-  std::map<std::string, std::deque<int64_t>> strided_;  ///< the last ones, fewer than the stride
-  std::map<std::string, Names> lets_;
-};
+  };
+  ir::visit_graph(
+      stmt,
+      [&](const Store* op, ir::Visitor&) {
+        ++time;
+        const auto* places = op->index.as<Ramp>();
+        const auto stride = places ? as_const_int(places->stride) : std::nullopt;
+        if (stride && *stride > 1) {
+          if (*stride > machine::kInterleavedStores) found.insert(op);
+          std::deque<int64_t>& before = strided[op->name];
+          while (static_cast<int64_t>(before.size()) >= *stride) before.pop_front();
+          for (const Expr& e : {op->value, op->predicate})
+            for (const std::string& buffer : read_by(e)) {
+              const auto last = stored.find(buffer);
+              if (!before.empty() && last != stored.end() && last->second > before.front())
+                found.insert(op);
+            }
+          before.push_back(time);
+        }
+        stored[op->name] = time;
+      },
+      [&](const LetStmt* op, ir::Visitor& self) {
+        lets[op->name] = read_by(op->value);
+        self.include(op->body);
+      });
+  return found;
+}
 
 /// Whether lanes so far apart are a slice with a negative stride, for which Halide's simplifier
 /// finds no vector that it lies in (Halide 21, Simplify_Shuffle: first and last lane are taken for
@@ -99,69 +95,56 @@ bool is_descending(const Shuffle* op, size_t stride) {
   return false;
 }
 
-/// Puts names in the place of numbers that are chosen lazily and broadcast, of short and of
-/// descending shuffles, of horizontal reductions whose scalar results Halide would deinterleave
-/// with their operands, and of the places of stores that are not to be interleaved.
-class HideFromInterleavings : public IRGraphMutator {
- public:
-  explicit HideFromInterleavings(std::set<const Store*> apart) : apart_(std::move(apart)) {}
+}  // namespace
+
+Stmt separate_lanes(const Stmt& stmt) {
+  const std::set<const Store*> apart = stores_not_to_interleave(stmt);
   std::map<std::string, Expr> hidden;
-
- private:
-  using IRGraphMutator::visit;
-  Expr visit(const Broadcast* op) override {
-    if (!op->value.type().is_scalar() || !ir::has_lazy_choice(op->value))
-      return IRGraphMutator::visit(op);
-    return Broadcast::make(hide(op->value), op->lanes);
-  }
-  Expr visit(const Shuffle* op) override {
-    if (op->is_interleave()) return IRGraphMutator::visit(op);
-    // Every other or every third lane of more lanes than these are several.
-    const bool single = op->type.lanes() <= 3;
-    return single || is_descending(op, 2) || is_descending(op, 3) ? hide(op)
-                                                                  : IRGraphMutator::visit(op);
-  }
-  Stmt visit(const Store* op) override {
-    const Stmt store = IRGraphMutator::visit(op);
-    const auto* same = store.as<Store>();
-    if (!same || !apart_.count(op)) return store;
-    return Store::make(same->name, same->value, hide(same->index), same->param, same->predicate,
-                       same->alignment);
-  }
-  Expr visit(const VectorReduce* op) override {
-    return is_deinterleaved(op->value) ? hide(op) : IRGraphMutator::visit(op);
-  }
-  Expr visit(const Let* op) override {
-    const Expr value = mutate(op->value);
-    lets_.emplace_back(op->name, op->value);
-    const Expr body = mutate(op->body);
-    lets_.pop_back();
-    return Let::make(op->name, value, body);
-  }
-
-  /// With the lets around it that it needs: those of the expression are replaced by their values.
-  Expr hide(const Expr& e) {
+  std::vector<std::pair<std::string, Expr>> lets;  // around what is visited
+  // With the lets around it that it needs: those of the expression are replaced by their values.
+  auto hide = [&](const Expr& e) {
     Expr whole = e;
-    for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
+    for (auto let = lets.rbegin(); let != lets.rend(); ++let)
       if (expr_uses_var(whole, let->first)) whole = Let::make(let->first, let->second, whole);
     const std::string name = concat("tc.kept.", hidden.size());
     hidden[name] = whole;
     return ir::make_variable(name, e.type());
-  }
-
-  std::vector<std::pair<std::string, Expr>> lets_;
-  const std::set<const Store*> apart_;
-};
-
-}  // namespace
-
-Stmt separate_lanes(const Stmt& stmt) {
-  StoresNotToInterleave apart;
-  stmt.accept(&apart);
-  HideFromInterleavings hide(std::move(apart.found));
-  const Stmt rewritten = rewrite_interleavings(hide.mutate(stmt));
-  if (hide.hidden.empty()) return rewritten;
-  return ir::graph_substitute(hide.hidden, rewritten);
+  };
+  // Puts names in the place of numbers that are chosen lazily and broadcast, of short and of
+  // descending shuffles, of horizontal reductions whose scalar results Halide would deinterleave
+  // with their operands, and of the places of stores that are not to be interleaved.
+  const Stmt named = ir::mutate_graph(
+      stmt,
+      [&](const Broadcast* op, ir::Mutator& self) -> Expr {
+        if (!op->value.type().is_scalar() || !ir::has_lazy_choice(op->value))
+          return self.inside(op);
+        return Broadcast::make(hide(op->value), op->lanes);
+      },
+      [&](const Shuffle* op, ir::Mutator& self) -> Expr {
+        if (op->is_interleave()) return self.inside(op);
+        // Every other or every third lane of more lanes than these are several.
+        const bool single = op->type.lanes() <= 3;
+        return single || is_descending(op, 2) || is_descending(op, 3) ? hide(op) : self.inside(op);
+      },
+      [&](const VectorReduce* op, ir::Mutator& self) -> Expr {
+        return is_deinterleaved(op->value) ? hide(op) : self.inside(op);
+      },
+      [&](const Store* op, ir::Mutator& self) -> Stmt {
+        const Stmt store = self.inside(op);
+        const auto* same = store.as<Store>();
+        if (!same || !apart.count(op)) return store;
+        return Store::make(same->name, same->value, hide(same->index), same->param, same->predicate,
+                           same->alignment);
+      },
+      [&](const Let* op, ir::Mutator& self) -> Expr {
+        const Expr value = self.mutate(op->value);
+        lets.emplace_back(op->name, op->value);
+        const Expr body = self.mutate(op->body);
+        lets.pop_back();
+        return Let::make(op->name, value, body);
+      });
+  const Stmt rewritten = rewrite_interleavings(named);
+  return hidden.empty() ? rewritten : ir::graph_substitute(hidden, rewritten);
 }
 
 Stmt join_lanes_as_bits(const Stmt& stmt) {

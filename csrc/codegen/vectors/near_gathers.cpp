@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "codegen/names.h"
-#include "ir/expressions/walk.h"
 #include "ir/visit.h"
 #include "machine/limits.h"
 
@@ -21,12 +20,7 @@ struct Pattern {
 };
 
 std::optional<Pattern> find_pattern(const Expr& index) {
-  bool pure = true;
-  ir::walk(index, [&](const Expr& part) {
-    pure = pure && !part.as<Load>() && !part.as<Call>();
-    return pure;
-  });
-  if (!pure) return std::nullopt;
+  if (ir::any<Load>(index) || ir::any<Call>(index)) return std::nullopt;
   Pattern pattern{simplify(extract_lane(index, 0)), {0}};
   for (int lane = 1; lane < index.type().lanes(); ++lane) {
     auto offset = as_const_int(simplify(extract_lane(index, lane) - pattern.first));
@@ -98,11 +92,8 @@ int find_period(const Nest& body, const std::string& loop) {
       period = std::lcm(period, *divisor);
   };
   nest::for_each_read(body, [&](const Load& load) {
-    ir::walk(load.index, [&](const Expr& part) {
-      if (const auto* quotient = part.as<Div>()) divide(quotient->a, quotient->b);
-      if (const auto* rest = part.as<Mod>()) divide(rest->a, rest->b);
-      return true;
-    });
+    ir::for_each<Div>(load.index, [&](const Div* op) { divide(op->a, op->b); });
+    ir::for_each<Mod>(load.index, [&](const Mod* op) { divide(op->a, op->b); });
   });
   return period > machine::kMostPeriod ? 1 : static_cast<int>(period);
 }

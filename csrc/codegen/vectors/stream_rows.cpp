@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
-#include "ir/expressions/walk.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
 #include "machine/limits.h"
 
 namespace tc::codegen {
@@ -19,81 +19,58 @@ namespace {
 bool waits_for_functions(const Nest& nest) {
   static const std::set<std::string> light = {"abs",  "fabs",  "fmax", "fmin", "floor",
                                               "ceil", "trunc", "rint", "fma",  "copysign"};
-  bool found = false;
-  nest::for_each_node(nest, [&](const Nest& node) {
-    const auto* loop = as<Loop>(node);
-    if (!loop || loop->role != Role::Vector) return;
-    nest::for_each_expression(loop->body, [&](const Expr& e) {
-      ir::walk(e, [&](const Expr& part) {
-        const auto* call = part.as<Call>();
-        const std::string name = call ? ir::math_name(call) : std::string();
-        found =
-            found || (!name.empty() && light.count(name) == 0 && expr_uses_var(part, loop->name));
-        return !found;
-      });
-    });
+  return nest::any<Loop>(nest, [&](const Loop& loop) {
+    auto waits = [&](const Call* op) {
+      const std::string name = ir::math_name(op);
+      return !name.empty() && light.count(name) == 0 && expr_uses_var(Expr(op), loop.name);
+    };
+    bool found = false;
+    if (loop.role == Role::Vector)
+      nest::for_each_expression(loop.body,
+                                [&](const Expr& e) { found = found || ir::any<Call>(e, waits); });
+    return found;
   });
-  return found;
-}
-
-/// The computes of a loop's body; nothing where it does anything else.
-std::optional<std::vector<Compute>> computes_of(const Nest& body) {
-  std::vector<Compute> computes;
-  for (const Nest& part : nest::parts_of(body)) {
-    const auto* compute = as<Compute>(part);
-    if (!compute) return std::nullopt;
-    computes.push_back(*compute);
-  }
-  return computes;
 }
 
 /// Whether lanes of a loop write side by side and read nothing that lies elsewhere than that: that
 /// takes instructions.
 bool is_side_by_side(const Compute& compute, const Loop& loop) {
-  if (ir::step_along(compute.index, loop.name) != 1) return false;
-  bool result = true;
-  nest::for_each_load(compute.value, [&](const Load& load) {
-    const auto step = ir::step_along(load.index, loop.name);
-    result = result && (step == 0 || step == 1);
-  });
-  return result;
+  return ir::step_along(compute.index, loop.name) == 1 &&
+         !ir::any<Load>(compute.value, [&](const Load* load) {
+           const auto step = ir::step_along(load->index, loop.name);
+           return step != 0 && step != 1;
+         });
 }
 
-class Choose {
- public:
-  Choose(const std::map<std::string, int64_t>& results, int64_t least_bytes)
-      : results_(results), least_bytes_(least_bytes) {}
-
-  /// `inside` of a nest of loops that waits for memory.
-  Nest node(const Nest& nest, bool inside) const {
-    const auto* loop = as<Loop>(nest);
-    if (loop && loop->role == Role::Vector) return row(nest, *loop);
-    if (loop && !inside && waits_for_functions(nest)) return nest;
-    return nest::map_children(
-        nest, [&](const Nest& child) { return node(child, inside || loop != nullptr); });
+/// The row that a loop of vectors writes, streaming where it may.
+Nest choose_row(const Nest& row, const std::set<std::string>& results, int64_t least_bytes) {
+  const Loop& loop = *as<Loop>(row);
+  auto computes = nest::computes_of(loop.body);
+  if (!computes || computes->empty()) return row;
+  const auto extent = as_const_int(loop.extent);
+  std::set<std::string> names;
+  std::vector<Nest> streaming;
+  for (Compute& compute : *computes) {
+    const int64_t bytes = memory_type(compute.type).bytes();
+    if (results.count(compute.buffer) == 0 || !is_side_by_side(compute, loop) ||
+        !names.insert(compute.buffer).second || (extent && *extent * bytes < least_bytes))
+      return row;
+    compute.streams = true;
+    streaming.push_back(nest::make(compute));
   }
+  return nest::with_body(loop, nest::make_sequence(streaming));
+}
 
- private:
-  Nest row(const Nest& nest, const Loop& loop) const {
-    auto computes = computes_of(loop.body);
-    if (!computes || computes->empty()) return nest;
-    const auto extent = as_const_int(loop.extent);
-    std::set<std::string> names;
-    std::vector<Nest> streaming;
-    for (Compute& compute : *computes) {
-      const int64_t bytes = memory_type(compute.type).bytes();
-      if (results_.count(compute.buffer) == 0 || !is_side_by_side(compute, loop) ||
-          !names.insert(compute.buffer).second || (extent && *extent * bytes < least_bytes_))
-        return nest;
-      compute.streams = true;
-      streaming.push_back(nest::make(compute));
-    }
-    return nest::with_body(loop, nest::make_sequence(streaming));
-  }
-
-  const std::map<std::string, int64_t>& results_;
-  const int64_t least_bytes_;  ///< of a row
-};
+/// `inside` of a nest of loops that waits for memory.
+Nest choose_rows(const Nest& nest, bool inside, const std::set<std::string>& results,
+                 int64_t least_bytes) {
+  const auto* loop = as<Loop>(nest);
+  if (loop && loop->role == Role::Vector) return choose_row(nest, results, least_bytes);
+  if (loop && !inside && waits_for_functions(nest)) return nest;
+  return nest::map_children(nest, [&](const Nest& child) {
+    return choose_rows(child, inside || loop, results, least_bytes);
+  });
+}
 
 /// The name of what the system says of a result's memory.
 std::string flag(const std::string& buffer) { return buffer + ".streams"; }
@@ -102,7 +79,8 @@ class StreamRows {
  public:
   Nest node(const Nest& nest) {
     const auto* loop = as<Loop>(nest);
-    auto computes = loop && loop->role == Role::Vector ? computes_of(loop->body) : std::nullopt;
+    auto computes =
+        loop && loop->role == Role::Vector ? nest::computes_of(loop->body) : std::nullopt;
     if (!computes || computes->empty() ||
         !std::all_of(computes->begin(), computes->end(),
                      [](const Compute& compute) { return compute.streams; }))
@@ -179,10 +157,10 @@ Nest choose_streamed(const Nest& nest, const std::map<std::string, int64_t>& res
                      int64_t least_bytes) {
   if (results.empty()) return nest;
   const std::set<std::string> loaded = nest::loaded_buffers(nest);
-  std::map<std::string, int64_t> unread;
-  for (const auto& result : results)
-    if (loaded.count(result.first) == 0) unread.insert(result);
-  return unread.empty() ? nest : Choose(unread, least_bytes).node(nest, false);
+  std::set<std::string> unread;
+  for (const auto& [name, bytes] : results)
+    if (loaded.count(name) == 0) unread.insert(name);
+  return unread.empty() ? nest : choose_rows(nest, false, unread, least_bytes);
 }
 
 std::set<std::string> streamed_buffers(const Nest& nest) {

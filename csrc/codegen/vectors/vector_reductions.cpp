@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "codegen/names.h"
+#include "codegen/tiles/merge_reductions.h"
 #include "codegen/workarounds/byte_sums.h"
 #include "ir/expressions/choices.h"
-#include "ir/expressions/walk.h"
 #include "ir/loops.h"
+#include "ir/visit.h"
 #include "machine/limits.h"
 
 namespace tc::codegen {
@@ -70,12 +70,9 @@ Reads reads_of(const Loop& loop) {
     const auto step = ir::step_along(load.index, loop.name);
     if (step != 0 && step != 1) ++reads.gathers;
   });
+  auto is_function = [](const Call* op) { return !ir::math_name(op).empty(); };
   nest::for_each_expression(loop.body, [&](const Expr& e) {
-    ir::walk(e, [&](const Expr& part) {
-      const auto* call = part.as<Call>();
-      if (call && !ir::math_name(call).empty()) reads.functions = true;
-      return true;
-    });
+    reads.functions = reads.functions || ir::any<Call>(e, is_function);
   });
   return reads;
 }
@@ -285,48 +282,15 @@ class PartialResults {
   bool repeatable_ = true;
 };
 
-/// Whether every address in a body is the same function of outer * inner_extent + inner, and
-/// nothing but addresses uses the two: then one loop can run through both.
-bool walks_on(const Loop& outer, const Loop& inner) {
-  const auto extent = as_const_int(inner.extent), times = as_const_int(outer.extent);
-  if (!extent || !times || !is_const_zero(inner.min) || !is_const_zero(outer.min) ||
-      *extent * *times > (1 << 30))
-    return false;
-  const Expr joint =
-      ir::make_variable(outer.name) * static_cast<int>(*extent) + ir::make_variable(inner.name);
-  bool result = true;
-  auto check = [&](const Expr& index) {
-    Expr walk = substitute(inner.name, joint, substitute(outer.name, Expr(0), index));
-    result = result && is_const_zero(simplify(walk - index));
-  };
-  std::set<const Expr*> indices;
-  nest::for_each_compute(inner.body, [&](const Compute& compute) {
-    indices.insert(&compute.index);
-    check(compute.index);
-  });
-  nest::for_each_expression(inner.body, [&](const Expr& e) {
-    if (indices.count(&e)) return;
-    ir::walk(e, [&](const Expr& part) {
-      const auto* load = part.as<Load>();
-      if (load) check(load->index);
-      const auto* variable = part.as<Variable>();
-      if (variable && (variable->name == outer.name || variable->name == inner.name))
-        result = false;
-      return load == nullptr;
-    });
-  });
-  return result;
-}
-
 /// Joins the loops above a vector with it, as far as addresses walk on. What is no loop stays.
 Nest join(const Nest& nest) {
   const auto* loop = as<Loop>(nest);
   if (!loop) return nest;
   const Nest body = join(loop->body);
   const auto* inner = as<Loop>(body);
-  if (inner && loop->role == Role::Serial && inner->role == Role::Vector && walks_on(*loop, *inner))
-    return nest::make_loop(inner->name, 0, simplify(loop->extent * inner->extent), Role::Vector,
-                           nest::substitute(loop->name, Expr(0), inner->body));
+  if (inner && loop->role == Role::Serial && inner->role == Role::Vector &&
+      is_const_zero(loop->min) && is_const_zero(inner->min))
+    if (Nest merged = merge_loops(*loop, *inner)) return merged;
   return body == loop->body ? nest : nest::with_body(*loop, body);
 }
 
@@ -370,8 +334,7 @@ Nest unroll_rows(const Loops& loops) {
   bool bounded = true;
   Nest block = rows.back()->body, singles = rebuild(loops, loops.size(), block);
   for (size_t k = rows.size(); k-- > 0;) {
-    Expr most = find_constant_bound(rows[k]->extent, Direction::Upper);
-    auto extent = most.defined() ? as_const_int(most) : std::nullopt;
+    const auto extent = as_const_int(find_constant_bound(rows[k]->extent, Direction::Upper));
     bounded = bounded && extent;
     std::vector<Nest> copies;
     for (int64_t r = 0; extent && r < *extent; ++r)
@@ -462,11 +425,9 @@ class VectorizeReductions {
 
   /// Whether some compute below the loop has one element in all its iterations.
   static bool stores_in_place(const Loop& vector) {
-    bool found = false;
-    nest::for_each_compute(vector.body, [&](const Compute& compute) {
-      found = found || !expr_uses_var(compute.index, vector.name);
+    return nest::any<Compute>(vector.body, [&](const Compute& compute) {
+      return !expr_uses_var(compute.index, vector.name);
     });
-    return found;
   }
 
   const int vector_bits_;

@@ -1,7 +1,6 @@
 #include "codegen/vectors/vector_scans.h"
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -32,21 +31,6 @@ Expr spread_lane(const Expr& value, int from, const Expr& lane) {
 
 Expr vector(const Expr& e, int lanes) {
   return e.type().lanes() == lanes ? e : Broadcast::make(e, lanes);
-}
-
-std::optional<int64_t> constant(const Expr& e) {
-  const auto* broadcast = e.as<Broadcast>();
-  return as_const_int(broadcast ? broadcast->value : e);
-}
-
-/// The computes of a loop's body, one after the other; false when it has something else.
-bool collect(const Nest& body, std::vector<Compute>& parts) {
-  for (const Nest& part : nest::parts_of(body)) {
-    const auto* compute = as<Compute>(part);
-    if (!compute) return false;
-    parts.push_back(*compute);
-  }
-  return true;
 }
 
 /// Whether iterations of the loop go on from one another.
@@ -191,20 +175,18 @@ class Vectors {
 
 /// Null where it is not scanned along.
 Nest vectorize_loop(const Loop& loop, int vector_bits, int& number) {
-  bool found = false;
-  nest::for_each_compute(
-      loop.body, [&](const Compute& compute) { found = found || scans_along(compute, loop.name); });
-  if (!found) return nullptr;
-  std::vector<Compute> parts;
-  bool plain = collect(loop.body, parts);
-  for (const Compute& part : parts)
-    plain = plain && (!scans_along(part, loop.name) || is_whole(part, loop.name));
+  auto scans = [&](const Compute& compute) { return scans_along(compute, loop.name); };
+  if (!nest::any<Compute>(loop.body, scans)) return nullptr;
+  auto parts = nest::computes_of(loop.body);
+  const bool plain = parts && std::all_of(parts->begin(), parts->end(), [&](const Compute& part) {
+                       return !scans(part) || is_whole(part, loop.name);
+                     });
   int lanes = std::clamp(vector_bits / std::max(8, nest::widest_element(loop.body)), 1,
                          machine::kMostLanes);
   auto extent = as_const_int(loop.extent);
   while (extent && *extent <= lanes / 2) lanes /= 2;
   if (!plain || lanes == 1) return nest::make_serial(loop);
-  return Vectors(loop, std::move(parts), lanes, number++).nest();
+  return Vectors(loop, std::move(*parts), lanes, number++).nest();
 }
 
 Nest vectorize(const Nest& nest, int vector_bits, int& number) {
@@ -225,7 +207,7 @@ Stmt shuffle_lanes(const Stmt& stmt) {
     if (!moves && op->name != kSpreadLane) return self.inside(op);
     const int lanes = op->type.lanes();
     Expr value = vector(self.mutate(op->args[0]), lanes);
-    const int by = static_cast<int>(*constant(op->args[op->args.size() - 2]));
+    const int by = static_cast<int>(*as_const_int(op->args[op->args.size() - 2]));
     if (!moves) return Shuffle::make({value}, std::vector<int>(lanes, by));
     // A slice of both, one behind the other. As any other shuffle, half of its four lanes could
     // be taken for a slice that runs backwards, which Halide 21 loses.

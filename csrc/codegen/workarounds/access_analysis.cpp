@@ -38,7 +38,8 @@ Stmt stop_access_analysis(const Stmt& stmt) {
   Stmt result = ir::mutate(stmt, [&](const For* op, ir::Mutator& self) -> Stmt {
     if (op->for_type != ForType::Serial || count_accesses(op->body) < kMost) return self.inside(op);
     stops = true;
-    return ir::prepend(op, {ir::make_prefetch(Halide::UInt(8), kContext, 0)});
+    const Stmt call = ir::make_prefetch(Halide::UInt(8), kContext, 0);
+    return ir::make_for(op->name, op->min, op->extent, op->for_type, Block::make(call, op->body));
   });
   if (!stops) return result;
   // Named outside of tasks, which have contexts of their own (see define_launch).

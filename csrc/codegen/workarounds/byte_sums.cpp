@@ -8,11 +8,9 @@ namespace tc::codegen {
 
 Expr begin_byte_sum(const Expr& zero, const Expr& term) {
   if (!zero.type().is_int_or_uint() || zero.type().bits() != 32) return zero;
-  bool has_bytes = false;
-  ir::visit_graph(term, [&](const Cast* cast, ir::Visitor& self) {
+  const bool has_bytes = ir::any<Cast>(term, [](const Cast* cast) {
     const Type from = cast->value.type();
-    has_bytes = has_bytes || (from.is_int_or_uint() && from.bits() == 8);
-    self.inside(cast);
+    return from.is_int_or_uint() && from.bits() == 8;
   });
   return has_bytes ? hidden(zero) : zero;
 }

@@ -26,7 +26,7 @@ class CompareFloats : public IRMutator {
   template <class Node, class Make>
   Expr compare(const Node* op, const Expr& left, const Expr& right, const Make& make) {
     bool first = is_half(left), second = is_half(right);
-    if (!(first || second) || !(first || is_constant(left)) || !(second || is_constant(right)))
+    if (!(first || second) || !(first || is_const(left)) || !(second || is_const(right)))
       return IRMutator::visit(op);
     Expr a = mutate(left), b = mutate(right);
     return first ? make(hidden(a), b) : make(a, hidden(b));
@@ -55,14 +55,8 @@ class CompareFloats : public IRMutator {
     bool product = call->is_intrinsic(Call::strict_mul);
     bool sum = call->is_intrinsic(Call::strict_add) || call->is_intrinsic(Call::strict_sub) ||
                call->is_intrinsic(Call::strict_div);
-    if (sum || (product && !is_constant(call->args[0]) && !is_constant(call->args[1])))
-      return false;
+    if (sum || (product && !is_const(call->args[0]) && !is_const(call->args[1]))) return false;
     return any(call->args);
-  }
-
-  static bool is_constant(const Expr& e) {
-    if (const auto* lanes = e.as<Broadcast>()) return is_constant(lanes->value);
-    return is_const(e);
   }
 
   Expr visit(const Let* op) override {
@@ -74,7 +68,7 @@ class CompareFloats : public IRMutator {
     return IRMutator::visit(op);
   }
 
-  Halide::Internal::Scope<bool> halves_;
+  Scope<bool> halves_;
 };
 
 }  // namespace

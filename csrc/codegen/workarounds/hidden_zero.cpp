@@ -12,20 +12,20 @@ constexpr char kName[] = "tc.zero";
 Expr hidden_zero() { return ir::make_variable(kName); }
 
 Expr hidden(const Expr& value) {
-  using namespace Halide::Internal;
   Type bits = value.type().with_code(halide_type_int);
   Expr zero = Halide::cast(bits.element_of(), hidden_zero());
   if (bits.is_vector()) zero = Broadcast::make(zero, bits.lanes());
   return reinterpret(value.type(), reinterpret(bits, value) ^ zero);
 }
 
-Expr reveal(const Expr& value) {
-  using namespace Halide::Internal;
-  return simplify(substitute(kName, Expr(0), value));
+Expr separate(const Load& load, const Expr& iteration) {
+  return Load::make(load.type, load.name, load.index + iteration * hidden_zero(), load.image,
+                    load.param, load.predicate, ModulusRemainder());
 }
 
+Expr reveal(const Expr& value) { return simplify(substitute(kName, Expr(0), value)); }
+
 Stmt define_hidden_zero(const Stmt& stmt) {
-  using namespace Halide::Internal;
   if (!stmt_uses_var(stmt, kName)) return stmt;
   // The lowest bit of an aligned pointer.
   Expr context = ir::make_variable("__user_context", Halide::type_of<const void*>());

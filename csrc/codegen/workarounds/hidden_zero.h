@@ -11,6 +11,10 @@ ir::Expr hidden_zero();
 /// The same value, about which LLVM knows nothing.
 ir::Expr hidden(const ir::Expr& value);
 
+/// The load at its address with a zero for each iteration, so that LLVM does not see that several
+/// of them load the same element.
+ir::Expr separate(const Halide::Internal::Load& load, const ir::Expr& iteration);
+
 /// The value without such zeros.
 ir::Expr reveal(const ir::Expr& value);
 

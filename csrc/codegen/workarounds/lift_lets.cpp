@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/math/named.h"
 #include "codegen/names.h"
 #include "ir/visit.h"
 
@@ -17,17 +18,15 @@ template <class Binding>
 decltype(Binding::body) lift(const Binding* op, ir::Mutator& self) {
   Expr value = self.mutate(op->value);
   // What follows may know other values by the same names.
-  std::vector<std::pair<std::string, Expr>> names;
+  NamedValues names;
   std::map<std::string, Expr> fresh;
   while (const auto* inner = value.as<Let>()) {
     names.emplace_back(unique_name('t'), substitute(fresh, inner->value));
     fresh[inner->name] = Variable::make(inner->value.type(), names.back().first);
     value = inner->body;
   }
-  auto result = Binding::make(op->name, substitute(fresh, value), self.mutate(op->body));
-  for (size_t n = names.size(); n-- > 0;)
-    result = Binding::make(names[n].first, names[n].second, result);
-  return result;
+  return with_names<Binding>(
+      names, Binding::make(op->name, substitute(fresh, value), self.mutate(op->body)));
 }
 
 // Functions of functions of functions, as people write them, stay as they are: the workaround is
@@ -61,9 +60,7 @@ class FlattenDeepLets : public IRMutator {
   Expr flatten(const Expr& e) {
     const bool outer = std::exchange(inside_, true);
     auto before = std::exchange(names_, {});
-    Expr result = IRMutator::mutate(e);
-    for (size_t n = names_.size(); n-- > 0;)
-      result = Let::make(names_[n].first, names_[n].second, result);
+    const Expr result = with_names<Let>(names_, IRMutator::mutate(e));
     names_ = std::move(before);
     inside_ = outer;
     return result;
@@ -87,7 +84,7 @@ class FlattenDeepLets : public IRMutator {
     return Call::make(op->type, op->name, parts, op->call_type);
   }
 
-  std::vector<std::pair<std::string, Expr>> names_;
+  NamedValues names_;
   Scope<std::string> fresh_;
   bool inside_ = false;
 };
