@@ -11,14 +11,13 @@ using tensor_comprehensions::UsageError;
 
 bool is_floating(DLDataType type) { return type.code == kDLFloat || type.code == kDLBfloat; }
 
-/// Whether a name of a derivative stands for the gradient of an input: "d_I", or "d_I_2" where the
-/// text has a d_I of its own.
-bool is_gradient_of(const std::string& name, const std::string& input) {
-  const std::string plain = "d_" + input;
-  if (name.compare(0, plain.size(), plain) != 0) return false;
-  if (name.size() == plain.size()) return true;
-  return name[plain.size()] == '_' &&
-         name.find_first_not_of("0123456789", plain.size() + 1) == std::string::npos;
+/// The input that a result of a derivative is the gradient of: "d_I_1" is that of I_1, or where
+/// there is none of I.
+int input_of(const std::string& result, const Definition& forward) {
+  for (const std::string& name : {result.substr(2), result.substr(2, result.rfind('_') - 2)})
+    for (int32_t k = 0; k < forward.input_count(); ++k)
+      if (forward.input(k).name == name) return k;
+  throw UsageError(TC_INTERNAL_ERROR, result + " is the gradient of no input");
 }
 
 std::vector<int32_t> flags(int32_t count, const std::vector<int>& set) {
@@ -53,13 +52,8 @@ std::vector<int> read_outputs(const Definition& forward, const Definition& deriv
 /// The forward inputs whose gradients a derivative gives, in its order.
 std::vector<int> reached_inputs(const Definition& forward, const Definition& derivative) {
   std::vector<int> result;
-  int32_t at = 0;
-  for (int32_t k = 0; k < derivative.output_count(); ++k) {
-    while (at < forward.input_count() &&
-           !is_gradient_of(derivative.output(k).name, forward.input(at).name))
-      ++at;
-    result.push_back(at++);
-  }
+  for (int32_t k = 0; k < derivative.output_count(); ++k)
+    result.push_back(input_of(derivative.output(k).name, forward));
   return result;
 }
 

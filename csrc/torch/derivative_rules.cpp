@@ -26,14 +26,16 @@ std::shared_ptr<const Definition> parse_one(const std::string& text) {
   return std::make_shared<Definition>(module, tc_module_definition(module.get(), 0));
 }
 
-/// Whether a result of a derivative is the gradient of an input: d_X, or d_X_2 where that was
-/// taken.
-bool is_gradient_of(const std::string& result, const std::string& input) {
-  const std::string plain = "d_" + input;
-  if (!result.starts_with(plain)) return false;
-  const std::string rest = result.substr(plain.size());
-  return rest.empty() || (rest.size() > 1 && rest[0] == '_' &&
-                          rest.find_first_not_of("0123456789", 1) == std::string::npos);
+/// The place of the input that a result of a derivative is the gradient of: d_X_1 is that of X_1,
+/// or where there is none of X.
+size_t input_of(const std::string& result, const Definition& forward) {
+  auto find = [&](const std::string& name) {
+    size_t k = 0;
+    while (k < forward.inputs.size() && forward.inputs[k].name != name) ++k;
+    return k;
+  };
+  const size_t plain = find(result.substr(2));
+  return plain < forward.inputs.size() ? plain : find(result.substr(2, result.rfind('_') - 2));
 }
 
 /// The place of a result of this name; that behind the last where there is none.
@@ -59,15 +61,9 @@ struct Gradient {
     for (size_t k = 0; k < inputs; ++k) read.push_back(definition->inputs[k].read);
     for (size_t k = inputs; k + gradients < definition->inputs.size(); ++k)
       saved.push_back(static_cast<int64_t>(find_output(forward, definition->inputs[k].name)));
-    // Both are in order of the inputs.
     places.assign(inputs, -1);
-    size_t at = 0;
-    for (size_t place = 0; place < definition->outputs.size(); ++place) {
-      while (at < inputs &&
-             !is_gradient_of(definition->outputs[place].name, forward.inputs[at].name))
-        ++at;
-      places.at(at++) = static_cast<int64_t>(place);
-    }
+    for (size_t place = 0; place < definition->outputs.size(); ++place)
+      places.at(input_of(definition->outputs[place].name, forward)) = static_cast<int64_t>(place);
   }
 };
 
@@ -101,9 +97,23 @@ class DerivedRule : public DerivativeRule {
   }
 
   Needs needs(const Flags& wanted, const torch::jit::Stack& inputs) override {
-    std::shared_ptr<const Gradient> whole = find(wanted, differentiable_, inputs);
-    if (!whole) return {Flags(definition_->inputs.size(), false), {}};
-    return {whole->read, whole->saved};
+    Needs all{Flags(definition_->inputs.size(), false), {}};
+    const auto add = [&](const Flags& given) {
+      const std::shared_ptr<const Gradient> part = find(wanted, given, inputs);
+      if (!part) return;
+      for (size_t k = 0; k < all.read.size(); ++k) all.read[k] = all.read[k] || part->read[k];
+      for (int64_t result : part->saved)
+        if (std::count(all.results.begin(), all.results.end(), result) == 0)
+          all.results.push_back(result);
+    };
+    add(differentiable_);
+    // Of some results alone, a derivative may read others than the whole one does.
+    for (size_t r = 0; r < differentiable_.size(); ++r) {
+      Flags one(differentiable_.size(), false);
+      one[r] = differentiable_[r];
+      if (one != differentiable_) add(one);
+    }
+    return all;
   }
 
   std::optional<GradientCall> gradient(const Flags& wanted, const Flags& given,
@@ -112,8 +122,12 @@ class DerivedRule : public DerivativeRule {
     if (!part) return std::nullopt;
     // The whole derivative, whose results were saved, may read more of them.
     std::vector<int64_t> needed = needs(wanted, inputs).results, saved;
-    for (int64_t result : part->saved)
-      saved.push_back(std::find(needed.begin(), needed.end(), result) - needed.begin());
+    for (int64_t result : part->saved) {
+      const auto at = std::find(needed.begin(), needed.end(), result);
+      TORCH_CHECK(at != needed.end(), "the derivative of ", definition_->name,
+                  " reads a result that was not kept");
+      saved.push_back(at - needed.begin());
+    }
     return GradientCall{make(part->text, "tc_grad"), std::move(saved), part->places,
                         ranks_behind(*part->definition, definition_->inputs.size())};
   }

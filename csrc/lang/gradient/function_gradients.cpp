@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "lang/sema/builtins.h"
 #include "lang/syntax/expressions.h"
 #include "lang/syntax/parser.h"
 
@@ -208,7 +209,19 @@ ExpressionPtr operand_gradient(const Expression& e, size_t operand, const Expres
   const char* text = rule->operands[operand];
   if (!*text) return nullptr;
   const char* operands[] = {"x", "y", "z", "w"};
-  for (size_t k = 0; k < e.operands.size(); ++k) names[operands[k]] = e.operands[k];
+  const Builtin* builtin = e.kind == ExpressionKind::Apply ? find_builtin(e.name) : nullptr;
+  for (size_t k = 0; k < e.operands.size(); ++k) {
+    ExpressionPtr& given = names[operands[k]] = e.operands[k];
+    if (!builtin) continue;
+    // Rules compute with operands in the function's type: a byte would wrap around, and a literal
+    // would be a float.
+    const Type& type = given->type;
+    if (builtin->integer_argument == static_cast<int>(k)) {
+      if (type.is_uint() || type.bits() < 32) given = cast(Halide::Int(32), given);
+    } else if (type.is_int_or_uint() || (given->constant && e.type.bits() > 32)) {
+      given = cast(e.type, given);
+    }
+  }
   return substitute(parse_rule(text), names);
 }
 

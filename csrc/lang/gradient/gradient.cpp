@@ -83,6 +83,7 @@ class GradientBuilder {
                           output, "(i) = A(i), or write +=! to begin from zero");
     }
     find_active();
+    name_results();
     for (const std::string& output : signature_.outputs) seed(output);
     for (auto step = versions_.steps.rbegin(); step != versions_.steps.rend(); ++step)
       differentiate(*step);
@@ -90,7 +91,7 @@ class GradientBuilder {
     for (const ir::Parameter& parameter : signature_.parameters) {
       auto found = contributions_.find(parameter.name);
       if (parameter.scalar || found == contributions_.end()) continue;
-      results.push_back(names_.fresh("d_" + parameter.name));
+      results.push_back(result_names_.at(parameter.name));
       const ir::Tensor& tensor = signature_.tensor(parameter.name);
       std::vector<Range> shape;
       for (const Expr& size : tensor.sizes)
@@ -118,6 +119,18 @@ class GradientBuilder {
       bool made = step.type.is_float() && is_active(*step.value, active_);
       if (kept || made) active_.insert(step.target);
     }
+  }
+
+  /// Gradients of inputs are called d_X, and d_X_1 where the text has a d_X. Those that may be
+  /// plain are taken first, so that d_X_1 belongs to the input X_1 where there is one.
+  void name_results() {
+    for (const bool plain : {true, false})
+      for (const ir::Parameter& parameter : signature_.parameters) {
+        const std::string wanted = "d_" + parameter.name;
+        if (result_names_.count(parameter.name) || (plain && names_.index(wanted) != wanted))
+          continue;
+        result_names_[parameter.name] = names_.fresh(wanted);
+      }
   }
 
   /// The gradient that the caller gives for a result.
@@ -542,6 +555,7 @@ class GradientBuilder {
   const GradientRequest& request_;
   Versions versions_;
   FreshNames names_;
+  std::map<std::string, std::string> result_names_;  ///< by input
   std::set<std::string> active_;  ///< inputs and versions that a wanted input decides
   std::map<std::string, std::vector<Contribution>> contributions_;
   std::vector<std::pair<std::string, std::string>> given_;   ///< outputs, parameters

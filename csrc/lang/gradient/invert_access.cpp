@@ -23,7 +23,10 @@ ExpressionPtr translate_with(const ExpressionPtr& e,
                              const std::map<std::string, ExpressionPtr>& names) {
   return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
     for (const auto& [subscript, value] : subscripts) {
-      if (subscript->kind != ExpressionKind::Number && equal(node, *subscript)) return value;
+      if (subscript->kind == ExpressionKind::Number || !equal(node, *subscript)) continue;
+      // Computed with in the type that it had.
+      const Type& type = subscript->type;
+      return type.is_int_or_uint() && type != Halide::Int(32) ? cast(type, value) : value;
     }
     if (node.kind != ExpressionKind::Name) return nullptr;
     auto found = names.find(node.name);

@@ -157,9 +157,6 @@ std::vector<ExpressionPtr> terms_of(const std::vector<ExpressionPtr>& conditions
   return terms;
 }
 
-namespace {
-
-/// Whether it cannot be negative when no variable, a size each, is.
 bool never_negative(const ir::Expr& e) {
   using namespace Halide::Internal;
   Scope<Interval> sizes;
@@ -167,6 +164,8 @@ bool never_negative(const ir::Expr& e) {
     sizes.push(name, Interval(ir::Expr(0), Interval::pos_inf()));
   return is_const_one(simplify(e >= 0, true, sizes));
 }
+
+namespace {
 
 /// Halide rounds down by a positive divisor, C towards zero.
 ExpressionPtr divide_rounding_down(const ir::Expr& a, const ir::Expr& b) {
@@ -202,6 +201,8 @@ ExpressionPtr from_halide(const ir::Expr& e) {
   if (const auto* op = e.as<LE>()) return both(Operator::LessEqual, op);
   if (const auto* op = e.as<EQ>()) return both(Operator::Equal, op);
   if (const auto* op = e.as<NE>()) return both(Operator::NotEqual, op);
+  if (const auto* op = e.as<And>()) return both(Operator::And, op);
+  if (const auto* op = e.as<Or>()) return both(Operator::Or, op);
   if (const auto* op = e.as<Select>()) {
     return choose(from_halide(op->condition), from_halide(op->true_value),
                   from_halide(op->false_value));
@@ -231,8 +232,8 @@ ir::Expr to_halide(const Expression& e) {
     case Operator::Add: return a + b;
     case Operator::Subtract: return a - b;
     case Operator::Multiply: return a * b;
-    case Operator::Divide: return a / b;
-    case Operator::Remainder: return a % b;
+    case Operator::Divide: return never_negative(a) ? a / b : ir::c_div(a, b);
+    case Operator::Remainder: return never_negative(a) ? a % b : ir::c_mod(a, b);
     case Operator::Min: return Halide::min(a, b);
     case Operator::Max: return Halide::max(a, b);
     default: return ir::Expr();
@@ -338,6 +339,17 @@ ExpressionPtr substitute(const ExpressionPtr& e,
   });
 }
 
+namespace {
+
+/// What is left of an operand, in the type in which the operator computes: u(c) of i + u(c) - 1
+/// does not wrap around as a byte.
+ExpressionPtr converted(const ExpressionPtr& rest, const Expression& operand, const Type& type) {
+  const bool narrow = operand.type.is_int_or_uint() && operand.type.bits() < type.bits();
+  return narrow && !constant_value(*rest) ? cast(type, rest) : rest;
+}
+
+}  // namespace
+
 std::optional<AffineInIndex> split_affine(const ExpressionPtr& e, const std::string& index) {
   if (!mentions(*e, index)) return AffineInIndex{0, e};
   if (e->kind == ExpressionKind::Name) return AffineInIndex{1, integer(0)};
@@ -351,7 +363,9 @@ std::optional<AffineInIndex> split_affine(const ExpressionPtr& e, const std::str
     auto a = split_affine(e->operands[0], index), b = split_affine(e->operands[1], index);
     if (!a || !b) return std::nullopt;
     int64_t sign = e->op == Operator::Add ? 1 : -1;
-    return AffineInIndex{a->coefficient + sign * b->coefficient, binary(e->op, a->rest, b->rest)};
+    return AffineInIndex{a->coefficient + sign * b->coefficient,
+                         binary(e->op, converted(a->rest, *e->operands[0], e->type),
+                                converted(b->rest, *e->operands[1], e->type))};
   }
   if (e->op == Operator::Multiply) {
     for (int side : {0, 1}) {
@@ -359,6 +373,7 @@ std::optional<AffineInIndex> split_affine(const ExpressionPtr& e, const std::str
       if (!factor) continue;
       auto inner = split_affine(e->operands[1 - side], index);
       if (!inner) return std::nullopt;
+      inner->rest = converted(inner->rest, *e->operands[1 - side], e->type);
       return AffineInIndex{*factor * inner->coefficient,
                            is_constant(*inner->rest, 0)
                                ? inner->rest

@@ -31,6 +31,8 @@ ExpressionPtr choose(const ExpressionPtr& condition, const ExpressionPtr& yes,
 ExpressionPtr all_of(const std::vector<ExpressionPtr>& conditions);
 /// The conditions one by one where `&&` joins them.
 std::vector<ExpressionPtr> terms_of(const std::vector<ExpressionPtr>& conditions);
+/// Whether an expression of sizes, which are not negative, cannot be negative either.
+bool never_negative(const ir::Expr& e);
 /// The expression of sizes that range inference found, whose divisions round down.
 ExpressionPtr from_halide(const ir::Expr& e);
 /// An expression of sizes and integers as a Halide one; undefined where there is more.

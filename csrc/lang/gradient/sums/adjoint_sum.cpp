@@ -108,8 +108,11 @@ class Summation {
         if (!inverted.scattered[d]) continue;
         places[d] = rename(inverted.scattered[d], elements);
         if (!guard) continue;
-        // Where the guard fails nothing is added, but there has to be a place; one that is read
-        // may not be there to read.
+        // Where the guard fails nothing is added, but there has to be a place, which an unsigned
+        // type may not have; one that is read may not be there to read.
+        const Type type = inverted.scattered[d]->type;
+        if (type.is_uint() || (type.is_int() && type.bits() < 32))
+          places[d] = cast(Halide::Int(type.bits() < 32 ? 32 : 64), places[d]);
         places[d] = any(*places[d], is_access)
                         ? choose(rename(guard, elements), places[d], from_halide(shape_[d].first))
                         : clamp(places[d], shape_[d]);
@@ -126,8 +129,12 @@ class Summation {
         continue;
       }
       if (sum) {
+        ExpressionPtr product = shared.apply(sum);
+        // A sum of no terms is 0 whatever its factors are.
+        const std::vector<ExpressionPtr> outer = conditions_of(*given, inverted).outer;
+        if (!outer.empty()) product = choose(all_of(outer), product, real(0));
         add(target_, elements, elements, first ? ir::Reduction::None : ir::Reduction::Sum, first,
-            shared.apply(sum));
+            product);
       }
       first = false;
     }
@@ -191,16 +198,58 @@ class Summation {
     return sum;
   }
 
+  /// What has to hold for a term, by whether it is the same for all terms of a sum.
+  struct Conditions {
+    std::vector<ExpressionPtr> outer, inner;
+  };
+  static Conditions conditions_of(const Contribution& c, const InvertedAccess& inverted) {
+    Conditions result;
+    const ExpressionPtr guard = guard_of(c, inverted, conditions(inverted));
+    if (!guard) return result;
+    for (const ExpressionPtr& term : terms_of({guard}))
+      (mentions(*term, inverted.remaining) ? result.inner : result.outer).push_back(term);
+    return result;
+  }
+
+  /// Sums, products and reads: infinite where what they read is.
+  static bool has_no_poles(const Expression& e) {
+    if (is_access(e) || e.operands.empty()) return true;
+    const bool polynomial = e.kind == ExpressionKind::Unary || is_binary(e, Operator::Add) ||
+                            is_binary(e, Operator::Subtract) || is_binary(e, Operator::Multiply);
+    return polynomial && std::all_of(e.operands.begin(), e.operands.end(),
+                                     [](const ExpressionPtr& part) { return has_no_poles(*part); });
+  }
+
+  /// x == 0 ? 1.0 : x, by which products without one factor are divided.
+  static bool is_never_zero(const Expression& e) {
+    if (e.kind != ExpressionKind::Ternary || !is_binary(*e.operands[0], Operator::Equal))
+      return false;
+    const std::vector<ExpressionPtr>& compared = e.operands[0]->operands;
+    return equal(*compared[0], *e.operands[2]) && is_constant(*compared[1], 0) &&
+           e.operands[1]->kind == ExpressionKind::Number && !is_constant(*e.operands[1], 0);
+  }
+
   /// Leaves to the terms what differs between them, and returns what is done once, with their sum.
   /// Narrow floats are left alone: their sums may overflow where those of smaller terms do not.
+  /// So are factors that may be infinite where conditions leave no term.
   SharedFactors take_out_factors(const InvertedAccess& inverted, Contribution* c) const {
     if (type_.bits() < 32 || is_scatter(inverted)) return {};
     bool guards =
         !c->guards.empty() || !conditions(inverted).empty() || !inverted.conditions.empty();
-    SharedFactors shared = find_shared_factors(c->weight, [&](const ExpressionPtr& factor) {
+    const bool inner = !conditions_of(*c, inverted).inner.empty();
+    const auto differs = [&](const ExpressionPtr& factor) {
       // Guards may be what keeps a read inside its tensor, but for the element that receives.
       if (guards && reads_others(*factor, *c)) return true;
       return mentions(*inverted.translate(factor), inverted.remaining);
+    };
+    const auto varies = [&](const ExpressionPtr& e) {
+      return any(*e, is_access) || mentions(*e, c->indices);
+    };
+    SharedFactors shared = find_shared_factors(c->weight, [&](const ExpressionPtr& factor,
+                                                              bool divides) {
+      if (inner && varies(factor) && !(divides ? is_never_zero(*factor) : has_no_poles(*factor)))
+        return true;
+      return differs(factor);
     });
     if (shared.empty()) return {};
     c->weight = shared.term;
@@ -295,7 +344,9 @@ class Summation {
     for (size_t d = 0; d < shape_.size(); ++d) {
       auto found = wanted.find(d);
       bool free = found != wanted.end() && used.insert(found->second).second;
-      elements.push_back(name(free ? found->second : names_.index("i" + std::to_string(d))));
+      std::string own = free ? found->second : names_.index("i" + std::to_string(d));
+      while (!free && !used.insert(own).second) own += "_";
+      elements.push_back(name(own));
     }
     return elements;
   }

@@ -8,25 +8,33 @@
 namespace tc::lang {
 namespace {
 
-using Changes = std::function<bool(const ExpressionPtr&)>;
+using Stays = std::function<bool(const ExpressionPtr&, bool divides)>;
 
-/// Integers divide otherwise, and what derivatives are made of has no type and is a float.
-bool is_integer(const Expression& e) { return e.type.bits() != 0 && !e.type.is_float(); }
+/// Integers divide otherwise. What derivatives are made of has no type, and is a float unless all
+/// of it are indices, sizes and whole numbers.
+bool is_integer(const Expression& e) {
+  if (e.type.bits() != 0) return !e.type.is_float();
+  if (e.operands.empty())
+    return e.kind == ExpressionKind::Name || (e.constant && !e.constant->is_float);
+  return e.kind != ExpressionKind::Apply &&
+         std::all_of(e.operands.begin(), e.operands.end(),
+                     [](const ExpressionPtr& operand) { return is_integer(*operand); });
+}
 
 class Factorization {
  public:
-  explicit Factorization(Changes changes) : changes_(std::move(changes)) {}
+  explicit Factorization(Stays stays) : stays_(std::move(stays)) {}
 
   /// Multiplies what there is by `e`, or divides it.
   void take(const ExpressionPtr& e, bool divides) {
-    bool looks_through = !is_integer(*e);
+    bool looks_through = !is_integer(*e) && !e->constant;  // 3 / 2 is 1
     if (looks_through && (is_binary(*e, Operator::Multiply) || is_binary(*e, Operator::Divide))) {
       take(e->operands[0], divides);
       take(e->operands[1], divides != is_binary(*e, Operator::Divide));
     } else if (looks_through && is_negation(*e)) {
       shared.negative = !shared.negative;
       take(e->operands[0], divides);
-    } else if (!changes_(e)) {
+    } else if (!stays_(e, divides)) {
       (divides ? shared.divisors : shared.factors).push_back(e);
     } else if (shared.term) {
       shared.term = binary(divides ? Operator::Divide : Operator::Multiply, shared.term, e);
@@ -38,7 +46,7 @@ class Factorization {
   SharedFactors shared;
 
  private:
-  const Changes changes_;
+  const Stays stays_;
 };
 
 }  // namespace
@@ -49,8 +57,8 @@ ExpressionPtr SharedFactors::apply(ExpressionPtr sum) const {
   return negative ? negate(sum) : sum;
 }
 
-SharedFactors find_shared_factors(const ExpressionPtr& term, const Changes& changes) {
-  Factorization factorization(changes);
+SharedFactors find_shared_factors(const ExpressionPtr& term, const Stays& stays) {
+  Factorization factorization(stays);
   factorization.take(term, false);
   if (!factorization.shared.term) return {term, false, {}, {}};
   return std::move(factorization.shared);
@@ -59,7 +67,7 @@ SharedFactors find_shared_factors(const ExpressionPtr& term, const Changes& chan
 std::vector<ExpressionPtr> take_out_divisors(std::vector<ExpressionPtr>* terms) {
   std::vector<SharedFactors> parts;
   for (const ExpressionPtr& term : *terms) {
-    Factorization factorization([](const ExpressionPtr&) { return false; });
+    Factorization factorization([](const ExpressionPtr&, bool) { return false; });
     factorization.take(term, false);
     parts.push_back(std::move(factorization.shared));
   }

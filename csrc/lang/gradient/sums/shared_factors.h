@@ -19,10 +19,12 @@ struct SharedFactors {
   ExpressionPtr apply(ExpressionPtr sum) const;
 };
 
-/// Looks through products, quotients and signs of floats; `changes` tells whether a factor differs
-/// from term to term. `term` comes back as it is, with nothing shared, where none does.
-SharedFactors find_shared_factors(const ExpressionPtr& term,
-                                  const std::function<bool(const ExpressionPtr&)>& changes);
+/// Looks through products, quotients and signs of floats; `stays` tells whether a factor, or what
+/// divides, is left to the terms, as one has to be that differs between them. `term` comes back as
+/// it is, with nothing shared, where none is.
+SharedFactors find_shared_factors(
+    const ExpressionPtr& term,
+    const std::function<bool(const ExpressionPtr&, bool divides)>& stays);
 
 /// Leaves away what all terms of a sum, two at least, are divided by, and returns it.
 std::vector<ExpressionPtr> take_out_divisors(std::vector<ExpressionPtr>* terms);

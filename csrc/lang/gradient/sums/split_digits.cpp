@@ -49,11 +49,11 @@ std::optional<Digits> find_digits(const Expression& e) {
 
 class Splitting {
  public:
-  Splitting(std::string index, const std::set<int64_t>& weights, const FreshNames& names)
+  Splitting(std::string index, const std::set<int64_t>& weights, FreshNames& names)
       : index_(std::move(index)), weights_{1} {
     weights_.insert(weights_.end(), weights.begin(), weights.end());
     for (size_t k = 0; k < weights_.size(); ++k)
-      names_.push_back(names.index(index_ + "_" + std::to_string(k)));
+      names_.push_back(names.fresh(index_ + "_" + std::to_string(k)));
   }
 
   const std::vector<std::string>& names() const { return names_; }
@@ -130,13 +130,14 @@ void replace(std::vector<std::string>* list, const std::string& index,
 
 bool split_digits(Contribution* contribution, const ir::Program& signature,
                   const FreshNames& names) {
+  FreshNames taken = names;  // indices may be called so in other statements
   bool any = false;
   for (const std::string& index : std::vector<std::string>(contribution->indices)) {
     const Range range = contribution->ranges.at(index);
     if (!Halide::Internal::is_const_zero(range.first)) continue;
     std::set<int64_t> weights = find_weights(contribution->subscripts, index);
     if (weights.empty() || *weights.rbegin() > std::numeric_limits<int32_t>::max()) continue;
-    Splitting split(index, weights, names);
+    Splitting split(index, weights, taken);
     const int largest = static_cast<int>(split.largest());
     contribution->ranges.erase(index);
     for (size_t k = 0; k < split.names().size(); ++k) {

@@ -284,13 +284,13 @@ class ZeroSums::Trial {
       if (number != std::string::npos && step.previous.substr(number) == "#0") throw Unknown();
       value = element(step.previous, at);
     }
-    add(statement, at, step.initializes, value);
+    add(statement, at, step.initializes, value, step.type);
     return value;
   }
 
   /// What a statement makes of one element; it is left alone outside of the statement's ranges.
   void add(const GradientStatement& statement, const Coordinates& at, bool initializes,
-           std::optional<Value>& value) {
+           std::optional<Value>& value, const Type& type = {}) {
     Indices indices;
     IndexRanges rest = statement.ranges;
     for (const auto& each : rest) count(each.second);
@@ -301,13 +301,16 @@ class ZeroSums::Trial {
       auto range = std::find_if(rest.begin(), rest.end(),
                                 [&](const auto& each) { return each.first == index; });
       if (range == rest.end()) throw Unknown();
-      if (at[d] < bound(range->second.first) || at[d] > bound(range->second.last)) return;
+      if (at[d] < bound(range->second.first) || at[d] > bound(range->second.last)) {
+        decides_ = true;
+        return;
+      }
       indices[index] = at[d];
       rest.erase(range);
     }
     if (initializes) value.reset();
     for_each(rest, indices, [&] {
-      const Value term = evaluate(*statement.value, indices);
+      const Value term = evaluate(*statement.value, indices, type);
       switch (statement.reduction) {
         case ir::Reduction::None: value = term; break;
         case ir::Reduction::Sum:
@@ -356,13 +359,31 @@ class ZeroSums::Trial {
     return element_value(seed);
   }
 
+  /// Of rounding, and of numbers that wrap around, nothing is known but that 0 stays 0. What
+  /// derivatives are made of has no type, and is a float like the others.
+  Value converted(const Value& value, const Type& from, const Type& to) const {
+    if (from.bits() == 0 || to.bits() == 0 || from == to || value.kind == Value::Integer ||
+        value.in_field() == 0)
+      return value;
+    const bool wider = to.bits() > from.bits();
+    const bool exact = from.is_float() ? to.is_float() && wider
+                                       : value.kind == Value::Place && (to.is_float() || wider);
+    if (exact) return value;
+    Value result = opaque(concat("cast ", to), {value});
+    if (value.kind == Value::Place) result.kind = Value::Place;
+    return result;
+  }
+  Value evaluate(const Expression& e, const Indices& indices, const Type& type) {
+    return converted(evaluate(e, indices), e.type, type);
+  }
+
   Value evaluate(const Expression& e, const Indices& indices) {
     switch (e.kind) {
       case ExpressionKind::Number: return literal(e);
       case ExpressionKind::Name: return named(e, indices);
       case ExpressionKind::Apply: return applied(e, indices);
       case ExpressionKind::Cast: {
-        const Value value = evaluate(*e.operands[0], indices);
+        const Value value = evaluate(*e.operands[0], indices, e.cast_type);
         if (e.cast_type.is_float()) return element_value(value.in_field());
         if (e.cast_type.is_int_or_uint() && value.kind != Value::Element) return value;
         return opaque("cast " + e.name, {value});
@@ -380,9 +401,9 @@ class ZeroSums::Trial {
         const Value condition = evaluate(*e.operands[0], indices);
         decides_ = decides_ || condition.kind == Value::Integer;
         if (condition.kind == Value::Integer)
-          return evaluate(*e.operands[condition.integer ? 1 : 2], indices);
-        const Value yes = evaluate(*e.operands[1], indices);
-        const Value no = evaluate(*e.operands[2], indices);
+          return evaluate(*e.operands[condition.integer ? 1 : 2], indices, e.type);
+        const Value yes = evaluate(*e.operands[1], indices, e.type);
+        const Value no = evaluate(*e.operands[2], indices, e.type);
         return yes.in_field() == no.in_field() ? yes : opaque("?", {condition, yes, no});
       }
       default: throw Unknown();
@@ -428,10 +449,12 @@ class ZeroSums::Trial {
   }
 
   Value combined(const Expression& e, const Indices& indices) {
-    const Value a = evaluate(*e.operands[0], indices);
+    // A comparison's own type is that of a truth.
+    const Type type = is_comparison(e) ? Type() : e.type;
+    const Value a = evaluate(*e.operands[0], indices, type);
     const bool joins = e.op == Operator::And || e.op == Operator::Or;
     if (joins && a.kind == Value::Integer && (a.integer != 0) == (e.op == Operator::Or)) return a;
-    const Value b = evaluate(*e.operands[1], indices);
+    const Value b = evaluate(*e.operands[1], indices, type);
     if (joins && a.kind == Value::Integer) return b;
     if (a.kind == Value::Integer && b.kind == Value::Integer && !e.type.is_float()) {
       const int64_t result = of_integers(e.op, a.integer, b.integer);
@@ -448,11 +471,15 @@ class ZeroSums::Trial {
       case Operator::Multiply: return element_value(multiply(x, y));
       case Operator::Divide:
         // Whole numbers that are data are rounded; an infinity is a number like others.
-        if (a.kind == Value::Place || b.kind == Value::Place || y == 0) return opaque("/", {a, b});
+        if (a.kind == Value::Place || b.kind == Value::Place || y == 0 ||
+            (is_integer(*e.operands[0]) && is_integer(*e.operands[1])))
+          return opaque("/", {a, b});
         return element_value(multiply(x, inverse(y)));
       default: return opaque(concat("operator ", static_cast<int>(e.op)), {a, b});
     }
   }
+
+  static bool is_integer(const Expression& e) { return e.type.is_int_or_uint(); }
 
   /// Of a comparison of integers: sizes, and numbers that sizes here do not reach, decide otherwise
   /// elsewhere.

@@ -1,0 +1,178 @@
+"""Derivatives compute with integers in the text's types; what they leave out is zero in these.
+
+Factors leave a sum only where conditions that guard its terms do not keep them from being infinite.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import tensor_comprehensions as tc
+
+
+def gradients(text: str, *inputs: object, by: tuple[int, ...] = (0,)) -> tuple[torch.Tensor, ...]:
+    leaves = [x.clone().requires_grad_() if k in by else x for k, x in enumerate(inputs)]
+    result = tc.make_autograd(tc.define(text, namespace="tc_typed").f)(*leaves)
+    return torch.autograd.grad(result.sum(), [leaves[k] for k in by])
+
+
+def check(text: str, *inputs: object, by: tuple[int, ...] = (0,)) -> None:
+    """Against differences of what the definition computes."""
+    f = tc.make_autograd(tc.define(text, namespace="tc_typed").f)
+    leaves = [x.clone().requires_grad_() if k in by else x for k, x in enumerate(inputs)]
+    assert torch.autograd.gradcheck(f, leaves)
+
+
+def d(*sizes: int) -> torch.Tensor:
+    return torch.rand(*sizes, dtype=torch.double) + 0.5
+
+
+def bytes_of(*values: int) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.uint8)
+
+
+BYTES = {
+    "less a pad": (
+        "double(N, C) X, uint8(C) u",
+        "X(i + u(c) - 1, c) where i in 1:N - 1",
+        (d(6, 3), bytes_of(0, 1, 2)),
+    ),
+    "subtracted": (
+        "double(N, C) X, uint8(C) u",
+        "X(i + 3 - u(c), c) where i in 2:N - 3",
+        (d(9, 3), bytes_of(1, 3, 5)),
+    ),
+    "of two": (
+        "double(N) X, uint8(C) u, uint8(C) v",
+        "X(i + u(c) + v(c)) where i in 0:4",
+        (d(310), bytes_of(200, 3), bytes_of(100, 4)),
+    ),
+    "times a number": (
+        "double(N) X, uint8(C) u",
+        "X(2 * (i + u(c))) where i in 0:4",
+        (d(410), bytes_of(200, 3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BYTES)
+def test_shifts_by_bytes_do_not_wrap_around(kind: str) -> None:
+    parameters, value, inputs = BYTES[kind]
+    check(f"def f({parameters}) -> (O) {{ O(i, c) = {value} }}", *inputs)
+
+
+def test_a_scalar_byte_is_an_int_in_a_sum() -> None:
+    check("def f(double(N) X, uint8 p) -> (O) { O(i) = X(i + p - 1) where i in 1:N - 1 }", d(6), 0)
+
+
+def test_a_subscript_that_a_weight_computes_with_keeps_its_type() -> None:
+    u = bytes_of(20, 3, 17)  # 400 and 289 are 144 and 33 as bytes
+    check("def f(double(M, N) X, uint8(N) u) -> (O) { O(i) = X(u(i), i) * float(u(i) * u(i)) }",
+          d(25, 3), u)  # fmt: skip
+    index = torch.tensor([30000, 5])
+    x = torch.zeros(30001, 2, dtype=torch.double)
+    text = "def f(double(M, N) X, int64(N) I) -> (O) { O(i) = X(I(i), i) * (I(i) * 100000) }"
+    (gradient,) = gradients(text, x, index)
+    wanted = torch.zeros_like(x)
+    wanted[index, torch.arange(2)] = index.double() * 100000
+    torch.testing.assert_close(gradient, wanted)
+
+
+def test_a_byte_may_be_the_place_of_a_tensor_that_begins_below_zero() -> None:
+    check(
+        """def f(double(N) A, uint8(M) u) -> (O) {
+          T(i) = A(i + 1) * A(i + 1)
+          O(j) = u(j) < 3 ? T(u(j)) : 0.0
+        }""",
+        d(6),
+        bytes_of(0, 2, 9, 1),
+    )
+
+
+def test_quotients_of_integers_round_as_factors() -> None:
+    check(
+        "def f(double(N) x, double(N, K) Y) -> (O) { O(i, k) = x(i) * (3 / 2) * Y(i, k) }",
+        *(d(3), d(3, 4)),
+    )
+    check(
+        """def f(double(N) X) -> (P) {
+          P(h, k) = X(3 * h + k) * h * 2.0 where h in 0:4, k in 0:3
+        }""",
+        d(12),
+    )
+
+
+def test_functions_of_bytes_and_literals() -> None:
+    check("def f(double(N) X, uint8(N) u) -> (O) { O(i) = atan2(u(i), X(i)) }",
+          d(3), bytes_of(20, 3, 200))  # fmt: skip
+    x = d(5)
+    (gradient,) = gradients("def f(double(N) x) -> (O) { O(i) = pow(2.0, x(i)) }", x)
+    torch.testing.assert_close(gradient, 2**x * math.log(2), rtol=1e-14, atol=0)
+
+
+def test_digits_of_indices_whose_names_look_like_digits() -> None:
+    check(
+        """def f(double(A, 2, C, 2) X) -> (O) {
+          O(a, a_0) = X(a / 2, a % 2, a_0 / 2, a_0 % 2) where a in 0:2 * A, a_0 in 0:2 * C
+        }""",
+        d(2, 2, 3, 2),
+    )
+    check("def f(double(A, M) X) -> (O) { O(i0) = X(0, i0 / 2) where i0 in 0:2 * M }", d(2, 3))
+
+
+NO_ZEROS = {
+    "parity of a float": "X(i) * (int32(y(i)) - int32(y(i)) / 2 * 2)",
+    "parity of an integer": "X(i) * ((I(i) + 1) / 2 * 2 - I(i) - 1)",
+    "rounded to fewer bits": "X(i) * (y(i) - double(bfloat16(y(i))))",
+    "bytes that wrap around": "X(i) * (float(u(i) * u(i)) - float(u(i)) * float(u(i)))",
+}
+
+
+@pytest.mark.parametrize("kind", NO_ZEROS)
+def test_what_integers_and_roundings_leave_is_no_zero(kind: str) -> None:
+    y = torch.tensor([1.2, 2.2, 3.3, 4.7], dtype=torch.double)
+    inputs = (d(4), y, torch.tensor([1, 2, 3, 10], dtype=torch.int32), bytes_of(20, 17, 200, 100))
+    text = "def f(double(N) X, double(N) y, int32(N) I, uint8(N) u) -> (O) { O(i) = VALUE }"
+    text = text.replace("VALUE", NO_ZEROS[kind])
+    (gradient,) = gradients(text, *inputs)
+    ones = tc.define(text, namespace="tc_typed").f(torch.ones_like(inputs[0]), *inputs[1:])
+    assert ones.count_nonzero() > 0
+    torch.testing.assert_close(gradient, ones)
+
+
+GUARDED = {
+    "divided": ("X(i, k) / s(i)", lambda x, s: x / s),
+    "logarithm": ("X(i, k) * log(s(i))", lambda x, s: x * s.log()),
+    "root": ("X(i, k) * rsqrt(s(i))", lambda x, s: x * s.rsqrt()),
+}
+
+
+@pytest.mark.parametrize("condition", ["s(i) > 0.0", "s(i) > 0.0 && k < 3"])
+@pytest.mark.parametrize("kind", GUARDED)
+def test_conditions_keep_factors_from_being_infinite(kind: str, condition: str) -> None:
+    """A sum without terms is 0, also where what its terms would be divided by is 0."""
+    value, function = GUARDED[kind]
+    x, s = d(3, 4), torch.tensor([0.5, 0.0, 2.0], dtype=torch.double)
+    text = f"def f(double(N, K) X, double(N) s) -> (O) {{ O(i, k) = {condition} ? {value} : 0.0 }}"
+    found = gradients(text, x, s, by=(0, 1))
+    leaves = x.requires_grad_(), s.requires_grad_()
+    kept = torch.zeros(3, 4, dtype=torch.bool)
+    kept[[0, 2], : 3 if "k < 3" in condition else 4] = True
+    rows = torch.where(leaves[1] > 0, leaves[1], 1.0)[:, None]
+    right = torch.where(kept, function(leaves[0], rows), 0.0)
+    torch.testing.assert_close(found, torch.autograd.grad(right.sum(), leaves))
+
+
+def test_elements_that_no_point_reads_receive_zero() -> None:
+    x = d(3, 4)
+    for unused in (0.0, math.nan):
+        s = torch.tensor([0.5, 1.0, unused], dtype=torch.double)
+        text = """def f(double(N, K) X, double(N) s) -> (O) {
+          O(i, k) = X(i, k) / s(i) where i in 0:N - 1
+        }"""
+        (gradient,) = gradients(text, x, s, by=(1,))
+        wanted = torch.cat([-x[:2].sum(1) / s[:2] ** 2, torch.zeros(1, dtype=torch.double)])
+        torch.testing.assert_close(gradient, wanted)
