@@ -3,13 +3,15 @@
 #include <set>
 #include <string>
 
+#include "ir/expressions/simplify.h"
 #include "ir/visit.h"
 
 namespace tc::ir {
 
 std::optional<int64_t> step_along(const Expr& index, const std::string& loop) {
   if (!expr_uses_var(index, loop)) return 0;
-  return as_const_int(simplify(substitute(loop, make_variable(loop) + 1, index) - index));
+  return as_const_int(
+      simplify_integers(substitute(loop, make_variable(loop) + 1, index) - index, {}));
 }
 
 Expr make_address(Type type, const std::string& buffer, const Expr& index) {

@@ -311,3 +311,14 @@ def test_infinities_keep_their_meaning() -> None:
     wanted = a @ b.exp().T
     assert torch.equal(actual[3].isnan(), wanted[3].isnan()) and actual[3, 5].isnan()
     torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-3, equal_nan=True)
+
+
+def test_an_index_may_be_called_as_a_sum_of_others() -> None:
+    text = """def f(float(P) A, float(J) B, float(M, K, J) W) -> (O) {
+        O(m, i) +=! exp(A(i + k) * B(i_k)) * W(m, k, i_k) where i in 0:40
+    }"""
+    values = torch.randn(48) / 4, torch.randn(8) / 4, torch.randn(64, 9, 8)
+    wanted = reference.run(text, "f", *values)
+    options = tc.MappingOptions().matchLibraryCalls(False)
+    found = tc.compile(text, "f", options, *values)(*values)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)

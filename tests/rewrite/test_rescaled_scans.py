@@ -92,11 +92,11 @@ OTHERS = {
     ),
     "terms that are sums": (
         "O(n, d) +=! k <= d ? exp(X(n, k) + X(n, e) - L(n, d)) : 0 where e in 0:3",
-        2,
+        1,
     ),
     "levels of the other direction": ("O(n, d) +=! k >= d ? exp(X(n, k) - L(n, d)) : 0", 1),
     "weights of the result": ("O(n, d) +=! k <= d ? W(n, d) * exp(X(n, k) - L(n, d)) : 0", 1),
-    "another row's levels": ("O(n, d) +=! k <= d ? exp(X(n, k) - L(N - 1 - n, d)) : 0", 2),
+    "another row's levels": ("O(n, d) +=! k <= d ? exp(X(n, k) - L(N - 1 - n, d)) : 0", 1),
     "levels that are no maxima": (
         "P(n, d) min=! k <= d ? X(n, k) : X(n, 0) where d in 0:D"
         " O(n, d) +=! k <= d ? exp(X(n, k) - P(n, d)) : 0",
@@ -128,3 +128,20 @@ def test_gradients() -> None:
     explained = tc.compile(source, "f_grad", OWN, *values).explain()
     assert "in order of" in explained
     assert "reduction over" not in explained
+
+
+def test_levels_are_the_largest_of_the_exponents() -> None:
+    """Far above others an exponential is infinite, which scaled by 0 is no number."""
+    text = """def f(float(N) X, float(N) Y) -> (L, O) {
+        L(d) max=! k <= d ? Y(k) : Y(0) where d in 0:N, k in 0:N
+        O(d) +=! k <= d ? exp(X(k) - L(d)) : 0 where d in 0:N, k in 0:N }"""
+    x, y = torch.zeros(24), torch.zeros(24)
+    x[3], y[10:] = 200, 200
+    check(text, 1, x, y)
+
+
+def test_rows_that_the_result_chooses_are_no_levels() -> None:
+    text = """def f(float(N, N) X, float(N) Z, float(N) W) -> (L, O) {
+        L(n, d) max=! k >= d ? X(n, k) : X(n, N - 1) where d in 0:N, k in 0:N
+        O(d) +=! k <= d ? W(k) * exp(Z(d) - L(d, k)) : 0 where d in 0:N, k in 0:N }"""
+    check(text, 1, torch.randn(20, 20), torch.randn(20), torch.rand(20), rtol=1e-4)

@@ -11,6 +11,7 @@ import emulated
 import pytest
 import torch
 from exact import integers
+from fenced import fenced
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import reference
@@ -333,3 +334,18 @@ def test_derivatives_are_scans() -> None:
     source = tc.grad_source(tc.ops.source("cumulative_sum"), "cumulative_sum")
     executor = tc.compile(source, "cumulative_sum_grad", OWN, x.detach(), received)
     assert is_scan(executor)
+
+
+def test_terms_that_no_result_has_are_not_read() -> None:
+    """What a condition on the result leaves out may lie outside of the tensor."""
+    text = """def f(float(N) A) -> (S) {
+        S(d) +=! d < N && k <= d ? A(k) : 0 where d in 0:2 * N + 2000, k in 0:2 * N + 2000 }"""
+    x = fenced(integers(512))
+    executor = compiled(text, x)
+    assert torch.equal(executor(x)[:512], x.cumsum(0))
+
+
+def test_an_extreme_without_terms() -> None:
+    text = """def f(float(N, J) A) -> (M) {
+        M(d) max=! k <= d ? A(k, j) : -5.0 where d in 0:N, k in 0:N, j in 0:J }"""
+    assert tc.define(text, namespace="tc_scans").f(torch.zeros(20, 0)).tolist() == [-torch.inf] * 20

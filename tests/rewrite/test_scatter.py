@@ -434,3 +434,15 @@ def test_a_called_definition_may_scatter() -> None:
     """)
     a, i, b = integers(25), places(12, 25), integers(12)
     assert torch.equal(t.twice(a, i, b), b.index_add(0, i, a, alpha=2))
+
+
+def test_sums_are_scattered_into_nothing() -> None:
+    """Places that are computed are looked at by the loops; no element of the tensor is written."""
+    text = """def f(int32(M, K) B, float(M, L) G, float(V) like) -> (float(V) O) {
+        J(m) +=! B(m, k)
+        O(J(m)) +=! G(m, l)
+    }"""
+    f = tc.define(text, namespace="tc_scatter_nothing").f
+    with pytest.raises(tc.ShapeError, match="has size 0"):
+        f(torch.ones(4, 3, dtype=torch.int32), torch.randn(4, 5), torch.empty(0))
+    assert f(torch.ones(0, 3, dtype=torch.int32), torch.randn(0, 5), torch.empty(0)).numel() == 0

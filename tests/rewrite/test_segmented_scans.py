@@ -160,3 +160,21 @@ def test_joined_conditions_tell_nan_apart() -> None:
     x[0, 7] = float("nan")
     text = "def f(float(N, D) X) -> (O) { O(n, d) +=! k > d || X(n, d) > 0 ? 0 : X(n, k) }"
     check(text.replace(" }", " where d in 0:D }"), 1, x)
+
+
+def test_sums_that_wrap_around_say_nothing_of_places_between() -> None:
+    """Counts of 8 bits are equal again 256 terms later, and so are sums of 2^30 after four."""
+    text = """def f(TYPE(N) B, float(N) A) -> (S, O) {
+        S(d) +=! k <= d ? VALUE : 0 where d in 0:N, k in 0:N
+        O(d) +=! k <= d && S(k) == S(d) ? A(k) : 0 where d in 0:N, k in 0:N }"""
+    count = text.replace("TYPE", "uint8").replace("VALUE", "B(k)")
+    check(count, 1, torch.ones(600, dtype=torch.uint8), integers(600))
+    large = text.replace("TYPE", "int32").replace("VALUE", "(B(k) > 0 ? 1073741824 : 0)")
+    check(large, 1, torch.randint(0, 2, (50,), dtype=torch.int32), integers(50))
+
+
+def test_rows_that_the_result_chooses_are_no_segments() -> None:
+    text = """def f(int32(N, N) Y, float(N) A) -> (R, O) {
+        R(n, d) max=! k <= d ? Y(n, k) : -2147483648 where d in 0:N, k in 0:N
+        O(d) +=! k <= d && R(d, k) == R(d, d) ? A(k) : 0 where d in 0:N, k in 0:N }"""
+    check(text, 1, torch.randint(0, 4, (24, 24), dtype=torch.int32), integers(24))

@@ -141,3 +141,19 @@ def test_the_gradient_of_a_group_normalization_reads_its_operands_twice() -> Non
     assert "d_squares_sum.over_hw" in found
     assert "d_mean_sum.over_hw" in found
     assert not re.search(r"d_(weight|bias)\(.*d_output", found)
+
+
+IN_PLACE = {
+    "added to": "{ C(i) +=! A(i, k)  C(i) += A(i, k) * D(i, l) }",
+    "begun anew": "{ C(i) +=! A(i, k)  E(i) = C(i) * 2  C(i) +=! A(i, k) * D(i, l) }",
+}
+
+
+@pytest.mark.parametrize("kind", IN_PLACE)
+def test_a_sum_is_not_read_by_what_writes_it(kind: str) -> None:
+    results = "(C, E)" if "E(i)" in IN_PLACE[kind] else "(C)"
+    text = f"def f(float(N, K) A, float(N, L) D) -> {results} {IN_PLACE[kind]}"
+    values = integers(64, 128), integers(64, 5)
+    found, wanted = tc.compile(text, "f", OWN, *values)(*values), reference.run(text, "f", *values)
+    for result, right in zip(*((r if isinstance(r, tuple) else (r,)) for r in (found, wanted))):
+        assert torch.equal(result, right)

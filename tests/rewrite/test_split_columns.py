@@ -131,3 +131,14 @@ def test_left_alone(equation: str, sizes: dict[str, int]) -> None:
 )
 def test_what_may_share_a_pass_stays_whole(text: str) -> None:
     assert not is_split(tc.compile(text, "f", None, torch.zeros(100, 256), torch.zeros(256, 33)))
+
+
+def test_the_last_columns_of_an_expanded_operand() -> None:
+    """A dimension without a stride has an index in the subscripts."""
+    text = """def f(float(B, I, K) X, float(B, K, J) Y) -> (Z) {
+        Z(b, i, j) +=! X(b, i, k) * Y(b, k, j)
+    }"""
+    x, y = integers(3, 50, 64), integers(64, 81).expand(3, 64, 81)
+    assert torch.equal(
+        tc.compile(text, "f", tc.MappingOptions().matchLibraryCalls(False), x, y)(x, y), x @ y
+    )

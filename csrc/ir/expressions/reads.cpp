@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/expressions/simplify.h"
 #include "ir/visit.h"
 
 namespace tc::ir {
@@ -65,7 +66,7 @@ std::optional<CopiedRead> find_copied(const Statement& statement) {
     return std::nullopt;
   CopiedRead copied{read_name(read), {}};
   for (size_t d = 0; d < read->args.size(); ++d) {
-    auto offset = as_const_int(simplify(read->args[d] - statement.subscripts[d]));
+    auto offset = as_const_int(simplify_integers(read->args[d] - statement.subscripts[d], {}));
     if (!offset) return std::nullopt;
     copied.offsets.push_back(*offset);
   }

@@ -10,8 +10,10 @@
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/scan.h"
+#include "ir/visit.h"
 #include "machine/limits.h"
 #include "rewrite/algebra/rescaled_sums.h"
+#include "rewrite/domains/inside.h"
 
 namespace tc::ir {
 
@@ -53,6 +55,9 @@ struct Prefix {
 struct Rising {
   size_t dimension = 0;
   bool up_to = true;
+  Expr value;                         ///< of which it is the maximum
+  std::string term;                   ///< the index that this runs along
+  std::vector<std::string> elements;  ///< the indices of the elements written
 };
 
 /// The condition's opposite, without `||`, of which the second part may be evaluated lazily.
@@ -67,6 +72,24 @@ Expr negate(const Expr& condition) {
 bool is_natural(const Expr& e) {
   if (auto choice = find_choice(e)) return is_natural(choice->yes) && is_natural(choice->no);
   return e.type().is_int_or_uint() && can_prove(e >= 0);
+}
+
+/// The most that an integer can be, as far as that is a number of 64 bits.
+std::optional<int64_t> most_of(const Expr& e) {
+  if (auto choice = find_choice(e)) {
+    const std::optional<int64_t> yes = most_of(choice->yes), no = most_of(choice->no);
+    return yes && no ? std::optional(std::max(*yes, *no)) : std::nullopt;
+  }
+  const Expr most = find_constant_bound(e, Direction::Upper);
+  return most.defined() ? as_const_int(simplify(Halide::cast(Halide::Int(64), most)))
+                        : std::nullopt;
+}
+
+/// Whether sums of so many of these terms only grow: terms are not negative, and sums do not wrap
+/// around.
+bool only_grows(const Expr& term, int64_t terms) {
+  const std::optional<int64_t> most = most_of(term), limit = most_of(term.type().max());
+  return most && limit && is_natural(term) && *most <= *limit / terms;
 }
 
 class Find {
@@ -142,8 +165,18 @@ class Find {
         join(inside, other);
     }
     prefix.value = inside.defined() ? choose_lazily(inside, choice.yes, choice.no) : choice.yes;
+    // The scan has the terms of all results, also of those that do not exist.
+    if (prefix.outside.defined() && any<Call>(prefix.value, [&](const Call* call) {
+          return !read_name(call).empty() &&
+                 !rewrite::lies_inside(call, program_, statement.domain);
+        }))
+      return false;
     if (!equal(simplify(choice.no), simplify(same))) {
       if (!is_extreme(statement.reduction) || !others.empty()) return false;
+      const std::vector<Iterator> reduced = reduced_indices(statement);
+      if (std::any_of(reduced.begin(), reduced.end(),
+                      [](const Iterator& it) { return is_const_zero(it.extent); }))
+        return false;
       // The first term once more says nothing new.
       const bool has_first = prefix.up_to || terms >= results + prefix.offset;
       const Expr first = prefix.up_to ? 0 : static_cast<int>(terms - 1);
@@ -159,36 +192,46 @@ class Find {
     if (statement.reduction != Reduction::Sum || prefix.offset != 0 || terms != results ||
         prefix.segment.defined())
       return false;
-    prefix.rescaled =
-        find_rescaled(prefix.value, result.name, term.name,
-                      [&](const Expr& read, const std::string& index, bool falls) {
-                        return is_level(statement, read, index, prefix.up_to != falls);
-                      });
+    prefix.rescaled = find_rescaled(prefix.value, result.name, term.name,
+                                    [&](const Expr& read, const Expr& exponent, bool falls) {
+                                      return is_level(statement, prefix, read, exponent, falls);
+                                    });
     if (!prefix.rescaled) return false;
     prefix.value = prefix.rescaled->value;
     return true;
   }
 
-  /// Whether it reads, at this index and at no other of the two, what is maximal up to there or
-  /// from there on.
-  bool is_level(const Statement& statement, const Expr& e, const std::string& index,
-                bool up_to) const {
+  /// Whether it reads, at the result's index, the largest of these exponents up to there, or from
+  /// there on; where it falls, at the term's index. Other levels may be far below the exponents:
+  /// the exponential of a difference is infinite, and another one's 0.
+  bool is_level(const Statement& statement, const Prefix& prefix, const Expr& e,
+                const Expr& exponent, bool falls) const {
     const auto* read = e.as<Call>();
     auto found = read ? rising_.find(read_name(read)) : rising_.end();
-    return found != rising_.end() && found->second.up_to == up_to &&
-           e.type() == program_.tensor(statement.tensor).type &&
-           is_read_at(statement, *read, found->second.dimension, index);
+    if (found == rising_.end() || found->second.up_to != (prefix.up_to != falls) ||
+        e.type() != program_.tensor(statement.tensor).type)
+      return false;
+    const Rising& level = found->second;
+    const Iterator &result = statement.domain[prefix.result], &term = statement.domain[prefix.term];
+    if (!is_read_at(statement, prefix, *read, level.dimension, falls ? term.name : result.name))
+      return false;
+    std::map<std::string, Expr> here = {
+        {level.term, make_variable(falls ? result.name : term.name)}};
+    for (size_t d = 0; d < read->args.size(); ++d)
+      if (d != level.dimension) here[level.elements[d]] = read->args[d];
+    return equal(graph_substitute(here, level.value), exponent);
   }
 
   /// Whether it is read at the index in this dimension, and what else says where is no reduction's
-  /// index, nor this one.
-  static bool is_read_at(const Statement& statement, const Call& read, size_t dimension,
-                         const std::string& index) {
+  /// index, nor the result's that the scan walks along.
+  static bool is_read_at(const Statement& statement, const Prefix& prefix, const Call& read,
+                         size_t dimension, const std::string& index) {
     const auto* variable = read.args[dimension].as<Variable>();
     if (!variable || variable->name != index) return false;
+    const std::string& result = statement.domain[prefix.result].name;
     for (size_t d = 0; d < read.args.size(); ++d)
       if (d != dimension &&
-          (expr_uses_var(read.args[d], index) || uses_reduction(statement, read.args[d])))
+          (expr_uses_var(read.args[d], result) || uses_reduction(statement, read.args[d])))
         return false;
     return true;
   }
@@ -225,7 +268,7 @@ class Find {
       const auto* read = at.as<Call>();
       auto found = read ? monotone_.find(read_name(read)) : monotone_.end();
       if (found == monotone_.end()) continue;
-      if (is_read_at(statement, *read, found->second, term.name) &&
+      if (is_read_at(statement, prefix, *read, found->second, term.name) &&
           equal(substitute(term.name, make_variable(result.name), at), other))
         return at;
     }
@@ -244,10 +287,17 @@ class Find {
     // What is compared with NaN is not equal to itself.
     if (type.is_int_or_uint() &&
         (is_extreme(statement.reduction) ||
-         (statement.reduction == Reduction::Sum && is_natural(prefix.value))))
+         (statement.reduction == Reduction::Sum &&
+          only_grows(prefix.value, extent_of(statement.domain[prefix.term])))))
       monotone_[statement.tensor] = dimension;
-    if (type.is_float() && statement.reduction == Reduction::Max)
-      rising_[statement.tensor] = {dimension, prefix.up_to};
+    if (!type.is_float() || statement.reduction != Reduction::Max) return;
+    Rising level = {dimension, prefix.up_to, prefix.value, statement.domain[prefix.term].name, {}};
+    for (const Expr& subscript : statement.subscripts) {
+      const auto* index = subscript.as<Variable>();
+      if (!index) return;
+      level.elements.push_back(index->name);
+    }
+    rising_[statement.tensor] = level;
   }
 
   std::vector<Statement> scan(const Statement& statement, Prefix prefix) {

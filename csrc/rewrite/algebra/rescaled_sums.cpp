@@ -23,7 +23,7 @@ const Sub* exponent(const Expr& e) {
 
 std::optional<RescaledTerm> find_rescaled(
     const Expr& value, const std::string& result, const std::string& term,
-    const std::function<bool(const Expr& read, const std::string& index, bool falls)>& is_level) {
+    const std::function<bool(const Expr& level, const Expr& exponent, bool falls)>& is_level) {
   std::vector<Expr> factors;
   list_factors(value, factors);
   for (size_t f = 0; f < factors.size(); ++f) {
@@ -35,12 +35,12 @@ std::optional<RescaledTerm> find_rescaled(
       if (k != f) others = others.defined() ? others * factors[k] : factors[k];
     if (others.defined() && expr_uses_var(others, result)) continue;
     const Expr &x = difference->a, &level = difference->b;
-    if (!expr_uses_var(x, result) && is_level(level, result, false)) {
+    if (!expr_uses_var(x, result) && is_level(level, x, false)) {
       found.level = level;
       found.value = substitute(result, make_variable(term), value);
       return found;
     }
-    if (!expr_uses_var(x, term) && is_level(level, term, true)) {
+    if (!expr_uses_var(x, term) && is_level(level, x, true)) {
       found.falls = true;
       found.level = substitute(term, make_variable(result), level);
       found.value = others.defined() ? others : make_one(value.type());

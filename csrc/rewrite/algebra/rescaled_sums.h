@@ -23,10 +23,10 @@ struct RescaledTerm {
 /// alone, so that one is the other times exp of a difference, and a term more: the recurrence of
 /// the online softmax (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018,
 /// section 3). Levels may be infinite or NaN; of a weight that is no number only the terms at a
-/// level of -infinity know nothing later. `is_level` says which reads at an index are levels;
-/// nothing where none is found.
+/// level of -infinity know nothing later. `is_level` says whether L(r), or where it falls L(t), is
+/// a level of these exponents x; nothing where none is found.
 std::optional<RescaledTerm> find_rescaled(
     const Expr& value, const std::string& result, const std::string& term,
-    const std::function<bool(const Expr& read, const std::string& index, bool falls)>& is_level);
+    const std::function<bool(const Expr& level, const Expr& exponent, bool falls)>& is_level);
 
 }  // namespace tc::ir

@@ -184,7 +184,7 @@ class ShareSums : public ProgramPass {
     return 1;
   }
 
-  /// Whether the earlier one's result is the common part, still when the later one runs.
+  /// Whether the earlier one's result is the common part, also while the later one runs.
   bool is_whole(const Common& common, size_t earlier, size_t later) const {
     const Statement& first = program_.statements[earlier];
     if (!first.initializes || !common.first.outside.empty()) return false;
@@ -194,7 +194,7 @@ class ShareSums : public ProgramPass {
       const auto* index = subscript.as<Variable>();
       if (!index || !common.first.kept.count(index->name)) return false;
     }
-    for (size_t s = earlier + 1; s < later; ++s)
+    for (size_t s = earlier + 1; s <= later; ++s)
       if (program_.statements[s].tensor == first.tensor) return false;
     return true;
   }

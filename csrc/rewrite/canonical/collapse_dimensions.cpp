@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "ir/expressions/simplify.h"
 #include "ir/visit.h"
 
 namespace tc::ir {
@@ -63,7 +64,8 @@ void drop_single_iterations(Statement& statement) {
     e = mutate(e, [&](const Call* op, Mutator& self) {
       if (read_name(op).empty()) return self.inside(op);
       return map_arguments(op, op->type, [&](const Expr& subscript) {
-        return subscript.as<Variable>() ? subscript : simplify(substitute(values, subscript));
+        return subscript.as<Variable>() ? subscript
+                                        : simplify_integers(substitute(values, subscript), {});
       });
     });
   };

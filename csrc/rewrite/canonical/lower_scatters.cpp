@@ -117,7 +117,10 @@ class Lowering {
     for (const Iterator& it : update.domain) (says_place(it) ? outer : inner).push_back(it);
     bool many = std::any_of(inner.begin(), inner.end(),
                             [](const Iterator& it) { return !is_const_one(it.extent); });
-    if (!many || reads(update, update.tensor)) return {};
+    const std::vector<Expr>& sizes = program_.tensor(update.tensor).sizes;
+    // The guard of a scatter into a tensor without elements says that it writes nothing.
+    const bool empty = std::any_of(sizes.begin(), sizes.end(), is_const_zero);
+    if (!many || empty || reads(update, update.tensor)) return {};
     // The temporary lies as the result does.
     auto place_of = [&](const Iterator& it) {
       size_t d = 0;

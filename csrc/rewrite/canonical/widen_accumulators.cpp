@@ -36,8 +36,10 @@ Expr widen_value(const Expr& e) {
           for (Expr& argument : arguments) argument = Cast::make(op->type, argument);
           return Halide::cast(kWide, math(function, op->type, arguments));
         }
-        if (!function.empty()) return math(function, arguments[0].type(), arguments);
-        Type type = is_narrow(op->type) ? kWide : op->type;
+        const Type type = is_narrow(op->type) ? kWide : op->type;
+        // Of isnan and the like, which give truths, it is the operand's.
+        if (!function.empty())
+          return math(function, type.is_bool() ? arguments[0].type() : type, arguments);
         return Call::make(type, op->name, arguments, op->call_type);
       });
 }

@@ -188,6 +188,7 @@ class ComputeOperands : public ProgramPass {
       const auto& [pivot, sign] = sum.terms[0];
       Iterator it = pivot;
       for (size_t i = 1; i < sum.terms.size(); ++i) it.name += "_" + sum.terms[i].first.name;
+      if (sum.terms.size() > 1) it.name = unused_index(statement, it.name);
       it.min = 0;
       it.extent = static_cast<int>(sum.count);
       it.reduction = false;

@@ -177,10 +177,15 @@ class SplitColumns : public ProgramPass {
   /// Copies what a read of the statement touches, in the order of its indices but `along` last.
   Statement make_copy(const Statement& statement, const MemoryAccess& access,
                       const Iterator& along) {
+    // A dimension of an expanded tensor has no stride, but a subscript.
+    const auto is_mentioned = [&](const Iterator& it) {
+      return std::any_of(access.subscripts.begin(), access.subscripts.end(),
+                         [&](const Expr& e) { return expr_uses_var(e, it.name); });
+    };
     std::vector<Iterator> over;
     for (const Iterator& it : statement.domain)
-      if (it.name != along.name && stride(access, it) != 0) over.push_back(it);
-    if (stride(access, along) != 0) over.push_back(along);
+      if (it.name != along.name && is_mentioned(it)) over.push_back(it);
+    if (is_mentioned(along)) over.push_back(along);
     return make_temporary(access.tensor + ".columns",
                           ir::read(program_.tensor(access.tensor), access.subscripts), over,
                           statement.where, "the last columns of " + access.tensor);
