@@ -461,3 +461,35 @@ def test_more_elements_than_32_bits_count() -> None:
     small = tc.compile(text, "largest", None, a[:10])
     assert "int64" in tc.compile(text, "largest", None, a).loop_nest
     assert "int64" not in small.loop_nest
+
+
+IN_BOUNDS = {
+    "an index": ("i in 0:N, l = i + 1, j in 0:l", "cannot depend on index i"),
+    "a tensor": ("l = I(0), i in 0:l, j in 0:N", "cannot read tensors"),
+    "a float": ("i in 0:int32(x), j in 0:N", "cannot depend on x, a scalar of type float"),
+    "a truth": ("i in 0:(b ? 3 : 4), j in 0:N", "cannot depend on b, a scalar of type bool"),
+}
+
+
+@pytest.mark.parametrize("kind", IN_BOUNDS)
+def test_bounds_that_are_not_known_before_the_run(kind: str) -> None:
+    """Also behind the name of a let."""
+    clauses, message = IN_BOUNDS[kind]
+    text = f"""def f(float(N) A, int32(M) I, float x, bool b) -> (O) {{
+        O(i) +=! A(j) where {clauses} }}"""
+    with pytest.raises(tc.LanguageError, match=message):
+        tc.define(text, namespace="tc_bounds")
+
+
+def test_graphs_know_sizes_with_remainders_and_sizes_called_as_words() -> None:
+    text = "def f(float(N) A) -> (B) { B(i) = A(0) + i where i in 0:(N - 10) % 3 + 5 }"
+    f = tc.define(text, namespace="tc_word_sizes").f
+    run = torch.compile(f, dynamic=True, backend="eager", fullgraph=True)
+    for n in (3, 7, 12, 13):
+        assert torch.equal(run(torch.ones(n)), f(torch.ones(n)))
+    g = tc.define("def g(float(if, else) A) -> (B) { B(i, j) = A(i, j) * 2 }",
+                  namespace="tc_word_sizes").g  # fmt: skip
+    twice = torch.compile(g, dynamic=True, backend="eager", fullgraph=True)
+    for n in (5, 6):
+        a = torch.randn(n, n + 1)
+        assert torch.equal(twice(a), a * 2)

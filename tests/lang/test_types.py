@@ -617,3 +617,28 @@ def test_constants_of_indices_leave_the_type(value: str) -> None:
     """What is moved to the other side of a comparison may wrap around there."""
     text = f"def f() -> (O) {{ O(i) = {value.replace('x', 'i')} where i in -3:9 }}"
     assert tc.compile(text, "f", None)().tolist() == wrapped(value, range(-3, 9))
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(torch.int8, -128), (torch.int16, -32768)])
+def test_the_least_integer_is_a_literal(dtype: torch.dtype, least: int) -> None:
+    """Of -128 the operand, 128, is no int8."""
+    name = str(dtype).removeprefix("torch.")
+    text = f"def f({name}(N) a) -> (T, C) {{ T(i) = max(a(i), {least})  C(i) = a(i) == {least} }}"
+    a = torch.tensor([least, -1, 5], dtype=dtype)
+    found = tc.define(text, namespace="tc_least").f(a)
+    assert found[0].tolist() == [least, -1, 5]
+    assert found[1].tolist() == [True, False, False]
+
+
+def test_extremes_of_literals_keep_what_is_no_number() -> None:
+    text = "def f(float(N) A) -> (T) { T(i) = A(i) + min(1.0, 0.0 / 0.0) }"
+    assert tc.define(text, namespace="tc_least").f(torch.zeros(3)).isnan().all()
+
+
+def test_orders_of_functions_in_sums_are_integers() -> None:
+    text = "def f(TYPE(N, K) A) -> (S) { S(n) +=! jn(0, A(n, k)) }"
+    for name, dtype in (("float", torch.float), ("double", torch.double), ("half", torch.half)):
+        a = (torch.rand(3, 5) * 4).to(dtype)
+        found = tc.define(text.replace("TYPE", name), namespace="tc_orders").f(a)
+        wanted = torch.special.bessel_j0(a.double()).sum(1)
+        torch.testing.assert_close(found.double(), wanted, rtol=2e-3, atol=2e-3)

@@ -234,6 +234,14 @@ class Lowering {
     return ir::choose_lazily(condition, yes, no);
   }
 
+  /// Whether a quotient or remainder of sizes alone may have a negative dividend, and so rounds up.
+  static bool rounds_up(const Expression& e, const Expr& dividend) {
+    return !never_negative(dividend) && !any(e, [](const Expression& part) {
+      return part.binding == Binding::Index || part.binding == Binding::Let ||
+             part.binding == Binding::Tensor;
+    });
+  }
+
   Expr lower_binary(const Expression& e) {
     Expr a = lower(*e.operands[0]), b = lower(*e.operands[1]);
     if (e.op == Operator::And) return reads(b) ? choose(a, b, make_zero(Halide::Bool())) : a && b;
@@ -249,13 +257,13 @@ class Lowering {
       case Operator::Multiply: return wrapping(e.op, a, b);
       case Operator::Divide:
         if (type.is_float()) return a / b;
-        if (!rounds_down_) return ir::c_div(a, b);
+        if (!rounds_down_ || rounds_up(e, a)) return ir::c_div(a, b);
         if (is_positive_const(b)) return a / b;
         // Bounds nothing, whatever it could be simplified to.
         return Call::make(type, Call::div_round_to_zero, {a, b}, Call::PureIntrinsic);
       case Operator::Remainder:
         if (type.is_float()) return ir::math("fmod", type, {a, b});
-        return rounds_down_ ? a % b : ir::c_mod(a, b);
+        return rounds_down_ && !rounds_up(e, a) ? a % b : ir::c_mod(a, b);
       case Operator::Min: return truth ? a && b : Halide::min(a, b);
       case Operator::Max: return truth ? a || b : Halide::max(a, b);
       case Operator::Less: return truth ? !a && b : a < b;

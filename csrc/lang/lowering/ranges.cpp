@@ -127,6 +127,8 @@ class Inference {
       sizes[name] = range->last - range->first + 1;
     }
     Expr sized = substitute(sizes, e);
+    // Data bounds nothing, also where it would cancel out: x - x may be NaN.
+    if (ir::has_data(sized)) return sized;
     Expr simple = simplify_size(sized, signature_);
     return ir::overflows(simple) ? sized : simple;  // i - -2147483648
   }

@@ -48,8 +48,9 @@ std::optional<Constant> fold(const Expression& e, const Constant& a, const Const
       case Operator::Multiply: result.real = x * y; return result;
       case Operator::Divide: result.real = x / y; return result;
       case Operator::Remainder: result.real = std::fmod(x, y); return result;
-      case Operator::Min: result.real = std::min(x, y); return result;
-      case Operator::Max: result.real = std::max(x, y); return result;
+      // NaN where one of them is.
+      case Operator::Min: result.real = std::isnan(x) || x < y ? x : y; return result;
+      case Operator::Max: result.real = std::isnan(x) || x > y ? x : y; return result;
       default: return std::nullopt;
     }
   }
@@ -202,7 +203,8 @@ void adapt(Expression* e, Type type) {
                         "type first, as in int32(x)");
   }
   e->type = type;
-  if (e->kind == ExpressionKind::Unary) adapt(e->operands[0].get(), type);
+  // Of -128, a number of 8 bits, 128 is none.
+  if (e->kind == ExpressionKind::Unary && !e->constant) adapt(e->operands[0].get(), type);
   if (computed) {
     for (const ExpressionPtr& operand : e->operands) adapt(operand.get(), type);
   }

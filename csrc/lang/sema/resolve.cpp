@@ -6,6 +6,7 @@
 #include "lang/sema/builtins.h"
 #include "lang/sema/expression_types.h"
 #include "lang/sema/types.h"
+#include "lang/syntax/expressions.h"
 #include "lang/syntax/instead.h"
 
 namespace tc::lang {
@@ -89,10 +90,37 @@ class Resolver {
     e->constant.reset();
   }
 
+  [[noreturn]] static void refuse_index_in_bounds(const Expression& e, const std::string& index) {
+    throw LanguageError(e.where, "the bounds of a range cannot depend on index ", index,
+                        "; they are made of sizes, scalars and integers. What a term of a "
+                        "reduction depends on is a "
+                        "condition, as in S(i) +=! j <= i ? A(j) : 0");
+  }
+
+  /// Scalars of other types are not known before the run.
+  static void refuse_in_bounds(const Expression& e, const std::string& scalar, const Type& type) {
+    if (type.is_int_or_uint() && !type.is_bool()) return;
+    throw LanguageError(e.where, "the bounds of a range cannot depend on ", scalar,
+                        ", a scalar of type ", type_name(type),
+                        "; they are made of sizes, integer scalars and integers");
+  }
+
+  /// Of a let with this value.
+  void check_let_in_bounds(const Expression& e, const Expression& value) const {
+    walk(value, [&](const Expression& part) {
+      if (part.binding == Binding::Index) refuse_index_in_bounds(e, part.name);
+      if (part.binding == Binding::Scalar) refuse_in_bounds(e, part.name, part.type);
+      if (part.binding == Binding::Let) check_let_in_bounds(e, *scope_.lets.at(part.name));
+      if (part.binding == Binding::Tensor && part.kind != ExpressionKind::Dimension)
+        refuse_in_bounds(e, scope_.tensors.at(part.name));
+    });
+  }
+
   void check_name(Expression* e) {
     const std::string& name = e->name;
     if (auto let = scope_.lets.find(name); let != scope_.lets.end()) {
       scope_.used_lets.insert(name);
+      if (in_bounds_) check_let_in_bounds(*e, *let->second);
       bind(e, Binding::Let, let->second->type);
       if (let->second->constant) {
         e->constant = let->second->constant;
@@ -101,17 +129,16 @@ class Resolver {
       return;
     }
     if (scope_.indices.count(name)) {
-      if (in_bounds_) {
-        throw LanguageError(
-            e->where, "the bounds of a range cannot depend on index ", name,
-            "; they are made of sizes, scalars and integers. What a term of a reduction depends on "
-            "is a condition, as in S(i) +=! j <= i ? A(j) : 0");
-      }
+      if (in_bounds_) refuse_index_in_bounds(*e, name);
       return bind(e, Binding::Index, Halide::Int(32));
     }
     if (scope_.sizes.count(name)) return bind(e, Binding::Size, Halide::Int(32));
     auto scalar = scope_.scalars.find(name);
-    if (scalar != scope_.scalars.end()) return bind(e, Binding::Scalar, scalar->second.type);
+    if (scalar != scope_.scalars.end()) {
+      const Type& type = scalar->second.type;
+      if (in_bounds_) refuse_in_bounds(*e, name, type);
+      return bind(e, Binding::Scalar, type);
+    }
     auto tensor = scope_.tensors.find(name);
     if (tensor != scope_.tensors.end()) {
       refuse_in_bounds(*e, tensor->second);
