@@ -16,9 +16,15 @@ from tensor_comprehensions import _torch
 from tensor_comprehensions._errors import ShapeError
 from tensor_comprehensions._parameters import plural
 
-# Size names may begin with a digit or be words of Python's, so each gets a prefix there.
-_NAME = re.compile(r"\b(?!(?:min|max|if|else)\b)(?!\d+\b)(\w+)")
-_FUNCTIONS = {"__builtins__": {}, "min": torch.sym_min, "max": torch.sym_max}
+# Size names may begin with a digit or be words of Python's, so each gets a prefix there; words in
+# front of a parenthesis are functions.
+_NAME = re.compile(r"\b(?!\d+\b)(\w+)\b(?!\()")
+_FUNCTIONS = {
+    "__builtins__": {},
+    "min": torch.sym_min,
+    "max": torch.sym_max,
+    "select": lambda condition, a, b: a if condition else b,
+}
 
 
 def _python(expression: str) -> str:

@@ -25,8 +25,10 @@ std::string size_text(const ir::Expr& e) {
   if (const auto* op = e.as<LE>()) return binary(op, " <= ");
   if (const auto* op = e.as<EQ>()) return binary(op, " == ");
   if (const auto* op = e.as<NE>()) return binary(op, " != ");
+  if (const auto* op = e.as<And>()) return binary(op, " & ");
+  if (const auto* op = e.as<Or>()) return binary(op, " | ");
   if (const auto* op = e.as<Select>())
-    return "(" + size_text(op->true_value) + " if " + size_text(op->condition) + " else " +
+    return "select(" + size_text(op->condition) + ", " + size_text(op->true_value) + ", " +
            size_text(op->false_value) + ")";
   if (const auto* op = e.as<Call>()) {
     // Sizes are not negative, where C's division agrees with rounding down.

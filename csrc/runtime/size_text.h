@@ -7,8 +7,9 @@
 
 namespace tc::runtime {
 
-/// The expression in Python's syntax: names, integers, + - * // %, min(a, b), max(a, b), and
-/// conditional expressions. Division and remainder round down in both languages.
+/// The expression in Python's syntax: names, integers, + - * // % < <= == != & |, min(a, b),
+/// max(a, b) and select(condition, a, b). Words would be names of sizes too. Division and remainder
+/// round down in both languages.
 /// ShapeError for what no int32 holds.
 std::string size_text(const ir::Expr& size);
 

@@ -155,9 +155,9 @@ TC_API tc_status tc_definition_input_dimension(const tc_definition* definition, 
 TC_API tc_status tc_infer_sizes(const tc_definition* definition, const DLTensor* const* inputs,
                                 int32_t input_count, int64_t* sizes, int32_t size_count);
 /* The size of one output dimension as an expression in Python's syntax over the size names: uses
- * + - * // % min max and integers. `inputs` gives the values of specialised scalars: nothing else
- * of it is looked at, so that others may be NULL or left out behind the last of them. The string
- * lives until the thread's next call of this function. */
+ * + - * // % < <= == != & | min max select(condition, a, b) and integers. `inputs` gives the values
+ * of specialised scalars: nothing else of it is looked at, so that others may be NULL or left out
+ * behind the last of them. The string lives until the thread's next call of this function. */
 TC_API tc_status tc_output_size_expression(const tc_definition* definition,
                                            const DLTensor* const* inputs, int32_t input_count,
                                            int32_t output, int32_t dimension, const char** text);
