@@ -90,7 +90,9 @@ ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const Mapping
         kFindSlices, [&] { return poly::find_slices(clusters, scop, layouts); },
         [](const auto& found) { return !found.empty(); });
   }
-  const std::vector<const ScopStatement*> left = leave_to_copies(clusters, dependences, options);
+  // Copies are made on the CPU alone.
+  const std::vector<const ScopStatement*> left =
+      cuda ? std::vector<const ScopStatement*>() : leave_to_copies(clusters, dependences, options);
   const auto propose = [&](const Cluster& cluster) {
     return cuda ? propose_gpu(cluster, scop, layouts, options)
                 : propose_cpu(cluster, scop, layouts, options, machine);

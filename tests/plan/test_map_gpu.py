@@ -93,3 +93,30 @@ def test_skewed_loops_have_bounds() -> None:
     for i in range(300):
         wanted[i + 4 : i + 134, i] += a[i]
     assert torch.equal(outputs[0], wanted)
+
+
+PRODUCT = "def f(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
+PROLOGUE = """def f(float(M, K) A, float(N, K) B) -> (C) {
+  T(n, k) = exp(B(n, k))
+  C(m, n) +=! A(m, k) * T(n, k)
+}"""
+
+
+@pytest.mark.parametrize("text", [PRODUCT, PROLOGUE], ids=["product", "prologue"])
+@pytest.mark.parametrize("parallel", [True, False])
+def test_what_a_plan_says_of_a_processor_is_not_of_a_gpu(
+    text: str, parallel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Vectors, registers and copies stay behind; a statement that copies compute has loops."""
+    monkeypatch.setenv("TC_MACHINE", "vector_bits=512,vector_registers=32,library_rate=1")
+    a = torch.randn(96, 80)
+    b = torch.randn(80, 70) if text is PRODUCT else torch.randn(70, 80)
+    plan = str(tc.compile(text, "f", None, a, b).options)
+    if not parallel:
+        plan = plan.replace("parallel(True)", "parallel(False)")
+    options = eval(plan, {"tc": tc})
+    run = tc.compile(text, "f", options, a, b, target="cuda:sm_90")
+    outputs = emulated.make_outputs(run, (a, b))
+    emulated.run(run, (a, b), outputs)
+    wanted = a @ b if text is PRODUCT else a @ b.exp().T
+    torch.testing.assert_close(outputs[0], wanted, rtol=1e-4, atol=1e-3)

@@ -1,6 +1,8 @@
 #include "plan/forms/gpu.h"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "base/passes.h"
@@ -112,15 +114,34 @@ ClusterPlan plan_threads(const Cluster& cluster, const ir::Program& program, con
   return plan;
 }
 
+/// Takes away what options say of vectors, registers and copies, which are those of a CPU.
+template <class Decisions>
+void leave_to_threads(Decisions& decisions) {
+  decisions.reductions = {};
+  decisions.registers = {};
+  decisions.instruction = {};
+  decisions.points = {};
+  decisions.vector = {};
+  decisions.copies = {};
+}
+void leave_to_threads(std::vector<NestPlan>& nests) {
+  for (NestPlan& nest : nests) nest.vector = false;
+}
+
 }  // namespace
 
 Proposal propose_gpu(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
                      const MappingOptions& options) {
-  const Constraints constraints = constraints_of(cluster, options);
+  Constraints constraints = constraints_of(cluster, options);
+  const std::optional<ClusterPlan> given = complete_plan(constraints.cluster);
+  leave_to_threads(constraints.cluster);
+  if (constraints.cluster.nests) leave_to_threads(*constraints.cluster.nests);
   ClusterPlan plan;
   Notes notes;
-  if (auto given = complete_plan(constraints.cluster)) {
+  if (given) {
     plan = *given;
+    leave_to_threads(plan);
+    leave_to_threads(plan.nests);
     if (plan.run_tasks != Tasks::Serial) plan.run_tasks = Tasks::Blocks;
     notes = {{"form", "as the options say"}};
   } else if (cluster.shared == 0) {
