@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tensor_comprehensions import _libraries  # noqa: F401  before anything that needs the binding
 
 # isort: split
-from tensor_comprehensions import nn, ops
+from tensor_comprehensions import _forks, nn, ops  # noqa: F401  _forks for what it registers
 from tensor_comprehensions._autograd import make_autograd
 from tensor_comprehensions._cache import CacheInfo, cache_dir, cache_info, cache_limit, clear_cache
 from tensor_comprehensions._define import TC, define, make_naive_options_factory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from tensor_comprehensions import _torch
 from tensor_comprehensions._define import make_operator
 from tensor_comprehensions._errors import ShapeError, TCError
+from tensor_comprehensions._forks import looking
 from tensor_comprehensions._gradients import is_autocast
 
 #: Plans that are kept, one for each equation with the sizes and dtypes of its operands.
@@ -73,7 +73,6 @@ class _Plan:
         self._shapes = shapes
         self._device = device
         self._scalar_operands = [k for k, (sizes, _) in enumerate(shapes) if len(sizes) == 0]
-        self._lock = threading.Lock()
         self._state: tuple[Any, ...] | None = None
 
     def _look_at(self, tables: dict[str, Any]) -> tuple[Any, ...]:
@@ -85,7 +84,7 @@ class _Plan:
                     f"holds decides ranges, so pass a tensor from outside of torch.func's transform"
                 )
         # Copies that are kept must not belong to a transform that is running.
-        with self._lock, torch._C._DisableFuncTorch():
+        with looking, torch._C._DisableFuncTorch():
             tables = _as_tables(tables)
             snapshots = [(name, _Snapshot(table)) for name, table in tables.items()]
             text, scalars, order = _source(self._equation, self._shapes, tables)

@@ -52,7 +52,7 @@ class Pair:
     """The operator of a definition whose derivative is another one."""
 
     _known: ClassVar[dict[str, Pair]] = {}  # by name, as "tc::f__..._with_f_grad__..."
-    _lock = threading.RLock()
+    lock = threading.RLock()
 
     def __init__(self, forward: Operator, backward: Operator, names: tuple[str, str]) -> None:
         # What users hold of both does not last for a pair's sake.
@@ -108,7 +108,7 @@ class Pair:
             return None
         names = names or (forward.name, backward.name)
         name = cls._name_of(names)
-        with cls._lock:
+        with cls.lock:
             if name not in cls._known:
                 cls._known[name] = cls(forward, backward, names)
             return cls._known[name]
@@ -116,7 +116,7 @@ class Pair:
     @classmethod
     def find(cls, name: str) -> Pair | None:
         """The pair behind a name of torch.ops."""
-        with cls._lock:
+        with cls.lock:
             return cls._known.get(name)
 
     def __call__(self, *inputs: Any) -> Any:

@@ -28,7 +28,7 @@ class Registration:
     for whoever comes by the name, as graphs and saved programs do.
     """
 
-    _making = threading.Lock()
+    making = threading.Lock()
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Registration:
         operator = self._found()
         if operator is not None:
             return operator
-        with self._making:
+        with self.making:
             operator = self._found()
             if operator is None:
                 operator = Operator(self.definition, self.operator, self)

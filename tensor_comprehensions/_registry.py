@@ -114,7 +114,7 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._registrations: dict[tuple[Any, ...], Registration] = {}
         self._by_name: dict[str, Registration] = {}  # "namespace::name" in the dispatcher
         self._owners: dict[str, Registration] = {}  # "namespace::name" -> what runs under it
@@ -129,7 +129,7 @@ class Registry:
     def find(self, full_name: str) -> Operator | None:
         """The operator behind a name of torch.ops, as ``tc::f`` or ``tc::f__<digits>``."""
         self.restore(full_name)
-        with self._lock:
+        with self.lock:
             found = self._by_name.get(full_name)
             # Held from now on, so that it stays when others are dropped.
             operator = found.handle() if found is not None else None
@@ -168,7 +168,7 @@ class Registry:
         name = _torch.mangle(definition.name, [], "tc")
         key = _key(namespace, definition, scheduling)
         try:
-            with self._lock:
+            with self.lock:
                 known = self._registrations.get(key)
                 if public:
                     self.check_free(namespace, name)
@@ -267,7 +267,7 @@ class Registry:
         Whoever has the lock does it afterwards: this may be called amidst its work, by the same
         thread, from a garbage collection.
         """
-        while self._released and self._lock.acquire(blocking=False):
+        while self._released and self.lock.acquire(blocking=False):
             try:
                 while self._released:
                     released = self._released.popleft()
@@ -281,7 +281,7 @@ class Registry:
                 if self._drops >= _SWEEP and len(self._dropped) > _MOST_DROPPED:
                     self._sweep()
             finally:
-                self._lock.release()
+                self.lock.release()
 
     def _drop(self, registration: Registration) -> None:
         if not registration.is_held() and self._registrations.get(registration.key) is registration:
@@ -341,10 +341,11 @@ class Registry:
 
     def restore(self, full_name: str) -> bool:
         """Makes the operator behind a name again, where it has left the dispatcher."""
-        full_name = full_name.removesuffix(_torch.derived_name(""))  # comes with the other one
+        if full_name not in self._lost:
+            full_name = full_name.removesuffix(_torch.derived_name(""))  # comes with the other one
         if full_name not in self._lost:
             return False
-        with self._lock:
+        with self.lock:
             lost = self._lost.get(full_name)
             if lost is None:
                 return True  # by another thread
@@ -370,7 +371,7 @@ class Registry:
         """Registers an operator also by a name that another version gave it, once."""
         registration = operator.registration
         namespace = registration.name.partition("::")[0]
-        with self._lock:
+        with self.lock:
             if not _torch.is_registered(namespace, name):
                 registration.register_former(namespace, name)
                 self._by_name[f"{namespace}::{name}"] = registration

@@ -78,6 +78,35 @@ for trial in range(1, 12, int(sys.argv[1])):
     )
 
 
+def test_fork_while_other_threads_define() -> None:
+    """The locks of what defines are free in the child."""
+    run(
+        """
+done = []
+def work():
+    while not done:
+        text = f"def d{time.monotonic_ns()}(float(N) A) -> (B) {{ B(i) = A(i) + 1 }}"
+        tc.define(text, namespace="fork")
+
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for trial in range(16):
+    time.sleep(0.011 * (trial % 4) + 0.003)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        tc.define("def g(float(N) A) -> (B) { B(i) = A(i) * 3 }", namespace="child")
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    assert status == 0, (trial, status)
+done.append(True)
+for thread in threads:
+    thread.join()
+"""
+    )
+
+
 # ---- the end of a process
 
 
