@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import emulated
 import equations
@@ -168,15 +169,20 @@ def check_scatter(case: ScatterCase) -> Counter[str]:
 
 
 def run_scatter(scatter: RandomScatter, options: str | None, target: str) -> None:
-    inputs = tuple(torch.from_numpy(np.ascontiguousarray(value)) for value in scatter.inputs)
-    chosen = make_options(options or "None")
-    run = tc.compile(scatter.text, "scatter", chosen, *inputs, target=target)
+    inputs, chosen = scatter_inputs(scatter), make_options(options or "None")
+    kernel = tc.compile(scatter.text, "scatter", chosen, *inputs, target=target)
+    compare_scatter(scatter, kernel.run if target == "cpu" else partial(emulated.run, kernel))
+
+
+def scatter_inputs(scatter: RandomScatter) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.from_numpy(np.ascontiguousarray(value)) for value in scatter.inputs)
+
+
+def compare_scatter(scatter: RandomScatter, run: Callable[[tuple, tuple], object]) -> None:
+    """That `run`, of inputs and outputs, writes what NumPy computes."""
     outputs = (torch.from_numpy(scatter.start.copy()), torch.zeros(scatter.start.shape))
     outputs = (outputs[0], outputs[1].to(outputs[0].dtype))
-    if target == "cpu":
-        run(*inputs, outputs=outputs)
-    else:
-        emulated.run(run, inputs, outputs)
+    run(scatter_inputs(scatter), outputs)
     for output, wanted in zip(outputs, scatter.wanted, strict=True):
         np.testing.assert_array_equal(output.numpy(), wanted)
 
@@ -277,7 +283,7 @@ def emulated_right(counts: Counter[str], programs: int) -> None:
 
 
 def check_launches(case: Case) -> Counter[str]:
-    """That NVRTC takes the text. What it computes is for the emulator to say."""
+    """That NVRTC takes the text; scatters also run. What others compute, "emulated" looks at."""
     options = None if case.seed % 5 else make_options("MappingOptions('naive').tile(4, 16)")
     deterministic = case.seed % 3 != 0
     torch.use_deterministic_algorithms(deterministic)
@@ -289,6 +295,8 @@ def check_launches(case: Case) -> Counter[str]:
         return Counter(refused=1)
     finally:
         torch.use_deterministic_algorithms(False)
+    if isinstance(case, ScatterLaunches):
+        compare_scatter(case.scatter, partial(emulated.run, compiled))
     return Counter(ran=1, launches=compiled.text("launches").count('"symbol"'))
 
 
@@ -306,12 +314,12 @@ def make_launches(seed: int) -> Case:
 
 @dataclass(frozen=True)
 class ScatterLaunches(Case):
-    """A scatter's text as a case that is only compiled."""
+    """A scatter's text, which the interpreter does not read, as a case."""
 
     scatter: RandomScatter | None = None
 
     def make_inputs(self) -> list:
-        return [torch.from_numpy(np.ascontiguousarray(v)) for v in self.scatter.inputs]
+        return list(scatter_inputs(self.scatter))
 
 
 def without_options(case: Case) -> Case:
