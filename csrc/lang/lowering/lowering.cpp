@@ -236,10 +236,11 @@ class Lowering {
 
   /// Whether a quotient or remainder of sizes alone may have a negative dividend, and so rounds up.
   static bool rounds_up(const Expression& e, const Expr& dividend) {
-    return !never_negative(dividend) && !any(e, [](const Expression& part) {
+    const bool of_sizes = !any(e, [](const Expression& part) {
       return part.binding == Binding::Index || part.binding == Binding::Let ||
              part.binding == Binding::Tensor;
     });
+    return of_sizes && !never_negative(dividend);
   }
 
   Expr lower_binary(const Expression& e) {

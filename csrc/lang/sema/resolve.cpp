@@ -93,8 +93,7 @@ class Resolver {
   [[noreturn]] static void refuse_index_in_bounds(const Expression& e, const std::string& index) {
     throw LanguageError(e.where, "the bounds of a range cannot depend on index ", index,
                         "; they are made of sizes, scalars and integers. What a term of a "
-                        "reduction depends on is a "
-                        "condition, as in S(i) +=! j <= i ? A(j) : 0");
+                        "reduction depends on is a condition, as in S(i) +=! j <= i ? A(j) : 0");
   }
 
   /// Scalars of other types are not known before the run.

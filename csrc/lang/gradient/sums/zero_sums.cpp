@@ -472,14 +472,12 @@ class ZeroSums::Trial {
       case Operator::Divide:
         // Whole numbers that are data are rounded; an infinity is a number like others.
         if (a.kind == Value::Place || b.kind == Value::Place || y == 0 ||
-            (is_integer(*e.operands[0]) && is_integer(*e.operands[1])))
+            (e.operands[0]->type.is_int_or_uint() && e.operands[1]->type.is_int_or_uint()))
           return opaque("/", {a, b});
         return element_value(multiply(x, inverse(y)));
       default: return opaque(concat("operator ", static_cast<int>(e.op)), {a, b});
     }
   }
-
-  static bool is_integer(const Expression& e) { return e.type.is_int_or_uint(); }
 
   /// Of a comparison of integers: sizes, and numbers that sizes here do not reach, decide otherwise
   /// elsewhere.
