@@ -19,6 +19,7 @@ def is_of_the_table() -> bool:
 
 
 # Where no other test has run them yet, all blocks are run here.
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_every_pass_fires(block_of: Callable[[str, int, int], Block]) -> None:
     """Each is counted where it changed something, or was chosen; what none of the programs reaches

@@ -30,11 +30,17 @@ SHRINK = 60
 
 
 @pytest.mark.parametrize(
-    ("name", "first", "programs"), list_blocks(), ids=lambda value: str(value).replace(" ", "-")
+    ("name", "first", "programs"),
+    [
+        pytest.param(*block, marks=() if block[1] == first_seed() else pytest.mark.slow)
+        for block in list_blocks()
+    ],
+    ids=lambda value: str(value).replace(" ", "-"),
 )
 def test_block(
     name: str, first: int, programs: int, block_of: Callable[[str, int, int], Block]
 ) -> None:
+    """make test runs the first block of every kind."""
     kind, block = KINDS[name], block_of(name, first, programs)
     print(f"{block.counts}, {block.seconds:.1f} seconds of work")
     for seed, message in block.failures.items():
@@ -48,6 +54,7 @@ def test_block(
         kind.enough(block.counts, programs)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)  # where no other test has run the blocks yet
 def test_bad_indices_are_among_them(block_of: Callable[[str, int, int], Block]) -> None:
     counts: Counter[str] = Counter()
@@ -66,11 +73,12 @@ def test_the_page_has_every_kind() -> None:
 
 def test_programs_use_the_whole_language() -> None:
     """Of ten times as many texts as CI runs: each function is one of 60 that may be drawn."""
-    seen: Counter[str] = Counter()
+    seen: set[str] = set()
     for seed in range(first_seed(), first_seed() + 10 * KINDS["programs"].count):
-        seen.update(features(make_case(seed).text))
-    assert seen.keys() <= LANGUAGE
-    assert not LANGUAGE - seen.keys()
+        seen |= features(make_case(seed).text)
+        if seen >= LANGUAGE:
+            break
+    assert seen == LANGUAGE
 
 
 def test_random_programs_copy_operands() -> None:
@@ -84,7 +92,9 @@ def test_random_programs_copy_operands() -> None:
             except tc.TCError:
                 continue
             copies += "  copy\n" in executor.loop_nest
-    assert copies > 5
+        if copies > 5:
+            return
+    pytest.fail(f"{copies} of 60 programs have copies")
 
 
 @pytest.mark.parametrize("make", [make_case, make_layers])
@@ -105,7 +115,7 @@ def test_a_wrong_result_is_found_and_shrunk(
         except Disagreement as error:
             if error.kind != "values" or case.initial:
                 continue
-            smaller, _ = shrink(case, 20)
+            smaller, _ = shrink(case, 5)
             assert " - " in smaller.text
             assert len(smaller.text) <= len(case.text)
             return

@@ -120,10 +120,14 @@ def broadcast(x: torch.Tensor) -> torch.Tensor:
     return x[:1].expand(x.shape) if x.dim() and x.shape[0] > 1 else x
 
 
-def opcheck(layout: Callable[[torch.Tensor], torch.Tensor]) -> Check:
+OPCHECKS = ("test_schema", "test_faketensor", "test_autograd_registration")
+AOT = "test_aot_dispatch_dynamic"
+
+
+def opcheck(layout: Callable[[torch.Tensor], torch.Tensor], tests: Sequence[str]) -> Check:
     def check(case: Case) -> bool:
         inputs = tuple(layout(x) if isinstance(x, torch.Tensor) else x for x in inputs_of(case))
-        torch.library.opcheck(operator_of(case).overload, inputs)
+        torch.library.opcheck(operator_of(case).overload, inputs, test_utils=tests)
         return True
 
     return check
@@ -512,9 +516,10 @@ def scripted(cases: list[Case]) -> int:
 
 
 FEATURES: dict[str, Callable[[list[Case]], int]] = {
-    "`opcheck`, contiguous": each(opcheck(lambda x: x)),
-    "`opcheck`, permuted with gaps": each(opcheck(permuted)),
-    "`opcheck`, broadcast": each(opcheck(broadcast)),
+    "`opcheck`, contiguous": each(opcheck(lambda x: x, (*OPCHECKS, AOT))),
+    "`opcheck`, permuted with gaps": each(opcheck(permuted, (*OPCHECKS, AOT))),
+    # What AOTAutograd does with other strides is in the row above.
+    "`opcheck`, broadcast": each(opcheck(broadcast, OPCHECKS)),
     "into given tensors": each(given_outputs),
     "channels last in and out": each(channels_last),
     "meta tensors": each(without_data),

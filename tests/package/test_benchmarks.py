@@ -114,6 +114,7 @@ def test_verdicts() -> None:
     assert ab.judge(draw(1.0, 0.2, 0)).word == "unclear"
 
 
+@pytest.mark.slow
 def test_two_versions_take_turns() -> None:
     options = argparse.Namespace(names=["square root, float"], threads=1)
     options.sets, options.rounds, options.seconds = 2, 3, 0.001

@@ -124,11 +124,17 @@ def test_names_at_run_time_are_those_that_type_checkers_see() -> None:
 
 @pytest.mark.slow
 def test_the_package_is_typed(tmp_path: Path) -> None:
+    """Without errors itself, and with the types that users should see."""
+    # The second run finds in the first one's cache what mypy thinks of PyTorch.
+    mypy = ("mypy", "--strict", "--cache-dir", str(tmp_path / "cache"))
+    said = run_tool(*mypy, folder=ROOT)
+    assert "Success: no issues found" in said, said
+
     assert (Path(tc.__file__).parent / "py.typed").exists()
     user = tmp_path / "user.py"
     user.write_text(USER)
     said = run_tool(
-        *("mypy", "--config-file", str(ROOT / "pyproject.toml"), str(user)), folder=tmp_path
+        *(*mypy, "--config-file", str(ROOT / "pyproject.toml"), str(user)), folder=tmp_path
     )
     assert re.findall(r'user\.py:\d+: note: Revealed type is "(.*)"', said) == REVEALED, said
     errors = re.findall(r"^(\S+?):\d+: error: .*\[(.*)\]$", said, re.MULTILINE)
@@ -136,9 +142,3 @@ def test_the_package_is_typed(tmp_path: Path) -> None:
     assert [code for _, code in errors] == wanted, said
     assert 'has no attribute "no_such_name"' in said, said
     assert {Path(file).name for file, _ in errors} == {"user.py"}, said
-
-
-@pytest.mark.slow
-def test_the_package_has_no_type_errors() -> None:
-    said = run_tool("mypy", "--strict", folder=ROOT)
-    assert "Success: no issues found" in said, said

@@ -342,7 +342,12 @@ def test_calls_that_mean_nothing(call: str) -> None:
 # ---- processors
 
 #: What other processors lack: then code is made for a Skylake, a Haswell, a Sandy Bridge, a Penryn.
-WITHOUT = ["avx512vnni", "avx512f,avx512vl", "avx512f,avx512vl,avx2", "avx512f,avx512vl,avx2,avx"]
+WITHOUT = [
+    "avx512vnni",
+    pytest.param("avx512f,avx512vl", marks=pytest.mark.slow),
+    pytest.param("avx512f,avx512vl,avx2", marks=pytest.mark.slow),
+    "avx512f,avx512vl,avx2,avx",
+]
 
 
 @pytest.mark.parametrize("without", WITHOUT)
