@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
+
+#: How often what can go wrong at any moment is made to go wrong: 25 crashes, or TC_REPEATED.
+REPEATED = int(os.environ.get("TC_REPEATED", 25))
 
 
 def covering(points: Sequence[tuple]) -> list[int]:

@@ -32,6 +32,9 @@ def table_text(cells: dict[tuple[str, str], str]) -> str:
     return "\n".join(lines)
 
 
+#: Whether all definitions of a family meet a feature: what the table says is of such a run.
+WHOLE = os.environ.get("TC_FEATURES") == "all" or os.environ.get("TC_UPDATE_GOLDEN") == "1"
+
 #: The family that make test tries a feature on: one of those with few definitions.
 SAMPLE = dict(
     zip(FEATURES, itertools.cycle(name for name, cases in FAMILIES.items() if len(cases) <= 30))
@@ -55,9 +58,12 @@ SAMPLE["AOTInductor package"] = "attention"  # a compiler of C++ takes a second 
 )
 def test_cell(feature: str, family: str) -> None:
     """Tries a feature on a family; the table says on how many of its definitions."""
+    cases = FAMILIES[family]
+    # Every third, beginning at another one for each feature: a definition meets a third of them.
+    tried = cases if WHOLE else cases[list(FEATURES).index(feature) % 3 :: 3]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        count = FEATURES[feature](FAMILIES[family])
+        count = FEATURES[feature](tried)
     text = DOCUMENT.read_text()
     cells = table_of(text)
     if os.environ.get("TC_UPDATE_GOLDEN") == "1":
@@ -66,8 +72,11 @@ def test_cell(feature: str, family: str) -> None:
         end = text.index("\n\n", start)
         DOCUMENT.write_text(text[:start] + table_text(cells) + text[end:])
         return
-    assert cells[feature, family] == str(count), (
-        "docs/pytorch.md does not say what was tried: TC_UPDATE_GOLDEN=1 writes it anew"
+    written = int(cells[feature, family])
+    left_out = len(cases) - len(tried)
+    assert written - left_out <= count <= written, (
+        f"docs/pytorch.md says {written}, but {count} of {len(tried)} definitions took part: "
+        "TC_UPDATE_GOLDEN=1 writes it anew"
     )
 
 

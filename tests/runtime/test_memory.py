@@ -144,7 +144,7 @@ def run(script: str, count: int) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(1400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [200, pytest.param(600, marks=pytest.mark.slow)])
 def test_sizes_reach_a_plateau(count: int) -> None:
     grown, kernels = run(SIZES, count)
     assert kernels == 100
@@ -182,7 +182,7 @@ print(resident_kibibytes() - before, sys.getallocatedblocks() - blocks)
 """
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(900, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [100, pytest.param(400, marks=pytest.mark.slow)])
 def test_definitions_that_were_deleted(count: int) -> None:
     """With their kernels and derivatives; 200 KiB each, when they stayed."""
     grown, blocks = run(DEFINITIONS, count)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampling import REPEATED
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
@@ -230,7 +231,7 @@ def test_helpers_end_with_the_process() -> None:
     pytest.fail("the server outlives the process that tuned")
 
 
-# ---- a hundred of each
+# ---- many of each
 
 
 def is_right(search: Search) -> None:
@@ -240,17 +241,17 @@ def is_right(search: Search) -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_crashes() -> None:
+def test_many_crashes() -> None:
     signals = (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT)
-    session = Sabotage(problem(), small(200).patience(0), seed=2, share=0.4, signals=signals)
+    session = Sabotage(problem(), small(2 * REPEATED).patience(0), seed=2, share=0.4, signals=signals)
     search = session.run()
-    assert search.counts()["crashed"] >= 100
-    assert len(search.trials) == 200
+    assert search.counts()["crashed"] >= REPEATED // 2
+    assert len(search.trials) == 2 * REPEATED
     is_right(search)
 
 
 @pytest.mark.slow
-def test_a_hundred_hangs() -> None:
+def test_many_hangs() -> None:
     """While they compile; those of runs take longer to be seen."""
 
     class Hanging(Sabotage):
@@ -260,19 +261,19 @@ def test_a_hundred_hangs() -> None:
 
     alone = problem()
     alone.threads = 1  # with more, searches stop and continue their helpers themselves
-    config = small(120).patience(0).timeout_seconds(0.4)
+    config = small(REPEATED).patience(0).timeout_seconds(0.4)
     search = Hanging(alone, config, seed=4, share=0.7, signals=(signal.SIGSTOP,)).run()
-    assert search.counts()["timeout"] >= 60
-    assert len(search.trials) == 120
+    assert search.counts()["timeout"] >= REPEATED // 2
+    assert len(search.trials) == REPEATED
     is_right(search)
 
 
 @pytest.mark.slow
-def test_a_hundred_wrong_kernels() -> None:
-    search = Doubting(problem(), small(100).patience(0)).run()
+def test_many_wrong_kernels() -> None:
+    search = Doubting(problem(), small(REPEATED).patience(0)).run()
     counts = search.counts()
     # On a busy machine, runs of some seconds are hangs.
-    assert counts["wrong"] + counts["timeout"] == 100
+    assert counts["wrong"] + counts["timeout"] == REPEATED
     assert counts["timeout"] <= 5
     assert search.best_plan == search.standard_plan
 

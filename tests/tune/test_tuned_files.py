@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampling import REPEATED
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
@@ -538,12 +539,12 @@ def test_killed_while_saving(tmp_path: Path) -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-c", KILLED, str(Path(__file__).parent)),
-            *(str(tmp_path / "model.tc.pb"), "60"),
+            *(str(tmp_path / "model.tc.pb"), str(REPEATED)),
         ],
         capture_output=True,
         text=True,
     )
-    assert done.stdout == "60\n", done.stderr
+    assert done.stdout == f"{REPEATED}\n", done.stderr
 
 
 def test_threads_of_one_process(tmp_path: Path) -> None:
