@@ -10,6 +10,7 @@ from cases import DTYPES, FLOATS, Case
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import reference
+from tensor_comprehensions.reference._syntax import Statement, parse
 
 STEP = 2.0**-20
 #: Piecewise constant functions.
@@ -40,6 +41,19 @@ def results_of(text: str, entry: str, inputs: list) -> list[torch.Tensor]:
     results = reference.run(text, entry, *inputs)
     results = results if isinstance(results, tuple) else (results,)
     return [torch.as_tensor(r) for r in results if torch.as_tensor(r).dtype == torch.double]
+
+
+def with_temporaries_as_results(text: str, entry: str) -> str:
+    """The same definition, which returns everything that it computes."""
+    (definition,) = (each for each in parse(text) if each.name == entry)
+    targets = {
+        name
+        for each in definition.body
+        for name in ([each.target] if isinstance(each, Statement) else each.targets)
+    }
+    hidden = sorted(targets - set(definition.results))
+    before, arrow, after = text[text.index(f"def {entry}(") :].partition("-> (")
+    return text[: text.index(f"def {entry}(")] + before + arrow + ", ".join([*hidden, after])
 
 
 def check(case: Case) -> str:
@@ -99,6 +113,11 @@ def check(case: Case) -> str:
     slope = sum(
         float((g * moves[k]).sum()) for g, k in zip(found, places, strict=True) if g is not None
     )
+    if not np.isfinite(slope):
+        # What nobody chooses may be infinite, and its derivative is 0 times that, as in PyTorch.
+        everything = results_of(with_temporaries_as_results(text, case.entry), case.entry, inputs)
+        if not all(r.isfinite().all() for r in everything):
+            return "not finite"
     wanted = slopes[1]
     # What cancels out, as in the logarithm of a softmax of one column, leaves roundings.
     roundings = 1e-12 * sum(float(w.abs().sum()) for w in weights)

@@ -27,6 +27,8 @@ from tensor_comprehensions._tuning.trials import Search, Times
 from tensor_comprehensions._tuning.tuner import TuningFile
 
 TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+#: Where scripts find this file and what it imports.
+FOLDERS = os.pathsep.join(str(Path(__file__).parents[k]) for k in (0, 1))
 #: The same under other names.
 OTHER = "def other(float(I,J) x, float(L,J) y) -> (z) { z(a,b) +=! x(a,c) * y(b,c) }"
 
@@ -464,9 +466,9 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 WRITER = """
-import sys, threading, torch
+import os, sys, threading, torch
 import tensor_comprehensions as tc
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1].split(os.pathsep)
 from test_tuned_files import TuningFile, found, problem, plan
 number, file = int(sys.argv[2]), sys.argv[3]
 text = plan()
@@ -482,7 +484,7 @@ for thread in threads: thread.join()
 
 def test_four_processes_of_eight_threads_lose_nothing(tmp_path: Path) -> None:
     file = tmp_path / "model.tc.pb"
-    here = str(Path(__file__).parent)
+    here = FOLDERS
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, here, str(number), str(file)],
@@ -500,7 +502,7 @@ def test_four_processes_of_eight_threads_lose_nothing(tmp_path: Path) -> None:
 
 KILLED = """
 import os, random, signal, sys, time
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1].split(os.pathsep)
 from test_tuned_files import TuningFile, found, inputs, plan, problem, tunings
 from pathlib import Path
 file, times = Path(sys.argv[2]), int(sys.argv[3])
@@ -538,7 +540,7 @@ def test_killed_while_saving(tmp_path: Path) -> None:
     """Whatever was said to be saved is there, and the file is whole."""
     done = subprocess.run(
         [
-            *(sys.executable, "-c", KILLED, str(Path(__file__).parent)),
+            *(sys.executable, "-c", KILLED, FOLDERS),
             *(str(tmp_path / "model.tc.pb"), str(REPEATED)),
         ],
         capture_output=True,
