@@ -16,10 +16,15 @@ from tensor_comprehensions._errors import TCError
 logger = logging.getLogger("tensor_comprehensions")
 
 
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of NumPy, and tensors, as Python's own."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def _flatten(values: Iterable[Any]) -> list[int]:
     """tile(32, 32) and tile([32, 32]), as the 2018 package took both."""
     result: list[int] = []
-    for value in values:
+    for value in map(_plain, values):
         if isinstance(value, (list, tuple)):
             result += _flatten(value)
         else:
@@ -29,6 +34,7 @@ def _flatten(values: Iterable[Any]) -> list[int]:
 
 def _text(value: object) -> str:
     """A value as the core reads it."""
+    value = _plain(value)
     if isinstance(value, str):
         if '"' in value:
             raise TCError(f"names in MappingOptions have no quotes: {value}")
@@ -63,7 +69,10 @@ class MappingOptions:
     def parse(cls, text: str | bytes) -> MappingOptions:
         """From what ``str()`` or ``serialize()`` gives. TCError where it is something else."""
         if isinstance(text, bytes):
-            text = text.decode()
+            try:
+                text = text.decode()
+            except UnicodeDecodeError as error:
+                raise TCError(f"MappingOptions: {error}; serialize() gives UTF-8") from error
         result = cls.__new__(cls)
         result._options = _torch.Options.parse(text)
         return result
