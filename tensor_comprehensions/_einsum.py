@@ -249,7 +249,7 @@ def _for_autocast(operands: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...
     )
 
 
-def einsum(equation: Any, *operands: Any, **tables: Any) -> torch.Tensor:
+def einsum(equation: Any, /, *operands: Any, **tables: Any) -> torch.Tensor:
     """Sums products of operands over the labels that the output leaves out.
 
     Everything that ``torch.einsum`` takes means the same: ``"...ij, ...jk -> ...ik"``, repeated
@@ -293,7 +293,7 @@ def einsum(equation: Any, *operands: Any, **tables: Any) -> torch.Tensor:
         raise
 
 
-def arguments(equation: Any, *operands: Any, **tables: Any) -> tuple[Any, ...]:
+def arguments(equation: Any, /, *operands: Any, **tables: Any) -> tuple[Any, ...]:
     """What the definition of ``einsum_source`` takes for these arguments."""
     equation, operands = _arguments(equation, operands)
     tables = _as_tables(tables)
@@ -304,7 +304,7 @@ def arguments(equation: Any, *operands: Any, **tables: Any) -> tuple[Any, ...]:
     return (*values, *indices, *scalars)
 
 
-def einsum_source(equation: Any, *operands: Any, **tables: Any) -> str:
+def einsum_source(equation: Any, /, *operands: Any, **tables: Any) -> str:
     """The text of Tensor Comprehensions that ``einsum`` runs for the same arguments."""
     equation, operands = _arguments(equation, operands)
     shapes = [(operand.shape, operand.dtype) for operand in operands]

@@ -302,6 +302,28 @@ def test_contents_are_no_part_of_a_kernel() -> None:
     assert text == tc.einsum_source("c(h+t[c])->h", data, t=[2, 0, 1])
 
 
+def test_names_of_tables() -> None:
+    """Any identifier, also one that means something in the text, or to `einsum` itself."""
+    data, indices = torch.randn(3, 9), torch.tensor([2, 0, 1])
+    for a, b in (
+        *(("x", "table_x"), ("table_x", "x"), ("min", "table_min"), ("w1", "table_w1")),
+        *(("equation", "operands"), ("float", "in0"), ("in", "self"), ("einsum", "out")),
+        *(
+            ("def", "_"),
+            ("x", "table_table_x"),
+            ("size_c", "table_size_c"),
+            ("c_begin", "table_c_begin"),
+        ),
+    ):
+        found = tc.einsum(f"c(h+{a}[c]-{b}[c])->ch", data, **{a: indices, b: [2, 0, 1]})
+        assert torch.equal(found, data), (a, b)
+        text = tc.einsum_source(f"c(h+{a}[c])->ch", data, **{a: indices})
+        assert torch.equal(
+            tc.einsum(f"c(h+{a}[c])->ch", data, **{a: indices}),
+            torch.stack([row[k : k + 7] for k, row in zip(indices, data, strict=True)]),
+        ), text
+
+
 def test_source() -> None:
     assert tc.einsum_source("nc(2*h+r)(w-1), ckr -> nkhw", DATA, WEIGHT[..., 0]) == (
         "def einsum(float(N, C, in0_2, in0_3) in0, float(C, K, R) in1) -> (out) {\n"
