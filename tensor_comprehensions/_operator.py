@@ -275,7 +275,12 @@ class Operator:
     def _check_outputs(self, outputs: Any) -> tuple[Any, ...]:
         if isinstance(outputs, torch.Tensor):
             outputs = (outputs,)
-        outputs = tuple(outputs)
+        try:
+            outputs = tuple(outputs)
+        except TypeError:
+            raise ShapeError(
+                f"outputs: expected a tensor or a sequence of them but got {_type_name(outputs)}"
+            ) from None
         if len(outputs) != len(self._output_infos):
             raise ShapeError(
                 f"{self.__name__} expected {plural(len(self._output_infos), 'output')} but found "
@@ -343,7 +348,7 @@ class Operator:
         /,
         *inputs: Any,
         options: object = None,
-        target: str | None = None,
+        target: str | torch.device | None = None,
         **named: Any,
     ) -> Executor:
         """This definition, compiled for these inputs, as a call of it would compile it.
@@ -370,7 +375,7 @@ class Operator:
         /,
         *inputs: Any,
         options: object = None,
-        target: str | None = None,
+        target: str | torch.device | None = None,
         **named: Any,
     ) -> str:
         """What the compiler decides for these inputs, and why: ``Executor.explain``."""

@@ -63,6 +63,8 @@ class MappingOptions:
     """
 
     def __init__(self, preset: str = "default") -> None:
+        if not isinstance(preset, str):
+            raise TypeError(f"the name of a preset was expected, not {type(preset).__name__}")
         self._options = _torch.Options(preset)
 
     @classmethod
@@ -320,6 +322,11 @@ def to_options(options: object) -> MappingOptions | None:
         return options
     if isinstance(options, str):
         return MappingOptions(options)
+    if callable(options):
+        raise TypeError(
+            "a factory of options is for define; call it with the text, the name of the definition "
+            "and the inputs, and pass the MappingOptions that it returns"
+        )
     raise TypeError(
         f"options must be None, a preset name, MappingOptions or a factory, not "
         f"{type(options).__name__}"
