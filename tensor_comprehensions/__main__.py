@@ -17,7 +17,8 @@ from pathlib import Path
 import torch
 
 import tensor_comprehensions
-from tensor_comprehensions import LanguageError, TCError, _torch
+from tensor_comprehensions import LanguageError, TCError, _commands, _torch
+from tensor_comprehensions._commands import not_text
 
 STDIN = "-"
 
@@ -96,9 +97,7 @@ def for_each(action: Callable[..., bool], arguments: argparse.Namespace) -> int:
         except LanguageError as error:
             print(f"{shown(name)}:{error}", file=output)
         except UnicodeDecodeError as error:
-            line = error.object.count(b"\n", 0, error.start) + 1
-            byte = error.object[error.start]
-            print(f"{shown(name)}:{line}: byte 0x{byte:02x} is not UTF-8", file=output)
+            print(f"{shown(name)}:{not_text(error)}", file=output)
         except OSError as error:
             print(f"{shown(name)}: {error.strerror}", file=output)
         except TCError as error:
@@ -246,8 +245,6 @@ def parser() -> argparse.ArgumentParser:
         help="where the library is kept, in place of the user's cache",
     )
     caffe2.set_defaults(run=build_for_caffe2)
-    from tensor_comprehensions import _commands
-
     _commands.add_to(commands)
     for command in (fmt, check):
         command.set_defaults(run=lambda found: for_each(found.action, found))

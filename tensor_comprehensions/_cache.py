@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from operator import index
+from typing import Any, NamedTuple
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._paths import Path, file_name
 
 
 class CacheInfo(NamedTuple):
@@ -37,6 +39,17 @@ def cache_info() -> CacheInfo:
     )
 
 
+def _count(name: str, value: Any, advice: str) -> int:
+    """A number of 64 bits that is not negative."""
+    try:
+        number = index(value)
+    except TypeError:
+        raise TCError(f"{name}={value!r} is no integer") from None
+    if number < 0:
+        raise TCError(f"{name}={number} is negative; {advice}")
+    return min(number, 2**63 - 1)
+
+
 def cache_limit(kernels: int | None = None, bytes: int | None = None) -> None:
     """Limits how many compiled kernels operators keep, by number and by memory in bytes.
 
@@ -44,10 +57,11 @@ def cache_limit(kernels: int | None = None, bytes: int | None = None) -> None:
     they are called. None leaves a limit as it is; 0 keeps none. At first there are 2,048 kernels
     and 128 MiB. TCError for negative numbers.
     """
-    for name, value in (("kernels", kernels), ("bytes", bytes)):
-        if value is not None and value < 0:
-            raise TCError(f"cache_limit: {name}={value} is negative; 0 keeps no kernel at all")
-    _torch.limit_kernels(-1 if kernels is None else kernels, -1 if bytes is None else bytes)
+    advice = "0 keeps no kernel at all"
+    _torch.limit_kernels(
+        -1 if kernels is None else _count("cache_limit: kernels", kernels, advice),
+        -1 if bytes is None else _count("cache_limit: bytes", bytes, advice),
+    )
 
 
 def clear_cache() -> None:
@@ -55,9 +69,11 @@ def clear_cache() -> None:
     _torch.clear_kernels()
 
 
-def cache_dir(path: str | os.PathLike[str] | None, *, bytes: int = 1 << 30) -> None:
+def cache_dir(path: Path | None, *, bytes: int = 1 << 30) -> None:
     """Keeps compiled code for the CPU in a folder, where later processes find it within
-    milliseconds; None keeps none. At first that of the environment variable ``TC_CACHE_DIR``.
+    milliseconds; None keeps none. At first that of the environment variable ``TC_CACHE_DIR``. A
+    path that begins with ``~`` lies in the home, and a relative one below the working directory of
+    that moment, wherever the process goes later.
 
     Code is found by its text, sizes, options or tuned Plan, the processor and this very build of
     the library. The folder is made where it is missing. It holds some ``bytes`` at most: what was
@@ -65,9 +81,8 @@ def cache_dir(path: str | os.PathLike[str] | None, *, bytes: int = 1 << 30) -> N
     CacheError where the folder belongs to somebody else, or others may write to it: whoever writes
     there could have this process run what they like.
     """
-    if bytes < 0:
-        raise TCError(f"cache_dir: bytes={bytes} is negative; a path of None keeps nothing")
-    if path is not None and not os.fspath(path):
+    most = _count("cache_dir: bytes", bytes, "a path of None keeps nothing")
+    given = "" if path is None else file_name(path)
+    if path is not None and not given:
         raise TCError("cache_dir: the path is empty; None keeps no code")
-    given = "" if path is None else os.path.expanduser(os.fsdecode(path))
-    _torch.set_code_folder(os.path.abspath(given) if given else "", bytes)
+    _torch.set_code_folder(os.path.abspath(os.path.expanduser(given)) if given else "", most)

@@ -28,6 +28,12 @@ def _heading(text: str) -> str:
     return found[1] if found else "?"
 
 
+def not_text(error: UnicodeDecodeError) -> str:
+    """Where a file is no text."""
+    line = error.object.count(b"\n", 0, error.start) + 1
+    return f"{line}: byte 0x{error.object[error.start]:02x} is not UTF-8"
+
+
 # ---- files
 
 
@@ -106,7 +112,7 @@ def parse_sizes(text: str) -> dict[str, int]:
 
 
 def make_inputs(definition: _torch.Definition, sizes: dict[str, int]) -> list[Any]:
-    """Random inputs of these sizes; indices are such that any dimension has them."""
+    """Random inputs of these sizes; indices are such that any dimension has them. TCError."""
     missing: list[str] = []
     shapes: list[list[int]] = []
     for number, info in enumerate(definition.inputs):
@@ -116,6 +122,11 @@ def make_inputs(definition: _torch.Definition, sizes: dict[str, int]) -> list[An
             size = int(name) if name.isdigit() else sizes.get(name)
             if size is None:
                 missing.append(name)
+            elif size < 0:
+                raise TCError(
+                    f"--shapes says {name}={size}, but {name} is a size of {definition.name}: 0 at "
+                    f"least"
+                )
             shape.append(size or 0)
         if info.is_scalar and info.is_specialized and info.name not in sizes:
             missing.append(info.name)
@@ -123,6 +134,18 @@ def make_inputs(definition: _torch.Definition, sizes: dict[str, int]) -> list[An
     if missing:
         names = ", ".join(dict.fromkeys(missing))
         raise TCError(f"--shapes says nothing of {names}, which {definition.name} has")
+    try:
+        return _random(definition, shapes, sizes)
+    except (RuntimeError, TypeError) as error:  # what PyTorch says of sizes that are too large
+        raise TCError(
+            f"no inputs of {definition.name} can be made with sizes "
+            f"{', '.join(map(str, map(tuple, shapes)))}: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _random(
+    definition: _torch.Definition, shapes: list[list[int]], sizes: dict[str, int]
+) -> list[Any]:
     generator = torch.Generator().manual_seed(0)
     indices = min((size for shape in shapes for size in shape), default=1)
     inputs: list[Any] = []
@@ -141,7 +164,9 @@ def make_inputs(definition: _torch.Definition, sizes: dict[str, int]) -> list[An
 
 def _tune(arguments: argparse.Namespace) -> int:
     """Tunes the definitions of a file, and keeps what is found beside it."""
-    source = Path(arguments.file).read_text()
+    if arguments.threads is not None and arguments.threads < 1:
+        raise TCError(f"--threads {arguments.threads}: expected a number of at least 1")
+    source = Path(arguments.file).read_bytes().decode()
     cache = arguments.cache or str(Path(arguments.file).with_suffix(".tc.pb"))
     config = TunerConfig().effort(arguments.effort).strategy(arguments.strategy)
     config.seed(arguments.seed)
@@ -175,6 +200,8 @@ def run(action: Any, arguments: argparse.Namespace) -> int:
         return status
     except TCError as error:
         print(error, file=sys.stderr)
+    except UnicodeDecodeError as error:
+        print(f"{arguments.file}:{not_text(error)}", file=sys.stderr)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
     return 1

@@ -15,6 +15,7 @@ from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions, Scheduling, to_options
 from tensor_comprehensions._parameters import suggest
+from tensor_comprehensions._paths import file_name
 from tensor_comprehensions._registry import is_identifier, registry
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def use_tunings(store: _torch.Store) -> None:
 
 def _saved(source: str, cache: str | os.PathLike[str]) -> dict[str, MappingOptions]:
     """Options that definitions of a text were saved with, whatever their names."""
-    store = _torch.Store.read(os.fsdecode(cache), True)
+    store = _torch.Store.read(file_name(cache), True)
     use_tunings(store)
     found = {}
     for definition in parse(source).definitions:

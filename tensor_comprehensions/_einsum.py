@@ -55,9 +55,12 @@ class _Snapshot:
         # Tensors made in inference mode do not count their changes.
         self._version: int | None = None if table.is_inference() else table._version
 
-    def holds(self, table: torch.Tensor) -> bool:
+    def holds(self, table: object) -> bool:
         return (
-            self._version is not None and self._table() is table and self._version == table._version
+            self._version is not None
+            and isinstance(table, torch.Tensor)  # not None, which a table that is gone leaves
+            and self._table() is table
+            and self._version == table._version
         )
 
 
@@ -116,8 +119,12 @@ class _Plan:
 _plans: dict[tuple[Any, ...], _Plan] = {}
 
 
-def _letters(labels: Sequence[object]) -> str:
+def _letters(labels: Any) -> str:
     """A sublist of torch.einsum as part of an equation."""
+    if not isinstance(labels, (list, tuple, range)):
+        raise TCError(
+            f"einsum: {type(labels).__name__} in the place of a sublist, a list of labels"
+        )
     text = ""
     for label in labels:
         if label is Ellipsis:
@@ -139,11 +146,25 @@ def _join_sublists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     return equation, arguments[: len(arguments) // 2 * 2 : 2]
 
 
+def _as_table(name: str, table: Any) -> torch.Tensor:
+    if not isinstance(table, torch.Tensor):
+        try:
+            return torch.as_tensor(table)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ShapeError(
+                f"einsum: table {name}: expected a tensor, list or array of integers but got "
+                f"{type(table).__name__}: {error}"
+            ) from error
+    if table.layout != torch.strided:
+        raise ShapeError(
+            f"einsum: table {name}: expected a strided tensor but got layout {table.layout}; call "
+            f"to_dense() on it"
+        )
+    return table
+
+
 def _as_tables(tables: dict[str, object]) -> dict[str, torch.Tensor]:
-    return {
-        name: table if isinstance(table, torch.Tensor) else torch.as_tensor(table)
-        for name, table in tables.items()
-    }
+    return {name: _as_table(name, table) for name, table in tables.items()}
 
 
 def _arguments(equation: object, operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
@@ -249,7 +270,7 @@ def _for_autocast(operands: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...
     )
 
 
-def einsum(equation: Any, *operands: Any, **tables: Any) -> torch.Tensor:
+def einsum(equation: Any, /, *operands: Any, **tables: Any) -> torch.Tensor:
     """Sums products of operands over the labels that the output leaves out.
 
     Everything that ``torch.einsum`` takes means the same: ``"...ij, ...jk -> ...ik"``, repeated
@@ -293,7 +314,7 @@ def einsum(equation: Any, *operands: Any, **tables: Any) -> torch.Tensor:
         raise
 
 
-def arguments(equation: Any, *operands: Any, **tables: Any) -> tuple[Any, ...]:
+def arguments(equation: Any, /, *operands: Any, **tables: Any) -> tuple[Any, ...]:
     """What the definition of ``einsum_source`` takes for these arguments."""
     equation, operands = _arguments(equation, operands)
     tables = _as_tables(tables)
@@ -304,7 +325,7 @@ def arguments(equation: Any, *operands: Any, **tables: Any) -> tuple[Any, ...]:
     return (*values, *indices, *scalars)
 
 
-def einsum_source(equation: Any, *operands: Any, **tables: Any) -> str:
+def einsum_source(equation: Any, /, *operands: Any, **tables: Any) -> str:
     """The text of Tensor Comprehensions that ``einsum`` runs for the same arguments."""
     equation, operands = _arguments(equation, operands)
     shapes = [(operand.shape, operand.dtype) for operand in operands]

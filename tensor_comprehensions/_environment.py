@@ -12,5 +12,6 @@ VARIABLES = {
     "TC_NVRTC_PATH": "the library that compiles CUDA C",
     "CUDA_LAUNCH_BLOCKING": "whether calls wait for the kernels of a GPU",
     "OMP_NUM_THREADS": "the threads that PyTorch begins with",
+    "HOME": "what ~ is in TC_CACHE_DIR",
     "TMPDIR": "where files go that are gone again at once",
 }

@@ -31,7 +31,7 @@ class Executor:
         definition: _torch.Definition,
         options: object,
         inputs: tuple[Any, ...],
-        target: str | None,
+        target: str | torch.device | None,
     ) -> None:
         self._definition = definition
         self._infos = list(self._definition.inputs)
@@ -41,8 +41,8 @@ class Executor:
         if target is None:
             on_gpu = any(isinstance(x, torch.Tensor) and x.is_cuda for x in inputs)
             target = "cuda" if on_gpu else "cpu"
-        self._target = target
-        self._kernel = _torch.Executor(self._definition, chosen._options, target, inputs)
+        self._target = str(target)
+        self._kernel = _torch.Executor(self._definition, chosen._options, self._target, inputs)
         self._layouts = self._layouts_of(inputs)
         self._operator = _torch.Operator(self._definition, lambda *_: chosen._options)
         self._outputs = Operator(self._definition, self._operator)
@@ -247,7 +247,11 @@ def _text(value: object) -> str:
 
 
 def compile(
-    source: str, entry_point: str, options: object, *inputs: object, target: str | None = None
+    source: str,
+    entry_point: str,
+    options: object,
+    *inputs: object,
+    target: str | torch.device | None = None,
 ) -> Executor:
     """Compiles one definition of a text for these inputs.
 

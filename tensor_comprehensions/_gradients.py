@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import torch
@@ -14,6 +15,13 @@ from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._operator import Operator
 
 
+def _integer(name: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise TCError(f"{name}={value!r}: a scalar that decides sizes is an integer") from None
+
+
 def _values(definition: _torch.Definition, scalars: dict[str, int]) -> list[int]:
     """A value for every input, of which those of scalars that decide sizes matter."""
     values = []
@@ -23,11 +31,11 @@ def _values(definition: _torch.Definition, scalars: dict[str, int]) -> list[int]
                 f"the sizes of {definition.name} depend on the value of scalar {info.name}, and so "
                 f"does its derivative; pass it, as in {info.name}=1"
             )
-        values.append(scalars.get(info.name, 0))
+        values.append(_integer(info.name, scalars.get(info.name, 0)))
     return values
 
 
-def grad_source(source: str, entry_point: str | None = None, **scalars: int) -> str:
+def grad_source(source: str, /, entry_point: str | None = None, **scalars: int) -> str:
     """The text of the derivative of every definition of a text, or of one of them.
 
     The derivative of ``f`` is ``f_grad``. Its parameters are the inputs of ``f``, then those of its

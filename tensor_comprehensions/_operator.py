@@ -12,6 +12,7 @@ from tensor_comprehensions import _html, _torch
 from tensor_comprehensions._errors import ShapeError, TCError, forget_locals
 from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._parameters import (
+    COMPILE_WORDS,
     Parameters,
     described,
     document,
@@ -20,7 +21,7 @@ from tensor_comprehensions._parameters import (
     plural,
     signature,
 )
-from tensor_comprehensions._scalars import as_tensors
+from tensor_comprehensions._scalars import as_tensors, explain_scalar
 
 if TYPE_CHECKING:
     from tensor_comprehensions._executor import Executor
@@ -223,12 +224,11 @@ class Operator:
         return [*made, self.sized] if self.sized else made
 
     def _check_integers(self, inputs: tuple[Any, ...]) -> None:
-        """PyTorch would truncate a 0-d tensor of floats that is passed for an integer."""
+        """PyTorch would truncate a tensor of floats, or a float of NumPy's, that is passed for an
+        integer."""
         for k in self._integers:
-            value = inputs[k] if k < len(inputs) else None
-            if isinstance(value, torch.Tensor) and (
-                value.is_floating_point() or value.is_complex()
-            ):
+            value = inputs[k] if k < len(inputs) else 0
+            if type(value) is not int and explain_scalar(self._infos[k], value) is not None:
                 self._explain(inputs, None)
 
     def run(self, inputs: tuple[Any, ...], outputs: Any = None, unchecked: bool = False) -> Any:
@@ -275,7 +275,12 @@ class Operator:
     def _check_outputs(self, outputs: Any) -> tuple[Any, ...]:
         if isinstance(outputs, torch.Tensor):
             outputs = (outputs,)
-        outputs = tuple(outputs)
+        try:
+            outputs = tuple(outputs)
+        except TypeError:
+            raise ShapeError(
+                f"outputs: expected a tensor or a sequence of them but got {_type_name(outputs)}"
+            ) from None
         if len(outputs) != len(self._output_infos):
             raise ShapeError(
                 f"{self.__name__} expected {plural(len(self._output_infos), 'output')} but found "
@@ -315,11 +320,8 @@ class Operator:
         for info, value in zip(self._infos, inputs, strict=True):
             expected, got = None, _type_name(value)
             if info.is_scalar:
-                expected = self._explain_scalar(info, value)
-                if isinstance(value, torch.Tensor):
-                    got = f"a tensor of sizes {tuple(value.shape)} and dtype {value.dtype}"
-                elif isinstance(value, (int, float)):
-                    got = str(value)
+                if (wrong := explain_scalar(info, value)) is not None:
+                    raise wrong from error
             elif not isinstance(value, torch.Tensor):
                 expected = "a tensor"
             elif value.layout != torch.strided:
@@ -334,25 +336,6 @@ class Operator:
                     error
                 )
 
-    @staticmethod
-    def _explain_scalar(info: _torch.ArgumentInfo, value: object) -> str | None:
-        """What the scalar should have been; None where the value is good."""
-        if isinstance(value, torch.Tensor):
-            if value.dim() != 0:
-                return "a number or a 0-d tensor"
-            integral = not value.is_floating_point() and not value.is_complex()
-        elif isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
-            integral = not isinstance(value, (float, torch.SymFloat))
-        else:
-            integral = hasattr(value, "__index__")
-            if not integral and not hasattr(value, "__float__"):
-                return "a number or a 0-d tensor"
-        if not info.dtype.is_floating_point and not integral:
-            return "an integer"
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            return "a number of at most 64 bits"
-        return None
-
     # ---- looking inside
 
     @property
@@ -365,7 +348,7 @@ class Operator:
         /,
         *inputs: Any,
         options: object = None,
-        target: str | None = None,
+        target: str | torch.device | None = None,
         **named: Any,
     ) -> Executor:
         """This definition, compiled for these inputs, as a call of it would compile it.
@@ -377,9 +360,9 @@ class Operator:
 
         try:
             if named:
-                inputs = self.parameters.arrange(inputs, named)
+                inputs = self.parameters.arrange(inputs, named, COMPILE_WORDS)
             if len(inputs) != len(self._infos):
-                raise self.parameters.count_error(len(inputs))
+                raise self.parameters.count_error(len(inputs), COMPILE_WORDS)
             if options is None:
                 options = self.registration.scheduling.choose(self.__name__, inputs)
             return Executor(self.definition, options, inputs, target)
@@ -392,7 +375,7 @@ class Operator:
         /,
         *inputs: Any,
         options: object = None,
-        target: str | None = None,
+        target: str | torch.device | None = None,
         **named: Any,
     ) -> str:
         """What the compiler decides for these inputs, and why: ``Executor.explain``."""

@@ -16,10 +16,15 @@ from tensor_comprehensions._errors import TCError
 logger = logging.getLogger("tensor_comprehensions")
 
 
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of NumPy, and tensors, as Python's own."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def _flatten(values: Iterable[Any]) -> list[int]:
     """tile(32, 32) and tile([32, 32]), as the 2018 package took both."""
     result: list[int] = []
-    for value in values:
+    for value in map(_plain, values):
         if isinstance(value, (list, tuple)):
             result += _flatten(value)
         else:
@@ -29,6 +34,7 @@ def _flatten(values: Iterable[Any]) -> list[int]:
 
 def _text(value: object) -> str:
     """A value as the core reads it."""
+    value = _plain(value)
     if isinstance(value, str):
         if '"' in value:
             raise TCError(f"names in MappingOptions have no quotes: {value}")
@@ -57,13 +63,18 @@ class MappingOptions:
     """
 
     def __init__(self, preset: str = "default") -> None:
+        if not isinstance(preset, str):
+            raise TypeError(f"the name of a preset was expected, not {type(preset).__name__}")
         self._options = _torch.Options(preset)
 
     @classmethod
     def parse(cls, text: str | bytes) -> MappingOptions:
         """From what ``str()`` or ``serialize()`` gives. TCError where it is something else."""
         if isinstance(text, bytes):
-            text = text.decode()
+            try:
+                text = text.decode()
+            except UnicodeDecodeError as error:
+                raise TCError(f"MappingOptions: {error}; serialize() gives UTF-8") from error
         result = cls.__new__(cls)
         result._options = _torch.Options.parse(text)
         return result
@@ -311,6 +322,11 @@ def to_options(options: object) -> MappingOptions | None:
         return options
     if isinstance(options, str):
         return MappingOptions(options)
+    if callable(options):
+        raise TypeError(
+            "a factory of options is for define; call it with the text, the name of the definition "
+            "and the inputs, and pass the MappingOptions that it returns"
+        )
     raise TypeError(
         f"options must be None, a preset name, MappingOptions or a factory, not "
         f"{type(options).__name__}"

@@ -23,6 +23,8 @@ _TYPES = {
 }
 #: What a call takes beside the inputs: a parameter of that name is passed by its place.
 OWN_WORDS = ("outputs", "unchecked")
+#: The same of ``compile`` and ``explain``.
+COMPILE_WORDS = ("options", "target")
 
 
 def plural(count: int, noun: str) -> str:
@@ -52,33 +54,36 @@ class Parameters:
     def of(cls, definition: _torch.Definition) -> Parameters:
         return cls(definition.name, (info.name for info in definition.inputs))
 
-    def arrange(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """All inputs in order, from those in order and those by name. ShapeError."""
+    def arrange(
+        self, inputs: tuple[Any, ...], named: dict[str, Any], words: Sequence[str] = OWN_WORDS
+    ) -> tuple[Any, ...]:
+        """All inputs in order, from those in order and those by name; ``words`` are what the call
+        takes by name for itself. ShapeError."""
         values = list(inputs)
         for name in self.names[len(inputs) :]:
             if name not in named:
-                self._refuse(len(inputs), list(named))
+                self._refuse(len(inputs), list(named), words)
             values.append(named[name])
         if len(inputs) + len(named) != len(self.names):
-            self._refuse(len(inputs), list(named))
+            self._refuse(len(inputs), list(named), words)
         return tuple(values)
 
-    def count_error(self, count: int) -> ShapeError:
+    def count_error(self, count: int, words: Sequence[str] = OWN_WORDS) -> ShapeError:
         """What to say where so many inputs were passed by their places alone."""
-        return self._count_error(count, self.names[count:])
+        return self._count_error(count, self.names[count:], words)
 
-    def _count_error(self, count: int, missing: Sequence[str]) -> ShapeError:
+    def _count_error(self, count: int, missing: Sequence[str], words: Sequence[str]) -> ShapeError:
         said = f"{self.function} expected {plural(len(self.names), 'input')} but found {count}"
         if count > len(self.names) > 0:
             said += f": it takes {', '.join(self.names)}"
         if missing:
             said += f": {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-        for name in OWN_WORDS:
+        for name in words:
             if name in missing:
                 said += f"; {name}= is a word of the call, so pass this parameter by its place"
         return ShapeError(said)
 
-    def _refuse(self, count: int, named: Sequence[str]) -> NoReturn:
+    def _refuse(self, count: int, named: Sequence[str], words: Sequence[str]) -> NoReturn:
         for name in named:
             if name not in self.names:
                 raise ShapeError(
@@ -91,7 +96,7 @@ class Parameters:
                     f"{self.function} got two values for {name}: by its place and by its name"
                 )
         missing = [name for name in self.names[count:] if name not in named]
-        raise self._count_error(count + len(named), missing)
+        raise self._count_error(count + len(named), missing, words)
 
 
 def arrange_for(

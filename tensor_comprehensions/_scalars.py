@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +13,53 @@ from torch.autograd import forward_ad
 from tensor_comprehensions._errors import ShapeError
 
 if TYPE_CHECKING:
+    from tensor_comprehensions import _torch
     from tensor_comprehensions._operator import Operator
+
+
+def _without_numpy(value: Any) -> Any:
+    """A number or an array without dimensions of NumPy as Python's number."""
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+
+
+def _expected(info: _torch.ArgumentInfo, value: Any) -> str | None:
+    """What the scalar should have been; None where the value is good."""
+    if isinstance(value, torch.Tensor):
+        if value.dim() != 0:
+            return "a number or a 0-d tensor"
+        integral = not value.is_floating_point() and not value.is_complex()
+    else:
+        value = _without_numpy(value)
+        integral = hasattr(value, "__index__") and not isinstance(value, torch.SymFloat)
+        if getattr(value, "shape", ()) != () or not (integral or hasattr(value, "__float__")):
+            return "a number or a 0-d tensor"
+    if not info.dtype.is_floating_point and not integral:
+        return "an integer"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return "a number of at most 64 bits"
+    return None
+
+
+def explain_scalar(info: _torch.ArgumentInfo, value: object) -> ShapeError | None:
+    """What is wrong with the value of a scalar; None where it is good."""
+    expected, got = _expected(info, value), type(value).__name__
+    if expected is None:
+        return None
+    if isinstance(value, torch.Tensor):
+        got = f"a tensor of sizes {tuple(value.shape)} and dtype {value.dtype}"
+    elif isinstance(value, (int, float)):
+        got = str(value)
+    return ShapeError(f"argument {info.name}: expected {expected} but got {got}")
+
+
+def number_of(info: _torch.ArgumentInfo, value: Any) -> bool | int | float:
+    """The value of a scalar as Python's number. ShapeError where it is none of its type."""
+    if (wrong := explain_scalar(info, value)) is not None:
+        raise wrong
+    found = value.item() if isinstance(value, torch.Tensor) else _without_numpy(value)
+    if isinstance(found, (int, float)):
+        return found
+    return index(found) if hasattr(found, "__index__") else float(found)
 
 
 def is_traced() -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,16 +15,8 @@ from tensor_comprehensions._errors import CacheError, TCError
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._pairs import Pair
+from tensor_comprehensions._paths import Path, file_name
 from tensor_comprehensions._registry import registry
-
-Path = str | os.PathLike[str]
-
-
-def _file(path: Path) -> str:
-    name = os.fsdecode(path)
-    if "\0" in name:
-        raise CacheError(f"a NUL character in the path {name!r}")
-    return name
 
 
 class _Text:
@@ -97,8 +88,6 @@ class _Collection:
 
     def _add_made(self, operator: Operator) -> None:
         """What was derived from a definition so far, and what that was made into."""
-        if id(operator.registration) in self._seen:
-            return
         if id(operator.registration) in self._seen:
             return
         self._seen.add(id(operator.registration))
@@ -255,7 +244,7 @@ def save(path: Path, *operators: Any) -> None:
                 f"operators that they call; pass the definitions themselves, or the exported "
                 f"program"
             )
-    collection.store().save(_file(path))
+    collection.store().save(file_name(path))
 
 
 def load(path: Path) -> list[TC]:
@@ -272,7 +261,7 @@ def load(path: Path) -> list[TC]:
     nothing. CacheError where the file is missing, damaged, of a newer version, or holds a text that
     this version refuses; then no operator was registered.
     """
-    file = _file(path)
+    file = file_name(path)
     store = _torch.Store.read(file, False)
     texts = store.texts()
     # All is checked before the first is registered, since operators are for ever.
@@ -319,7 +308,7 @@ def load(path: Path) -> list[TC]:
 
 def describe(path: Path) -> str:
     """What a file of ``save`` holds, as text."""
-    store = _torch.Store.read(_file(path), False)
+    store = _torch.Store.read(file_name(path), False)
     parts = []
     for text in store.texts():
         names = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from operator import index
 
 import torch
 
@@ -12,6 +13,19 @@ from tensor_comprehensions._autograd import make_autograd
 from tensor_comprehensions._define import define, undefined
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._parameters import Parameters
+
+#: What Lambda takes by name beside sizes and scalars.
+_OWN_WORDS = ("text", "inputs", "initialize", "entry_point", "options", "namespace", "device")
+
+
+def _size(name: str, value: object) -> int:
+    try:
+        size = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        size = -1
+    if size < 0:
+        raise TCError(f"{name}={value!r}: a size is an integer, and 0 at least")
+    return size
 
 
 class Lambda(torch.nn.Module):
@@ -76,16 +90,22 @@ class Lambda(torch.nn.Module):
                 else:
                     self.input_names.append(info.name)
                 continue
-            shape = [int(s) if s.isdigit() else sizes.get(s) for s in shapes[info.name]]
+            shape = [
+                int(s) if s.isdigit() else _size(s, sizes[s]) if s in sizes else None
+                for s in shapes[info.name]
+            ]
             known = all(size is not None for size in shape)
             if info.name in inputs if inputs is not None else not known:
                 self.input_names.append(info.name)
                 continue
             if not known:
                 missing = [s for s, size in zip(shapes[info.name], shape) if size is None]
+                way_out = f"pass {missing[0]}="
+                if missing[0] in _OWN_WORDS:
+                    way_out = f"{missing[0]}= is a word of Lambda, so rename it in the text"
                 raise TCError(
                     f"{info.name} of {entry_point} is no input, but its size {missing[0]} has no "
-                    f"value; pass {missing[0]}="
+                    f"value; {way_out}"
                 )
             if hasattr(self, info.name):
                 raise TCError(
@@ -93,7 +113,7 @@ class Lambda(torch.nn.Module):
                     f"attribute of that name; rename it in the text"
                 )
             value = torch.zeros(
-                [int(size) for size in shape if size is not None], dtype=info.dtype, device=device
+                [size for size in shape if size is not None], dtype=info.dtype, device=device
             )
             if info.dtype.is_floating_point:
                 self.register_parameter(info.name, torch.nn.Parameter(value))

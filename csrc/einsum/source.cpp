@@ -28,7 +28,7 @@ class Writer {
   explicit Writer(const Binding& binding) : binding_(binding) {
     auto is_upper = [](const auto& range) { return range.first >= 'A' && range.first <= 'Z'; };
     upper_case_ = std::any_of(binding.ranges.begin(), binding.ranges.end(), is_upper);
-    for (const Table* table : binding.tables) tables_[table->name] = table_name(table->name);
+    name_tables();
   }
 
   Source write(const Path& path) {
@@ -51,16 +51,26 @@ class Writer {
  private:
   // ---- names
 
-  /// The user's own name, unless it means something else in the text.
-  static std::string table_name(const std::string& name) {
+  /// Tables have the users' own names, unless these mean something else in the text.
+  void name_tables() {
+    std::set<std::string> taken;
+    for (const Table* table : binding_.tables) taken.insert(table->name);
+    for (const Table* table : binding_.tables) {
+      std::string& name = tables_[table->name] = table->name;
+      if (!means_something(name)) continue;
+      do name = "table_" + name;
+      while (!taken.insert(name).second);
+    }
+  }
+
+  static bool means_something(const std::string& name) {
     static const std::set<std::string> words = {"def",   "in",  "where", "exists", "true",
                                                 "false", "min", "max",   "out"};
-    bool taken =
-        name.size() == 1 || words.count(name) || lang::find_builtin(name) || lang::find_type(name);
+    if (name.size() == 1 || words.count(name) || lang::find_builtin(name) || lang::find_type(name))
+      return true;
     // in0, in0_1, t0, size_c, h_begin, h_end, d0
-    taken = taken || std::isdigit(static_cast<unsigned char>(name.back())) ||
-            name.compare(0, 5, "size_") == 0 || (name.size() > 1 && name[1] == '_');
-    return taken ? "table_" + name : name;
+    return std::isdigit(static_cast<unsigned char>(name.back())) ||
+           name.compare(0, 5, "size_") == 0 || name[1] == '_';
   }
 
   static std::string index_name(Label label) {

@@ -70,6 +70,19 @@ bool is_own(const struct stat& status) {
   return status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+/// A path that means the same when the process goes to another directory; ~ is the home.
+/// CacheError.
+std::string whole_path(const std::string& path) {
+  const char* home = path == "~" || path.compare(0, 2, "~/") == 0 ? std::getenv("HOME") : nullptr;
+  std::error_code error;
+  const std::filesystem::path whole =
+      std::filesystem::absolute(home && *home ? home + path.substr(1) : path, error);
+  if (error)
+    throw CacheError(concat("cannot keep compiled code in '", path, "': ", error.message(),
+                            "; pass a path from the root"));
+  return whole.native();
+}
+
 /// The folder, as one that may be trusted. CacheError.
 std::unique_ptr<Descriptor> open_folder(const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
@@ -192,11 +205,12 @@ void set_code_folder(const std::string& path, int64_t most_bytes) {
   if (most_bytes < 0)
     throw UsageError(concat("most_bytes is ", most_bytes,
                             "; a folder for compiled code holds 0 bytes at least"));
-  if (!path.empty()) open_folder(path);
+  const std::string whole = path.empty() ? "" : whole_path(path);
+  if (!whole.empty()) open_folder(whole);
   Folder& all = folder();
   std::lock_guard<std::mutex> lock(all.mutex);
   all.is_set = true;
-  all.path = path;
+  all.path = whole;
   all.most_bytes = most_bytes;
   all.until_counted = 0;
   all.told.clear();
@@ -209,7 +223,7 @@ std::string code_folder() {
     if (all.is_set) return all.path;
   }
   const char* given = std::getenv("TC_CACHE_DIR");
-  const std::string path = given ? given : "";
+  const std::string path = given && *given ? whole_path(given) : "";
   if (!path.empty()) open_folder(path);
   std::lock_guard<std::mutex> lock(all.mutex);
   if (!all.is_set) all.path = path;

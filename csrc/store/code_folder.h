@@ -11,12 +11,14 @@ namespace tc::store {
 constexpr int64_t kMostCodeBytes = int64_t{1} << 30;
 
 /// Code is kept in this folder from now on, which is made where it is missing; "" keeps none. It
-/// then holds at most about so many bytes: what was used least recently goes. CacheError where the
+/// then holds at most about so many bytes: what was used least recently goes. ~ is the home, and a
+/// relative path is one below the working directory of this moment. CacheError where the
 /// folder is somebody else's, or others may write to it: whoever does could have this process run
 /// what they like.
 void set_code_folder(const std::string& path, int64_t most_bytes);
 
-/// The folder, at first that of TC_CACHE_DIR; "" where there is none. CacheError as above.
+/// The folder from the root, at first that of TC_CACHE_DIR, read as above; "" where there is none.
+/// CacheError as above.
 std::string code_folder();
 
 /// What was kept under a key; nothing where that is missing, damaged or somebody else's. Keys are

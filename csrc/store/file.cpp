@@ -50,6 +50,23 @@ class Lock {
   std::unique_ptr<Descriptor> descriptor_;
 };
 
+/// Of a link, what it points to, which is what is replaced; it need not be there yet.
+std::filesystem::path behind_links(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the system follows
+  std::error_code error;
+  std::filesystem::path resolved = std::filesystem::absolute(path, error);
+  if (error) fail("write", path, error.value());
+  for (int k = 0; std::filesystem::is_symlink(resolved, error); ++k) {
+    if (k == kMostLinks) fail("write", path, ELOOP);
+    const std::filesystem::path target = std::filesystem::read_symlink(resolved, error);
+    if (error) fail("write", path, error.value());
+    resolved = resolved.parent_path() / target;  // the target alone, where it is absolute
+  }
+  resolved = std::filesystem::weakly_canonical(resolved, error);
+  if (error) fail("write", path, error.value());
+  return resolved;
+}
+
 }  // namespace
 
 std::string read_file(const std::string& path, Missing missing) {
@@ -73,10 +90,7 @@ std::string read_file(const std::string& path, Missing missing) {
 
 void update_file(const std::string& path,
                  const std::function<std::string(const std::string&)>& change) {
-  // Of a link, what it points to is replaced.
-  std::error_code error;
-  std::filesystem::path resolved = std::filesystem::weakly_canonical(path, error);
-  if (error) fail("write", path, error.value());
+  const std::filesystem::path resolved = behind_links(path);
   const std::string& target = resolved.native();
   Lock lock(target + ".lock", path);
   std::string before = read_file(target, Missing::Empty);

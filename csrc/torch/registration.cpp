@@ -1,6 +1,7 @@
 #include "torch/registration.h"
 
 #include <ATen/autocast_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
@@ -154,8 +155,15 @@ void note_written(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
   std::vector<at::Tensor> written;
   const auto& arguments = handle.schema().arguments();
   auto values = torch::jit::last(*stack, arguments.size());
-  for (size_t i = 0; i < values.size(); ++i)
-    if (arguments[i].is_out()) written.push_back(values[i].toTensor());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!arguments[i].is_out()) continue;
+    written.push_back(values[i].toTensor());
+    // What PyTorch says when the change is counted, which is too late.
+    if (written.back().is_inference() && !c10::InferenceMode::is_enabled())
+      raise(TC_USAGE_ERROR, "output " + arguments[i].name() +
+                                " was made in inference mode, outside of which such tensors are "
+                                "not written; call under torch.inference_mode(), or pass a clone");
+  }
   {
     at::AutoDispatchBelowADInplaceOrView below;
     handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from numbers import Real  # of which NumPy's are, too
 from operator import index
 from typing import Any
 
 from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._paths import Path, file_name
 
 #: Seconds, and candidates without a gain after which a search ends, by effort.
 EFFORTS: dict[str, tuple[float, int]] = {
@@ -133,7 +135,7 @@ class TunerConfig:
 
     def budget_seconds(self, seconds: float) -> TunerConfig:
         """Seconds of a search, from its first candidate on; 0 for no bound."""
-        if not isinstance(seconds, (int, float)) or not seconds >= 0:
+        if not isinstance(seconds, Real) or not seconds >= 0:
             raise TCError(f"TunerConfig.budget_seconds({seconds!r}): expected seconds, at least 0")
         self._budget = float(seconds)
         return self
@@ -151,14 +153,14 @@ class TunerConfig:
     def timeout_seconds(self, seconds: float) -> TunerConfig:
         """How long a candidate may compile; 30 at first. How long it may run follows from the best
         so far."""
-        if not isinstance(seconds, (int, float)) or not seconds > 0:
+        if not isinstance(seconds, Real) or not seconds > 0:
             raise TCError(f"TunerConfig.timeout_seconds({seconds!r}): expected seconds, above 0")
         self._timeout = float(seconds)
         return self
 
-    def log(self, path: str | os.PathLike[str] | None) -> TunerConfig:
+    def log(self, path: Path | None) -> TunerConfig:
         """A file that gets a line for every candidate: CSV where its name ends so, else JSON."""
-        self._log = None if path is None else os.fsdecode(path)
+        self._log = None if path is None else file_name(path)
         return self
 
     def learner(self, use: bool) -> TunerConfig:

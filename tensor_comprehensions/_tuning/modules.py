@@ -134,6 +134,8 @@ def tune(
     """
     if effort not in EFFORTS:
         raise TCError(f"effort {effort!r}: expected one of {', '.join(EFFORTS)}")
+    if budget_seconds is not None:
+        TunerConfig().budget_seconds(budget_seconds)  # says what is wrong with it
     inputs = (example_inputs,) if isinstance(example_inputs, torch.Tensor) else (*example_inputs,)
     kernels = _kernels(module, inputs)
     if not kernels:

@@ -13,6 +13,7 @@ from tensor_comprehensions._define import find_definition
 from tensor_comprehensions._errors import ShapeError, TCError
 from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._parameters import Parameters
+from tensor_comprehensions._scalars import number_of
 from tensor_comprehensions._tuning import tensors
 
 
@@ -37,7 +38,7 @@ class Problem:
         self.inputs: list[Any] = []
         for info, value in zip(infos, inputs, strict=True):
             if info.is_scalar:
-                self.inputs.append(value.item() if isinstance(value, torch.Tensor) else value)
+                self.inputs.append(number_of(info, value))
             elif not isinstance(value, torch.Tensor):
                 raise ShapeError(
                     f"argument {info.name}: expected a tensor but got {type(value).__name__}"

@@ -17,6 +17,7 @@ from tensor_comprehensions._define import parse
 from tensor_comprehensions._errors import CacheError, TCError
 from tensor_comprehensions._executor import Executor, compile
 from tensor_comprehensions._options import MappingOptions, to_options
+from tensor_comprehensions._paths import Path, file_name
 from tensor_comprehensions._tuning import ranks, trials
 from tensor_comprehensions._tuning.config import TunerConfig
 from tensor_comprehensions._tuning.problem import Problem
@@ -24,8 +25,6 @@ from tensor_comprehensions._tuning.session import Session
 from tensor_comprehensions._tuning.trials import Search, Times
 
 logger = logging.getLogger("tensor_comprehensions")
-
-Path = str | os.PathLike[str]
 
 
 def processor_name(device: torch.device) -> str:
@@ -73,7 +72,7 @@ class TuningFile:
     """What a file knows of one problem."""
 
     def __init__(self, path: Path, problem: Problem) -> None:
-        self._path = os.fsdecode(path)
+        self._path = file_name(path)
         self._problem = problem
         self._saved = 0  # trials of the search that are in the file
 

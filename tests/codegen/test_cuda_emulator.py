@@ -4,12 +4,15 @@ tests/codegen/test_cuda_races.py, and in tests/codegen/test_cuda_mutants.py."""
 
 import math
 
+import emulated
 import emulator
 import numpy as np
 import pytest
 import scipy.special
 import torch
 from cuda_cases import DTYPES, Case
+
+import tensor_comprehensions as tc
 
 
 def uniform(*shape, seed=0, dtype=torch.float32):
@@ -230,6 +233,49 @@ def test_literals_and_names(cases):
     case.run("tc_names", t)
     expected = t["a_b"] + t["threadIdx"] + t["tx"] + t["expf"].exp() + t["__x"]
     torch.testing.assert_close(t["a.b"], expected)
+
+
+#: Words of C++ and CUDA that the language knows nothing of: types, functions, macros.
+WORDS = [
+    *("threadIdx", "blockDim", "warpSize", "int4", "float2", "dim3", "size_t", "template"),
+    *("this", "and", "xor_eq", "linux", "typeof", "assert", "errno", "STD", "NAN", "INFINITY"),
+    *("NULL", "memcpy", "atomicAdd", "tc", "tc_shared", "report", "kernel", "bits"),
+    *("__restrict__", "__shared__", "__x", "cudaStreamDefault", "CUDART_VERSION"),
+    *("CU_UUID_HAS_BEEN_DEFINED", "NV_NO_TARGET", "va_start"),
+]
+
+
+def test_words_of_cuda_as_names():
+    """NVRTC and the compiler of the emulator take the texts, which compute the same."""
+    every = [f"float(N) {name}" for name in WORDS]
+    inputs = f"def f({', '.join(every)}) -> (o) {{ o(i) = {'(i) + '.join(WORDS)}(i) }}"
+    every = [f"float {name}" for name in WORDS]
+    total = " + ".join(WORDS)
+    scalars = f"def f({', '.join(every)}, float(N) x) -> (o) {{ o(i) = x(i) * ({total}) }}"
+    results = ", ".join(f"o{k}" for k in range(len(WORDS)))
+    sums = " ".join(f"o{k}(i) +=! x(i, {name})" for k, name in enumerate(WORDS))
+    indices = f"def f(float(N, N) x) -> ({results}) {{ {sums} }}"
+    chain = " ".join(
+        f"{name}(i) max=! {before}(j) - x(i)" for before, name in zip(["x", *WORDS], WORDS)
+    )
+    temporaries = f"def f(float(N) x) -> (o) {{ {chain} o(i) = {WORDS[-1]}(i) }}"
+
+    x, square = torch.arange(40.0), torch.arange(1600.0).reshape(40, 40)
+    numbers = [float(k) for k in range(len(WORDS))]
+    maxima = x
+    for _ in WORDS:
+        maxima = maxima.max() - x
+    for text, given, wanted in (
+        (inputs, [x + k for k in numbers], [len(WORDS) * x + sum(numbers)]),
+        (scalars, [*numbers, x], [x * sum(numbers)]),
+        (indices, [square], [square.sum(1)] * len(WORDS)),
+        (temporaries, [x], [maxima]),
+    ):
+        executor = tc.compile(text, "f", None, *given, target="cuda:sm_90")
+        outputs = emulated.make_outputs(executor, tuple(given))
+        emulated.run(executor, tuple(given), outputs)
+        for found, expected in zip(outputs, wanted, strict=True):
+            same(found, expected)
 
 
 # What a builtin is where torch has no function of its name or another meaning.

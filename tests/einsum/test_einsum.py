@@ -296,10 +296,38 @@ def test_tables_that_change() -> None:
         assert torch.equal(result.double(), reference("c(h+t[c])->h", data, t=torch.tensor(other)))
 
 
+def test_none_is_no_table_that_is_gone() -> None:
+    tc.einsum("i(t[i])->i", A, t=torch.tensor([0, 1, 2]))
+    with pytest.raises(tc.ShapeError, match="table t: expected a tensor, list or array of int"):
+        tc.einsum("i(t[i])->i", A, t=None)
+
+
 def test_contents_are_no_part_of_a_kernel() -> None:
     data = torch.randn(3, 8)
     text = tc.einsum_source("c(h+t[c])->h", data, t=[0, 1, 2])
     assert text == tc.einsum_source("c(h+t[c])->h", data, t=[2, 0, 1])
+
+
+def test_names_of_tables() -> None:
+    """Any identifier, also one that means something in the text, or to `einsum` itself."""
+    data, indices = torch.randn(3, 9), torch.tensor([2, 0, 1])
+    for a, b in (
+        *(("x", "table_x"), ("table_x", "x"), ("min", "table_min"), ("w1", "table_w1")),
+        *(("equation", "operands"), ("float", "in0"), ("in", "self"), ("einsum", "out")),
+        *(
+            ("def", "_"),
+            ("x", "table_table_x"),
+            ("size_c", "table_size_c"),
+            ("c_begin", "table_c_begin"),
+        ),
+    ):
+        found = tc.einsum(f"c(h+{a}[c]-{b}[c])->ch", data, **{a: indices, b: [2, 0, 1]})
+        assert torch.equal(found, data), (a, b)
+        text = tc.einsum_source(f"c(h+{a}[c])->ch", data, **{a: indices})
+        assert torch.equal(
+            tc.einsum(f"c(h+{a}[c])->ch", data, **{a: indices}),
+            torch.stack([row[k : k + 7] for k, row in zip(indices, data, strict=True)]),
+        ), text
 
 
 def test_source() -> None:
@@ -434,6 +462,14 @@ WRONG = [
         "table t has 2 dimensions, sizes [2, 1]",
         3,
     ),
+    ("i(t[i])", (A,), {"t": "012"}, tc.ShapeError, "integers but got str: ", None),
+    ("i(t[i])", (A,), {"t": None}, tc.ShapeError, "integers but got NoneType: ", None),
+    ("i(t[i])", (A,), {"t": [[0], [1, 2]]}, tc.ShapeError, "integers but got list: ", None),
+    (
+        *("i(t[i])", (A,), {"t": torch.tensor([0, 1, 2]).to_sparse()}, tc.ShapeError),
+        "table t: expected a strided tensor but got layout torch.sparse_coo; call to_dense() on it",
+        None,
+    ),
     (
         *("i(t[i])", (A,), {"t": [0, 1, 2**40]}, tc.ShapeError),
         "table t holds 1099511627776 at [2], but indices have 32 bits",
@@ -482,6 +518,9 @@ def test_errors_of_sublists() -> None:
         tc.einsum(A, [0, 52])
     with pytest.raises(tc.TCError, match="an equation was expected, or operands each with"):
         tc.einsum(A)
+    with pytest.raises(tc.TCError, match="int in the place of a sublist, a list of labels"):
+        tc.einsum(A, 3)
+    assert torch.equal(tc.einsum(A, range(2), range(1, -1, -1)), A.t())
 
 
 def test_errors_after_calls_that_were_right() -> None:

@@ -295,6 +295,7 @@ def test_wrong_outputs() -> None:
         ((None,), "output C: expected a tensor but got NoneType"),
         (([1.0],), "output C: expected a tensor but got list"),
         (good.numpy(), "matmul expected 1 output but found 3"),
+        (7.0, "outputs: expected a tensor or a sequence of them but got float"),
     ]
     for outputs, words in cases:
         with pytest.raises(tc.ShapeError) as error:
@@ -355,6 +356,13 @@ def test_bad_options(options: object, kind: type, words: str) -> None:
     with pytest.raises(kind):
         tc.compile(MATMUL, "matmul", options, a(), b())
     assert not hasattr(torch.ops.tc_errors_options, "matmul")
+
+
+def test_options_that_no_call_takes() -> None:
+    with pytest.raises(TypeError, match="a factory of options is for define; call it"):
+        tc.compile(MATMUL, "matmul", tc.make_naive_options_factory(), a(), b())
+    with pytest.raises(TypeError, match="the name of a preset was expected, not NoneType"):
+        tc.MappingOptions(None)  # type: ignore[arg-type]
 
 
 def test_bad_factories() -> None:
@@ -422,6 +430,13 @@ def test_bad_targets(target: str) -> None:
         tc.compile(MATMUL, "matmul", None, a(), b(), target=target)
     assert "target" in str(error.value) or "sm_" in str(error.value)
     assert "internal" not in str(error.value)
+
+
+def test_devices_of_torch_as_targets() -> None:
+    executor = tc.compile(MATMUL, "matmul", None, a(), b(), target=torch.device("cpu"))
+    assert torch.equal(executor(a(), b()), a() @ b())
+    with pytest.raises(tc.TCError, match="unknown target 'meta'"):
+        matmul.compile(a(), b(), target=torch.device("meta"))
 
 
 def test_a_target_elsewhere() -> None:

@@ -55,7 +55,33 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with large.open("wb") as file:
         file.truncate(1 << 40)  # without taking the room
     assert "it has 1099511627776 bytes" in cache_error(lambda: tc.load(large))
-    assert "a NUL character in the path" in cache_error(lambda: tc.load("a\0b"))
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [("a\0b", r"a NUL character in the path 'a\x00b'"), (b"a\xff", "is not UTF-8 at character 1")],
+)
+def test_paths_that_name_no_file(
+    path: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends at the NUL is another file."""
+    monkeypatch.chdir(tmp_path)
+    tc.save("a", tc.define(SQUARE))
+    before = Path("a").read_bytes()
+    x = torch.ones(3)
+    for action in (
+        lambda: tc.load(path),
+        lambda: tc.save(path, tc.define(LAYERS)),
+        lambda: tc.define(SQUARE, cache=path),
+        lambda: tc.autotune(SQUARE, "store_square", x, cache_filename=path),
+        lambda: tc.MappingOptionsCache(path).load(SQUARE, "store_square", [x], 1),
+        lambda: tc.TunerConfig().log(path),
+        lambda: tc.cache_dir(path),
+    ):
+        assert said in cache_error(action)
+    with pytest.raises(tc.TCError, match="NUL"):
+        _torch.Store.read("a\0b", False)
+    assert os.listdir() == ["a"] and Path("a").read_bytes() == before
 
 
 def test_permissions(open_folder: Path) -> None:

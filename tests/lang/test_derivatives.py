@@ -385,7 +385,10 @@ def test_scalars() -> None:
     check(text, r(9), 3, 0.5)
     with pytest.raises(tc.TCError, match=r"value of scalar stride.*as in stride=1"):
         tc.grad_source(text)
+    with pytest.raises(tc.TCError, match=r"stride=2\.5: a scalar that decides sizes is an integer"):
+        tc.grad_source(text, stride=2.5)  # type: ignore[arg-type]
     assert "d_x" in tc.grad_source(text, stride=2)
+    assert "d_x" in tc.grad_source(text.replace("stride", "source"), source=2)
 
 
 def test_parts_that_are_asked_for() -> None:

@@ -127,6 +127,7 @@ OTHERS = {
         *("kMagicSize", "kHeader", "kFlags", "kMostFile", "kAbandoned", "kLeft", "kCountAnew"),
     },
     "store/code_folder.h": {"kMostCodeBytes"},
+    "store/file.cpp": {"kMostLinks"},
     "store/store.cpp": {"kVersion", "kTrailer"},
     "store/tuning.h": {"kMostPlans", "kMostTrials"},
     "torch/huge_pages.cpp": {"kHugePage"},

@@ -72,6 +72,14 @@ def test_options_of_the_user_stand() -> None:
     assert torch.equal(outputs[0], x.transpose(1, 2))
 
 
+def test_what_no_vector_can_do_has_no_figure() -> None:
+    """Lanes of a scatter meet in one place, which would be infinitely many cycles on a CPU."""
+    text = "def f(float(N, D) A, int32(N) I) -> (float(7, D) S) { S(I(i), d) +=! A(i, d) }"
+    inputs = torch.randn(40, 9), torch.zeros(40, dtype=torch.int32)
+    explained = tc.compile(text, "f", None, *inputs, target="cuda:sm_90").explain()
+    assert "28 of i on y" in explained and "inf" not in explained
+
+
 def test_skewed_loops_have_bounds() -> None:
     """An owner of results takes those terms of a sum whose places are its own: loops over sums of
     indices, in blocks and tiles, whose bounds speak of each other."""

@@ -7,6 +7,7 @@ import pickle
 import re
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 
@@ -124,6 +125,17 @@ def test_lists_as_in_2018() -> None:
     assert tc.MappingOptions().tile([4, 8]) != tc.MappingOptions().tile(8, 4)
 
 
+def test_numbers_of_numpy() -> None:
+    def made(one: object, two: object, yes: object, both: object) -> tc.MappingOptions:
+        options = tc.MappingOptions().tile(both).unroll(two).useSharedMemory(yes).cluster("S0")
+        return options.registers(m=two, n=one).vector(yes)
+
+    check_same(
+        made(np.int64(1), np.uint8(2), np.bool_(True), np.array([4, 8])), made(1, 2, True, [4, 8])
+    )
+    check_same(tc.MappingOptions().tile(torch.tensor([4, 8])), tc.MappingOptions().tile(4, 8))
+
+
 def test_what_is_set_is_not_what_is_open() -> None:
     """Also where it is what the preset `naive` has."""
     default = tc.MappingOptions("default")
@@ -233,6 +245,11 @@ def test_texts_that_are_no_options(text: str) -> None:
     with pytest.raises(tc.TCError) as error:
         tc.MappingOptions.parse(text)
     assert "internal" not in str(error.value)
+
+
+def test_bytes_that_are_no_options() -> None:
+    with pytest.raises(tc.TCError, match="can't decode byte 0xff in position 0"):
+        tc.MappingOptions.parse(b"\xff")
 
 
 def test_spaces_do_not_matter() -> None:

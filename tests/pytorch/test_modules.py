@@ -217,11 +217,19 @@ def test_lambda_with_buffers_and_several_definitions() -> None:
         ({"O": 3, "inputs": ("x",)}, "w of linear is no input, but its size I has no value"),
         ({"I": 4, "initialize": {"b": torch.zero_}}, "initialize has a function for b, which"),
         ({"entry_point": "f"}, "undefined function f; the text defines: linear"),
+        ({"I": 4, "O": 2.5}, "O=2.5: a size is an integer, and 0 at least"),
+        ({"I": -4, "O": 2}, "I=-4: a size is an integer, and 0 at least"),
     ],
 )
 def test_lambda_says_what_does_not_fit(keywords: dict, message: str) -> None:
     with pytest.raises(tc.TCError, match=message):
         make_layer(**keywords)
+
+
+def test_lambda_whose_size_has_a_name_of_its_own() -> None:
+    text = "def f(float(N) x, float(device) w) -> (y) { y(n) +=! x(n) * w(k) }"
+    with pytest.raises(tc.TCError, match="device= is a word of Lambda, so rename it in the text"):
+        tc.nn.Lambda(text, inputs=("x",), namespace="tc_modules", device="cpu")
 
 
 def test_lambda_counts_its_inputs() -> None:

@@ -175,6 +175,20 @@ def test_names_that_no_call_can_pass() -> None:
         T.placed(a, b, outputs=c, B=e, **{"1x": d})
 
 
+def test_names_that_compile_has_itself() -> None:
+    text = "def f(float(N) target, float(N) outputs, float(N) options) -> (y) { "
+    t = tc.define(
+        text + "y(i) = target(i) - outputs(i) * options(i) }", namespace="tc_parameters_compile"
+    )
+    a, b, c = torch.randn(3, 6)
+    for found in (t.f(a, b, options=c), t.f.compile(a, b, c)(a, b, options=c)):
+        torch.testing.assert_close(found, a - b * c)
+    with pytest.raises(tc.ShapeError, match="options= is a word of the call, so pass this"):
+        t.f.compile(a, outputs=b, options=c)
+    with pytest.raises(tc.ShapeError, match="target= is a word of the call, so pass this"):
+        t.f.explain(outputs=b, target=a)
+
+
 # ---- signatures
 
 

@@ -6,6 +6,7 @@ import io
 import warnings
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch._dynamo.utils import counters
@@ -54,6 +55,21 @@ def vector(size: int = 5) -> torch.Tensor:
 
 def scalar(value: object, dtype: torch.dtype | None = None) -> torch.Tensor:
     return torch.tensor(value, dtype=dtype)
+
+
+def test_numbers_of_numpy() -> None:
+    x = vector()
+    for alpha in (np.float32(2.5), np.float64(2.5), np.float16(2.5)):
+        given = alpha, np.int64(3), np.bool_(True), x
+        executor = T.affine.compile(*given)
+        for f in (*FORMS.values(), executor):
+            torch.testing.assert_close(f(*given), reference(2.5, 3, True, x))
+        out = torch.empty(5)
+        for f in (T.affine, executor):
+            f(*given, outputs=out)
+            torch.testing.assert_close(out, reference(2.5, 3, True, x))
+    with pytest.raises(tc.ShapeError, match="argument k: expected an integer but got float32"):
+        T.affine(1.0, np.float32(3), True, x)
 
 
 # ---- graphs

@@ -19,6 +19,8 @@ import torch
 import tensor_comprehensions as tc
 
 TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+#: For a process that begins in another directory.
+PACKAGE = str(Path(tc.__file__).parents[1])
 #: Several groups, temporaries, tasks.
 SOFTMAX = """def softmax(float(N, D) I) -> (O) {
   top(n) max=! I(n, d)
@@ -290,6 +292,8 @@ def test_folders_that_others_may_write_to_are_refused(tmp_path: Path) -> None:
         tc.cache_dir(tmp_path / "file")
     with pytest.raises(tc.TCError, match="bytes=-1 is negative"):
         tc.cache_dir(tmp_path / "code", bytes=-1)
+    with pytest.raises(tc.TCError, match=r"bytes=1000000000\.0 is no integer"):
+        tc.cache_dir(tmp_path / "code", bytes=1e9)  # type: ignore[arg-type]
     with pytest.raises(tc.TCError, match="the path is empty"):
         tc.cache_dir("")
 
@@ -301,6 +305,42 @@ def test_a_folder_that_becomes_shared_is_refused_by_the_next_call(folder: Path) 
         check_tmm(50, found=False)
     folder.chmod(0o700)
     check_tmm(50, found=False)
+
+
+@pytest.mark.parametrize("given", ["kept/here", "~/kept/here"])
+def test_a_variable_with_a_relative_path_or_the_home(tmp_path: Path, given: str) -> None:
+    """It is one folder for the whole process, wherever that goes."""
+    script = (
+        "import os, torch, tensor_comprehensions as tc\n"
+        "t = tc.define('def f(float(N) x) -> (y) { y(i) = x(i) }')\n"
+        "t.f(torch.ones(3))\n"
+        "os.chdir('elsewhere')\n"
+        "t.f(torch.ones(4))\n"
+    )
+    home, working = tmp_path / "home", tmp_path / "working"
+    (working / "elsewhere").mkdir(parents=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=working,
+        env={**os.environ, "TC_CACHE_DIR": given, "HOME": str(home), "PYTHONPATH": PACKAGE},
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(files((home if given[0] == "~" else working) / "kept" / "here")) == 2
+    assert os.listdir(working / "elsewhere") == []
+
+
+def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    tc.cache_dir("kept")
+    try:
+        monkeypatch.chdir("elsewhere")
+        check_tmm(found=False)
+        assert len(files(tmp_path / "kept")) == 1 and os.listdir(".") == []
+    finally:
+        tc.cache_dir(None)
 
 
 def test_a_variable_that_names_no_folder(tmp_path: Path) -> None:

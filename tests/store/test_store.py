@@ -465,3 +465,24 @@ def test_links_and_permissions_stay(tmp_path: Path) -> None:
     tc.save(link, second)
     assert link.is_symlink() and file.stat().st_mode & 0o777 == 0o640
     assert len(tc.load(file)) == 2
+
+
+def test_links_to_what_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that an administrator chose, say, of which a link in the checkout knows."""
+    (tmp_path / "real").mkdir()
+    file, first, second = tmp_path / "real" / "a.tc.pb", tmp_path / "first", tmp_path / "second"
+    first.symlink_to("second")
+    second.symlink_to("real/a.tc.pb")
+    monkeypatch.chdir(tmp_path / "real")
+    tc.save("../first", *prepared("dangling", 2))
+    assert first.is_symlink() and second.is_symlink()
+    assert file.is_file() and not file.is_symlink()
+    assert len(tc.load(first)) == 2
+    assert sorted(os.listdir(tmp_path / "real")) == ["a.tc.pb"]
+    loop, nowhere = tmp_path / "loop", tmp_path / "nowhere"
+    loop.symlink_to("loop")
+    nowhere.symlink_to("none/a.tc.pb")
+    for link, words in ((loop, "Too many levels"), (nowhere, "No such file or directory")):
+        with pytest.raises(tc.CacheError, match=f"cannot write '{link}': {words}"):
+            tc.save(link, *prepared("dangling", 2))
+        assert link.is_symlink()

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -122,6 +123,29 @@ def test_inputs_of_any_layout_scalars_and_indices() -> None:
     found = tc.autotune(text, "f", 2.0, table, index, x, tuner_config=small(6))
     result = tc.compile(text, "f", found, 2.0, table, index, x)(2.0, table, index, x)
     torch.testing.assert_close(result, 2 * table[index.long()].sum(1) * x)
+
+
+def test_numbers_of_numpy() -> None:
+    """They are sent to other processes as Python's."""
+    text = (
+        "def f(float s, int32 k, bool on, float(N) x) -> (y) {\n"
+        "  y(i) = (on ? s : 0.0) * x(i) + k\n}\n"
+    )
+    x = torch.randn(40)
+    for s in (np.float32(2.5), np.float64(2.5), np.array(2.5), torch.tensor(2.5)):
+        inputs = (s, np.int64(3), np.bool_(True), x)
+        assert problem(text, "f", inputs).inputs[:3] == [2.5, 3, True]
+        config = small(3).budget_seconds(np.float32(20)).timeout_seconds(np.int32(9))
+        config.seed(np.int64(4)).pop_size(np.int16(3))
+        found = tc.autotune(text, "f", *inputs, tuner_config=config)
+        torch.testing.assert_close(tc.compile(text, "f", found, *inputs)(*inputs), 2.5 * x + 3)
+    for bad, words in (
+        ((2.5, np.float32(3), True, x), "argument k: expected an integer but got float32"),
+        ((np.ones(2), 3, True, x), "argument s: expected a number or a 0-d tensor but got ndarray"),
+        ((2.5, 3, True, np.ones(40)), "argument x: expected a tensor but got ndarray"),
+    ):
+        with pytest.raises(tc.ShapeError, match=words):
+            problem(text, "f", bad)
 
 
 def test_results_that_accumulate() -> None:

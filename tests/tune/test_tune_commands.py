@@ -76,8 +76,9 @@ def test_cache_merge_and_prune(
 
 
 def test_errors_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "layers.tc"
+    file, binary = tmp_path / "layers.tc", tmp_path / "binary.tc"
     file.write_text(TEXT)
+    binary.write_bytes(b"# a\n\x7fELF\xff")
     for arguments, words in (
         (["cache", "ls", str(tmp_path / "none")], "cannot read"),
         (["cache", "prune", str(tmp_path / "none")], "cannot read"),
@@ -86,6 +87,12 @@ def test_errors_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["tune", str(file), "--shapes", "M=1"], "--shapes says nothing of K, N, which tmm has"),
         (["tune", str(file), "--shapes", "17x3"], "expected sizes by name, as M=128,K=1024"),
         (["tune", str(file), "mm", "--shapes", "M=1"], "defines tmm, relu, but no mm"),
+        (["tune", str(binary), "--shapes", "M=1"], "binary.tc:2: byte 0xff is not UTF-8"),
+        (["tune", str(file), "--shapes", "M=-3,K=2,N=2"], "M=-3, but M is a size of tmm: 0 at"),
+        (["tune", str(file), "--shapes", f"M={10**20},K=2,N=2"], "no inputs of tmm can be made"),
+        (["tune", str(file), "--shapes", f"M={10**15},K=2,N=2"], "no inputs of tmm can be made"),
+        (["tune", str(file), "--shapes", "M=1", "--threads", "0"], "--threads 0: expected a"),
+        (["tune", str(file), "--shapes", "M=1", "--threads=-2"], "--threads -2: expected a"),
     ):
         assert main(arguments) == 1
         assert words in capsys.readouterr().err

@@ -76,6 +76,8 @@ def test_calls_without_definitions() -> None:
         tc.tune(torch.nn.Linear(3, 4), torch.randn(2, 3))
     with pytest.raises(tc.TCError, match="effort 'most': expected one of quick, normal, full"):
         tc.tune(torch.nn.Linear(3, 4), torch.randn(2, 3), effort="most")
+    with pytest.raises(tc.TCError, match="expected seconds, at least 0"):
+        tc.tune(torch.nn.Linear(3, 4), torch.randn(2, 3), budget_seconds=-1.0)
 
 
 FRESH = """

@@ -86,6 +86,9 @@ std::string CudaExprPrinter::unique_name(const std::string& name) {
   if (base.empty() || std::isdigit(static_cast<unsigned char>(base[0]))) base = "v" + base;
   if (base[0] == '_') base = "v" + base;
   if (reserved_names().count(base)) base += "_";
+  // Macros of CUDA's own headers, as cudaStreamDefault and CUDART_VERSION.
+  for (const std::string prefix : {"cuda", "CUDA", "CU_", "NV_"})
+    if (base.compare(0, prefix.size(), prefix) == 0) base = "v" + base;
   std::string result = base;
   const std::string separator = base.back() == '_' ? "" : "_";
   for (int i = 1; !used_names_.insert(result).second; ++i)

@@ -528,9 +528,10 @@ TC_API tc_status tc_compile_trial(const tc_definition* definition, const tc_opti
                                   int32_t input_count, const DLTensor* const* outputs,
                                   int32_t output_count, tc_kernel** kernel);
 /* Compiled code for the CPU is kept in this folder from now on, and found there by later processes:
- * one of the user's own, which is made where it is missing, of at most about so many bytes. NULL
- * keeps none. At first that of the environment variable TC_CACHE_DIR. A TC_CACHE_ERROR where the
- * folder is somebody else's, or others may write to it. */
+ * one of the user's own, which is made where it is missing, of at most about so many bytes. ~ is
+ * the home, and a relative path one below the working directory of the call. NULL keeps none. At
+ * first that of the environment variable TC_CACHE_DIR, read by the first compilation. A
+ * TC_CACHE_ERROR where the folder is somebody else's, or others may write to it. */
 TC_API tc_status tc_set_code_folder(const char* path, int64_t most_bytes);
 TC_API void tc_kernel_free(tc_kernel* kernel);
 /* Checks every argument, then runs. Outputs may not overlap inputs or each other. `host` NULL:

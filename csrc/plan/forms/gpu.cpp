@@ -1,6 +1,7 @@
 #include "plan/forms/gpu.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -76,7 +77,9 @@ Notes describe(const Cluster& cluster, const std::vector<Member>& members,
   for (size_t axis = 0; axis < members.size(); ++axis) {
     size_t k = members.size() - 1 - axis;
     std::string name = name_of(cluster, members[k]), points = concat(sizes[k], " of ", name);
-    if (members[k].extent > 1) costs.emplace_back(count_text(members[k].cost), name + " on x");
+    // Infinite is what no vector of a CPU could do, as lanes that meet in one place.
+    if (members[k].extent > 1 && std::isfinite(members[k].cost))
+      costs.emplace_back(count_text(members[k].cost), name + " on x");
     if (axis >= kThreadAxes && sizes[k] > 1) serial.push_back(points);
     if (axis >= kThreadAxes || (axis > 0 && sizes[k] == 1)) continue;
     threads.push_back(concat(points, " on ", "xyz"[axis]));

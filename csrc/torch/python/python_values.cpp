@@ -7,6 +7,17 @@
 namespace py = pybind11;
 
 namespace tc_torch {
+namespace {
+
+/// An integer as Python's own; null where it is none, as for an array of NumPy that holds a float.
+py::object index_of(const py::object& value) {
+  if (!PyIndex_Check(value.ptr())) return {};
+  auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+  if (!index) PyErr_Clear();
+  return index;
+}
+
+}  // namespace
 
 std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& values) {
   std::vector<c10::IValue> result;
@@ -24,6 +35,7 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& 
                                 py::str(py::type::of(value).attr("__name__")).cast<std::string>());
     };
     bool is_tensor = THPVariable_Check(value.ptr());
+    py::detail::make_caster<bool> flag;
     if (!info.scalar) {
       if (!is_tensor) wrong("a tensor");
       // These calls do not pass the dispatcher, which resolves lazy negation on its way.
@@ -37,19 +49,22 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& 
       result.emplace_back(scalar.isFloatingPoint() ? c10::IValue(scalar.toDouble())
                           : scalar.isBoolean()     ? c10::IValue(scalar.toBool())
                                                    : c10::IValue(scalar.toLong()));
-    } else if (PyBool_Check(value.ptr())) {
-      result.emplace_back(value.cast<bool>());
+    } else if (flag.load(value, /*convert=*/false)) {  // NumPy's, too
+      result.emplace_back(py::detail::cast_op<bool>(flag));
     } else if (PyFloat_Check(value.ptr())) {
       result.emplace_back(value.cast<double>());
-    } else if (PyIndex_Check(value.ptr())) {
-      py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
-      if (!index) throw py::error_already_set();
+    } else if (const auto index = index_of(value)) {
       int overflow = 0;
       long long number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
       if (overflow) wrong("a number of at most 64 bits");
       result.emplace_back(static_cast<int64_t>(number));
     } else {
-      wrong("a number or a 0-d tensor");
+      const double number = PyFloat_AsDouble(value.ptr());
+      if (PyErr_Occurred()) {
+        PyErr_Clear();
+        wrong("a number or a 0-d tensor");
+      }
+      result.emplace_back(number);
     }
     if (result.back().isDouble() && c10::isIntegralType(info.dtype, true)) wrong("an integer");
   }

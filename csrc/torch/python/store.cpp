@@ -50,7 +50,7 @@ class Store {
  public:
   Store() { check(tc_store_create(&store_)); }
   Store(const std::string& path, bool may_be_missing) {
-    check(tc_store_read(path.c_str(), may_be_missing, &store_));
+    check(tc_store_read(c_text(path), may_be_missing, &store_));
   }
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -166,7 +166,7 @@ class Store {
 
   void use() const { check(tc_store_use(store_)); }
 
-  void save(const std::string& path) const { check(tc_store_save(store_, path.c_str())); }
+  void save(const std::string& path) const { check(tc_store_save(store_, c_text(path))); }
 
  private:
   Tuning tuning(int32_t index) const {
