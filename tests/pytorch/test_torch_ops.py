@@ -294,9 +294,7 @@ def test_inference_mode() -> None:
         assert torch.equal(out, a + b)
         assert T.add(a, b).is_inference()
     # Outside of it such tensors are not written, and by a call that is refused least of all.
-    with pytest.raises(
-        tc.TCError, match=r"output \w+ was made in inference mode, outside"
-    ):
+    with pytest.raises(tc.TCError, match=r"output \w+ was made in inference mode, outside"):
         T.add(torch.ones(5), torch.ones(5), outputs=(out,))
     assert torch.equal(out, a + b)
 

@@ -246,7 +246,9 @@ def is_right(search: Search) -> None:
 @pytest.mark.slow
 def test_many_crashes() -> None:
     signals = (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT)
-    session = Sabotage(problem(), small(2 * REPEATED).patience(0), seed=2, share=0.4, signals=signals)
+    session = Sabotage(
+        problem(), small(2 * REPEATED).patience(0), seed=2, share=0.4, signals=signals
+    )
     search = session.run()
     assert search.counts()["crashed"] >= REPEATED // 2
     assert len(search.trials) == 2 * REPEATED
