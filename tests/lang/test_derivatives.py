@@ -438,6 +438,10 @@ KEPT = {
         "{ T(i) +=! x(i + k) where k in 0:2  O(i) = sin(T(i)) }",
         [],
     ),
+    "a window of powers": (
+        "{ T(i) +=! pow(x(i + k), 3.0) where k in 0:2  O(i) = sin(T(i)) }",
+        [(3,)],
+    ),
     "what is assigned is computed again": ("{ T(n) = x(n) * y(n)  O(n) = sin(T(n)) }", []),
     "what was overwritten is computed again": (
         "{ T(n) +=! A(n, m)  T(n) = sin(T(n))  O(n) = T(n) * T(n) }",

@@ -106,7 +106,7 @@ OTHERS = {
     "isa/instructions.cpp": {"kLanes"},
     "isa/library_calls.cpp": {"kMostDimensions"},
     "lang/gradient/invert_access.cpp": {"kSmallFactor"},
-    "lang/gradient/sums/split_digits.cpp": {"kMaxWeight"},
+    "lang/gradient/size_products.cpp": {"kMaxWeight"},
     "lang/gradient/sums/zero_sums.cpp": {"kPrime", "kSamples", "kTrials"},
     "lang/sema/builtins.cpp": {"kSame", "kBool", "kInt32", "kInt64", "kBuiltins"},
     "lang/sema/expansion.h": {"kMaximumDepth", "kMaximumOperations", "kMaximumStatements"},

@@ -35,8 +35,8 @@ ExpressionPtr translate_with(const ExpressionPtr& e,
 }
 
 ExpressionPtr quotient(const SolvedIndex& solved) {
-  ExpressionPtr e = binary(Operator::Divide, solved.numerator, integer(solved.divisor));
-  return solved.modulus ? binary(Operator::Remainder, e, integer(solved.modulus)) : e;
+  ExpressionPtr e = binary(Operator::Divide, solved.numerator, solved.divisor.text());
+  return solved.modulus ? binary(Operator::Remainder, e, solved.modulus->text()) : e;
 }
 
 /// Of the guards, the one that says that a quotient by a number has no rest; null where none does.
@@ -62,32 +62,35 @@ std::vector<ExpressionPtr> inside(const ExpressionPtr& e, const Range& range) {
 /// weight * index
 struct Digit {
   std::string index;
-  int64_t weight = 0;
+  SizeProduct weight;
+  /// How many times the weight is in the next larger one; none for the largest.
+  std::optional<SizeProduct> count;
 };
 
 /// Two and more indices of which no two points have one sum, as 9 * c + 3 * y + x has none where x
 /// and y are in 0:3; the largest first. Empty where that is not so. `rest` is what is left of the
 /// sum.
 std::vector<Digit> find_digits(ExpressionPtr e, const std::vector<std::string>& indices,
-                               const std::map<std::string, Range>& ranges, ExpressionPtr* rest) {
+                               const std::map<std::string, Range>& ranges,
+                               const ir::Program& signature, ExpressionPtr* rest) {
   std::vector<Digit> digits;
   for (const std::string& index : indices) {
     if (!mentions(*e, index)) continue;
-    auto form = split_affine(e, index);
-    if (!form || form->coefficient < 1) return {};
-    digits.push_back({index, form->coefficient});
+    auto form = split_weighted(e, index, signature);
+    if (!form) return {};
+    digits.push_back({index, form->weight, {}});
     e = form->rest;
   }
   if (digits.size() < 2) return {};
   std::stable_sort(digits.begin(), digits.end(),
-                   [](const Digit& a, const Digit& b) { return a.weight > b.weight; });
+                   [](const Digit& a, const Digit& b) { return b.weight < a.weight; });
   auto first = as_const_int(ranges.at(digits[0].index).first);
   if (!first || *first < 0) return {};
   for (size_t k = 1; k < digits.size(); ++k) {
     const Range& range = ranges.at(digits[k].index);
-    auto last = as_const_int(range.last);
-    const int64_t next = digits[k - 1].weight, weight = digits[k].weight;
-    if (!is_const_zero(range.first) || !last || next % weight != 0 || *last >= next / weight)
+    digits[k].count = exact_quotient(digits[k - 1].weight, digits[k].weight);
+    if (!is_const_zero(range.first) || !digits[k].count ||
+        !never_negative(simplify_size(digits[k].count->value() - 1 - range.last, signature)))
       return {};
   }
   *rest = e;
@@ -97,21 +100,20 @@ std::vector<Digit> find_digits(ExpressionPtr e, const std::vector<std::string>& 
 /// Digit `k` of what the digits add up to.
 SolvedIndex solve_digit(const std::vector<Digit>& digits, size_t k, const ExpressionPtr& sum,
                         size_t dimension, const Range& range, const ir::Program& signature) {
-  const int64_t weight = digits[k].weight;
-  SolvedIndex solved{digits[k].index, dimension, sum, weight, true, 0, {}, false};
+  const SizeProduct& weight = digits[k].weight;
+  SolvedIndex solved{digits[k].index, dimension, sum, weight, true, digits[k].count, {}, false};
   if (k == 0) {
-    const int w = static_cast<int>(weight);
+    const Expr w = weight.value();
     solved.conditions = inside(sum, {simplify_size(range.first * w, signature),
                                      simplify_size(range.last * w + (w - 1), signature)});
     return solved;
   }
-  solved.modulus = digits[k - 1].weight / weight;
-  if (*as_const_int(range.last) + 1 < solved.modulus)
+  if (!always_equal(range.last, solved.modulus->value() - 1, signature))
     solved.conditions.push_back(
         binary(Operator::LessEqual, quotient(solved), from_halide(range.last)));
-  if (k + 1 == digits.size() && weight != 1)
+  if (k + 1 == digits.size() && !weight.is_one())
     solved.conditions.push_back(
-        binary(Operator::Equal, binary(Operator::Remainder, sum, integer(weight)), integer(0)));
+        binary(Operator::Equal, binary(Operator::Remainder, sum, weight.text()), integer(0)));
   return solved;
 }
 
@@ -166,7 +168,7 @@ std::optional<SolvedIndex> solve_rotation(const ExpressionPtr& subscript, size_t
     ExpressionPtr place = binary(Operator::Remainder, positive, modulus);
     // What is computed with an index wraps around as 32 bits do.
     if (distance != e) place = cast(Halide::Int(32), place);
-    SolvedIndex solved{index, dimension, place, 1, true, 0, {}, false};
+    SolvedIndex solved{index, dimension, place, {}, true, {}, {}, false};
     if (!always_equal(shape, Range{0, size - 1}, signature))
       solved.conditions = inside(name(element(dimension)), {0, size - 1});
     return solved;
@@ -216,7 +218,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     result.subscripts.emplace_back(subscripts[d], name(element(d)));
     const Expression& e = *subscripts[d];
     if (e.kind != ExpressionKind::Name || !is_free(e.name)) continue;
-    SolvedIndex solved{e.name, d, name(element(d)), 1, false, 0, {}, true};
+    SolvedIndex solved{e.name, d, name(element(d)), {}, false, {}, {}, true};
     const Range& range = ranges.at(e.name);
     if (!always_equal(range.first, shape[d].first, signature)) {
       solved.conditions.push_back(
@@ -240,7 +242,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       std::vector<std::string> free;
       std::copy_if(indices.begin(), indices.end(), std::back_inserter(free), is_free);
       ExpressionPtr rest;
-      const std::vector<Digit> digits = find_digits(e, free, ranges, &rest);
+      const std::vector<Digit> digits = find_digits(e, free, ranges, signature, &rest);
       for (size_t k = 0; k < digits.size(); ++k)
         settle(solve_digit(digits, k, binary(Operator::Subtract, here, rest), d,
                            ranges.at(digits[k].index), signature));
@@ -273,17 +275,17 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       result.scattered[d] = substitute(subscripts[d], solution);
       continue;
     }
-    SolvedIndex solved{*best, d, nullptr, std::abs(best_form.coefficient), false, 0, {}, false};
+    const int64_t number = std::abs(best_form.coefficient);
+    SolvedIndex solved{*best, d, nullptr, SizeProduct(number), false, {}, {}, false};
     if (exact) result.implied.push_back(exact);
     solved.numerator = best_form.coefficient > 0 ? binary(Operator::Subtract, here, best_form.rest)
                                                  : binary(Operator::Subtract, best_form.rest, here);
     const Range& range = ranges.at(*best);
-    const int divisor = static_cast<int>(solved.divisor);
+    const int divisor = static_cast<int>(number);
     solved.conditions = inside(solved.numerator, {simplify_size(range.first * divisor, signature),
                                                   simplify_size(range.last * divisor, signature)});
-    if (solved.divisor != 1) {
-      const ExpressionPtr rest =
-          binary(Operator::Remainder, solved.numerator, integer(solved.divisor));
+    if (number != 1) {
+      const ExpressionPtr rest = binary(Operator::Remainder, solved.numerator, integer(number));
       solved.conditions.push_back(binary(Operator::Equal, rest, integer(0)));
     }
     settle(solved);

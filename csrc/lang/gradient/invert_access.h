@@ -2,9 +2,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lang/gradient/size_products.h"
 #include "lang/lowering/ranges.h"
 #include "lang/syntax/tree.h"
 
@@ -16,9 +18,9 @@ struct SolvedIndex {
   std::string index;
   size_t dimension = 0;  ///< of the element, from whose subscript it is solved
   ExpressionPtr numerator;
-  int64_t divisor = 1;
+  SizeProduct divisor;    ///< a number but for digits
   bool is_digit = false;  ///< index = numerator / divisor % modulus, whatever the rests
-  int64_t modulus = 0;    ///< none for the most significant digit
+  std::optional<SizeProduct> modulus;     ///< none for the most significant digit
   std::vector<ExpressionPtr> conditions;  ///< that say so; none where they always hold
   bool plain = false;                     ///< the subscript is the index itself
 };
@@ -44,10 +46,11 @@ struct InvertedAccess {
 std::string element(size_t dimension);
 
 /// Solves the subscripts for as many indices as it can: for all of them where they are the digits
-/// of a place, as 2 * h + k is with k in 0:2; else those of `left` first, since they are the long
-/// ones, then small coefficients. A quotient is solved where one of the `guards`, all of which
-/// hold, says that the division has no rest: (y - k) / 2 with (y - k) % 2 == 0. `indices` are those
-/// of the statement in order, `ranges` theirs; `shape` holds the elements that exist.
+/// of a place, as 2 * h + k is with k in 0:2, or W * h + w with w in 0:W; else those of `left`
+/// first, since they are the long ones, then small coefficients. A quotient is solved where one of
+/// the `guards`, all of which hold, says that the division has no rest: (y - k) / 2 with (y - k) %
+/// 2 == 0. `indices` are those of the statement in order, `ranges` theirs; `shape` holds the
+/// elements that exist.
 InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
                              const std::vector<std::string>& indices,
                              const std::vector<std::string>& left,

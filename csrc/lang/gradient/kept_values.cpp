@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "base/passes.h"
+#include "ir/operations.h"
 #include "lang/gradient/versions.h"
+#include "lang/sema/builtins.h"
 #include "lang/sema/calls.h"
 #include "lang/syntax/expressions.h"
 #include "lang/syntax/fresh_names.h"
@@ -30,17 +32,26 @@ bool lack_each_other(const std::set<std::string>& a, const std::set<std::string>
          !std::includes(b.begin(), b.end(), a.begin(), a.end());
 }
 
+/// Whether it calls a function that takes many instructions.
+bool is_costly(const Expression& e) {
+  if (e.kind != ExpressionKind::Apply || e.binding != Binding::Builtin) return false;
+  const Builtin* builtin = find_builtin(e.name);
+  return builtin && !builtin->composed && !ir::is_cheap(builtin->name);
+}
+
 /// Whether keeping the results of a step costs less than computing them again.
 bool is_worth_keeping(const Step& step) {
   if (step.reduction == ir::Reduction::None || ir::is_position(step.reduction)) return false;
   std::vector<std::set<std::string>> reads;
   size_t most = 0;
+  bool calls = false;
   walk(*step.value, [&](const Expression& node) {
+    calls = calls || is_costly(node);
     if (!is_access(node)) return;
     reads.push_back(indices_of(node, step));
     most = std::max(most, node.operands.size());
   });
-  if (step.places.size() < most) return true;
+  if (calls || step.places.size() < most) return true;
   return std::any_of(reads.begin(), reads.end(), [&](const auto& a) {
     return std::any_of(reads.begin(), reads.end(),
                        [&](const auto& b) { return lack_each_other(a, b); });

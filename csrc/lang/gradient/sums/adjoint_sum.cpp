@@ -295,11 +295,11 @@ class Summation {
   void drop_certain_conditions(const Contribution& c, InvertedAccess* inverted) const {
     for (SolvedIndex& solved : inverted->solved) {
       if (solved.plain || solved.modulus) continue;
-      if (!solved.is_digit && solved.divisor != 1) continue;
+      if (!solved.is_digit && !solved.divisor.is_one()) continue;
       std::optional<Range> reached = bounds(solved.numerator, c, *inverted);
       if (!reached) continue;
       const Range& range = c.ranges.at(solved.index);
-      const int divisor = static_cast<int>(solved.divisor);
+      const Expr divisor = solved.divisor.value();
       bool first = always_equal(reached->first, range.first * divisor, signature_);
       bool last = always_equal(reached->last, range.last * divisor + (divisor - 1), signature_);
       if (first && last) {
@@ -333,7 +333,7 @@ class Summation {
   std::vector<ExpressionPtr> element_names(const InvertedAccess& inverted) {
     std::map<size_t, std::string> solved;
     for (const SolvedIndex& index : inverted.solved)
-      if (index.modulus == 0) solved[index.dimension] = index.index;
+      if (!index.modulus) solved[index.dimension] = index.index;
     return names_for_elements(solved, inverted.remaining);
   }
 
@@ -420,7 +420,7 @@ class Summation {
       }
       std::optional<Range> range = bounds(padded[d]->numerator, c, inverted);
       if (!range) return false;
-      int divisor = static_cast<int>(padded[d]->divisor);
+      const int divisor = static_cast<int>(padded[d]->divisor.number);
       copy.ranges.emplace_back(c.left[d], Range{simplify_size(range->first / divisor, signature_),
                                                 simplify_size(range->last / divisor, signature_)});
       inside.push_back(binary(Operator::GreaterEqual, index, from_halide(shape[d].first)));
