@@ -75,6 +75,21 @@ ACCEPTED = [
     ("uint8(N) u", "T(i) = u(i) / (u(i) - u(i)) + u(i) % (u(i) - u(i))"),
     ("uint8(N) u", "T(i) = int16(1) T(i) = u(i)"),
     ("uint8(N) u", "T(i) = 0 T(i) = -u(i)"),
+    # A let of literals is one, too, with a type for each place that it stands at.
+    ("uint8(N) u, bool(N) b", "T(i) = u(i) + x where x = b(i) ? 1 : 2"),
+    ("uint8(N) u, bool(N) b", "T(i) = u(i) + y where x = (b(i) ? 5 : 2) / 2, y = -x + 9"),
+    ("half(N) h, bool(N) b", "T(i) = h(i) * x where x = b(i) ? 0.1 : 0.2"),
+    ("half(N) h, bool(N) b", "T(i) = double(h(i)) * y where x = b(i) ? 0.1 : 2, y = x"),
+    (
+        "half(N) h, bool(N) b, uint8(N) u",
+        "T(i) = double(h(i) + y) + float(u(i) + y) where x = b(i) ? 1 : 2, y = x",
+    ),
+    ("half(N) h", "T(i) = h(i) * 65519.0"),
+    ("half(N) h", "T(i) = h(i) * half(1e5)"),
+    ("half(N) h", "T(i) = h(i) + 1.0 / 0.0"),
+    ("half(N) h", "T(i) = double(h(i)) * x where x = 1e39"),
+    ("uint8(N) u", "T(i) = uint64(u(i)) + uint64(-1)"),
+    ("uint8(N) u", "T(i) = int64(u(i)) + (-9223372036854775807 - 1)"),
 ]
 REFUSED = [
     ("uint8(N) u", "T(i) = u(i) + -1"),
@@ -93,6 +108,14 @@ REFUSED = [
     ("float(N) A", "T(i) = A(i - 1) U(i) = T(0)"),
     ("float(N) A", "T(i) = i where true in 0:3"),
     ("float(5) A", "T(i) = A(i)"),
+    ("uint8(N) u, bool(N) b", "T(i) = u(i) + x where x = b(i) ? 1 : 300"),
+    ("half(N) h", "T(i) = h(i) * 65520"),
+    ("half(N) h", "T(i) = h(i) * (h(i) > 1 ? -1e5 : 0.0)"),
+    ("half(N) h", "T(i) = x where x = h(i) * 1e5"),
+    ("half(N) h", "T(i) = h(i) < 1e5"),
+    ("float(N) A", "T(i) = A(i) + 1e39"),
+    ("float(N) A", "T(i) = 1e39 where i in 0:N"),
+    ("uint8(N) u", "T(i) = uint64(u(i)) + 18446744073709551615"),
 ]
 TYPES = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 TYPES += ["half", "bfloat16", "float", "double"]

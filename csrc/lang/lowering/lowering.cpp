@@ -132,7 +132,7 @@ class Lowering {
     switch (e.binding) {
       case Binding::Index:
       case Binding::Size: return ir::make_variable(e.name);
-      case Binding::Let: return lower(*lets_.at(e.name));
+      case Binding::Let: return e.let ? convert(lower(*e.let), e.type) : lower(*lets_.at(e.name));
       case Binding::Scalar: return lower_scalar(e);
       case Binding::Tensor: return ir::read(signature_.tensor(e.name), {});
       case Binding::Truth: return make_const(Halide::Bool(), e.name == "true" ? 1 : 0);
