@@ -150,6 +150,39 @@ def test_refused(parameters: str, body: str) -> None:
         tc.define(text, namespace=namespace).f(*inputs)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "T(i) = A(i + N / 2 - M / 3)",
+        "T(i) +=! A(i + k - (M - 1) / 2) * B(k)",
+        "T(i) +=! A(i + k - (M + 2) % 2 - N / M) * B(k)",
+        "T(i) = A((i + (M - 5) / 2) / 2)",
+        "T(i) = A(i + min(N, M * M) - B.0) where h = (M - 1) / 2, exists B(i - h)",
+        "T(i) +=! A(i / 2 + k) * B(k)",
+        "T(i) +=! A(2 * i + k / 2 - 1) * B(k)",
+        "T(i) +=! A(k - i / 2) * B(k)",
+        "T(i) = A(2 * (i / 3) + 1)",
+        "T(i) = A((i / 2 + 1) / 3)",
+        "T(i, j) = A(i / 2 + j / 2) * B(j)",
+        "S(i) = A(i / 2) T(i) +=! S(i + k - (S.0 - 39) / 2) * B(k)",
+    ],
+)
+def test_quotients_in_sums_bound_indices(body: str) -> None:
+    """Those of sizes alone are numbers; those of indices bound these as if they rounded down."""
+    text = f"def f(float(N) A, float(M) B) -> (T) {{ {body} }}"
+    _, namespace = text_of("", body)
+    f = tc.define(text, namespace=namespace).f
+    for size in (3, 4):
+        inputs = torch.arange(20.0), torch.arange(1.0, size + 1)
+        try:
+            wanted = reference.run(text, "f", *inputs)
+        except tc.ShapeError:  # where the quotient of a negative number rounds up
+            with pytest.raises(tc.ShapeError):
+                f(*inputs)
+            continue
+        assert torch.equal(f(*inputs), wanted)
+
+
 @pytest.mark.parametrize("value", TYPES)
 @pytest.mark.parametrize("target", TYPES)
 def test_what_may_be_stored_without_a_cast(value: str, target: str) -> None:
