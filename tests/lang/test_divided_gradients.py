@@ -92,7 +92,9 @@ def test_squares_of_divisors_may_leave_the_type(
 
 
 def test_reciprocal_lengths_of_large_vectors() -> None:
-    text = "def f(float(N) x, float(N) y) -> (O, P) { O(n) = rhypot(x(n), y(n))  P(n) = rcbrt(x(n)) }"
+    text = (
+        "def f(float(N) x, float(N) y) -> (O, P) { O(n) = rhypot(x(n), y(n))  P(n) = rcbrt(x(n)) }"
+    )
     f = tc.make_autograd(tc.define(text).f)
     x, y = (torch.tensor([2.0**90], requires_grad=True) for _ in range(2))
     lengths, _ = f(x, y)
