@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
+#include "ir/expressions/simplify.h"
 #include "ir/expressions/walk.h"
 #include "ir/visit.h"
 
@@ -141,7 +142,7 @@ std::optional<Expr> at_entry(const Program& program, size_t statement, const Exp
     std::map<std::string, Expr> indices;
     for (size_t d = 0; d < op->args.size(); ++d) {
       const Iterator& it = source.domain[d];
-      indices[it.name] = simplify(self.mutate(op->args[d]) + it.min);
+      indices[it.name] = simplify_index(self.mutate(op->args[d]) + it.min);
     }
     return substitute(indices, *value);
   });
@@ -185,13 +186,14 @@ std::optional<ElementRange> find_range(const Program& program, const IndexCheck&
   // The sum, as a function of the value that is read.
   const Type type = index.type();
   if (type.bits() < 32) return std::nullopt;
-  Expr value = make_variable("value", type);
+  const std::string name = "value read";  // which no index can have
+  Expr value = make_variable(name, type);
   Expr sum = index;
   const Expr named = Cast::make(type, Expr(read));
   sum = substitute(read->type == type ? Expr(read) : named, value, sum);
   if (has_data(sum)) return std::nullopt;
-  Expr factor = simplify(substitute("value", value + 1, sum) - sum);
-  Expr rest = simplify(substitute("value", make_zero(type), sum));
+  Expr factor = simplify(substitute(name, value + 1, sum) - sum);
+  Expr rest = simplify(substitute(name, make_zero(type), sum));
   auto by = as_const_int(factor);
   if (!by || (*by != 1 && *by != -1)) return std::nullopt;
   if (!is_const_zero(simplify(sum - rest - value * factor))) return std::nullopt;

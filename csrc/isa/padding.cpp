@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ir/expressions/choices.h"
+#include "ir/expressions/simplify.h"
 #include "ir/loops.h"
 
 namespace tc::ir {
@@ -26,7 +27,7 @@ bool is_half_line(const Expr& condition, const std::string& iterator) {
 
 bool holds(const std::vector<Expr>& terms, const std::string& iterator, int64_t value) {
   for (const Expr& term : terms)
-    if (!is_const_one(simplify(substitute(iterator, Expr(static_cast<int>(value)), term))))
+    if (!is_const_one(simplify_index(substitute(iterator, Expr(static_cast<int>(value)), term))))
       return false;
   return true;
 }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ir/expressions/simplify.h"
 #include "ir/visit.h"
 #include "poly/ast_expr.h"
 #include "poly/marks.h"
@@ -279,13 +280,13 @@ class Generator {
         Expr part = place;
         if (each.part != Part::Whole) {
           // Terms of a register tile, and loops of a copy, go through a block from its beginning.
-          part = simplify(place % block, true, ranges_);
-          if (each.part == Part::Block) part = simplify((place - part) / block);
+          part = ir::simplify_index(place % block, ranges_);
+          if (each.part == Part::Block) part = ir::simplify_index((place - part) / block);
         }
         index = index + part * stride;
       }
     }
-    return simplify(index);
+    return ir::simplify_index(index);
   }
 
   Nest compute(const ScopStatement& statement, const std::map<std::string, Expr>& values) {
@@ -358,7 +359,7 @@ class Generator {
       Expr stride = Halide::Internal::make_const(buffer.index_type, buffer.layout.strides[d]);
       index = index + Halide::cast(buffer.index_type, subscripts[d]) * stride;
     }
-    return simplify(index);
+    return ir::simplify_index(index);
   }
 
   /// Replaces reads of tensors and scalars by loads.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/expressions/simplify.h"
 #include "ir/loops.h"
 
 namespace tc::nest {
@@ -118,7 +119,7 @@ class CheckIteration {
       if (step != length) possible = false;
       length *= extent;
     }
-    base = simplify(base);
+    base = ir::simplify_index(base);
     writing_ = index;
     writers_ = inner_;
     writer_ = inner_.empty() ? nullptr : inner_.front();
@@ -127,7 +128,7 @@ class CheckIteration {
   }
 
   void check_inside(const Expr& index) {
-    Expr position = simplify(index - base);
+    Expr position = ir::simplify_index(index - base);
     Interval range = bounds_of_expr_in_scope(position, bounds_);
     auto low = range.has_lower_bound() ? as_const_int(simplify(range.min)) : std::nullopt;
     auto high = range.has_upper_bound() ? as_const_int(simplify(range.max)) : std::nullopt;
@@ -177,7 +178,9 @@ struct Private {
   int64_t length = 0;
   const Loop* place = nullptr;
 
-  Expr position(const Expr& index) const { return Halide::cast<int>(simplify(index - base)); }
+  Expr position(const Expr& index) const {
+    return Halide::cast<int>(ir::simplify_index(index - base));
+  }
 };
 
 Nest make_private(const Nest& nest, const std::map<std::string, Private>& found,

@@ -24,12 +24,20 @@ from tensor_comprehensions.reference._types import divide
 Range = tuple[int, int]  # the end is left out
 
 
+@dataclass(eq=False)
+class Quotient:
+    """A sum of indices divided by a positive integer, rounded down. Each is one of its own."""
+
+    dividend: Affine
+    divisor: int
+
+
 @dataclass
 class Affine:
-    """A sum of an integer and multiples of indices."""
+    """A sum of an integer and multiples of indices and of quotients of such sums."""
 
     constant: int
-    factors: dict[str, int]
+    factors: dict[str | Quotient, int]
 
     def plus(self, other: Affine, times: int) -> Affine:
         factors = dict(self.factors)
@@ -38,6 +46,13 @@ class Affine:
         return Affine(
             self.constant + times * other.constant, {n: f for n, f in factors.items() if f}
         )
+
+    def indices(self) -> list[str]:
+        """One for every place that it stands at."""
+        found = []
+        for term in self.factors:
+            found += term.dividend.indices() if isinstance(term, Quotient) else [term]
+        return found
 
 
 class Ranges:
@@ -96,6 +111,8 @@ class Ranges:
             if e.operator == "*" and not (left.factors and right.factors):
                 by, of = (right, left) if not right.factors else (left, right)
                 return Affine(0, {}).plus(of, by.constant)
+            if e.operator == "/" and left.factors and not right.factors and right.constant > 0:
+                return Affine(0, {Quotient(left, right.constant): 1})
             if e.operator in ("/", "%") and not left.factors and not right.factors:
                 quotient = divide(left.constant, right.constant)
                 remainder = left.constant - quotient * right.constant if right.constant else 0
@@ -147,15 +164,13 @@ class Ranges:
             if dimension is None:
                 continue
             low, high = dimension
-            # Such a sum divided by a positive integer is bounded as if it rounded down.
-            if isinstance(subscript, Binary) and subscript.operator == "/":
-                divisor = self.known(subscript.right)
-                if self.known(subscript) is None and divisor is not None and divisor > 0:
-                    subscript, low, high = subscript.left, low * divisor, high * divisor
             affine = self.affine(subscript)
             if affine is None:
                 continue
-            unsolved = [n for n in affine.factors if n not in ranges]
+            names = affine.indices()
+            unsolved = [n for n in names if n not in ranges]
+            if len(set(names)) < len(names):
+                continue  # one beside a quotient of itself
             # Indices with a range of their own wait for it.
             if len(unsolved) != 1 or unsolved[0] in s.ranges:
                 continue
@@ -177,23 +192,42 @@ class Ranges:
             f"would be {low}:{high}"
         )
 
-    @staticmethod
-    def bound(affine: Affine, name: str, ranges: dict[str, Range], low: int, high: int) -> Range:
-        """The values of one index that keep a sum in `low:high` whatever the others are."""
+    def reach(self, affine: Affine, ranges: dict[str, Range]) -> Range:
+        """The least and the largest value of a sum, both included.
+
+        An empty range leaves as much room as the formula says: O(h) of I(h + k) * W(k) has
+        H - K + 1 elements for K = 0, too.
+        """
         least = most = affine.constant
-        for other, factor in affine.factors.items():
-            if other != name:
-                # An empty range leaves as much room as the formula says: O(h) of I(h + k) * W(k)
-                # has H - K + 1 elements for K = 0, too.
-                first, last = factor * ranges[other][0], factor * (ranges[other][1] - 1)
-                least, most = least + first, most + last
-                if factor < 0:
-                    least, most = least + last - first, most + first - last
-        factor = affine.factors[name]
-        first, last = low - least, high - 1 - most  # of factor * index
+        for term, factor in affine.factors.items():
+            if isinstance(term, Quotient):
+                first, last = (end // term.divisor for end in self.reach(term.dividend, ranges))
+            else:
+                first, last = ranges[term][0], ranges[term][1] - 1
+            if factor < 0:
+                first, last = last, first
+            least, most = least + factor * first, most + factor * last
+        return least, most
+
+    def bound(
+        self, affine: Affine, name: str, ranges: dict[str, Range], low: int, high: int
+    ) -> Range:
+        """The values of one index that keep a sum in `low:high` whatever the others are."""
+        own = next(
+            term
+            for term in affine.factors
+            if term == name or (isinstance(term, Quotient) and name in term.dividend.indices())
+        )
+        factor = affine.factors[own]
+        others = {term: f for term, f in affine.factors.items() if term != own}
+        least, most = self.reach(Affine(affine.constant, others), ranges)
+        first, last = low - least, high - 1 - most  # of factor * own
         if factor < 0:
             first, last, factor = -last, -first, -factor
-        return -(-first // factor), last // factor + 1
+        first, end = -(-first // factor), last // factor + 1
+        if isinstance(own, Quotient):
+            return self.bound(own.dividend, name, ranges, first * own.divisor, end * own.divisor)
+        return first, end
 
     def accesses(self, s: Statement) -> list[tuple[str, int, Expression]]:
         found = []

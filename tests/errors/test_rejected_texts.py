@@ -263,6 +263,10 @@ REJECTED = [
     (HEAD + "{ B(i) = A(i) > 0 ? 1 }", "expected ':' between the branches of '?' but", 1, 48),
     (HEAD + "{ B(i) = (A(i) }", "expected ')' after an expression in parentheses but", 1, 41),
     (HEAD + "{ B(i) = A(i) + 9223372036854775808 }", "write it as a floating-point number", 1, 42),
+    (HEAD + "{ B(i) = -9223372036854775808 }", "int64 as -9223372036854775807 - 1", 1, 36),
+    (HEAD + "{ B(i) = 0xFFFFFFFFFFFFFFFE }", "or a uint64 as uint64(-2)", 1, 35),
+    (HEAD + "{ B(i) = A(i) * 1e39 }", "1e+39 does not fit float; compute in a wider type", 1, 42),
+    (HEAD + "{ B(i) = half(A(i)) + -65520 }", "-65520 does not fit half", 1, 48),
     (HEAD + "{ B(i) = -9223372036854775807 - 9 }", "this constant does not fit 64 bits", 1, 35),
     # What other languages write.
     (HEAD + "{ B(i) = A[i] }", "'[' starts no token of the language; subscripts stand in", 1, 36),

@@ -180,3 +180,26 @@ def test_scalars_in_subscripts_and_ranges() -> None:
         "def f(float(N) X, int32 q) -> (Y) { Y = part(X, q / 2 + 1) }"
     )
     same(text, whole(9), 5)
+
+
+def test_temporaries_of_what_is_called_are_called_as_nothing_else() -> None:
+    callee = "def f(float(N) A) -> (O) { T(i) = A(i)  O(i) = T(i) * 2 }\n"
+    # An index and a let of the caller.
+    same(callee + "def g(float(N) A) -> (R) { B = f(A)  R(f_T) = B(f_T) }", whole(5), entry="g")
+    text = callee + "def g(float(N) A) -> (R) { B = f(A)  R(i) = f_T + 1 where f_T = B(i) }"
+    same(text, whole(5), entry="g")
+    # A function.
+    text = (
+        "def cyl_bessel(float(N) A) -> (O) { i0(i) = A(i)  O(i) = i0(i) * 2 }\n"
+        "def g(float(N) A) -> (R) { R = cyl_bessel(A) }"
+    )
+    same(text, whole(5), entry="g")
+
+
+def test_indices_of_what_is_called_stay_apart() -> None:
+    """One of them has a name that the caller uses, the other the one that this would get."""
+    text = (
+        "def f(float(N, M) A) -> (O) { O(i_1, i) = A(i_1, i) * 2 }\n"
+        "def g(float(N, M) A, float(N) i) -> (R) { B = f(A)  R(n, m) = B(n, m) * i(n) }"
+    )
+    same(text, whole(3, 4), whole(3), entry="g")

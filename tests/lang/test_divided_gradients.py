@@ -61,6 +61,51 @@ def test_quotients_are_differentiated_through_their_result() -> None:
     checked_gradient(text, signed(4), positive(4))
 
 
+@pytest.mark.parametrize("result", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "x", "y", "g"),
+    [
+        ("half", 600.0, 300.0, 1.0),
+        ("half", 50000.0, 500.0, 1000.0),
+        ("half", 2.0**-12, 2.0**-13, 0.5),
+        ("bfloat16", 2.0**70, 2.0**71, 4.0),
+        ("float", 2.0**-80, 2.0**-80, 2.0),
+        ("float", 2.0**100, 2.0**90, 2.0**40),
+    ],
+)
+def test_squares_of_divisors_may_leave_the_type(
+    dtype: str, x: float, y: float, g: float, result: bool
+) -> None:
+    """Where neither the quotient nor its derivative does; as PyTorch has it."""
+    value = "x(n) / y(n)" if result else "-fdivide(x(n), y(n)) + -(x(n) / y(n))"
+    f = tc.make_autograd(
+        tc.define(f"def f({dtype}(N) x, {dtype}(N) y) -> (O) {{ O(n) = {value} }}").f
+    )
+    type_ = {"half": torch.half, "bfloat16": torch.bfloat16, "float": torch.float}[dtype]
+    a, b, given = (torch.tensor([v], dtype=type_) for v in (x, y, g))
+    ours, theirs = (t.clone().requires_grad_() for t in (b, b))
+    f(a, ours).backward(given)
+    (a / theirs).backward(given)
+    assert theirs.grad.isfinite().all()
+    wanted = theirs.grad if result else -2 * theirs.grad
+    torch.testing.assert_close(ours.grad, wanted, rtol=1e-2, atol=0)
+
+
+def test_reciprocal_lengths_of_large_vectors() -> None:
+    text = (
+        "def f(float(N) x, float(N) y) -> (O, P) { O(n) = rhypot(x(n), y(n))  P(n) = rcbrt(x(n)) }"
+    )
+    f = tc.make_autograd(tc.define(text).f)
+    x, y = (torch.tensor([2.0**90], requires_grad=True) for _ in range(2))
+    lengths, _ = f(x, y)
+    lengths.backward(torch.tensor([2.0**60]))
+    torch.testing.assert_close(y.grad, torch.tensor([-(2.0**-120) / 8**0.5]), rtol=1e-5, atol=0)
+    x = torch.tensor([2.0**126 * 3], requires_grad=True)
+    f(x, y)[1].backward(torch.tensor([2.0**60]))
+    wanted = -(2.0**60) / 3 * (3 * 2.0**126) ** (-4 / 3)
+    torch.testing.assert_close(x.grad, torch.tensor([wanted]), rtol=1e-5, atol=0)
+
+
 SOFTMAX = "{{ E(n, m) = {exponential}  S({total}) +=! E(n, m)  O({place}) = E(n, m) / S({total}) }}"
 
 

@@ -287,6 +287,15 @@ HEAD = "def f(float(N) A, uint8(N) u, int32(N) n, bool(N) p, float s) -> (O) "
 #: A sentence, a body, and a part of the message where the body is refused.
 RULES: list[tuple[str, str, str | None]] = [
     ("A literal without a value in that type is an error (`u + 300`)", "O(i) = u(i) + 300", "fit"),
+    ("as is one that would become infinite", "O(i) = half(A(i)) * 1e5", "100000 does not fit half"),
+    ("`1.0 / 0.0` is infinity", "O(i) = half(A(i)) * (1.0 / 0.0)", None),
+    (
+        "fits itself to what it meets, also as a let, at each place anew",
+        "O(i) = u(i) O(i) = u(i) + x + uint8(A(i) * x) where x = p(i) ? 1 : 2",
+        None,
+    ),
+    ("as in `A(i + k - (K - 1) / 2)`", "O(i) +=! A(i + k - (u.0 - 1) / 2) * u(k)", None),
+    ("may need a range of its own", "O(i) = A(i / 2 + i / 3)", "Could not infer"),
     ("must be `bool`", "O(i) = n(i) && p(i) ? 1 : 2", "expected boolean"),
     (
         "Storing a wider type into a narrower one takes a cast",

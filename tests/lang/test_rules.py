@@ -75,6 +75,21 @@ ACCEPTED = [
     ("uint8(N) u", "T(i) = u(i) / (u(i) - u(i)) + u(i) % (u(i) - u(i))"),
     ("uint8(N) u", "T(i) = int16(1) T(i) = u(i)"),
     ("uint8(N) u", "T(i) = 0 T(i) = -u(i)"),
+    # A let of literals is one, too, with a type for each place that it stands at.
+    ("uint8(N) u, bool(N) b", "T(i) = u(i) + x where x = b(i) ? 1 : 2"),
+    ("uint8(N) u, bool(N) b", "T(i) = u(i) + y where x = (b(i) ? 5 : 2) / 2, y = -x + 9"),
+    ("half(N) h, bool(N) b", "T(i) = h(i) * x where x = b(i) ? 0.1 : 0.2"),
+    ("half(N) h, bool(N) b", "T(i) = double(h(i)) * y where x = b(i) ? 0.1 : 2, y = x"),
+    (
+        "half(N) h, bool(N) b, uint8(N) u",
+        "T(i) = double(h(i) + y) + float(u(i) + y) where x = b(i) ? 1 : 2, y = x",
+    ),
+    ("half(N) h", "T(i) = h(i) * 65519.0"),
+    ("half(N) h", "T(i) = h(i) * half(1e5)"),
+    ("half(N) h", "T(i) = h(i) + 1.0 / 0.0"),
+    ("half(N) h", "T(i) = double(h(i)) * x where x = 1e39"),
+    ("uint8(N) u", "T(i) = uint64(u(i)) + uint64(-1)"),
+    ("uint8(N) u", "T(i) = int64(u(i)) + (-9223372036854775807 - 1)"),
 ]
 REFUSED = [
     ("uint8(N) u", "T(i) = u(i) + -1"),
@@ -93,6 +108,14 @@ REFUSED = [
     ("float(N) A", "T(i) = A(i - 1) U(i) = T(0)"),
     ("float(N) A", "T(i) = i where true in 0:3"),
     ("float(5) A", "T(i) = A(i)"),
+    ("uint8(N) u, bool(N) b", "T(i) = u(i) + x where x = b(i) ? 1 : 300"),
+    ("half(N) h", "T(i) = h(i) * 65520"),
+    ("half(N) h", "T(i) = h(i) * (h(i) > 1 ? -1e5 : 0.0)"),
+    ("half(N) h", "T(i) = x where x = h(i) * 1e5"),
+    ("half(N) h", "T(i) = h(i) < 1e5"),
+    ("float(N) A", "T(i) = A(i) + 1e39"),
+    ("float(N) A", "T(i) = 1e39 where i in 0:N"),
+    ("uint8(N) u", "T(i) = uint64(u(i)) + 18446744073709551615"),
 ]
 TYPES = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 TYPES += ["half", "bfloat16", "float", "double"]
@@ -125,6 +148,39 @@ def test_refused(parameters: str, body: str) -> None:
         reference.run(text, "f", *inputs)
     with pytest.raises((tc.LanguageError, tc.ShapeError)):
         tc.define(text, namespace=namespace).f(*inputs)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "T(i) = A(i + N / 2 - M / 3)",
+        "T(i) +=! A(i + k - (M - 1) / 2) * B(k)",
+        "T(i) +=! A(i + k - (M + 2) % 2 - N / M) * B(k)",
+        "T(i) = A((i + (M - 5) / 2) / 2)",
+        "T(i) = A(i + min(N, M * M) - B.0) where h = (M - 1) / 2, exists B(i - h)",
+        "T(i) +=! A(i / 2 + k) * B(k)",
+        "T(i) +=! A(2 * i + k / 2 - 1) * B(k)",
+        "T(i) +=! A(k - i / 2) * B(k)",
+        "T(i) = A(2 * (i / 3) + 1)",
+        "T(i) = A((i / 2 + 1) / 3)",
+        "T(i, j) = A(i / 2 + j / 2) * B(j)",
+        "S(i) = A(i / 2) T(i) +=! S(i + k - (S.0 - 39) / 2) * B(k)",
+    ],
+)
+def test_quotients_in_sums_bound_indices(body: str) -> None:
+    """Those of sizes alone are numbers; those of indices bound these as if they rounded down."""
+    text = f"def f(float(N) A, float(M) B) -> (T) {{ {body} }}"
+    _, namespace = text_of("", body)
+    f = tc.define(text, namespace=namespace).f
+    for size in (3, 4):
+        inputs = torch.arange(20.0), torch.arange(1.0, size + 1)
+        try:
+            wanted = reference.run(text, "f", *inputs)
+        except tc.ShapeError:  # where the quotient of a negative number rounds up
+            with pytest.raises(tc.ShapeError):
+                f(*inputs)
+            continue
+        assert torch.equal(f(*inputs), wanted)
 
 
 @pytest.mark.parametrize("value", TYPES)

@@ -8,11 +8,13 @@ import re
 import zlib
 from collections.abc import Iterable
 
+import emulated
 import numpy as np
 import pytest
 import torch
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import reference
 
 FLOATS = {
     "half": torch.float16,
@@ -498,6 +500,64 @@ def test_reductions_of_special_values(name: str) -> None:
     wanted = (x.sum(1), x.prod(1), x.amin(1), x.amax(1), x.sum(1).clamp(min=0))
     for actual, w in zip(run(text, rows), wanted, strict=True):
         same(actual, w.to(FLOATS[name]))
+
+
+@pytest.mark.parametrize("options", [None, "identity", "cuda"])
+@pytest.mark.parametrize(
+    "condition",
+    ["x - x == 0.0", "x * 0.0 == 0.0", "x / x == 1.0", "x == x", "!(x < 1.5)", "min(x, x) >= x"],
+)
+def test_conditions_on_special_values_decide_over_places(
+    condition: str, options: str | None
+) -> None:
+    """In subscripts, places of scatters and guards: nothing takes floats for finite numbers."""
+    x = torch.tensor([1.0, math.nan, math.inf, 2.0, -math.inf])
+    table = torch.tensor([10.0, 20.0, 30.0])
+    condition = condition.replace("x", "A(i)")
+    text = f"""def f(float(N) A, float(M) T) -> (O, P, Q) {{
+        O(i) = T({condition} ? 1 : 0)
+        P(m) = 0 where m in 0:2
+        P({condition} ? 1 : 0) += T(0)
+        Q(i) = {condition} ? T(0) : T(i / 8 + 1) where i in 0:N
+    }}"""
+    plain = f"def f(float(N) A) -> (O) {{ O(i) = {condition} ? 1 : 0 }}"
+    holds = reference.run(plain, "f", x).bool()
+    if options == "cuda":
+        found = torch.empty(5), torch.empty(2), torch.empty(5)
+        cuda = tc.compile(text, "f", tc.MappingOptions(), x, table, target="cuda:sm_90")
+        emulated.run(cuda, (x, table), found)
+    else:
+        found = tc.compile(text, "f", options, x, table)(x, table)
+    assert torch.equal(found[0], torch.where(holds, 20.0, 10.0))
+    assert torch.equal(found[1], 10.0 * torch.stack([~holds, holds]).sum(1))
+    assert torch.equal(found[2], torch.where(holds, 10.0, 20.0))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # What ends a scan, a constant divisor, offsets in a table.
+        "def f(float(N) A) -> (S) { S(i) +=! j <= i ? A(j) : A(i) * 0.0 where i in 0:N }",
+        "def f(float(N) A) -> (S) { S(i) +=! j <= i ? A(j) : A(i) - A(i) where i in 0:N }",
+        "def f(float(N) A) -> (S) { S(i) +=! A(j) / (A(i) * 0.0 + 2.0) where i in 0:N }",
+        """def f(float(N) A) -> (S) {
+          X(h, i) = h * 100 + i where h in 0:40, i in 0:50
+          S(h, i) +=! X(h, i + (A(k) - A(k) == 0.0 ? 1 : 0) + (A(k) == A(k) ? 2 : 0))
+              where h in 0:40, i in 0:47
+        }""",
+        """def f(float(N) A, float(H, W) X) -> (S) {
+          S(h, i) +=! X(h + (A(k) * 0.0 == 0.0 ? 2 : 0), i + (A(k) == A(k) ? 1 : 0))
+              where h in 0:H - 2, i in 0:W - 1
+        }""",
+    ],
+)
+def test_sums_take_nothing_for_finite(text: str) -> None:
+    inputs = [torch.arange(1.0, 41.0)]
+    inputs[0][5], inputs[0][7] = INF, NAN
+    if " X)" in text:
+        inputs.append(torch.arange(2000.0).reshape(40, 50) % 64)
+    wanted = reference.run(text, "f", *inputs)
+    torch.testing.assert_close(define(text).f(*inputs), wanted, equal_nan=True)
 
 
 def test_softmax_of_masked_rows() -> None:

@@ -87,6 +87,18 @@ def test_ranges_that_start_elsewhere() -> None:
     assert torch.equal(executor(a, b), a @ b[:, 7:56])
 
 
+def test_what_is_no_number_stays_none() -> None:
+    """0 times infinity is none, in the columns at the end as in the others."""
+    text = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * (B(k,n) * 0.0) }"
+    a, b = integers(100, 256), integers(256, 33)
+    b[3, 1] = b[3, 32] = float("inf")
+    executor = tc.compile(text, "f", None, a, b)
+    assert is_split(executor)
+    wanted = torch.zeros(100, 33)
+    wanted[:, [1, 32]] = float("nan")
+    torch.testing.assert_close(executor(a, b), wanted, equal_nan=True)
+
+
 def test_windows() -> None:
     text = """def f(float(N,C,W) I, float(C,K,F) S) -> (O) {
       O(f,n,w) +=! I(n,c,w+k) * S(c,k,f)

@@ -245,6 +245,18 @@ def test_tables_that_are_computed() -> None:
     assert "at m = 1 index 10 of dimension 0, but" in fails(text, a, indices(0, 5, 3))
 
 
+@pytest.mark.parametrize("index", ["value", "i"])
+def test_what_an_index_is_called_does_not_matter(index: str) -> None:
+    """The index that is read may not stand for one of the text."""
+    text = f"""def less(float(N) A, int32(M) I) -> (O) {{
+      O({index}, m) = A(2 * {index} - I(m)) where {index} in 0:4
+    }}"""
+    a = torch.randn(8)
+    assert torch.equal(run(text, a, indices(0, 0))[0], a[[0, 2, 4, 6], None].expand(4, 2))
+    words = f"at {index} = 0, m = 1 index -7 of dimension 0, but dimension 0 of A has size 8"
+    assert words in fails(text, a, indices(0, 7))
+
+
 def test_no_indices_and_empty_tensors() -> None:
     text = "def one(float(N) A, int32 i, int32(M) I) -> (O) { O = A(I(0)) }"
     assert run(text, torch.arange(4.0), 0, indices(2))[0] == 2

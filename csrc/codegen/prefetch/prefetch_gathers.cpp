@@ -9,6 +9,7 @@
 #include "base/numbers.h"
 #include "codegen/names.h"
 #include "codegen/prefetch/walks.h"
+#include "ir/expressions/simplify.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
 
@@ -221,8 +222,8 @@ class PrefetchGathers {
     const Expr now = ir::make_variable(loop.name), later = now + 1;
     for (Next& each : next) {
       if (is_const_one(each.guard)) each.repeats = loop.min + loop.extent - 1 - now;
-      each.guard =
-          simplify(now < loop.min + loop.extent - 1 && substitute(loop.name, later, each.guard));
+      each.guard = ir::simplify_index(now < loop.min + loop.extent - 1 &&
+                                      substitute(loop.name, later, each.guard));
       for (Row& row : each.gathers.rows) row.index = substitute(loop.name, later, row.index);
     }
     return before(std::move(next), nest);

@@ -15,6 +15,7 @@
 #include "codegen/tiles/point_vectors.h"
 #include "codegen/tiles/unroll_reductions.h"
 #include "codegen/workarounds/hidden_zero.h"
+#include "ir/expressions/simplify.h"
 
 namespace tc::codegen {
 namespace {
@@ -120,7 +121,7 @@ class Addressings {
                                 [&](const auto& loop) { return expr_uses_var(index, loop); });
     for (const auto& [loop, dimension] : around.points) {
       Expr next = substitute(loop, ir::make_variable(loop) + 1, index);
-      Expr step = simplify(next - index);
+      Expr step = ir::simplify_index(next - index);
       auto constant = as_const_int(step);
       if (!constant || *constant == 0)
         regular = false;
@@ -128,7 +129,7 @@ class Addressings {
         steps[dimension] = *constant;
       base = substitute(loop, Expr(0), base);
     }
-    base = simplify(base);
+    base = ir::simplify_index(base);
     if (!a.seen) {
       a.base = base;
       a.steps = steps;

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "base/error.h"
 #include "ir/expressions/walk.h"
 #include "ir/visit.h"
 
@@ -17,6 +18,22 @@ bool has_float(const Expr& e) {
     return !found;
   });
   return found;
+}
+
+bool compares_floats(const Expr& e) {
+  auto floats = [](const auto* op) { return op && op->a.type().is_float(); };
+  return floats(e.as<EQ>()) || floats(e.as<NE>()) || floats(e.as<LT>()) || floats(e.as<LE>()) ||
+         floats(e.as<GT>()) || floats(e.as<GE>());
+}
+
+/// Names in place of floats and of what compares them; every place has its own.
+Expr hide_floats(const Expr& e, std::map<std::string, Expr>& hidden) {
+  return rewrite(e, [&](const Expr& part) {
+    if (!part.type().is_float() && !compares_floats(part)) return Expr();
+    const std::string name = concat("float ", hidden.size());  // which no index can have
+    hidden[name] = part;
+    return Variable::make(part.type(), name);
+  });
 }
 
 class DecideConditions : public IRMutator {
@@ -120,11 +137,19 @@ bool stays_inside(const Call* read, const Program& program, const Bounds& bounds
   auto tensor = program.tensors.find(read_name(read));
   if (tensor == program.tensors.end()) return true;
   for (size_t d = 0; d < read->args.size(); ++d) {
-    Expr inside = read->args[d] >= 0 && read->args[d] < tensor->second.sizes[d];
+    std::map<std::string, Expr> hidden;
+    const Expr subscript = hide_floats(read->args[d], hidden);
+    Expr inside = subscript >= 0 && subscript < tensor->second.sizes[d];
     inside = and_condition_over_domain(inside, bounds);
     if (!is_const_one(simplify(inside, true, bounds))) return false;
   }
   return true;
+}
+
+Expr simplify_index(const Expr& e, const Bounds& bounds) {
+  std::map<std::string, Expr> hidden;
+  const Expr simple = simplify(hide_floats(e, hidden), true, bounds);
+  return hidden.empty() ? simple : substitute(hidden, simple);
 }
 
 Expr simplify_integers(const Expr& e, const Bounds& bounds) {

@@ -10,6 +10,10 @@ using Bounds = Halide::Internal::Scope<Halide::Internal::Interval>;
 /// Whether intervals show that a read stays inside its tensor for all values in bounds.
 bool stays_inside(const Halide::Internal::Call* read, const Program& program, const Bounds& bounds);
 
+/// Simplifies a subscript or condition as Halide does, with the floats in it left as they are: its
+/// rules take x - x for 0 and !(x < y) for x >= y, whatever NaN says.
+Expr simplify_index(const Expr& e, const Bounds& bounds = {});
+
 /// Simplifies what is computed on integers and leaves every floating-point operation as written:
 /// Halide's rules (x - x is 0, x * 0 is 0) do not keep NaN and infinity. `bounds` may give constant
 /// limits of variables.

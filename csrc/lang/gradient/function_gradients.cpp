@@ -65,7 +65,7 @@ const std::vector<Rule>& rules() {
       {"expm1", {"g * (r + 1.0)"}},
       {"fabs", {"x > 0 ? g : x < 0 ? -g : 0.0"}},
       {"fdim", {"x > y ? g : 0.0", "x > y ? -g : 0.0"}},
-      {"fdivide", {"g / y", "-g * x / (y * y)"}},
+      {"fdivide", {"g / y", "-g * (x / y / y)"}},
       {"floor", {""}},
       {"fma", {"g * y", "g * x", "g"}},
       {"fmax", {"x >= y || isnan(y) ? g : 0.0", "x >= y || isnan(y) ? 0.0 : g"}},
@@ -89,13 +89,14 @@ const std::vector<Rule>& rules() {
       {"normcdfinv", {"2.50662827463100050242 * g * exp(0.5 * r * r)"}},
       {"pow",
        {"y == 0 ? 0.0 : g * y * pow(x, y - 1.0)", "x == 0 && y >= 0 ? 0.0 : g * r * log(x)"}},
-      {"rcbrt", {"-g * r / (3.0 * x)"}},
+      {"rcbrt", {"-0.33333333333333333333 * g * r / x"}},
       {"remainder", {"g", "-g * rint(x / y)"}},
-      {"rhypot", {"-g * x * r * r * r", "-g * y * r * r * r"}},
+      {"rhypot", {"-g * (x * r) * r * r", "-g * (y * r) * r * r"}},
       {"rint", {""}},
-      {"rnorm3d", {"-g * x * r * r * r", "-g * y * r * r * r", "-g * z * r * r * r"}},
+      {"rnorm3d", {"-g * (x * r) * r * r", "-g * (y * r) * r * r", "-g * (z * r) * r * r"}},
       {"rnorm4d",
-       {"-g * x * r * r * r", "-g * y * r * r * r", "-g * z * r * r * r", "-g * w * r * r * r"}},
+       {"-g * (x * r) * r * r", "-g * (y * r) * r * r", "-g * (z * r) * r * r",
+        "-g * (w * r) * r * r"}},
       {"round", {""}},
       {"rsqrt", {"-0.5 * g * r * r * r"}},
       {"saturate", {"x >= 0 && x <= 1 ? g : 0.0"}},
@@ -116,7 +117,8 @@ const std::vector<Rule>& rules() {
       {"+", {"g", "g"}},
       {"-", {"g", "-g"}},
       {"*", {"g * y", "g * x"}},
-      {"/", {"g / y", "-g * x / (y * y)"}},
+      // The square of y leaves the type where the quotient does not.
+      {"/", {"g / y", "-g * (x / y / y)"}},
       {"%", {"g", "-g * trunc(x / y)"}},
       // g once: it doubled with every extreme inside of another.
       {"min", {"x > y ? 0.0 : g * (x == y ? 0.5 : 1.0)", "y > x ? 0.0 : g * (x == y ? 0.5 : 1.0)"}},
@@ -124,7 +126,7 @@ const std::vector<Rule>& rules() {
       {"unary -", {"-g"}},
       {"max with literal", {"r > y ? g : 0.0"}},
       {"min with literal", {"r < y ? g : 0.0"}},
-      {"/ with result", {"g / y", "-g * r / y"}},
+      {"/ with result", {"g / y", "-g * (r / y)"}},
   };
   return *table;
 }

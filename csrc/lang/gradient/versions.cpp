@@ -130,7 +130,7 @@ class Numbering {
   /// The right-hand side of the current statement over versions.
   ExpressionPtr translate(const ExpressionPtr& e) {
     return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
-      if (node.binding == Binding::Let) return lets_.at(node.name);
+      if (node.binding == Binding::Let) return node.let ? translate(node.let) : lets_.at(node.name);
       if (node.binding == Binding::Scalar) return specialized(node);
       if (node.binding != Binding::Tensor) return nullptr;
       bool computed = signature_.tensor(node.name).role != ir::TensorRole::Input;

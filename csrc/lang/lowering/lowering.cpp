@@ -132,7 +132,7 @@ class Lowering {
     switch (e.binding) {
       case Binding::Index:
       case Binding::Size: return ir::make_variable(e.name);
-      case Binding::Let: return lower(*lets_.at(e.name));
+      case Binding::Let: return e.let ? convert(lower(*e.let), e.type) : lower(*lets_.at(e.name));
       case Binding::Scalar: return lower_scalar(e);
       case Binding::Tensor: return ir::read(signature_.tensor(e.name), {});
       case Binding::Truth: return make_const(Halide::Bool(), e.name == "true" ? 1 : 0);
@@ -234,13 +234,19 @@ class Lowering {
     return ir::choose_lazily(condition, yes, no);
   }
 
-  /// Whether a quotient or remainder of sizes alone may have a negative dividend, and so rounds up.
-  static bool rounds_up(const Expression& e, const Expr& dividend) {
-    const bool of_sizes = !any(e, [](const Expression& part) {
-      return part.binding == Binding::Index || part.binding == Binding::Let ||
-             part.binding == Binding::Tensor;
+  /// Whether no index or data decides what it is.
+  bool is_of_sizes(const Expression& e) const {
+    return !any(e, [&](const Expression& part) {
+      return part.binding == Binding::Index ||
+             (part.binding == Binding::Let && !is_of_sizes(*lets_.at(part.name))) ||
+             (part.binding == Binding::Tensor && part.kind != ExpressionKind::Dimension);
     });
-    return of_sizes && !never_negative(dividend);
+  }
+
+  /// Whether a quotient or remainder is one of sizes alone that may have a negative dividend, and
+  /// so rounds up, or a divisor of which nothing is known.
+  bool truncates(const Expression& e, const Expr& dividend, const Expr& divisor) const {
+    return is_of_sizes(e) && (!never_negative(dividend) || !is_positive_const(divisor));
   }
 
   Expr lower_binary(const Expression& e) {
@@ -258,13 +264,13 @@ class Lowering {
       case Operator::Multiply: return wrapping(e.op, a, b);
       case Operator::Divide:
         if (type.is_float()) return a / b;
-        if (!rounds_down_ || rounds_up(e, a)) return ir::c_div(a, b);
+        if (!rounds_down_ || truncates(e, a, b)) return ir::c_div(a, b);
         if (is_positive_const(b)) return a / b;
         // Bounds nothing, whatever it could be simplified to.
         return Call::make(type, Call::div_round_to_zero, {a, b}, Call::PureIntrinsic);
       case Operator::Remainder:
         if (type.is_float()) return ir::math("fmod", type, {a, b});
-        return rounds_down_ && !rounds_up(e, a) ? a % b : ir::c_mod(a, b);
+        return rounds_down_ && !truncates(e, a, b) ? a % b : ir::c_mod(a, b);
       case Operator::Min: return truth ? a && b : Halide::min(a, b);
       case Operator::Max: return truth ? a || b : Halide::max(a, b);
       case Operator::Less: return truth ? !a && b : a < b;

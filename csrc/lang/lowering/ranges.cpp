@@ -21,7 +21,8 @@ using ir::variables_of;
 
 /// Whether a subscript says something about the ranges of its indices. Data, remainders, min, max
 /// and choices keep many values inside that no single interval describes; a product of two things
-/// that vary has no sign that is known.
+/// that vary has no sign that is known. What is made of sizes alone is one number, and has been
+/// named.
 bool constrains(const Expr& subscript) {
   bool affine = true;
   ir::walk(subscript, [&](const Expr& e) {
@@ -136,7 +137,24 @@ class Inference {
   struct Constraint {
     Expr subscript;
     Range range;
+    std::map<std::string, Expr> numbers;  ///< that names in the subscript stand for
   };
+
+  /// Names what sizes alone decide by more than a sum, as (K - 1) / 2 does, which rounds up for
+  /// K = 0: whatever it is, the solver has to move it to the other side only.
+  Constraint constraint(const Expr& subscript, const Range& range,
+                        const std::vector<std::string>& indices) const {
+    Constraint made{Expr(), range, {}};
+    made.subscript = ir::rewrite(subscript, [&](const Expr& part) {
+      if (constrains(part) || ir::has_data(part)) return Expr();
+      for (const std::string& name : variables_of(part))
+        if (std::count(indices.begin(), indices.end(), name)) return Expr();
+      const std::string name = concat("number ", made.numbers.size());  // which no size can have
+      made.numbers[name] = wide(part);
+      return ir::make_variable(name, part.type());
+    });
+    return made;
+  }
 
   /// Whether statement i may be the one that gives its tensor its sizes, so that what it reads of
   /// the tensor itself does not make it wait: no statement before it will.
@@ -154,6 +172,7 @@ class Inference {
   /// a relaxed attempt does without the dimensions that are not known.
   bool solve(size_t i, bool relaxed, std::map<std::string, Range>* solved) const {
     std::vector<Constraint> constraints;
+    const std::vector<std::string> indices = indices_of(i);
     const std::string& target = function_.statements[i].target.name;
     for (const Access& access : statements_[i].accesses) {
       const std::vector<std::optional<Range>>& shape = shapes_.at(access.tensor);
@@ -161,13 +180,16 @@ class Inference {
         if (!access.subscripts[d].defined()) continue;
         std::optional<Expr> subscript = resolve(access.subscripts[d]);
         bool writes_at_expression = access.write && function_.statements[i].scattered(d);
+        std::optional<Constraint> bounds;
+        if (subscript) bounds = constraint(*subscript, shape[d].value_or(Range{}), indices);
+        const bool bounding = bounds && constrains(bounds->subscript);
         // Where data says what is written, there is nothing to wait for.
-        if (writes_at_expression && subscript && !constrains(*subscript)) continue;
+        if (writes_at_expression && subscript && !bounding) continue;
         if (!shape[d] || !subscript) {
           bool own = !shape[d] && access.tensor == target;
           if (writes_at_expression || (!relaxed && !(own && goes_first(i)))) return false;
-        } else if (constrains(*subscript)) {
-          constraints.push_back({*subscript, *shape[d]});
+        } else if (bounding) {
+          constraints.push_back(std::move(*bounds));
         }
       }
     }
@@ -225,6 +247,9 @@ class Inference {
       if (interval.is_empty()) continue;
       result = Interval::make_intersection(result, interval);
     }
+    if (constraint.numbers.empty()) return result;
+    if (result.has_lower_bound()) result.min = substitute(constraint.numbers, result.min);
+    if (result.has_upper_bound()) result.max = substitute(constraint.numbers, result.max);
     return result;
   }
 

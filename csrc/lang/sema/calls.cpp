@@ -9,6 +9,7 @@
 #include "lang/sema/builtins.h"
 #include "lang/sema/expansion.h"
 #include "lang/syntax/expressions.h"
+#include "lang/syntax/fresh_names.h"
 
 namespace tc::lang {
 namespace {
@@ -17,8 +18,9 @@ namespace {
 class Inlining {
  public:
   Inlining(Function* caller, const Function& callee, const TreeStatement& call,
-           std::set<std::string>* taken)
-      : caller_(*caller), callee_(clone(callee)), call_(call), taken_(*taken) {
+           std::set<std::string>* taken, FreshNames* names)
+      : caller_(*caller), callee_(clone(callee)), call_(call), taken_(*taken), names_(*names) {
+    names_.take(callee_);
     check_counts();
     bind_parameters();
     bind_result_sizes();
@@ -194,11 +196,9 @@ class Inlining {
     }
   }
 
+  /// A name that nothing in the caller or the callee has: their indices and lets count, too.
   std::string fresh(const std::string& wanted) {
-    std::string name = wanted;
-    for (int i = 1; taken_.count(name); ++i) name = wanted + "_" + std::to_string(i);
-    taken_.insert(name);
-    return name;
+    return *taken_.insert(names_.fresh(wanted)).first;
   }
 
   std::string local(const std::string& name) {
@@ -239,7 +239,8 @@ class Inlining {
   Function& caller_;
   Function callee_;
   const TreeStatement& call_;
-  std::set<std::string>& taken_;
+  std::set<std::string>& taken_;  ///< sizes, scalars and tensors of the caller
+  FreshNames& names_;
   std::map<std::string, std::string> tensors_, locals_;
   std::map<std::string, ExpressionPtr> sizes_, scalars_;
   std::map<std::string, Type> types_;  ///< that the callee declares for its results
@@ -297,6 +298,7 @@ void check_ranks(const Function& caller, const TreeStatement& call, const Functi
 
 void inline_calls(Function* function, const std::map<std::string, Function>& known) {
   std::set<std::string> names = names_of(*function);
+  FreshNames fresh(*function);
   std::vector<TreeStatement> statements;
   for (TreeStatement& statement : function->statements) {
     recognise_call(&statement, names);
@@ -325,7 +327,7 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
                           "; split it into definitions that are run one after the other");
     }
     std::vector<TreeStatement> inlined =
-        Inlining(function, callee->second, statement, &names).run();
+        Inlining(function, callee->second, statement, &names, &fresh).run();
     for (TreeStatement& each : inlined) statements.push_back(std::move(each));
   }
   function->statements = std::move(statements);

@@ -212,6 +212,22 @@ void adapt(Expression* e, Type type) {
     adapt(e->operands[1].get(), type);
     adapt(e->operands[2].get(), type);
   }
+  if (e->let) adapt(e->let.get(), type);
+}
+
+void expect_finite_literals(const Expression& e) {
+  if (e.constant) {
+    const double value = e.constant->as_double();
+    if (!e.type.is_float() || !std::isfinite(value) || stays_finite(value, e.type)) return;
+    throw LanguageError(e.where, value, " does not fit ", type_name(e.type),
+                        "; compute in a wider type, as in double(x), or write 1.0 / 0.0 for "
+                        "infinity");
+  }
+  if (e.let) expect_finite_literals(*e.let);
+  for (const ExpressionPtr& operand : e.operands) {
+    // A cast is as free to give infinity as any other arithmetic.
+    if (e.kind != ExpressionKind::Cast || !operand->constant) expect_finite_literals(*operand);
+  }
 }
 
 void set_type(Expression* e) {

@@ -9,6 +9,10 @@ namespace tc::lang {
 /// literal has no value in that type.
 void adapt(Expression* expression, Type type);
 
+/// LanguageError where a literal becomes infinite in the type that it has taken. Types must be
+/// known.
+void expect_finite_literals(const Expression& expression);
+
 /// Sets type, adaptable and constant of a node whose operands are checked: numbers, casts, unary,
 /// binary and ternary operators, builtins. LanguageError when the operands do not fit.
 void set_type(Expression* expression);

@@ -88,6 +88,7 @@ class Resolver {
     e->type = type;
     e->adaptable = false;
     e->constant.reset();
+    e->let.reset();
   }
 
   [[noreturn]] static void refuse_index_in_bounds(const Expression& e, const std::string& index) {
@@ -120,11 +121,12 @@ class Resolver {
     if (auto let = scope_.lets.find(name); let != scope_.lets.end()) {
       scope_.used_lets.insert(name);
       if (in_bounds_) check_let_in_bounds(*e, *let->second);
-      bind(e, Binding::Let, let->second->type);
-      if (let->second->constant) {
-        e->constant = let->second->constant;
-        e->adaptable = true;
-      }
+      const Expression& value = *let->second;
+      bind(e, Binding::Let, value.type);
+      // As if the value stood here.
+      e->constant = value.constant;
+      e->adaptable = value.adaptable;
+      if (value.adaptable && !value.constant) e->let = clone(let->second);
       return;
     }
     if (scope_.indices.count(name)) {

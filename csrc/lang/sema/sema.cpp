@@ -200,6 +200,10 @@ class Checker {
     find_reduction_indices(statement);
     check_assignment(statement);
     if (!scope_.all_typed) return;
+    expect_finite_literals(*statement->value);
+    for (const WhereClause& clause : statement->clauses)
+      if (clause.kind == ClauseKind::Let && !clause.first->adaptable)
+        expect_finite_literals(*clause.first);
     expect_small(*statement);
     warn_unused_lets(*statement);
   }

@@ -1,6 +1,7 @@
 #include "lang/sema/types.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace tc::lang {
@@ -60,6 +61,14 @@ Type promote(Type a, Type b) {
 }
 
 bool converts(Type from, Type to) { return promote(from, to) == to; }
+
+bool stays_finite(double value, Type type) {
+  if (type.bits() == 64) return std::isfinite(value);
+  const bool half = type == Halide::Float(16);
+  const int digits = half ? 11 : type.bits() == 16 ? 8 : 24, exponent = half ? 15 : 127;
+  // Halfway between the largest number and what would follow it.
+  return std::fabs(value) < std::ldexp(2 - std::ldexp(1.0, -digits), exponent);
+}
 
 bool fits(int64_t value, Type type) {
   if (type.is_float()) return true;

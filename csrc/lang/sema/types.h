@@ -26,5 +26,7 @@ Type promote(Type a, Type b);
 bool converts(Type from, Type to);
 /// Whether an integer literal can be written in this type.
 bool fits(int64_t value, Type type);
+/// Whether a number does not become infinite where it is rounded to this floating-point type.
+bool stays_finite(double value, Type type);
 
 }  // namespace tc::lang

@@ -9,7 +9,10 @@
 
 namespace tc::lang {
 
-FreshNames::FreshNames(const Function& function) : taken_(names_of(function)) {
+FreshNames::FreshNames(const Function& function) { take(function); }
+
+void FreshNames::take(const Function& function) {
+  taken_.merge(names_of(function));
   taken_.insert(function.name.name);
   for (const TreeStatement& statement : function.statements) {
     for (const Identifier& index : statement.indices) taken_.insert(index.name);

@@ -12,6 +12,8 @@ namespace tc::lang {
 class FreshNames {
  public:
   explicit FreshNames(const Function& function);
+  /// Names of another definition are taken, too.
+  void take(const Function& function);
   /// `base`, or with a number where that is taken; taken afterwards.
   std::string fresh(const std::string& base);
   /// The same for an index, whose name may stand in other statements too.

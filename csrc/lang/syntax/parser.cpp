@@ -517,8 +517,14 @@ class Parser {
     errno = 0;
     int64_t value = std::strtoll(token.text.c_str(), nullptr, hexadecimal ? 16 : 10);
     if (errno == ERANGE) {
-      throw LanguageError(token.where, token.text,
-                          " does not fit 64 bits; write it as a floating-point number");
+      errno = 0;
+      const uint64_t large = std::strtoull(token.text.c_str(), nullptr, hexadecimal ? 16 : 10);
+      throw LanguageError(
+          token.where, token.text, " does not fit 64 bits; write it as a floating-point number",
+          errno == ERANGE ? ""
+          : large == uint64_t{1} << 63
+              ? ", or the least int64 as -9223372036854775807 - 1"
+              : concat(", or a uint64 as uint64(", static_cast<int64_t>(large), ")"));
     }
     return value;
   }
@@ -546,6 +552,7 @@ ExpressionPtr clone(const ExpressionPtr& expression) {
   if (!expression) return nullptr;
   auto copy = std::make_shared<Expression>(*expression);
   for (ExpressionPtr& operand : copy->operands) operand = clone(operand);
+  copy->let = clone(copy->let);
   return copy;
 }
 

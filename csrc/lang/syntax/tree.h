@@ -78,6 +78,8 @@ struct Expression {
   /// Made of literals only, so that it takes the type of what it is combined with.
   bool adaptable = false;
   std::optional<Constant> constant;
+  /// Name of a let that is adaptable and no constant: its value in the type that it takes here.
+  ExpressionPtr let;
 };
 
 /// Copies a tree, shared parts included.

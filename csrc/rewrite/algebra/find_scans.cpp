@@ -9,6 +9,7 @@
 
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
+#include "ir/expressions/simplify.h"
 #include "ir/scan.h"
 #include "ir/visit.h"
 #include "machine/limits.h"
@@ -68,6 +69,11 @@ Expr negate(const Expr& condition) {
   return Not::make(condition);
 }
 
+/// Whether the term changes no result; data may be no number whatever it is multiplied by.
+bool is_identity(const Expr& term, Reduction reduction) {
+  return !has_data(term) && equal(simplify(term), simplify(identity(reduction, term.type())));
+}
+
 /// Whether an integer cannot be negative.
 bool is_natural(const Expr& e) {
   if (auto choice = find_choice(e)) return is_natural(choice->yes) && is_natural(choice->no);
@@ -113,8 +119,7 @@ class Find {
       return std::nullopt;
     std::vector<Expr> terms;
     // The simplifier joins a choice inside of another one with it: !(k <= d) || c ? 0 : 1.
-    const bool turned =
-        equal(simplify(choice->yes), simplify(identity(statement.reduction, choice->yes.type())));
+    const bool turned = is_identity(choice->yes, statement.reduction);
     if (turned) std::swap(choice->yes, choice->no);
     list_conditions(turned ? negate(choice->condition) : choice->condition, terms);
     for (size_t t = 0; t < terms.size(); ++t) {
@@ -171,7 +176,7 @@ class Find {
                  !rewrite::lies_inside(call, program_, statement.domain);
         }))
       return false;
-    if (!equal(simplify(choice.no), simplify(same))) {
+    if (!is_identity(choice.no, statement.reduction)) {
       if (!is_extreme(statement.reduction) || !others.empty()) return false;
       const std::vector<Iterator> reduced = reduced_indices(statement);
       if (std::any_of(reduced.begin(), reduced.end(),
@@ -181,7 +186,8 @@ class Find {
       const bool has_first = prefix.up_to || terms >= results + prefix.offset;
       const Expr first = prefix.up_to ? 0 : static_cast<int>(terms - 1);
       if (prefix.offset == 0 && has_first &&
-          equal(simplify(substitute(term.name, first, prefix.value)), simplify(choice.no)))
+          equal(simplify_integers(substitute(term.name, first, prefix.value), {}),
+                simplify_integers(choice.no, {})))
         return !expr_uses_var(prefix.value, result.name);
       for (const Iterator& it : statement.domain)
         if ((it.reduction || it.name == result.name) && expr_uses_var(choice.no, it.name))

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ir/expressions/reads.h"
 #include "rewrite/algebra/inner_sums.h"
 
 namespace tc::ir {
@@ -17,7 +18,7 @@ void multiply_by_reciprocals(Program& program) {
   for (Statement& statement : program.statements) {
     if (reduced_indices(statement).empty() || !is_plain_sum(statement, program)) continue;
     const auto* quotient = statement.value.as<Div>();
-    if (!quotient) continue;
+    if (!quotient || has_data(quotient->b)) continue;
     const auto divisor = as_const_float(simplify(quotient->b));
     if (!divisor || std::abs(*divisor) < kSmallest || std::abs(*divisor) > kLargest) continue;
     statement.value = quotient->a * make_const(quotient->a.type(), 1 / *divisor);

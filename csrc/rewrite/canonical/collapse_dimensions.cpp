@@ -195,7 +195,7 @@ class Collapser {
       statement.value =
           substitute({{outer.name, whole / length}, {inner.name, whole % length}}, statement.value);
     }
-    statement.value = simplify(statement.value);
+    statement.value = simplify_index(statement.value);
   }
 
   std::vector<Expr> merged(const std::string& tensor, const std::vector<Expr>& subscripts) const {
@@ -205,7 +205,7 @@ class Collapser {
         // Two iterators are one by the outer one's name; quotient and remainder become the whole.
         if (subscripts[d].as<Variable>()) continue;
         Expr length = static_cast<int>(layouts_.at(tensor).sizes[d]);
-        result.back() = simplify(result.back() * length + subscripts[d]);
+        result.back() = simplify_index(result.back() * length + subscripts[d]);
       } else {
         result.push_back(subscripts[d]);
       }

@@ -267,7 +267,8 @@ class Splitter {
       residues_of.push_back(std::move(residue));
     }
     if (!temporary)
-      for (Expr& subscript : part.subscripts) subscript = simplify(substitute(values, subscript));
+      for (Expr& subscript : part.subscripts)
+        subscript = simplify_index(substitute(values, subscript));
     if (temporary) part.subscripts.clear();
     for (size_t i = 0; temporary && i < part.domain.size(); ++i) {
       if (i == first)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/expressions/reads.h"
+#include "ir/expressions/simplify.h"
 #include "machine/limits.h"
 #include "rewrite/canonical/order_reductions.h"
 #include "rewrite/program_pass.h"
@@ -66,7 +67,7 @@ class OffsetTables : public ProgramPass {
       const Tensor& table = program_.tensor(tables.back().tensor);
       std::vector<Expr> subscripts = offset->rest;
       subscripts[offset->dimension] =
-          simplify(subscripts[offset->dimension] + read(table, tables.back().subscripts));
+          simplify_index(subscripts[offset->dimension] + read(table, tables.back().subscripts));
       Expr from = read(program_.tensor(access.tensor), access.subscripts);
       Expr to = read(program_.tensor(access.tensor), subscripts);
       statement.value = substitute(from, to, statement.value);
@@ -135,8 +136,8 @@ class OffsetTables : public ProgramPass {
         Expr& sum = moves(term.value, true) ? part : rest;
         sum = sum + term.value * static_cast<int>(term.factor);
       }
-      parts[d] = simplify(part);
-      offset.rest.push_back(simplify(rest));
+      parts[d] = simplify_index(part);
+      offset.rest.push_back(simplify_index(rest));
       span += std::abs(layout.strides[d]) * layout.sizes[d];
     }
     if (span > std::numeric_limits<int32_t>::max()) return false;
@@ -150,7 +151,7 @@ class OffsetTables : public ProgramPass {
       if (!is_const_zero(parts[d]))
         offset.value =
             offset.value + parts[d] * static_cast<int>(layout.strides[d] / layout.strides[*unit]);
-    offset.value = simplify(offset.value);
+    offset.value = simplify_index(offset.value);
     offset.dimension = *unit;
     return true;
   }

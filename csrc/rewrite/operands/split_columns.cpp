@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/numbers.h"
+#include "ir/expressions/simplify.h"
 #include "machine/limits.h"
 #include "rewrite/program_pass.h"
 
@@ -157,7 +158,7 @@ class SplitColumns : public ProgramPass {
     last.min = 0;
     last.extent = static_cast<int>(split.rest);
     const Expr place = columns.min + columns.extent + make_variable(last.name);
-    auto move = [&](Expr& e) { e = simplify(substitute(columns.name, place, e)); };
+    auto move = [&](Expr& e) { e = simplify_integers(substitute(columns.name, place, e), {}); };
     for (Expr& subscript : rest.subscripts) move(subscript);
     move(rest.value);
 

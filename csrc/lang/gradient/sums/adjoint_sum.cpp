@@ -345,7 +345,7 @@ class Summation {
       auto found = wanted.find(d);
       bool free = found != wanted.end() && used.insert(found->second).second;
       std::string own = free ? found->second : names_.index("i" + std::to_string(d));
-      while (!free && !used.insert(own).second) own += "_";
+      while (!free && !used.insert(own).second) own = names_.index(own + "_");
       elements.push_back(name(own));
     }
     return elements;

@@ -33,11 +33,17 @@ std::optional<Names> match(const std::vector<ExpressionPtr>& places,
   return names;
 }
 
-/// e * divisor, if e is a quotient of it, perhaps with a sign.
+/// e * divisor, if e is a quotient of it, perhaps with a sign and factors.
 ExpressionPtr times(const ExpressionPtr& e, const Expression& divisor) {
   if (is_negation(*e)) {
     ExpressionPtr inside = times(e->operands[0], divisor);
     return inside ? negate(inside) : nullptr;
+  }
+  if (is_binary(*e, Operator::Multiply)) {
+    const ExpressionPtr &a = e->operands[0], &b = e->operands[1];
+    if (ExpressionPtr inside = times(a, divisor)) return binary(Operator::Multiply, inside, b);
+    ExpressionPtr inside = times(b, divisor);
+    return inside ? binary(Operator::Multiply, a, inside) : nullptr;
   }
   const bool divides = is_binary(*e, Operator::Divide) && equal(*e->operands[1], divisor);
   return divides ? e->operands[0] : nullptr;
