@@ -331,7 +331,7 @@ KINDS: dict[str, Kind] = {
     "layers": Kind(make_layers, check_program, 200, 50, layers_compared),
     "dot products": Kind(make_dot_products, check_program, 60, 60, share("exact", 1)),
     "library": Kind(
-        make_products, check_with_library, 40, 40, share("calls", 0.3), (("TC_MACHINE", LIBRARY),)
+        make_products, check_with_library, 40, 40, share("calls", 0.15), (("TC_MACHINE", LIBRARY),)
     ),
     "integers": Kind(random_integers.make_integer_case, check_integers, 200, 100, integers_ran),
     "integer derivatives": Kind(
