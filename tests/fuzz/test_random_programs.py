@@ -27,12 +27,22 @@ import tensor_comprehensions as tc
 
 # Seconds for making a failure smaller.
 SHRINK = 60
+#: Of these make test runs the first block. The others' subjects, as what is called or batched, have
+#: tests beside them.
+QUICK = (
+    *("programs", "layers", "integers", "scatters"),
+    *("plans", "layer derivatives", "emulated"),
+)
+
+
+def is_quick(kind: str, first: int, programs: int) -> bool:
+    return kind in QUICK and first == first_seed()
 
 
 @pytest.mark.parametrize(
     ("name", "first", "programs"),
     [
-        pytest.param(*block, marks=() if block[1] == first_seed() else pytest.mark.slow)
+        pytest.param(*block, marks=() if is_quick(*block) else pytest.mark.slow)
         for block in list_blocks()
     ],
     ids=lambda value: str(value).replace(" ", "-"),
@@ -40,7 +50,6 @@ SHRINK = 60
 def test_block(
     name: str, first: int, programs: int, block_of: Callable[[str, int, int], Block]
 ) -> None:
-    """make test runs the first block of every kind."""
     kind, block = KINDS[name], block_of(name, first, programs)
     print(f"{block.counts}, {block.seconds:.1f} seconds of work")
     for seed, message in block.failures.items():

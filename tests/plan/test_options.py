@@ -321,6 +321,7 @@ def test_every_option_has_two_values_here() -> None:
     assert set(TWO_VALUES) == methods - NO_OPTION
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWO_VALUES)
 def test_docstrings_say_which_options_change_nothing(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -67,7 +67,8 @@ TOO_LARGE = [
 ]
 
 
-@pytest.mark.parametrize("count", [24, pytest.param(48, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [24, 48])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind(kind: str, count: int) -> None:
     said, seconds = compile_in_a_child(KINDS[kind](count), 60)

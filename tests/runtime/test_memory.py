@@ -182,7 +182,8 @@ print(resident_kibibytes() - before, sys.getallocatedblocks() - blocks)
 """
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [400])
 def test_definitions_that_were_deleted(count: int) -> None:
     """With their kernels and derivatives; 200 KiB each, when they stayed."""
     grown, blocks = run(DEFINITIONS, count)

@@ -210,6 +210,7 @@ for work in (compiles, is_deep, calls, differentiates, contracts):
 # ---- little memory
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_little_memory() -> None:
     """A compilation that gets none is an error that says so; the process goes on."""

@@ -482,6 +482,7 @@ for thread in threads: thread.join()
 """
 
 
+@pytest.mark.slow
 def test_four_processes_of_eight_threads_lose_nothing(tmp_path: Path) -> None:
     file = tmp_path / "model.tc.pb"
     here = FOLDERS
