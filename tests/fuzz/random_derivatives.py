@@ -52,8 +52,8 @@ def with_temporaries_as_results(text: str, entry: str) -> str:
         for name in ([each.target] if isinstance(each, Statement) else each.targets)
     }
     hidden = sorted(targets - set(definition.results))
-    before, arrow, after = text[text.index(f"def {entry}(") :].partition("-> (")
-    return text[: text.index(f"def {entry}(")] + before + arrow + ", ".join([*hidden, after])
+    results = text.index("-> (", text.index(f"def {entry}(")) + len("-> (")
+    return text[:results] + "".join(f"{name}, " for name in hidden) + text[results:]
 
 
 def check(case: Case) -> str:

@@ -28,11 +28,8 @@ import tensor_comprehensions as tc
 # Seconds for making a failure smaller.
 SHRINK = 60
 #: Of these make test runs the first block. The others' subjects, as what is called or batched, have
-#: tests beside them.
-QUICK = (
-    *("programs", "layers", "integers", "scatters"),
-    *("plans", "layer derivatives", "emulated"),
-)
+#: tests beside them, and several Plans for every program take as long as all of these.
+QUICK = ("programs", "layers", "integers", "scatters", "layer derivatives", "emulated")
 
 
 def is_quick(kind: str, first: int, programs: int) -> bool:

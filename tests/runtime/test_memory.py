@@ -183,9 +183,9 @@ print(resident_kibibytes() - before, sys.getallocatedblocks() - blocks)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [400])
-def test_definitions_that_were_deleted(count: int) -> None:
+def test_definitions_that_were_deleted() -> None:
     """With their kernels and derivatives; 200 KiB each, when they stayed."""
+    count = 400
     grown, blocks = run(DEFINITIONS, count)
     assert grown < count * 30
     assert blocks < count * 30  # 120, when PyTorch kept Python's kernels

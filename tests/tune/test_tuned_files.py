@@ -485,10 +485,9 @@ for thread in threads: thread.join()
 @pytest.mark.slow
 def test_four_processes_of_eight_threads_lose_nothing(tmp_path: Path) -> None:
     file = tmp_path / "model.tc.pb"
-    here = FOLDERS
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, here, str(number), str(file)],
+            [sys.executable, "-c", WRITER, FOLDERS, str(number), str(file)],
             stderr=subprocess.PIPE,
             text=True,
         )
