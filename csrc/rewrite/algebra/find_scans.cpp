@@ -158,7 +158,6 @@ class Find {
     if (prefix.up_to ? prefix.offset > 0 : terms > results + prefix.offset) return false;
     if (prefix.up_to && results + prefix.offset <= 0) return false;
     if (!dimension_of(statement, result.name)) return false;
-    const Expr same = identity(statement.reduction, choice.yes.type());
     Expr inside;
     auto join = [](Expr& all, const Expr& e) { all = all.defined() ? all && e : e; };
     for (const Expr& other : others) {
