@@ -109,6 +109,12 @@ constexpr size_t kCompiledChecks = 4;
 /// Elements whose extremes threads look for together: one takes some 20 us for as many.
 constexpr int64_t kSharedElements = 1 << 18;
 
+// ---- checks of subscripts (lang/lowering)
+
+/// Points of a subscript that are computed one by one, where neither intervals nor polyhedra say
+/// whether it stays inside: some ten milliseconds. A choice.
+constexpr int64_t kMostPointsOfSubscript = 16384;
+
 // ---- code (codegen)
 
 /// Lanes of narrow types: 64 would have tails and gathers that cost more than they save.

@@ -120,7 +120,10 @@ void test_outside() {
   CHECK_EQ(statement("A(i % 4) where i in 0:100", {{"N", 4}}), "");
   CHECK_HAS(statement("A(i % 4) where i in 0:100", {{"N", 3}}), "i = 3 gives index 3");
   CHECK_HAS(outside("def f(float(N) A) -> (O) { O(i, j) = A(i * j) * A(i) * A(j) }", {{"N", 4}}),
-            "reaches index 9");
+            "i = 2, j = 2 gives index 4");
+  CHECK_HAS(
+      outside("def f(float(N) A) -> (O) { O(i, j) = A(i * j) * A(i) * A(j) }", {{"N", 400}}),
+      "reaches index 159201");
   CHECK_HAS(outside("def f(float(N) A, float(M) B) -> (O) { O(i) = A(i) O(i) = B(i) }",
                     {{"N", 4}, {"M", 5}}),
             "writes O(i) outside: i = 4 gives index 4, but dimension 0 of O has size 4");
@@ -130,12 +133,19 @@ void test_outside() {
   CHECK_EQ(outside("def f(float(N) A, int32(M) I) -> (O) { O(i) = A(I(i)) }", {{"N", 3}, {"M", 5}}),
            "");
   CHECK_EQ(statement("A(i)", {{"N", 0}}), "");
+  // Operands that depend on each other, of which intervals make more than there is.
+  for (const char* subscript : {"min(max((-i) / (N / i), 0), 4)", "min((-i) / (N / i) + 2, 4)",
+                                "max((-i) / (N / i) + 2, 0)", "(-i) / (N / i) + 2",
+                                "(-i) / (N / (i + 1)) + 2", "(N / (i + 1)) % (i + 1)"})
+    CHECK_EQ(statement(tc::concat("A(", subscript, ") where i in 0:3"), {{"N", 5}}), "");
+  CHECK_HAS(statement("A((-i) / (N / (i + 1)) + 1) where i in 0:3", {{"N", 5}}),
+            "i = 2 gives index -1");
   // Long products, of which interval arithmetic on expressions makes too much.
   std::string product = "A(i";
   for (int n = 1; n < 20; ++n) product += " * (i + " + std::to_string(n) + ")";
   const std::string ones = " where i in 0:1";
   CHECK_EQ(statement(product + ")" + ones, {{"N", 1}}), "");
-  CHECK_HAS(statement(product + " - 1)" + ones, {{"N", 1}}), "reaches index -1");
+  CHECK_HAS(statement(product + " - 1)" + ones, {{"N", 1}}), "i = 0 gives index -1");
   CHECK_EQ(statement("i > 0 ? " + product + " - 1) : 0" + ones, {{"N", 1}}), "");
   CHECK_HAS(
       parse_error("def f(float(N) A) -> (O) { O(j) +=! " + product + " * j) where i in 0:1 }"),

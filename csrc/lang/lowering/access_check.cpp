@@ -1,5 +1,6 @@
 // `check_accesses` of definition.h: interval arithmetic proves most accesses right at once;
-// isl finds the smallest offending point of the others.
+// isl finds the smallest offending point of the others, and what isl cannot describe is computed
+// point by point.
 
 #include <algorithm>
 #include <optional>
@@ -8,11 +9,13 @@
 #include "base/error.h"
 #include "base/text_stream.h"
 #include "ir/expressions/choices.h"
+#include "ir/expressions/integer_value.h"
 #include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
 #include "ir/expressions/wide_integers.h"
 #include "ir/visit.h"
 #include "lang/lowering/definition.h"
+#include "machine/limits.h"
 #include "poly/index_sets.h"
 
 namespace tc::lang {
@@ -206,12 +209,16 @@ class StatementCheck : public IRVisitor {
     const Expr size = Halide::cast(subscript.type(), tensor.sizes[d]);
     // Of quotients by what varies this knows more than what follows.
     if (is_limited(subscript, constant(tensor.sizes[d]))) return true;
-    if (is_too_long_a_product(subscript)) return check_limits(verb, tensor, subscripts, d);
+    if (is_too_long_a_product(subscript)) {
+      if (auto decided = check_points(verb, tensor, subscripts, d)) return *decided;
+      return check_limits(verb, tensor, subscripts, d);
+    }
     Expr inside = and_condition_over_domain(
         subscript >= make_zero(subscript.type()) && subscript < size, bounds_);
     if (is_const_one(simplify(inside))) return true;
     const std::optional<Offence> found = find_offence(subscript, constant(tensor.sizes[d]));
     if (!found) {
+      if (auto decided = check_points(verb, tensor, subscripts, d)) return *decided;
       if (guards_.empty()) report_bounds(verb, tensor, subscripts, d);
       return !message_.empty();
     }
@@ -228,6 +235,42 @@ class StatementCheck : public IRVisitor {
   static Expr exact(const Expr& subscript) {
     const auto* cast = subscript.as<Cast>();
     return cast && cast->value.type() == Halide::Int(64) ? cast->value : subscript;
+  }
+
+  /// Point by point, in row-major order, where these are few: in products and quotients of what
+  /// varies operands depend on each other, of which intervals know nothing. Nothing where this does
+  /// not decide.
+  std::optional<bool> check_points(const char* verb, const ir::Tensor& tensor,
+                                   const std::vector<Expr>& subscripts, size_t d) {
+    if (!guards_.empty()) return std::nullopt;
+    const Expr subscript = exact(subscripts[d]);
+    const std::set<std::string> used = ir::variables_of(subscript);
+    std::vector<const ir::Iterator*> indices;
+    int64_t points = 1;
+    for (const ir::Iterator& iterator : statement_.domain) {
+      if (!used.count(iterator.name)) continue;
+      indices.push_back(&iterator);
+      points *= constant(iterator.extent);
+      if (points > machine::kMostPointsOfSubscript) return std::nullopt;
+    }
+    const int64_t size = constant(tensor.sizes[d]);
+    std::map<std::string, int64_t> values;
+    for (int64_t point = 0; point < points; ++point) {
+      int64_t rest = point;
+      for (auto index = indices.rbegin(); index != indices.rend(); ++index) {
+        const int64_t extent = constant((*index)->extent);
+        values[(*index)->name] = constant((*index)->min) + rest % extent;
+        rest /= extent;
+      }
+      const std::optional<int64_t> reached = ir::integer_value(subscript, values);
+      if (!reached) return std::nullopt;
+      if (*reached >= 0 && *reached < size) continue;
+      std::map<std::string, Expr> place;
+      for (const auto& [name, value] : values) place[name] = static_cast<int32_t>(value);
+      report(verb, tensor, subscripts, d, place, make_const(Halide::Int(64), *reached));
+      return true;
+    }
+    return true;
   }
 
   /// By the smallest and largest numbers that the operations may come to.
