@@ -315,8 +315,9 @@ class Session:
         self._queue.extend(answer["candidates"])
         self.search.illegal = answer["illegal"]
         self._exhausted = answer["exhausted"]
-        if not answer["candidates"] and not self._exhausted:
-            # It waits for results: the next one asks again.
+        if not answer["candidates"] and not self._exhausted and not self._results:
+            # It waits for results: the next one asks again. Those that came while it answered are
+            # still to be told, and there may be no others.
             self._asked = float("inf")
 
     # ---- candidates

@@ -337,16 +337,16 @@ KINDS: dict[str, Kind] = {
     "integer derivatives": Kind(
         random_integers.make_differentiable_text, check_integer_derivative, 50, 50, integers_ran
     ),
-    "plans": Kind(random_plans.make_planned, random_plans.check_plans, 120, 40, plans_ran),
+    "plans": Kind(random_plans.make_planned, random_plans.check_plans, 80, 40, plans_ran),
     "scatters": Kind(make_scatter_case, check_scatter, 150, 75, share("ran", 1)),
     "equations": Kind(make_equation_case, check_equation, 100, 100, share("ran", 1)),
     "derivatives": Kind(make_case, check_derivative, 40, 40, share("same", 0.25)),
     "layer derivatives": Kind(make_derivable, check_derivative, 90, 30, share("same", 0.7)),
     "batches": Kind(make_either, check_batch, 40, 40, share("ran", 0.5)),
-    "shardings": Kind(make_either, check_shardings, 80, 40, share("ways", 1)),
+    "shardings": Kind(make_either, check_shardings, 40, 40, share("ways", 1)),
     "calls": Kind(make_either, random_calls.check, 60, 60, calls_made),
     "emulated": Kind(random_cuda.make_cuda_case, random_cuda.check, 100, 50, emulated_right),
-    "launches": Kind(make_launches, check_launches, 120, 60, share("ran", 0.8)),
+    "launches": Kind(make_launches, check_launches, 60, 60, share("ran", 0.8)),
 }
 
 

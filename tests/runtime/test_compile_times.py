@@ -68,8 +68,9 @@ TOO_LARGE = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [24, 48])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "count"), [*((kind, 24) for kind in KINDS), *((kind, 48) for kind in list(KINDS)[::3])]
+)
 def test_every_kind(kind: str, count: int) -> None:
     said, seconds = compile_in_a_child(KINDS[kind](count), 60)
     if kind == "unsolved":

@@ -163,6 +163,22 @@ def test_planners_that_end_are_begun_anew() -> None:
     assert len({trial.plan for trial in search.trials}) == 20  # none twice
 
 
+def test_results_that_come_while_the_planner_answers() -> None:
+    """A generation needs the results of the one before. Its last ones may come between the question
+    and the answer that there is nothing to try yet, and no others follow that would ask again."""
+
+    class Late(Session):
+        def _hear_planner(self) -> None:
+            if not any(worker.candidate is not None for worker in self._workers):
+                super()._hear_planner()
+
+    config = tc.TunerConfig().generations(3).pop_size(3).number_elites(1).threads(2)
+    config = config.strategy("genetic").budget_seconds(30)
+    search = Late(problem(), config).run()
+    assert search.ended in ("all candidates are tried", "there is nothing left to try")
+    assert len(search.trials) == 9
+
+
 def test_a_server_that_ended_is_replaced() -> None:
     run_search(problem(), small(2))
     server = Server.get()
