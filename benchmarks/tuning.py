@@ -6,7 +6,9 @@ python benchmarks/tuning.py [PART OF A NAME ...] [--sets paper ops contractions]
 Every row is tuned afresh with each effort, the longest last. "ours" is what that found, the peer is
 the compiler's own Plan, and the ratio is the gain; what shorter efforts found stands beside it. The
 search times candidates in other processes and picks by minima: what counts is measured here again,
-in turns. All efforts together bound a row's time: 100 rows with "full" take a day.
+in turns. All efforts together bound a row's time: 100 rows with "full" take a day, so a budget may
+stand for its ten minutes; the summary says how long the searches took. A run of some sets has a
+file of its own, in which these are whole.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ def row(make: Problem, options: argparse.Namespace) -> Row:
     notes: dict[str, object] = {}
     for effort in options.efforts:
         config = tc.TunerConfig().effort(effort).seed(options.seed)
-        if options.budget is not None:
+        if options.budget is not None and effort == options.efforts[-1]:
             config.budget_seconds(options.budget)
         tuner = tc.Tuner(text)
         best = tuner.tune(entry, inputs, None, config)
@@ -183,14 +185,12 @@ def arguments() -> argparse.ArgumentParser:
     parser.set_defaults(round_seconds=0.4)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--efforts", nargs="+", choices=EFFORTS, default=["quick", "full"])
-    parser.add_argument("--budget", type=float, help="seconds of each search, for a first look")
+    parser.add_argument("--budget", type=float, help="seconds of the searches with the last effort")
     parser.add_argument("--seed", type=int, default=0)
     return parser
 
 
 if __name__ == "__main__":
-    command.main(
-        *("tuning", rows, arguments(), summary),
-        partial=lambda options: options.budget is not None or set(options.sets) != set(SETS),
-        picture=picture,
-    )
+    chosen = arguments().parse_args().sets
+    name = "tuning" if set(chosen) == set(SETS) else "_".join(["tuning", *sorted(chosen)])
+    command.main(name, rows, arguments(), summary, picture=picture)
