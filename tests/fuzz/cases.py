@@ -154,7 +154,9 @@ class Case:
     def reads(self, tensor: str) -> bool:
         """Whether the simplified program reads a tensor."""
         executor = tc.compile(self.text, self.entry, None, *self.make_inputs())
-        return re.search(rf"^ *S\d+: .*\b{tensor}\(", executor.text("program"), re.M) is not None
+        # The first name of a statement is the tensor that it writes.
+        read = rf"^ *S\d+: \w+\b.*\b{tensor}\("
+        return re.search(read, executor.text("program"), re.M) is not None
 
 
 def namespace_for(machine: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from block import Block, run_block
-from cases import Case, Disagreement, check
+from cases import Case, Disagreement, Tensor, check
 from features import LANGUAGE, features
 from kinds import KINDS, list_blocks
 from random_layers import make_layers
@@ -126,6 +126,16 @@ def test_a_wrong_result_is_found_and_shrunk(
             assert len(smaller.text) <= len(case.text)
             return
     pytest.fail("no program shows it")
+
+
+def test_reads_that_no_result_depends_on_need_not_be_refused() -> None:
+    """Of a tensor that is written all the same."""
+    text = "def f(int8(N) A, int16(M) I) -> (T, O) { T(i) = A(i) O(i) = %s T(I(i)) }"
+    inputs = (Tensor("A", "int8", (4,)), Tensor("I", "int16", (3,), "index", (0, 4), bad=True))
+    kept, left_out = (Case(1, text % factor, "f", inputs) for factor in ("2 *", "0 *"))
+    assert kept.reads("T") and not left_out.reads("T")
+    assert check(kept) == {"refused": 1, "bad indices": 1}
+    assert check(left_out) == {}
 
 
 def test_what_the_interpreter_does_not_read_stays_as_large() -> None:
