@@ -130,6 +130,24 @@ def test_one_iteration_gathers_fewer_elements_than_llvm_compares(dtype: str, siz
     assert 0 < sum(lanes) < 250
 
 
+def test_vectors_put_together_element_by_element_are_not_unrolled_as_loads_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing gathers 16 bits: an operand of `vpdpwssd` is 32 loads, and 120 of it took 8 seconds."""
+    # No room for copies, in which elements would lie in order.
+    machine = "vector_bits=512,dot_products=2,vector_registers=32,cores=2,cache_bytes=512"
+    monkeypatch.setenv("TC_MACHINE", machine)
+    text = """def f(int16(40, 17, 19) A, int16(17, 5, 40, 15) B) -> (C) {
+        C(m) +=! int32(A(m, p, q + k)) * int32(B(p, q, m, k))
+    }"""
+    shapes = (40, 17, 19), (17, 5, 40, 15)
+    a, b = (torch.randint(-100, 100, shape, dtype=torch.int16) for shape in shapes)
+    executor = tc.compile(text, "f", None, a, b)
+    windows = a.double().unfold(2, 15, 1)  # m, p, q, k
+    assert torch.equal(executor(a, b).double(), torch.einsum("mpqk,pqmk->m", windows, b.double()))
+    assert len(executor.assembly) < 200_000
+
+
 @pytest.mark.parametrize("dtype", ["half", "float"])
 def test_results_that_are_no_neighbours_are_stored_in_loops(
     monkeypatch: pytest.MonkeyPatch, dtype: str

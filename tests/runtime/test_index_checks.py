@@ -333,6 +333,15 @@ def test_conditions_without_data_that_no_polyhedron_describes() -> None:
     assert "outside: at i = 1, j = 3 index 4 of" in fails(text, a[:4].clone(), like)
 
 
+def test_more_points_than_are_looked_at_when_it_is_compiled() -> None:
+    """Between the ends, which are looked at, the subscript is larger."""
+    text = "def bow(float(N) A) -> (O) { O(i) = A(i * (20000 - i) / 20000) where i in 0:20001 }"
+    a = torch.randn(5001)
+    i = torch.arange(20001)
+    assert torch.equal(run(text, a)[0], a[i * (20000 - i) // 20000])
+    assert "outside: at i = 10000 index 5000 of dimension 0" in fails(text, fenced(a[:5000]))
+
+
 def test_einsum() -> None:
     """An equation fits its tables; its text does not know them."""
     data, weight = torch.randn(2, 3, 20, 20), torch.randn(3, 8)

@@ -70,6 +70,18 @@ int64_t operations_of(const Expr& value) {
   return 1 + machine::kUnrolledFunction * functions;
 }
 
+/// Loads of single elements that a vector needs: of fewer than 32 bits no instruction gathers them.
+/// What lies a few apart is loaded together and shuffled.
+int64_t single_loads(const Loop& vector, int lanes) {
+  int64_t loads = 0;
+  nest::for_each_load(vector.body, [&](const Load& load) {
+    if (load.type.bits() >= 32) return;
+    const bool near = std::abs(step_of(load.index, vector.name)) <= machine::kNeighbourLoads;
+    if (!near) loads += lanes;
+  });
+  return loads;
+}
+
 /// What is known of the part visited last.
 struct Effort {
   int64_t operations = 0;    ///< all its loops unrolled
@@ -100,6 +112,7 @@ Nest unroll(const Nest& nest, int lanes, int registers, Effort& effort) {
     const bool one = !vector || vector->role != Role::Vector;
     effort.vectors = one ? 1 : (as_const_int(vector->extent).value_or(1) + lanes - 1) / lanes;
     effort.operations = effort.accumulators = effort.vectors;
+    if (!one) effort.operations *= 1 + single_loads(*vector, lanes);
     return nest;
   }
   if (const auto* loop = as<Loop>(nest); loop && loop->role == Role::Vector)
@@ -112,6 +125,7 @@ Nest unroll(const Nest& nest, int lanes, int registers, Effort& effort) {
           ? effort.vectors
           : as_const_int(loop->extent).value_or(machine::kUnrolledOperations + 1);
   if (loop->point) effort.accumulators = effort.operations * extent;
+  if (loop->role == Role::Vector) effort.operations += single_loads(*loop, lanes);
   effort.operations = std::min(machine::kUnrolledOperations + 1, effort.operations * extent);
   if (loop->point || effort.operations > machine::kUnrolledOperations) return same;
   return nest::make_loop(
