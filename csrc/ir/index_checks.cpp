@@ -121,6 +121,16 @@ std::vector<Expr> safe_conditions(const Program& program, const OpenAccess& acce
   return conditions;
 }
 
+/// Whether a definition gives every element of its tensor a value: what others write may be larger.
+bool defines_all(const Program& program, const Statement& definition) {
+  const Tensor& tensor = program.tensor(definition.tensor);
+  for (size_t d = 0; d < definition.domain.size(); ++d) {
+    const Iterator& it = definition.domain[d];
+    if (!is_const_zero(it.min) || !equal(it.extent, tensor.sizes[d])) return false;
+  }
+  return true;
+}
+
 /// The value of an expression of a statement as it is before the program runs: what statements in
 /// front have computed, point by point, stands in it in place of its name.
 std::optional<Expr> at_entry(const Program& program, size_t statement, const Expr& e) {
@@ -131,6 +141,7 @@ std::optional<Expr> at_entry(const Program& program, size_t statement, const Exp
     for (size_t s = 0; s < statement && possible; ++s) {
       if (name.empty() || program.statements[s].tensor != name) continue;
       possible = !writer && is_definition(program.statements[s]) &&
+                 defines_all(program, program.statements[s]) &&
                  program.tensor(name).role != TensorRole::InOut;
       writer = s;
     }
@@ -140,10 +151,8 @@ std::optional<Expr> at_entry(const Program& program, size_t statement, const Exp
     possible = value.has_value();
     if (!possible) return op;
     std::map<std::string, Expr> indices;
-    for (size_t d = 0; d < op->args.size(); ++d) {
-      const Iterator& it = source.domain[d];
-      indices[it.name] = simplify_index(self.mutate(op->args[d]) + it.min);
-    }
+    for (size_t d = 0; d < op->args.size(); ++d)
+      indices[source.domain[d].name] = self.mutate(op->args[d]);
     return substitute(indices, *value);
   });
   return possible && count_nodes(result) < kMostNodes ? std::optional(result) : std::nullopt;

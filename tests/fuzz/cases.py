@@ -222,6 +222,10 @@ def check(case: Case) -> Counter[str]:
             return Counter()  # a limit of the language that the interpreter does not have
         except Exception as error:
             message = str(error).split("\n")[0]
+            promised = all(np.isfinite(bound).all() for bound in bounds)
+            if isinstance(error, tc.ShapeError) and " outside: at " in message and not promised:
+                # A condition on what no statement wrote may let a read happen, and may not.
+                return Counter()
             kind = type(error).__name__ + "".join(c for c in message if c.isalpha())[-40:]
             raise Disagreement(
                 kind, f"options {options}: {type(error).__name__}: {error}"

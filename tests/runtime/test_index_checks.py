@@ -333,6 +333,26 @@ def test_conditions_without_data_that_no_polyhedron_describes() -> None:
     assert "outside: at i = 1, j = 3 index 4 of" in fails(text, a[:4].clone(), like)
 
 
+def test_conditions_on_what_is_written_in_part() -> None:
+    """They are computed in front of the loops by the statement that wrote it, not beyond that."""
+    text = """def f(float(N) A, float(M) T, int32(B) I) -> (P, O) {
+      P(i) = A(i)
+      P(i) = P(i) == 1 ? 2 : T(I(i)) where i in 0:B
+      O(i) = P(i)
+    }"""
+    table, index = torch.randn(7), indices(3, 6, 0)
+    for size in (0, 1, 2):
+        written = run(text, fenced(torch.ones(size)), table, index)[0]
+        assert torch.equal(written[:size], torch.full((size,), 2.0))
+        bad = index.clone()
+        bad[0] = 7
+        if size:  # what the others find in P nobody has written
+            assert torch.equal(run(text, torch.ones(size), table, bad)[0][:size], written[:size])
+    # Nothing is read where all are 1.
+    results = run(text, torch.ones(3), table, indices(7, 7, 7))[0]
+    assert torch.equal(results, torch.full((3,), 2.0))
+
+
 def test_more_points_than_are_looked_at_when_it_is_compiled() -> None:
     """Between the ends, which are looked at, the subscript is larger."""
     text = "def bow(float(N) A) -> (O) { O(i) = A(i * (20000 - i) / 20000) where i in 0:20001 }"
