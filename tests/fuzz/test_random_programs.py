@@ -138,6 +138,17 @@ def test_reads_that_no_result_depends_on_need_not_be_refused() -> None:
     assert check(left_out) == {}
 
 
+@pytest.mark.parametrize("size", [3, 2])
+def test_what_is_computed_from_what_nobody_wrote(size: int) -> None:
+    text = """def f(float(N) A, float(M) B) -> (O) {
+      T(i) = A(i)
+      T(i) = T(i) * 2 where i in 0:3
+      O(i) = B(i)
+    }"""
+    inputs = (Tensor("A", "float", (size,)), Tensor("B", "float", (4,)))
+    assert Case(1, text, "f", inputs).promises_everything() == (size == 3)
+
+
 def test_what_the_interpreter_does_not_read_stays_as_large() -> None:
     def fails(case: Case) -> Counter[str]:
         raise AssertionError("told to fail")
