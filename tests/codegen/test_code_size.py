@@ -133,7 +133,7 @@ def test_one_iteration_gathers_fewer_elements_than_llvm_compares(dtype: str, siz
 def test_vectors_put_together_element_by_element_are_not_unrolled_as_loads_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing gathers 16 bits: an operand of `vpdpwssd` is 32 loads, and 120 of it took 8 seconds."""
+    """Nothing gathers 16 bits: an operand of `vpdpwssd` is 32 loads; 120 such took 8 seconds."""
     # No room for copies, in which elements would lie in order.
     machine = "vector_bits=512,dot_products=2,vector_registers=32,cores=2,cache_bytes=512"
     monkeypatch.setenv("TC_MACHINE", machine)

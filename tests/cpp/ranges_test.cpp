@@ -121,9 +121,8 @@ void test_outside() {
   CHECK_HAS(statement("A(i % 4) where i in 0:100", {{"N", 3}}), "i = 3 gives index 3");
   CHECK_HAS(outside("def f(float(N) A) -> (O) { O(i, j) = A(i * j) * A(i) * A(j) }", {{"N", 4}}),
             "i = 2, j = 2 gives index 4");
-  CHECK_HAS(
-      outside("def f(float(N) A) -> (O) { O(i, j) = A(i * j) * A(i) * A(j) }", {{"N", 400}}),
-      "i = 399, j = 399 gives index 159201");
+  CHECK_HAS(outside("def f(float(N) A) -> (O) { O(i, j) = A(i * j) * A(i) * A(j) }", {{"N", 400}}),
+            "i = 399, j = 399 gives index 159201");
   CHECK_HAS(outside("def f(float(N) A, float(M) B) -> (O) { O(i) = A(i) O(i) = B(i) }",
                     {{"N", 4}, {"M", 5}}),
             "writes O(i) outside: i = 4 gives index 4, but dimension 0 of O has size 4");
@@ -134,7 +133,8 @@ void test_outside() {
            "");
   CHECK_EQ(statement("A(i)", {{"N", 0}}), "");
   // Too many points to look at all of them: the corners, and a check when it is run.
-  const std::string bow = "def f(float(N) A) -> (O) { O(i) = A(i * (20000 - i) / 20000) where i in 0:20001 }";
+  const std::string bow =
+      "def f(float(N) A) -> (O) { O(i) = A(i * (20000 - i) / 20000) where i in 0:20001 }";
   const auto open = tc::lang::check_accesses(tc::ir::specialize(infer(bow), {{"N", 5000}}));
   CHECK_EQ(open.outside, "");
   CHECK_EQ(open.open.size(), 1u);

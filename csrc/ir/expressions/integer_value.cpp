@@ -28,10 +28,8 @@ class Evaluation {
     const Type type = e.type();
     if (!type.is_scalar() || !(type.is_int() || type.is_uint())) return unknown();
     switch (e.node_type()) {
-      case IRNodeType::IntImm:
-        return e.as<IntImm>()->value;
-      case IRNodeType::UIntImm:
-        return static_cast<int64_t>(e.as<UIntImm>()->value);
+      case IRNodeType::IntImm: return e.as<IntImm>()->value;
+      case IRNodeType::UIntImm: return static_cast<int64_t>(e.as<UIntImm>()->value);
       case IRNodeType::Variable: {
         auto found = values_.find(e.as<Variable>()->name);
         return found == values_.end() ? unknown() : found->second;
@@ -46,38 +44,24 @@ class Evaluation {
         return of<Sub>(e, [](auto a, auto b) { return wrapped(std::minus<>(), a, b); });
       case IRNodeType::Mul:
         return of<Mul>(e, [](auto a, auto b) { return wrapped(std::multiplies<>(), a, b); });
-      case IRNodeType::Div:
-        return of<Div>(e, [](auto a, auto b) { return div_imp(a, b); });
-      case IRNodeType::Mod:
-        return of<Mod>(e, [](auto a, auto b) { return mod_imp(a, b); });
-      case IRNodeType::Min:
-        return of<Min>(e, [](auto a, auto b) { return std::min(a, b); });
-      case IRNodeType::Max:
-        return of<Max>(e, [](auto a, auto b) { return std::max(a, b); });
-      case IRNodeType::EQ:
-        return of<EQ>(e, std::equal_to<>());
-      case IRNodeType::NE:
-        return of<NE>(e, std::not_equal_to<>());
-      case IRNodeType::LT:
-        return of<LT>(e, std::less<>());
-      case IRNodeType::LE:
-        return of<LE>(e, std::less_equal<>());
-      case IRNodeType::GT:
-        return of<GT>(e, std::greater<>());
-      case IRNodeType::GE:
-        return of<GE>(e, std::greater_equal<>());
-      case IRNodeType::And:
-        return of<And>(e, std::logical_and<>());
-      case IRNodeType::Or:
-        return of<Or>(e, std::logical_or<>());
-      case IRNodeType::Not:
-        return !value(e.as<Not>()->a);
+      case IRNodeType::Div: return of<Div>(e, [](auto a, auto b) { return div_imp(a, b); });
+      case IRNodeType::Mod: return of<Mod>(e, [](auto a, auto b) { return mod_imp(a, b); });
+      case IRNodeType::Min: return of<Min>(e, [](auto a, auto b) { return std::min(a, b); });
+      case IRNodeType::Max: return of<Max>(e, [](auto a, auto b) { return std::max(a, b); });
+      case IRNodeType::EQ: return of<EQ>(e, std::equal_to<>());
+      case IRNodeType::NE: return of<NE>(e, std::not_equal_to<>());
+      case IRNodeType::LT: return of<LT>(e, std::less<>());
+      case IRNodeType::LE: return of<LE>(e, std::less_equal<>());
+      case IRNodeType::GT: return of<GT>(e, std::greater<>());
+      case IRNodeType::GE: return of<GE>(e, std::greater_equal<>());
+      case IRNodeType::And: return of<And>(e, std::logical_and<>());
+      case IRNodeType::Or: return of<Or>(e, std::logical_or<>());
+      case IRNodeType::Not: return !value(e.as<Not>()->a);
       case IRNodeType::Select: {
         const auto* op = e.as<Select>();
         return value(op->condition) ? value(op->true_value) : value(op->false_value);
       }
-      default:
-        return unknown();
+      default: return unknown();
     }
   }
 

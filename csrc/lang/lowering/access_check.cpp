@@ -231,8 +231,8 @@ class StatementCheck : public IRVisitor {
   }
 
   /// Point by point: in products and quotients of what varies operands depend on each other, of
-  /// which intervals know nothing. Of many points only the corners of their box are looked at, where
-  /// most that leave a tensor do; then what stays inside there is checked when it is run.
+  /// which intervals know nothing. Of many points only the corners of their box are looked at,
+  /// where most that leave a tensor do; then what stays inside there is checked when it is run.
   bool check_points(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
                     size_t d) {
     if (!guards_.empty()) return false;
