@@ -112,7 +112,7 @@ constexpr int64_t kSharedElements = 1 << 18;
 // ---- checks of subscripts (lang/lowering)
 
 /// Points of a subscript that are computed one by one, where neither intervals nor polyhedra say
-/// whether it stays inside: some ten milliseconds. A choice.
+/// whether it stays inside: 2 ms for a short subscript. The number is a choice.
 constexpr int64_t kMostPointsOfSubscript = 16384;
 
 // ---- code (codegen)

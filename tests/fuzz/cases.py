@@ -16,6 +16,7 @@ import torch
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import reference
+from tensor_comprehensions.reference._syntax import Statement, parse
 
 DTYPES = {
     "bool": torch.bool,
@@ -110,6 +111,19 @@ def lay_out(values: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     return view.permute(*np.argsort(order).tolist())
 
 
+def with_temporaries_as_results(text: str, entry: str) -> str:
+    """The same definition, which returns everything that it computes."""
+    (definition,) = (each for each in parse(text) if each.name == entry)
+    targets = {
+        name
+        for each in definition.body
+        for name in ([each.target] if isinstance(each, Statement) else each.targets)
+    }
+    hidden = sorted(targets - set(definition.results))
+    results = text.index("-> (", text.index(f"def {entry}(")) + len("-> (")
+    return text[:results] + "".join(f"{name}, " for name in hidden) + text[results:]
+
+
 @dataclass(frozen=True)
 class Case:
     seed: int
@@ -143,9 +157,7 @@ class Case:
     def promises_everything(self) -> bool:
         """Whether there is something to expect of all that the statements compute, temporaries too,
         which is not so where one of them reads what none of them wrote."""
-        written = dict.fromkeys(re.findall(r"^\s*(\w+)\(.*=", self.text, re.M))
-        results = re.compile(r"-> \((?:[^()]|\([^()]*\))*\)")
-        whole = replace(self, text=results.sub(f"-> ({', '.join(written)})", self.text, count=1))
+        whole = replace(self, text=with_temporaries_as_results(self.text, self.entry))
         return all(np.isfinite(bound).all() for bound in whole.wanted()[1])
 
     def actual(self, options: str) -> tuple[torch.Tensor, ...]:

@@ -6,11 +6,10 @@ import re
 
 import numpy as np
 import torch
-from cases import DTYPES, FLOATS, Case
+from cases import DTYPES, FLOATS, Case, with_temporaries_as_results
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import reference
-from tensor_comprehensions.reference._syntax import Statement, parse
 
 STEP = 2.0**-20
 #: Piecewise constant functions.
@@ -41,19 +40,6 @@ def results_of(text: str, entry: str, inputs: list) -> list[torch.Tensor]:
     results = reference.run(text, entry, *inputs)
     results = results if isinstance(results, tuple) else (results,)
     return [torch.as_tensor(r) for r in results if torch.as_tensor(r).dtype == torch.double]
-
-
-def with_temporaries_as_results(text: str, entry: str) -> str:
-    """The same definition, which returns everything that it computes."""
-    (definition,) = (each for each in parse(text) if each.name == entry)
-    targets = {
-        name
-        for each in definition.body
-        for name in ([each.target] if isinstance(each, Statement) else each.targets)
-    }
-    hidden = sorted(targets - set(definition.results))
-    results = text.index("-> (", text.index(f"def {entry}(")) + len("-> (")
-    return text[:results] + "".join(f"{name}, " for name in hidden) + text[results:]
 
 
 def check(case: Case) -> str:
