@@ -54,6 +54,12 @@ def selected(rows: Rows, names: Sequence[str]) -> Rows:
     return (row for row in rows if not names or any(part in row[0] for part in names))
 
 
+def cpu_label() -> str:
+    """Its maker and vectors."""
+    maker = re.match(r"\w*", cpu_name())[0]
+    return f"{maker}-{torch.backends.cpu.get_cpu_capability()}".lower().replace(" ", "")
+
+
 def main(
     name: str,
     rows: Callable[[argparse.Namespace], Rows],
@@ -62,10 +68,12 @@ def main(
     partial: Callable[[argparse.Namespace], bool] = lambda options: False,
     picture: Callable[[list[Comparison], Path], None] | None = None,
     python: Callable[[argparse.Namespace], str] = lambda options: sys.executable,
+    machine: Callable[[], str] = cpu_label,
 ) -> None:
     """Runs a benchmark. `partial` says whether arguments of its own leave out some rows;
     `summary` prints what follows from all rows, and returns what is kept of it. `picture` draws
-    a file beside the results. `python` says which interpreter measures, if not this one."""
+    a file beside the results. `python` says which interpreter measures, if not this one, and
+    `machine` the end of the name of the file of results."""
     options = arguments.parse_args()
     if options.into:
         work(rows, options)
@@ -83,7 +91,7 @@ def main(
         print(f"FAILED {row}: {why}")
     extra = summary(comparisons) if summary and comparisons else {}
     if not (options.names or not options.compiled or partial(options)):
-        saved = save(name, comparisons, failed=failed, **extra)
+        saved = save(name, comparisons, machine(), failed=failed, **extra)
         print("saved", saved)
         if picture:
             picture(comparisons, saved.with_suffix(".png"))
@@ -160,12 +168,13 @@ def print_table(comparisons: list[Comparison]) -> None:
     )
 
 
-def save(name: str, comparisons: list[Comparison], **extra: object) -> Path:
-    """Keeps the figures as benchmarks/results/<date>-<name>-<maker and vectors of the CPU>.json,
-    with a number where that exists: no file is written twice."""
+def save(
+    name: str, comparisons: list[Comparison], machine: str | None = None, **extra: object
+) -> Path:
+    """Keeps the figures as benchmarks/results/<date>-<name>-<machine>.json, with a number where
+    that exists: no file is written twice."""
     RESULTS.mkdir(exist_ok=True)
-    maker = re.match(r"\w*", cpu_name())[0]
-    machine = f"{maker}-{torch.backends.cpu.get_cpu_capability()}".lower().replace(" ", "")
+    machine = machine or cpu_label()
     stem = f"{datetime.date.today().isoformat()}-{name}-{machine}"
     report = {
         "commit": commit(),

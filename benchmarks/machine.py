@@ -46,7 +46,10 @@ def git(*arguments: str) -> str:
 
 
 def commit() -> str:
-    """The commit that is checked out, "with changes" where the tree differs from it."""
+    """The commit that is checked out, "with changes" where the tree differs from it. Of a copy that
+    has no history, TC_COMMIT says so."""
+    if given := os.environ.get("TC_COMMIT"):
+        return given
     try:
         changed = git("status", "--porcelain", "--untracked-files=no")
         return git("rev-parse", "HEAD") + (" with changes" if changed else "")
@@ -59,6 +62,20 @@ def cpu_name() -> str:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.processor()
+
+
+def gpu_facts() -> dict[str, object]:
+    """Of the current device; empty where there is none."""
+    if not torch.cuda.is_available():
+        return {}
+    found = torch.cuda.get_device_properties()
+    return {
+        "gpu": found.name,
+        "multiprocessors": found.multi_processor_count,
+        "gpu_L2": found.L2_cache_size,
+        "gpu_memory": found.total_memory,
+        "cuda": torch.version.cuda,
+    }
 
 
 def machine_facts() -> dict[str, object]:
@@ -88,4 +105,5 @@ def machine_facts() -> dict[str, object]:
         "memory": {name: os.environ.get(name, "") for name in MEMORY},
         "torch": torch.__version__,
         "python": platform.python_version(),
+        **gpu_facts(),
     }

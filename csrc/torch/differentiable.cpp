@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "torch/graph_node.h"
+
 namespace tc_torch {
 
 using torch::autograd::AutogradContext;
@@ -207,7 +209,7 @@ void Differentiable::record(Stack* stack, const Stack& inputs) {
   if (in_graph) prepare(plan, inputs);
   compute(stack);
 
-  auto node = c10::make_intrusive<RecordedNode>();
+  auto node = make_node<RecordedNode>();
   node->set_ctx_grad_fn(node);
   node->set_next_edges(torch::autograd::collect_next_edges(tensors));
   node->is_variable_input_.assign(tensors.size(), true);

@@ -12,6 +12,8 @@
 #include <mutex>
 #include <vector>
 
+#include "torch/graph_node.h"
+
 namespace tc_torch {
 namespace {
 
@@ -111,7 +113,7 @@ auto make_autograd_kernel(std::string name) {
       handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
     }
     if (differentiable.empty()) return;
-    auto node = c10::make_intrusive<MissingDerivative>(name);
+    auto node = make_node<MissingDerivative>(name);
     node->set_next_edges(torch::autograd::collect_next_edges(differentiable));
     for (const c10::IValue& value : torch::jit::last(*stack, schema.returns().size())) {
       if (!value.isTensor()) continue;

@@ -1,7 +1,8 @@
-"""Random programs as CUDA text under the emulator, against the interpreter."""
+"""Random programs as CUDA text under the emulator, and on a GPU, against the interpreter."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, fields
 
@@ -9,7 +10,8 @@ import cases
 import emulated
 import numpy as np
 import torch
-from cases import Case, make_options, on_machine
+from cases import Case, make_options, namespace_for, on_machine
+from random_layers import make_layers
 from random_programs import make_case
 
 import tensor_comprehensions as tc
@@ -39,12 +41,53 @@ class CudaCase(Case):
         return outputs
 
 
-def make_cuda_case(seed: int) -> CudaCase:
-    """With the default options, and for some seeds with those that were drawn."""
-    case = make_case(seed)
-    values = {f.name: getattr(case, f.name) for f in fields(Case)}
+@dataclass(frozen=True)
+class GpuCase(Case):
+    """One whose results a GPU computes, as the operator of a user."""
+
+    def actual(self, options: str) -> tuple[torch.Tensor, ...]:
+        # A bad index fails the call that met it.
+        os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+        options, _, machine = options.partition(" on ")
+        t = tc.define(self.text, make_options(options), namespace=namespace_for(machine))
+        initial = self.make_initial()
+        keywords = {} if initial is None else {"outputs": tuple(map(on_gpu, initial))}
+        with on_machine(machine):
+            results = t(self.entry, *map(on_gpu, self.make_inputs()), **keywords)
+        torch.cuda.synchronize()
+        results = results if isinstance(results, tuple) else (results,)
+        return tuple(result.cpu() for result in results)
+
+
+def on_gpu(value: object) -> object:
+    """A tensor on the GPU, with the strides and the offset that it has; scalars stay."""
+    if not isinstance(value, torch.Tensor) or value.dim() == 0:
+        return value
+    memory = torch.empty(0, dtype=value.dtype, device="cuda")
+    storage = value.untyped_storage().cuda()
+    return memory.set_(storage, value.storage_offset(), value.size(), value.stride())
+
+
+def values_of(case: Case) -> dict[str, object]:
+    return {f.name: getattr(case, f.name) for f in fields(Case)}
+
+
+def with_few_options(case: Case, seed: int) -> dict[str, object]:
+    """The default options, and for some seeds one of those that were drawn."""
     drawn = [options for options in case.options if options != "None"]
-    return CudaCase(**{**values, "options": ("None", *drawn[seed % 2 : 1])})
+    return {**values_of(case), "options": ("None", *drawn[seed % 2 : 1])}
+
+
+def make_cuda_case(seed: int) -> CudaCase:
+    return CudaCase(**with_few_options(make_case(seed), seed))
+
+
+def make_gpu_program(seed: int) -> GpuCase:
+    return GpuCase(**with_few_options(make_case(seed), seed))
+
+
+def make_gpu_layer(seed: int) -> GpuCase:
+    return GpuCase(**{**values_of(make_layers(seed)), "options": ("None",)})
 
 
 def check(case: CudaCase) -> Counter[str]:
