@@ -14,6 +14,7 @@ import argparse
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import command
 import torch
@@ -30,8 +31,20 @@ def clock() -> float:
     return time.perf_counter()
 
 
-def recorded(call: Candidate) -> Candidate:
-    """Replays of one call, with the results that it had."""
+@dataclass
+class Recorded:
+    """Replays of one call, whose inputs it keeps, with the results that it had."""
+
+    call: Candidate
+    graph: torch.cuda.CUDAGraph
+    results: tuple[torch.Tensor, ...]
+
+    def __call__(self) -> object:
+        self.graph.replay()
+        return self.results
+
+
+def recorded(call: Candidate) -> Recorded:
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -40,12 +53,7 @@ def recorded(call: Candidate) -> Candidate:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         results = tensors(call())
-
-    def replay() -> object:
-        graph.replay()
-        return results
-
-    return replay
+    return Recorded(call, graph, results)
 
 
 def candidates(

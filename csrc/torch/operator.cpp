@@ -320,9 +320,10 @@ std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inpu
       break;
     }
   OptionsPtr options = factory_ ? factory_(inputs) : nullptr;
-  Tensors layouts;
-  for (const at::Tensor& output : formatted ? at::ArrayRef<at::Tensor>(made) : outputs) {
-    DLTensor layout = to_dltensor(output);
+  Tensors layouts(outputs);
+  // Those that are made have no device yet.
+  for (size_t o = 0; formatted && o < made.size(); ++o) {
+    DLTensor layout = to_dltensor(made[o]);
     layout.device = to_dlpack(added->device);
     layouts.add(layout);
   }

@@ -60,8 +60,8 @@ class GpuCase(Case):
 
 
 def on_gpu(value: object) -> object:
-    """A tensor on the GPU, with the strides and the offset that it has; scalars stay."""
-    if not isinstance(value, torch.Tensor) or value.dim() == 0:
+    """A tensor on the GPU, with the strides and the offset that it has; numbers stay."""
+    if not isinstance(value, torch.Tensor):
         return value
     memory = torch.empty(0, dtype=value.dtype, device="cuda")
     storage = value.untyped_storage().cuda()

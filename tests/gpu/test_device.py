@@ -91,6 +91,22 @@ def test_both_devices_in_one_operator() -> None:
         t.add(a.cuda(), b)
 
 
+TOTAL = "def total(float(N) A) -> (s) { s +=! A(i) }"
+
+
+def test_outputs_are_where_inputs_are() -> None:
+    """Tensors of no dimension too, which as inputs may be on the CPU."""
+    add, total = tc.define(ADD, namespace="tc_gpu").add, tc.define(TOTAL, namespace="tc_gpu").total
+    a = torch.ones(7)
+    for operator, arguments, sizes in ((add, 2, (7,)), (total, 1, ())):
+        out = torch.zeros(sizes)
+        with pytest.raises(tc.ShapeError, match=r"output \w+: expected device cuda:0 but got cpu"):
+            operator(*[a.cuda()] * arguments, outputs=(out,))
+        with pytest.raises(tc.ShapeError, match=r"output \w+: expected device cpu but got cuda:0"):
+            operator(*[a] * arguments, outputs=(out.cuda(),))
+        assert out.abs().sum() == 0
+
+
 def test_compile_and_executor() -> None:
     a, b = torch.randn(33, 20, device="cuda"), torch.randn(20, 17, device="cuda")
     t = tc.define(MATMUL, namespace="tc_gpu")
@@ -99,6 +115,7 @@ def test_compile_and_executor() -> None:
     executor = tc.compile(MATMUL, "matmul", "naive", a, b)
     torch.testing.assert_close(executor(a, b), a @ b, rtol=1e-3, atol=1e-3)
     assert "__global__" in executor.cuda_source and executor.profile(a, b) > 0
+    # In another process too, which may find in NVRTC's own cache what this one compiled.
     assert executor.number("registers") > 0
 
 
