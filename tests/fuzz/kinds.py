@@ -367,7 +367,7 @@ KINDS: dict[str, Kind] = {
 
 #: Those that need a GPU, which CI has none of.
 GPU_KINDS: dict[str, Kind] = {
-    "gpu programs": Kind(random_cuda.make_gpu_program, check_program, 400, 50, compared),
+    "gpu programs": Kind(random_cuda.make_gpu_program, check_program, 400, 100, compared),
     "gpu layers": Kind(random_cuda.make_gpu_layer, check_program, 200, 50, layers_compared),
     "gpu scatters": Kind(make_scatter_case, check_gpu_scatter, 150, 50, share("ran", 1)),
 }
