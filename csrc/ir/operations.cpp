@@ -70,6 +70,14 @@ bool is_cheap(const std::string& function) {
   return machine::operation_cost(function).instructions < machine::kFewInstructions;
 }
 
+int64_t count_functions(const Expr& value) {
+  int64_t count = 0;
+  for_each_operation(value, [&](const Operation& operation) {
+    count += operation.kind == OperationKind::Function && !is_cheap(operation.name);
+  });
+  return count;
+}
+
 int64_t count_instructions(const Expr& value) {
   int64_t count = 1;
   for_each_operation(value, [&](const Operation& operation) {

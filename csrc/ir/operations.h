@@ -36,6 +36,9 @@ void for_each_operation(const Expr& value, const std::function<void(const Operat
 /// Whether a function takes an instruction or a few.
 bool is_cheap(const std::string& function);
 
+/// The functions of a value that take more.
+int64_t count_functions(const Expr& value);
+
 /// Instructions of a point of a reduction over this value: those of the value and of the reduction.
 /// Types that have no arithmetic of their own take more.
 int64_t count_instructions(const Expr& value);

@@ -16,7 +16,7 @@ auto make_node(Arguments&&... arguments) {
   using Held = decltype(torch::autograd::Edge::function);
   if constexpr (std::is_same_v<Held, std::shared_ptr<torch::autograd::Node>>)
     return std::shared_ptr<Node>(new Node(std::forward<Arguments>(arguments)...),
-                                 torch::autograd::deleteNode);
+                                 [](auto* node) { deleteNode(node); });  // torch::autograd's
   else
     return c10::make_intrusive<Node>(std::forward<Arguments>(arguments)...);
 }

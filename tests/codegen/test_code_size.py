@@ -54,6 +54,24 @@ def test_functions_of_register_tiles_are_not_unrolled_as_sums_are() -> None:
     assert len(executor.assembly) < 400_000
 
 
+def test_points_of_many_functions_stay_in_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A register tile whose rows were unrolled: six of five vectors of twelve functions each."""
+    monkeypatch.setenv("TC_MACHINE", "library_rate=1,vector_bits=256,vector_registers=16")
+    value = "A(i, j)"
+    for _ in range(12):
+        value = f"tanh({value})"
+    a = torch.randn(40, 18)
+    options = tc.MappingOptions().libraryCalls(None).cluster("S0").order("j", "i").copy(None)
+    options = options.tile("task", j=6).registers(j=6, i=40).points("inside").vector(True)
+    text = f"def f(float(N, M) A) -> (O) {{ O(j, i) = {value} }}"
+    executor = tc.compile(text, "f", options, a)
+    wanted = a
+    for _ in range(12):
+        wanted = wanted.tanh()
+    torch.testing.assert_close(executor(a), wanted.t())
+    assert len(executor.assembly) < 150_000
+
+
 def test_loops_of_many_gathers_are_not_analysed_by_llvm() -> None:
     """Any two accesses for a dependence: 1,536 took a minute."""
     text = "def f(float(N, M) A, float(N, K) B) -> (O) { O(i, j) +=! A(i, j) * B(i, k) }"

@@ -5,6 +5,8 @@
 
 #include "codegen/names.h"
 #include "ir/expressions/choices.h"
+#include "ir/operations.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
@@ -49,6 +51,36 @@ Nest wrap_vectors(const Nest& nest, const std::string& instruction) {
                             [&](const Nest& child) { return wrap_vectors(child, instruction); });
 }
 
+/// Of a body whose loops are unrolled where they say so.
+int64_t count_functions(const Nest& nest) {
+  if (const auto* compute = as<Compute>(nest))
+    return ir::count_functions(nest::stored_value(*compute));
+  int64_t count = 0;
+  nest::map_children(nest, [&](const Nest& child) {
+    count += count_functions(child);
+    return child;
+  });
+  const auto* loop = as<Loop>(nest);
+  return loop && loop->role == Role::Unrolled ? count * *as_const_int(loop->extent) : count;
+}
+
+bool accesses(const Nest& nest, const std::set<std::string>& arrays) {
+  bool found = false;
+  nest::for_each_load(nest, [&](const Load& load) { found = found || arrays.count(load.name); });
+  nest::for_each_compute(
+      nest, [&](const Compute& compute) { found = found || arrays.count(compute.buffer); });
+  return found;
+}
+
+/// Points behind one another: unrolled, but for those whose functions would be too much code.
+/// Accumulators lie in registers where all loops around their accesses are unrolled.
+Nest make_points(const std::string& name, const Expr& extent, Nest body,
+                 const std::set<std::string>& accumulators) {
+  const int64_t functions = count_functions(body) * *as_const_int(extent);
+  const bool rolled = functions > machine::kUnrolledFunctions && !accesses(body, accumulators);
+  return nest::make_loop(name, 0, extent, rolled ? Role::Serial : Role::Unrolled, std::move(body));
+}
+
 Nest make_vector(const std::string& lane, int lanes, Nest body) {
   return nest::make_loop(lane, 0, lanes, Role::Vector, std::move(body));
 }
@@ -56,11 +88,11 @@ Nest make_vector(const std::string& lane, int lanes, Nest body) {
 }  // namespace
 
 Nest cut_point_vectors(const Nest& nest, int lanes, const std::set<std::string>& locals,
-                       bool repeatable) {
+                       const std::set<std::string>& accumulators, bool repeatable) {
   const auto* intrinsic = as<nest::Intrinsic>(nest);
   const auto* vector = intrinsic ? as<Loop>(intrinsic->body) : nullptr;
   if (vector && vector->role == Role::Vector) {
-    const Nest cut = cut_point_vectors(intrinsic->body, lanes, locals, repeatable);
+    const Nest cut = cut_point_vectors(intrinsic->body, lanes, locals, accumulators, repeatable);
     if (lanes > 1) return wrap_vectors(cut, intrinsic->instruction);
     // One point.
     return nest::make(nest::Intrinsic{intrinsic->instruction,
@@ -69,11 +101,11 @@ Nest cut_point_vectors(const Nest& nest, int lanes, const std::set<std::string>&
   const auto* loop = as<Loop>(nest);
   if (!loop || !loop->point || loop->role != Role::Vector || lanes == 1) {
     Nest cut = nest::map_children(nest, [&](const Nest& child) {
-      return cut_point_vectors(child, lanes, locals, repeatable);
+      return cut_point_vectors(child, lanes, locals, accumulators, repeatable);
     });
     loop = as<Loop>(cut);
     if (!loop || !loop->point) return cut;
-    return nest::make_loop(loop->name, loop->min, loop->extent, Role::Unrolled, loop->body);
+    return make_points(loop->name, loop->extent, loop->body, accumulators);
   }
   const int extent = static_cast<int>(*as_const_int(loop->extent));
   const int full = extent / lanes, rest = extent % lanes;
@@ -81,9 +113,9 @@ Nest cut_point_vectors(const Nest& nest, int lanes, const std::set<std::string>&
   std::vector<Nest> parts;
   if (full > 0) {
     const Expr value = ir::make_variable(whole) * lanes + ir::make_variable(lane);
-    parts.push_back(
-        nest::make_loop(whole, 0, full, Role::Unrolled,
-                        make_vector(lane, lanes, nest::substitute(loop->name, value, loop->body))));
+    parts.push_back(make_points(
+        whole, full, make_vector(lane, lanes, nest::substitute(loop->name, value, loop->body)),
+        accumulators));
   }
   if (rest > 0) {
     const Expr x = ir::make_variable(tail), position = x + full * lanes;

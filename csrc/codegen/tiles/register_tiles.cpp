@@ -275,7 +275,7 @@ class ExpandTiles {
     }
     const Addressings addressing(body);
     std::map<std::string, std::string> locals;
-    std::set<std::string> names, read;
+    std::set<std::string> names, accumulators, read;
     for (const auto& [name, a] : addressing.buffers) {
       if (!a.regular || a.steps.size() != looped || !a.steps.count(0)) continue;
       // Elements that are no neighbours are moved in loops of their own: unrolled, they are
@@ -284,6 +284,7 @@ class ExpandTiles {
       if (!a.accumulated && !apart) continue;
       locals[name] = concat(name, ".local", tiles_);
       names.insert(locals[name]);
+      if (a.accumulated) accumulators.insert(locals[name]);
       if (read_.count(name)) read.insert(locals[name]);
     }
     ++tiles_;
@@ -313,7 +314,7 @@ class ExpandTiles {
           return entry.second.loaded && entry.second.stored && !locals.count(entry.first);
         });
     body = run(kCutPointVectors, body,
-               [&] { return cut_point_vectors(body, lanes, names, repeatable); });
+               [&] { return cut_point_vectors(body, lanes, names, accumulators, repeatable); });
     for (const auto& [array, type] : arrays)
       body = make(
           nest::Buffer{array, type, unlike_others(type, elements), nest::Memory::Registers, body});

@@ -76,7 +76,8 @@ int64_t single_loads(const Loop& vector, int lanes) {
   int64_t loads = 0;
   nest::for_each_load(vector.body, [&](const Load& load) {
     if (load.type.bits() >= 32) return;
-    const bool near = std::abs(step_of(load.index, vector.name)) <= machine::kNeighbourLoads;
+    const int64_t step = std::abs(step_of(load.index, vector.name));
+    const bool near = step <= static_cast<int64_t>(machine::kNeighbourLoads);
     if (!near) loads += lanes;
   });
   return loads;

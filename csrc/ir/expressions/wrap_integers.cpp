@@ -293,7 +293,9 @@ class Arithmetic : public IRMutator {
     auto pick = [&](Wide p, Wide q) { return least ? std::min(p, q) : std::max(p, q); };
     facts.range = {pick(x.range.low, y.range.low), pick(x.range.high, y.range.high)};
     if (!is_apart(op->type, x, y)) return know(again(op, a, b), facts);
-    return know(Halide::select(least ? far_less(a, b) : far_less(b, a), a, b), facts);
+    // Without signs, as other choices between numbers far apart.
+    const Expr first = least ? far_less(a, b) : far_less(b, a);
+    return know(Halide::cast(op->type, Halide::select(first, bits_of(a), bits_of(b))), facts);
   }
   Expr visit(const Min* op) override { return extreme(op, true); }
   Expr visit(const Max* op) override { return extreme(op, false); }
