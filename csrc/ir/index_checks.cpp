@@ -421,6 +421,8 @@ std::vector<IndexCheck> list_index_checks(const Program& program) {
     check.text = plain_text(read(tensor, subscripts));
     check.size = constant(tensor.sizes[access.dimension]);
     check.is_unsigned = whole_index(subscript).type().is_uint();
+    check.by_data = has_data(subscript) ||
+                    std::any_of(access.conditions.begin(), access.conditions.end(), has_data);
     check.where = statement.where;
     for (const Iterator& it : statement.domain) {
       auto uses = [&](const Expr& e) { return expr_uses_var(e, it.name); };

@@ -19,6 +19,7 @@ struct IndexCheck {
   std::string tensor;
   int64_t size = 0;
   bool is_unsigned = false;  ///< how the bits of a bad index are to be read
+  bool by_data = false;      ///< what tensors hold decides whether it is bad
   SourceRange where;         ///< of the statement
   /// Indices of the statement that decide whether the access is bad: a position counts their values
   /// in row-major order.

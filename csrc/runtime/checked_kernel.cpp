@@ -120,11 +120,10 @@ std::string describe_bad_index(const std::string& name, const ir::IndexCheck& ch
       name, reads ? ": reads " : ": writes ", check.text,
       " outside: ", located ? shown : "a bad index", " of dimension ", check.access.dimension,
       ", but dimension ", check.access.dimension, " of ", check.tensor, " has size ", check.size,
-      negative ? " and indices count from 0" : "",
-      reads
-          ? concat("; correct the data, or guard the read: condition ? ", check.tensor, "(...) : 0")
-          : std::string("; correct the data, or give such updates a place inside and a "
-                        "value that changes nothing"),
+      negative ? " and indices count from 0" : "", "; ",
+      check.by_data ? "correct the data" : "change the subscript or the ranges of its indices",
+      reads ? concat(", or guard the read: condition ? ", check.tensor, "(...) : 0")
+            : std::string(", or give such updates a place inside and a value that changes nothing"),
       check.where.valid() ? concat(" (line ", check.where.line(), ")") : "", ". ", outputs);
 }
 

@@ -7,10 +7,12 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TextIO
 
 from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._logging import logger
 
 #: What may become of a candidate.
 STATUSES = ("measured", "slow", "illegal", "wrong", "failed", "crashed", "timeout")
@@ -90,9 +92,11 @@ class Search:
 
 
 class Log:
-    """A file with a line for every candidate: CSV, or JSON where its name does not end so."""
+    """A file with a line for every candidate: CSV, or JSON where its name does not end so. Where it
+    cannot be written any more, as on a full disk, a warning says so and the search goes on."""
 
     def __init__(self, path: str | None) -> None:
+        self._path = path
         self._file: TextIO | None = None
         self._csv: Any = None
         if path is None:
@@ -113,15 +117,24 @@ class Log:
         if self._file is None:
             return
         row = {"definition": name, **_row(trial)}
-        if self._csv is not None:
-            self._csv.writerow(row)
-        else:
-            self._file.write(json.dumps(row) + "\n")
-        self._file.flush()
+        try:
+            if self._csv is not None:
+                self._csv.writerow(row)
+            else:
+                self._file.write(json.dumps(row) + "\n")
+            self._file.flush()
+        except OSError as error:
+            logger.warning(
+                "the log of candidates '%s' ends: %s", os.fsdecode(self._path or ""), error.strerror
+            )
+            self.close()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        file, self._file = self._file, None
+        if file is not None:
+            # What is still buffered meets the same error.
+            with suppress(OSError):
+                file.close()
 
 
 def _columns() -> list[str]:

@@ -63,6 +63,18 @@ def test_message(rows: int, bad: int, options: str | None) -> None:
     assert torch.equal(run(GATHER, table, index, options=options)[0], table[index.long()])
 
 
+def test_a_subscript_of_indices_alone() -> None:
+    """Of more points than are looked at before it runs; there is no data to correct."""
+    text = """def f(float(N) A, float(M) B) -> (O) {
+        O(i, j) = A((i * j + i * i) % (j + 90000 / (i + 1))) where i in 0:M, j in 0:M }"""
+    message = fails(text, torch.randn(4000), torch.randn(300))
+    # At i = 13 and j = 295, (3835 + 169) % (295 + 6428) is 4004.
+    assert "outside: at i = 13, j = 295 index 4004 of dimension 0, but dimension 0 of A" in message
+    assert "; change the subscript or the ranges of its indices, or guard the read: " in message
+    assert "data" not in message
+    assert run(text, torch.randn(90300), torch.randn(300))[0].shape == (300, 300)
+
+
 @pytest.mark.parametrize("options", [None, "naive", "identity"])
 @pytest.mark.parametrize("bad", [-1, 100, 2**31 - 1, -(2**31), 2**32])
 def test_an_index_for_every_element(bad: int, options: str | None) -> None:

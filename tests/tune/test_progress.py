@@ -56,6 +56,16 @@ def test_logs_of_candidates(tmp_path: Path) -> None:
         run_search(problem(), small(2).log(tmp_path / "no" / "log.csv"))
 
 
+@pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
+def test_a_log_on_a_full_disk(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / name).symlink_to("/dev/full")
+    with caplog.at_level(logging.WARNING, "tensor_comprehensions"):
+        search = run_search(problem(), small(4).log(tmp_path / name))
+    assert len(search.trials) == 4 and search.best is not None
+    (warning,) = (r.getMessage() for r in caplog.records if "candidates" in r.getMessage())
+    assert warning == f"the log of candidates '{tmp_path / name}' ends: No space left on device"
+
+
 def test_plot(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     tuner = tc.Tuner(TMM)
