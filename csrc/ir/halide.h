@@ -10,7 +10,7 @@
 //  - simplify fails ("Concat of zero vectors") at a named slice of two vectors that runs backwards,
 //    and the lets that rewrite_interleavings makes take every second lane: of four shuffled lanes
 //    these are always a slice. Lanes are moved as a slice of two vectors.
-//  - Halide throws Halide::Error; `compile.cpp` turns it into an InternalError, since no user text
+//  - Halide throws Halide::Error; `api/error.cpp` turns it into an InternalError, since no user text
 //    should reach one of Halide's own checks.
 #pragma once
 

@@ -66,7 +66,7 @@ DECISIONS = {
     "codegen/workarounds/access_analysis.cpp": {"kMost"},
     "codegen/workarounds/lift_lets.cpp": {"kDeepest"},
     "codegen/workarounds/split_blocks.cpp": {"kMost", "kMostInLoops"},
-    "compile.cpp": {"kMostStatements"},
+    "compile_segment.h": {"kMostStatements"},
     "ir/index_checks.cpp": {"kMostNodes"},
     "lang/gradient/sums/zero_sums.cpp": {"kMostPoints", "kMostDepth", "kMostSizes"},
     "lang/sema/recurrences.cpp": {"kMostOperations"},
