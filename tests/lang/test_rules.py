@@ -45,6 +45,7 @@ ACCEPTED = [
     ),
     ("float(N) A", "T(i) = min(i, 2147483646) + A(i + 3) where i in -3:1"),
     ("float(N) A", "T(i) = max(i, 2147483646) % 7 + A(i + 3) where i in -3:1"),
+    ("float(N) A", "T(i) = int16(i) * i != 1073741824 where i in 2147483643:2147483644"),
     ("float(N) A", "T(i) = A(i + 2147483640 + 8) where i in -2147483648:-2147483644"),
     ("float(N) A", "T(i) = A(2 * i - 1)"),
     ("float(N) A", "T(i) = A(-2 * i + 1)"),

@@ -353,6 +353,19 @@ def test_plans_travel_in_files(tmp_path: object) -> None:
     assert str(loaded.tmm.options) == str(options)
 
 
+def test_register_tiles_of_more_than_the_stack_holds() -> None:
+    """Twice 20 KiB of results: Halide took them from memory that nobody had counted."""
+    product = "{ O(b, i, j) +=! A(b, i, k) * C(b, j, k) }"
+    text = f"def f(double(B, I, K) A, double(B, J, K) C) -> (O) {product}"
+    a, c = (torch.randn(40, 8, 8, dtype=torch.double) for _ in range(2))
+    options = tc.MappingOptions().libraryCalls(None).cluster("S0_init", "S0").order("i", "j", "b")
+    options = options.tile("task", b=40, i=8, j=8).registers(b=40, i=8, j=8).points("inside")
+    executor = tc.compile(text, "f", options.vector(True).copy(None), a, c)
+    assert "register tile 8 x 8 x 40" in executor.loop_nest
+    assert executor.number("scratch_bytes") > 2 * 40 * 8 * 8 * 8
+    torch.testing.assert_close(executor(a, c), a @ c.mT)
+
+
 def test_results_that_loops_inside_a_register_tile_lead_through_stay_in_memory() -> None:
     """Of a statement that does not reduce, every iteration of its own loops has another result."""
     text = """def f(double(N, M) A) -> (O) {

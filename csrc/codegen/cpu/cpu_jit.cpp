@@ -36,6 +36,7 @@
 #include "codegen/workarounds/changing_buffers.h"
 #include "codegen/workarounds/half_comparisons.h"
 #include "codegen/workarounds/hidden_zero.h"
+#include "codegen/workarounds/large_arrays.h"
 #include "codegen/workarounds/lift_lets.h"
 #include "codegen/workarounds/nested_truncations.h"
 #include "codegen/workarounds/split_blocks.h"
@@ -246,7 +247,7 @@ Stmt run_passes(Nest nest, BufferFacts& buffers) {
   static const bool once = (Halide::set_compiler_stack_size(0), true);
   (void)once;
   kNestPasses.run(nest, buffers);
-  Stmt stmt = lower(nest);
+  Stmt stmt = lower(move_large_arrays(nest));
   kLoopPasses.run(stmt, buffers);
   return stmt;
 }

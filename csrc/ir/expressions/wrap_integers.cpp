@@ -178,9 +178,10 @@ class Arithmetic : public IRMutator {
   static bool is_negative(const Facts& facts) { return is_number(facts) && facts.range.low < 0; }
 
   /// Whether what is moved from one side of a comparison to the other may overflow there: i + 5 < x
-  /// becomes i < x - 5.
+  /// becomes i < x - 5. Of numbers that do not depend on data, which may turn out to be constants,
+  /// Halide subtracts one from the other.
   bool is_apart(const Type& type, const Facts& a, const Facts& b) {
-    if (a.whole && b.whole) return false;
+    if (a.whole && b.whole && (a.data || b.data)) return false;
     auto reaching = [](Facts facts) {
       facts.magnitude = std::max({facts.magnitude, facts.range.high, -facts.range.low});
       return facts;
