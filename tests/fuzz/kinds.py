@@ -182,7 +182,7 @@ def check_gpu_scatter(case: ScatterCase) -> Counter[str]:
         for output, result in zip(outputs, on_gpu, strict=True):
             output.copy_(result)
 
-    # What data says may not be the same order of updates twice: atomic ones, and those of owners.
+    # Atomic updates, and owners, whose order is always the same.
     for deterministic in (False, True):
         torch.use_deterministic_algorithms(deterministic)
         try:
