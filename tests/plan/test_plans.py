@@ -10,6 +10,7 @@ from machine_code import code
 from operators import FAMILIES, Case, Values
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import reference
 
 MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
@@ -364,6 +365,25 @@ def test_register_tiles_of_more_than_the_stack_holds() -> None:
     assert "register tile 8 x 8 x 40" in executor.loop_nest
     assert executor.number("scratch_bytes") > 2 * 40 * 8 * 8 * 8
     torch.testing.assert_close(executor(a, c), a @ c.mT)
+
+
+def test_copies_of_rows_of_one_element() -> None:
+    """The last tile has one column: nothing there is interleaved as vectors."""
+    text = """def f(bfloat16(M, 1) A, bfloat16(1, P, I) B, bfloat16(M, N) C, bool(N) D,
+                  bfloat16(3, 9) E, bfloat16(M, 7, N) F) -> (T) {
+        T(i, m, n) +=! A(m, r) * B(r, n, i) * C(m, n)
+        T(i, m, n) += (D(n) ? E(2 - i, (n + 1) / 2) : C(m, m + 9))
+        T(i, m, n) *= (0.5 + F(m, 2 * i - m + 2, n))
+    }"""
+    sizes = (2, 1), (1, 18, 3), (2, 17), (17,), (3, 9), (2, 7, 17)
+    inputs = [torch.randint(-2, 3, size).to(torch.bfloat16) for size in sizes]
+    inputs[3] = inputs[3] > 0
+    options = tc.MappingOptions().libraryCalls(None)
+    options = options.cluster("S0_init", "S0", "S1", "S2", "S3").inside()
+    options = options.tile("task", i=1, n=16, m=3).parallel(False).points("vector inside")
+    options = options.copy("B(r, n, i)", statement="S0", order=(0, 1, 2))
+    wanted = torch.as_tensor(reference.run(text, "f", *inputs))
+    assert torch.equal(tc.compile(text, "f", options, *inputs)(*inputs), wanted)
 
 
 def test_results_that_loops_inside_a_register_tile_lead_through_stay_in_memory() -> None:

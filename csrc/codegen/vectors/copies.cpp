@@ -131,6 +131,7 @@ Nest interleave(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& colu
   std::vector<CopyLoop> plain = outer;
   plain.push_back(row);
   plain.push_back(column);
+  if (side == 1) return emit(copy, plain, Role::Serial);
   const std::string block = row.name + ".b";
   const Expr start = block_start(row, block, side);
   Expr from = copy.from + position(start, row.from, copy.from.type()),
