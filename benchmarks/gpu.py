@@ -20,7 +20,7 @@ import command
 import torch
 from cases import CASES, Case
 from harness import Candidate, Row, Rows, tensors
-from peers import AUTOTUNE, Function, compile_with_torch
+from peers import torch_peers
 
 import tensor_comprehensions as tc
 
@@ -63,25 +63,8 @@ def candidates(
     mapping = tc.MappingOptions().matchLibraryCalls(False)
     operator = getattr(tc.define(case.text, mapping, namespace=f"tc_gpu_{index}"), case.entry)
     found: dict[str, Candidate] = {"ours": lambda: operator(*values)}
-    modes: dict[str, str | None] = {"torch.compile": None} if options.compiled else {}
-    if options.autotune:
-        modes["max-autotune"] = AUTOTUNE
-    for name, function in {"torch": case.reference, **case.alternatives}.items():
-        if not isinstance(function, Function):
-            function = Function(function)
-        given = function.prepare(*values)
-        variant = "" if name == "torch" else f", {name}"
-        found["torch" + variant] = lambda call=function.call, given=given: call(*given)
-        for column, mode in modes.items() if function.compiled else ():
-            try:
-                made = compile_with_torch(function.call, mode)
-                made(*given)
-            except Exception as error:
-                line = str(error).strip().split("\n")[0]
-                print(f"{name} is not for torch.compile: {line}", flush=True)
-                continue
-            found[column + variant] = lambda call=made, given=given: call(*given)
-    return found
+    functions = {"torch": case.reference, **case.alternatives}
+    return found | torch_peers(functions, values, (), options.compiled, options.autotune)
 
 
 def row(calls: dict[str, Candidate], case: Case) -> Row:

@@ -96,7 +96,10 @@ def compile_with_torch(function: Callable[..., object], mode: str | None = None)
 
 
 def compiled(
-    function: Callable[..., object], inputs: tuple, weights: Sequence[int] = ()
+    function: Callable[..., object],
+    inputs: tuple,
+    weights: Sequence[int] = (),
+    autotune: bool = True,
 ) -> dict[str, Candidate]:
     """A function under torch.compile, by the name of the column; none where it cannot be used."""
     if not inductor_works():
@@ -105,7 +108,7 @@ def compiled(
     default = compile_with_torch(function)
     default(*inputs)
     calls["torch.compile"] = lambda: default(*inputs)
-    if chooses(function, inputs):
+    if autotune and chooses(function, inputs):
         tuned = compile_with_torch(function, AUTOTUNE)
         tuned(*inputs)
         calls["max-autotune"] = lambda: tuned(*inputs)
@@ -130,8 +133,10 @@ def torch_peers(
     inputs: tuple,
     weights: Sequence[int] = (),
     with_compilers: bool = True,
+    autotune: bool = True,
 ) -> dict[str, Candidate]:
-    """All functions as PyTorch runs them and as torch.compile makes them.
+    """All functions as PyTorch runs them and as torch.compile makes them, by its mode max-autotune
+    only where that is asked for.
 
     The first is what all are checked against, the others are named after it. A function that
     torch.compile does not take has a line that says so.
@@ -147,7 +152,7 @@ def torch_peers(
         if not (with_compilers and function.compiled):
             continue
         try:
-            found = compiled(function.call, given, weights)
+            found = compiled(function.call, given, weights, autotune)
         except Exception as error:
             line = str(error).strip().split("\n")[0]
             print(f"{name} is not for torch.compile: {line}", flush=True)

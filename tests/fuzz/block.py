@@ -160,14 +160,14 @@ def main(kind: str, first: int, count: int, file: str, seconds: float = 1e9) -> 
     os.environ.setdefault("TC_MACHINE", "library_rate=1")
     os.environ["TC_LOGS"] = "passes"
     sys.path.append(str(Path(__file__).parents[1]))
-    from kinds import GPU_KINDS, KINDS
+    from kinds import ALL_KINDS
 
     passes = Passes()
     logger = logging.getLogger("tensor_comprehensions")
     logger.handlers[:] = [Recorder(passes)]
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    chosen = (KINDS | GPU_KINDS)[kind]
+    chosen = ALL_KINDS[kind]
     counts: Counter[str] = Counter()
     end = time.monotonic() + seconds
     with open(file, "w", buffering=1) as out:

@@ -371,12 +371,13 @@ GPU_KINDS: dict[str, Kind] = {
     "gpu layers": Kind(random_cuda.make_gpu_layer, check_program, 200, 50, layers_compared),
     "gpu scatters": Kind(make_scatter_case, check_gpu_scatter, 150, 50, share("ran", 1)),
 }
+ALL_KINDS = KINDS | GPU_KINDS
 
 
-def list_blocks() -> list[tuple[str, int, int]]:
-    """Kind, first seed and number of programs of all blocks of CI."""
+def list_blocks(kinds: dict[str, Kind] = KINDS) -> list[tuple[str, int, int]]:
+    """Kind, first seed and number of programs of all blocks; by default of CI's."""
     blocks = []
-    for name, kind in KINDS.items():
+    for name, kind in kinds.items():
         programs = count(kind.count)
         for start in range(0, programs, kind.block):
             blocks.append((name, first_seed() + start, min(kind.block, programs - start)))

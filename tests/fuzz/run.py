@@ -44,10 +44,10 @@ def blocks(kinds: list[str], seed: int, programs: int) -> Iterator[tuple[str, in
 def shrunk(kind: str, seed: int) -> str:
     """Where the program of the seed is one that can be made smaller."""
     from cases import Case
-    from kinds import GPU_KINDS, KINDS
+    from kinds import ALL_KINDS
     from shrink import shrink
 
-    chosen = (KINDS | GPU_KINDS)[kind]
+    chosen = ALL_KINDS[kind]
     program = chosen.make(seed)
     if not isinstance(program, Case):
         return str(program)
@@ -102,13 +102,13 @@ def run(kinds: list[str], seed: int, programs: int, minutes: float, jobs: int) -
 
 def that_tested_little(done: Counter[str], counts: dict[str, Counter[str]]) -> list[str]:
     """Kinds of which a block or more ran, but whose counts are not those of programs that test."""
-    from kinds import GPU_KINDS, KINDS
+    from kinds import ALL_KINDS
 
-    found, all_kinds = [], KINDS | GPU_KINDS
+    found = []
     for kind, programs in done.items():
         try:
-            if programs >= all_kinds[kind].block:
-                all_kinds[kind].enough(counts[kind], programs)
+            if programs >= ALL_KINDS[kind].block:
+                ALL_KINDS[kind].enough(counts[kind], programs)
         except AssertionError:
             found.append(kind)
     return found
@@ -117,7 +117,7 @@ def that_tested_little(done: Counter[str], counts: dict[str, Counter[str]]) -> l
 def main() -> int:
     # As in tests/conftest.py.
     os.environ.setdefault("TC_MACHINE", "library_rate=1")
-    from kinds import GPU_KINDS, KINDS
+    from kinds import ALL_KINDS, GPU_KINDS, KINDS
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--minutes", type=float, default=10)
@@ -128,9 +128,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     given = parser.parse_args()
     kinds = [kind.strip() for kind in given.kinds.split(",")]
-    all_kinds = KINDS | GPU_KINDS
-    if unknown := [kind for kind in kinds if kind not in all_kinds]:
-        parser.error(f"there is no kind {unknown[0]!r}; there are {', '.join(all_kinds)}")
+    if unknown := [kind for kind in kinds if kind not in ALL_KINDS]:
+        parser.error(f"there is no kind {unknown[0]!r}; there are {', '.join(ALL_KINDS)}")
     seed = draw_seed() if given.seed is None else given.seed
     print(f"seeds from {seed} on, for {given.minutes:g} minutes at most", flush=True)
     return min(1, run(kinds, seed, given.programs, given.minutes, given.jobs))

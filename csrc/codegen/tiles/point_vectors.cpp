@@ -1,5 +1,6 @@
 #include "codegen/tiles/point_vectors.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -65,11 +66,10 @@ int64_t count_functions(const Nest& nest) {
 }
 
 bool accesses(const Nest& nest, const std::set<std::string>& arrays) {
-  bool found = false;
-  nest::for_each_load(nest, [&](const Load& load) { found = found || arrays.count(load.name); });
-  nest::for_each_compute(
-      nest, [&](const Compute& compute) { found = found || arrays.count(compute.buffer); });
-  return found;
+  std::set<std::string> names = nest::loaded_buffers(nest);
+  names.merge(nest::stored_buffers(nest));
+  return std::any_of(arrays.begin(), arrays.end(),
+                     [&](const std::string& array) { return names.count(array) > 0; });
 }
 
 /// Points behind one another: unrolled, but for those whose functions would be too much code.
