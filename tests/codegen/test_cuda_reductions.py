@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 
 import emulated
@@ -101,6 +102,17 @@ def test_few_terms_stay_together(terms: int) -> None:
     executor = tc.compile(REDUCTIONS["sum"][0], "f", None, x, target="cuda:sm_90")
     assert executor.number("launches") == 1
     torch.testing.assert_close(run(executor, (x,)), x.sum().reshape(()))
+
+
+@pytest.mark.parametrize("terms", [257, 4097, 65537])
+def test_the_last_terms_of_a_thread(terms: int) -> None:
+    """Some threads have a term fewer. The assembler of CUDA 13.0 gives each of them one from behind
+    the end where the text shifts a negated thread index, (0 - tx) >> 7."""
+    x = torch.randint(-4, 5, (terms,)).float()
+    executor = tc.compile(REDUCTIONS["sum"][0], "f", None, x, target="cuda:sm_90")
+    assert re.search(r"< -\(\([^()]*tx \+ \d+\) >> \d+\)", executor.cuda_source)
+    assert not re.search(r"\((0 )?- ?[^()]*\) >>", executor.cuda_source)
+    assert run(executor, (x,)).item() == x.sum().item()
 
 
 def test_memory_is_read_side_by_side() -> None:

@@ -49,6 +49,15 @@ def test_strides_and_outputs() -> None:
     torch.testing.assert_close(out.cpu(), a @ b, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("terms", [257, 4097, 65537])
+def test_nothing_behind_the_end_is_added(terms: int) -> None:
+    """The assembler of CUDA 13.0 miscompiles (0 - tx) >> 7, where a thread's terms end."""
+    t = tc.define("def add_up(float(N) A) -> (O) { O +=! A(n) }", namespace="tc_gpu")
+    memory = torch.full((2 * terms,), float("nan"))
+    memory[:terms] = torch.randint(-4, 5, (terms,))
+    assert t.add_up(memory.cuda()[:terms]).item() == memory[:terms].sum().item()
+
+
 def test_the_current_stream() -> None:
     """The kernel waits for what its own stream still has to do, and others do not wait for it."""
     t = tc.define(ADD, namespace="tc_gpu")

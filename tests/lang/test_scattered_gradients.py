@@ -31,6 +31,7 @@ def test_a_place_that_a_later_dimension_decides(place: str) -> None:
         "min(max(-(N * (-2147483647 - 1)), 0), 4)",
         "(-2147483646 * (N / (-1)) % 5 + 5) % 5",
         "min(max(int32(min(65536, int64(-3037000499))), 0), 4)",
+        "((-2 - 1) * abs(-1073741824) % 5 + 5) % 5",
         "(i + N * 2147483647) % 5",
         "(N * N * N * N * N * N * N * N * N * N * N * N * N * N + i) % 5",
     ],

@@ -213,6 +213,16 @@ CudaExprPrinter::Text CudaExprPrinter::divide(const Type& type, const Expr& a, c
     if (const auto log = is_const_power_of_two_integer(b)) {
       if (remainder)
         return arithmetic(type, a, "&", make_const(type, (int64_t{1} << *log) - 1), kBitAnd);
+      // The assembler of CUDA 13.0 makes LEA.HI.SX32 of (-x >> k) + c, with the complement of x
+      // where its negation should be: too large by one unless 2^k divides x. x rounded up has no
+      // negation.
+      const Sub* difference = a.as<Sub>();
+      if (difference && is_const_zero(difference->a)) {
+        const Expr rounded_up = difference->b + make_const(type, (int64_t{1} << *log) - 1);
+        const std::string text =
+            "-(" + print(rounded_up, kUnary) + " >> " + std::to_string(*log) + ")";
+        return wrapped(type, {text, kUnary});
+      }
       return wrapped(type, {print(a, kUnary) + " >> " + std::to_string(*log), kShift});
     }
   }

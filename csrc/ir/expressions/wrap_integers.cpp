@@ -56,6 +56,9 @@ struct Facts {
   bool data = false;
   /// Nothing in it can be moved to the other side of a comparison.
   bool whole = true;
+  /// It is a number other than 0, or simplifying may find a sum with one in it. Of such a sum's
+  /// remainder Halide adds the divisor to the number until it is not negative.
+  bool shifted = false;
 };
 
 /// What is known of no more than its type.
@@ -73,6 +76,7 @@ Facts of_both(const Facts& a, const Facts& b) {
   facts.divisors = times(a.divisors, b.divisors);
   facts.data = a.data || b.data;
   facts.whole = false;
+  facts.shifted = a.shifted || b.shifted;
   return facts;
 }
 
@@ -197,6 +201,7 @@ class Arithmetic : public IRMutator {
     Facts facts;
     facts.range = {value, value};
     facts.magnitude = magnitude_of(value);
+    facts.shifted = value != 0;
     return know(op, facts);
   }
 
@@ -206,6 +211,7 @@ class Arithmetic : public IRMutator {
     facts.range = found == indices_.end() ? all_of(op->type) : found->second;
     facts.magnitude = std::max({Wide{1}, -facts.range.low, facts.range.high});
     facts.whole = facts.range.low == 0;  // else it will be a sum (rewrite/canonical/start_at_zero)
+    facts.shifted = !facts.whole;
     return know(op, facts);
   }
 
@@ -239,8 +245,7 @@ class Arithmetic : public IRMutator {
     Facts x, y;
     Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
     Facts facts = of_both(x, y);
-    if (subtracts ? is_number(x) || is_number(y) : is_negative(x) || is_negative(y))
-      facts.magnitude = limited(facts.magnitude + modulus);
+    if (facts.shifted) facts.magnitude = limited(facts.magnitude + modulus);
     const Range added = subtracts ? Range{-y.range.high, -y.range.low} : y.range;
     return arithmetic(op, a, b, facts,
                       {limited(x.range.low + added.low), limited(x.range.high + added.high)});
@@ -253,12 +258,26 @@ class Arithmetic : public IRMutator {
     Expr a = mutate(op->a, &x), b = mutate(op->b, &y);
     Facts facts = of_both(x, y);
     facts.magnitude = times(std::max<Wide>(x.magnitude, 1), std::max<Wide>(y.magnitude, 1));
+    if (facts.shifted) facts.magnitude = limited(facts.magnitude + modulus);
     if (is_negative(x)) facts.magnitude = std::max(facts.magnitude, times(y.magnitude, modulus));
     if (is_negative(y)) facts.magnitude = std::max(facts.magnitude, times(x.magnitude, modulus));
     auto [low, high] =
         std::minmax({times(x.range.low, y.range.low), times(x.range.low, y.range.high),
                      times(x.range.high, y.range.low), times(x.range.high, y.range.high)});
     return arithmetic(op, a, b, facts, {low, high});
+  }
+
+  /// A dividend of the same remainder, in which no number can be found that the divisor is added to
+  /// where that may overflow. Sums and products have seen to it.
+  Expr apart_from_divisor(const Type& type, const Expr& dividend, const Facts& facts,
+                          Wide divisor) {
+    Facts moved = facts;
+    moved.magnitude = limited(facts.magnitude + divisor);
+    if (!facts.shifted || facts.data || !is_far(type, moved, facts.range)) return dividend;
+    const Type bits = type.with_code(Type::UInt);
+    const Expr added = Halide::select(dividend < make_zero(type),
+                                      make_const(bits, uint64_t(divisor)), make_zero(bits));
+    return Halide::cast(type, bits_of(dividend) + added);
   }
 
   /// The smallest number by -1 would end the process on some processors.
@@ -270,8 +289,9 @@ class Arithmetic : public IRMutator {
     modulus_ = remainder && is_number(y) ? magnitude_of(y.range.low) : 0;
     Expr a = mutate(op->a, &x);
     modulus_ = 0;
-    Facts facts = of_division(x, y, remainder);
     const Type type = op->type;
+    if (remainder && is_number(y)) a = apart_from_divisor(type, a, x, magnitude_of(y.range.low));
+    Facts facts = of_division(x, y, remainder);
     const bool traps = is_strict(type) && !facts.data && x.range.low <= all_of(type).low &&
                        y.range.low <= -1 && y.range.high >= -1;
     if (!traps || !is_far(type, facts, {all_of(type).low, all_of(type).high + 1}))

@@ -120,11 +120,18 @@ SolvedIndex solve_digit(const std::vector<Digit>& digits, size_t k, const Expres
 /// A subscript as a value. Subscripts do not wrap around where no data takes part, values of 32
 /// bits do: what may leave them is computed with 64.
 ExpressionPtr exact(const ExpressionPtr& e) {
-  bool large = false, reads = false;
-  walk(*e, [&](const Expression& node) {
+  bool large = false, reads = false, varies = false;
+  const auto is_leaf = [](const Expression& node) {
+    return node.kind == ExpressionKind::Name || node.kind == ExpressionKind::Dimension;
+  };
+  const auto is_large = [](const Expression& node) {
     const std::optional<int64_t> value = constant_value(node);
-    large = large || (value && (*value < -kSmallFactor || *value > kSmallFactor));
+    return value && (*value < -kSmallFactor || *value > kSmallFactor);
+  };
+  walk(*e, [&](const Expression& node) {
+    large = large || is_large(node);
     reads = reads || is_access(node);
+    varies = varies || is_leaf(node);
     large = large || (is_binary(node, Operator::Multiply) && !constant_value(*node.operands[0]) &&
                       !constant_value(*node.operands[1]));
   });
@@ -134,9 +141,9 @@ ExpressionPtr exact(const ExpressionPtr& e) {
     // As a subscript is computed, without casts from and to 32 bits.
     if (is_cast && (node.cast_type == Halide::Int(32) || node.cast_type == Halide::Int(64)))
       return cast(Halide::Int(64), rewrite(node.operands[0], widen));
-    const bool leaf =
-        is_cast || node.kind == ExpressionKind::Name || node.kind == ExpressionKind::Dimension;
-    return leaf ? cast(Halide::Int(64), std::make_shared<Expression>(node)) : nullptr;
+    // Numbers alone give the type where nothing else does.
+    const bool ends = is_cast || is_leaf(node) || (!varies && is_large(node));
+    return ends ? cast(Halide::Int(64), std::make_shared<Expression>(node)) : nullptr;
   };
   return rewrite(e, widen);
 }
