@@ -65,8 +65,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(Nest body, const ir::Program& progr
       [&](const Nest& made) { return made != body; });
   // Copies may compute all that is read of one. Of one without elements nothing is written, and
   // data may say that it is read.
-  std::set<std::string> used = nest::stored_buffers(body);
-  used.merge(nest::loaded_buffers(body));
+  const std::set<std::string> used = nest::used_buffers(body);
   for (auto name = temporaries.begin(); name != temporaries.end();)
     name = used.count(*name) ? std::next(name) : temporaries.erase(name);
   std::vector<runtime::Workspace> workspaces;

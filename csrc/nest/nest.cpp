@@ -279,6 +279,12 @@ std::set<std::string> stored_buffers(const Nest& nest) {
   return names;
 }
 
+std::set<std::string> used_buffers(const Nest& nest) {
+  std::set<std::string> names = stored_buffers(nest);
+  names.merge(loaded_buffers(nest));
+  return names;
+}
+
 int widest_element(const Nest& nest) {
   int bits = 0;
   for_each_load(nest, [&](const Load& load) { bits = std::max(bits, load.type.bits()); });

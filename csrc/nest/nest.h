@@ -235,6 +235,8 @@ void for_each_compute(const Nest& nest, const std::function<void(const Compute&)
 /// Buffers that are read, by reductions of their own results too.
 std::set<std::string> loaded_buffers(const Nest& nest);
 std::set<std::string> stored_buffers(const Nest& nest);
+/// Both.
+std::set<std::string> used_buffers(const Nest& nest);
 /// In bits, of what is loaded and stored; 0 where nothing is.
 int widest_element(const Nest& nest);
 

@@ -110,8 +110,8 @@ def check_with_library(case: Case) -> Counter[str]:
 
 
 def may_spread(case: Case) -> bool:
-    """Whether infinities or NaN meet ATen's products of 16-bit floats, which let a NaN appear in the
-    results of a neighbouring row where the processor has instructions for tiles."""
+    """Whether infinities or NaN meet ATen's products of 16-bit floats, which let a NaN appear in a
+    neighbouring row of the result where the processor has instructions for tiles."""
     narrow = any(each.type in ("half", "bfloat16") for each in case.inputs)
     everything = replace(case, text=with_temporaries_as_results(case.text, case.entry))
     results = [w for w in everything.wanted()[0] if w.is_floating_point()]

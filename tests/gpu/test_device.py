@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from gpu_tensors import on_gpu
 from workloads import WORKLOADS, Workload
 
 import tensor_comprehensions as tc
@@ -14,10 +15,6 @@ pytestmark = [
 ]
 ADD = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
 MATMUL = "def matmul(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
-
-
-def on_gpu(values: tuple) -> tuple:
-    return tuple(x.cuda() if isinstance(x, torch.Tensor) else x for x in values)
 
 
 @pytest.mark.parametrize("options", [None, "naive"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from gpu_tensors import on_gpu
 from operators import CASES, Case, Values
 from operators.features import as_tuple, operator_of, same, uneven, with_gradients
 
@@ -14,10 +15,6 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
 ]
 INSTANCES = [(case, sizes) for case in CASES for sizes in case.sizes]
-
-
-def on_gpu(values: tuple) -> tuple:
-    return tuple(x.cuda() if isinstance(x, torch.Tensor) else x for x in values)
 
 
 def on_cpu(results: object) -> tuple:

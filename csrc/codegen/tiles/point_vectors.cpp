@@ -66,8 +66,7 @@ int64_t count_functions(const Nest& nest) {
 }
 
 bool accesses(const Nest& nest, const std::set<std::string>& arrays) {
-  std::set<std::string> names = nest::loaded_buffers(nest);
-  names.merge(nest::stored_buffers(nest));
+  const std::set<std::string> names = nest::used_buffers(nest);
   return std::any_of(arrays.begin(), arrays.end(),
                      [&](const std::string& array) { return names.count(array) > 0; });
 }

@@ -145,12 +145,6 @@ class Addressings {
   }
 };
 
-std::set<std::string> accessed_buffers(const Nest& nest) {
-  std::set<std::string> names = nest::loaded_buffers(nest);
-  names.merge(nest::stored_buffers(nest));
-  return names;
-}
-
 /// Redirects accesses of promoted buffers to their local arrays. `points`: loops around, by their
 /// dimensions.
 Nest redirect(const Nest& nest, const std::map<std::string, std::string>& locals,
@@ -186,10 +180,10 @@ std::set<std::string> buffers_of_one_tile(const Nest& nest, const std::set<std::
   std::function<Nest(const Nest&)> take_tiles = [&](const Nest& part) -> Nest {
     const auto* tile = as<Tile>(part);
     if (!tile) return nest::map_children(part, take_tiles);
-    for (const std::string& name : accessed_buffers(tile->body)) ++tiles[name];
+    for (const std::string& name : nest::used_buffers(tile->body)) ++tiles[name];
     return nest::make_sequence({});
   };
-  const std::set<std::string> elsewhere = accessed_buffers(take_tiles(nest));
+  const std::set<std::string> elsewhere = nest::used_buffers(take_tiles(nest));
   std::set<std::string> found;
   for (const std::string& name : among)
     if (tiles.count(name) && tiles.at(name) == 1 && !elsewhere.count(name)) found.insert(name);
@@ -340,7 +334,7 @@ class ExpandTiles {
   static std::vector<Part> list_parts(const Nest& body) {
     std::vector<Part> parts;
     for (const Nest& part : nest::parts_of(body))
-      parts.push_back({part, accessed_buffers(part), {}, {}});
+      parts.push_back({part, nest::used_buffers(part), {}, {}});
     return parts;
   }
   static Nest join(const std::vector<Part>& parts) {
