@@ -72,7 +72,7 @@ struct CpuMachine {
   /// A result that does not lie along the vector: in a run that is transposed in registers, alone,
   /// and alone on another page than the one before, for which a line of memory is fetched again.
   double transposed_store_cycles = 0.6, scattered_store_cycles = 2, far_store_cycles = 14;
-  double lanes_sum_cycles = 8;  ///< to add up the lanes of a sum
+  double lanes_sum_cycles = 4;  ///< to add up the lanes of a sum
   /// A vector of terms of a sum along a row, and to add up its lanes while the next row begins.
   double row_sum_cycles = 0.6, row_end_cycles = 6;
   /// A point of a scatter whose row is no vector, one lane of one that is, a look at a place that

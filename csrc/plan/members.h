@@ -55,9 +55,6 @@ bool move_vector_last(std::vector<Member>& members);
 double vector_cost(const ScopStatement& statement, const ir::Program& program,
                    const Layouts& layouts, const ir::Iterator& iterator, int most_lanes);
 
-/// Cycles of such an operation, on memory that streams through the caches.
-constexpr double kCyclesPerOperation = 0.5;
-
 /// How often a statement runs.
 int64_t instances(const ScopStatement& statement);
 

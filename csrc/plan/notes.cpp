@@ -56,20 +56,17 @@ Notes describe_statements(const std::vector<const ScopStatement*>& statements) {
 
 Note describe_cycles(const std::vector<std::pair<double, std::string>>& choices) {
   std::vector<std::pair<std::string, std::string>> rows;
-  for (const auto& [cycles, what] : choices)
-    if (cycles < std::numeric_limits<double>::infinity())
-      rows.emplace_back(count_text(cycles), what);
+  for (const auto& [cycles, what] : choices) rows.emplace_back(count_text(cycles), what);
   return {"cycles", table(rows)};
 }
 
-std::vector<std::pair<double, std::string>> vector_choices(const Cluster& cluster,
-                                                           const std::vector<Member>& members) {
-  std::vector<std::pair<double, std::string>> choices;
+Note describe_vectors(const Cluster& cluster, const std::vector<Member>& members) {
+  std::vector<std::pair<std::string, std::string>> rows;
   for (size_t m = members.size(); m-- > 0;)
     if (members[m].extent > 1)
-      choices.emplace_back(kCyclesPerOperation * members[m].cost,
-                           "with vectors along " + name_of(cluster, members[m]));
-  return choices;
+      rows.emplace_back(count_text(members[m].cost),
+                        "memory operations along " + name_of(cluster, members[m]));
+  return {"vectors", table(rows)};
 }
 
 Note describe_tasks(const Cluster& cluster, const std::vector<Member>& members,
@@ -83,7 +80,7 @@ Note describe_tasks(const Cluster& cluster, const std::vector<Member>& members,
                  constraints.sizes_tasks() ? "as the options say" : why, ": ", tiles)};
 }
 
-Notes describe_block(const Cluster& cluster, const RegisterBlock& block, double rows,
+Notes describe_block(const Cluster& cluster, const RegisterBlock& block,
                      const CpuMachine& machine) {
   const Member& vector = block.members.back();
   std::vector<std::string> sides, tails;
@@ -104,14 +101,14 @@ Notes describe_block(const Cluster& cluster, const RegisterBlock& block, double 
              block.reduction_tile.empty() ? "the whole" : "a tile of the", " reduction");
   if (!tails.empty()) text += "; at the ends " + join(tails);
   Notes notes = {{"form", text}};
-  std::vector<std::pair<double, std::string>> choices = {
-      {block.cycles, concat("this form, vectors along ", name_of(cluster, vector), "; ",
-                            count_text(block.moves), " of them for copies and results")}};
+  std::vector<std::pair<std::string, std::string>> vectors = {
+      {count_text(block.cycles),
+       concat("cycles along ", name_of(cluster, vector), ", ", count_text(block.moves),
+              " of them for copies and results")}};
   for (const auto& [position, cycles] : block.vectors)
-    if (position != vector.position)
-      choices.emplace_back(cycles, "with vectors along " + shared_names(cluster)[position]);
-  choices.emplace_back(rows, "as rows, vectors along the statements' own loops");
-  notes.push_back(describe_cycles(choices));
+    if (position != vector.position && cycles < std::numeric_limits<double>::infinity())
+      vectors.emplace_back(count_text(cycles), "along " + shared_names(cluster)[position]);
+  notes.push_back({"vectors", table(vectors)});
   if (block.reduction_tile.empty()) return notes;
   std::vector<std::string> parts;
   size_t k = 0;

@@ -19,11 +19,10 @@ Note describe_statement(const ir::Statement& statement);
 /// Every one, once.
 Notes describe_statements(const std::vector<const ScopStatement*>& statements);
 
-/// Cycles of the choice, first, and of what lost. Infinite ones are left out.
+/// Cycles of the choice, first, and of what lost.
 Note describe_cycles(const std::vector<std::pair<double, std::string>>& choices);
-/// The members as vectors, the last one first.
-std::vector<std::pair<double, std::string>> vector_choices(const Cluster& cluster,
-                                                           const std::vector<Member>& members);
+/// Memory operations of the cluster with each of the members as the vector, the last one first.
+Note describe_vectors(const Cluster& cluster, const std::vector<Member>& members);
 
 /// "48 in parallel, <why>: m in 3 tiles of 48, n in 16 tiles of 64". Where the options give sizes,
 /// that is why.
@@ -31,10 +30,8 @@ Note describe_tasks(const Cluster& cluster, const std::vector<Member>& members,
                     const std::vector<int64_t>& sizes, const Constraints& constraints,
                     bool parallel, const std::string& why);
 
-/// Form, cycles and reduction tiles of a register block. `rows` are the cycles of the cluster as
-/// rows.
-Notes describe_block(const Cluster& cluster, const RegisterBlock& block, double rows,
-                     const CpuMachine& machine);
+/// Form, vectors and reduction tiles of a register block.
+Notes describe_block(const Cluster& cluster, const RegisterBlock& block, const CpuMachine& machine);
 /// How the statements that add terms read their operands along the block's vector.
 Note describe_operands(const Cluster& cluster, const RegisterBlock& block,
                        const std::vector<poly::Promotion>& promotions, const Scop& scop,

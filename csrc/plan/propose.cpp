@@ -1,7 +1,7 @@
 #include "plan/propose.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <optional>
 
 #include "base/numbers.h"
@@ -106,77 +106,169 @@ class Planner {
                   (constraints_.cluster.parallel || accessed_ >= machine.least(kGrain))),
         inner_loops_(has_inner_loops(cluster)),
         vector_(place_vector()),
-        rows_(constraints_.allows_own_vectors() ? row_cost(cluster, program_, layouts, machine)
-                                                : kNone) {}
+        rows_(constraints_.allows_own_vectors() &&
+              has_own_vectors(cluster, program_, layouts, machine)) {}
 
   Proposal propose() {
     if (auto plan = complete_plan(constraints_.cluster))
       return finish(*plan, {{"form", "as the options say"}}, {});
     if (is_scatter(cluster_)) return propose_scatter();
-    std::optional<Instructed> instructed = plan_instructions();
-    if (instructed && constraints_.cluster.instruction) return finish(*instructed, {});
-    Proposal proposal = propose_form();
-    if (!instructed) return proposal;
-    const double others = estimate(proposal.plan, cluster_, program_, layouts_, machine_).total();
-    if (instructed->cycles >= others) return proposal;
-    return finish(*instructed, {{others, "without the instruction"}});
+    std::vector<Form> forms = list_forms();
+    if (forms.empty()) return propose_scalar_loops();
+    for (Form& form : forms)
+      form.cycles = estimate(form.plan, cluster_, program_, layouts_, machine_).total();
+    std::stable_sort(forms.begin(), forms.end(), is_cheaper);
+    return take(std::move(forms));
   }
 
  private:
-  static constexpr double kNone = std::numeric_limits<double>::infinity();
-
-  /// Register tiles with an instruction.
-  struct Instructed {
-    ClusterPlan plan;
-    Notes notes;
-    double cycles = 0;
+  /// A way to run the cluster.
+  struct Form {
+    const Pass* way;
+    std::string name;  ///< "as rows"
+    ClusterPlan plan = {};
+    Notes choice = {};  ///< what it is, and what it was chosen from
+    Notes own = {};     ///< of its tiles
+    std::optional<RegisterBlock> block = {};
+    double cycles = 0;  ///< by the estimate
   };
 
-  std::optional<Instructed> plan_instructions() const {
+  static bool is_cheaper(const Form& a, const Form& b) { return a.cycles < b.cycles; }
+
+  /// Those that suit the cluster, among equals the best first; none where nothing makes a vector.
+  std::vector<Form> list_forms() const {
+    std::vector<Form> forms;
+    const auto add = [&](std::optional<Form> form) {
+      if (form) forms.push_back(std::move(*form));
+    };
+    if (suits_blocks()) add(as_instruction_tiles());
+    if (constraints_.cluster.instruction && !forms.empty()) return forms;
+    if (suits_blocks()) add(as_register_tiles());
+    if (rows_) add(as_rows());
+    if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) add(as_squares());
+    if (cluster_.shared > 0) add(as_tiles());
+    return forms;
+  }
+
+  bool suits_blocks() const {
+    return vector_ && inner_loops_ && constraints_.allows_register_tiles() &&
+           suits_register_tiles(cluster_);
+  }
+
+  /// The first one, unless it loses copies that cannot be made, and with them to the next.
+  Proposal take(std::vector<Form> forms) const {
+    std::optional<Proposal> best;
+    size_t taken = 0;
+    for (size_t k = 0; k < forms.size(); ++k) {
+      if (best && forms[taken].cycles <= forms[k].cycles) break;
+      Proposal made = apply_proposal(forms[k].plan, cluster_, scop_, constraints_);
+      forms[k].cycles = estimate(made.plan, cluster_, program_, layouts_, machine_).total();
+      if (best && forms[taken].cycles <= forms[k].cycles) continue;
+      best = std::move(made);
+      taken = k;
+    }
+    std::rotate(forms.begin(), forms.begin() + static_cast<long>(taken),
+                forms.begin() + static_cast<long>(taken) + 1);
+    std::stable_sort(forms.begin() + 1, forms.end(), is_cheaper);
+    // Its time is not known apart from that of the others.
+    if (records_passes()) record_pass(*forms[0].way, true, 0);
+    Notes notes = describe_choice(forms, *best);
+    return finish(std::move(*best), std::move(notes), forms[0].own);
+  }
+
+  Notes describe_choice(const std::vector<Form>& forms, const Proposal& proposal) const {
+    const Form& form = forms.front();
+    Notes notes = form.choice;
+    std::vector<std::pair<double, std::string>> cycles;
+    for (const Form& each : forms)
+      cycles.emplace_back(each.cycles, &each == &form ? "this form" : each.name);
+    if (vector_ &&
+        (form.way == &kRegisterTiles || form.way == &kElements || form.way == &kTilesInMemory))
+      cycles.front().second += ", vectors along " + last_of(form);
+    notes.insert(notes.begin() + 1, describe_cycles(cycles));
+    const bool has_block = std::any_of(forms.begin(), forms.end(), [](const Form& each) {
+      return each.way == &kRegisterTiles || each.way == &kInstructionTiles;
+    });
+    if (!has_block && inner_loops_ && constraints_.allows_register_tiles() && cluster_.shared > 0)
+      notes.push_back(refuse_register_tiles(cluster_));
+    if (form.block)
+      notes.push_back(
+          describe_operands(cluster_, *form.block, proposal.mapped.promotions, scop_, layouts_));
+    return notes;
+  }
+
+  std::string last_of(const Form& form) const {
+    return name_of(cluster_, form.block ? form.block->members.back() : members_.back());
+  }
+
+  std::optional<Form> as_instruction_tiles() const {
     const auto& given = constraints_.cluster.instruction;
-    if (!vector_ || !inner_loops_ || !constraints_.allows_register_tiles() ||
-        !suits_register_tiles(cluster_) || (given && given->empty()))
-      return std::nullopt;
-    Instructed made;
-    const auto plan = run_pass(
-        kInstructionTiles,
-        [&] {
-          return plan_instruction_tiles(cluster_, members_, program_, layouts_, constraints_,
-                                        parallel_, machine_, made.notes);
-        },
-        [](const auto& plan) { return plan.has_value(); });
+    if (given && given->empty()) return std::nullopt;
+    Form form{&kInstructionTiles, "with an instruction"};
+    auto plan = plan_instruction_tiles(cluster_, members_, program_, layouts_, constraints_,
+                                       parallel_, machine_, form.own);
     if (!plan) return std::nullopt;
-    made.plan = *plan;
-    made.cycles = estimate(made.plan, cluster_, program_, layouts_, machine_).total();
-    return made;
+    form.plan = std::move(*plan);
+    form.choice = {form.own.front()};
+    form.own.erase(form.own.begin());
+    return form;
   }
 
-  Proposal finish(const Instructed& made,
-                  std::vector<std::pair<double, std::string>> others) const {
-    others.insert(others.begin(), {made.cycles, "this form"});
-    const auto tile = made.notes.begin() + 1;
-    return finish(made.plan, {made.notes.front(), describe_cycles(others)},
-                  {tile, made.notes.end()});
+  std::optional<Form> as_register_tiles() const {
+    Form form{&kRegisterTiles, "as a block of results in registers"};
+    form.block = choose_block(cluster_, members_, program_, layouts_, machine_,
+                              {constraints_.tasks, constraints_.last});
+    if (std::isinf(form.block->cycles)) return std::nullopt;
+    form.plan = plan_register_tiles(cluster_, *form.block, program_, constraints_, parallel_,
+                                    machine_, form.own);
+    if (fusion_ == FusionStrategy::Min) form.plan.points = Points::Apart;
+    describe_fusion(fusion_, form.own);
+    form.choice = describe_block(cluster_, *form.block, machine_);
+    return form;
   }
 
-  Proposal propose_form() {
-    if (vector_ && inner_loops_ && constraints_.allows_register_tiles() &&
-        suits_register_tiles(cluster_)) {
-      const RegisterBlock block = choose_block(cluster_, members_, program_, layouts_, machine_,
-                                               {constraints_.tasks, constraints_.last});
-      block_cycles_ = block.cycles;
-      if (block_cycles_ <= row_cycles()) return propose_register_tiles(block);
-    }
-    if (prefers_rows()) return propose_rows();
-    if (cluster_.shared == 0) return propose_scalar_loops();
-    if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) {
-      Notes notes;
-      auto plan = run_pass(kTransposed, [&] {
-        return plan_transposed(cluster_, members_, scop_, layouts_, constraints_, parallel_, notes);
-      });
-      if (plan) return finish(*plan, {}, notes);
-    }
-    return propose_tiles();
+  /// Every statement is vectorised along a loop of its own.
+  Form as_rows() const {
+    std::vector<Member> members = members_;
+    std::sort(members.begin(), members.end(),
+              [](const Member& a, const Member& b) { return a.position < b.position; });
+    const std::string shared = members.empty() ? "" : " below " + join(shared_names(cluster_));
+    Form form{&kRows, "as rows, vectors along the statements' own loops"};
+    form.choice = {{"form", "rows: every statement has vectors along loops of its own" + shared}};
+    form.plan = plan_as_rows(std::move(members), form.own);
+    return form;
+  }
+
+  std::optional<Form> as_squares() const {
+    Form form{&kTransposed, "as squares"};
+    auto plan =
+        plan_transposed(cluster_, members_, scop_, layouts_, constraints_, parallel_, form.choice);
+    if (!plan) return std::nullopt;
+    form.plan = std::move(*plan);
+    return form;
+  }
+
+  /// Tiles of elements, or of results that reductions keep in memory.
+  Form as_tiles() const {
+    const std::vector<int64_t> sizes = tile_sizes();
+    const std::string what = inner_loops_ ? "tiles of results in memory" : "element by element";
+    Form form{inner_loops_ ? &kTilesInMemory : &kElements, inner_loops_ ? "in " + what : what};
+    form.plan = begin_plan(cluster_, members_);
+    form.plan.tasks = make_tiles(cluster_, members_, sizes);
+    form.plan.run_tasks = parallel_ ? Tasks::Parallel : Tasks::Serial;
+    form.plan.points = place_points();
+    form.plan.vector = vector_;
+    const std::string last = name_of(cluster_, members_.back());
+    form.choice = {{"form", what + (vector_                  ? ", vectors along " + last
+                                    : constraints_.vectorize ? ", scalar"
+                                                             : ", scalar as the options say")}};
+    if (vector_) form.choice.push_back(describe_vectors(cluster_, members_));
+    describe_fusion(fusion_, form.choice);
+    const int64_t task = inner_loops_ ? kReductionTileVector * kReductionTileOther
+                                      : machine_.least(kElementwiseTile);
+    form.own = {
+        describe_tasks(cluster_, members_, sizes, constraints_, parallel_, describe_aim(task))};
+    return form;
   }
 
   /// Moves the loop that becomes a vector last, if one may; without a vector, the loops are in the
@@ -275,24 +367,13 @@ class Planner {
     return inner_loops_ && vector_ ? Points::VectorInside : Points::Around;
   }
 
-  /// Whether the statements' own loops make better vectors than any member of the shared band.
-  bool prefers_rows() const {
-    if (members_.empty()) return rows_ < kNone;
-    return std::all_of(members_.begin(), members_.end(),
-                       [&](const Member& member) { return rows_ < member.cost; });
-  }
-
-  double row_cycles() const { return rows_ * kCyclesPerOperation; }
-
-  /// One of the ways to plan a cluster, taken.
-  template <class Make>
-  static ClusterPlan take(const Pass& way, Make make) {
-    return run_pass(way, make, [](const ClusterPlan&) { return true; });
+  Proposal finish(ClusterPlan plan, Notes notes, const Notes& of_plan) const {
+    return finish(apply_proposal(std::move(plan), cluster_, scop_, constraints_), std::move(notes),
+                  of_plan);
   }
 
   /// `notes` tell of the choice, `of_plan` of what was chosen.
-  Proposal finish(ClusterPlan plan, Notes notes, const Notes& of_plan) const {
-    Proposal proposal = apply_proposal(std::move(plan), cluster_, scop_, constraints_);
+  Proposal finish(Proposal proposal, Notes notes, const Notes& of_plan) const {
     Notes& own = proposal.mapped.notes;
     own.insert(own.begin(), of_plan.begin(), of_plan.end());
     if (!constraints_.parallel)
@@ -306,94 +387,20 @@ class Planner {
 
   Proposal propose_scatter() const {
     Notes notes;
-    const ClusterPlan plan = take(kScatter, [&] {
-      return plan_scatter(cluster_, scop_, layouts_, constraints_, machine_, parallel_, notes);
-    });
+    const ClusterPlan plan = run_pass(
+        kScatter,
+        [&] {
+          return plan_scatter(cluster_, scop_, layouts_, constraints_, machine_, parallel_, notes);
+        },
+        [](const ClusterPlan&) { return true; });
     return finish(plan, notes, {});
   }
 
-  Proposal propose_register_tiles(const RegisterBlock& block) const {
-    Notes tasks;
-    ClusterPlan plan = take(kRegisterTiles, [&] {
-      return plan_register_tiles(cluster_, block, program_, constraints_, parallel_, machine_,
-                                 tasks);
-    });
-    if (fusion_ == FusionStrategy::Min) plan.points = Points::Apart;
-    describe_fusion(fusion_, tasks);
-    Notes notes = describe_block(cluster_, block, row_cycles(), machine_);
-    Proposal proposal = finish(plan, {}, tasks);
-    notes.push_back(
-        describe_operands(cluster_, block, proposal.mapped.promotions, scop_, layouts_));
-    Notes& own = proposal.mapped.notes;
-    own.insert(own.begin(), notes.begin(), notes.end());
-    return proposal;
-  }
-
-  /// Adds why there are no register tiles, where somebody might expect them.
-  void refuse(Notes& notes) const {
-    if (block_cycles_ == kNone && inner_loops_ && constraints_.allows_register_tiles() &&
-        cluster_.shared > 0)
-      notes.push_back(refuse_register_tiles(cluster_));
-  }
-
-  std::vector<std::pair<double, std::string>> choices() const {
-    auto all = vector_choices(cluster_, members_);
-    if (block_cycles_ < kNone)
-      all.emplace_back(block_cycles_, "as a block of results in registers");
-    return all;
-  }
-
-  Proposal propose_rows() const {
-    auto all = choices();
-    std::vector<Member> members = members_;
-    std::sort(members.begin(), members.end(),
-              [](const Member& a, const Member& b) { return a.position < b.position; });
-    const std::string shared = members.empty() ? "" : " below " + join(shared_names(cluster_));
-    all.insert(all.begin(), {row_cycles(), "this form"});
-    Notes notes = {{"form", "rows: every statement has vectors along loops of its own" + shared},
-                   describe_cycles(all)};
-    refuse(notes);
-    Notes own;
-    const ClusterPlan plan = take(kRows, [&] { return plan_as_rows(members, own); });
-    return finish(plan, notes, own);
-  }
-
   Proposal propose_scalar_loops() const {
-    const ClusterPlan plan = take(kScalarLoops, [&] { return begin_plan(cluster_, {}); });
-    Proposal proposal = apply_proposal(plan, cluster_, scop_, constraints_);
+    if (records_passes()) record_pass(kScalarLoops, true, 0);
+    Proposal proposal = apply_proposal(begin_plan(cluster_, {}), cluster_, scop_, constraints_);
     proposal.mapped.notes = {{"form", "scalar loops: nothing here makes a vector"}};
     return proposal;
-  }
-
-  /// Tiles of elements, or of results that reductions keep in memory.
-  Proposal propose_tiles() const {
-    auto all = choices();
-    if (rows_ < kNone) all.emplace_back(row_cycles(), "as rows");
-    const std::vector<int64_t> sizes = tile_sizes();
-    const ClusterPlan plan = take(inner_loops_ ? kTilesInMemory : kElements, [&] {
-      ClusterPlan made = begin_plan(cluster_, members_);
-      made.tasks = make_tiles(cluster_, members_, sizes);
-      made.run_tasks = parallel_ ? Tasks::Parallel : Tasks::Serial;
-      made.points = place_points();
-      made.vector = vector_;
-      return made;
-    });
-    const std::string last = name_of(cluster_, members_.back());
-    const std::string what = inner_loops_ ? "tiles of results in memory" : "element by element";
-    Notes notes = {{"form", what + (vector_                  ? ", vectors along " + last
-                                    : constraints_.vectorize ? ", scalar"
-                                                             : ", scalar as the options say")}};
-    if (vector_) {
-      all[0].second = "this form, vectors along " + last;
-      notes.push_back(describe_cycles(all));
-    }
-    refuse(notes);
-    describe_fusion(fusion_, notes);
-    const int64_t task = inner_loops_ ? kReductionTileVector * kReductionTileOther
-                                      : machine_.least(kElementwiseTile);
-    return finish(
-        plan, notes,
-        {describe_tasks(cluster_, members_, sizes, constraints_, parallel_, describe_aim(task))});
   }
 
   const Cluster& cluster_;
@@ -405,9 +412,7 @@ class Planner {
   const FusionStrategy fusion_;  ///< of the loops over a tile
   std::vector<Member> members_;  ///< the vector last
   const int64_t accessed_;
-  const bool parallel_, inner_loops_, vector_;
-  const double rows_;            ///< memory operations as rows
-  double block_cycles_ = kNone;  ///< with register tiles, where these were considered
+  const bool parallel_, inner_loops_, vector_, rows_;
 };
 
 }  // namespace

@@ -8,18 +8,18 @@
 
 namespace tc::plan {
 
-/// The Plan that the models find cheapest. It tiles the shared loops, orders them so that the one
-/// that becomes a vector is innermost (unit strides decide, then reuse), and makes tasks of the
-/// tiles, whose sizes follow from the work of an iteration. What the options decide holds: the
-/// Plan is the cheapest of those.
+/// Of the Plans that the forms make, the one that the estimate finds cheapest. What the options
+/// decide holds in all of them. The forms:
 ///
-/// A cluster whose statements have better vectors among their own loops, reductions for instance,
-/// is planned as rows instead (see rows); that works without shared loops as well.
+/// - tiles of the shared loops, of which the one that becomes a vector is innermost (unit strides
+///   decide, then reuse); tasks are as large as the work of an iteration asks for;
+/// - squares, where an elementwise cluster reads across the direction of its writes (transposed);
+/// - rows: statements have vectors among their own loops, reductions for instance; that works
+///   without shared loops as well;
+/// - register tiles, with an instruction or without, of a cluster of reductions whose statements all
+///   have the shared loops' dimensions and no more results.
 ///
 /// A scatter has Plans of its own (see scatters).
-///
-/// A cluster of reductions whose statements all have the shared loops' dimensions and no more
-/// results gets register tiles instead (see register_tiles).
 Proposal propose_cpu(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
                      const MappingOptions& options, const CpuMachine& machine);
 

@@ -158,7 +158,9 @@ def test_copies_that_are_made_anew_for_every_tile() -> None:
     text = """def f(float(M,B,K,U) X, float(B,U,N,K) Y) -> (Z) {
       Z(m,n,b) +=! X(m,b,k,u) * Y(b,u,n,k)
     }"""
-    said = explained(text, floats(40, 251, 4, 3), floats(251, 3, 71, 4))
+    options = tc.MappingOptions().cluster("S0").registers(b=128).vector(True)
+    values = floats(40, 251, 4, 3), floats(251, 3, 71, 4)
+    said = tc.compile(text, "f", options, *values).explain()
     copies = re.findall(r"^ *(?:copy)? +([XY]): ([\d x]+) elements", said, re.M)
     assert {name for name, _ in copies} == {"X", "Y"}
     tasks = int(re.search(r"^  tasks +(\d+)", said, re.M)[1])

@@ -137,7 +137,7 @@ def test_a_tile_of_a_cluster() -> None:
 def test_an_order_decides_the_vector() -> None:
     for order in (("m", "n"), ("n", "m")):
         run = square(MATMUL, tc.MappingOptions().cluster("S0").order(*order))
-        assert f"vectors along {order[1]};" in run.explain()
+        assert f"this form, vectors along {order[1]}\n" in run.explain()
 
 
 def test_no_register_tile() -> None:

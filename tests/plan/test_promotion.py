@@ -489,6 +489,7 @@ def test_reduction_tiles_of_one_statement_beside_copies_of_another(
         O(m, n) += C(m, n)
     }"""
     a, b, c = integers(35, 50), integers(40, 50), lay_out(integers(35, 40), "transposed")
-    executor = tc.compile(text, "f", None, a, b, c)
+    options = tc.MappingOptions().cluster("S0", "S1").registers(m=12, n=16).vector(True)
+    executor = tc.compile(text, "f", options, a, b, c)
     assert "\n  reduction " in executor.explain()
     assert torch.equal(executor(a, b, c), a @ b.T + c)

@@ -76,7 +76,7 @@ class InstructionTiles {
       std::optional<Choice> best;
       double best_waste = 0;
       for (const ir::Iterator& term : source.domain) {
-        if (!term.reduction || !may_take(term.name)) continue;
+        if (!term.reduction || !may_take(instruction, term.name)) continue;
         auto made = find_copies(instruction, update, v, term);
         const auto extent = static_cast<double>(extent_of(term));
         const double waste =
@@ -94,10 +94,13 @@ class InstructionTiles {
     }
     return all.terms.empty() ? std::nullopt : std::optional(all);
   }
-  /// Whether the options let a register tile have points along a loop.
-  bool may_take(const std::string& index) const {
+  /// Whether the options let a register tile have the instruction's terms along a loop; where they
+  /// ask for the instruction, that they do not is an error that says so.
+  bool may_take(const isa::Instruction& instruction, const std::string& index) const {
     const auto& given = constraints_.cluster.registers;
-    return !given || find_tile(*given, index);
+    if (!given) return true;
+    const Tile* tile = find_tile(*given, index);
+    return tile && (tile->size == instruction.terms || constraints_.cluster.instruction);
   }
 
   /// Of one statement and loop; nothing where an operand that has to be copied cannot be.

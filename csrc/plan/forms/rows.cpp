@@ -1,7 +1,6 @@
 #include "plan/forms/rows.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "base/error.h"
@@ -152,13 +151,12 @@ std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests
     scalar += nests[s].scalar;
     for (size_t k = 0; k < costs.size(); ++k) costs[k] += nests[s].costs[k];
   }
-  auto cycles = [](double operations) { return count_text(operations * kCyclesPerOperation); };
   const ir::Iterator& innermost = domain[first.iterators.back()];
   for (size_t k = costs.size() - 1; k-- > 0;)
-    lost.push_back(cycles(costs[k]) + " along " + domain[first.iterators[k]].name);
-  if (first.vector) lost.push_back(cycles(scalar) + " scalar");
+    lost.push_back(count_text(costs[k]) + " along " + domain[first.iterators[k]].name);
+  if (first.vector) lost.push_back(count_text(scalar) + " scalar");
   return concat(join(names), ": ", first.vector ? "vectors along " : "scalar along ",
-                innermost.name, ", ", cycles(cost), " cycles",
+                innermost.name, ", ", count_text(cost), " memory operations",
                 lost.empty() ? "" : " (" + join(lost) + ")",
                 !first.vector || !innermost.reduction ? ""
                 : scans                               ? ", each lane from those before it"
@@ -176,15 +174,10 @@ std::vector<size_t> places_of(const Cluster& cluster, const Nest& nest, size_t s
 
 }  // namespace
 
-double row_cost(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
-                const CpuMachine& machine) {
-  double cost = 0;
-  bool vector = false;
-  for (const Nest& nest : choose_nests(cluster, program, layouts, machine)) {
-    cost += nest.cost;
-    vector = vector || nest.vector;
-  }
-  return vector ? cost : std::numeric_limits<double>::infinity();
+bool has_own_vectors(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
+                     const CpuMachine& machine) {
+  const std::vector<Nest> nests = choose_nests(cluster, program, layouts, machine);
+  return std::any_of(nests.begin(), nests.end(), [](const Nest& nest) { return nest.vector; });
 }
 
 std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program& program,

@@ -9,11 +9,10 @@
 
 namespace tc::plan {
 
-/// Memory operations of the cluster when each statement's vector is the best of the loops that it
-/// does not share, a reduction if need be; infinite when none has such loops. To be compared with
-/// Member::cost.
-double row_cost(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
-                const CpuMachine& machine);
+/// Whether some statement has a vector among the loops that it does not share, a reduction if need
+/// be.
+bool has_own_vectors(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
+                     const CpuMachine& machine);
 
 /// Rows that are computed at once, one number a member of the shared band in its order: more than 1
 /// where the cluster is one reduction whose operands are read again along a member (a

@@ -135,10 +135,7 @@ ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop, const Layouts
   if (plain) order.push_back(domain[innermost.iterator].name);
   form += order.empty() ? "one point" : concat("loops over ", join(order), " inside each task");
   if (innermost.vector) form += ", vectors along " + domain[innermost.iterator].name;
-  const double cycles =
-      innermost.cost * static_cast<double>(instances(statement)) * kCyclesPerOperation;
   notes.push_back({"form", form});
-  notes.push_back({"cycles", count_text(cycles) + " this form"});
   if (!members.empty())
     notes.push_back(describe_tasks(cluster, members, sizes, constraints, parallel,
                                    "no two of which meet in one place"));

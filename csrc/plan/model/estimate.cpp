@@ -508,9 +508,9 @@ class StatementEstimate {
 
   void count_stores() {
     const Access& write = accesses_.back();
-    double results = 1;
+    double results = stores_of_a_result();
     for (size_t i = 0; i < statement_.dimensions; ++i)
-      if (!domain_[i].reduction || !is_held()) results *= static_cast<double>(extent(i));
+      if (!domain_[i].reduction) results *= static_cast<double>(extent(i));
     result_.stores +=
         results * cycles_of_store(write) + written_.second + written_.last + written_.memory;
     // Sums of lanes, a result each.
@@ -518,14 +518,18 @@ class StatementEstimate {
       result_.latency += results * machine_.lanes_sum_cycles;
   }
 
-  /// Whether a result stays in registers for all its terms.
-  bool is_held() const {
-    if (nest_.register_tile) return true;
-    for (size_t l = nest_.loops.size(); l-- > nest_.copies;) {
+  /// How often a result is stored: it stays in registers but for loops over terms that go around
+  /// one over results.
+  double stores_of_a_result() const {
+    double stores = 1;
+    bool around = false;
+    for (size_t l = nest_.loops.size(); l-- > nest_.copies && !nest_.register_tile;) {
       const NestLoop& loop = nest_.loops[l];
-      if (loop.extent > loop.size) return is_reduction(loop.iterator);
+      if (loop.extent <= loop.size) continue;
+      if (!is_reduction(loop.iterator)) around = true;
+      if (is_reduction(loop.iterator) && around) stores *= loop.iterations();
     }
-    return true;
+    return stores;
   }
 
   /// Of one result.
@@ -554,10 +558,12 @@ class StatementEstimate {
         nests *= iterations;
     }
     result_.start += tasks * machine_.task_cycles;
-    result_.start +=
-        nests * (nest_.register_tile || (nest_.vector >= 0 && is_reduction(nest_.vector))
-                     ? machine_.block_cycles
-                     : machine_.loop_cycles);
+    // Sums of lanes go on beside each other, and what adds the lanes up is counted.
+    const bool sums_lanes = nest_.vector >= 0 && is_reduction(nest_.vector);
+    if (nest_.register_tile)
+      result_.start += nests * machine_.block_cycles;
+    else if (!sums_lanes)
+      result_.start += nests * machine_.loop_cycles;
   }
 
   const ClusterPlan& plan_;
