@@ -16,8 +16,8 @@ namespace tc::plan {
 /// - squares, where an elementwise cluster reads across the direction of its writes (transposed);
 /// - rows: statements have vectors among their own loops, reductions for instance; that works
 ///   without shared loops as well;
-/// - register tiles, with an instruction or without, of a cluster of reductions whose statements all
-///   have the shared loops' dimensions and no more results.
+/// - register tiles, with an instruction or without, of a cluster of reductions whose statements
+///   all have the shared loops' dimensions and no more results.
 ///
 /// A scatter has Plans of its own (see scatters).
 Proposal propose_cpu(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
