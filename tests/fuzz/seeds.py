@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 
-#: 2026-11-25.
-FIRST_SEED = 1_000_000
+#: 2026-11-27.
+FIRST_SEED = 4_000_000
 
 
 def first_seed() -> int:
