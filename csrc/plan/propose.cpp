@@ -146,7 +146,9 @@ class Planner {
     if (suits_blocks()) add(as_register_tiles());
     if (rows_) add(as_rows());
     if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) add(as_squares());
-    if (cluster_.shared > 0) add(as_tiles());
+    // Lanes of a vector that costs infinitely much would meet in one place.
+    const bool may_be_vector = !vector_ || !std::isinf(members_.back().cost);
+    if (cluster_.shared > 0 && (may_be_vector || forms.empty())) add(as_tiles());
     return forms;
   }
 
