@@ -127,8 +127,9 @@ class Planner {
     const Pass* way;
     std::string name;  ///< "as rows"
     ClusterPlan plan = {};
-    Notes choice = {};  ///< what it is, and what it was chosen from
-    Notes own = {};     ///< of its tiles
+    Notes choice = {};        ///< what it is, and what it was chosen from
+    Notes own = {};           ///< of its tiles
+    std::string vector = {};  ///< the shared loop that becomes one
     std::optional<RegisterBlock> block = {};
     double cycles = 0;  ///< by the estimate
   };
@@ -141,9 +142,11 @@ class Planner {
     const auto add = [&](std::optional<Form> form) {
       if (form) forms.push_back(std::move(*form));
     };
-    if (suits_blocks()) add(as_instruction_tiles());
-    if (constraints_.cluster.instruction && !forms.empty()) return forms;
-    if (suits_blocks()) add(as_register_tiles());
+    if (suits_blocks()) {
+      add(as_instruction_tiles());
+      if (constraints_.cluster.instruction && !forms.empty()) return forms;
+      add(as_register_tiles());
+    }
     if (rows_) add(as_rows());
     if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) add(as_squares());
     // Lanes of a vector that costs infinitely much would meet in one place.
@@ -184,9 +187,7 @@ class Planner {
     std::vector<std::pair<double, std::string>> cycles;
     for (const Form& each : forms)
       cycles.emplace_back(each.cycles, &each == &form ? "this form" : each.name);
-    if (vector_ &&
-        (form.way == &kRegisterTiles || form.way == &kElements || form.way == &kTilesInMemory))
-      cycles.front().second += ", vectors along " + last_of(form);
+    if (!form.vector.empty()) cycles.front().second += ", vectors along " + form.vector;
     notes.insert(notes.begin() + 1, describe_cycles(cycles));
     const bool has_block = std::any_of(forms.begin(), forms.end(), [](const Form& each) {
       return each.way == &kRegisterTiles || each.way == &kInstructionTiles;
@@ -197,10 +198,6 @@ class Planner {
       notes.push_back(
           describe_operands(cluster_, *form.block, proposal.mapped.promotions, scop_, layouts_));
     return notes;
-  }
-
-  std::string last_of(const Form& form) const {
-    return name_of(cluster_, form.block ? form.block->members.back() : members_.back());
   }
 
   std::optional<Form> as_instruction_tiles() const {
@@ -226,6 +223,7 @@ class Planner {
     if (fusion_ == FusionStrategy::Min) form.plan.points = Points::Apart;
     describe_fusion(fusion_, form.own);
     form.choice = describe_block(cluster_, *form.block, machine_);
+    form.vector = name_of(cluster_, form.block->members.back());
     return form;
   }
 
@@ -264,7 +262,10 @@ class Planner {
     form.choice = {{"form", what + (vector_                  ? ", vectors along " + last
                                     : constraints_.vectorize ? ", scalar"
                                                              : ", scalar as the options say")}};
-    if (vector_) form.choice.push_back(describe_vectors(cluster_, members_));
+    if (vector_) {
+      form.vector = last;
+      form.choice.push_back(describe_vectors(cluster_, members_));
+    }
     describe_fusion(fusion_, form.choice);
     const int64_t task = inner_loops_ ? kReductionTileVector * kReductionTileOther
                                       : machine_.least(kElementwiseTile);
