@@ -88,6 +88,7 @@ struct Effort {
   int64_t operations = 0;    ///< all its loops unrolled
   int64_t accumulators = 0;  ///< in vectors
   int64_t vectors = 1;       ///< of one row of them
+  int64_t unrolled = 0;      ///< operations of all loops so far that are
 };
 
 /// The processor mispredicts the ends of short loops.
@@ -118,6 +119,7 @@ Nest unroll(const Nest& nest, int lanes, int registers, Effort& effort) {
   }
   if (const auto* loop = as<Loop>(nest); loop && loop->role == Role::Vector)
     effort.vectors = (as_const_int(loop->extent).value_or(1) + lanes - 1) / lanes;
+  const int64_t unrolled = effort.unrolled;
   const Nest same = nest::map_children(nest, visit);
   const auto* loop = as<Loop>(same);
   if (!loop) return same;
@@ -128,7 +130,10 @@ Nest unroll(const Nest& nest, int lanes, int registers, Effort& effort) {
   if (loop->point) effort.accumulators = effort.operations * extent;
   if (loop->role == Role::Vector) effort.operations += single_loads(*loop, lanes);
   effort.operations = std::min(machine::kUnrolledOperations + 1, effort.operations * extent);
-  if (loop->point || effort.operations > machine::kUnrolledOperations) return same;
+  if (loop->point || effort.operations > machine::kUnrolledOperations ||
+      unrolled + effort.operations > machine::kUnrolledBody)
+    return same;
+  effort.unrolled = unrolled + effort.operations;
   return nest::make_loop(
       loop->name, loop->min, loop->extent, Role::Unrolled,
       separate_windows(*loop, extent, registers - effort.accumulators - effort.vectors));
