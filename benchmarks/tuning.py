@@ -133,9 +133,14 @@ def summary(comparisons: list[Comparison]) -> dict[str, object]:
             found = [gain(c, effort) for c in part]
             figures[f"gain of {effort}"] = statistics.geometric_mean(found)
         report[str(threads)] = figures
+        # Where nothing better was found, the same code was measured twice.
+        others = [c.ratio for c in part if not list(c.notes.values())[-1]["is_own"]]
+        figures["other Plans"] = len(others)
+        figures["least of other Plans"] = min(others, default=1.0)
         print(
             f"{threads} thread(s), {len(part)} rows: {figures['gain']:.3f} times as fast "
             f"(geometric mean), {figures['faster']} by more than 2 %; the least {min(gains):.3f}, "
+            f"of {len(others)} with another Plan {figures['least of other Plans']:.3f}, "
             f"asked {1 / WORST:.3f}"
         )
         if efforts and figures["gain"] > 1:

@@ -250,7 +250,7 @@ class Generator {
   }
 
   Expr copied_value(const Promotion& promotion, const std::vector<Expr>& element) const {
-    const std::string& tensor = promotion.read.tensor;
+    const std::string& tensor = promotion.tensor();
     if (!promotion.computed) {
       Halide::Type type = memory_type(scop_.program->tensor(tensor).type);
       return load_memory(tensor, type, offset(buffers_.at(tensor), element));
@@ -262,7 +262,7 @@ class Generator {
   }
 
   Nest allocate(const MadeCopy& copy, const Nest& body) const {
-    Type type = memory_type(scop_.program->tensor(copy.promotion->read.tensor).type);
+    Type type = memory_type(scop_.program->tensor(copy.promotion->tensor()).type);
     return make(Buffer{copy.promotion->buffer, type, copy.promotion->elements, Memory::Heap, body});
   }
 
@@ -332,6 +332,17 @@ class Generator {
     return ir::make_load(type, name, index, buffers_.at(name).parameter);
   }
 
+  /// Whether the copy is made for this read.
+  static bool serves(const Promotion& promotion, const ScopStatement& statement, const Call& read) {
+    const auto is_equal = [&](const poly::StatementRead& other) {
+      bool same = other.statement == &statement;
+      for (size_t d = 0; same && d < read.args.size(); ++d)
+        same = Halide::Internal::equal(read.args[d], other.access.subscripts[d]);
+      return same;
+    };
+    return std::any_of(promotion.reads.begin(), promotion.reads.end(), is_equal);
+  }
+
   /// Renames the promoted reads of a statement after their copies.
   Expr use_copies(const ScopStatement& statement, const Expr& e) const {
     return ir::mutate(e, [&](const Call* op, ir::Mutator& self) -> Expr {
@@ -339,14 +350,11 @@ class Generator {
       // The last one: nests of one statement have their own.
       for (auto copy = copies_.rbegin(); copy != copies_.rend(); ++copy) {
         const Promotion& promotion = *copy->promotion;
-        if (promotion.statement != &statement || promotion.read.tensor != name) continue;
-        bool same = true;
-        for (size_t d = 0; d < op->args.size(); ++d)
-          same = same && Halide::Internal::equal(op->args[d], promotion.read.subscripts[d]);
+        if (promotion.tensor() != name || !serves(promotion, statement, *op)) continue;
         ir::Tensor copied;
         copied.name = promotion.buffer;
         copied.type = op->type;
-        if (same) return ir::read(copied, op->args);
+        return ir::read(copied, op->args);
       }
       return self.inside(op);
     });

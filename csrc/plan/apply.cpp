@@ -50,7 +50,7 @@ class Builder {
         for (size_t k : loops) iterators.back().push_back(all[k]);
       }
       schedule_node node = poly::insert_band(own.root().child(0), statements, iterators, false);
-      if (!has_points_apart()) node = take_terms(node, nest);
+      if (!has_points_apart(plan_)) node = take_terms(node, nest);
       own = node.root().schedule();
       all = all.is_null() ? own : poly::sequence(all, own);
     }
@@ -145,7 +145,7 @@ class Builder {
       times *= static_cast<double>(count_tiles(in_.members, in_.task_sizes));
     }
     if (plan_.run_tasks == Tasks::Blocks) return mark_threads(node);
-    if (has_points_apart()) return add_points_apart(node, times);
+    if (has_points_apart(plan_)) return add_points_apart(node, times);
     const unsigned depth = node.tree_depth();
     node = add_points(node, 0);
     node = back_to(node, depth);
@@ -236,10 +236,6 @@ class Builder {
     return node;
   }
 
-  bool has_points_apart() const {
-    return plan_.points == Points::Apart || !plan_.reductions.empty();
-  }
-
   bool has_own_loops() const {
     return std::any_of(in_.nests.begin(), in_.nests.end(),
                        [](const Nest& nest) { return !nest.loops[0].empty(); });
@@ -248,7 +244,7 @@ class Builder {
   /// Marks the vectors of nests below `node`, the first of which has that number: one where points
   /// are apart, or else all.
   void mark_nests(schedule_node& node, size_t first) const {
-    if (has_points_apart() || in_.nests.size() == 1) {
+    if (has_points_apart(plan_) || in_.nests.size() == 1) {
       node = mark_nest(node, in_.nests[first]);
       return;
     }
@@ -266,25 +262,32 @@ class Builder {
   // ---- copies
 
   /// Copies in front of the node, which is reached so many times: those for statements of one nest,
-  /// or all.
+  /// or all. Equal ones are one.
   void make_copies(schedule_node& node, const Nest* nest, double times) {
+    std::vector<poly::Promotion>& made = applied_.mapped.promotions;
+    const auto first = static_cast<std::ptrdiff_t>(made.size());
     for (size_t c = 0; c < plan_.copies.size(); ++c) {
       const CopyPlan& copy = plan_.copies[c];
-      const CopiedRead& read = in_.reads[c];
+      const poly::StatementRead& read = in_.reads[c];
       if (nest && std::none_of(nest->statements.begin(), nest->statements.end(),
                                [&](size_t s) { return cluster_.statements[s] == read.statement; }))
         continue;
-      std::vector<poly::Promotion>& made = applied_.mapped.promotions;
-      Result<poly::Promotion> promotion =
-          poly::promote(node, scop_, *read.statement, read.access, copy.order, copy.most_elements,
-                        concat("P", made.size()));
+      const ScopStatement* computed =
+          copy.computes.empty() ? nullptr : &scop_.statement(copy.computes);
+      if (std::any_of(made.begin() + first, made.end(), [&](poly::Promotion& other) {
+            return other.layout == copy.order && other.computed == computed &&
+                   other.elements <= copy.most_elements && poly::share(other, node, scop_, read);
+          }))
+        continue;
+      Result<poly::Promotion> promotion = poly::promote(
+          node, scop_, read, copy.order, copy.most_elements, concat("P", made.size()));
       if (!promotion) {
         applied_.refused.emplace(c, Reason{promotion.reason()});
         continue;
       }
       made.push_back(promotion.value());
       if (!plan_.registers.empty()) made.back().times = times;
-      if (!copy.computes.empty()) made.back().computed = &scop_.statement(copy.computes);
+      made.back().computed = computed;
     }
   }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <map>
 
 #include "ir/scan.h"
+#include "ir/visit.h"
 
 namespace tc::plan {
 
@@ -97,6 +99,24 @@ std::vector<std::string> shared_names(const Cluster& cluster) {
   for (int d : cluster.alignment.back())
     names.push_back(cluster.statements.back()->source->domain[d].name);
   return names;
+}
+
+std::string shared_text(const Cluster& cluster, size_t statement, const ir::MemoryAccess& access) {
+  const std::vector<ir::Iterator>& domain = cluster.statements[statement]->source->domain;
+  std::map<std::string, ir::Expr> names;
+  const auto add = [&](const std::vector<int>& iterators, const std::string& kind, bool extents) {
+    for (size_t k = 0; k < iterators.size(); ++k) {
+      const ir::Iterator& iterator = domain[iterators[k]];
+      const std::string extent = extents ? concat(".", extent_of(iterator)) : "";
+      names[iterator.name] = ir::make_variable(concat(kind, k, extent));
+    }
+  };
+  if (!cluster.outer.empty()) add(cluster.outer[statement], "outer", false);
+  add(cluster.alignment[statement], "shared", false);
+  add(poly::rest(cluster, statement), "own", true);
+  ir::MemoryAccess renamed = access;
+  for (ir::Expr& subscript : renamed.subscripts) subscript = ir::graph_substitute(names, subscript);
+  return access_text(renamed);
 }
 
 std::string describe_tiles(const Cluster& cluster, const std::vector<Member>& members,

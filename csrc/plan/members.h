@@ -55,6 +55,11 @@ bool move_vector_last(std::vector<Member>& members);
 double vector_cost(const ScopStatement& statement, const ir::Program& program,
                    const Layouts& layouts, const ir::Iterator& iterator, int most_lanes);
 
+/// An access of the cluster's statement with that number, in terms of the loops of the cluster: of
+/// reads with the same text, every iteration of the loops that the statements share touches the
+/// same elements.
+std::string shared_text(const Cluster& cluster, size_t statement, const ir::MemoryAccess& access);
+
 /// How often a statement runs.
 int64_t instances(const ScopStatement& statement);
 

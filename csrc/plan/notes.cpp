@@ -135,7 +135,7 @@ Note describe_operands(const Cluster& cluster, const RegisterBlock& block,
       // A copy serves all statements that make the same read.
       bool copied = std::any_of(
           promotions.begin(), promotions.end(),
-          [&](const poly::Promotion& promotion) { return promotion.read.tensor == access.tensor; });
+          [&](const poly::Promotion& promotion) { return promotion.tensor() == access.tensor; });
       std::string line = access.tensor + ": " +
                          describe_read(access, layouts.at(access.tensor), iterator, name, copied);
       if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
@@ -148,7 +148,7 @@ Notes describe_copies(const std::vector<poly::Promotion>& promotions, const Scop
                       const Layouts& layouts) {
   Notes notes;
   for (const poly::Promotion& promotion : promotions) {
-    const ir::MemoryAccess& read = promotion.read;
+    const ir::MemoryAccess& read = promotion.reads.front().access;
     const std::vector<int64_t>& strides = layouts.at(read.tensor).strides;
     poly::CopyLayout order, there;
     for (const poly::CopyDimension& each : promotion.layout)

@@ -25,9 +25,10 @@ inline const Tile* find_tile(const std::vector<Tile>& tiles, const std::string& 
 }
 
 /// A copy of what a tile reads (memory promotion; Vasilache et al., Tensor Comprehensions, section
-/// 5.3), made in front of its points and contiguous in the order of use.
+/// 5.3), made in front of its points and contiguous in the order of use. Copies of the same
+/// elements in the same order, for reads of several statements, are one.
 struct CopyPlan {
-  std::string statement;   ///< "S0": whose read it serves; equal ones of other statements share it
+  std::string statement;   ///< "S0": whose read it serves
   std::string read;        ///< "B(k, n)", see ir::access_text
   poly::CopyLayout order;  ///< of the tensor's dimensions in the copy, slowest first
   /// A statement that does not run: the copy computes its value instead of reading it.
@@ -88,5 +89,10 @@ struct ClusterPlan {
   std::vector<NestPlan> nests;  ///< in order; none: every statement's own, as in the text
   std::vector<CopyPlan> copies;
 };
+
+/// Whether every nest has points of its own, and copies.
+inline bool has_points_apart(const ClusterPlan& plan) {
+  return plan.points == Points::Apart || !plan.reductions.empty();
+}
 
 }  // namespace tc::plan

@@ -8,6 +8,7 @@
 #include "ir/accesses.h"
 #include "plan/members.h"
 #include "plan/plan.h"
+#include "poly/promote.h"
 
 namespace tc::plan {
 
@@ -25,12 +26,6 @@ struct Nest {
   std::vector<Range> ranges;
 };
 
-/// What a copy serves.
-struct CopiedRead {
-  const ScopStatement* statement = nullptr;
-  ir::MemoryAccess access;
-};
-
 struct Resolved {
   std::vector<Member> members;                      ///< in the order of the points' loops
   std::vector<int64_t> task_sizes, register_sizes;  ///< by number in members
@@ -38,7 +33,7 @@ struct Resolved {
   /// In order. Where a register tile takes terms of a loop, all its tiles in a nest have as many:
   /// those that are left over are in a nest of their own.
   std::vector<Nest> nests;
-  std::vector<CopiedRead> reads;  ///< one a copy
+  std::vector<poly::StatementRead> reads;  ///< that copies serve, one each
 };
 
 /// The reason says what of the Plan is not of this cluster, or may not be: a statement in front of

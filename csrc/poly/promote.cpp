@@ -63,26 +63,31 @@ isl::schedule_node insert_loops(const isl::schedule_node& node, const isl::union
   return insert_mark(band.as<isl::schedule_node_band>(), Role::Copy);
 }
 
+/// { [loops above] -> tensor[element] }
+isl::union_map find_touched(const isl::schedule_node& node, const Scop& scop,
+                            const StatementRead& read) {
+  return isl::manage(isl_schedule_node_get_prefix_schedule_relation(node.get()))
+      .intersect_domain(isl::manage(isl_schedule_node_get_domain(node.get())))
+      .reverse()
+      .apply_range(scop.access(*read.statement, read.access));
+}
+
 Result<Promotion> copy_footprint(isl::schedule_node& node, const Scop& scop,
-                                 const ScopStatement& statement, const ir::MemoryAccess& read,
-                                 const CopyLayout& layout, int64_t most_elements,
-                                 const std::string& id) {
-  isl::union_map prefix =
-      isl::manage(isl_schedule_node_get_prefix_schedule_relation(node.get()))
-          .intersect_domain(isl::manage(isl_schedule_node_get_domain(node.get())));
-  // { [loops above] -> tensor[element] }
-  isl::union_map all = prefix.reverse().apply_range(scop.access(statement, read));
+                                 const StatementRead& of, const CopyLayout& layout,
+                                 int64_t most_elements, const std::string& id) {
+  const ir::MemoryAccess& read = of.access;
+  isl::union_map all = find_touched(node, scop, of);
   // Of statements without iterations nothing is left, not even the spaces of a map.
   if (all.is_empty()) return Reason{concat("nothing is read of ", read.tensor)};
-  isl::map touched = isl::manage(isl_map_from_union_map(all.release())).coalesce();
+  isl::map touched = isl::manage(isl_map_from_union_map(all.copy())).coalesce();
   isl::fixed_box box = touched.range_simple_fixed_box_hull();
   if (!box.is_valid())
     return Reason{concat("what a tile reads of ", read.tensor, " has no box of constant size")};
 
   Promotion promotion;
   promotion.id = id;
-  promotion.statement = &statement;
-  promotion.read = read;
+  promotion.reads = {of};
+  promotion.touched = all;
   promotion.buffer = concat(read.tensor, ".", id);
   promotion.layout = layout;
   const size_t rank = read.subscripts.size();
@@ -111,12 +116,19 @@ Result<Promotion> copy_footprint(isl::schedule_node& node, const Scop& scop,
 
 }  // namespace
 
-Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
-                          const ScopStatement& statement, const ir::MemoryAccess& read,
+Result<Promotion> promote(isl::schedule_node& node, const Scop& scop, const StatementRead& read,
                           const CopyLayout& layout, int64_t most_elements, const std::string& id) {
-  return run_pass(kPromote, [&] {
-    return copy_footprint(node, scop, statement, read, layout, most_elements, id);
-  });
+  return run_pass(kPromote,
+                  [&] { return copy_footprint(node, scop, read, layout, most_elements, id); });
+}
+
+bool share(Promotion& promotion, const isl::schedule_node& node, const Scop& scop,
+           const StatementRead& read) {
+  if (promotion.tensor() != read.access.tensor ||
+      !promotion.touched.is_equal(find_touched(node, scop, read)))
+    return false;
+  promotion.reads.push_back(read);
+  return true;
 }
 
 }  // namespace tc::poly

@@ -14,11 +14,19 @@
 
 namespace tc::poly {
 
-/// A copy of the footprint box of one read of a statement, below a schedule node.
+/// Of a statement, over its iterators.
+struct StatementRead {
+  const ScopStatement* statement = nullptr;
+  ir::MemoryAccess access;
+};
+
+/// A copy of the footprint box of reads, below a schedule node.
 struct Promotion {
   std::string id;  ///< the copying statement's tuple: [box offsets, element] of the tensor
-  const ScopStatement* statement = nullptr;
-  ir::MemoryAccess read;       ///< of the statement, over its iterators; equal ones share the copy
+  /// That it serves, of one tensor: those of several statements touch the same elements. One stands
+  /// for all of its statement that are equal.
+  std::vector<StatementRead> reads;
+  isl::union_map touched;      ///< by each of them: { [loops above] -> tensor[element] }
   std::string buffer;          ///< where to
   std::vector<int64_t> sizes;  ///< of the box, one a dimension of the tensor
   CopyLayout layout;
@@ -27,6 +35,8 @@ struct Promotion {
   double times = 0;  ///< that the copy is made, by iterations of the loops around; 0: not counted
   /// The statement whose value it holds, which does not run by itself (see computed_copies).
   const ScopStatement* computed = nullptr;
+
+  const std::string& tensor() const { return reads.front().access.tensor; }
 };
 
 /// A mapped schedule and the copies that its extension nodes make.
@@ -42,8 +52,12 @@ struct Mapped {
 /// front of it, in the same place. All subscripts must be affine, every instance must make the
 /// read, and the tensor must not be written below the node. The reason says why there is no box, or
 /// that it has more than `most_elements`.
-Result<Promotion> promote(isl::schedule_node& node, const Scop& scop,
-                          const ScopStatement& statement, const ir::MemoryAccess& read,
+Result<Promotion> promote(isl::schedule_node& node, const Scop& scop, const StatementRead& read,
                           const CopyLayout& layout, int64_t most_elements, const std::string& id);
+
+/// Lets the copy in front of `node` serve this read too, if that is of the same tensor and touches
+/// the same elements; returns whether it does.
+bool share(Promotion& promotion, const isl::schedule_node& node, const Scop& scop,
+           const StatementRead& read);
 
 }  // namespace tc::poly

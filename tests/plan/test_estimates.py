@@ -191,3 +191,18 @@ def test_every_form_has_an_estimate() -> None:
     for name in KERNELS:
         if name not in ("few_results", "moments"):  # in segments, with a library
             assert estimate_of(explain(name)) > 0
+
+
+def test_a_copy_for_several_statements_is_made_once() -> None:
+    a, b = floats(96, 20), floats(96, 20)
+    copies = {}
+    for other in "ab":
+        text = f"""def f(float(N,M) a, float(N,M) b) -> (O, P) {{
+            O(i) +=! a(i, j)
+            P(i) +=! {other}(i, k)
+        }}"""
+        options = tc.MappingOptions().cluster("S0", "S1").registers(i=16).vector(True)
+        options.copy("a(i, j)", statement="S0", order=(1, 0))
+        options.copy(f"{other}(i, k)", statement="S1", order=(1, 0))
+        copies[other] = parts_of(tc.compile(text, "f", options, a, b).explain())["copies"]
+    assert copies["b"] == pytest.approx(2 * copies["a"], rel=0.05)

@@ -384,6 +384,55 @@ def test_two_products_in_one_nest() -> None:
         assert torch.equal(p, a @ b.t() - d @ c.t())
 
 
+def test_statements_share_copies_of_the_same_elements() -> None:
+    """Their loops have other names. What reads fewer elements, or has its copy in another order of
+    dimensions, has a copy of its own; so has what passes over a tile by itself."""
+    text = """
+    def f(float(N, M) A, float(L) B) -> (O, P, Q, R) {
+      O(i) +=! A(i, j) * B(j)
+      P(r) +=! A(r, s) * A(r, s)
+      Q(i) +=! A(i, j) * 2
+      R(i) +=! A(i, j) * 3
+    }
+    """
+    a, b = integers(100, 20), integers(5, seed=1)
+    expected = a[:, :5] @ b, (a * a).sum(1), a.sum(1) * 2, a.sum(1) * 3
+    for points, copies in (("inside", 3), ("apart", 4)):
+        options = tc.MappingOptions().cluster("S0", "S1", "S2", "S3").tile("task", i=48)
+        options.registers(i=16).vector(True).points(points)
+        options.copy("A(i, j)", statement="S0", order=(1, 0))
+        options.copy("A(r, s)", statement="S1", order=(1, 0))
+        options.copy("A(i, j)", statement="S2", order=(1, 0))
+        options.copy("A(i, j)", statement="S3", order=(0, 1))
+        executor = tc.compile(text, "f", options, a, b)
+        for actual, value in zip(executor(fenced(a), fenced(b)), expected, strict=True):
+            assert torch.equal(actual, value)
+        assert executor.loop_nest.count("buffer A.P") == copies
+        assert str(executor.options).count(".copy(") == 4
+        again = tc.compile(text, "f", executor.options, a, b)
+        assert again.loop_nest == executor.loop_nest
+
+
+def test_copies_that_the_compiler_chooses_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "TC_MACHINE", "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288"
+    )
+    text = """
+    def product(float(M, K) Ar, float(M, K) Ai, float(N, K) Br, float(N, K) Bi) -> (Cr, Ci) {
+      Cr(m, n) +=! Ar(m, k) * Br(n, k) - Ai(m, k) * Bi(n, k)
+      Ci(m, n) +=! Ar(m, k) * Bi(n, k) + Ai(m, k) * Br(n, k)
+    }
+    """
+    values = [integers(*sizes, seed=k) for k, sizes in enumerate([(33, 20)] * 2 + [(48, 20)] * 2)]
+    expected = torch.complex(*values[:2]) @ torch.complex(*values[2:]).t()
+    options = tc.MappingOptions().cluster("S0", "S1")
+    executor = tc.compile(text, "product", options, *values)
+    results = executor(*map(fenced, values))
+    assert torch.equal(torch.complex(*results), expected)
+    for tensor in ("Br", "Bi"):
+        assert executor.loop_nest.count(f"buffer {tensor}.P") == 1
+
+
 def test_subscripts_with_data() -> None:
     """Rows that a table names: only what the tensors hold is read."""
     text = """

@@ -54,13 +54,14 @@ class ComputeInCopies {
       for (poly::Promotion& promotion : each.mapped.promotions) {
         if (promotion.computed) continue;
         auto found = std::find_if(computed.begin(), computed.end(), [&](const auto* statement) {
-          return statement->source->tensor == promotion.read.tensor;
+          return statement->source->tensor == promotion.tensor();
         });
         if (found == computed.end()) continue;
         promotion.computed = *found;
         for (CopyPlan& copy : each.plan.copies)
-          if (copy.statement == promotion.statement->id && copy.read == access_text(promotion.read))
-            copy.computes = (*found)->id;
+          for (const poly::StatementRead& read : promotion.reads)
+            if (copy.statement == read.statement->id && copy.read == access_text(read.access))
+              copy.computes = (*found)->id;
         each.mapped.notes.push_back(
             {"prologue", concat("copies compute ", ir::assignment_text(*(*found)->source))});
       }
@@ -73,7 +74,8 @@ class ComputeInCopies {
                                    const ir::MemoryAccess& read) const {
     for (const Proposal& each : mapped_)
       for (const poly::Promotion& promotion : each.mapped.promotions)
-        if (promotion.statement == &reader && same_element(promotion.read, read)) return &promotion;
+        for (const poly::StatementRead& served : promotion.reads)
+          if (served.statement == &reader && same_element(served.access, read)) return &promotion;
     return nullptr;
   }
 
@@ -86,7 +88,7 @@ class ComputeInCopies {
       return false;
     std::set<std::string> overwritten, needed;
     for (const auto* read : ir::reads_of(*writer.source)) needed.insert(ir::read_name(read));
-    double copied = 0;
+    std::set<const poly::Promotion*> copies;
     bool before = true;
     for (const ScopStatement& statement : scop_.statements) {
       if (&statement == &writer) {
@@ -101,17 +103,21 @@ class ComputeInCopies {
         const poly::Promotion* copy = find_copy(statement, access);
         if (before || !copy || copy->times == 0 || (given && copy->computed != &writer))
           return false;
-        copied += copy->times * static_cast<double>(copy->elements);
+        copies.insert(copy);
         if (std::any_of(needed.begin(), needed.end(),
                         [&](const std::string& name) { return overwritten.count(name) != 0; }))
           return false;
       }
     }
-    if (given) return copied > 0;
+    if (copies.empty()) return false;
+    if (given) return true;
+    double copied = 0;
+    for (const poly::Promotion* copy : copies)
+      copied += copy->times * static_cast<double>(copy->elements);
     const ir::Tensor& temporary = program.tensor(tensor);
     const int64_t bytes = dense_bytes(temporary, layouts_.at(tensor));
     const double most = bytes > 2 * machine_.cache_bytes ? kMostTimesOfLarge : kMostTimes;
-    return copied > 0 && copied * temporary.type.bytes() <= most * static_cast<double>(bytes);
+    return copied * temporary.type.bytes() <= most * static_cast<double>(bytes);
   }
 
   const std::vector<Cluster>& clusters_;

@@ -15,6 +15,7 @@
 #include "ir/operations.h"
 #include "isa/instructions.h"
 #include "machine/operation_costs.h"
+#include "plan/model/copy_cycles.h"
 #include "plan/model/statement_loops.h"
 
 namespace tc::plan {
@@ -62,8 +63,9 @@ struct Access {
   Footprint footprint;                          ///< where it lies; steps by number of the iterator
   std::vector<std::optional<int64_t>> strides;  ///< in bytes, by number of the iterator
   const CopyPlan* copy = nullptr;
-  Footprint used;       ///< what the innermost loops read: the copy, if there is one
-  bool spread = false;  ///< the innermost loop goes too far for anybody to ask for lines ahead
+  bool makes_copy = false;  ///< rather than share that of a statement before
+  Footprint used;           ///< what the innermost loops read: the copy, if there is one
+  bool spread = false;      ///< the innermost loop goes too far for anybody to ask for lines ahead
 };
 
 /// Cycles that something takes on the way to a cache, by where it comes from.
@@ -93,7 +95,7 @@ class StatementEstimate {
  public:
   StatementEstimate(const ClusterPlan& plan, const Cluster& cluster, size_t s,
                     const ir::Program& program, const Layouts& layouts, const CpuMachine& machine,
-                    double touched)
+                    double touched, std::set<std::string>& copies)
       : plan_(plan),
         statement_(*cluster.statements[s]),
         domain_(statement_.source->domain),
@@ -113,6 +115,8 @@ class StatementEstimate {
       // Equal reads are one load.
       if (!access.write && !known.insert(access_text(access)).second) continue;
       add_access(access);
+      Access& made = accesses_.back();
+      made.makes_copy = made.copy && copies.insert(copy_text(cluster, s, made)).second;
     }
   }
 
@@ -153,6 +157,18 @@ class StatementEstimate {
     made.used = made.copy ? copied(made) : made.footprint;
     made.spread = !made.copy && is_spread(made);
     accesses_.push_back(std::move(made));
+  }
+
+  /// The same for equal copies in the same place.
+  std::string copy_text(const Cluster& cluster, size_t s, const Access& access) const {
+    std::string text = shared_text(cluster, s, access.access) + access.copy->computes;
+    for (const poly::CopyDimension& each : access.copy->order)
+      text += concat(" ", each.dimension, each.suffix());
+    if (!has_points_apart(plan_)) return text;
+    for (const NestPlan& nest : plan_.nests)
+      if (std::count(nest.statements.begin(), nest.statements.end(), statement_.id) > 0)
+        return text + " " + nest.statements.front();
+    return text + " " + statement_.id;
   }
 
   Footprint::Dimension dimension(const ir::Expr& subscript, double size, double stride) const {
@@ -376,14 +392,14 @@ class StatementEstimate {
           for (size_t a = 0; a < accesses_.size(); ++a) {
             if (!accesses_[a].copy) continue;
             traffic.fill(a);
-            read_by_copies[a] = traffic.add(accesses_[a].footprint);
+            if (accesses_[a].makes_copy) read_by_copies[a] = traffic.add(accesses_[a].footprint);
           }
         }
         if (l > 0) traffic.pass(nest_.loops[l - 1]);
       }
       for (size_t a = 0; a < accesses_.size(); ++a) {
         used[c].push_back(traffic.brought(a));
-        sources[c].push_back(accesses_[a].copy ? traffic.brought(read_by_copies[a]) : 0);
+        sources[c].push_back(accesses_[a].makes_copy ? traffic.brought(read_by_copies[a]) : 0);
       }
     }
     for (size_t a = 0; a < accesses_.size(); ++a) {
@@ -398,7 +414,7 @@ class StatementEstimate {
       result_.second_cache += lines.second;
       result_.last_cache += lines.last;
       result_.memory += lines.memory;
-      if (!access.copy) continue;
+      if (!access.makes_copy) continue;
       const Lines source = cycles_of(sources[0][a], sources[1][a], kCopied);
       result_.copies += count_copy(access) + source.second + source.last + source.memory;
     }
@@ -406,15 +422,7 @@ class StatementEstimate {
 
   // ---- copies
 
-  /// A loop of a copy: steps in elements of what it reads and of what it writes.
-  struct CopyLoop {
-    int64_t extent = 1;
-    double from = 0, to = 0;
-  };
-
-  /// As codegen/vectors/copies makes them: along both sides where these are contiguous together, in
-  /// squares that are transposed where each is contiguous along another loop, or else element by
-  /// element.
+  /// Of all times that it is made.
   double count_copy(const Access& access) const {
     double elements = 1, times = 1;
     std::vector<CopyLoop> loops;
@@ -430,64 +438,9 @@ class StatementEstimate {
     }
     for (size_t l = 0; l < nest_.copies; ++l)
       times *= static_cast<double>(divide_up(nest_.loops[l].extent, nest_.loops[l].size));
-    merge(loops);
-    // Of narrow types, short runs move as one element, and rows of which such runs are made take
-    // turns.
-    int64_t word = 1;
-    if (access.footprint.element < 4 && loops.front().to == 1 && loops.front().extent > 1 &&
-        static_cast<double>(loops.front().extent) * access.footprint.element <= 8)
-      word = loops.front().extent;
-    if (word > 1 && loops.front().from != 1)
-      return times * elements * access.footprint.element * 8 / machine_.vector_bits *
-             machine_.copied_vector_cycles;
-    const auto has = [&](double CopyLoop::*step) {
-      return std::any_of(loops.begin(), loops.end(), [&](const CopyLoop& loop) {
-        return loop.*step == static_cast<double>(word);
-      });
-    };
-    if (word > 1 && has(&CopyLoop::from) && has(&CopyLoop::to)) {
-      loops.erase(loops.begin());
-      for (CopyLoop& loop : loops)
-        loop.from /= static_cast<double>(word), loop.to /= static_cast<double>(word);
-    } else {
-      word = 1;
-    }
-    int64_t run = 0, from = 0, to = 0;
-    for (const CopyLoop& loop : loops) {
-      if (loop.from == 1 && loop.to == 1) run = loop.extent;
-      if (loop.from == 1) from = loop.extent;
-      if (loop.to == 1) to = loop.extent;
-    }
-    const int64_t lanes =
-        machine_.vector_bits / 8 / static_cast<int64_t>(access.footprint.element) / word;
-    elements /= static_cast<double>(word);
-    auto power = [&](int64_t extent) {
-      int64_t side = lanes;
-      while (side > extent) side /= 2;
-      return side;
-    };
-    double cycles = elements * machine_.copied_element_cycles;
-    if (run > 0)
-      cycles = elements / static_cast<double>(run) * static_cast<double>(divide_up(run, lanes)) *
-               machine_.copied_vector_cycles;
-    else if (from > 0 && to > 0 && std::min(power(from), power(to)) > 1)
-      cycles = elements / static_cast<double>(std::min(power(from), power(to))) *
-               machine_.transposed_row_cycles;
+    double cycles = cycles_of_copy(loops, access.footprint.element, machine_);
     if (!access.copy->computes.empty()) cycles += elements * cycles_of_value(*access.copy);
     return times * cycles;
-  }
-
-  static void merge(std::vector<CopyLoop>& loops) {
-    for (size_t outer = 0; outer < loops.size(); ++outer)
-      for (size_t inner = 0; inner < loops.size(); ++inner) {
-        const auto extent = static_cast<double>(loops[inner].extent);
-        if (outer == inner || loops[outer].from != loops[inner].from * extent ||
-            loops[outer].to != loops[inner].to * extent)
-          continue;
-        loops[inner].extent *= loops[outer].extent;
-        loops.erase(loops.begin() + static_cast<long>(outer));
-        return merge(loops);
-      }
   }
 
   /// Of an element that a copy computes.
@@ -641,9 +594,11 @@ Estimate estimate(const ClusterPlan& plan, const Cluster& cluster, const ir::Pro
                   const Layouts& layouts, const CpuMachine& machine) {
   Estimate result;
   const double touched = touched_bytes(cluster, program, layouts);
+  std::set<std::string> copies;
   for (size_t s = 0; s < cluster.statements.size(); ++s)
     if (instances(*cluster.statements[s]) > 0)
-      result += StatementEstimate(plan, cluster, s, program, layouts, machine, touched).estimate();
+      result += StatementEstimate(plan, cluster, s, program, layouts, machine, touched, copies)
+                    .estimate();
   return result;
 }
 
