@@ -75,6 +75,30 @@ def test_a_prologue_in_copies_again() -> None:
     check_again(run, PROLOGUE, "f", inputs)
 
 
+def test_copies_that_compute_decide_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search gives them alone. The model would choose a form that has no such copies."""
+    monkeypatch.setenv(
+        "TC_MACHINE",
+        "vector_bits=512,vector_registers=32,cores=2,cache_bytes=2048,last_cache_bytes=4,"
+        "least_percent=1",
+    )
+    text = """
+    def layers(float(N, M) A) -> (B, E) {
+      B(i, j) = A(i, j)
+      C(i, j) = B(i, j)
+      D(i, j) = exp(C(i, j))
+      E(i) +=! D(i, j)
+    }
+    """
+    a = torch.rand(32, 33)
+    run = tc.compile(text, "layers", None, a)
+    (copy,) = re.findall(r"\.copy\((\".*computes=\"S1\")\)", str(run.options))
+    options = eval(f'tc.MappingOptions().cluster("S2_init", "S2").copy({copy})')
+    again = tc.compile(text, "layers", options, a)
+    assert f".copy({copy})" in str(again.options)
+    torch.testing.assert_close(again(a), (a, a.exp().sum(1)))
+
+
 def test_passes_over_rows_again() -> None:
     x = torch.randn(64, 512)
     run = tc.compile(SOFTMAX, "softmax", None, x)
