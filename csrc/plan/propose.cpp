@@ -147,7 +147,7 @@ class Planner {
       if (constraints_.cluster.instruction && !forms.empty()) return forms;
       add(as_register_tiles());
       // Copies compute something for blocks alone.
-      if (computes_in_copies() && !forms.empty()) return forms;
+      if (computes_in_copies(constraints_.cluster) && !forms.empty()) return forms;
     }
     if (rows_) add(as_rows());
     if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) add(as_squares());
@@ -155,13 +155,6 @@ class Planner {
     const bool may_be_vector = !vector_ || !std::isinf(members_.back().cost);
     if (cluster_.shared > 0 && (may_be_vector || forms.empty())) add(as_tiles());
     return forms;
-  }
-
-  /// Whether the options say that a copy does.
-  bool computes_in_copies() const {
-    const auto& copies = constraints_.cluster.copies;
-    return copies && std::any_of(copies->begin(), copies->end(),
-                                 [](const CopyPlan& copy) { return !copy.computes.empty(); });
   }
 
   bool suits_blocks() const {

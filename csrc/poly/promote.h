@@ -14,7 +14,7 @@
 
 namespace tc::poly {
 
-/// Of a statement, over its iterators.
+/// A read of a statement, over its iterators.
 struct StatementRead {
   const ScopStatement* statement = nullptr;
   ir::MemoryAccess access;
@@ -23,8 +23,8 @@ struct StatementRead {
 /// A copy of the footprint box of reads, below a schedule node.
 struct Promotion {
   std::string id;  ///< the copying statement's tuple: [box offsets, element] of the tensor
-  /// That it serves, of one tensor: those of several statements touch the same elements. One stands
-  /// for all of its statement that are equal.
+  /// The reads that it serves, all of one tensor and of the same elements. Reads of a statement
+  /// that are equal are one of them.
   std::vector<StatementRead> reads;
   isl::union_map touched;      ///< by each of them: { [loops above] -> tensor[element] }
   std::string buffer;          ///< where to

@@ -35,11 +35,6 @@ struct Evaluated {
   double tasks = 1, rows = 1, vectors = 1, filled = 1, copies = 0;
 };
 
-bool computes(const ClusterOptions& cluster) {
-  return cluster.copies && std::any_of(cluster.copies->begin(), cluster.copies->end(),
-                                       [](const CopyPlan& copy) { return !copy.computes.empty(); });
-}
-
 /// Whether two lists name a statement in common, where "S0" is its initialisation as well.
 bool share_statement(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   auto base = [](const std::string& name) {
@@ -123,7 +118,7 @@ MappingOptions Space::structure_of(const MappingOptions& whole) const {
     own.statements = cluster.statements;
     own.outer = cluster.outer.value_or(std::vector<std::string>());
     own.joined = cluster.joined;
-    if (computes(cluster)) own.copies = cluster.copies;
+    if (plan::computes_in_copies(cluster)) own.copies = cluster.copies;
     partial.clusters.push_back(own);
   }
   return with_constraints(partial);

@@ -313,6 +313,11 @@ std::optional<ClusterPlan> complete_plan(const ClusterOptions& options) {
   return plan;
 }
 
+bool computes_in_copies(const ClusterOptions& options) {
+  return options.copies && std::any_of(options.copies->begin(), options.copies->end(),
+                                       [](const CopyPlan& copy) { return !copy.computes.empty(); });
+}
+
 void refuse(const PythonCall& call, const std::string& allowed) {
   throw UsageError(concat("MappingOptions.", to_string(call), ": expected ", allowed));
 }

@@ -50,6 +50,9 @@ const char* name_of(Points points);
 /// All of a Plan as options.
 ClusterOptions to_options(const ClusterPlan& plan);
 
+/// Whether a copy is to compute the value of a statement.
+bool computes_in_copies(const ClusterOptions& options);
+
 /// The Plan where everything is set.
 std::optional<ClusterPlan> complete_plan(const ClusterOptions& options);
 
