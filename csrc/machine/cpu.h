@@ -63,12 +63,13 @@ struct CpuMachine {
   int64_t short_rows_ahead = 8, short_row_bytes = 256;
 
   // ---- what code of ours takes, in cycles (measured with a Granite Rapids, benchmarks/model.py)
-  double task_cycles = 100;            ///< to begin a task
-  double block_cycles = 50;            ///< to begin a block of results in registers, and to end it
-  double loop_cycles = 10;             ///< to begin a loop over elements
-  double copied_element_cycles = 1.4;  ///< of a copy, an element that is loaded alone
-  double copied_vector_cycles = 9;     ///< a vector that lies alike on both sides
-  double transposed_row_cycles = 2.2;  ///< a row of a square that is transposed in registers
+  double task_cycles = 100;             ///< to begin a task
+  double block_cycles = 50;             ///< to begin a block of results in registers, and to end it
+  double loop_cycles = 10;              ///< to begin a loop over elements
+  double spilled_vector_cycles = 1.75;  ///< a vector without a register, in a step of a block
+  double copied_element_cycles = 1.4;   ///< of a copy, an element that is loaded alone
+  double copied_vector_cycles = 9;      ///< a vector that lies alike on both sides
+  double transposed_row_cycles = 2.2;   ///< a row of a square that is transposed in registers
   /// A result that does not lie along the vector: in a run that is transposed in registers, alone,
   /// and alone on another page than the one before, for which a line of memory is fetched again.
   double transposed_store_cycles = 0.6, scattered_store_cycles = 2, far_store_cycles = 14;

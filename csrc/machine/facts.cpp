@@ -156,6 +156,8 @@ const std::vector<Fact>& facts() {
       {TC_FACT(task_cycles), "cycles", "to begin a task"},
       {TC_FACT(block_cycles), "cycles", "to begin and end a block of results in registers"},
       {TC_FACT(loop_cycles), "cycles", "to begin a loop over elements"},
+      {TC_FACT(spilled_vector_cycles), "cycles",
+       "a vector of a block that finds no register, in a step of its sum", 0, 0},
       {TC_FACT(copied_element_cycles), "cycles", "of a copy, an element that is loaded alone", 0,
        0},
       {TC_FACT(copied_vector_cycles), "cycles", "of a copy, a vector that lies alike on both sides",

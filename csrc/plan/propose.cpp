@@ -14,6 +14,7 @@
 #include "plan/members.h"
 #include "plan/notes.h"
 #include "plan/options/constraints.h"
+#include "plan/refine_tasks.h"
 
 namespace tc::plan {
 namespace {
@@ -27,6 +28,7 @@ const Pass kTransposed("mapping", "transposed");
 const Pass kTilesInMemory("mapping", "tiles_in_memory");
 const Pass kElements("mapping", "elements");
 const Pass kScalarLoops("mapping", "scalar_loops");
+const Pass kRefineTasks("mapping", "refine_tasks");
 
 // Accesses below which a cluster stays on the calling thread: handing tasks out costs some
 // microseconds. The same figure as PyTorch's own grain.
@@ -118,6 +120,7 @@ class Planner {
     for (Form& form : forms)
       form.cycles = estimate(form.plan, cluster_, program_, layouts_, machine_).total();
     std::stable_sort(forms.begin(), forms.end(), is_cheaper);
+    if (auto refined = refine(forms.front())) forms.insert(forms.begin(), std::move(*refined));
     return take(std::move(forms));
   }
 
@@ -155,6 +158,34 @@ class Planner {
     const bool may_be_vector = !vector_ || !std::isinf(members_.back().cost);
     if (cluster_.shared > 0 && (may_be_vector || forms.empty())) add(as_tiles());
     return forms;
+  }
+
+  /// A form with other tasks, where those are much cheaper; the one without is told apart.
+  std::optional<Form> refine(Form& form) const {
+    auto plan = run_pass(kRefineTasks, [&] {
+      return refine_tasks(form.plan, cluster_, program_, layouts_, constraints_, machine_);
+    });
+    if (!plan) return std::nullopt;
+    Form refined = form;
+    refined.plan = std::move(*plan);
+    refined.cycles = estimate(refined.plan, cluster_, program_, layouts_, machine_).total();
+    refined.own.erase(std::remove_if(refined.own.begin(), refined.own.end(),
+                                     [](const Note& note) {
+                                       return note.label == "tasks" || note.label == "tiles";
+                                     }),
+                      refined.own.end());
+    std::vector<Member> members;
+    std::vector<int64_t> sizes;
+    for (const Tile& tile : refined.plan.tasks)
+      for (const Member& member : members_) {
+        if (name_of(cluster_, member) != tile.index) continue;
+        members.push_back(member);
+        sizes.push_back(tile.size);
+      }
+    refined.own.push_back(describe_tasks(cluster_, members, sizes, constraints_, parallel_,
+                                         "the cheapest by the estimate"));
+    form.name = "the same with tasks by rules";
+    return refined;
   }
 
   bool suits_blocks() const {

@@ -10,6 +10,7 @@
 #include "base/numbers.h"
 #include "ir/loops.h"
 #include "plan/options/cluster_options.h"
+#include "plan/refine_tasks.h"
 
 namespace tc::tune {
 namespace {
@@ -20,8 +21,6 @@ using plan::NestPlan;
 using plan::Points;
 using plan::Tile;
 
-// Ceiling divisors of an extent by more than so much are as near to each other as powers of two.
-constexpr int64_t kMostDivisor = 16;
 // Points of a register tile along a loop that is no vector.
 constexpr int64_t kRows[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24};
 // The same along the vector, in vectors.
@@ -58,15 +57,6 @@ std::string nests_text(const std::vector<NestPlan>& nests) {
   plan::ClusterOptions options;
   options.nests = nests;
   return plan::to_string(options);
-}
-
-/// Tile sizes worth trying along a loop: powers of two and ceiling divisors of its extent.
-std::set<int64_t> tile_sizes(int64_t extent) {
-  std::set<int64_t> sizes = {std::max<int64_t>(1, extent)};
-  for (int64_t size = 1; size < extent; size *= 2) sizes.insert(size);
-  for (int64_t divisor = 2; divisor <= std::min(extent, kMostDivisor); ++divisor)
-    sizes.insert(divide_up(extent, divisor));
-  return sizes;
 }
 
 }  // namespace
@@ -321,11 +311,7 @@ std::vector<int64_t> ClusterSpace::values(const Field& field, const Genes& genes
     case Kind::Points: return count(4);
     case Kind::Nests: return count(nests_.size());
     case Kind::Copy: return count(copies_[k].orders.size() + 1);
-    case Kind::Task:
-      sizes = tile_sizes(loops_[k].extent);
-      for (int64_t size = gene(genes, Kind::Register, k); size < loops_[k].extent; size *= 2)
-        sizes.insert(size);
-      break;
+    case Kind::Task: return plan::tile_sizes(loops_[k].extent, gene(genes, Kind::Register, k));
     case Kind::Register: {
       const bool vector =
           gene(genes, Kind::Vector) != 0 &&
@@ -339,9 +325,9 @@ std::vector<int64_t> ClusterSpace::values(const Field& field, const Genes& genes
       break;
     }
     case Kind::Reduction:
-      sizes = tile_sizes(reductions_[k].extent);
-      sizes.erase(reductions_[k].extent);
-      sizes.insert(0);
+      // A whole one has no tiles.
+      for (int64_t size : plan::tile_sizes(reductions_[k].extent))
+        sizes.insert(size == reductions_[k].extent ? 0 : size);
       break;
   }
   return {sizes.begin(), sizes.end()};

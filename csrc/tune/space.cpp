@@ -74,9 +74,9 @@ struct Space::Structure {
 
 const std::vector<std::string>& feature_names() {
   static const std::vector<std::string> names = {
-      "arithmetic", "loads",   "latency",      "second cache",          "last cache", "memory",
-      "copies",     "stores",  "start",        "cycles on all threads", "structure",  "tasks",
-      "rows",       "vectors", "filled lanes", "copied reads"};
+      "arithmetic", "loads",  "latency", "spills",       "second cache",          "last cache",
+      "memory",     "copies", "stores",  "start",        "cycles on all threads", "structure",
+      "tasks",      "rows",   "vectors", "filled lanes", "copied reads"};
   return names;
 }
 

@@ -20,7 +20,8 @@ from model import estimate_of, parts_of
 
 MACHINE = (
     "vector_bits=512,vector_registers=32,cores=2,cache_bytes=1048576,last_cache_bytes=67108864,"
-    "last_cache_share=33554432,second_cache_percent=72,last_cache_rate=10,memory_rate=4"
+    "last_cache_share=33554432,second_cache_percent=72,last_cache_rate=10,memory_rate=4,"
+    "library_rate=24"
 )
 LANES, UNITS = 16, 2
 PRODUCT = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
@@ -158,7 +159,8 @@ def test_copies_that_are_made_anew_for_every_tile() -> None:
     text = """def f(float(M,B,K,U) X, float(B,U,N,K) Y) -> (Z) {
       Z(m,n,b) +=! X(m,b,k,u) * Y(b,u,n,k)
     }"""
-    options = tc.MappingOptions().cluster("S0").registers(b=128).vector(True)
+    options = tc.MappingOptions().cluster("S0").tile("task", b=128, m=2, n=4)
+    options = options.registers(b=128).vector(True)
     values = floats(40, 251, 4, 3), floats(251, 3, 71, 4)
     said = tc.compile(text, "f", options, *values).explain()
     copies = re.findall(r"^ *(?:copy)? +([XY]): ([\d x]+) elements", said, re.M)
@@ -175,6 +177,74 @@ def test_copies_that_are_made_anew_for_every_tile() -> None:
     # No core copies faster than its first cache takes lines.
     assert parts_of(said)["copies"] > tasks * elements / LANES
     assert parts_of(said)["copies"] > 0.5 * estimate_of(said)
+
+
+def given(registers: str, reductions: str = "", copy: str = "") -> dict[str, float]:
+    """Parts of a product whose register tile, tiles of the reduction and copies are these."""
+    points = "apart" if reductions else "inside"
+    options = tc.MappingOptions.parse(
+        "tc.MappingOptions().libraryCalls(None).cluster('S0_init', 'S0').inside().order('m', 'n')"
+        f".tile('task').parallel(False).tile('reduction'{reductions}).registers({registers})"
+        f".points('{points}').vector(True).nest(None){copy or '.copy(None)'}"
+    )
+    said = tc.compile(PRODUCT, "f", options, floats(480, 512), floats(512, 64)).explain()
+    return parts_of(said)
+
+
+def test_vectors_without_a_register_are_spilled() -> None:
+    """6 x 64 results are 24 of 32 vectors; 4 of an operand serve all rows. 8 x 64 are 32."""
+    assert "spills" not in given("m=6, n=64")
+    eight, sixteen = given("m=8, n=64")["spills"], given("m=16, n=64")["spills"]
+    steps = 480 * 512
+    assert steps / 8 * 32 / 4 < eight < steps / 8 * 32
+    # Twice the results, half the steps: 32 vectors more, each of which is spilled in every step.
+    assert sixteen - eight / 2 == pytest.approx(32 * steps / 16 * 1.75, rel=0.02)
+
+
+def test_operands_that_are_used_again_later_hold_registers() -> None:
+    """Of 2 x 14 x 16 results, 14 scalars serve both blocks of rows, and wait for the second."""
+    text = "def f(float(M,K) A, float(K,R,N) B) -> (C) { C(r,m,n) +=! A(m,k) * B(k,r,n) }"
+    options = (
+        "tc.MappingOptions().libraryCalls(None).cluster('S0_init', 'S0').inside()"
+        ".order('r', 'm', 'n').tile('task').parallel(False).tile('reduction')"
+        ".registers({}, n=16).points('inside').vector(True).nest(None).copy(None)"
+    )
+
+    def spills(registers: str) -> float:
+        given = tc.MappingOptions.parse(options.format(registers))
+        said = tc.compile(text, "f", given, floats(56, 64), floats(64, 4, 16)).explain()
+        return parts_of(said).get("spills", 0)
+
+    assert spills("m=28") == 0
+    steps = 56 // 14 * 4 // 2 * 64
+    # 28 results, a vector and 14 scalars, and one register for the compiler.
+    assert spills("r=2, m=14") == pytest.approx((28 + 1 + 14 + 1 - 32) * 1.75 * steps, rel=0.01)
+
+
+def test_tiles_of_a_reduction_begin_and_store_results_again() -> None:
+    whole, eighths, single = (given("m=6, n=64", k) for k in ("", ", k=64", ", k=1"))
+    assert eighths["start"] == pytest.approx(8 * 480 / 6 * 50, rel=0.1)
+    assert eighths["stores"] == pytest.approx(8 * 480 * 64 / LANES, rel=0.1)
+    assert sum(single.values()) > 4 * sum(whole.values())
+
+
+def test_a_copy_across_the_vector_is_no_vector() -> None:
+    """Lanes lie apart in it, and are loaded one by one."""
+    across, along = (
+        given("m=6, n=64", copy=f".copy('B(k, n)', statement='S0', order={order})")
+        for order in ("(1, 0)", "(0, 1)")
+    )
+    assert across["loads"] > across["arithmetic"]
+    assert along.get("loads", 0) < 0.1 * along["arithmetic"]
+
+
+def test_sums_one_by_one_wait_for_each_other() -> None:
+    options = tc.MappingOptions().vectorize(False).cluster("S0").tile("task").order("m")
+    options = options.points("around").nest(None)
+    text = "def f(float(M,K) A) -> (C) { C(m) +=! A(m,k) }"
+    parts = parts_of(tc.compile(text, "f", options, floats(64, 1000)).explain())
+    steps = parts["arithmetic"] + parts.get("loads", 0) + parts["latency"]
+    assert steps == pytest.approx(4 * 64 * 1000, rel=0.1)
 
 
 def test_products_that_are_bound_by_memory() -> None:

@@ -542,3 +542,21 @@ def test_reduction_tiles_of_one_statement_beside_copies_of_another(
     executor = tc.compile(text, "f", options, a, b, c)
     assert "\n  reduction " in executor.explain()
     assert torch.equal(executor(a, b, c), a @ b.T + c)
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "half", "int8"])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 16, 17, 23])
+def test_tasks_that_do_not_divide_a_loop(dtype: str, size: int) -> None:
+    """Squares are no wider than a task has columns; the last task has fewer."""
+    text = f"""def f({dtype}(K,M,B) X, {dtype}(N,K) Y) -> (Z) {{
+      Z(b,n,m) +=! X(k,m,b) * Y(n,k)
+    }}"""
+    options = tc.MappingOptions().matchLibraryCalls(False).cluster("S0")
+    options = options.tile("task", b=size, m=16, n=14).registers(n=2, m=16).vector(True)
+    options = options.copy("X(k, m, b)", statement="S0", order=(2, 0, 1))
+    x = integers(19, 16, 23, dtype=TYPES[dtype])
+    y = integers(14, 19, dtype=TYPES[dtype])
+    expected = torch.einsum("kmb,nk->bnm", x.double(), y.double()).to(TYPES[dtype])
+    for at_start in (False, True):
+        values = fenced(x, at_start), fenced(y, at_start)
+        assert torch.equal(tc.compile(text, "f", options, *values)(*values), expected)

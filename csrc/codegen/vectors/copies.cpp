@@ -98,10 +98,12 @@ struct Side {
   bool certain;
 };
 Side side_of(const CopyLoop& loop, int lanes) {
-  auto extent = as_const_int(loop.extent);
+  // Of the last task along a loop fewer elements may be copied than of the others.
+  const Expr most = find_constant_bound(loop.extent, Direction::Upper);
+  const auto extent = as_const_int(most);
   if (!extent) return {lanes, false};
   while (lanes > *extent) lanes /= 2;
-  return {lanes, true};
+  return {lanes, is_const(loop.extent)};
 }
 Expr count_blocks(const CopyLoop& loop, int side) {
   return simplify((loop.extent + (side - 1)) / side);

@@ -16,29 +16,24 @@
 #include "isa/instructions.h"
 #include "machine/operation_costs.h"
 #include "plan/model/copy_cycles.h"
+#include "plan/model/statement_accesses.h"
 #include "plan/model/statement_loops.h"
 
 namespace tc::plan {
 namespace {
 
-// Of what a transfer of lines takes alone, in percent, what is not hidden behind arithmetic: lines
-// that a loop walks along, and that somebody asks for ahead; those of short runs that lie apart;
-// those that copies read; and those that results fetch and put back. By the cache that they come
-// from. Fitted to 200 random contractions (benchmarks/model.py) on a Granite Rapids.
+// Of what a transfer of lines takes alone, in percent, what is not hidden behind arithmetic, by the
+// cache that they come from: lines that a loop walks along, and that somebody asks for ahead; those
+// of short runs that lie apart; those that copies read, in long runs and in short ones; and those
+// that results fetch and put back. Fitted to 200 random contractions (benchmarks/model.py), and to
+// seven Plans each of 100 of them, on a Granite Rapids.
 struct LineCosts {
   double second, last, memory;
 };
 constexpr LineCosts kWalked = {45, 65, 85}, kSpread = {80, 75, 100}, kCopied = {72, 115, 115},
-                    kWritten = {0, 55, 85};
-// Runs of so many bytes make up for lying apart.
-constexpr double kLongRun = 256;
+                    kCopiedApart = {72, 150, 140}, kWritten = {0, 55, 85};
 // Of the slots for instructions, how many cycles they take: loops and addresses are around them.
 constexpr double kIssue = 1.05;
-// Of the first cache, what it keeps of one iteration for the next.
-constexpr double kKept = 0.75;
-// Loads that a vector of lanes some elements apart takes, up to all lanes alone and what puts them
-// together.
-constexpr double kNearLanes = 6, kFarLane = 2;
 // Multiply-adds that a term takes where the processor does not have the instruction that adds it
 // up.
 constexpr double kEmulated = 1.5;
@@ -56,17 +51,6 @@ std::vector<ir::Expr> operands_of_sum(const Halide::Internal::BaseExprNode* node
   if (const auto* subtract = e.as<Halide::Internal::Sub>()) return {subtract->a, subtract->b};
   return {};
 }
-
-/// What a statement reads or writes.
-struct Access {
-  ir::MemoryAccess access;
-  Footprint footprint;                          ///< where it lies; steps by number of the iterator
-  std::vector<std::optional<int64_t>> strides;  ///< in bytes, by number of the iterator
-  const CopyPlan* copy = nullptr;
-  bool makes_copy = false;  ///< rather than share that of a statement before
-  Footprint used;           ///< what the innermost loops read: the copy, if there is one
-  bool spread = false;      ///< the innermost loop goes too far for anybody to ask for lines ahead
-};
 
 /// Cycles that something takes on the way to a cache, by where it comes from.
 struct Lines {
@@ -103,22 +87,9 @@ class StatementEstimate {
         layouts_(layouts),
         machine_(machine),
         touched_(touched),
-        nest_(find_loops(plan, cluster, s, program, machine)) {
-    for (size_t i = 0; i < domain_.size(); ++i)
-      extents_.push_back(i < statement_.dimensions ? extent_of(domain_[i]) : 1);
-    at_copies_ = extents_;
-    for (size_t l = 0; l < nest_.copies; ++l)
-      at_copies_[nest_.loops[l].iterator] = nest_.loops[l].size;
-    std::set<std::string> known;
-    for (const ir::MemoryAccess& access : accesses(program_, *statement_.source)) {
-      if (statement_.initialization && !access.write) continue;
-      // Equal reads are one load.
-      if (!access.write && !known.insert(access_text(access)).second) continue;
-      add_access(access);
-      Access& made = accesses_.back();
-      made.makes_copy = made.copy && copies.insert(copy_text(cluster, s, made)).second;
-    }
-  }
+        nest_(find_loops(plan, cluster, s, program, machine)),
+        accesses_(plan, cluster, s, program, layouts, nest_, copies),
+        extents_(accesses_.extents()) {}
 
   Estimate estimate() {
     // Blocks in registers begin with their initial values there.
@@ -135,101 +106,6 @@ class StatementEstimate {
   bool reduces() const { return statement_.source->reduction != ir::Reduction::None; }
   bool is_reduction(size_t i) const { return i < statement_.dimensions && domain_[i].reduction; }
   double element_bytes() const { return program_.tensor(statement_.source->tensor).type.bytes(); }
-
-  void add_access(const ir::MemoryAccess& access) {
-    Access made;
-    made.access = access;
-    const Layout& layout = layouts_.at(access.tensor);
-    const int64_t bytes = program_.tensor(access.tensor).type.bytes();
-    made.footprint.element = static_cast<double>(bytes);
-    for (size_t d = 0; d < access.subscripts.size(); ++d)
-      made.footprint.dimensions.push_back(
-          dimension(access.subscripts[d], static_cast<double>(layout.sizes[d]),
-                    static_cast<double>(std::abs(layout.strides[d]))));
-    made.footprint.sort();
-    for (size_t i = 0; i < domain_.size(); ++i) {
-      auto stride = i < statement_.dimensions ? stride_along(access, layout, domain_[i].name) : 0;
-      made.strides.push_back(stride ? std::optional<int64_t>(*stride * bytes) : std::nullopt);
-    }
-    for (const CopyPlan& copy : plan_.copies)
-      if (!access.write && copy.statement == statement_.id && copy.read == access_text(access))
-        made.copy = &copy;
-    made.used = made.copy ? copied(made) : made.footprint;
-    made.spread = !made.copy && is_spread(made);
-    accesses_.push_back(std::move(made));
-  }
-
-  /// The same for equal copies in the same place.
-  std::string copy_text(const Cluster& cluster, size_t s, const Access& access) const {
-    std::string text = shared_text(cluster, s, access.access) + access.copy->computes;
-    for (const poly::CopyDimension& each : access.copy->order)
-      text += concat(" ", each.dimension, each.suffix());
-    if (!has_points_apart(plan_)) return text;
-    for (const NestPlan& nest : plan_.nests)
-      if (std::count(nest.statements.begin(), nest.statements.end(), statement_.id) > 0)
-        return text + " " + nest.statements.front();
-    return text + " " + statement_.id;
-  }
-
-  Footprint::Dimension dimension(const ir::Expr& subscript, double size, double stride) const {
-    Footprint::Dimension result;
-    result.whole = size;
-    result.stride = stride;
-    for (size_t i = 0; i < domain_.size(); ++i)
-      result.steps.push_back(i < statement_.dimensions ? ir::step_along(subscript, domain_[i].name)
-                                                       : std::optional<int64_t>(0));
-    return result;
-  }
-
-  /// Elements of a copy's box along a dimension of the tensor.
-  double copied_elements(const Access& access, size_t d) const {
-    const auto size = static_cast<double>(layouts_.at(access.access.tensor).sizes[d]);
-    return std::min(size, dimension(access.access.subscripts[d], size, 1).span_of(at_copies_));
-  }
-
-  /// The box of a copy, as it lies. Places in blocks are close together.
-  Footprint copied(const Access& access) const {
-    Footprint result;
-    result.element = access.footprint.element;
-    double stride = 1;
-    for (auto each = access.copy->order.rbegin(); each != access.copy->order.rend(); ++each) {
-      if (each->part == poly::CopyDimension::Part::Place) continue;
-      const size_t d = each->dimension;
-      const auto size = static_cast<double>(layouts_.at(access.access.tensor).sizes[d]);
-      Footprint::Dimension made = dimension(access.access.subscripts[d], size, stride);
-      made.whole = copied_elements(access, d);
-      stride *= made.whole;
-      result.dimensions.insert(result.dimensions.begin(), std::move(made));
-    }
-    return result;
-  }
-
-  /// Whether the innermost loop that an access moves along leaves the reach of what fetches lines
-  /// ahead, and its body reads less than makes up for that.
-  bool is_spread(const Access& access) const {
-    for (size_t l = nest_.loops.size(); l-- > nest_.tasks;) {
-      const NestLoop& loop = nest_.loops[l];
-      const int64_t stride = std::abs(access.strides[loop.iterator].value_or(kPageBytes));
-      if (loop.extent == loop.size || stride == 0) continue;
-      if (stride * loop.size < kPageBytes / 2) return false;
-      return run_bytes(access, nest_.block) < kLongRun;
-    }
-    return false;
-  }
-
-  /// Bytes without gaps that so many points touch.
-  double run_bytes(const Access& access, const std::vector<int64_t>& points) const {
-    std::vector<size_t> order(points.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    auto stride = [&](size_t i) { return std::abs(access.strides[i].value_or(kPageBytes)); };
-    std::sort(order.begin(), order.end(),
-              [&](size_t a, size_t b) { return stride(a) < stride(b); });
-    double run = access.footprint.element;
-    for (size_t i : order)
-      if (points[i] > 1 && stride(i) > 0 && static_cast<double>(stride(i)) <= run)
-        run += static_cast<double>(stride(i) * (points[i] - 1));
-    return run;
-  }
 
   // ---- operations and loads
 
@@ -258,14 +134,56 @@ class StatementEstimate {
   void count_body(const std::vector<int64_t>& points, double count) {
     const double arithmetic = count_operations(points);
     double loads = 0;
-    for (const Access& access : accesses_)
+    for (const Access& access : accesses_.all())
       if (!access.access.write) loads += count_loads(access, points);
     const double issue = std::max(arithmetic, loads / machine_.loads);
-    // A block's results each wait for the step before; lanes of a sum are taken in several parts.
-    const double latency = reduces() && nest_.register_tile ? machine_.multiply_latency : 0;
+    // Results each wait for the step before; lanes of a sum are taken in several parts.
+    const double latency = reduces() && waits_for_steps() ? machine_.multiply_latency : 0;
     result_.arithmetic += count * arithmetic * kIssue;
     result_.loads += count * (issue - arithmetic) * kIssue;
     result_.latency += count * std::max(0.0, latency - issue);
+    result_.spills += count * count_spilled(points) * machine_.spilled_vector_cycles;
+  }
+
+  /// Whether a body needs what the one before it has computed: a term is added to the same result.
+  bool waits_for_steps() const {
+    if (nest_.register_tile) return true;
+    if (nest_.vector >= 0 && is_reduction(nest_.vector)) return false;
+    for (size_t l = nest_.loops.size(); l-- > 0;)
+      if (nest_.loops[l].extent > nest_.loops[l].size) return is_reduction(nest_.loops[l].iterator);
+    return false;
+  }
+
+  /// Vectors of a register tile that find no register: its results, operands that it uses again
+  /// later in the same step, and one each for what it loads, what it broadcasts and the compiler.
+  double count_spilled(const std::vector<int64_t>& points) const {
+    if (!nest_.register_tile || !reduces()) return 0;
+    double results = 1;
+    for (size_t i = 0; i < points.size(); ++i)
+      if (!is_reduction(i)) results *= static_cast<double>(nest_.vectors(i, points[i]));
+    double vectors = 1, scalars = 1;
+    for (const Access& access : accesses_.all()) {
+      if (access.access.write) continue;
+      double& held = access.strides[nest_.vector] != 0 ? vectors : scalars;
+      held = std::max(held, count_held(access, points));
+    }
+    return std::max(0.0, results + vectors + scalars + 1 - machine_.vector_registers);
+  }
+
+  /// What a read loads inside the outermost loop of a register tile that uses it again: LLVM loads
+  /// nothing twice in a step.
+  double count_held(const Access& access, const std::vector<int64_t>& points) const {
+    double held = 1;
+    bool again = false;
+    for (size_t l = nest_.copies; l < nest_.loops.size(); ++l) {
+      const auto i = static_cast<size_t>(nest_.loops[l].iterator);
+      if (is_reduction(i) || nest_.vectors(i, points[i]) < 2) continue;
+      if (access.strides[i] == 0)
+        again = true;
+      else if (again)
+        held *= static_cast<double>(nest_.vectors(i, points[i]));
+    }
+    return held;
   }
 
   /// How often something that moves along these iterators is done in a body of so many points, if
@@ -339,34 +257,8 @@ class StatementEstimate {
     } else {
       loads = times(points, moves);
     }
-    return loads * (access.access.conditional ? kConditional : 1) * loads_of_a_vector(access);
-  }
-
-  double loads_of_a_vector(const Access& access) const {
-    if (nest_.vector < 0 || access.strides[nest_.vector] == 0) return 1;
-    const double bytes = nest_.lanes * access.footprint.element;
-    const auto stride = access.strides[nest_.vector];
-    if (!access.copy && (!stride || std::abs(*stride) != access.footprint.element)) {
-      // Neighbours come with the lanes between them; others are loaded one by one, and put
-      // together.
-      const double step = stride ? std::abs(*stride) / access.footprint.element : nest_.lanes;
-      return std::min(kFarLane * nest_.lanes, kNearLanes * std::max(0.5, step - 1));
-    }
-    // A vector that does not begin with a line lies in two.
-    int64_t unit = kLineBytes;
-    if (access.copy) {
-      double stride_of_row = access.used.element;
-      for (size_t d = access.used.dimensions.size(); d-- > 1;) {
-        stride_of_row *= access.used.dimensions[d].whole;
-        unit = std::gcd(unit, static_cast<int64_t>(stride_of_row));
-      }
-    } else {
-      for (size_t i = 0; i < extents_.size(); ++i)
-        if (static_cast<int>(i) != nest_.vector && extent(i) > 1)
-          unit = std::gcd(unit, access.strides[i].value_or(kLineBytes));
-    }
-    return 1 + std::min(1.0, bytes / kLineBytes) *
-                   (1 - static_cast<double>(unit) / static_cast<double>(kLineBytes));
+    return loads * (access.access.conditional ? kConditional : 1) *
+           accesses_.loads_of_a_vector(access);
   }
 
   // ---- lines
@@ -378,32 +270,34 @@ class StatementEstimate {
 
   void count_traffic() {
     const CacheSize caches[] = {
-        {kKept * static_cast<double>(machine_.first_cache_bytes),
+        {static_cast<double>(machine_.first_cache_bytes),
          machine_.first_cache_bytes / kLineBytes / machine_.first_cache_ways,
          machine_.first_cache_ways},
         {second_cache_bytes(machine_)}};
     std::vector<double> used[2], sources[2];
     for (int c = 0; c < 2; ++c) {
       NestTraffic traffic(caches[c], nest_.block);
-      std::vector<size_t> read_by_copies(accesses_.size());
-      for (const Access& access : accesses_) traffic.add(access.used);
+      std::vector<size_t> read_by_copies(accesses_.all().size());
+      for (const Access& access : accesses_.all()) traffic.add(access.used);
       for (size_t l = nest_.loops.size() + 1; l-- > 0;) {
         if (l == nest_.copies) {
-          for (size_t a = 0; a < accesses_.size(); ++a) {
-            if (!accesses_[a].copy) continue;
+          for (size_t a = 0; a < accesses_.all().size(); ++a) {
+            if (!accesses_.all()[a].copy) continue;
             traffic.fill(a);
-            if (accesses_[a].makes_copy) read_by_copies[a] = traffic.add(accesses_[a].footprint);
+            if (accesses_.all()[a].makes_copy)
+              read_by_copies[a] = traffic.add(accesses_.all()[a].footprint);
           }
         }
         if (l > 0) traffic.pass(nest_.loops[l - 1]);
       }
-      for (size_t a = 0; a < accesses_.size(); ++a) {
+      for (size_t a = 0; a < accesses_.all().size(); ++a) {
         used[c].push_back(traffic.brought(a));
-        sources[c].push_back(accesses_[a].makes_copy ? traffic.brought(read_by_copies[a]) : 0);
+        sources[c].push_back(accesses_.all()[a].makes_copy ? traffic.brought(read_by_copies[a])
+                                                           : 0);
       }
     }
-    for (size_t a = 0; a < accesses_.size(); ++a) {
-      const Access& access = accesses_[a];
+    for (size_t a = 0; a < accesses_.all().size(); ++a) {
+      const Access& access = accesses_.all()[a];
       if (access.access.write) {
         written_ = cycles_of(used[0][a], used[1][a], kWritten);
         continue;
@@ -415,7 +309,8 @@ class StatementEstimate {
       result_.last_cache += lines.last;
       result_.memory += lines.memory;
       if (!access.makes_copy) continue;
-      const Lines source = cycles_of(sources[0][a], sources[1][a], kCopied);
+      const bool apart = access.copied_apart;
+      const Lines source = cycles_of(sources[0][a], sources[1][a], apart ? kCopiedApart : kCopied);
       result_.copies += count_copy(access) + source.second + source.last + source.memory;
     }
   }
@@ -430,7 +325,7 @@ class StatementEstimate {
     for (auto each = access.copy->order.rbegin(); each != access.copy->order.rend(); ++each) {
       const auto stride = static_cast<double>(layout.strides[each->dimension]);
       const int64_t extent =
-          each->size(static_cast<int64_t>(copied_elements(access, each->dimension)));
+          each->size(static_cast<int64_t>(accesses_.copied_elements(access, each->dimension)));
       const bool blocks = each->part == poly::CopyDimension::Part::Block;
       loops.push_back(
           {extent, blocks ? stride * static_cast<double>(each->block) : stride, elements});
@@ -460,7 +355,7 @@ class StatementEstimate {
   // ---- results
 
   void count_stores() {
-    const Access& write = accesses_.back();
+    const Access& write = accesses_.all().back();
     double results = stores_of_a_result();
     for (size_t i = 0; i < statement_.dimensions; ++i)
       if (!domain_[i].reduction) results *= static_cast<double>(extent(i));
@@ -471,10 +366,18 @@ class StatementEstimate {
       result_.latency += results * machine_.lanes_sum_cycles;
   }
 
-  /// How often a result is stored: it stays in registers but for loops over terms that go around
-  /// one over results.
+  /// Tiles of reductions, between which results rest in memory.
+  double reduction_tiles() const {
+    double tiles = 1;
+    for (size_t l = nest_.tasks; l < nest_.copies; ++l)
+      if (is_reduction(nest_.loops[l].iterator)) tiles *= nest_.loops[l].whole_iterations();
+    return tiles;
+  }
+
+  /// How often a result is stored: it stays in registers but between tiles of reductions, and for
+  /// loops over terms that go around one over results.
   double stores_of_a_result() const {
-    double stores = 1;
+    double stores = reduction_tiles();
     bool around = false;
     for (size_t l = nest_.loops.size(); l-- > nest_.copies && !nest_.register_tile;) {
       const NestLoop& loop = nest_.loops[l];
@@ -505,10 +408,10 @@ class StatementEstimate {
     double tasks = 1, nests = 1;
     for (size_t l = 0; l < nest_.loops.size(); ++l) {
       const NestLoop& loop = nest_.loops[l];
-      const auto iterations = static_cast<double>(divide_up(loop.extent, loop.size));
-      if (l < nest_.tasks) tasks *= iterations;
-      if (nest_.register_tile ? !is_reduction(loop.iterator) : l + 1 < nest_.loops.size())
-        nests *= iterations;
+      if (l < nest_.tasks) tasks *= loop.whole_iterations();
+      const bool begins = l < nest_.copies || !is_reduction(loop.iterator);
+      if (nest_.register_tile ? begins : l + 1 < nest_.loops.size())
+        nests *= loop.whole_iterations();
     }
     result_.start += tasks * machine_.task_cycles;
     // Sums of lanes go on beside each other, and what adds the lanes up is counted.
@@ -527,8 +430,8 @@ class StatementEstimate {
   const CpuMachine& machine_;
   const double touched_;  ///< bytes by the whole cluster
   const StatementLoops nest_;
-  std::vector<int64_t> extents_, at_copies_;  ///< by number of the iterator
-  std::vector<Access> accesses_;              ///< the write last
+  const StatementAccesses accesses_;
+  const std::vector<int64_t>& extents_;  ///< by number of the iterator
   Lines written_;
   Estimate result_;
 };
@@ -557,10 +460,11 @@ double Estimate::total() const {
   return sum;
 }
 
-std::array<std::pair<const char*, double>, 9> Estimate::parts() const {
+std::array<std::pair<const char*, double>, 10> Estimate::parts() const {
   return {{{"arithmetic", arithmetic},
            {"loads", loads},
            {"latency", latency},
+           {"spills", spills},
            {"second cache", second_cache},
            {"last cache", last_cache},
            {"memory", memory},
@@ -570,9 +474,10 @@ std::array<std::pair<const char*, double>, 9> Estimate::parts() const {
 }
 
 Estimate& Estimate::operator+=(const Estimate& other) {
-  for (double Estimate::*part : {&Estimate::arithmetic, &Estimate::loads, &Estimate::latency,
-                                 &Estimate::second_cache, &Estimate::last_cache, &Estimate::memory,
-                                 &Estimate::copies, &Estimate::stores, &Estimate::start})
+  for (double Estimate::*part :
+       {&Estimate::arithmetic, &Estimate::loads, &Estimate::latency, &Estimate::spills,
+        &Estimate::second_cache, &Estimate::last_cache, &Estimate::memory, &Estimate::copies,
+        &Estimate::stores, &Estimate::start})
     this->*part += other.*part;
   return *this;
 }

@@ -15,9 +15,10 @@ namespace tc::plan {
 /// Cycles by what they are spent on. Every part is what it adds to those in front of it: what hides
 /// behind others is not counted again, so that the parts add up to the whole.
 struct Estimate {
-  double arithmetic = 0;    ///< issue slots of multiply-adds and of all other operations
-  double loads = 0;         ///< issue slots of loads from the first cache beyond those
-  double latency = 0;       ///< of operations that each need the one before
+  double arithmetic = 0;  ///< issue slots of multiply-adds and of all other operations
+  double loads = 0;       ///< issue slots of loads from the first cache beyond those
+  double latency = 0;     ///< of operations that each need the one before
+  double spills = 0;  ///< of vectors of a register tile that find no register, stored and loaded
   double second_cache = 0;  ///< lines on their way to the first cache
   double last_cache = 0;    ///< lines on their way to the second cache
   double memory = 0;        ///< the same of what no cache keeps
@@ -27,7 +28,7 @@ struct Estimate {
 
   double total() const;
   /// In this order, with their names.
-  std::array<std::pair<const char*, double>, 9> parts() const;
+  std::array<std::pair<const char*, double>, 10> parts() const;
   Estimate& operator+=(const Estimate& other);
 };
 

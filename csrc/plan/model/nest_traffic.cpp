@@ -10,6 +10,10 @@
 namespace tc::plan {
 namespace {
 
+// Of a cache, what may be touched so that all of it is still there, and so that nothing is: others
+// have lines in it too, and it does not drop the oldest first.
+constexpr double kStays = 0.75, kGone = 1.25;
+
 /// Whether lines of so many points have places in the sets of the cache, which it tells apart by
 /// the low bits of an address.
 bool has_places(const Footprint& footprint, const std::vector<int64_t>& points,
@@ -39,6 +43,12 @@ bool has_places(const Footprint& footprint, const std::vector<int64_t>& points,
          std::min(apart, static_cast<double>(cache.sets)) * static_cast<double>(cache.ways);
 }
 
+/// Of lines that are touched again, how many a cache still has, where so many times its size was
+/// touched meanwhile.
+double kept_share(double touched) {
+  return std::clamp((kGone - touched) / (kGone - kStays), 0.0, 1.0);
+}
+
 }  // namespace
 
 NestTraffic::NestTraffic(CacheSize cache, std::vector<int64_t> block)
@@ -55,10 +65,10 @@ void NestTraffic::fill(size_t access) { accesses_[access].filled = true; }
 void NestTraffic::pass(const NestLoop& loop) {
   double touched = 0;  // lines, by everything inside the loops so far
   for (const Access& access : accesses_) touched += access.lines;
-  const bool fits = touched * kLineBytes <= cache_.bytes;
-  std::vector<bool> kept;
+  const double share = kept_share(touched * kLineBytes / cache_.bytes);
+  std::vector<double> kept;
   for (const Access& access : accesses_)
-    kept.push_back(fits && has_places(access.footprint, points_, cache_));
+    kept.push_back(access.lines > 0 && has_places(access.footprint, points_, cache_) ? share : 0);
   points_[loop.iterator] = loop.extent;
   for (size_t a = 0; a < accesses_.size(); ++a) {
     Access& access = accesses_[a];
@@ -67,8 +77,8 @@ void NestTraffic::pass(const NestLoop& loop) {
       continue;
     }
     const double whole = std::max(access.lines, access.footprint.lines(points_));
-    access.brought *=
-        kept[a] && access.lines > 0 ? whole / access.lines : std::max(1.0, loop.iterations());
+    const double again = std::max(1.0, loop.iterations());
+    access.brought *= kept[a] > 0 ? kept[a] * whole / access.lines + (1 - kept[a]) * again : again;
     access.lines = whole;
   }
 }

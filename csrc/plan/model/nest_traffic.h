@@ -1,6 +1,7 @@
 // What a nest of loops brings to a cache: the model of reuse that estimates stand on.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -16,6 +17,8 @@ struct NestLoop {
   int64_t size = 1, extent = 1;
 
   double iterations() const { return static_cast<double>(extent) / static_cast<double>(size); }
+  /// The last one counts, however short it is.
+  double whole_iterations() const { return std::ceil(iterations()); }
 };
 
 /// A cache as far as reuse needs to know it.

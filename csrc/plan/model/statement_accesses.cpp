@@ -1,0 +1,187 @@
+#include "plan/model/statement_accesses.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+#include <utility>
+
+#include "base/memory.h"
+#include "base/notes.h"
+#include "ir/loops.h"
+
+namespace tc::plan {
+namespace {
+
+// Runs of so many bytes make up for lying apart.
+constexpr double kLongRun = 256;
+// Loads that a vector of lanes some elements apart takes, up to all lanes alone and what puts them
+// together.
+constexpr double kNearLanes = 6, kFarLane = 2;
+
+}  // namespace
+
+StatementAccesses::StatementAccesses(const ClusterPlan& plan, const Cluster& cluster, size_t s,
+                                     const ir::Program& program, const Layouts& layouts,
+                                     const StatementLoops& nest, std::set<std::string>& copies)
+    : plan_(plan),
+      statement_(*cluster.statements[s]),
+      domain_(statement_.source->domain),
+      program_(program),
+      layouts_(layouts),
+      nest_(nest) {
+  for (size_t i = 0; i < domain_.size(); ++i)
+    extents_.push_back(i < statement_.dimensions ? extent_of(domain_[i]) : 1);
+  at_copies_ = extents_;
+  for (size_t l = 0; l < nest_.copies; ++l)
+    at_copies_[nest_.loops[l].iterator] = nest_.loops[l].size;
+  std::set<std::string> known;
+  for (const ir::MemoryAccess& access : accesses(program_, *statement_.source)) {
+    if (statement_.initialization && !access.write) continue;
+    if (!access.write && !known.insert(access_text(access)).second) continue;
+    add(access);
+    Access& made = accesses_.back();
+    made.makes_copy = made.copy && copies.insert(copy_text(cluster, s, made)).second;
+    made.copied_apart = made.makes_copy && run_bytes(made, at_copies_) < kLongRun;
+  }
+}
+
+void StatementAccesses::add(const ir::MemoryAccess& access) {
+  Access made;
+  made.access = access;
+  const Layout& layout = layouts_.at(access.tensor);
+  const int64_t bytes = program_.tensor(access.tensor).type.bytes();
+  made.footprint.element = static_cast<double>(bytes);
+  for (size_t d = 0; d < access.subscripts.size(); ++d)
+    made.footprint.dimensions.push_back(
+        dimension(access.subscripts[d], static_cast<double>(layout.sizes[d]),
+                  static_cast<double>(std::abs(layout.strides[d]))));
+  made.footprint.sort();
+  for (size_t i = 0; i < domain_.size(); ++i) {
+    auto stride = i < statement_.dimensions ? stride_along(access, layout, domain_[i].name) : 0;
+    made.strides.push_back(stride ? std::optional<int64_t>(*stride * bytes) : std::nullopt);
+  }
+  for (const CopyPlan& copy : plan_.copies)
+    if (!access.write && copy.statement == statement_.id && copy.read == access_text(access))
+      made.copy = &copy;
+  made.used = made.copy ? copied(made) : made.footprint;
+  made.spread = !made.copy && is_spread(made);
+  accesses_.push_back(std::move(made));
+}
+
+/// The same for equal copies in the same place.
+std::string StatementAccesses::copy_text(const Cluster& cluster, size_t s,
+                                         const Access& access) const {
+  std::string text = shared_text(cluster, s, access.access) + access.copy->computes;
+  for (const poly::CopyDimension& each : access.copy->order)
+    text += concat(" ", each.dimension, each.suffix());
+  if (!has_points_apart(plan_)) return text;
+  for (const NestPlan& nest : plan_.nests)
+    if (std::count(nest.statements.begin(), nest.statements.end(), statement_.id) > 0)
+      return text + " " + nest.statements.front();
+  return text + " " + statement_.id;
+}
+
+Footprint::Dimension StatementAccesses::dimension(const ir::Expr& subscript, double size,
+                                                  double stride) const {
+  Footprint::Dimension result;
+  result.whole = size;
+  result.stride = stride;
+  for (size_t i = 0; i < domain_.size(); ++i)
+    result.steps.push_back(i < statement_.dimensions ? ir::step_along(subscript, domain_[i].name)
+                                                     : std::optional<int64_t>(0));
+  return result;
+}
+
+double StatementAccesses::copied_elements(const Access& access, size_t d) const {
+  const auto size = static_cast<double>(layouts_.at(access.access.tensor).sizes[d]);
+  return std::min(size, dimension(access.access.subscripts[d], size, 1).span_of(at_copies_));
+}
+
+/// The box of a copy, as it lies. Places in blocks are close together.
+Footprint StatementAccesses::copied(const Access& access) const {
+  Footprint result;
+  result.element = access.footprint.element;
+  double stride = 1;
+  for (auto each = access.copy->order.rbegin(); each != access.copy->order.rend(); ++each) {
+    if (each->part == poly::CopyDimension::Part::Place) continue;
+    const size_t d = each->dimension;
+    const auto size = static_cast<double>(layouts_.at(access.access.tensor).sizes[d]);
+    Footprint::Dimension made = dimension(access.access.subscripts[d], size, stride);
+    made.whole = copied_elements(access, d);
+    stride *= made.whole;
+    result.dimensions.insert(result.dimensions.begin(), std::move(made));
+  }
+  return result;
+}
+
+/// Whether the innermost loop that an access moves along leaves the reach of what fetches lines
+/// ahead, and its body reads less than makes up for that.
+bool StatementAccesses::is_spread(const Access& access) const {
+  for (size_t l = nest_.loops.size(); l-- > nest_.tasks;) {
+    const NestLoop& loop = nest_.loops[l];
+    const int64_t stride = std::abs(access.strides[loop.iterator].value_or(kPageBytes));
+    if (loop.extent == loop.size || stride == 0) continue;
+    if (stride * loop.size < kPageBytes / 2) return false;
+    return run_bytes(access, nest_.block) < kLongRun;
+  }
+  return false;
+}
+
+/// Bytes without gaps that so many points touch.
+double StatementAccesses::run_bytes(const Access& access,
+                                    const std::vector<int64_t>& points) const {
+  std::vector<size_t> order(points.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  auto stride = [&](size_t i) { return std::abs(access.strides[i].value_or(kPageBytes)); };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return stride(a) < stride(b); });
+  double run = access.footprint.element;
+  for (size_t i : order)
+    if (points[i] > 1 && stride(i) > 0 && static_cast<double>(stride(i)) <= run)
+      run += static_cast<double>(stride(i) * (points[i] - 1));
+  return run;
+}
+
+/// Bytes from lane to lane. Blocks have the places that an instruction takes together.
+std::optional<int64_t> StatementAccesses::stride_in_copy(const Access& access) const {
+  const auto element = static_cast<int64_t>(access.used.element);
+  double stride = 0;
+  for (const Footprint::Dimension& dimension : access.used.dimensions) {
+    const auto& step = dimension.steps[nest_.vector];
+    if (!step) return std::nullopt;
+    stride += static_cast<double>(*step) * dimension.stride;
+  }
+  const bool blocks =
+      std::any_of(access.copy->order.begin(), access.copy->order.end(),
+                  [](const auto& each) { return each.part != poly::CopyDimension::Part::Whole; });
+  return blocks ? element : static_cast<int64_t>(stride) * element;
+}
+
+double StatementAccesses::loads_of_a_vector(const Access& access) const {
+  if (nest_.vector < 0 || access.strides[nest_.vector] == 0) return 1;
+  const double bytes = nest_.lanes * access.footprint.element;
+  const auto stride = access.copy ? stride_in_copy(access) : access.strides[nest_.vector];
+  if (!stride || std::abs(*stride) != access.footprint.element) {
+    // Neighbours come with the lanes between them; others are loaded one by one, and put
+    // together.
+    const double step = stride ? std::abs(*stride) / access.footprint.element : nest_.lanes;
+    return std::min(kFarLane * nest_.lanes, kNearLanes * std::max(0.5, step - 1));
+  }
+  // A vector that does not begin with a line lies in two.
+  int64_t unit = kLineBytes;
+  if (access.copy) {
+    double stride_of_row = access.used.element;
+    for (size_t d = access.used.dimensions.size(); d-- > 1;) {
+      stride_of_row *= access.used.dimensions[d].whole;
+      unit = std::gcd(unit, static_cast<int64_t>(stride_of_row));
+    }
+  } else {
+    for (size_t i = 0; i < extents_.size(); ++i)
+      if (static_cast<int>(i) != nest_.vector && extents_[i] > 1)
+        unit = std::gcd(unit, access.strides[i].value_or(kLineBytes));
+  }
+  return 1 + std::min(1.0, bytes / kLineBytes) *
+                 (1 - static_cast<double>(unit) / static_cast<double>(kLineBytes));
+}
+
+}  // namespace tc::plan

@@ -1,0 +1,67 @@
+// What a statement reads and writes under a Plan: where it lies, what of it is copied, how lanes of
+// a vector find it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/layout.h"
+#include "plan/forms/operands.h"
+#include "plan/members.h"
+#include "plan/model/statement_loops.h"
+
+namespace tc::plan {
+
+struct Access {
+  ir::MemoryAccess access;
+  Footprint footprint;                          ///< where it lies; steps by number of the iterator
+  std::vector<std::optional<int64_t>> strides;  ///< in bytes, by number of the iterator
+  const CopyPlan* copy = nullptr;
+  bool makes_copy = false;  ///< rather than share that of a statement before
+  /// Of a copy that is made: whether what it reads lies in short runs that nobody asks for ahead.
+  bool copied_apart = false;
+  Footprint used;       ///< what the innermost loops read: the copy, if there is one
+  bool spread = false;  ///< the innermost loop goes too far for anybody to ask for lines ahead
+};
+
+/// Of the cluster's statement with that number, under loops of that Plan. Equal reads are one.
+class StatementAccesses {
+ public:
+  /// `copies` are the texts of those that statements before have made, and get those of this one.
+  StatementAccesses(const ClusterPlan& plan, const Cluster& cluster, size_t s,
+                    const ir::Program& program, const Layouts& layouts, const StatementLoops& nest,
+                    std::set<std::string>& copies);
+
+  /// The write last.
+  const std::vector<Access>& all() const { return accesses_; }
+  /// Of every iterator, by its number.
+  const std::vector<int64_t>& extents() const { return extents_; }
+  /// Elements of a copy's box along a dimension of the tensor.
+  double copied_elements(const Access& access, size_t d) const;
+  /// Loads that a vector of a read takes.
+  double loads_of_a_vector(const Access& access) const;
+
+ private:
+  void add(const ir::MemoryAccess& access);
+  std::string copy_text(const Cluster& cluster, size_t s, const Access& access) const;
+  Footprint::Dimension dimension(const ir::Expr& subscript, double size, double stride) const;
+  Footprint copied(const Access& access) const;
+  bool is_spread(const Access& access) const;
+  double run_bytes(const Access& access, const std::vector<int64_t>& points) const;
+  std::optional<int64_t> stride_in_copy(const Access& access) const;
+
+  const ClusterPlan& plan_;
+  const ScopStatement& statement_;
+  const std::vector<ir::Iterator>& domain_;
+  const ir::Program& program_;
+  const Layouts& layouts_;
+  const StatementLoops& nest_;
+  std::vector<int64_t> extents_, at_copies_;  ///< by number of the iterator
+  std::vector<Access> accesses_;
+};
+
+}  // namespace tc::plan
