@@ -24,14 +24,14 @@ namespace {
 
 // Of what a transfer of lines takes alone, in percent, what is not hidden behind arithmetic, by the
 // cache that they come from: lines that a loop walks along, and that somebody asks for ahead; those
-// of short runs that lie apart; those that copies read, in long runs and in short ones; and those
-// that results fetch and put back. Fitted to 200 random contractions (benchmarks/model.py), and to
-// seven Plans each of 100 of them, on a Granite Rapids.
+// of short runs that lie apart; those that copies read, and those that they write and that leave
+// the first cache; and those that results fetch and put back. Fitted to 200 random contractions
+// (benchmarks/model.py), and to seven Plans each of 100 of them, on a Granite Rapids.
 struct LineCosts {
   double second, last, memory;
 };
 constexpr LineCosts kWalked = {45, 65, 85}, kSpread = {80, 75, 100}, kCopied = {72, 115, 115},
-                    kCopiedApart = {72, 150, 140}, kWritten = {0, 55, 85};
+                    kFilled = {100, 0, 0}, kWritten = {0, 55, 85};
 // Of the slots for instructions, how many cycles they take: loops and addresses are around them.
 constexpr double kIssue = 1.05;
 // Multiply-adds that a term takes where the processor does not have the instruction that adds it
@@ -263,9 +263,12 @@ class StatementEstimate {
 
   // ---- lines
 
-  Lines cycles_of(double to_first, double to_second, const LineCosts& costs) const {
-    return cycles_of_bytes(to_first * kLineBytes, to_second * kLineBytes, touched_, costs,
-                           machine_);
+  /// Of lines of a tensor, or of a copy, which no further cache than the last one gets.
+  Lines cycles_of(double to_first, double to_second, const LineCosts& costs,
+                  bool of_tensor = true) const {
+    const double near = static_cast<double>(machine_.last_cache_share);
+    return cycles_of_bytes(to_first * kLineBytes, to_second * kLineBytes,
+                           of_tensor ? touched_ : std::min(touched_, near), costs, machine_);
   }
 
   void count_traffic() {
@@ -274,7 +277,7 @@ class StatementEstimate {
          machine_.first_cache_bytes / kLineBytes / machine_.first_cache_ways,
          machine_.first_cache_ways},
         {second_cache_bytes(machine_)}};
-    std::vector<double> used[2], sources[2];
+    std::vector<double> used[2], sources[2], left;
     for (int c = 0; c < 2; ++c) {
       NestTraffic traffic(caches[c], nest_.block);
       std::vector<size_t> read_by_copies(accesses_.all().size());
@@ -291,7 +294,9 @@ class StatementEstimate {
         if (l > 0) traffic.pass(nest_.loops[l - 1]);
       }
       for (size_t a = 0; a < accesses_.all().size(); ++a) {
-        used[c].push_back(traffic.brought(a));
+        const bool copied = accesses_.all()[a].copy;
+        used[c].push_back(copied ? traffic.brought_again(a) : traffic.brought(a));
+        if (c == 0) left.push_back(accesses_.all()[a].makes_copy ? traffic.left(a) : 0);
         sources[c].push_back(accesses_.all()[a].makes_copy ? traffic.brought(read_by_copies[a])
                                                            : 0);
       }
@@ -302,16 +307,15 @@ class StatementEstimate {
         written_ = cycles_of(used[0][a], used[1][a], kWritten);
         continue;
       }
-      // Copies are made anew in the same place.
       const Lines lines =
-          cycles_of(used[0][a], access.copy ? 0 : used[1][a], access.spread ? kSpread : kWalked);
+          cycles_of(used[0][a], used[1][a], access.spread ? kSpread : kWalked, !access.copy);
       result_.second_cache += lines.second;
       result_.last_cache += lines.last;
       result_.memory += lines.memory;
       if (!access.makes_copy) continue;
-      const bool apart = access.copied_apart;
-      const Lines source = cycles_of(sources[0][a], sources[1][a], apart ? kCopiedApart : kCopied);
-      result_.copies += count_copy(access) + source.second + source.last + source.memory;
+      const Lines source = cycles_of(sources[0][a], sources[1][a], kCopied);
+      result_.copies += count_copy(access) + source.second + source.last + source.memory +
+                        cycles_of(left[a], 0, kFilled).second;
     }
   }
 

@@ -60,7 +60,13 @@ size_t NestTraffic::add(const Footprint& footprint) {
   return accesses_.size() - 1;
 }
 
-void NestTraffic::fill(size_t access) { accesses_[access].filled = true; }
+void NestTraffic::fill(size_t access) {
+  Access& buffer = accesses_[access];
+  const double stays = kept_share(buffer.lines * kLineBytes / cache_.bytes);
+  buffer.filled = true;
+  buffer.stayed = stays * buffer.lines;
+  buffer.left = (1 - stays) * buffer.lines;
+}
 
 void NestTraffic::pass(const NestLoop& loop) {
   double touched = 0;  // lines, by everything inside the loops so far
@@ -74,6 +80,8 @@ void NestTraffic::pass(const NestLoop& loop) {
     Access& access = accesses_[a];
     if (access.filled) {
       access.brought *= loop.iterations();
+      access.stayed *= loop.iterations();
+      access.left *= loop.iterations();
       continue;
     }
     const double whole = std::max(access.lines, access.footprint.lines(points_));

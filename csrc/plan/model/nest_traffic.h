@@ -43,12 +43,19 @@ class NestTraffic {
   void pass(const NestLoop& loop);
 
   double brought(size_t access) const { return accesses_[access].brought; }
+  /// The same of a buffer that is filled, without what is there since then; and how many of the
+  /// lines that are written then leave the cache before they are read.
+  double brought_again(size_t access) const {
+    return accesses_[access].brought - accesses_[access].stayed;
+  }
+  double left(size_t access) const { return accesses_[access].left; }
 
  private:
   struct Access {
     Footprint footprint;
     double lines = 0, brought = 0;
     bool filled = false;
+    double stayed = 0, left = 0;  ///< of what is filled
   };
   CacheSize cache_;
   std::vector<int64_t> points_;

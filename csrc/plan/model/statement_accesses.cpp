@@ -42,7 +42,6 @@ StatementAccesses::StatementAccesses(const ClusterPlan& plan, const Cluster& clu
     add(access);
     Access& made = accesses_.back();
     made.makes_copy = made.copy && copies.insert(copy_text(cluster, s, made)).second;
-    made.copied_apart = made.makes_copy && run_bytes(made, at_copies_) < kLongRun;
   }
 }
 

@@ -22,10 +22,8 @@ struct Access {
   std::vector<std::optional<int64_t>> strides;  ///< in bytes, by number of the iterator
   const CopyPlan* copy = nullptr;
   bool makes_copy = false;  ///< rather than share that of a statement before
-  /// Of a copy that is made: whether what it reads lies in short runs that nobody asks for ahead.
-  bool copied_apart = false;
-  Footprint used;       ///< what the innermost loops read: the copy, if there is one
-  bool spread = false;  ///< the innermost loop goes too far for anybody to ask for lines ahead
+  Footprint used;           ///< what the innermost loops read: the copy, if there is one
+  bool spread = false;      ///< the innermost loop goes too far for anybody to ask for lines ahead
 };
 
 /// Of the cluster's statement with that number, under loops of that Plan. Equal reads are one.
