@@ -4,12 +4,17 @@ A row is the time of a call, less that of a call with sizes of 1, in cycles of t
 measured in turns with it, over what `Executor.explain()` estimates. The table has the rows that are
 farthest from 1, with the estimate's parts; a picture lies beside the file of results.
 
-python benchmarks/model.py [part of a name ...] [--count 200] [--seed 4]
+With `--plans 6` each contraction also runs by so many other Plans, which differ from the compiler's
+own in up to three fields: what a model says of Plans that it would not choose decides what it
+chooses.
+
+python benchmarks/model.py [part of a name ...] [--count 200] [--seed 4] [--plans 0]
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import re
 from functools import partial
 from pathlib import Path
@@ -22,10 +27,13 @@ from random_contractions import Contraction, random_contraction
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
+from tensor_comprehensions._tuning.problem import Problem
 
 #: What is asked for: the share of the rows between these ratios, and the rank correlation.
 LEAST, MOST, SHARE, CORRELATION = 0.8, 1.3, 0.98, 0.98
 CYCLES = 1 << 17
+#: Other Plans are estimated to take no more than so many times the compiler's own.
+SLOWEST = 3
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 SHOWN = 20
 
@@ -45,9 +53,37 @@ def estimate_of(explained: str) -> float:
     return sum(float(number) * UNITS[unit] for number, unit in found)
 
 
-def executor(text: str, *operands: torch.Tensor) -> tc.Executor:
-    options = tc.MappingOptions().matchLibraryCalls(False)
-    return tc.compile(text, "contraction", options, *operands)
+def plain() -> tc.MappingOptions:
+    return tc.MappingOptions().matchLibraryCalls(False)
+
+
+def executor(
+    text: str, *operands: torch.Tensor, options: tc.MappingOptions | None = None
+) -> tc.Executor:
+    return tc.compile(text, "contraction", options or plain(), *operands)
+
+
+def other_plan(own: tc.Executor, text: str, operands: list[torch.Tensor], seed: int) -> str:
+    """One that the compiler would not choose, and that can run."""
+    problem = Problem(text, "contraction", operands, plain())
+    space = _torch.Space(
+        *(problem.definition, problem.options(), problem.target, problem.inputs),
+        *(problem.given_outputs(), _torch.Options.parse(str(own.options))),
+    )
+    parts = _torch.feature_names().index("cycles on all threads")
+
+    def cycles(candidate: _torch.Candidate) -> float:
+        return sum(candidate.features[:parts])
+
+    draws = random.Random(seed)
+    first = space.candidate(0)
+    while True:
+        candidate = first
+        for _ in range(draws.choice((1, 1, 2, 3))):
+            candidate = space.mutate(candidate.index, draws.getrandbits(60))
+        runs = candidate.reason is None and candidate.index != first.index
+        if runs and cycles(candidate) < SLOWEST * cycles(first):
+            return candidate.options
 
 
 def call_of_nothing(contraction: Contraction) -> Candidate:
@@ -57,10 +93,13 @@ def call_of_nothing(contraction: Contraction) -> Candidate:
     return lambda: smallest(*ones)
 
 
-def row(number: int, contraction: Contraction) -> Row:
+def row(number: int, contraction: Contraction, plan: int) -> Row:
     torch.manual_seed(number)
     x, y = contraction.operands()
     own = executor(contraction.text(), x, y)
+    if plan:
+        other = other_plan(own, contraction.text(), [x, y], 1000 * number + plan)
+        own = executor(contraction.text(), x, y, options=tc.MappingOptions.parse(other))
     explained = own.explain()
     form = re.search(r"^  form +(.*)$", explained, re.M)
     return Row(
@@ -73,6 +112,8 @@ def row(number: int, contraction: Contraction) -> Row:
             "estimate": estimate_of(explained),
             "parts": parts_of(explained),
             "form": form[1] if form else "",
+            "own": not plan,
+            "plan": str(own.options),
         },
     )
 
@@ -80,7 +121,9 @@ def row(number: int, contraction: Contraction) -> Row:
 def rows(options: argparse.Namespace) -> Rows:
     for number in range(options.count):
         contraction = random_contraction(options.seed, number)
-        yield f"{number}: {contraction.name}", partial(row, number, contraction)
+        for plan in range(1 + options.plans):
+            name = f"{number}.{plan}" if plan else str(number)
+            yield f"{name}: {contraction.name}", partial(row, number, contraction, plan)
 
 
 def measured_cycles(c: Comparison) -> float:
@@ -96,7 +139,8 @@ def rank_correlation(a: list[float], b: list[float]) -> float:
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
-def summary(comparisons: list[Comparison]) -> dict[str, object]:
+def statistics_of(comparisons: list[Comparison]) -> tuple[np.ndarray, dict[str, object]]:
+    """Measured over estimated cycles, and how they are spread."""
     measured = [measured_cycles(c) for c in comparisons]
     estimated = [float(c.notes["estimate"]) for c in comparisons]
     ratios = np.array(measured) / np.array(estimated)
@@ -106,13 +150,44 @@ def summary(comparisons: list[Comparison]) -> dict[str, object]:
     print(f"measured over estimated cycles, percentiles: {percentiles}")
     print(f"{share:.1%} between {LEAST} and {MOST}, asked {SHARE:.0%}")
     print(f"rank correlation {correlation:.4f}, asked {CORRELATION}")
-    for k in np.argsort(-np.abs(np.log(ratios)))[:SHOWN]:
-        c = comparisons[k]
-        parts = ", ".join(f"{name} {value:.2g}" for name, value in c.notes["parts"].items())
-        print(f"  {ratios[k]:5.2f}  {measured[k]:9.3g} measured; {parts}\n         {c.workload}")
-    return {
-        "summary": {"within": share, "rank_correlation": correlation, "percentiles": percentiles}
+    found = {"within": share, "rank_correlation": correlation, "percentiles": percentiles}
+    return ratios, found
+
+
+def other_plans(comparisons: list[Comparison]) -> dict[str, object]:
+    """Of other Plans than the compiler's own, by their ratios over that of the own one: the
+    processor's own speed, and what else all Plans of a contraction share, drop out."""
+    ratios, found = statistics_of(comparisons)
+    numbers = [re.match(r"\d+", c.workload)[0] for c in comparisons]
+    own = {
+        number: ratio
+        for number, ratio, c in zip(numbers, ratios, comparisons, strict=True)
+        if c.notes["own"]
     }
+    relative = np.array(
+        [
+            ratio / own[number]
+            for number, ratio, c in zip(numbers, ratios, comparisons, strict=True)
+            if not c.notes["own"] and number in own
+        ]
+    )
+    found["within_of_own"] = float(np.mean((relative >= LEAST) & (relative <= MOST)))
+    print(f"beside the own Plan {found['within_of_own']:.1%} between {LEAST} and {MOST}")
+    return found
+
+
+def summary(comparisons: list[Comparison]) -> dict[str, object]:
+    own = [c for c in comparisons if c.notes["own"]]
+    ratios, found = statistics_of(own)
+    for k in np.argsort(-np.abs(np.log(ratios)))[:SHOWN]:
+        c = own[k]
+        parts = ", ".join(f"{name} {value:.2g}" for name, value in c.notes["parts"].items())
+        measured = measured_cycles(c)
+        print(f"  {ratios[k]:5.2f}  {measured:9.3g} measured; {parts}\n         {c.workload}")
+    if len(own) == len(comparisons):
+        return {"summary": found}
+    print("all Plans")
+    return {"summary": found, "all_plans": other_plans(comparisons)}
 
 
 def draw(comparisons: list[Comparison], path: Path) -> None:
@@ -144,12 +219,14 @@ def arguments() -> argparse.ArgumentParser:
     parser.set_defaults(round_seconds=0.05)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=4)
+    parser.add_argument("--plans", type=int, default=0, help="others of each contraction")
     return parser
 
 
 if __name__ == "__main__":
+    plans = arguments().parse_args().plans
     command.main(
-        *("model", rows, arguments(), summary),
+        *("model_plans" if plans else "model", rows, arguments(), summary),
         partial=lambda options: (options.count, options.seed) != (200, 4),
         picture=draw,
     )

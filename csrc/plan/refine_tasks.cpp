@@ -19,7 +19,7 @@ constexpr int64_t kMostDivisor = 16;
 constexpr double kGain = 1.15;
 // Tasks that a core keeps, if it has as many: others may be busy.
 constexpr int64_t kTasksOfCore = 4;
-// Steps of a descent: others ended within 12.
+// An end for descents through many small steps.
 constexpr int kMostSteps = 20;
 
 /// Statements that compute something, with their initializations.
