@@ -34,6 +34,8 @@ LEAST, MOST, SHARE, CORRELATION = 0.8, 1.3, 0.98, 0.98
 CYCLES = 1 << 17
 #: Other Plans are estimated to take no more than so many times the compiler's own.
 SLOWEST = 3
+#: Draws of one that can run.
+DRAWS = 500
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 SHOWN = 20
 
@@ -70,6 +72,7 @@ def other_plan(own: tc.Executor, text: str, operands: list[torch.Tensor], seed: 
         *(problem.definition, problem.options(), problem.target, problem.inputs),
         *(problem.given_outputs(), _torch.Options.parse(str(own.options))),
     )
+    # The estimate's parts come first.
     parts = _torch.feature_names().index("cycles on all threads")
 
     def cycles(candidate: _torch.Candidate) -> float:
@@ -77,13 +80,14 @@ def other_plan(own: tc.Executor, text: str, operands: list[torch.Tensor], seed: 
 
     draws = random.Random(seed)
     first = space.candidate(0)
-    while True:
+    for _ in range(DRAWS):
         candidate = first
         for _ in range(draws.choice((1, 1, 2, 3))):
             candidate = space.mutate(candidate.index, draws.getrandbits(60))
         runs = candidate.reason is None and candidate.index != first.index
         if runs and cycles(candidate) < SLOWEST * cycles(first):
             return candidate.options
+    raise RuntimeError(f"none of {DRAWS} other Plans runs {text}; leave this contraction out")
 
 
 def call_of_nothing(contraction: Contraction) -> Candidate:
@@ -158,18 +162,13 @@ def other_plans(comparisons: list[Comparison]) -> dict[str, object]:
     """Of other Plans than the compiler's own, by their ratios over that of the own one: the
     processor's own speed, and what else all Plans of a contraction share, drop out."""
     ratios, found = statistics_of(comparisons)
-    numbers = [re.match(r"\d+", c.workload)[0] for c in comparisons]
-    own = {
-        number: ratio
-        for number, ratio, c in zip(numbers, ratios, comparisons, strict=True)
-        if c.notes["own"]
-    }
+    plans = [
+        (re.match(r"\d+", c.workload)[0], ratio, c.notes["own"])
+        for ratio, c in zip(ratios, comparisons, strict=True)
+    ]
+    owns = {number: ratio for number, ratio, own in plans if own}
     relative = np.array(
-        [
-            ratio / own[number]
-            for number, ratio, c in zip(numbers, ratios, comparisons, strict=True)
-            if not c.notes["own"] and number in own
-        ]
+        [ratio / owns[number] for number, ratio, own in plans if not own and number in owns]
     )
     found["within_of_own"] = float(np.mean((relative >= LEAST) & (relative <= MOST)))
     print(f"beside the own Plan {found['within_of_own']:.1%} between {LEAST} and {MOST}")

@@ -73,10 +73,14 @@ struct Space::Structure {
 };
 
 const std::vector<std::string>& feature_names() {
-  static const std::vector<std::string> names = {
-      "arithmetic", "loads",  "latency", "spills",       "second cache",          "last cache",
-      "memory",     "copies", "stores",  "start",        "cycles on all threads", "structure",
-      "tasks",      "rows",   "vectors", "filled lanes", "copied reads"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, cycles] : plan::Estimate().parts()) all.emplace_back(name);
+    for (const char* name : {"cycles on all threads", "structure", "tasks", "rows", "vectors",
+                             "filled lanes", "copied reads"})
+      all.emplace_back(name);
+    return all;
+  }();
   return names;
 }
 

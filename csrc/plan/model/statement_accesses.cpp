@@ -122,14 +122,14 @@ bool StatementAccesses::is_spread(const Access& access) const {
     const int64_t stride = std::abs(access.strides[loop.iterator].value_or(kPageBytes));
     if (loop.extent == loop.size || stride == 0) continue;
     if (stride * loop.size < kPageBytes / 2) return false;
-    return run_bytes(access, nest_.block) < kLongRun;
+    return run_bytes(access) < kLongRun;
   }
   return false;
 }
 
-/// Bytes without gaps that so many points touch.
-double StatementAccesses::run_bytes(const Access& access,
-                                    const std::vector<int64_t>& points) const {
+/// Bytes without gaps that the points inside all loops touch.
+double StatementAccesses::run_bytes(const Access& access) const {
+  const std::vector<int64_t>& points = nest_.block;
   std::vector<size_t> order(points.size());
   std::iota(order.begin(), order.end(), size_t{0});
   auto stride = [&](size_t i) { return std::abs(access.strides[i].value_or(kPageBytes)); };

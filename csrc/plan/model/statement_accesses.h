@@ -49,7 +49,7 @@ class StatementAccesses {
   Footprint::Dimension dimension(const ir::Expr& subscript, double size, double stride) const;
   Footprint copied(const Access& access) const;
   bool is_spread(const Access& access) const;
-  double run_bytes(const Access& access, const std::vector<int64_t>& points) const;
+  double run_bytes(const Access& access) const;
   std::optional<int64_t> stride_in_copy(const Access& access) const;
 
   const ClusterPlan& plan_;
