@@ -1,6 +1,8 @@
 #include "plan/plan_program.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/passes.h"
 #include "plan/forms/chain.h"
@@ -47,13 +49,87 @@ void describe_cluster(const Cluster& cluster, Proposal& proposal) {
   if (cluster.joined) proposal.mapped.joined = cluster.outer[0].size();
 }
 
-/// What the Plan takes, as it is now that copies are made or refused.
-void estimate_cluster(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
-                      const CpuMachine& machine, Proposal& proposal) {
-  proposal.estimate = estimate(proposal.plan, cluster, program, layouts, machine);
-  proposal.mapped.notes.push_back({"estimate", concat(count_text(proposal.estimate.total()),
-                                                      " cycles: ", to_string(proposal.estimate))});
-}
+/// Plans the clusters of a program on the CPU, and leaves out those that copies of others compute.
+class CpuPlanner {
+ public:
+  CpuPlanner(const Scop& scop, const Dependences& dependences, const Layouts& layouts,
+             const MappingOptions& options, const CpuMachine& machine)
+      : scop_(scop),
+        dependences_(dependences),
+        layouts_(layouts),
+        options_(options),
+        machine_(machine) {}
+
+  void plan(ProgramPlan& program) const {
+    const auto left = leave_to_copies(program.clusters, dependences_, options_);
+    for (const Cluster& cluster : program.clusters)
+      program.groups.push_back(propose(cluster, Forms::All));
+    std::optional<ProgramPlan> blocks = plan_blocks(program);
+    compute(program, left);
+    if (!blocks) return;
+    compute(*blocks, left);
+    const double own = cycles(*blocks), others = cycles(program);
+    if (own >= others) return;
+    program = std::move(*blocks);
+    for (Proposal& group : program.groups)
+      if (computes_in_copies(group))
+        group.mapped.notes.push_back(
+            {"prologue", concat(count_text(own), " cycles of all groups, ", count_text(others),
+                                " with forms that have no such copies")});
+  }
+
+ private:
+  Proposal propose(const Cluster& cluster, Forms forms) const {
+    return propose_cpu(cluster, scop_, layouts_, options_, machine_, forms);
+  }
+
+  /// With blocks where clusters have other forms now, so that copies might compute what these read:
+  /// the cheapest form of a cluster may be one that makes others dearer.
+  std::optional<ProgramPlan> plan_blocks(const ProgramPlan& program) const {
+    std::optional<ProgramPlan> blocks;
+    for (size_t c = 0; c < program.clusters.size(); ++c) {
+      const Cluster& cluster = program.clusters[c];
+      if (!cluster.outer.empty() || !lacks_copies(cluster, program.groups[c], scop_)) continue;
+      Proposal block = propose(cluster, Forms::Blocks);
+      if (lacks_copies(cluster, block, scop_)) continue;
+      if (!blocks) blocks = program;
+      blocks->groups[c] = std::move(block);
+    }
+    return blocks;
+  }
+
+  /// What they take is known as soon as copies are made or refused.
+  void compute(ProgramPlan& program, const std::vector<const ScopStatement*>& left) const {
+    run_pass(kComputeInCopies, [&] {
+      return compute_in_copies(
+          program.clusters, program.groups, scop_, dependences_, layouts_, machine_, left,
+          [&](const Cluster& cluster) { return propose(cluster, Forms::All); });
+    });
+    for (size_t c = 0; c < program.clusters.size(); ++c) {
+      Proposal& group = program.groups[c];
+      group.estimate =
+          estimate(group.plan, program.clusters[c], *scop_.program, layouts_, machine_);
+    }
+  }
+
+  static bool computes_in_copies(const Proposal& group) {
+    const auto& copies = group.mapped.promotions;
+    return std::any_of(copies.begin(), copies.end(),
+                       [](const poly::Promotion& copy) { return copy.computed != nullptr; });
+  }
+
+  static double cycles(const ProgramPlan& program) {
+    double all = 0;
+    for (const Proposal& group : program.groups) all += group.estimate.total();
+    return all;
+  }
+
+  const Scop& scop_;
+  const Dependences& dependences_;
+  const Layouts& layouts_;
+  const MappingOptions& options_;
+  const CpuMachine& machine_;
+};
 
 }  // namespace
 
@@ -90,24 +166,19 @@ ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const Mapping
         kFindSlices, [&] { return poly::find_slices(clusters, scop, layouts); },
         [](const auto& found) { return !found.empty(); });
   }
-  // Copies are made on the CPU alone.
-  const std::vector<const ScopStatement*> left =
-      cuda ? std::vector<const ScopStatement*>() : leave_to_copies(clusters, dependences, options);
-  const auto propose = [&](const Cluster& cluster) {
-    return cuda ? propose_gpu(cluster, scop, layouts, options)
-                : propose_cpu(cluster, scop, layouts, options, machine);
-  };
-  for (const Cluster& cluster : clusters) plan.groups.push_back(propose(cluster));
-  if (!cuda)
-    run_pass(kComputeInCopies, [&] {
-      return compute_in_copies(clusters, plan.groups, scop, dependences, layouts, machine, left,
-                               propose);
-    });
-  for (size_t c = 0; c < clusters.size(); ++c) {
-    describe_cluster(clusters[c], plan.groups[c]);
-    if (!cuda) estimate_cluster(clusters[c], *scop.program, layouts, machine, plan.groups[c]);
-  }
   plan.clusters = std::move(clusters);
+  if (cuda)
+    for (const Cluster& cluster : plan.clusters)
+      plan.groups.push_back(propose_gpu(cluster, scop, layouts, options));
+  else
+    CpuPlanner(scop, dependences, layouts, options, machine).plan(plan);
+  for (size_t c = 0; c < plan.clusters.size(); ++c) {
+    Proposal& group = plan.groups[c];
+    describe_cluster(plan.clusters[c], group);
+    if (!cuda)
+      group.mapped.notes.push_back({"estimate", concat(count_text(group.estimate.total()),
+                                                       " cycles: ", to_string(group.estimate))});
+  }
   clock.done("schedule");
   return plan;
 }

@@ -92,13 +92,15 @@ void explain(Proposal& proposal, Notes notes, const Scop& scop, const Layouts& l
 class Planner {
  public:
   Planner(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
-          const MappingOptions& options, const CpuMachine& machine)
+          const MappingOptions& options, const CpuMachine& machine, Forms forms)
       : cluster_(cluster),
         scop_(scop),
         program_(*scop.program),
         layouts_(layouts),
         machine_(machine),
         constraints_(constraints_of(cluster, options)),
+        // Copies compute something for blocks alone.
+        blocks_(forms == Forms::Blocks || computes_in_copies(constraints_.cluster)),
         fusion_(fusion_in_tiles(cluster, options)),
         members_(analyze_members(cluster, program_, layouts,
                                  count_lanes(cluster, program_, machine.step_bits()))),
@@ -149,8 +151,7 @@ class Planner {
       add(as_instruction_tiles());
       if (constraints_.cluster.instruction && !forms.empty()) return forms;
       add(as_register_tiles());
-      // Copies compute something for blocks alone.
-      if (computes_in_copies(constraints_.cluster) && !forms.empty()) return forms;
+      if (blocks_ && !forms.empty()) return forms;
     }
     if (rows_) add(as_rows());
     if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) add(as_squares());
@@ -445,6 +446,7 @@ class Planner {
   const Layouts& layouts_;
   const CpuMachine& machine_;
   const Constraints constraints_;
+  const bool blocks_;            ///< whether no other form is wanted where there are such
   const FusionStrategy fusion_;  ///< of the loops over a tile
   std::vector<Member> members_;  ///< the vector last
   const int64_t accessed_;
@@ -454,8 +456,8 @@ class Planner {
 }  // namespace
 
 Proposal propose_cpu(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
-                     const MappingOptions& options, const CpuMachine& machine) {
-  return Planner(cluster, scop, layouts, options, machine).propose();
+                     const MappingOptions& options, const CpuMachine& machine, Forms forms) {
+  return Planner(cluster, scop, layouts, options, machine, forms).propose();
 }
 
 }  // namespace tc::plan

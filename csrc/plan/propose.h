@@ -20,7 +20,12 @@ namespace tc::plan {
 ///   all have the shared loops' dimensions and no more results.
 ///
 /// A scatter has Plans of its own (see scatters).
+enum class Forms {
+  All,
+  Blocks,  ///< register tiles, whose copies can compute what they copy; all where there are none
+};
 Proposal propose_cpu(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
-                     const MappingOptions& options, const CpuMachine& machine);
+                     const MappingOptions& options, const CpuMachine& machine,
+                     Forms forms = Forms::All);
 
 }  // namespace tc::plan

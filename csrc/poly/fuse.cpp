@@ -98,7 +98,7 @@ class Rules {
       if (demoted && (single || reduces)) return false;
       if (!demoted && !is_update(statement)) continue;
       std::vector<int> row = rest(statement, alignment[s]);
-      if ((count(statement, row) < machine::kFusedRow || !walks(statement, row)) &&
+      if ((count(statement, row) < machine::kFusedRow || !walks(statement, alignment[s], row)) &&
           !is_part_of_row(statement, statements, alignment))
         return false;
     }
@@ -177,16 +177,28 @@ class Rules {
     });
   }
 
-  /// Whether a statement walks through consecutive elements in one of these iterators; scans do so
-  /// backwards, too.
-  bool walks(const ScopStatement& statement, const std::vector<int>& iterators) const {
-    for (const ir::MemoryAccess& access : accesses(program_, *statement.source))
-      for (int d : iterators) {
-        const auto stride =
-            stride_along(access, layouts_.at(access.tensor), statement.source->domain[d].name);
-        if (stride == 1 || (stride == -1 && ir::is_scan(*statement.source))) return true;
-      }
-    return false;
+  /// Whether a statement passes over consecutive elements in an iterator of its rows; scans do so
+  /// backwards, too. That is asked of what is another row for every iteration of the members: what
+  /// all of them have in common stays in the cache, however it lies.
+  bool walks(const ScopStatement& statement, const std::vector<int>& members,
+             const std::vector<int>& row) const {
+    bool common = true, own = false, any = false;
+    for (const ir::MemoryAccess& access : accesses(program_, *statement.source)) {
+      const auto stride = [&](int d) {
+        return stride_along(access, layouts_.at(access.tensor), statement.source->domain[d].name);
+      };
+      const auto moves = [&](int d) { return stride(d) != 0; };
+      const bool consecutive = std::any_of(row.begin(), row.end(), [&](int d) {
+        return stride(d) == 1 || (stride(d) == -1 && ir::is_scan(*statement.source));
+      });
+      any = any || consecutive;
+      if (std::none_of(members.begin(), members.end(), moves) ||
+          std::none_of(row.begin(), row.end(), moves))
+        continue;
+      common = false;
+      own = own || consecutive;
+    }
+    return common ? any : own;
   }
 
   /// Bytes of what a statement reads, each element once.
@@ -230,7 +242,8 @@ class Rules {
       if (is_update(other) || other.source->tensor != part.source->tensor) continue;
       has_others = has_others || !write_the_same(*other.source, *part.source);
       const std::vector<int> row = rest(other, alignment[s]);
-      has_long = has_long || (count(other, row) >= machine::kFusedPart && walks(other, row));
+      has_long =
+          has_long || (count(other, row) >= machine::kFusedPart && walks(other, alignment[s], row));
     }
     return !is_update(part) && has_others && has_long;
   }

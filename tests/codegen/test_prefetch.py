@@ -356,6 +356,39 @@ def test_a_part_that_lies_elsewhere_is_asked_for(monkeypatch: pytest.MonkeyPatch
     assert torch.equal(executor(image, filters), expected)
 
 
+def test_the_next_image_is_asked_for_while_one_is_padded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the convolution behind it, in a slice of a temporary."""
+    monkeypatch.setenv("TC_MACHINE", ROOMY)
+    text = """def depthwise(float(N,C,H,W) I, float(C,KH,KW) K) -> (O) {
+        padded(n,c,h,w) = h >= 1 && h <= H && w >= 1 && w <= W ? I(n, c, h - 1, w - 1) : 0.0
+            where h in 0:H + 2, w in 0:W + 2
+        O(n,c,h,w) +=! padded(n, c, h + kh, w + kw) * K(c,kh,kw)
+    }"""
+    image, filters = fenced(integers(4, 9, 56, 56)), integers(9, 3, 3)
+    executor = tc.compile(text, "depthwise", None, image, filters)
+    assert "private   padded" in executor.explain()
+    assert "I" in tensors_asked_for(executor)
+    expected = torch.nn.functional.conv2d(image, filters[:, None], padding=1, groups=9)
+    assert torch.equal(executor(image, filters), expected)
+
+
+@pytest.mark.parametrize("images", [1, 5])
+def test_the_next_image_of_a_sum_over_images_is_asked_for(
+    images: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind those of all other channels, whose rows are added up."""
+    monkeypatch.setenv("TC_MACHINE", ROOMY)
+    text = """def sums(float(N,C,H,W) I) -> (O) {
+        O(c) +=! I(n,c,h,w) * I(n,c,h,w+1) where w in 0:W - 1
+    }"""
+    image = fenced(integers(images, 30, 40, 40))
+    executor = tc.compile(text, "sums", None, image)
+    assert "rows:" in executor.explain()
+    assert ("I" in tensors_asked_for(executor)) == (images > 1)
+    expected = (image[..., :-1] * image[..., 1:]).sum((0, 2, 3))
+    assert torch.equal(executor(image), expected)
+
+
 def test_lines_of_the_next_product_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All steps of a product together ask for every line of the next one's operand."""
     monkeypatch.setenv("TC_MACHINE", ROOMY)

@@ -5,6 +5,7 @@ Each case is compared with the interpreter, within the bounds of its roundings.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -234,6 +235,28 @@ def test_a_temporary_of_the_text_as_well() -> None:
     found, actual, (a, b, s) = large(text, (96, 512), (1024, 512), (512,))
     assert found == ["prologue  copies compute T(n, k) = tanh(B(n, k))*s(k)"]
     torch.testing.assert_close(actual, a @ (b.tanh() * s).T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("memory_rate", [1, 64])
+def test_a_form_without_copies_pays_for_the_temporary(
+    memory_rate: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where memory is slow, rows are the cheapest form of the product, which read each element
+    once, but have no copies: that the temporary is written and read again counts, too."""
+    monkeypatch.setenv(
+        "TC_MACHINE",
+        "vector_bits=512,unit_bits=512,vector_registers=32,cores=2,library_rate=1,"
+        f"cache_bytes=1048576,memory_rate={memory_rate}",
+    )
+    text = "def f(float(M, K) A, float(N, K) B) -> (C) { C(m, n) +=! A(m, k) * exp(B(n, k)) }"
+    found, actual, (a, b) = large(text, (32, 4096), (4096, 4096))
+    assert found[0] == "prologue  copies compute B.computed(n, k) = exp(B(n, k))"
+    assert [each for each in found if "cycles of all groups" in each] == found[1:]
+    assert len(found[1:]) == (memory_rate == 1)
+    if memory_rate == 1:
+        chosen, without = (float(n) for n in re.findall(r"([\d.]+) M", found[1]))
+        assert chosen < without
+    torch.testing.assert_close(actual, a @ b.exp().T, rtol=1e-4, atol=1e-2)
 
 
 def test_what_a_table_picks_is_put_in_order_first() -> None:

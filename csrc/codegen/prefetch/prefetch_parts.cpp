@@ -107,19 +107,26 @@ class PrefetchParts {
   PrefetchParts(const Nest& nest, const std::set<std::string>& buffers, const CpuMachine& machine)
       : buffers_(buffers), machine_(machine), stored_(nest::stored_buffers(nest)) {}
 
-  /// The loop of a register tile with what its steps prefetch.
+  /// An innermost loop with what its steps prefetch.
   Nest in(const Nest& loop, const Around& around) {
-    if (!around.in_tile) return loop;
     // Of each buffer, the first; these are the loop's own iterations too.
     std::map<std::string, Read> reads;
     for (Read& read : find_reads(as<Loop>(loop)->body)) {
       read.inside.insert(read.inside.begin(), around.loops().back());
+      read.index = reveal(read.index);
       reads.try_emplace(read.buffer, read);
     }
+    const bool small = around.in_tile || around.in_slice;
+    return nest::prepend(loop, small ? of_parts(loop, reads, around) : of_far_parts(reads, around));
+  }
+
+ private:
+  /// Of operands that a register tile or a slice works on.
+  std::vector<Nest> of_parts(const Nest& loop, const std::map<std::string, Read>& reads,
+                             const Around& around) {
     std::vector<Nest> prefetches;
-    for (auto& [name, read] : reads) {
+    for (const auto& [name, read] : reads) {
       if (!buffers_.count(name)) continue;
-      read.index = reveal(read.index);
       // What the kernel writes is in a cache when it is read, but for what is large and written by
       // loops of its own.
       if (!stored_.count(name) && prefetch(find_dense(read, around, machine_), around, prefetches))
@@ -136,10 +143,31 @@ class PrefetchParts {
           std::any_of(written.begin(), written.end(), is_read))
         prefetch(find_dense(*read, around, machine_), around, prefetches);
     }
-    return nest::prepend(loop, prefetches);
+    return prefetches;
   }
 
- private:
+  /// Of what other loops pass over: processors follow all but the way to a part that lies
+  /// elsewhere.
+  std::vector<Nest> of_far_parts(const std::map<std::string, Read>& reads, const Around& around) {
+    std::vector<Nest> prefetches;
+    for (const auto& [name, read] : reads) {
+      const auto part = buffers_.count(name) ? find_dense(read, around, machine_) : std::nullopt;
+      if (part && is_far(*part, around) && !stored_near(around).count(name))
+        prefetch(part, around, prefetches);
+    }
+    return prefetches;
+  }
+
+  /// Whether the next part lies elsewhere than behind this one: on another page.
+  bool is_far(const Footprint& part, const Around& around) const {
+    const auto& loops = around.loops();
+    const auto mover = std::find_if(loops.rbegin(), loops.rend(), [&](const AroundLoop& loop) {
+      return expr_uses_var(part.start, loop.name);
+    });
+    const auto step = mover == loops.rend() ? std::nullopt : part.step(mover->name);
+    return step && (*step - part.width) * part.type.bytes() >= machine_.page_bytes;
+  }
+
   /// Whether anything is prefetched.
   bool prefetch(const std::optional<Footprint>& part, const Around& around,
                 std::vector<Nest>& prefetches) const {

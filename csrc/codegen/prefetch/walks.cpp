@@ -38,10 +38,12 @@ struct InnermostLoops {
       return result;
     }
     const auto* buffer = as<nest::Buffer>(nest);
-    const bool outside = around.in_tile;
-    around.in_tile = outside || (buffer && buffer->memory == nest::Memory::Registers);
+    const bool in_tile = around.in_tile, in_slice = around.in_slice;
+    around.in_tile = in_tile || (buffer && buffer->memory == nest::Memory::Registers);
+    around.in_slice = in_slice || (buffer && buffer->memory == nest::Memory::Stack);
     Nest result = visit_inside(nest);
-    around.in_tile = outside;
+    around.in_tile = in_tile;
+    around.in_slice = in_slice;
     return result;
   }
 

@@ -30,6 +30,8 @@ class Around {
 
   /// Whether the node belongs to a register tile.
   bool in_tile = false;
+  /// Whether it works on a slice of a temporary, which the stack holds.
+  bool in_slice = false;
   /// That the loops around make before the node.
   std::vector<const nest::Copy*> copies;
   /// The outermost loop; null where there is none.

@@ -178,6 +178,27 @@ bool suits_copies(const ir::Statement& source) {
          !ir::reads(source, source.tensor);
 }
 
+bool lacks_copies(const Cluster& cluster, const Proposal& proposal, const Scop& scop) {
+  const auto& own = cluster.statements;
+  const auto reads = [&](const std::string& tensor) {
+    return std::any_of(own.begin(), own.end(), [&](const ScopStatement* each) {
+      return !each->initialization && ir::reads(*each->source, tensor);
+    });
+  };
+  const auto& copies = proposal.mapped.promotions;
+  const auto copied = [&](const std::string& tensor) {
+    return std::any_of(copies.begin(), copies.end(),
+                       [&](const poly::Promotion& copy) { return copy.tensor() == tensor; });
+  };
+  return std::any_of(scop.statements.begin(), scop.statements.end(),
+                     [&](const ScopStatement& writer) {
+                       const std::string& tensor = writer.source->tensor;
+                       return scop.program->tensor(tensor).role == ir::TensorRole::Temporary &&
+                              std::count(own.begin(), own.end(), &writer) == 0 &&
+                              suits_copies(*writer.source) && reads(tensor) && !copied(tensor);
+                     });
+}
+
 bool compute_in_copies(std::vector<Cluster>& clusters, std::vector<Proposal>& mapped,
                        const Scop& scop, const Dependences& dependences, const Layouts& layouts,
                        const CpuMachine& machine, const std::vector<const ScopStatement*>& left,

@@ -30,6 +30,9 @@ std::vector<const ScopStatement*> leave_to_copies(std::vector<Cluster>& clusters
                                                   const Dependences& dependences,
                                                   const MappingOptions& options);
 
+/// Whether a cluster reads a temporary that copies might compute, and its Plan has none of it.
+bool lacks_copies(const Cluster& cluster, const Proposal& proposal, const Scop& scop);
+
 /// Whether a statement is one that compute_in_copies may leave out, as far as it can say alone.
 bool suits_copies(const ir::Statement& source);
 
