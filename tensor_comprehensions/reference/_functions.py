@@ -32,7 +32,17 @@ def _each(function: Callable[..., float]) -> Callable[..., np.ndarray]:
 
 
 def _lgamma(x: float) -> float:
-    return math.inf if x == -math.inf or (x <= 0 and x == math.floor(x)) else math.lgamma(x)
+    if x == -math.inf or (x <= 0 and x == math.floor(x)):
+        return math.inf
+    value = math.lgamma(x)
+    if abs(value) > 0.01:
+        return value
+    # Near its zeros, Python's has the error of terms that cancel. PyTorch requires SymPy, and with
+    # it mpmath.
+    import mpmath
+
+    with mpmath.workprec(160):
+        return float(mpmath.log(abs(mpmath.gamma(x))))
 
 
 def _tgamma(x: float) -> float:

@@ -271,6 +271,15 @@ def test_functions_that_swing_within_the_error_of_their_argument(name: str) -> N
     assert large == np.inf
 
 
+@pytest.mark.parametrize("zero", [-2.4570247382208006, -3.14358088834998, 1.0, 2.0])
+def test_lgamma_has_all_its_digits_near_its_zeros(zero: float) -> None:
+    """There it is a line: next to no difference of differences, which Python's function has."""
+    near = zero + np.arange(-8, 9) * 2.0**-48
+    values = evaluate("O(i) = lgamma(A(i))", "double(N) A", near)
+    steps = np.diff(values)
+    assert np.abs(steps / steps.mean() - 1).max() < 1e-6
+
+
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [

@@ -165,6 +165,25 @@ def test_sides_of_choices_are_for_some_points_only() -> None:
     assert "values" not in check(text, torch.randn(40, 70))
 
 
+@pytest.mark.parametrize("first", ["always", "chosen"])
+def test_what_one_statement_computes_at_all_points_others_may_choose(first: str) -> None:
+    statements = [
+        "O(n, d) = log(abs(X(n, d)) + 1.0)",
+        "P(n, d) = X(n, d) > 0.5 ? 2.0 * log(abs(X(n, d)) + 1.0) : X(n, d)",
+    ]
+    both = "\n".join(statements if first == "always" else reversed(statements))
+    text = f"def f(float(N, D) X) -> (O, P) {{ {both} }}"
+    assert check(text, torch.randn(40, 70)).count("log(") == 1
+
+
+def test_values_in_conditions_are_computed_at_all_points() -> None:
+    text = """def f(float(N, D) X) -> (O, P) {
+      O(n, d) = exp(X(n, d)) > 1.0 ? X(n, d) : 1.0
+      P(n, d) = exp(X(n, d)) > 2.0 ? X(n, d) : 2.0
+    }"""
+    assert check(text, torch.randn(40, 70)).count("exp(") == 1
+
+
 def test_values_of_few_points_are_computed_again() -> None:
     assert "values" not in check(SOFTMAX, torch.randn(1, 3))
 

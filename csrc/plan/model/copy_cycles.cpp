@@ -58,14 +58,16 @@ double cycles_of_copy(std::vector<CopyLoop> loops, double element_bytes,
   elements /= static_cast<double>(word);
   const auto side_of = [&](int64_t extent) {
     int64_t side = lanes;
-    while (side > extent) side /= 2;
+    while (side > std::max<int64_t>(1, extent)) side /= 2;
     return side;
   };
   if (run > 0)
     return elements / static_cast<double>(run) * static_cast<double>(divide_up(run, lanes)) *
            machine.copied_vector_cycles;
-  if (from > 0 && to > 0 && std::min(side_of(from), side_of(to)) > 1)
-    return elements / static_cast<double>(std::min(side_of(from), side_of(to))) *
+  // The last block along a loop is a whole one that overlaps the one before.
+  if (const int64_t side = std::min(side_of(from), side_of(to)); from > 0 && to > 0 && side > 1)
+    return elements / static_cast<double>(from * to) *
+           static_cast<double>(divide_up(from, side) * divide_up(to, side) * side) *
            machine.transposed_row_cycles;
   return elements * machine.copied_element_cycles;
 }

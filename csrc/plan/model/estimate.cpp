@@ -148,7 +148,7 @@ class StatementEstimate {
     if (nest_.register_tile) return true;
     if (nest_.vector >= 0 && is_reduction(nest_.vector)) return false;
     for (size_t l = nest_.loops.size(); l-- > 0;)
-      if (nest_.loops[l].extent > nest_.loops[l].size) return is_reduction(nest_.loops[l].iterator);
+      if (nest_.loops[l].is_loop()) return is_reduction(nest_.loops[l].iterator);
     return false;
   }
 
@@ -193,8 +193,9 @@ class StatementEstimate {
       if (moves(i)) result *= static_cast<double>(nest_.vectors(i, points[i]));
     for (size_t l = nest_.loops.size(); l-- > nest_.copies;) {
       const NestLoop& loop = nest_.loops[l];
+      if (!loop.is_loop()) continue;
       if (moves(loop.iterator)) break;
-      result /= std::max(1.0, loop.iterations());
+      result /= loop.iterations();
     }
     return result;
   }
@@ -383,7 +384,7 @@ class StatementEstimate {
     bool around = false;
     for (size_t l = nest_.loops.size(); l-- > nest_.copies && !nest_.register_tile;) {
       const NestLoop& loop = nest_.loops[l];
-      if (loop.extent <= loop.size) continue;
+      if (!loop.is_loop()) continue;
       if (!is_reduction(loop.iterator)) around = true;
       if (is_reduction(loop.iterator) && around) stores *= loop.iterations();
     }
@@ -408,12 +409,13 @@ class StatementEstimate {
 
   void count_start() {
     double tasks = 1, nests = 1;
+    size_t innermost = nest_.loops.size();
+    while (innermost > 0 && !nest_.loops[innermost - 1].is_loop()) --innermost;
     for (size_t l = 0; l < nest_.loops.size(); ++l) {
       const NestLoop& loop = nest_.loops[l];
       if (l < nest_.tasks) tasks *= loop.whole_iterations();
       const bool begins = l < nest_.copies || !is_reduction(loop.iterator);
-      if (nest_.register_tile ? begins : l + 1 < nest_.loops.size())
-        nests *= loop.whole_iterations();
+      if (nest_.register_tile ? begins : l + 1 < innermost) nests *= loop.whole_iterations();
     }
     result_.start += tasks * machine_.task_cycles;
     // Sums of lanes go on beside each other, and what adds the lanes up is counted.

@@ -16,6 +16,8 @@ struct NestLoop {
   int iterator = 0;
   int64_t size = 1, extent = 1;
 
+  /// Rather than code that runs once.
+  bool is_loop() const { return extent > size; }
   double iterations() const { return static_cast<double>(extent) / static_cast<double>(size); }
   /// The last one counts, however short it is.
   double whole_iterations() const { return std::ceil(iterations()); }

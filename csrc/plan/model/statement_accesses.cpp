@@ -120,7 +120,7 @@ bool StatementAccesses::is_spread(const Access& access) const {
   for (size_t l = nest_.loops.size(); l-- > nest_.tasks;) {
     const NestLoop& loop = nest_.loops[l];
     const int64_t stride = std::abs(access.strides[loop.iterator].value_or(kPageBytes));
-    if (loop.extent == loop.size || stride == 0) continue;
+    if (!loop.is_loop() || stride == 0) continue;
     if (stride * loop.size < kPageBytes / 2) return false;
     return run_bytes(access) < kLongRun;
   }

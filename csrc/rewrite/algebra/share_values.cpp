@@ -50,14 +50,28 @@ double cycles_of(const Expr& value) {
   return cycles;
 }
 
-/// The parts of a value that are computed at all points: sides of choices are not.
-void for_each_part(const Expr& value, const std::function<void(const Expr&)>& each) {
+/// The parts of a value, and whether they are computed at all points: sides of choices are not.
+void for_each_part(const Expr& value, bool always,
+                   const std::function<void(const Expr&, bool)>& each) {
   walk(value, [&](const Expr& e) {
-    each(e);
+    each(e, always);
+    const auto choice = find_choice(e);
+    if (choice) {
+      for_each_part(choice->condition, always, each);
+      for_each_part(choice->yes, false, each);
+      for_each_part(choice->no, false, each);
+    }
     const auto* call = e.as<Call>();
-    return !find_choice(e) && (!call || read_name(call).empty());
+    return !choice && (!call || read_name(call).empty());
   });
 }
+
+/// A statement that computes a value as well.
+struct User {
+  size_t statement;
+  std::vector<std::string> indices;  ///< there
+  bool always;                       ///< at all points
+};
 
 class ShareValues : public ProgramPass {
  public:
@@ -82,57 +96,64 @@ class ShareValues : public ProgramPass {
   bool share(size_t s) {
     const Statement& statement = program_.statements[s];
     if (!is_candidate(statement)) return false;
-    std::vector<Expr> values;  // the largest first
-    for_each_part(statement.value, [&](const Expr& e) {
-      if (e.type().is_float() && e.type().bits() >= 32 && cycles_of(e) > 0) values.push_back(e);
+    std::vector<std::pair<Expr, bool>> values;  // the largest first
+    for_each_part(statement.value, true, [&](const Expr& e, bool always) {
+      if (e.type().is_float() && e.type().bits() >= 32 && cycles_of(e) > 0)
+        values.emplace_back(e, always);
     });
-    for (const Expr& value : values) {
+    for (const auto& [value, always] : values) {
       const std::vector<std::string> indices = indices_of(value, statement);
       if (indices.empty()) continue;
-      std::vector<std::pair<size_t, std::vector<std::string>>> users;
+      std::vector<User> users;
       for (size_t later = s + 1; later < program_.statements.size(); ++later) {
         // What is written in between, by this statement too, is not what both read.
         if (reads(value, program_.statements[later - 1].tensor)) break;
-        if (auto there = find_same(value, indices, statement, program_.statements[later]))
-          users.emplace_back(later, *there);
+        if (auto user = find_same(value, indices, statement, later)) users.push_back(*user);
       }
-      if (users.empty() || !pays(value, indices, statement, users)) continue;
+      // What no statement computes at all points may read outside of tensors at some.
+      if (users.empty() || (!always && std::none_of(users.begin(), users.end(),
+                                                    [](const User& each) { return each.always; })))
+        continue;
+      if (!pays(value, indices, statement, users)) continue;
       write_out(s, value, indices, users);
       return true;
     }
     return false;
   }
 
-  /// The indices of a statement by which it computes that value.
-  static std::optional<std::vector<std::string>> find_same(const Expr& value,
-                                                           const std::vector<std::string>& indices,
-                                                           const Statement& first,
-                                                           const Statement& second) {
+  /// The statement with that number as one that computes the value.
+  std::optional<User> find_same(const Expr& value, const std::vector<std::string>& indices,
+                                const Statement& first, size_t number) const {
+    const Statement& second = program_.statements[number];
     if (!is_candidate(second)) return std::nullopt;
-    std::optional<std::vector<std::string>> found;
-    for_each_part(second.value, [&](const Expr& e) {
-      if (found || e.node_type() != value.node_type() || e.type() != value.type()) return;
+    std::optional<User> found;
+    for_each_part(second.value, true, [&](const Expr& e, bool always) {
+      if ((found && (found->always || !always)) || e.node_type() != value.node_type() ||
+          e.type() != value.type())
+        return;
       std::vector<std::string> there = indices_of(e, second);
       bool same = there.size() == indices.size();
       for (size_t k = 0; same && k < there.size(); ++k)
         same = have_same_range(*find_index(first.domain, indices[k]),
                                *find_index(second.domain, there[k]));
-      if (same && equal(rename(e, there, indices), value)) found = there;
+      if (same && equal(rename(e, there, indices), value)) found = User{number, there, always};
     });
     return found;
   }
 
   /// Whether the functions take longer than an element is written and read.
   bool pays(const Expr& value, const std::vector<std::string>& indices, const Statement& first,
-            const std::vector<std::pair<size_t, std::vector<std::string>>>& users) const {
+            const std::vector<User>& users) const {
     double points = 1, between = 1;
     for (size_t k = 0; k < indices.size(); ++k) {
       const Iterator& it = *find_index(first.domain, indices[k]);
       const auto extent = static_cast<double>(extent_of(it));
       points *= extent;
-      const bool common = !it.reduction && std::all_of(users.begin(), users.end(), [&](auto& user) {
-        return !find_index(program_.statements[user.first].domain, user.second[k])->reduction;
-      });
+      const bool common =
+          !it.reduction && std::all_of(users.begin(), users.end(), [&](const User& user) {
+            const Statement& statement = program_.statements[user.statement];
+            return !find_index(statement.domain, user.indices[k])->reduction;
+          });
       if (!common) between *= extent;
     }
     const double lanes = machine_.vector_bits / 8.0 / value.type().bytes();
@@ -154,7 +175,7 @@ class ShareValues : public ProgramPass {
   }
 
   void write_out(size_t s, const Expr& value, const std::vector<std::string>& indices,
-                 const std::vector<std::pair<size_t, std::vector<std::string>>>& users) {
+                 const std::vector<User>& users) {
     const Statement& first = program_.statements[s];
     // Neighbours in the domain of the statement are neighbours in the temporary.
     std::vector<size_t> order;
@@ -175,7 +196,7 @@ class ShareValues : public ProgramPass {
       user.value = substitute(from, to, user.value);
     };
     read_instead(program_.statements[s], indices);
-    for (const auto& [user, there] : users) read_instead(program_.statements[user], there);
+    for (const User& user : users) read_instead(program_.statements[user.statement], user.indices);
     program_.statements.insert(program_.statements.begin() + static_cast<long>(s), made);
   }
 };

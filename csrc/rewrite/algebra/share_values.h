@@ -15,7 +15,8 @@ namespace tc::ir {
 /// M(n)), and read that. The largest common values with calls of functions are taken, where what
 /// they take is more than writing and reading an element does: little where the statements have
 /// indices in common, along which they may share loops and what lies between these stays in a
-/// cache. Runs on a specialised program; adds the layouts of its temporaries.
+/// cache. One of the statements at least computes the value at all points, whatever the others
+/// choose. Runs on a specialised program; adds the layouts of its temporaries.
 void share_values(Program& program, std::map<std::string, Layout>& layouts,
                   const CpuMachine& machine);
 
