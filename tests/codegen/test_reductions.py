@@ -10,6 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fenced import fenced
+
 import tensor_comprehensions as tc
 from tensor_comprehensions._define import parse
 
@@ -55,6 +57,57 @@ def test_lengths(length: int) -> None:
     assert torch.equal(low, a.amin(1))
     assert torch.equal(high, a.amax(1))
     assert t.dot(a[0], a[1]) == a[0] @ a[1]
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("name", ["float", "double", "int32", "int16"])
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 7, 8, 9, 13, 16, 21, 28, 31])
+def test_vectors_end_where_rows_do(
+    length: int, name: str, bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lanes behind a row load nothing, and add nothing: not what stands there, nor 0 times
+    infinity."""
+    monkeypatch.setenv("TC_MACHINE", f"vector_bits={bits}")
+    t = define(f"""
+    def windows({name}(M, K) A, {name}(M, K) B, {name}(M) w) -> (D, S, W, L, H) {{
+      D(m) +=! A(m, k) * B(m, k)
+      S(m) +=! A(m, k)
+      W(m) +=! A(m, k) * w(m)
+      L(m) min=! A(m, k)
+      H(m) max=! A(m, k) - B(m, k)
+    }}""")
+    dtype = TYPES[name]
+    a, b = (fenced(integers(6, length, dtype=dtype)) for _ in range(2))
+    w = integers(6, dtype=dtype)
+    if dtype.is_floating_point:
+        a, w = fenced(a.abs() + 1), w.clone()
+        a[1, 0], w[2], w[3] = math.inf, math.inf, math.nan
+    product, total, weighted, low, high = t.windows(a, b, w)
+    same = {"rtol": 0, "atol": 0, "equal_nan": True, "check_dtype": False}
+    torch.testing.assert_close(product, (a * b).sum(1), **same)
+    torch.testing.assert_close(total, a.sum(1), **same)
+    torch.testing.assert_close(weighted, (a * w[:, None]).sum(1), **same)
+    torch.testing.assert_close(low, a.amin(1), **same)
+    torch.testing.assert_close(high, (a - b).amax(1), **same)
+
+
+@pytest.mark.parametrize("length", [7, 14, 28])
+def test_ends_of_rows_are_multiplied_and_added_in_one_instruction(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums over rows of 7 took two vectors of 4, the second of which was multiplied, chosen from
+    and added."""
+    monkeypatch.setenv("TC_MACHINE", "vector_bits=512,vector_registers=32")
+    text = """def f(float(N,C,H,W) D, float(N,C,P,Q) X) -> (K) {
+      K(c,kh,kw) +=! D(n,c,h,w) * X(n,c,h+kh,w+kw) where kh in 0:3, kw in 0:3
+    }"""
+    d, x = integers(3, 5, length, length), fenced(integers(3, 5, length + 2, length + 2))
+    executor = tc.compile(text, "f", None, d, x)
+    assert "form      rows" in executor.explain()
+    assert "vfmadd" not in executor.assembly or "vmulps" not in executor.assembly
+    expected = F.conv2d(x.transpose(0, 1), d.transpose(0, 1), groups=1)
+    expected = torch.stack([expected[c, c] for c in range(5)])
+    assert torch.equal(executor(d, x), expected)
 
 
 @pytest.mark.parametrize("name", TYPES)

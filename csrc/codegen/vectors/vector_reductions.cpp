@@ -10,6 +10,7 @@
 #include "codegen/names.h"
 #include "codegen/tiles/merge_reductions.h"
 #include "codegen/workarounds/byte_sums.h"
+#include "codegen/workarounds/hidden_zero.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
@@ -60,6 +61,7 @@ bool collect(const Nest& nest, const Expr& guard, std::vector<Part>& parts) {
 struct Reads {
   std::map<std::string, int> loads;  ///< of every buffer
   int gathers = 0;                   ///< loads of elements that are no neighbours along the loop
+  int narrowest = 64;                ///< bits of an element
   bool functions = false;
 };
 
@@ -67,6 +69,7 @@ Reads reads_of(const Loop& loop) {
   Reads reads;
   nest::for_each_read(loop.body, [&](const Load& load) {
     ++reads.loads[load.name];
+    reads.narrowest = std::min(reads.narrowest, load.type.bits());
     const auto step = ir::step_along(load.index, loop.name);
     if (step != 0 && step != 1) ++reads.gathers;
   });
@@ -126,8 +129,9 @@ class PartialResults {
     }
     lanes_ = std::clamp(vector_bits / bits, 1, machine::kMostLanes);
     extent_ = as_const_int(simplify(vector.extent));
+    masked_ = extent_ && may_mask(reads, vector_bits);
     if (extent_)
-      while (lanes_ > *extent_ && lanes_ > 1) lanes_ /= 2;
+      while ((masked_ ? lanes_ / 2 >= *extent_ : lanes_ > *extent_) && lanes_ > 1) lanes_ /= 2;
     while (lanes_ > 8 && lanes_ * reads.gathers > kGathered / 2) lanes_ /= 2;
     // Bodies with functions like exp are bound by those; copies would only make the code longer.
     int wanted = reads.functions ? 1 : machine.sums_in_flight() / std::max(1, accumulating);
@@ -160,7 +164,8 @@ class PartialResults {
   }
 
   /// The innermost loop. The last vector of a constant extent begins early enough to end with it;
-  /// its lanes that repeat elements add nothing.
+  /// its lanes that repeat elements add nothing. Of a shorter extent than a vector, the lanes
+  /// behind it are switched off.
   Nest loop() const {
     Expr lane = lane_variable();
     std::string round = vector_.name + ".r";
@@ -191,9 +196,11 @@ class PartialResults {
           Guard{tail > 0, vector(full * lanes_ + lane, next, lane < tail, lane < tail), nullptr}));
     } else if (*extent_ % lanes_) {
       int tail = static_cast<int>(*extent_ % lanes_);
-      parts.push_back(repeatable_ ? vector(static_cast<int>(*extent_) - lanes_ + lane, next,
-                                           lane >= lanes_ - tail, Expr())
-                                  : vector(full * lanes_ + lane, next, lane < tail, lane < tail));
+      parts.push_back(masked_
+                          ? masked_vector(full * lanes_ + lane, next, lane < tail + hidden_zero())
+                      : repeatable_ ? vector(static_cast<int>(*extent_) - lanes_ + lane, next,
+                                             lane >= lanes_ - tail, Expr())
+                                    : vector(full * lanes_ + lane, next, lane < tail, lane < tail));
     }
     return nest::make_sequence(parts);
   }
@@ -275,11 +282,44 @@ class PartialResults {
         lanes_, nest::substitute(vector_.name, vector_.min + position, nest::make_sequence(body)));
   }
 
+  /// Whether a vector may have more lanes than there are elements, with loads that are switched off
+  /// for those: wide vectors have such loads, of words and of neighbours. Results of lanes that a
+  /// compute of its own stores are left to vectors that overlap.
+  bool may_mask(const Reads& reads, int vector_bits) const {
+    return vector_bits >= 256 && reads.gathers == 0 && reads.narrowest >= 32 &&
+           std::all_of(parts_.begin(), parts_.end(),
+                       [](const Part& part) { return part.accumulates && !part.guard.defined(); });
+  }
+
+  /// The same, of which only lanes where `counts` holds load anything. Of products both factors are
+  /// 0 in the others, so that one instruction multiplies and adds.
+  Nest masked_vector(const Expr& position, int copy, const Expr& counts) const {
+    const auto masked = [&](const Expr& e, const Expr& other) -> Expr {
+      if (const auto* load = e.as<Load>(); load && expr_uses_var(load->index, vector_.name))
+        return ir::choose_lazily(counts, e, other);
+      const Expr inside = ir::mutate(e, [&](const Load* op, ir::Mutator&) -> Expr {
+        if (!expr_uses_var(op->index, vector_.name)) return op;
+        return ir::choose_lazily(counts, op, make_zero(op->type));
+      });
+      return Select::make(counts, inside, other);
+    };
+    std::vector<Nest> body;
+    for (const Part& part : parts_) {
+      const auto* product = part.reduction == ir::Reduction::Sum ? part.value.as<Mul>() : nullptr;
+      const Expr zero = make_zero(part.accumulator);
+      body.push_back(in_partial(part, place(copy, lane_variable()), part.reduction,
+                                product ? masked(product->a, zero) * masked(product->b, zero)
+                                        : masked(part.value, neutral(part))));
+    }
+    return lane_loop(
+        lanes_, nest::substitute(vector_.name, vector_.min + position, nest::make_sequence(body)));
+  }
+
   const Loop& vector_;
   std::vector<Part> parts_;
   int lanes_ = 1, copies_ = 1;
   std::optional<int64_t> extent_;
-  bool repeatable_ = true;
+  bool repeatable_ = true, masked_ = false;
 };
 
 /// Joins the loops above a vector with it, as far as addresses walk on. What is no loop stays.
