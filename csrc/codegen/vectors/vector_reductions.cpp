@@ -142,7 +142,8 @@ class PartialResults {
     copies_ = std::clamp(wanted, 2, most);
     // What data says how long it is, is often short: each copy takes instructions around the loop.
     if (ir::has_load(vector.extent)) copies_ = 2;
-    if (extent_) copies_ = static_cast<int>(std::clamp<int64_t>(*extent_ / lanes_, 1, copies_));
+    const int least = masked_ ? 2 : 1;  // of those that overlap a single one was not seen cut up
+    if (extent_) copies_ = static_cast<int>(std::clamp<int64_t>(*extent_ / lanes_, least, copies_));
   }
 
   int lanes() const { return lanes_; }
