@@ -9,7 +9,6 @@ import emulated
 import pytest
 import torch
 import torch.nn.functional as F
-
 from fenced import fenced
 
 import tensor_comprehensions as tc
