@@ -8,6 +8,7 @@
 #include "plan/forms/chain.h"
 #include "plan/forms/computed_copies.h"
 #include "plan/forms/gpu.h"
+#include "plan/forms/register_tiles.h"
 #include "plan/notes.h"
 #include "plan/propose.h"
 #include "poly/dependences.h"
@@ -89,7 +90,10 @@ class CpuPlanner {
     std::optional<ProgramPlan> blocks;
     for (size_t c = 0; c < program.clusters.size(); ++c) {
       const Cluster& cluster = program.clusters[c];
-      if (!cluster.outer.empty() || !lacks_copies(cluster, program.groups[c], scop_)) continue;
+      const bool may_have_block = has_inner_loops(cluster) && suits_register_tiles(cluster);
+      if (!may_have_block || !cluster.outer.empty() ||
+          !lacks_copies(cluster, program.groups[c], scop_))
+        continue;
       Proposal block = propose(cluster, Forms::Blocks);
       if (lacks_copies(cluster, block, scop_)) continue;
       if (!blocks) blocks = program;

@@ -8,6 +8,12 @@
 
 namespace tc::plan {
 
+/// The forms that a cluster may have.
+enum class Forms {
+  All,
+  Blocks,  ///< register tiles, whose copies can compute what they copy; all where there are none
+};
+
 /// Of the Plans that the forms make, the one that the estimate finds cheapest. What the options
 /// decide holds in all of them. The forms:
 ///
@@ -20,10 +26,6 @@ namespace tc::plan {
 ///   all have the shared loops' dimensions and no more results.
 ///
 /// A scatter has Plans of its own (see scatters).
-enum class Forms {
-  All,
-  Blocks,  ///< register tiles, whose copies can compute what they copy; all where there are none
-};
 Proposal propose_cpu(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
                      const MappingOptions& options, const CpuMachine& machine,
                      Forms forms = Forms::All);

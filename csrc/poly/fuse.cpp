@@ -177,9 +177,9 @@ class Rules {
     });
   }
 
-  /// Whether a statement passes over consecutive elements in an iterator of its rows; scans do so
-  /// backwards, too. That is asked of what is another row for every iteration of the members: what
-  /// all of them have in common stays in the cache, however it lies.
+  /// Whether some access of a statement has stride 1 along an iterator of its rows, or -1 in a
+  /// scan. Asked of accesses that move along the members as well: rows that all iterations of these
+  /// reuse stay in the cache, whatever their stride. Where there are only such, any of them counts.
   bool walks(const ScopStatement& statement, const std::vector<int>& members,
              const std::vector<int>& row) const {
     bool common = true, own = false, any = false;

@@ -1,5 +1,5 @@
-"""Which statements share a loop over rows (csrc/poly/fuse.h, the rule for rows): those that pass
-over consecutive elements below it, of what is another row for every iteration."""
+"""Which statements share a loop over rows (csrc/poly/fuse.h, the rule for rows), and what layers of
+several passes over a row compute."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ import re
 
 import pytest
 import torch
+import torch.nn.functional as F
+from exact import integers
 
 import tensor_comprehensions as tc
 
-pytestmark = pytest.mark.usefixtures("described_machine")
+described = pytest.mark.usefixtures("described_machine")
+
+
+def define(text: str) -> tc.TC:
+    return tc.define(text, namespace="tc_fusion_of_rows")
 
 
 def groups_of(text: str, *values: torch.Tensor) -> list[list[str]]:
@@ -21,6 +27,7 @@ def groups_of(text: str, *values: torch.Tensor) -> list[list[str]]:
     return [re.findall(r"^  S\d+ +([\w.]+)\(", part, re.MULTILINE) for part in parts]
 
 
+@described
 def test_passes_over_the_same_rows_are_together() -> None:
     text = """def f(float(N,M) A) -> (O) {
       S(n) +=! A(n, m)
@@ -29,6 +36,7 @@ def test_passes_over_the_same_rows_are_together() -> None:
     assert groups_of(text, torch.rand(256, 1024)) == [["S", "O"]]
 
 
+@described
 def test_a_matrix_is_not_written_by_columns_for_the_sake_of_a_vector() -> None:
     """V and what is made of it have n in common, below which O goes from row to row; x, which is
     consecutive there, is the same for all n."""
@@ -43,6 +51,7 @@ def test_a_matrix_is_not_written_by_columns_for_the_sake_of_a_vector() -> None:
     torch.testing.assert_close(o, torch.outer(x, y.exp()))
 
 
+@described
 def test_rows_of_either_operand_of_a_transposition() -> None:
     """What is read is consecutive, though what is written is not."""
     text = """def f(float(N,M) A) -> (S, O) {
@@ -55,6 +64,7 @@ def test_rows_of_either_operand_of_a_transposition() -> None:
     torch.testing.assert_close(o, (a - s[:, None]).T)
 
 
+@described
 def test_what_all_rows_have_in_common_decides_where_nothing_else_does() -> None:
     """A sum over a table that every row weighs with one number."""
     text = """def f(float(N) w, float(K) t) -> (O, P) {
@@ -62,3 +72,141 @@ def test_what_all_rows_have_in_common_decides_where_nothing_else_does() -> None:
       P(n) max=! w(n) - t(k)
     }"""
     assert groups_of(text, torch.rand(256), torch.rand(1000)) == [["O", "P"]]
+
+
+# ---- passes over a row
+
+SOFTMAX = """
+def softmax(float(N, D) I) -> (O, high, total) {
+  high(n) max=! I(n, d)
+  O(n, d) = exp(I(n, d) - high(n))
+  total(n) +=! O(n, d)
+  O(n, d) = O(n, d) / total(n)
+}
+"""
+LAYER_NORM = """
+def layer_norm(float(N, D) I, float(D) gamma, float(D) beta) -> (O, mean, var) {
+  mean(n) +=! I(n, d)
+  var(n) +=! I(n, d) * I(n, d)
+  mean(n) = mean(n) / D
+  var(n) = var(n) / D - mean(n) * mean(n)
+  O(n, d) = gamma(d) * (I(n, d) - mean(n)) * rsqrt(var(n) + 1e-5) + beta(d)
+}
+"""
+BATCH_NORM = """
+def batch_norm(float(N, C, H, W) I) -> (O, mean, var) {
+  mean(c) +=! I(n, c, h, w)
+  var(c) +=! I(n, c, h, w) * I(n, c, h, w)
+  mean(c) = mean(c) / (N * H * W)
+  var(c) = var(c) / (N * H * W) - mean(c) * mean(c)
+  O(n, c, h, w) = (I(n, c, h, w) - mean(c)) * rsqrt(var(c) + 1e-5)
+}
+"""
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (16, 64), (17, 65), (40, 130), (64, 1000)])
+def test_softmax(sizes: tuple[int, int]) -> None:
+    x = torch.randn(*sizes) * 3
+    out, high, total = define(SOFTMAX).softmax(x)
+    torch.testing.assert_close(out, F.softmax(x, 1), rtol=1e-5, atol=0)
+    assert torch.equal(high, x.amax(1))
+    torch.testing.assert_close(total, torch.exp(x - x.amax(1, keepdim=True)).sum(1))
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (17, 65), (33, 768)])
+def test_layer_norm(sizes: tuple[int, int]) -> None:
+    x, gamma, beta = torch.randn(*sizes), torch.randn(sizes[1]), torch.randn(sizes[1])
+    out, mean, var = define(LAYER_NORM).layer_norm(x, gamma, beta)
+    torch.testing.assert_close(out, F.layer_norm(x, sizes[1:], gamma, beta), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mean, x.mean(1), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(var, x.var(1, unbiased=False), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4, 5), (4, 17, 9, 11)])
+def test_batch_norm(sizes: tuple[int, ...]) -> None:
+    x = torch.randn(*sizes)
+    out, _, _ = define(BATCH_NORM).batch_norm(x)
+    torch.testing.assert_close(
+        out, F.batch_norm(x, None, None, training=True), rtol=1e-4, atol=1e-5
+    )
+
+
+def vector_loops(text: str, entry: str, *inputs: torch.Tensor) -> tuple[str, int]:
+    nest = tc.compile(text, entry, "default", *inputs).loop_nest
+    return nest, len(re.findall(r"^ *vector ", nest, re.M))
+
+
+def test_passes_share_their_rows() -> None:
+    nest, vectors = vector_loops(
+        LAYER_NORM, "layer_norm", torch.randn(64, 1024), torch.randn(1024), torch.randn(1024)
+    )
+    assert nest.count("parallel") == 1, nest
+    assert vectors == 2, nest  # both sums in one loop, then the result
+    nest, vectors = vector_loops(SOFTMAX, "softmax", torch.randn(64, 1024))
+    assert nest.count("parallel") == 1, nest
+    assert vectors == 3, nest  # the exponentials are added up as they are made
+
+
+TEMPORARIES = """
+def standardize(float(N, D) I) -> (O) {
+  mean(n) +=! I(n, d)
+  centered(n, d) = I(n, d) - mean(n) / D
+  var(n) +=! centered(n, d) * centered(n, d)
+  O(n, d) = centered(n, d) * rsqrt(var(n) / D + 1e-5)
+}
+"""
+
+
+@pytest.mark.parametrize("sizes", [(5, 7), (16, 64), (37, 100), (20, 5000), (16, 70_000)])
+def test_temporaries_of_a_row(sizes: tuple[int, int]) -> None:
+    x = torch.randn(*sizes)
+    out = define(TEMPORARIES).standardize(x)
+    torch.testing.assert_close(out, F.layer_norm(x, sizes[1:]), rtol=1e-4, atol=1e-5)
+    nest, _ = vector_loops(TEMPORARIES, "standardize", torch.randn(64, 1024))
+    assert "centered.private[1024] of float32" in nest, nest
+
+
+def test_temporaries_that_outlive_a_row() -> None:
+    """Written under a condition, read by another row, or larger than what was written first."""
+    t = define("""
+    def outlive(float(N, D) I) -> (O, P) {
+      T(n, d) = I(n, d)
+      s(n) +=! T(n, d)
+      O(n, d) = T(n, d) + s(n)
+      P(n, d) = T(N - 1 - n, d) * 2
+    }
+    """)
+    x = integers(40, 100)
+    out, flipped = t.outlive(x)
+    assert torch.equal(out, x + x.sum(1, keepdim=True))
+    assert torch.equal(flipped, 2 * x.flip(0))
+
+
+def test_few_or_short_rows_are_not_shared() -> None:
+    """Fewer rows than threads, or rows of a few elements, are better off in passes of their own."""
+    for sizes in ((2, 100_000), (5000, 8)):
+        nest, _ = vector_loops(SOFTMAX, "softmax", torch.randn(*sizes))
+        assert nest.count("parallel") > 1, nest
+
+
+def test_a_matrix_product_keeps_its_blocks() -> None:
+    """A row reduction after a matrix product does not pull the product into its rows."""
+    text = """
+    def product(float(M, K) A, float(K, N) B) -> (C, S) {
+      C(m, n) +=! A(m, k) * B(k, n)
+      S(m) +=! C(m, n)
+    }
+    """
+    a, b = integers(64, 96), integers(96, 128)
+    both = tc.compile(text, "product", "default", a, b)
+    alone = tc.compile(
+        "def product(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }",
+        "product",
+        "default",
+        a,
+        b,
+    )
+    assert alone.schedule_tree in both.schedule_tree
+    c, s = both(a, b)
+    assert torch.equal(c, a @ b)
+    assert torch.equal(s, (a @ b).sum(1))

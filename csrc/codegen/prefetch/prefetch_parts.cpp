@@ -116,8 +116,9 @@ class PrefetchParts {
       read.index = reveal(read.index);
       reads.try_emplace(read.buffer, read);
     }
-    const bool small = around.in_tile || around.in_slice;
-    return nest::prepend(loop, small ? of_parts(loop, reads, around) : of_far_parts(reads, around));
+    const bool of_part = around.in_tile || around.in_slice;
+    return nest::prepend(loop,
+                         of_part ? of_parts(loop, reads, around) : of_far_parts(reads, around));
   }
 
  private:
@@ -146,8 +147,7 @@ class PrefetchParts {
     return prefetches;
   }
 
-  /// Of what other loops pass over: processors follow all but the way to a part that lies
-  /// elsewhere.
+  /// Of what other loops read: hardware prefetchers follow all but the leap to another page.
   std::vector<Nest> of_far_parts(const std::map<std::string, Read>& reads, const Around& around) {
     std::vector<Nest> prefetches;
     for (const auto& [name, read] : reads) {

@@ -129,9 +129,10 @@ class PartialResults {
     }
     lanes_ = std::clamp(vector_bits / bits, 1, machine::kMostLanes);
     extent_ = as_const_int(simplify(vector.extent));
-    masked_ = extent_ && may_mask(reads, vector_bits);
+    const bool predicable = extent_ && may_predicate(reads, vector_bits);
     if (extent_)
-      while ((masked_ ? lanes_ / 2 >= *extent_ : lanes_ > *extent_) && lanes_ > 1) lanes_ /= 2;
+      while ((predicable ? lanes_ / 2 >= *extent_ : lanes_ > *extent_) && lanes_ > 1) lanes_ /= 2;
+    predicated_ = predicable && *extent_ % lanes_ != 0;
     while (lanes_ > 8 && lanes_ * reads.gathers > kGathered / 2) lanes_ /= 2;
     // Bodies with functions like exp are bound by those; copies would only make the code longer.
     int wanted = reads.functions ? 1 : machine.sums_in_flight() / std::max(1, accumulating);
@@ -142,7 +143,8 @@ class PartialResults {
     copies_ = std::clamp(wanted, 2, most);
     // What data says how long it is, is often short: each copy takes instructions around the loop.
     if (ir::has_load(vector.extent)) copies_ = 2;
-    const int least = masked_ ? 2 : 1;  // of those that overlap a single one was not seen cut up
+    // Without a predicate, LLVM was not seen to do so.
+    const int least = predicated_ ? 2 : 1;
     if (extent_) copies_ = static_cast<int>(std::clamp<int64_t>(*extent_ / lanes_, least, copies_));
   }
 
@@ -165,8 +167,8 @@ class PartialResults {
   }
 
   /// The innermost loop. The last vector of a constant extent begins early enough to end with it;
-  /// its lanes that repeat elements add nothing. Of a shorter extent than a vector, the lanes
-  /// behind it are switched off.
+  /// its lanes that repeat elements add nothing. Or it is predicated, which takes one vector
+  /// also where the extent is shorter.
   Nest loop() const {
     Expr lane = lane_variable();
     std::string round = vector_.name + ".r";
@@ -197,11 +199,11 @@ class PartialResults {
           Guard{tail > 0, vector(full * lanes_ + lane, next, lane < tail, lane < tail), nullptr}));
     } else if (*extent_ % lanes_) {
       int tail = static_cast<int>(*extent_ % lanes_);
-      parts.push_back(masked_
-                          ? masked_vector(full * lanes_ + lane, next, lane < tail + hidden_zero())
-                      : repeatable_ ? vector(static_cast<int>(*extent_) - lanes_ + lane, next,
-                                             lane >= lanes_ - tail, Expr())
-                                    : vector(full * lanes_ + lane, next, lane < tail, lane < tail));
+      parts.push_back(
+          predicated_   ? predicated_vector(full * lanes_ + lane, next, lane < tail + hidden_zero())
+          : repeatable_ ? vector(static_cast<int>(*extent_) - lanes_ + lane, next,
+                                 lane >= lanes_ - tail, Expr())
+                        : vector(full * lanes_ + lane, next, lane < tail, lane < tail));
     }
     return nest::make_sequence(parts);
   }
@@ -283,19 +285,18 @@ class PartialResults {
         lanes_, nest::substitute(vector_.name, vector_.min + position, nest::make_sequence(body)));
   }
 
-  /// Whether a vector may have more lanes than there are elements, with loads that are switched off
-  /// for those: wide vectors have such loads, of words and of neighbours. Results of lanes that a
-  /// compute of its own stores are left to vectors that overlap.
-  bool may_mask(const Reads& reads, int vector_bits) const {
+  /// Whether the tail may be a predicated vector: wide ones have masked loads, of words that are
+  /// contiguous. Where the loop stores something as well, the last vector overlaps.
+  bool may_predicate(const Reads& reads, int vector_bits) const {
     return vector_bits >= 256 && reads.gathers == 0 && reads.narrowest >= 32 &&
            std::all_of(parts_.begin(), parts_.end(),
                        [](const Part& part) { return part.accumulates && !part.guard.defined(); });
   }
 
-  /// The same, of which only lanes where `counts` holds load anything. Of products both factors are
-  /// 0 in the others, so that one instruction multiplies and adds.
-  Nest masked_vector(const Expr& position, int copy, const Expr& counts) const {
-    const auto masked = [&](const Expr& e, const Expr& other) -> Expr {
+  /// The same, predicated by `counts`, the loads too. Of products both factors are 0 in the other
+  /// lanes, so that one instruction multiplies and adds.
+  Nest predicated_vector(const Expr& position, int copy, const Expr& counts) const {
+    const auto predicated = [&](const Expr& e, const Expr& other) -> Expr {
       if (const auto* load = e.as<Load>(); load && expr_uses_var(load->index, vector_.name))
         return ir::choose_lazily(counts, e, other);
       const Expr inside = ir::mutate(e, [&](const Load* op, ir::Mutator&) -> Expr {
@@ -309,8 +310,9 @@ class PartialResults {
       const auto* product = part.reduction == ir::Reduction::Sum ? part.value.as<Mul>() : nullptr;
       const Expr zero = make_zero(part.accumulator);
       body.push_back(in_partial(part, place(copy, lane_variable()), part.reduction,
-                                product ? masked(product->a, zero) * masked(product->b, zero)
-                                        : masked(part.value, neutral(part))));
+                                product
+                                    ? predicated(product->a, zero) * predicated(product->b, zero)
+                                    : predicated(part.value, neutral(part))));
     }
     return lane_loop(
         lanes_, nest::substitute(vector_.name, vector_.min + position, nest::make_sequence(body)));
@@ -320,7 +322,8 @@ class PartialResults {
   std::vector<Part> parts_;
   int lanes_ = 1, copies_ = 1;
   std::optional<int64_t> extent_;
-  bool repeatable_ = true, masked_ = false;
+  bool repeatable_ = true;
+  bool predicated_ = false;  ///< the last vector of a constant extent
 };
 
 /// Joins the loops above a vector with it, as far as addresses walk on. What is no loop stays.

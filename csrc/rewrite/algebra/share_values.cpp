@@ -111,10 +111,9 @@ class ShareValues : public ProgramPass {
         if (auto user = find_same(value, indices, statement, later)) users.push_back(*user);
       }
       // What no statement computes at all points may read outside of tensors at some.
-      if (users.empty() || (!always && std::none_of(users.begin(), users.end(),
-                                                    [](const User& each) { return each.always; })))
-        continue;
-      if (!pays(value, indices, statement, users)) continue;
+      const bool everywhere = always || std::any_of(users.begin(), users.end(),
+                                                    [](const User& each) { return each.always; });
+      if (users.empty() || !everywhere || !pays(value, indices, statement, users)) continue;
       write_out(s, value, indices, users);
       return true;
     }
