@@ -38,8 +38,9 @@ _GAIN = 0.99
 #: What wins has to be so much faster than the compiler's own Plan by the shortest run, and faster
 #: by the median.
 _WINS = 0.985
-#: Candidates of the last comparison, and its share of the budget with the least and most seconds.
-_FINALISTS, _FINAL_SHARE, _FINAL_LEAST, _FINAL_MOST = 4, 0.08, 0.4, 4.0
+#: Candidates of the last comparison, and its share of the budget; least and most seconds of each of
+#: the places that tensors are in.
+_FINALISTS, _FINAL_SHARE, _FINAL_LEAST, _FINAL_MOST = 4, 0.08, 0.3, 2.0
 _FINAL_ROUNDS = 24
 #: Candidates that a planner is asked for, for each worker.
 _BATCH = 6
@@ -497,7 +498,7 @@ class Session:
 
     def _compare_last(self) -> None:
         """The best candidates and the compiler's own Plan once more, in turns and with nothing
-        beside them: what wins is clearly faster."""
+        beside them: what wins is clearly faster, wherever in their pages the tensors begin."""
         search = self.search
         assert search.standard is not None
         finalists = [trial.plan for trial in search.measured() if (trial.ratio or 2) < 1]
@@ -514,15 +515,16 @@ class Session:
             self._choose(plans, times)
             return
 
-    def _time_in_turns(self, plans: list[str]) -> list[Times] | None:
+    def _time_in_turns(self, plans: list[str]) -> list[list[Times]] | None:
+        """Times of Plans, for each of the places that tensors are put in."""
         assert self.search.standard is not None
         worker = self._fork_worker()
         budget = self._config.seconds()
-        seconds = min(max(_FINAL_SHARE * budget, _FINAL_LEAST), _FINAL_MOST)
+        seconds = min(max(_FINAL_SHARE / 2 * budget, _FINAL_LEAST), _FINAL_MOST)
         once = self.search.standard.minimum * len(plans)
         rounds = int(min(max(seconds / max(once, 1e-9), 4), _FINAL_ROUNDS))
         limit = len(plans) * self._config._timeout + _HANGS_SECONDS
-        limit += 2 * seconds + _SLOW * rounds * once
+        limit += 2 * (2 * seconds + _SLOW * rounds * once)
         try:
             worker.child.channel.send(
                 {
@@ -538,19 +540,24 @@ class Session:
         finally:
             self._workers.remove(worker)
             worker.child.end(kill=True)
-        return [Times(**each) for each in answer["times"]]
+        return [[Times(**each) for each in place] for place in answer["times"]]
 
-    def _choose(self, plans: list[str], times: list[Times]) -> None:
+    def _choose(self, plans: list[str], times: list[list[Times]]) -> None:
         search = self.search
-        standard = times[0]
-        search.standard = search.best = standard
+        search.standard = search.best = times[0][0]
         best = 1.0
-        for plan, each in zip(plans[1:], times[1:], strict=True):
+        for number, plan in enumerate(plans[1:], 1):
+            # The place where it gains least counts.
+            each, standard = max(
+                ((place[number], place[0]) for place in times),
+                key=lambda pair: pair[0].minimum / pair[1].minimum,
+            )
             by_minimum = each.minimum / standard.minimum
-            by_median = each.median / standard.median
+            by_median = max(place[number].median / place[0].median for place in times)
             for trial in search.trials:
                 if trial.plan == plan:
                     trial.times, trial.ratio = each, by_minimum
             if by_minimum < _WINS and by_median < 1 and by_minimum * by_median < best:
                 best = by_minimum * by_median
+                search.standard = standard
                 search.best, search.best_plan = each, plan

@@ -30,14 +30,17 @@ def describe(tensor: torch.Tensor) -> dict[str, Any]:
     }
 
 
-def make(description: dict[str, Any], memory: torch.Tensor | None = None) -> torch.Tensor:
-    """A tensor of such a layout in memory of its own, or in the given bytes."""
+def make(
+    description: dict[str, Any], memory: torch.Tensor | None = None, displaced: int = 0
+) -> torch.Tensor:
+    """A tensor of such a layout in memory of its own, so many bytes behind its begin, or in the
+    given bytes."""
     dtype = getattr(torch, description["dtype"])
     sizes, strides = description["sizes"], description["strides"]
     size = _span(sizes, strides) * dtype.itemsize
     if memory is None:
-        memory = torch.empty(size + 2 * _LINE, dtype=torch.uint8)
-        start = (description["offset"] - memory.data_ptr()) % _LINE
+        memory = torch.empty(size + displaced + 2 * _LINE, dtype=torch.uint8)
+        start = displaced + (description["offset"] - displaced - memory.data_ptr()) % _LINE
         memory = memory[start : start + size]
     return memory[:size].view(dtype).as_strided(sizes, strides)
 
@@ -75,6 +78,14 @@ def write(tensors: Sequence[torch.Tensor]) -> tuple[list[dict[str, Any]], int]:
 def _mapped(descriptor: int, size: int, shared: bool) -> torch.Tensor:
     path = f"/proc/self/fd/{descriptor}"
     return torch.from_file(path, shared=shared, size=size, dtype=torch.uint8)
+
+
+def copy(tensor: torch.Tensor, displaced: int) -> torch.Tensor:
+    """Of the same layout, so many bytes behind the begin of its memory."""
+    result = make(describe(tensor), displaced=displaced)
+    if tensor.numel():
+        _distinct(result).copy_(_distinct(tensor))
+    return result
 
 
 def read(described: Sequence[dict[str, Any]], descriptor: int) -> list[torch.Tensor]:

@@ -19,8 +19,10 @@ import torch
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
 from tensor_comprehensions._define import find_definition
+from tensor_comprehensions._tuning import tensors
 from tensor_comprehensions._tuning.problem import Problem
 from tensor_comprehensions._tuning.session import Session
+from tensor_comprehensions._tuning.trials import Times
 from tensor_comprehensions._tuning.tuner import run_search
 
 TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
@@ -80,14 +82,57 @@ def test_the_default_is_measured_and_wins_ties() -> None:
     session = Session(problem(), small(4))
     session._choose_before = session._choose  # type: ignore[attr-defined]
 
-    def all_alike(plans: list[str], times: list[Any]) -> None:
-        session._choose_before(plans, [times[0]] * len(plans))  # type: ignore[attr-defined]
+    def all_alike(plans: list[str], times: list[list[Any]]) -> None:
+        alike = [[place[0]] * len(plans) for place in times]
+        session._choose_before(plans, alike)  # type: ignore[attr-defined]
 
     session._choose = all_alike  # type: ignore[method-assign]
     search = session.run()
     assert search.best_plan == search.standard_plan
     assert search.ratio == 1.0
     assert str(tc.compile(TMM, "tmm", None, *product()).options) == search.standard_plan
+
+
+def test_a_gain_in_one_place_of_memory_is_none() -> None:
+    """The last comparison moves the tensors: what is faster by how they lay does not win."""
+    session = Session(problem(), small(1))
+    search = session.search
+    search.standard_plan = search.best_plan = "own"
+    own, faster, slower = Times(1.0, 1.1), Times(0.8, 0.9), Times(1.05, 1.2)
+    session._choose(["own", "lucky", "better"], [[own, faster, faster], [own, slower, faster]])
+    assert (search.best_plan, search.ratio) == ("better", 0.8)
+    session._choose(["own", "lucky"], [[own, faster], [own, slower]])
+    assert search.best is search.standard is own
+    # Both have to be faster by the median, too.
+    unsteady = Times(0.9, 1.3)
+    session._choose(["own", "lucky"], [[own, faster], [own, unsteady]])
+    assert search.best is own
+
+
+def test_the_last_comparison_is_made_in_two_places() -> None:
+    seen: list[Any] = []
+
+    class Seeing(Session):
+        def _choose(self, plans: list[str], times: list[list[Times]]) -> None:
+            seen.append((plans, times))
+            super()._choose(plans, times)
+
+    session = Seeing(problem(), small(30))
+    session.run()
+    for plans, times in seen:
+        assert len(times) == 2
+        assert all(len(place) == len(plans) for place in times)
+
+
+def test_copies_of_tensors_are_elsewhere_and_alike() -> None:
+    base = torch.randn(7, 5, 3)
+    for tensor in (base, base.transpose(0, 2), base[:, :1].expand(7, 4, 3), base[2:, 1:, ::2]):
+        for displaced in (0, 448, 4096):
+            moved = tensors.copy(tensor, displaced)
+            assert torch.equal(moved, tensor) and moved.stride() == tensor.stride()
+            assert moved.data_ptr() % 64 == tensor.data_ptr() % 64
+            begin = moved.untyped_storage().data_ptr()
+            assert displaced <= moved.data_ptr() - begin < displaced + 64
 
 
 def test_constraints_hold_in_every_candidate() -> None:
