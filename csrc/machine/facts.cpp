@@ -15,6 +15,7 @@
 #include "base/notes.h"
 #include "machine/instruction_sets.h"
 #include "machine/measure.h"
+#include "machine/processors.h"
 
 namespace tc::machine {
 namespace {
@@ -39,10 +40,22 @@ int64_t read_last_cache() {
   return file >> kibibytes >> unit && unit == 'K' ? kibibytes << 10 : 0;
 }
 
+const Fact& find_fact(const std::string& name) {
+  auto found = std::find_if(facts().begin(), facts().end(),
+                            [&](const Fact& fact) { return name == fact.name; });
+  TC_INTERNAL_CHECK(found != facts().end(), "no fact of a machine is named ", name);
+  return *found;
+}
+
 /// Facts that are looked up, by name, with their sources.
 class LookUp {
  public:
   LookUp() {
+    if (const Processor* processor = find_processor())
+      for (const auto& [name, value] : processor->facts) {
+        find_fact(name).set(cpu, value);
+        sources[name] = "measured with a " + processor->name;
+      }
     const InstructionSets usable = usable_instruction_sets();
     cpu.vector_bits = vector_bits(usable);
     sources["vector_bits"] = "the processor's list of instructions";
@@ -83,6 +96,17 @@ class LookUp {
   std::map<std::string, std::string> sources;
 };
 
+/// Nothing was measured of the processor that is described.
+void forget_measured(Known& known) {
+  const Processor* processor = find_processor();
+  if (!processor) return;
+  for (const auto& [name, value] : processor->facts) {
+    const Fact& fact = find_fact(name);
+    fact.set(known.cpu, fact.get(CpuMachine{}));
+    known.sources[static_cast<size_t>(&fact - facts().data())] = "assumed";
+  }
+}
+
 std::string names_of_facts() {
   std::string text;
   for (const Fact& fact : facts()) {
@@ -105,6 +129,8 @@ void replace(Known& known, const std::string& entry) {
     const Fact& fact = facts()[k];
     if (name != fact.name || value < static_cast<double>(fact.least)) continue;
     if (fact.multiple > 0 && std::fmod(value, static_cast<double>(fact.multiple)) != 0) continue;
+    // Vectors are another processor's.
+    if (name == "vector_bits") forget_measured(known);
     fact.set(known.cpu, value);
     known.sources[k] = "TC_MACHINE";
     return;
@@ -150,12 +176,12 @@ const std::vector<Fact>& facts() {
       {TC_FACT(line_buffers), "lines", "that may be on their way to the first-level cache"},
       {TC_FACT(second_cache_percent), "percent",
        "of what a unit takes in a cycle, from the second cache"},
-      {TC_FACT(last_cache_rate), "bytes a cycle", "that the last cache gives a core"},
+      {TC_FACT(last_cache_rate), "bytes a cycle", "that the last cache gives a core", 1, 0},
       {TC_FACT(last_cache_share), "bytes", "of the last cache that a core finds its data in"},
-      {TC_FACT(memory_rate), "bytes a cycle", "that a core gets from memory"},
-      {TC_FACT(task_cycles), "cycles", "to begin a task"},
-      {TC_FACT(block_cycles), "cycles", "to begin and end a block of results in registers"},
-      {TC_FACT(loop_cycles), "cycles", "to begin a loop over elements"},
+      {TC_FACT(memory_rate), "bytes a cycle", "that a core gets from memory", 1, 0},
+      {TC_FACT(task_cycles), "cycles", "to begin a task", 1, 0},
+      {TC_FACT(block_cycles), "cycles", "to begin and end a block of results in registers", 1, 0},
+      {TC_FACT(loop_cycles), "cycles", "to begin a loop over elements", 1, 0},
       {TC_FACT(spilled_vector_cycles), "cycles",
        "a vector of a block that finds no register, in a step of its sum", 0, 0},
       {TC_FACT(copied_element_cycles), "cycles", "of a copy, an element that is loaded alone", 0,

@@ -27,8 +27,9 @@ struct Known {
 };
 
 /// This processor, or what TC_MACHINE says instead, so that decisions can be compared between
-/// machines: "vector_bits=512,vector_registers=32,cores=2". That changes decisions only; code is
-/// made for the processor at hand. `host_threads` is how many the host has for us. UsageError for
+/// machines: "vector_bits=512,vector_registers=32,cores=2". Vectors are another processor's, of
+/// which nothing was measured but what follows. That changes decisions only; code is made for the
+/// processor at hand. `host_threads` is how many the host has for us. UsageError for
 /// any other text.
 Known look_up(int host_threads);
 

@@ -92,7 +92,11 @@ def test_results(text: str, strategy: str, tile: tuple[int, ...], vectorize: boo
         (ROWS, "Max", True, 2),
     ],
 )
-def test_shared_loops(text: str, strategy: str, vectorize: bool, loops: int) -> None:
+def test_shared_loops(
+    text: str, strategy: str, vectorize: bool, loops: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where copies pay, and so stand between loops, depends on the machine.
+    monkeypatch.setenv("TC_MACHINE", "vector_bits=512,vector_registers=32,library_rate=1")
     executor = tc.compile(text, "f", tiled(strategy, (8, 16), vectorize).parallel(False), *INPUTS)
     assert common(executor.loop_nest) == loops
     says = [line for line in executor.explain().splitlines() if line.startswith("  points")]

@@ -126,6 +126,37 @@ def test_every_fact_has_a_unit_and_a_source() -> None:
     assert {source for _, _, source, _ in replaced.values()} == {"TC_MACHINE"}
 
 
+def test_what_was_measured_of_a_processor_is_not_of_another() -> None:
+    """Whoever describes vectors describes another processor: decisions are then alike everywhere.
+    What is said behind that stands."""
+    described = facts(machine="vector_bits=512,vector_registers=32,cores=2,block_cycles=7")
+    assert not [name for name, (_, _, source, _) in described.items() if "measured" in source]
+    assert float(described["block_cycles"][0]) == 7
+    assert float(described["second_cache_percent"][0]) == 72
+    assert float(described["copied_vector_cycles"][0]) == 9
+
+
+def test_units_of_half_a_vector_take_half_vectors_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The estimate of a block of 8 columns of floats: half the arithmetic of one of 16 where units
+    have 256 bits, and as much where they have 512. One of 12 columns is two vectors of 8."""
+    text = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+    registers = "vector_bits=512,vector_registers=32,library_rate=1"
+    found = {}
+    for bits in (256, 512):
+        monkeypatch.setenv("TC_MACHINE", f"{registers},unit_bits={bits}")
+        for columns in (8, 12, 16):
+            values = torch.zeros(96, 4096), torch.zeros(4096, columns)
+            options = tc.MappingOptions().cluster("S0").registers(m=6, n=columns)
+            explained = tc.compile(text, "f", options, *values).explain()
+            (number, unit) = re.search(r"cycles: ([\d.]+) ?([kM]) arithmetic", explained).groups()
+            found[bits, columns] = float(number) * {"k": 1e3, "M": 1e6}[unit]
+    assert found[256, 16] == pytest.approx(2 * found[256, 8], rel=0.02)
+    assert found[256, 12] == pytest.approx(found[256, 16], rel=0.02)
+    assert found[512, 16] == pytest.approx(found[512, 8], rel=0.02)
+    assert found[512, 12] == pytest.approx(2 * found[512, 16], rel=0.02)
+    assert found[512, 16] == pytest.approx(96 * 4096 * 16 / (2 * 16) * 1.05, rel=0.02)
+
+
 def test_facts_can_be_measured() -> None:
     """As far as a shared machine tells: none is off by ten times."""
     measured = {

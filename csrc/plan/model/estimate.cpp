@@ -200,11 +200,22 @@ class StatementEstimate {
     return result;
   }
 
+  /// In which a vector passes through units that are narrower. Along fewer points than lanes, a
+  /// block has vectors of the largest power of 2, the last of which overlaps the one before.
+  double parts_of_a_vector(const std::vector<int64_t>& points) const {
+    if (nest_.vector < 0) return 1;
+    int64_t lanes = nest_.lanes;
+    const int64_t along = points[nest_.vector];
+    while (lanes > along) lanes /= 2;
+    const auto bits = static_cast<int64_t>(element_bytes() * 8) * lanes;
+    const int64_t parts = divide_up(bits, static_cast<int64_t>(machine_.step_bits()));
+    const bool overlaps = nest_.register_tile && along < nest_.lanes && along > lanes;
+    return static_cast<double>(overlaps ? 2 * parts : parts);
+  }
+
   /// Cycles in which units for vectors are busy with a body.
   double count_operations(const std::vector<int64_t>& points) const {
-    const double parts = std::max(
-        1.0, static_cast<double>(machine_.vector_bits) / static_cast<double>(machine_.step_bits()));
-    const double slot = parts / machine_.multiply_adds;
+    const double slot = parts_of_a_vector(points) / machine_.multiply_adds;
     const int lanes = nest_.vector >= 0 ? nest_.lanes : 1;
     const double floats = 512.0 / 8 / element_bytes();
     double cycles = 0;
@@ -257,7 +268,7 @@ class StatementEstimate {
       loads = times(points, moves);
     }
     return loads * (access.access.conditional ? kConditional : 1) *
-           accesses_.loads_of_a_vector(access);
+           accesses_.loads_of_a_vector(access, parts_of_a_vector(points));
   }
 
   // ---- lines

@@ -156,7 +156,7 @@ std::optional<int64_t> StatementAccesses::stride_in_copy(const Access& access) c
   return blocks ? element : static_cast<int64_t>(stride) * element;
 }
 
-double StatementAccesses::loads_of_a_vector(const Access& access) const {
+double StatementAccesses::loads_of_a_vector(const Access& access, double parts) const {
   if (nest_.vector < 0 || access.strides[nest_.vector] == 0) return 1;
   const double bytes = nest_.lanes * access.footprint.element;
   const auto stride = access.copy ? stride_in_copy(access) : access.strides[nest_.vector];
@@ -179,8 +179,8 @@ double StatementAccesses::loads_of_a_vector(const Access& access) const {
       if (static_cast<int>(i) != nest_.vector && extents_[i] > 1)
         unit = std::gcd(unit, access.strides[i].value_or(kLineBytes));
   }
-  return 1 + std::min(1.0, bytes / kLineBytes) *
-                 (1 - static_cast<double>(unit) / static_cast<double>(kLineBytes));
+  return parts + std::min(1.0, bytes / kLineBytes) *
+                     (1 - static_cast<double>(unit) / static_cast<double>(kLineBytes));
 }
 
 }  // namespace tc::plan

@@ -40,8 +40,9 @@ class StatementAccesses {
   const std::vector<int64_t>& extents() const { return extents_; }
   /// Elements of a copy's box along a dimension of the tensor.
   double copied_elements(const Access& access, size_t d) const;
-  /// Loads that a vector of a read takes.
-  double loads_of_a_vector(const Access& access) const;
+  /// Loads that a vector of a read takes, where units take one that lies in memory in so many
+  /// parts.
+  double loads_of_a_vector(const Access& access, double parts) const;
 
  private:
   void add(const ir::MemoryAccess& access);
