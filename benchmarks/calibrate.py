@@ -5,8 +5,9 @@ python benchmarks/calibrate.py RESULTS.json [--seconds 600]
 
 Costs that no small kernel shows alone (a line that hides behind arithmetic, what begins a block)
 are searched for: each fact in turn is multiplied by a step and kept where that brings the estimates
-of all Plans in the file nearer to what they took. What is printed is an entry for
-`csrc/machine/processors.cpp`, and TC_MACHINE takes it as it is.
+of all Plans in the file nearer to what they took. After each round over the facts they are printed
+as TC_MACHINE takes them, in the end those that changed as `csrc/machine/processors.cpp` has them.
+No round begins after the given seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from command import comparison
-from model import LEAST, MOST, measured_cycles, plain
+from model import LEAST, MOST, estimated_cycles, measured_cycles, plain, space_of
 from random_contractions import random_contraction
 
 from tensor_comprehensions import _torch
@@ -69,18 +70,14 @@ class Measured:
             own.append(c.notes["own"])
         self._cycles = np.array(cycles)
         self._own = np.array(own)
-        self._parts = _torch.feature_names().index("cycles on all threads")
 
     def ratios(self, facts: dict[str, float]) -> np.ndarray:
         """Measured over estimated cycles; NaN where a Plan cannot be with such facts."""
         os.environ["TC_MACHINE"] = text(facts)
-        estimated = []
-        for problem, plan in self._plans:
-            space = _torch.Space(
-                *(problem.definition, problem.options(), problem.target, problem.inputs),
-                *(problem.given_outputs(), plan),
-            )
-            estimated.append(sum(space.candidate(0).features[: self._parts]) or float("nan"))
+        estimated = [
+            estimated_cycles(space_of(problem, plan).candidate(0)) or float("nan")
+            for problem, plan in self._plans
+        ]
         return self._cycles / np.array(estimated)
 
     def distance(self, facts: dict[str, float]) -> float:
@@ -114,23 +111,31 @@ def assumed() -> dict[str, float]:
     return {name: float(found[name]) for name in FACTS}
 
 
+def descend(
+    measured: Measured, facts: dict[str, float], best: float, name: str, factor: float
+) -> tuple[dict[str, float], float]:
+    """Multiplies one fact as long as that gains; the facts, and how far they are off."""
+    least, most = FACTS[name]
+    while True:
+        value = rounded(facts[name] * factor)
+        if not least <= value <= most or value == facts[name]:
+            return facts, best
+        found = measured.distance(facts | {name: value})
+        if found > best - GAIN:
+            return facts, best
+        facts, best = facts | {name: value}, found
+
+
 def fit(measured: Measured, facts: dict[str, float], seconds: float) -> dict[str, float]:
-    """Descends fact by fact."""
+    """Descends fact by fact, by smaller and smaller steps."""
     best, end = measured.distance(facts), time.monotonic() + seconds
     for step in STEPS:
-        changed = True
-        while changed and time.monotonic() < end:
-            changed = False
-            for name, (least, most) in FACTS.items():
+        before = float("inf")
+        while best < before and time.monotonic() < end:
+            before = best
+            for name in FACTS:
                 for factor in (step, 1 / step):
-                    while True:
-                        value = rounded(facts[name] * factor)
-                        if not least <= value <= most or value == facts[name]:
-                            break
-                        found = measured.distance(facts | {name: value})
-                        if found > best - GAIN:
-                            break
-                        best, facts, changed = found, facts | {name: value}, True
+                    facts, best = descend(measured, facts, best, name, factor)
             print(f"steps of {step}: {measured.report(facts)}\n  {text(facts)}", flush=True)
     return facts
 

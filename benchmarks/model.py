@@ -65,19 +65,23 @@ def executor(
     return tc.compile(text, "contraction", options or plain(), *operands)
 
 
+def space_of(problem: Problem, first: _torch.Options) -> _torch.Space:
+    """Plans of a contraction; the given one is its candidate 0."""
+    return _torch.Space(
+        *(problem.definition, problem.options(), problem.target, problem.inputs),
+        *(problem.given_outputs(), first),
+    )
+
+
+def estimated_cycles(candidate: _torch.Candidate) -> float:
+    """The sum of the estimate's parts, which are a candidate's first features."""
+    return sum(candidate.features[: _torch.feature_names().index("cycles on all threads")])
+
+
 def other_plan(own: tc.Executor, text: str, operands: list[torch.Tensor], seed: int) -> str:
     """One that the compiler would not choose, and that can run."""
     problem = Problem(text, "contraction", operands, plain())
-    space = _torch.Space(
-        *(problem.definition, problem.options(), problem.target, problem.inputs),
-        *(problem.given_outputs(), _torch.Options.parse(str(own.options))),
-    )
-    # The estimate's parts come first.
-    parts = _torch.feature_names().index("cycles on all threads")
-
-    def cycles(candidate: _torch.Candidate) -> float:
-        return sum(candidate.features[:parts])
-
+    space = space_of(problem, _torch.Options.parse(str(own.options)))
     draws = random.Random(seed)
     first = space.candidate(0)
     for _ in range(DRAWS):
@@ -85,7 +89,7 @@ def other_plan(own: tc.Executor, text: str, operands: list[torch.Tensor], seed: 
         for _ in range(draws.choice((1, 1, 2, 3))):
             candidate = space.mutate(candidate.index, draws.getrandbits(60))
         runs = candidate.reason is None and candidate.index != first.index
-        if runs and cycles(candidate) < SLOWEST * cycles(first):
+        if runs and estimated_cycles(candidate) < SLOWEST * estimated_cycles(first):
             return candidate.options
     raise RuntimeError(f"none of {DRAWS} other Plans runs {text}; leave this contraction out")
 

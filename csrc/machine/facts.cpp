@@ -129,7 +129,7 @@ void replace(Known& known, const std::string& entry) {
     const Fact& fact = facts()[k];
     if (name != fact.name || value < static_cast<double>(fact.least)) continue;
     if (fact.multiple > 0 && std::fmod(value, static_cast<double>(fact.multiple)) != 0) continue;
-    // Vectors are another processor's.
+    // A description of another processor begins with its vectors.
     if (name == "vector_bits") forget_measured(known);
     fact.set(known.cpu, value);
     known.sources[k] = "TC_MACHINE";

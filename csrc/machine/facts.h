@@ -27,10 +27,10 @@ struct Known {
 };
 
 /// This processor, or what TC_MACHINE says instead, so that decisions can be compared between
-/// machines: "vector_bits=512,vector_registers=32,cores=2". Vectors are another processor's, of
-/// which nothing was measured but what follows. That changes decisions only; code is made for the
-/// processor at hand. `host_threads` is how many the host has for us. UsageError for
-/// any other text.
+/// machines: "vector_bits=512,vector_registers=32,cores=2". `vector_bits` begins the description of
+/// another processor: what was measured of this one (machine/processors.h) is as if unknown. That
+/// changes decisions only; code is made for the processor at hand. `host_threads` is how many the
+/// host has for us. UsageError for any other text.
 Known look_up(int host_threads);
 
 /// All facts, for a key: "vector_bits=512,unit_bits=512,...", as TC_MACHINE takes them.

@@ -4,11 +4,11 @@ namespace tc::machine {
 
 const Processor* find_processor() {
 #if defined(__x86_64__) && defined(__GNUC__)
-  // Measured with an EPYC 9004 (`machine --measure`: the second cache), or fitted to 620 Plans of
-  // 200 random contractions (benchmarks/calibrate.py). Those forget large tensors: the fit alone
-  // would have lines from the second cache for nothing and copies for an eighth, which chose blocks
-  // that took convolutions of 256 channels 1.6 to 2.5 times as long. So copies are half way to the
-  // fit, and sums of lanes, with transposed and scattered results, are where they were.
+  // Of an EPYC 9004. The second cache is measured (`machine --measure`); the others were fitted to
+  // 620 Plans of 200 random contractions (benchmarks/calibrate.py). The tensors of these are small:
+  // with all facts as fitted (240 percent, 0.7 and 1.1 cycles for copies, 52 for far stores, 15 for
+  // sums of lanes), backward passes of convolutions with 256 channels took 1.6 to 2.5 times as
+  // long. Copies and far stores are half way to the fit, therefore, and sums of lanes the default.
   static const Processor zen4 = {"Zen 4",
                                  {{"second_cache_percent", 103},
                                   {"last_cache_rate", 23},

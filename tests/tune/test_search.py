@@ -113,15 +113,13 @@ def test_the_last_comparison_is_made_in_two_places() -> None:
     seen: list[Any] = []
 
     class Seeing(Session):
-        def _choose(self, plans: list[str], times: list[list[Times]]) -> None:
-            seen.append((plans, times))
-            super()._choose(plans, times)
+        def _compare_last(self) -> None:
+            seen.append(self._time_in_turns([self.search.standard_plan] * 3))
 
-    session = Seeing(problem(), small(30))
-    session.run()
-    for plans, times in seen:
-        assert len(times) == 2
-        assert all(len(place) == len(plans) for place in times)
+    Seeing(problem(), small(1)).run()
+    (places,) = seen
+    assert [len(place) for place in places] == [3, 3]
+    assert all(times.minimum > 0 for place in places for times in place)
 
 
 def test_copies_of_tensors_are_elsewhere_and_alike() -> None:
