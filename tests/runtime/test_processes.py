@@ -220,7 +220,7 @@ import ctypes
 check(tc.define(long_text("first")).first(x))
 loose = (_, hard) = resource.getrlimit(resource.RLIMIT_AS)
 failed = []
-for quarters in (*range(0, 24, 3), *range(24, 60, 12), 80, 400):
+for quarters in (*range(12), *range(12, 24, 3), *range(24, 60, 12), 80, 400):
     f = getattr(tc.define(long_text(f"f{quarters}")), f"f{quarters}")
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     used = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
