@@ -1,6 +1,7 @@
 """Two versions of the compiler side by side: which kernels became faster or slower.
 
 python benchmarks/ab.py COMMIT [part of a name ...] [--with COMMIT] [--benchmarks paper layers]
+python benchmarks/ab.py . --facts last_cache_rate=10 [...]
 
 Both versions measure the rows of this tree's benchmarks, our own kernels only, each in a process of
 its own. They take turns: within a round both run the same row for as long, in a random order, and
@@ -9,6 +10,9 @@ programs do cancel out. All of that is done several times, in new processes with
 small kernels differ by some hundredths with the places of their tensors in memory. The ratio is
 COMMIT's time over that of the other version, which is this tree as `make build` left it: above 1,
 this tree is the faster one.
+
+With `--facts`, COMMIT plans for a machine of these facts (see `TC_MACHINE`); as `.` it is this tree
+as well, so that the ratio is what other facts would cost or gain.
 
 Versions are built below build/ab, once for each commit. The exit status is 1 where a row became
 slower, 2 where one failed.
@@ -132,12 +136,16 @@ class Version:
 
     def __init__(self, name: str, tree: Path, options: argparse.Namespace) -> None:
         self.name = name
+        facts = options.facts if name == "A" else None
         path = os.pathsep.join([str(tree), *filter(None, [os.environ.get("PYTHONPATH")])])
         arguments = [sys.executable, __file__, "-", *options.names, "--worker", str(tree)]
         arguments += ["--threads", str(options.threads)]
         self.process = subprocess.Popen(
             arguments,
-            env=limit_threads({**os.environ, "PYTHONPATH": path}, options.threads),
+            env=limit_threads(
+                {**os.environ, "PYTHONPATH": path, **({"TC_MACHINE": facts} if facts else {})},
+                options.threads,
+            ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -248,7 +256,9 @@ def measure(
 
 
 def build(commit: str) -> Path:
-    """The tree of a commit with its package built in it."""
+    """The tree of a commit with its package built in it; `.` is this tree."""
+    if commit == ".":
+        return ROOT
     sha = git("rev-parse", "--verify", f"{commit}^{{commit}}")
     tree = ROOT / "build" / "ab" / sha[:12]
     if (tree / ".built").exists():
@@ -275,9 +285,10 @@ def build(commit: str) -> Path:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("commit", help="what this tree is compared with")
+    parser.add_argument("commit", help="what this tree is compared with; . is itself")
     parser.add_argument("names", nargs="*", help="rows whose names contain one of these")
     parser.add_argument("--with", dest="other", metavar="COMMIT", help="in the place of this tree")
+    parser.add_argument("--facts", help="COMMIT plans for a machine of these, as in TC_MACHINE")
     parser.add_argument("--benchmarks", nargs="+", choices=BENCHMARKS, default=BENCHMARKS)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--sets", type=int, default=6, help="pairs of processes")
@@ -295,6 +306,8 @@ def main() -> None:
         work(options)
         return
     names = {"A": options.commit, "B": options.other or "this tree"}
+    if options.facts:
+        names["A"] += f" with {options.facts}"
     trees = {"A": build(options.commit), "B": build(options.other) if options.other else ROOT}
     print(f"A is {names['A']}, B is {names['B']}: A's time over B's\n", flush=True)
     random.seed(0)
