@@ -113,6 +113,14 @@ struct CpuMachine {
   double peak_operations(int bits) const { return 2.0 * multiply_adds * step_bits() / bits; }
 };
 
+/// Of the vectors that a register tile with so many points along them has: all of a register, or
+/// the largest power of 2 that the points fill. The last vector overlaps the one in front of it
+/// where they are no multiple.
+inline int lanes_of_block(int64_t points, int lanes) {
+  while (lanes > points && lanes > 1) lanes /= 2;
+  return lanes;
+}
+
 /// "512-bit vectors, 32 registers, 2 cores, 512 KiB of cache for copies".
 std::string to_string(const CpuMachine& cpu);
 

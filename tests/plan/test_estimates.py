@@ -221,6 +221,24 @@ def test_operands_that_are_used_again_later_hold_registers() -> None:
     assert spills("r=2, m=14") == pytest.approx((28 + 1 + 14 + 1 - 32) * 1.75 * steps, rel=0.01)
 
 
+def test_tails_of_half_vectors_need_registers_of_their_own() -> None:
+    """A tail of 13 is two vectors of 8 that overlap, where 16 and 8 columns are one vector each."""
+    text = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+    options = tc.MappingOptions.parse(
+        "tc.MappingOptions().libraryCalls(None).cluster('S0_init', 'S0').inside().order('m', 'n')"
+        ".tile('task').parallel(False).tile('reduction').registers(m=24, n=16).points('inside')"
+        ".vector(True).nest(None).copy(None)"
+    )
+
+    def spills(columns: int) -> float:
+        said = tc.compile(text, "f", options, floats(48, 64), floats(64, columns)).explain()
+        return parts_of(said).get("spills", 0)
+
+    assert spills(32) == spills(24) == 0
+    # 48 results, 2 vectors, a scalar and a register for the compiler, in two tails of 64 steps.
+    assert spills(29) == pytest.approx((48 + 2 + 1 + 1 - 32) * 1.75 * 2 * 64, rel=0.01)
+
+
 def test_tiles_of_a_reduction_begin_and_store_results_again() -> None:
     whole, eighths, single = (given("m=6, n=64", k) for k in ("", ", k=64", ", k=1"))
     assert eighths["start"] == pytest.approx(8 * 480 / 6 * 50, rel=0.1)

@@ -454,13 +454,15 @@ def test_chained_products_keep_their_blocks() -> None:
 
 
 def test_a_long_reduction_says_its_tiles() -> None:
-    tile = notes(explain("few_results"), "group 1")["reduction"]
+    group = notes(explain("few_results"), "group 1")
+    tile = group["reduction"]
     length, limit = re.fullmatch(
         r"(\d+) of k: copies for the whole .* exceed (.*)", tile[0]
     ).groups()
     assert limit == "512 KiB"
-    # The tile of a panel of 64 columns fits; all of it does not.
-    assert int(length) * 64 * 4 <= 512 * 1024 < 200_000 * 64 * 4
+    columns = int(re.search(r"(\d+) of n", group["form"][0])[1])
+    # The tile of a panel of columns fits; all of it does not.
+    assert int(length) * columns * 4 <= 512 * 1024 < 200_000 * columns * 4
 
 
 def test_reasons_for_one_thread() -> None:

@@ -157,6 +157,33 @@ def test_operands_across_vectors_under_a_condition() -> None:
     assert torch.equal(t.guarded(a, b), torch.cat([a[0], b[0, 7:]]))
 
 
+@pytest.mark.parametrize("columns", range(17, 32))
+def test_tails_find_registers(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Less than a vector is vectors of the largest power of 2, the last of which overlaps."""
+    monkeypatch.setenv(
+        "TC_MACHINE",
+        "vector_bits=512,unit_bits=256,vector_registers=32,cores=2,library_rate=1",
+    )
+    text = """def f(float(K,B,M,P) X, float(R,K,B,N) Y) -> (Z) {
+      Z(p,b,r,n,m) +=! X(k,b,m,p) * Y(r,k,b,n)
+    }"""
+    x, y = integers(6, 3, columns, 4), integers(11, 6, 3, 21)
+    executor = tc.compile(text, "f", None, x, y)
+    assert torch.equal(executor(x, y), torch.einsum("kbmp,rkbn->pbrnm", x, y))
+    *sides, vector = re.search(
+        r"in registers: (.*)", notes(executor.explain(), "group 1")["form"][0]
+    )[1].split(" x ")
+    points, name = re.match(r"(\d+) of (\w)", vector).groups()
+    extent = {"m": columns, "p": 4, "n": 21, "r": 11, "b": 3}[name]
+    lanes, tail = 16, extent % int(points)
+    while lanes > tail > 0:
+        lanes //= 2
+    rows = 1
+    for side in sides:
+        rows *= int(side.split()[0])
+    assert rows * -(-tail // lanes) < 32
+
+
 def blocks_of(assembly: str) -> list[str]:
     """The blocks of a kernel that add products to vectors of 512 bits."""
     blocks = [b for b in re.split(r"\n\.LBB\S+:", assembly) if b.count("vfmadd231ps") >= 8]

@@ -16,6 +16,7 @@
 #include "codegen/tiles/unroll_reductions.h"
 #include "codegen/workarounds/hidden_zero.h"
 #include "ir/expressions/simplify.h"
+#include "machine/cpu.h"
 
 namespace tc::codegen {
 namespace {
@@ -254,9 +255,8 @@ class ExpandTiles {
     Nest body = fix_extents(given, extents);
     body = run(kMergeReductions, body, [&] { return merge_reductions(body); });
     int bits = std::max(8, nest::widest_element(body));
-    int lanes = std::max(1, vector_bits_ / bits);
     // Whole vectors and one that overlaps them beat masks, also at half the width.
-    while (lanes > extents[0]) lanes /= 2;
+    const int lanes = lanes_of_block(extents[0], std::max(1, vector_bits_ / bits));
     body = run(kUnrollReductions, body,
                [&] { return unroll_short_reductions(body, lanes, vector_bits_ >= 512 ? 32 : 16); });
 

@@ -227,7 +227,7 @@ class Chainer {
     std::vector<Member> members = analyze_members(
         cluster, program_, layouts_, count_lanes(cluster, program_, machine_.step_bits()));
     move_vector_last(members);
-    return choose_block(cluster, members, program_, layouts_, machine_).cycles;
+    return choose_blocks(cluster, members, program_, layouts_, machine_).front().cycles;
   }
 
   const ir::Program& program_;

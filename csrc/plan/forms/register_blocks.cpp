@@ -52,6 +52,10 @@ constexpr int64_t kMostLater = 1600;
 // prefers to 13).
 constexpr int64_t kMostRows = 14, kMostNarrowRows = 28;
 
+// Other blocks that the estimate is asked about: so many, which take at most so much longer.
+constexpr double kNearlyBest = 1.15;
+constexpr size_t kMostOthers = 6;
+
 class Chooser {
  public:
   Chooser(const Cluster& cluster, const std::vector<Member>& members, const ir::Program& program,
@@ -70,19 +74,44 @@ class Chooser {
           ir::count_instructions(update.statement->source->value);
   }
 
-  RegisterBlock choose() {
-    best_.cycles = std::numeric_limits<double>::infinity();
+  std::vector<RegisterBlock> choose() {
     for (size_t v = members_.size(); v-- > 0;) {
       if (points_of_task(&members_[v]) == 1 && v + 1 < members_.size()) continue;
       if (limits_.vector >= 0 && limits_.vector != members_[v].position) continue;
       try_vector(v);
     }
-    best_.vectors = vectors_;
-    if (!best_.members.empty()) arrange_tiles(operands_, machine_, best_);
-    return best_;
+    std::vector<RegisterBlock> chosen = {best_.block};
+    std::stable_sort(others_.begin(), others_.end(),
+                     [](const auto& a, const auto& b) { return a.cycles < b.cycles; });
+    for (RegisterBlock& other : others_) {
+      if (other.cycles > kNearlyBest * best_.block.cycles || chosen.size() > kMostOthers) break;
+      if (!have_same_shape(other, best_.block)) chosen.push_back(std::move(other));
+    }
+    for (RegisterBlock& block : chosen) {
+      block.vectors = vectors_;
+      if (!block.members.empty()) arrange_tiles(operands_, machine_, block);
+    }
+    return chosen;
   }
 
  private:
+  static bool have_same_shape(const RegisterBlock& a, const RegisterBlock& b) {
+    return a.points == b.points &&
+           std::equal(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(),
+                      [](const Member& x, const Member& y) { return x.position == y.position; });
+  }
+
+  struct Best {
+    RegisterBlock block = none();
+    double loads = 0;  ///< see Effort
+
+    static RegisterBlock none() {
+      RegisterBlock block;
+      block.cycles = std::numeric_limits<double>::infinity();
+      return block;
+    }
+  };
+
   /// All choices of rows for this vector.
   void try_vector(size_t v) {
     const Member* vector = &members_[v];
@@ -99,8 +128,7 @@ class Chooser {
 
   void try_rows(const BlockMembers& dimensions) {
     const auto [vector, row, outer_row] = dimensions;
-    int lanes = most_lanes_;
-    while (lanes > vector->extent) lanes /= 2;
+    const int lanes = lanes_of_block(vector->extent, most_lanes_);
     std::vector<PackedRead> packed;
     std::vector<CopyCost> copies;
     double moves = 0, reloads = 0;
@@ -119,6 +147,7 @@ class Chooser {
     const int64_t most_rows = lanes < most_lanes_ ? kMostNarrowRows : kMostRows;
     const bool waits = row && waits_for_data(*vector, *row);
     for (int64_t vectors = std::min(kMostVectorsAlone, all_vectors); vectors >= 1; --vectors) {
+      Best alike;
       int64_t width = std::min(limit[0], vectors * lanes);
       int64_t most = std::min(limit[1], waits ? count_rows_of_latency(vectors) : most_rows);
       for (int64_t rows = most; rows >= 1; --rows) {
@@ -128,7 +157,11 @@ class Chooser {
           // compiler.
           bool alone = rows * outer == 1;
           const BlockShape block = {vectors, rows, outer}, size = {width, rows, outer};
-          int64_t registers = rows * outer * vectors + (alone ? 0 : count_held(steps, block)) + 2;
+          // A tail of 13 lanes is two vectors of 8, which one of 16 has no registers for.
+          const int64_t most_vectors =
+              std::max(vectors, count_vectors(vector->extent % width, lanes));
+          int64_t registers =
+              rows * outer * most_vectors + (alone ? 0 : count_held(steps, block)) + 2;
           if (!fills_tasks(dimensions, size)) continue;
           if (registers > machine_.vector_registers || (!alone && vectors > kMostVectors)) continue;
           bool smallest = alone && vectors == 1;
@@ -153,21 +186,26 @@ class Chooser {
           double cycles = rest * effort.cycles + moved;
           double& fewest = vectors_.emplace(vector->position, cycles).first->second;
           fewest = std::min(fewest, cycles);
-          const bool lighter = !outer_row && packed.empty() && best_.packed.empty() &&
-                               cycles <= best_.cycles * kEqual &&
-                               rest * effort.loads < loads_ * kLighter;
-          if (cycles >= best_.cycles * 0.99 && !lighter) continue;
-          loads_ = rest * effort.loads;
-          best_ = RegisterBlock{};
-          set_members(best_, members_, dimensions, size);
-          best_.packed = packed;
-          best_.cycles = cycles;
-          best_.lanes = lanes;
-          best_.copies = copied;
-          best_.moves = moved;
-          if (tiles > 1) best_.reduction_tile = cut_reduction(packed);
+          const auto take = [&](Best& best) {
+            const bool lighter = !outer_row && packed.empty() && best.block.packed.empty() &&
+                                 cycles <= best.block.cycles * kEqual &&
+                                 rest * effort.loads < best.loads * kLighter;
+            if (cycles >= best.block.cycles * 0.99 && !lighter) return;
+            best.loads = rest * effort.loads;
+            best.block = RegisterBlock{};
+            set_members(best.block, members_, dimensions, size);
+            best.block.packed = packed;
+            best.block.cycles = cycles;
+            best.block.lanes = lanes;
+            best.block.copies = copied;
+            best.block.moves = moved;
+            if (tiles > 1) best.block.reduction_tile = cut_reduction(packed);
+          };
+          take(best_);
+          take(alike);
         }
       }
+      if (!alike.block.members.empty()) others_.push_back(std::move(alike.block));
     }
   }
 
@@ -235,6 +273,10 @@ class Chooser {
       }
     }
     return most;
+  }
+
+  static int64_t count_vectors(int64_t points, int lanes) {
+    return points > 0 ? divide_up(points, lanes_of_block(points, lanes)) : 0;
   }
 
   /// Over all tiles of the three dimensions, the smaller ones at the ends included.
@@ -428,8 +470,8 @@ class Chooser {
   const std::set<std::string> staying_;  ///< results that are not stored
   int64_t operations_ = 0;               ///< of all sums at one point
   int64_t later_ = 0;                    ///< of what is computed of them, at one point
-  RegisterBlock best_;
-  double loads_ = 0;  ///< of the best block, see Effort
+  Best best_;
+  std::vector<RegisterBlock> others_;  ///< the best of each pair of members with so many vectors
   std::map<int, double> vectors_;
 };
 
@@ -456,9 +498,9 @@ int64_t width_of(const PackedRead& read, const BlockMembers& dimensions, const B
   return width;
 }
 
-RegisterBlock choose_block(const Cluster& cluster, const std::vector<Member>& members,
-                           const ir::Program& program, const Layouts& layouts,
-                           const CpuMachine& machine, const BlockLimits& limits) {
+std::vector<RegisterBlock> choose_blocks(const Cluster& cluster, const std::vector<Member>& members,
+                                         const ir::Program& program, const Layouts& layouts,
+                                         const CpuMachine& machine, const BlockLimits& limits) {
   return Chooser(cluster, members, program, layouts, machine, limits).choose();
 }
 

@@ -200,17 +200,12 @@ class StatementEstimate {
     return result;
   }
 
-  /// In which a vector passes through units that are narrower. Along fewer points than lanes, a
-  /// block has vectors of the largest power of 2, the last of which overlaps the one before.
+  /// In which a vector passes through units that are narrower.
   double parts_of_a_vector(const std::vector<int64_t>& points) const {
     if (nest_.vector < 0) return 1;
-    int64_t lanes = nest_.lanes;
-    const int64_t along = points[nest_.vector];
-    while (lanes > along) lanes /= 2;
+    const int64_t lanes = lanes_of_block(points[nest_.vector], nest_.lanes);
     const auto bits = static_cast<int64_t>(element_bytes() * 8) * lanes;
-    const int64_t parts = divide_up(bits, static_cast<int64_t>(machine_.step_bits()));
-    const bool overlaps = nest_.register_tile && along < nest_.lanes && along > lanes;
-    return static_cast<double>(overlaps ? 2 * parts : parts);
+    return static_cast<double>(divide_up(bits, static_cast<int64_t>(machine_.step_bits())));
   }
 
   /// Cycles in which units for vectors are busy with a body.

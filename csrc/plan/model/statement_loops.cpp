@@ -119,7 +119,8 @@ class Builder {
 
 int64_t StatementLoops::vectors(size_t iterator, int64_t points) const {
   if (static_cast<int>(iterator) == terms) return 1;
-  return static_cast<int>(iterator) == vector ? divide_up(points, lanes) : points;
+  if (static_cast<int>(iterator) != vector) return points;
+  return divide_up(points, register_tile ? lanes_of_block(points, lanes) : lanes);
 }
 
 StatementLoops find_loops(const ClusterPlan& plan, const Cluster& cluster, size_t statement,
