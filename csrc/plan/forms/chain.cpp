@@ -1,6 +1,7 @@
 #include "plan/forms/chain.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -227,7 +228,8 @@ class Chainer {
     std::vector<Member> members = analyze_members(
         cluster, program_, layouts_, count_lanes(cluster, program_, machine_.step_bits()));
     move_vector_last(members);
-    return choose_blocks(cluster, members, program_, layouts_, machine_).front().cycles;
+    const auto blocks = choose_blocks(cluster, members, program_, layouts_, machine_);
+    return blocks.empty() ? std::numeric_limits<double>::infinity() : blocks.front().cycles;
   }
 
   const ir::Program& program_;

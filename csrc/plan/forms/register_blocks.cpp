@@ -80,6 +80,7 @@ class Chooser {
       if (limits_.vector >= 0 && limits_.vector != members_[v].position) continue;
       try_vector(v);
     }
+    if (best_.block.members.empty()) return {};
     std::vector<RegisterBlock> chosen = {best_.block};
     std::stable_sort(others_.begin(), others_.end(),
                      [](const auto& a, const auto& b) { return a.cycles < b.cycles; });
@@ -89,7 +90,7 @@ class Chooser {
     }
     for (RegisterBlock& block : chosen) {
       block.vectors = vectors_;
-      if (!block.members.empty()) arrange_tiles(operands_, machine_, block);
+      arrange_tiles(operands_, machine_, block);
     }
     return chosen;
   }
@@ -102,14 +103,8 @@ class Chooser {
   }
 
   struct Best {
-    RegisterBlock block = none();
+    RegisterBlock block = {};
     double loads = 0;  ///< see Effort
-
-    static RegisterBlock none() {
-      RegisterBlock block;
-      block.cycles = std::numeric_limits<double>::infinity();
-      return block;
-    }
   };
 
   /// All choices of rows for this vector.
@@ -190,7 +185,8 @@ class Chooser {
             const bool lighter = !outer_row && packed.empty() && best.block.packed.empty() &&
                                  cycles <= best.block.cycles * kEqual &&
                                  rest * effort.loads < best.loads * kLighter;
-            if (cycles >= best.block.cycles * 0.99 && !lighter) return;
+            const bool first = best.block.members.empty();
+            if (!first && !lighter && cycles >= best.block.cycles * 0.99) return;
             best.loads = rest * effort.loads;
             best.block = RegisterBlock{};
             set_members(best.block, members_, dimensions, size);
@@ -471,7 +467,7 @@ class Chooser {
   int64_t operations_ = 0;               ///< of all sums at one point
   int64_t later_ = 0;                    ///< of what is computed of them, at one point
   Best best_;
-  std::vector<RegisterBlock> others_;  ///< the best of each pair of members with so many vectors
+  std::vector<RegisterBlock> others_;  ///< the best of all members with each number of vectors
   std::map<int, double> vectors_;
 };
 

@@ -49,8 +49,8 @@ struct BlockLimits {
   int vector = -1;  ///< position of the member; -1: any
 };
 
-/// The best block, and behind it others that nearly are, from which a closer model may choose.
-/// `members` come in order of preference, the last first. One without members stands for none.
+/// The best block, and behind it others that nearly are, from which a closer model may choose; none
+/// where the limits leave none. `members` come in order of preference, the last first.
 std::vector<RegisterBlock> choose_blocks(const Cluster& cluster, const std::vector<Member>& members,
                                          const ir::Program& program, const Layouts& layouts,
                                          const CpuMachine& machine, const BlockLimits& limits = {});
