@@ -30,6 +30,8 @@ from tensor_comprehensions._tuning.problem import Problem
 #: What is fitted, with the least and most that make sense.
 FACTS = {
     "second_cache_percent": (20, 250),
+    "walked_line_percent": (5, 100),
+    "spread_line_percent": (5, 150),
     "last_cache_rate": (2, 60),
     "task_cycles": (20, 400),
     "block_cycles": (5, 200),

@@ -32,6 +32,11 @@ struct CpuMachine {
   /// in 3 x 24, which need all; 4 images of 1024 x 196 with 256 filters, 4 times faster in 6 x 16
   /// than in 2 x 4 x 8).
   double second_cache_percent = 72;
+  /// Of the time of a line from the second cache, what is not hidden behind arithmetic: where a
+  /// loop walks along lines, and where short runs of them lie apart (fitted to 200 random
+  /// contractions, benchmarks/model.py, and to seven Plans each of 100 of them, on a Granite
+  /// Rapids).
+  double walked_line_percent = 45, spread_line_percent = 80;
   /// Bytes a cycle that the last cache gives a core (measured with a Xeon: 4 images of 1024 x 196
   /// with 256 filters 1.3 times faster one by one, though copies are made anew for each).
   double last_cache_rate = 10;

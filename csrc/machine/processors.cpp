@@ -4,13 +4,16 @@ namespace tc::machine {
 
 const Processor* find_processor() {
 #if defined(__x86_64__) && defined(__GNUC__)
-  // Of an EPYC 9004. The second cache is measured (`machine --measure`); the others were fitted to
-  // 620 Plans of 200 random contractions (benchmarks/calibrate.py). The tensors of these are small:
-  // with all facts as fitted (240 percent, 0.7 and 1.1 cycles for copies, 52 for far stores, 15 for
-  // sums of lanes), backward passes of convolutions with 256 channels took 1.6 to 2.5 times as
-  // long. Copies and far stores are half way to the fit, therefore, and sums of lanes the default.
+  // Of an EPYC 9004. The second cache is measured (`machine --measure`); what is hidden of its
+  // lines and all other facts were fitted to 620 Plans of 200 random contractions
+  // (benchmarks/calibrate.py). The tensors of these are small: with copies and far stores as fitted
+  // (0.7 and 1.1 cycles, 52) and 15 for sums of lanes, backward passes of convolutions with 256
+  // channels took 1.6 to 2.5 times as long. Copies and far stores are nearer to the defaults,
+  // therefore, and sums of lanes the default.
   static const Processor zen4 = {"Zen 4",
                                  {{"second_cache_percent", 103},
+                                  {"walked_line_percent", 20},
+                                  {"spread_line_percent", 45},
                                   {"last_cache_rate", 23},
                                   {"task_cycles", 260},
                                   {"block_cycles", 12},

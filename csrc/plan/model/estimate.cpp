@@ -21,15 +21,19 @@ namespace tc::plan {
 namespace {
 
 // Of what a transfer of lines takes alone, in percent, what is not hidden behind arithmetic, by the
-// cache that they come from: lines that a loop walks along, and that somebody asks for ahead; those
-// of short runs that lie apart; those that copies read, and those that they write and that leave
-// the first cache; and those that results fetch and put back. Fitted to 200 random contractions
+// cache that they come from: those that copies read, and those that they write and that leave the
+// first cache; and those that results fetch and put back. Fitted to 200 random contractions
 // (benchmarks/model.py), and to seven Plans each of 100 of them, on a Granite Rapids.
 struct LineCosts {
   double second, last, memory;
 };
-constexpr LineCosts kWalked = {45, 65, 85}, kSpread = {80, 75, 100}, kCopied = {72, 115, 115},
-                    kFilled = {100, 0, 0}, kWritten = {0, 55, 85};
+constexpr LineCosts kCopied = {72, 115, 115}, kFilled = {100, 0, 0}, kWritten = {0, 55, 85};
+
+/// The same of lines that a loop walks along, and that somebody asks for ahead.
+LineCosts walked_lines(const CpuMachine& machine) { return {machine.walked_line_percent, 65, 85}; }
+/// The same of short runs that lie apart.
+LineCosts spread_lines(const CpuMachine& machine) { return {machine.spread_line_percent, 75, 100}; }
+
 // Of the slots for instructions, how many cycles they take: loops and addresses are around them.
 constexpr double kIssue = 1.05;
 // Multiply-adds that a term takes where the processor does not have the instruction that adds it
@@ -313,7 +317,8 @@ class StatementEstimate {
         continue;
       }
       const Lines lines =
-          cycles_of(used[0][a], used[1][a], access.spread ? kSpread : kWalked, !access.copy);
+          cycles_of(used[0][a], used[1][a],
+                    access.spread ? spread_lines(machine_) : walked_lines(machine_), !access.copy);
       result_.second_cache += lines.second;
       result_.last_cache += lines.last;
       result_.memory += lines.memory;
@@ -501,7 +506,7 @@ std::string to_string(const Estimate& estimate) {
 }
 
 double cycles_of_lines(double bytes, const CpuMachine& machine) {
-  const Lines lines = cycles_of_bytes(bytes, bytes, bytes, kWalked, machine);
+  const Lines lines = cycles_of_bytes(bytes, bytes, bytes, walked_lines(machine), machine);
   return lines.second + lines.last + lines.memory;
 }
 
