@@ -172,11 +172,20 @@ class Case:
         return results if isinstance(results, tuple) else (results,)
 
     def reads(self, tensor: str) -> bool:
-        """Whether the simplified program reads a tensor."""
+        """Whether a result of the simplified program depends on a read of a tensor."""
         executor = tc.compile(self.text, self.entry, None, *self.make_inputs())
+        program = executor.text("program")
+        needed = set(re.findall(r"^ *output .* (\w+)$", program, re.M))
         # The first name of a statement is the tensor that it writes.
-        read = rf"^ *S\d+: \w+\b.*\b{tensor}\("
-        return re.search(read, executor.text("program"), re.M) is not None
+        statements = re.findall(r"^ *S\d+: (\w+)\b(.*)", program, re.M)
+        while True:
+            found = {n for written, rest in statements if written in needed for n in NAME.findall(rest)}
+            if found <= needed:
+                return any(
+                    written in needed and re.search(rf"\b{tensor}\(", rest)
+                    for written, rest in statements
+                )
+            needed |= found
 
 
 def namespace_for(machine: str) -> str:
@@ -203,6 +212,9 @@ def make_options(text: str) -> object:
     if text.startswith("MappingOptions"):
         return eval(f"tc.{text}", {"tc": tc})
     return None if text == "None" else text
+
+
+NAME = re.compile(r"\w+")
 
 
 class Disagreement(AssertionError):

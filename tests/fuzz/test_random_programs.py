@@ -138,6 +138,22 @@ def test_reads_that_no_result_depends_on_need_not_be_refused() -> None:
     assert check(left_out) == {}
 
 
+def test_reads_of_statements_that_no_result_depends_on_need_not_be_refused() -> None:
+    """Where the condition in front of it is computed, nobody looks at the data."""
+    text = """def f(float(N) X, uint8(M) A) -> ({}) {{
+      T(i) = X(i)
+      T(i) +=! i * r where r in 0:2
+      U(i, j) = X(i) <= T(i) ? X(i) : X(A(j))
+    }}"""
+    inputs = (
+        Tensor("X", "float", (6,), "whole"),
+        Tensor("A", "uint8", (5,), "index", (0, 6), bad=True),
+    )
+    assert check(Case(3, text.format("U"), "f", inputs))["bad indices"]
+    assert not check(Case(3, text.format("T"), "f", inputs))
+    assert not Case(3, text.format("T"), "f", inputs).reads("A")
+
+
 @pytest.mark.parametrize("size", [3, 2])
 def test_what_is_computed_from_what_nobody_wrote(size: int) -> None:
     text = """def f(float(N) A, float(M) B) -> (O) {

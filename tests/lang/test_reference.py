@@ -271,6 +271,17 @@ def test_functions_that_swing_within_the_error_of_their_argument(name: str) -> N
     assert large == np.inf
 
 
+@pytest.mark.parametrize(("name", "zero"), [("cospi", 1.5), ("cospi", -0.5), ("sinpi", -3.0)])
+def test_functions_of_half_turns_have_all_their_digits_near_their_zeros(
+    name: str, zero: float
+) -> None:
+    distance = np.arange(-8, 9) * 2.0**-40
+    values = evaluate(f"O(i) = {name}(A(i))", "double(N) A", zero + distance)
+    slopes = values[distance != 0] / distance[distance != 0]
+    np.testing.assert_allclose(np.abs(slopes), np.pi, rtol=1e-15)
+    assert values[8] == 0
+
+
 @pytest.mark.parametrize("zero", [-2.4570247382208006, -3.14358088834998, 1.0, 2.0])
 def test_lgamma_has_all_its_digits_near_its_zeros(zero: float) -> None:
     """There it is a line: next to no difference of differences, which Python's function has."""
