@@ -179,7 +179,9 @@ class Case:
         # The first name of a statement is the tensor that it writes.
         statements = re.findall(r"^ *S\d+: (\w+)\b(.*)", program, re.M)
         while True:
-            found = {n for written, rest in statements if written in needed for n in NAME.findall(rest)}
+            found = {
+                n for written, rest in statements if written in needed for n in NAME.findall(rest)
+            }
             if found <= needed:
                 return any(
                     written in needed and re.search(rf"\b{tensor}\(", rest)
