@@ -140,18 +140,19 @@ def test_reads_that_no_result_depends_on_need_not_be_refused() -> None:
 
 def test_reads_of_statements_that_no_result_depends_on_need_not_be_refused() -> None:
     """Where the condition in front of it is computed, nobody looks at the data."""
-    text = """def f(float(N) X, uint8(M) A) -> ({}) {{
+    text = """def f(float(N) X, float(N) Y, uint8(M) A) -> ({}) {{
       T(i) = X(i)
       T(i) +=! i * r where r in 0:2
-      U(i, j) = X(i) <= T(i) ? X(i) : X(A(j))
+      U(i, j) = X(i) <= T(i) ? X(i) : Y(A(j))
     }}"""
     inputs = (
         Tensor("X", "float", (6,), "whole"),
+        Tensor("Y", "float", (6,), "whole"),
         Tensor("A", "uint8", (5,), "index", (0, 6), bad=True),
     )
     assert check(Case(3, text.format("U"), "f", inputs))["bad indices"]
     assert not check(Case(3, text.format("T"), "f", inputs))
-    assert not Case(3, text.format("T"), "f", inputs).reads("A")
+    assert not Case(3, text.format("T"), "f", inputs).reads("Y")
 
 
 @pytest.mark.parametrize("size", [3, 2])
