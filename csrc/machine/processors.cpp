@@ -6,10 +6,11 @@ const Processor* find_processor() {
 #if defined(__x86_64__) && defined(__GNUC__)
   // Of an EPYC 9004. The second cache is measured (`machine --measure`); what is hidden of its
   // lines and all other facts were fitted to 620 Plans of 200 random contractions
-  // (benchmarks/calibrate.py). The tensors of these are small: with copies and far stores as fitted
-  // (0.7 and 1.1 cycles, 52) and 15 for sums of lanes, backward passes of convolutions with 256
-  // channels took 1.6 to 2.5 times as long. Copies and far stores are nearer to the defaults,
-  // therefore, and sums of lanes the default.
+  // (benchmarks/calibrate.py). The tensors of these are small: with all facts as fitted at first
+  // (240 percent of the second cache in the place of hidden lines, 0.7 and 1.1 cycles for copies,
+  // 52 for far stores, 15 for sums of lanes), backward passes of convolutions with 256 channels
+  // took 1.6 to 2.5 times as long. Copies and far stores are nearer to the defaults, therefore, and
+  // sums of lanes the default.
   static const Processor zen4 = {"Zen 4",
                                  {{"second_cache_percent", 103},
                                   {"walked_line_percent", 20},
