@@ -370,24 +370,24 @@ def without_options(case: Case) -> Case:
 
 
 KINDS: dict[str, Kind] = {
-    "programs": Kind(make_case, check_program, 600, 100, compared),
-    "layers": Kind(make_layers, check_program, 200, 50, layers_compared),
+    "programs": Kind(make_case, check_program, 400, 100, compared),
+    "layers": Kind(make_layers, check_program, 120, 40, layers_compared),
     "dot products": Kind(make_dot_products, check_program, 60, 60, share("exact", 1)),
     "library": Kind(make_products, check_with_library, 40, 40, share("calls", 0.15)),
-    "integers": Kind(random_integers.make_integer_case, check_integers, 200, 100, integers_ran),
+    "integers": Kind(random_integers.make_integer_case, check_integers, 100, 100, integers_ran),
     "integer derivatives": Kind(
         random_integers.make_differentiable_text, check_integer_derivative, 50, 50, integers_ran
     ),
-    "plans": Kind(random_plans.make_planned, random_plans.check_plans, 80, 40, plans_ran),
-    "scatters": Kind(make_scatter_case, check_scatter, 150, 75, share("ran", 1)),
-    "equations": Kind(make_equation_case, check_equation, 100, 100, share("ran", 1)),
+    "plans": Kind(random_plans.make_planned, random_plans.check_plans, 60, 30, plans_ran),
+    "scatters": Kind(make_scatter_case, check_scatter, 75, 75, share("ran", 1)),
+    "equations": Kind(make_equation_case, check_equation, 60, 60, share("ran", 1)),
     "derivatives": Kind(make_case, check_derivative, 40, 40, share("same", 0.25)),
-    "layer derivatives": Kind(make_derivable, check_derivative, 90, 30, share("same", 0.7)),
+    "layer derivatives": Kind(make_derivable, check_derivative, 60, 30, share("same", 0.7)),
     "batches": Kind(make_either, check_batch, 40, 40, share("ran", 0.5)),
     "shardings": Kind(make_either, check_shardings, 40, 40, share("ways", 1)),
-    "calls": Kind(make_either, random_calls.check, 60, 60, calls_made),
-    "emulated": Kind(random_cuda.make_cuda_case, random_cuda.check, 100, 50, emulated_right),
-    "launches": Kind(make_launches, check_launches, 60, 60, share("ran", 0.8)),
+    "calls": Kind(make_either, random_calls.check, 40, 40, calls_made),
+    "emulated": Kind(random_cuda.make_cuda_case, random_cuda.check, 60, 60, emulated_right),
+    "launches": Kind(make_launches, check_launches, 40, 40, share("ran", 0.8)),
 }
 
 #: Those that need a GPU, which CI has none of.

@@ -51,6 +51,7 @@ def problem(*sizes: int) -> Problem:
 def plan(rows: int = 3, *sizes: int) -> str:
     """A whole Plan that the compiler would not choose."""
     options = tc.MappingOptions().cluster("S0").registers(n=rows, m=16).parallel(False)
+    options = options.copy("B(n, k)", statement="S0", order=(1, 0))
     return str(tc.compile(TMM, "tmm", options, *inputs(*sizes)).options)
 
 
