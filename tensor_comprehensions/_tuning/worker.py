@@ -18,22 +18,19 @@ from tensor_comprehensions._define import find_definition
 from tensor_comprehensions._errors import CompilationError, TCError
 from tensor_comprehensions._tuning import tensors
 from tensor_comprehensions._tuning.channel import Channel, Closed
+from tensor_comprehensions._tuning.comparison import difference
 
-#: Of the largest magnitude of a result, how far sums in another order may be from it.
-TOLERANCES = {
-    torch.float64: 1e-10,
-    torch.float32: 1e-4,
-    torch.float16: 1e-2,
-    torch.bfloat16: 6e-2,
-}
 #: Seconds of the first measurement of a candidate, and of one in turns with the best so far: at
 #: least, at most, and runs of a kernel that are enough between them. Minima of so few are within
 #: some percent; what may win is measured again in the end.
 _SHORT, _SHORT_RUNS = (0.002, 0.012), 8
 _TURNS, _TURNS_RUNS = (0.008, 0.06), 36
-_ROUNDS = 6
-#: A candidate whose first measurement is within this factor of the best is measured in turns.
-_NEAR = 1.1
+#: Rounds of turns: at most, and of kernels that take long; seconds after which these end.
+_ROUNDS, _LEAST_ROUNDS, _LONG = 6, 2, 0.12
+#: A candidate whose first measurement is within this factor of the best is measured in turns; one
+#: that is measured by its first run alone, within the other. It is not measured any further once it
+#: is so far behind in turns.
+_NEAR, _NEAR_AT_FIRST, _BEHIND = 1.1, 1.25, 1.04
 #: What is too slow at first is run again for so many times that long, until it is not.
 _AGAIN = 30.0
 #: Bytes that a tensor is moved farther than the one before: whole lines, and no part of a page.
@@ -87,32 +84,6 @@ def summary(seconds: Sequence[float]) -> dict[str, Any]:
 
 def _between(bounds: tuple[float, float], value: float) -> float:
     return min(max(value, bounds[0]), bounds[1])
-
-
-def difference(result: torch.Tensor, wanted: torch.Tensor) -> str | None:
-    """What is wrong with a result; None where it is within the bound."""
-    if result.numel() == 0:
-        return None
-    bound = TOLERANCES.get(wanted.dtype)
-    if bound is None:
-        wrong = int((result != wanted).sum())
-        return f"{wrong} of {wanted.numel()} elements differ" if wrong else None
-    finite = torch.isfinite(wanted)
-    if not bool(finite.all()):
-        same = torch.equal(
-            torch.nan_to_num(result[~finite], nan=7.0),
-            torch.nan_to_num(wanted[~finite], nan=7.0),
-        )
-        if not same:
-            return "elements that are infinite or no numbers are others"
-        result, wanted = result[finite], wanted[finite]
-        if wanted.numel() == 0:
-            return None
-    largest = float(wanted.abs().max())
-    distance = float((result - wanted).abs().max())  # NaN where something is missing
-    if distance <= bound * max(largest, torch.finfo(wanted.dtype).tiny):
-        return None
-    return f"off by {distance:.3g}, allowed is {bound:g} of {largest:.3g}"
 
 
 class Worker:
@@ -226,19 +197,41 @@ class Worker:
             first = min(first, again)
         if first > message["slow"]:
             return self._channel.send({"status": "slow", **report, "times": summary([first])})
-        samples = self._measure([trial], 1, _between(_SHORT, _SHORT_RUNS * first))[0]
+        near, samples = _NEAR_AT_FIRST, [first]
+        if first < _SHORT[1]:
+            near = _NEAR
+            samples = self._measure([trial], 1, _between(_SHORT, _SHORT_RUNS * first))[0]
         times = summary(samples)
         ratio = None
-        if times["minimum"] < _NEAR * best:
-            rival = self._find(message["rival"])
-            enough = _between(_TURNS, _TURNS_RUNS * times["minimum"])
-            own, other = self._measure([trial, rival], _ROUNDS, enough)
+        if times["minimum"] < near * best:
+            own, other = self._take_turns(trial, self._find(message["rival"]), times["minimum"])
             times = summary(own)
             ratio = times["minimum"] / summary(other)["minimum"]
             if ratio < 1:  # the next rival, perhaps
                 self._keep(message["plan"], trial)
         self._channel.send({"status": "measured", **report, "times": times, "ratio": ratio})
         return None
+
+    def _take_turns(
+        self, trial: _torch.Trial, rival: _torch.Trial, seconds: float
+    ) -> tuple[list[float], list[float]]:
+        """Times of a candidate, which takes about so long, and of what it has to be faster than."""
+        own: list[float] = []
+        other: list[float] = []
+        share = _between(_TURNS, _TURNS_RUNS * seconds) / _ROUNDS
+        for number in range(_ROUNDS):
+            turns = [(trial, own), (rival, other)]
+            if number % 2:
+                turns.reverse()
+            for (_, times), samples in zip(
+                turns, self._measure([each for each, _ in turns], 1, share), strict=True
+            ):
+                times += samples
+            if number + 1 >= _LEAST_ROUNDS and (
+                sum(own) + sum(other) > _LONG or min(own) > _BEHIND * min(other)
+            ):
+                break
+        return own, other
 
     def _compare(self) -> str | None:
         assert self._problem.reference is not None

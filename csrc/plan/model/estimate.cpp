@@ -81,7 +81,7 @@ class StatementEstimate {
  public:
   StatementEstimate(const ClusterPlan& plan, const Cluster& cluster, size_t s,
                     const ir::Program& program, const Layouts& layouts, const CpuMachine& machine,
-                    double touched, std::set<std::string>& copies)
+                    double touched, std::set<std::string>& copies, double task_cycles)
       : plan_(plan),
         statement_(*cluster.statements[s]),
         domain_(statement_.source->domain),
@@ -89,6 +89,7 @@ class StatementEstimate {
         layouts_(layouts),
         machine_(machine),
         touched_(touched),
+        task_cycles_(task_cycles),
         nest_(find_loops(plan, cluster, s, program, machine)),
         accesses_(plan, cluster, s, program, layouts, nest_, copies),
         extents_(accesses_.extents()) {}
@@ -428,7 +429,7 @@ class StatementEstimate {
       const bool begins = l < nest_.copies || !is_reduction(loop.iterator);
       if (nest_.register_tile ? begins : l + 1 < innermost) nests *= loop.whole_iterations();
     }
-    result_.start += tasks * machine_.task_cycles;
+    result_.start += tasks * task_cycles_;
     // Sums of lanes go on beside each other, and what adds the lanes up is counted.
     const bool sums_lanes = nest_.vector >= 0 && is_reduction(nest_.vector);
     if (nest_.register_tile)
@@ -443,7 +444,8 @@ class StatementEstimate {
   const ir::Program& program_;
   const Layouts& layouts_;
   const CpuMachine& machine_;
-  const double touched_;  ///< bytes by the whole cluster
+  const double touched_;      ///< bytes by the whole cluster
+  const double task_cycles_;  ///< to begin the statement's part of a task
   const StatementLoops nest_;
   const StatementAccesses accesses_;
   const std::vector<int64_t>& extents_;  ///< by number of the iterator
@@ -515,10 +517,17 @@ Estimate estimate(const ClusterPlan& plan, const Cluster& cluster, const ir::Pro
   Estimate result;
   const double touched = touched_bytes(cluster, program, layouts);
   std::set<std::string> copies;
-  for (size_t s = 0; s < cluster.statements.size(); ++s)
-    if (instances(*cluster.statements[s]) > 0)
-      result += StatementEstimate(plan, cluster, s, program, layouts, machine, touched, copies)
-                    .estimate();
+  // A task begins once for all statements. What runs inside of another cluster's tasks has loops in
+  // the place of tasks.
+  double task_cycles = plan.joined ? machine.loop_cycles : machine.task_cycles;
+  for (size_t s = 0; s < cluster.statements.size(); ++s) {
+    if (instances(*cluster.statements[s]) == 0) continue;
+    const Estimate part =
+        StatementEstimate(plan, cluster, s, program, layouts, machine, touched, copies, task_cycles)
+            .estimate();
+    if (part.start > 0) task_cycles = machine.loop_cycles;
+    result += part;
+  }
   return result;
 }
 
