@@ -91,4 +91,10 @@ int64_t count_instructions(const Expr& value) {
   return count;
 }
 
+int registers_of_results(const Statement& statement) {
+  const bool chooses =
+      statement.reduction == Reduction::Max || statement.reduction == Reduction::Min;
+  return chooses && statement.value.type().is_float() ? 2 : 1;
+}
+
 }  // namespace tc::ir

@@ -43,4 +43,8 @@ int64_t count_functions(const Expr& value);
 /// Types that have no arithmetic of their own take more.
 int64_t count_instructions(const Expr& value);
 
+/// Registers that a vector of a statement's results takes while terms are added to it. A maximum of
+/// floats keeps NaN by a choice, which LLVM writes to another register than the one it reads.
+int registers_of_results(const Statement& statement);
+
 }  // namespace tc::ir

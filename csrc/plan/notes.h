@@ -32,6 +32,8 @@ Note describe_tasks(const Cluster& cluster, const std::vector<Member>& members,
 
 /// Form, vectors and reduction tiles of a register block.
 Notes describe_block(const Cluster& cluster, const RegisterBlock& block, const CpuMachine& machine);
+/// Of a block whose sides options give.
+Note describe_given_block(const std::vector<Tile>& registers);
 /// How the statements that add terms read their operands along the block's vector.
 Note describe_operands(const Cluster& cluster, const RegisterBlock& block,
                        const std::vector<poly::Promotion>& promotions, const Scop& scop,

@@ -157,7 +157,7 @@ class Planner {
       add(as_instruction_tiles());
       if (constraints_.cluster.instruction && !forms.empty()) return forms;
       add(as_register_tiles());
-      if (blocks_ && !forms.empty()) return forms;
+      if ((blocks_ || gives_registers()) && !forms.empty()) return forms;
     }
     if (rows_) add(as_rows());
     if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) add(as_squares());
@@ -224,6 +224,8 @@ class Planner {
   Notes describe_choice(const std::vector<Form>& forms, const Proposal& proposal) const {
     const Form& form = forms.front();
     Notes notes = form.choice;
+    if (form.block && constraints_.cluster.registers)
+      notes.front() = describe_given_block(proposal.plan.registers);
     std::vector<std::pair<double, std::string>> cycles;
     for (const Form& each : forms)
       cycles.emplace_back(each.cycles, &each == &form ? "this form" : each.name);
@@ -254,11 +256,43 @@ class Planner {
   }
 
   std::optional<Form> as_register_tiles() const {
-    Form form = choose_block();
+    Form form = gives_registers() ? choose_vector() : choose_block();
     if (!form.block) return std::nullopt;
     describe_fusion(fusion_, form.own);
     form.choice = describe_block(cluster_, *form.block, machine_);
     form.vector = name_of(cluster_, form.block->members.back());
+    return form;
+  }
+
+  /// Whether options give the sides of a block.
+  bool gives_registers() const {
+    return constraints_.cluster.registers && !constraints_.cluster.registers->empty();
+  }
+
+  /// Of blocks with given sides, the cheapest by the estimate.
+  Form choose_vector() const {
+    Form chosen{&kRegisterTiles, "as a block of results in registers"};
+    for (const Member& vector : members_) {
+      if (constraints_.last >= 0 && constraints_.last != vector.position) continue;
+      std::vector<RegisterBlock> blocks =
+          choose_blocks(cluster_, members_, program_, layouts_, machine_,
+                        {constraints_.tasks, static_cast<int>(vector.position)});
+      if (blocks.empty()) continue;
+      Form form = with_block(std::move(blocks.front()));
+      ClusterPlan plan = form.plan;
+      constrain(plan, constraints_);
+      form.cycles = estimate(plan, cluster_, program_, layouts_, machine_).total();
+      if (!chosen.block || form.cycles < chosen.cycles) chosen = std::move(form);
+    }
+    return chosen;
+  }
+
+  Form with_block(RegisterBlock block) const {
+    Form form{&kRegisterTiles, "as a block of results in registers"};
+    form.plan =
+        plan_register_tiles(cluster_, block, program_, constraints_, parallel_, machine_, form.own);
+    if (fusion_ == FusionStrategy::Min) form.plan.points = Points::Apart;
+    form.block = std::move(block);
     return form;
   }
 
@@ -269,12 +303,8 @@ class Planner {
     Form chosen{&kRegisterTiles, "as a block of results in registers"}, other = chosen;
     for (RegisterBlock& block : choose_blocks(cluster_, members_, program_, layouts_, machine_,
                                               {constraints_.tasks, constraints_.last})) {
-      Form form{&kRegisterTiles, chosen.name};
-      form.plan = plan_register_tiles(cluster_, block, program_, constraints_, parallel_, machine_,
-                                      form.own);
-      if (fusion_ == FusionStrategy::Min) form.plan.points = Points::Apart;
+      Form form = with_block(std::move(block));
       form.cycles = estimate(form.plan, cluster_, program_, layouts_, machine_).total();
-      form.block = std::move(block);
       if (!chosen.block)
         chosen = std::move(form);
       else if (!other.block || cycles(form) < cycles(other))

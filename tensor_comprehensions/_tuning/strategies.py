@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections import Counter
@@ -28,6 +29,7 @@ class Strategy:
         self.ratios: dict[int, float | None] = {}
         self.illegal: Counter[str] = Counter()
         self.exhausted = False
+        self._plans = 0  #: of the starts, those that users and files begin with
         self._given: set[int] = {0}  #: the compiler's own is measured in any case
         self.ratios[0] = 1.0
         self._share, self._shares = config["share"]
@@ -36,10 +38,16 @@ class Strategy:
 
     def begin(self, plans: Iterable[str]) -> None:
         """``plans`` are tried first where they fit."""
-        first = [self._add(plan) for plan in plans]
-        found = [candidate for candidate in first if candidate is not None]
-        found += self.space.starts()
-        self.starts = [candidate for candidate in found if self._accept(candidate)]
+        given = [self._add(plan) for plan in plans]
+        first = [each for each in given if each is not None and self._accept(each)]
+        self._plans = len(first)
+        self.starts = first + self._order(
+            [candidate for candidate in self.space.starts() if self._accept(candidate)]
+        )
+
+    def _order(self, proposals: list[Any]) -> list[Any]:
+        """Those of the compiler's proposals that are tried first."""
+        return proposals
 
     def know(self, plan: str, ratio: float | None) -> None:
         """What was measured of a Plan, by this search or an earlier one."""
@@ -191,6 +199,9 @@ class ModelSearch(Strategy):
     GOOD = 12
     #: Of those that are taken, the share that the model has no say in.
     FREE = 0.12
+    #: Proposals that are expected to take so many times as long as the compiler's own Plan wait
+    #: until the model expects more of them.
+    FAR = 2.0
 
     def __init__(self, space: Any, config: dict[str, Any]) -> None:
         super().__init__(space, config)
@@ -200,17 +211,36 @@ class ModelSearch(Strategy):
         self._neighbours: set[int] = set()
         self._around: set[int] = set()
 
+    def _order(self, proposals: list[Any]) -> list[Any]:
+        """The most promising first: a compilation of many statements takes a second, and there may
+        be dozens of proposals."""
+        predicted = self._learner.predict([candidate.features for candidate in proposals])
+        order = sorted(range(len(proposals)), key=predicted.__getitem__)
+        # Predictions are logarithms of the time over that of the compiler's own Plan.
+        near = [proposals[k] for k in order if predicted[k] < math.log(self.FAR)]
+        self._put_back([proposals[k] for k in order[len(near) :]])
+        return near
+
+    def _put_back(self, candidates: list[Any]) -> None:
+        """Candidates that are not tried yet stay among the neighbours of good ones."""
+        self._given -= {candidate.index for candidate in candidates}
+        self._neighbours.update(candidate.index for candidate in candidates)
+        self._near += candidates
+
     def record(self, index: int, ratio: float | None) -> None:
         super().record(index, ratio)
         self._learner.record(self.space.candidate(index).features, ratio)
 
     def next(self, count: int) -> list[Any]:
-        found, self.starts = self.starts[:count], self.starts[count:]
-        if len(found) == count:
-            return found
+        # Half of them are proposals, as long as there are some.
+        most = max((count + 1) // 2, min(count, self._plans))
+        found, self.starts = self.starts[:most], self.starts[most:]
+        self._plans = max(0, self._plans - len(found))
         wanted = count - len(found)
         pool = self._pool(self.POOL * wanted)
         if not pool:
+            more, self.starts = self.starts[:wanted], self.starts[wanted:]
+            found += more
             self.exhausted = not found
             return found
         predicted = self._learner.predict([candidate.features for candidate in pool])

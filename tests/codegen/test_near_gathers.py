@@ -94,3 +94,29 @@ def test_nothing_is_gathered(value: str, sizes: tuple[int, ...]) -> None:
     executor = compiled(text, x, y)
     assert "gather" not in executor.assembly
     assert torch.equal(executor(x, y), reference.run(text, "f", x, y))
+
+
+@pytest.mark.parametrize("length", [13, 14, 28, 60])
+@pytest.mark.parametrize("value", ["X(n, 2 * i)", "X(n, 2 * i + 1)", "X(n, i / 2)", "X(n, 3 * i)"])
+def test_ends_of_rows(value: str, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lanes that a row's last vector leaves off are the last ones: the others are loads of
+    neighbours, too. Rows of 14 in steps of 2 took 52 cycles when lanes were loaded one by one."""
+    monkeypatch.setenv("TC_MACHINE", "vector_bits=512,library_rate=1")
+    text = f"""def f(float(N, L) X, float(N, M) Y) -> (O) {{
+        O(n, i) +=! {value} * Y(k, i) where i in 0:{length}, k in 0:3
+    }}"""
+    options = tc.MappingOptions().cluster("S0").registers()
+    x, y = integers(8, 3 * length), integers(8, length)
+    executor = tc.compile(text, "f", options, x, y)
+    assert torch.equal(executor(x, y), reference.run(text, "f", x, y))
+    # Places of their own would be taken out of a vector.
+    assert "gather" not in executor.assembly and "vpextr" not in executor.assembly
+
+
+@pytest.mark.parametrize("length", [13, 14, 28])
+def test_ends_of_rows_are_not_read_past(length: int) -> None:
+    """The last element ends a page."""
+    text = f"def f(float(N, L) X) -> (O) {{ O(n, i) = X(n, 2 * i) where i in 0:{length} }}"
+    pitch, width = 64, 2 * length - 1
+    x = torch.arange(float(2**18)).view(-1, pitch)[:, pitch - width :]
+    assert torch.equal(compiled(text, x)(x), x[:, ::2])

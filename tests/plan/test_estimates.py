@@ -340,3 +340,34 @@ def test_loops_inside_of_tasks_are_no_tasks(monkeypatch: pytest.MonkeyPatch) -> 
     middle = said.split("group 2\n")[1].split("group 3\n")[0]
     assert "in the loop of the group before" in middle
     assert "form      rows" in middle
+
+
+def test_results_in_memory_that_do_not_fill_a_vector_wait_for_their_neighbours() -> None:
+    """Rows of 14, one behind the other: what stores one overlaps what loads the next."""
+    latency = {}
+    for columns in (14, 16):
+        text = f"""def f(float(N,M) a) -> (O) {{
+            O(n, i) +=! a(n + k, i) where n in 0:64, i in 0:{columns}, k in 0:8
+        }}"""
+        options = tc.MappingOptions().cluster("S0").registers().vector(True)
+        said = tc.compile(text, "f", options, floats(72, columns)).explain()
+        assert "tiles of results in memory" in said
+        latency[columns] = parts_of(said).get("latency", 0)
+    assert latency[14] > latency[16] + 20 * 64 * 8
+
+
+def test_results_that_keep_nan_take_two_registers() -> None:
+    """A maximum's old and new value: 24 of them and their operands were 17 stores and loads a step
+    more, and half the speed of 12."""
+    spills = {}
+    for reduction in ("+=!", "max=!"):
+        text = f"def f(float(M,K) A, float(N,K) B) -> (C) {{ C(m,n) {reduction} A(m,k) - B(n,k) }}"
+        options = tc.MappingOptions().cluster("S0").registers(m=6, n=64).vector(True)
+        said = tc.compile(text, "f", options, floats(128, 64), floats(128, 64)).explain()
+        assert "6 of m x 64 of n, as the options say" in said
+        spills[reduction] = parts_of(said).get("spills", 0)
+        chosen = tc.compile(text, "f", None, floats(128, 64), floats(128, 64)).explain()
+        rows, vectors = re.search(r"(\d+) of m x \d+ of n \((\d+) vectors", chosen).groups()
+        results = int(rows) * int(vectors)
+        assert results <= (14 if "max" in reduction else 28)
+    assert spills["+=!"] == 0 < spills["max=!"]

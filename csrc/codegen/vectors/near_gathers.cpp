@@ -36,6 +36,20 @@ bool is_stride(const Expr& stride) {
   return step && (*step > 1 || *step < -1);
 }
 
+/// How many of a load's lanes are on where these are the first ones, which constants say; none
+/// where that is not known.
+std::optional<int> count_first_lanes(const Load* op) {
+  const int lanes = op->type.lanes();
+  if (is_const_one(op->predicate)) return lanes;
+  const auto* less = op->predicate.as<LT>();
+  const auto* lane = less ? less->a.as<Ramp>() : nullptr;
+  const auto* end = less ? less->b.as<Broadcast>() : nullptr;
+  if (!lane || !end || !is_const_one(lane->stride)) return std::nullopt;
+  const auto first = as_const_int(lane->base), last = as_const_int(end->value);
+  if (!first || !last || *last <= *first) return std::nullopt;
+  return static_cast<int>(std::min<int64_t>(lanes, *last - *first));
+}
+
 /// As many lanes as `op` has, of which the first `count` are loaded.
 Expr load(const Load* op, const Expr& start, int64_t count) {
   const int lanes = op->type.lanes();
@@ -52,11 +66,13 @@ Stmt load_neighbours(const Stmt& stmt) {
   return ir::mutate(stmt, [](const Load* op, ir::Mutator& self) {
     const int lanes = op->type.lanes();
     const auto* ramp = op->index.as<Ramp>();
-    if (lanes < 4 || (ramp && !is_stride(ramp->stride)) || op->index.as<Broadcast>() ||
-        !is_const_one(op->predicate))
+    const std::optional<int> on = count_first_lanes(op);
+    if (lanes < 4 || (ramp && !is_stride(ramp->stride)) || op->index.as<Broadcast>() || !on)
       return self.inside(op);
     std::optional<Pattern> pattern = find_pattern(op->index);
     if (!pattern) return self.inside(op);
+    // What other lanes get does not matter.
+    std::fill(pattern->offsets.begin() + *on, pattern->offsets.end(), 0);
     // Each load begins at the first place that those before it do not reach.
     std::vector<int64_t> places = pattern->offsets;
     std::sort(places.begin(), places.end());

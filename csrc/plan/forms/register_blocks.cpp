@@ -69,9 +69,12 @@ class Chooser {
         operands_(cluster, members, program, layouts, machine),
         most_lanes_(count_lanes(cluster, program, machine.vector_bits)),
         staying_(find_staying()) {
-    for (const Update& update : operands_.updates())
-      (update.statement->source->reduction == ir::Reduction::None ? later_ : operations_) +=
-          ir::count_instructions(update.statement->source->value);
+    for (const Update& update : operands_.updates()) {
+      const ir::Statement& source = *update.statement->source;
+      (source.reduction == ir::Reduction::None ? later_ : operations_) +=
+          ir::count_instructions(source.value);
+      result_registers_ = std::max(result_registers_, ir::registers_of_results(source));
+    }
   }
 
   std::vector<RegisterBlock> choose() {
@@ -155,8 +158,8 @@ class Chooser {
           // A tail of 13 lanes is two vectors of 8, which one of 16 has no registers for.
           const int64_t most_vectors =
               std::max(vectors, count_vectors(vector->extent % width, lanes));
-          int64_t registers =
-              rows * outer * most_vectors + (alone ? 0 : count_held(steps, block)) + 2;
+          const int64_t registers = rows * outer * most_vectors * result_registers_ +
+                                    (alone ? 0 : count_held(steps, block)) + 2;
           if (!fills_tasks(dimensions, size)) continue;
           if (registers > machine_.vector_registers || (!alone && vectors > kMostVectors)) continue;
           bool smallest = alone && vectors == 1;
@@ -465,6 +468,7 @@ class Chooser {
   const int most_lanes_;
   const std::set<std::string> staying_;  ///< results that are not stored
   int64_t operations_ = 0;               ///< of all sums at one point
+  int result_registers_ = 1;             ///< of a vector of results
   int64_t later_ = 0;                    ///< of what is computed of them, at one point
   Best best_;
   std::vector<RegisterBlock> others_;  ///< the best of all members with each number of vectors
