@@ -371,3 +371,25 @@ def test_results_that_keep_nan_take_two_registers() -> None:
         results = int(rows) * int(vectors)
         assert results <= (14 if "max" in reduction else 28)
     assert spills["+=!"] == 0 < spills["max=!"]
+
+
+def test_what_the_last_cache_holds_comes_from_memory_once() -> None:
+    """Four blocks of rows pass over a panel that no cache of a core holds, of a matrix that the
+    last one does not: 32 x 4096 x 4096 took twice as long in blocks so narrow that their panels
+    were kept."""
+    text = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+    values = floats(32, 8192), floats(8192, 4096)
+    memory = {}
+    for columns in (16, 64):
+        options = tc.MappingOptions().cluster("S0").registers(m=8, n=columns)
+        options = options.tile("task", m=32, n=columns).copy(None)
+        parts = parts_of(tc.compile(text, "f", options, *values).explain())
+        memory[columns] = parts["memory"]
+        assert parts["memory"] >= 0.8 * 4 * 8192 * 4096 / 4 * 0.85
+    assert memory[64] <= 1.3 * memory[16]
+
+
+def test_rows_are_cut_evenly() -> None:
+    """32 rows are four blocks of 8, not three of 9 and one of 5."""
+    assert "form      a block of results in registers: 8 of m x 48 of n" in product(32, 480, 512)
+    assert "9 of m x 48 of n" in product(33, 480, 512)

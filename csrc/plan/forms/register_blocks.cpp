@@ -108,6 +108,8 @@ class Chooser {
   struct Best {
     RegisterBlock block = {};
     double loads = 0;  ///< see Effort
+    BlockMembers dimensions = {};
+    BlockShape shape = {};
   };
 
   /// All choices of rows for this vector.
@@ -189,7 +191,14 @@ class Chooser {
                                  cycles <= best.block.cycles * kEqual &&
                                  rest * effort.loads < best.loads * kLighter;
             const bool first = best.block.members.empty();
-            if (!first && !lighter && cycles >= best.block.cycles * 0.99) return;
+            // As many blocks of rows, without a smaller one at the end.
+            const bool evener = dimensions == best.dimensions && vectors == best.shape[0] &&
+                                outer == best.shape[2] && cycles <= best.block.cycles &&
+                                extents[1] % rows == 0 &&
+                                divide_up(extents[1], best.shape[1]) == extents[1] / rows;
+            if (!first && !lighter && !evener && cycles >= best.block.cycles * 0.99) return;
+            best.dimensions = dimensions;
+            best.shape = block;
             best.loads = rest * effort.loads;
             best.block = RegisterBlock{};
             set_members(best.block, members_, dimensions, size);

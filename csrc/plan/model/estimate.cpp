@@ -1,6 +1,7 @@
 #include "plan/model/estimate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <set>
@@ -67,17 +68,19 @@ double second_cache_bytes(const CpuMachine& machine) {
   return 2 * static_cast<double>(machine.cache_bytes);
 }
 
-/// Of so many bytes to the first cache, and to the second one. A run before left all that is
-/// `touched` in the smallest cache that holds it.
-Lines cycles_of_bytes(double to_first, double to_second, double touched, const LineCosts& costs,
+/// What is brought to every cache.
+using Brought = std::array<double, 3>;
+
+/// Of so many bytes. A run before left all that is `touched` in the smallest cache that holds it.
+Lines cycles_of_bytes(const Brought& bytes, double touched, const LineCosts& costs,
                       const CpuMachine& machine) {
   Lines result;
-  result.second = to_first / machine.second_cache_rate() * costs.second / 100;
+  result.second = bytes[0] / machine.second_cache_rate() * costs.second / 100;
   if (touched <= second_cache_bytes(machine)) return result;
   const bool kept = touched <= static_cast<double>(machine.last_cache_share);
-  (kept ? result.last : result.memory) =
-      to_second *
-      (kept ? costs.last / machine.last_cache_rate : costs.memory / machine.memory_rate) / 100;
+  const double from_memory = kept ? 0 : std::min(bytes[1], bytes[2]);
+  result.last = (bytes[1] - from_memory) * costs.last / machine.last_cache_rate / 100;
+  result.memory = from_memory * costs.memory / machine.memory_rate / 100;
   return result;
 }
 
@@ -278,11 +281,10 @@ class StatementEstimate {
   // ---- lines
 
   /// Of lines of a tensor, or of a copy, which no further cache than the last one gets.
-  Lines cycles_of(double to_first, double to_second, const LineCosts& costs,
-                  bool of_tensor = true) const {
+  Lines cycles_of(Brought lines, const LineCosts& costs, bool of_tensor = true) const {
     const double near = static_cast<double>(machine_.last_cache_share);
-    return cycles_of_bytes(to_first * kLineBytes, to_second * kLineBytes,
-                           of_tensor ? touched_ : std::min(touched_, near), costs, machine_);
+    for (double& each : lines) each *= kLineBytes;
+    return cycles_of_bytes(lines, of_tensor ? touched_ : std::min(touched_, near), costs, machine_);
   }
 
   void count_traffic() {
@@ -290,9 +292,13 @@ class StatementEstimate {
         {static_cast<double>(machine_.first_cache_bytes),
          machine_.first_cache_bytes / kLineBytes / machine_.first_cache_ways,
          machine_.first_cache_ways},
-        {second_cache_bytes(machine_)}};
-    std::vector<double> used[2], sources[2], left;
-    for (int c = 0; c < 2; ++c) {
+        {second_cache_bytes(machine_)},
+        {static_cast<double>(machine_.last_cache_share)}};
+    // What the last cache holds comes from memory once, before.
+    const size_t levels = touched_ > caches[2].bytes ? 3 : 2;
+    std::vector<Brought> used(accesses_.all().size()), sources = used;
+    std::vector<double> left;
+    for (size_t c = 0; c < levels; ++c) {
       NestTraffic traffic(caches[c], nest_.block);
       std::vector<size_t> read_by_copies(accesses_.all().size());
       for (const Access& access : accesses_.all()) traffic.add(access.used);
@@ -309,28 +315,26 @@ class StatementEstimate {
       }
       for (size_t a = 0; a < accesses_.all().size(); ++a) {
         const bool copied = accesses_.all()[a].copy;
-        used[c].push_back(copied ? traffic.brought_again(a) : traffic.brought(a));
+        used[a][c] = copied ? traffic.brought_again(a) : traffic.brought(a);
         if (c == 0) left.push_back(accesses_.all()[a].makes_copy ? traffic.left(a) : 0);
-        sources[c].push_back(accesses_.all()[a].makes_copy ? traffic.brought(read_by_copies[a])
-                                                           : 0);
+        if (accesses_.all()[a].makes_copy) sources[a][c] = traffic.brought(read_by_copies[a]);
       }
     }
     for (size_t a = 0; a < accesses_.all().size(); ++a) {
       const Access& access = accesses_.all()[a];
       if (access.access.write) {
-        written_ = cycles_of(used[0][a], used[1][a], kWritten);
+        written_ = cycles_of(used[a], kWritten);
         continue;
       }
-      const Lines lines =
-          cycles_of(used[0][a], used[1][a],
-                    access.spread ? spread_lines(machine_) : walked_lines(machine_), !access.copy);
+      const Lines lines = cycles_of(
+          used[a], access.spread ? spread_lines(machine_) : walked_lines(machine_), !access.copy);
       result_.second_cache += lines.second;
       result_.last_cache += lines.last;
       result_.memory += lines.memory;
       if (!access.makes_copy) continue;
-      const Lines source = cycles_of(sources[0][a], sources[1][a], kCopied);
+      const Lines source = cycles_of(sources[a], kCopied);
       result_.copies += count_copy(access) + source.second + source.last + source.memory +
-                        cycles_of(left[a], 0, kFilled).second;
+                        cycles_of({left[a], 0, 0}, kFilled).second;
     }
   }
 
@@ -524,7 +528,7 @@ std::string to_string(const Estimate& estimate) {
 }
 
 double cycles_of_lines(double bytes, const CpuMachine& machine) {
-  const Lines lines = cycles_of_bytes(bytes, bytes, bytes, walked_lines(machine), machine);
+  const Lines lines = cycles_of_bytes({bytes, bytes, bytes}, bytes, walked_lines(machine), machine);
   return lines.second + lines.last + lines.memory;
 }
 
