@@ -42,9 +42,9 @@ constexpr double kIssue = 1.05;
 constexpr double kEmulated = 1.5;
 // Loads of a read that a condition guards.
 constexpr double kConditional = 2;
-// Cycles that a load of a vector with some lanes off waits for the stores beside it, whose lanes
-// that are off it overlaps: no processor hands these on (33 a vector in all on a Zen 4, rows of
-// 14).
+// Cycles that a load of a vector with some lanes off waits for stores of such vectors, whose lanes
+// that are off overlap it: they are not forwarded (rows of 14, one behind the other, take 33 cycles
+// each on a Zen 4).
 constexpr double kBlockedLoad = 25;
 // Results that follow each other and are worth transposing.
 constexpr int64_t kShortRun = 4;
