@@ -171,20 +171,27 @@ class Case:
             results = t(self.entry, *self.make_inputs(), **keywords)
         return results if isinstance(results, tuple) else (results,)
 
-    def reads(self, tensor: str) -> bool:
-        """Whether a result of the simplified program depends on a read of a tensor."""
+    def reads(self, tensor: str, line: int) -> bool:
+        """Whether a result of the simplified program depends on a read of a tensor that a line of
+        the text has."""
         executor = tc.compile(self.text, self.entry, None, *self.make_inputs())
         program = executor.text("program")
         needed = set(re.findall(r"^ *output .* (\w+)$", program, re.M))
         # The first name of a statement is the tensor that it writes.
         statements = re.findall(r"^ *S\d+: (\w+)\b(.*)", program, re.M)
+        # Where the line's own statement is left, it has what is left of its reads.
+        target = re.match(r"\s*(\w+)", self.text.split("\n")[line - 1])
+        own = {target[1]} if target else set()
+        own = (
+            own if any(written in own for written, _ in statements) else {w for w, _ in statements}
+        )
         while True:
             found = {
                 n for written, rest in statements if written in needed for n in NAME.findall(rest)
             }
             if found <= needed:
                 return any(
-                    written in needed and re.search(rf"\b{tensor}\(", rest)
+                    written in needed & own and re.search(rf"\b{tensor}\(", rest)
                     for written, rest in statements
                 )
             needed |= found
@@ -242,8 +249,8 @@ def check(case: Case) -> Counter[str]:
                 case.actual(options)
             except (tc.LanguageError, tc.ShapeError):
                 continue
-            read = re.match(r"reads (\w+) outside", str(refusal))
-            if read and not case.reads(read[1]):
+            read = re.match(r"reads (\w+) outside \(line (\d+)\)", str(refusal))
+            if read and not case.reads(read[1], int(read[2])):
                 return Counter()  # no result depends on what it says
             raise Disagreement("accepted", f"the interpreter refuses: {refusal}") from refusal
         return Counter({"refused": 1, "bad indices": int(any(t.bad for t in case.inputs))})

@@ -133,7 +133,7 @@ def test_reads_that_no_result_depends_on_need_not_be_refused() -> None:
     text = "def f(int8(N) A, int16(M) I) -> (T, O) { T(i) = A(i) O(i) = %s T(I(i)) }"
     inputs = (Tensor("A", "int8", (4,)), Tensor("I", "int16", (3,), "index", (0, 4), bad=True))
     kept, left_out = (Case(1, text % factor, "f", inputs) for factor in ("2 *", "0 *"))
-    assert kept.reads("T") and not left_out.reads("T")
+    assert kept.reads("T", 1) and not left_out.reads("T", 1)
     assert check(kept) == {"refused": 1, "bad indices": 1}
     assert check(left_out) == {}
 
@@ -152,7 +152,18 @@ def test_reads_of_statements_that_no_result_depends_on_need_not_be_refused() -> 
     )
     assert check(Case(3, text.format("U"), "f", inputs))["bad indices"]
     assert not check(Case(3, text.format("T"), "f", inputs))
-    assert not Case(3, text.format("T"), "f", inputs).reads("Y")
+    assert not Case(3, text.format("T"), "f", inputs).reads("Y", 4)
+
+
+def test_of_a_line_whose_reads_are_left_out_another_one_may_have_the_same() -> None:
+    text = """def f(uint8(N, M) A, uint8(M) B) -> (T, O) {
+      T(i, j) = A(i, j)
+      O(j) = max(A(%s, j) %% A(%s, j), B(j))
+    }"""
+    inputs = (Tensor("A", "uint8", (1, 3)), Tensor("B", "uint8", (3,)))
+    assert check(Case(4, text % (1, 1), "f", inputs)) == {}
+    assert check(Case(4, text.replace("%%", "+") % (1, 1), "f", inputs))["refused"] == 1
+    assert check(Case(4, text % (0, 0), "f", inputs))["programs"] == 1
 
 
 @pytest.mark.parametrize("size", [3, 2])
