@@ -386,7 +386,7 @@ KINDS: dict[str, Kind] = {
     "batches": Kind(make_either, check_batch, 40, 40, share("ran", 0.5)),
     "shardings": Kind(make_either, check_shardings, 40, 40, share("ways", 1)),
     "calls": Kind(make_either, random_calls.check, 40, 40, calls_made),
-    "emulated": Kind(random_cuda.make_cuda_case, random_cuda.check, 60, 60, emulated_right),
+    "emulated": Kind(random_cuda.make_cuda_case, random_cuda.check, 100, 50, emulated_right),
     "launches": Kind(make_launches, check_launches, 40, 40, share("ran", 0.8)),
 }
 
