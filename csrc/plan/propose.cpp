@@ -224,7 +224,7 @@ class Planner {
   Notes describe_choice(const std::vector<Form>& forms, const Proposal& proposal) const {
     const Form& form = forms.front();
     Notes notes = form.choice;
-    if (form.block && constraints_.cluster.registers)
+    if (form.block && gives_registers())
       notes.front() = describe_given_block(proposal.plan.registers);
     std::vector<std::pair<double, std::string>> cycles;
     for (const Form& each : forms)
@@ -269,9 +269,11 @@ class Planner {
     return constraints_.cluster.registers && !constraints_.cluster.registers->empty();
   }
 
+  static Form without_block() { return {&kRegisterTiles, "as a block of results in registers"}; }
+
   /// Of blocks with given sides, the cheapest by the estimate.
   Form choose_vector() const {
-    Form chosen{&kRegisterTiles, "as a block of results in registers"};
+    Form chosen = without_block();
     for (const Member& vector : members_) {
       if (constraints_.last >= 0 && constraints_.last != vector.position) continue;
       std::vector<RegisterBlock> blocks =
@@ -288,7 +290,7 @@ class Planner {
   }
 
   Form with_block(RegisterBlock block) const {
-    Form form{&kRegisterTiles, "as a block of results in registers"};
+    Form form = without_block();
     form.plan =
         plan_register_tiles(cluster_, block, program_, constraints_, parallel_, machine_, form.own);
     if (fusion_ == FusionStrategy::Min) form.plan.points = Points::Apart;
@@ -300,7 +302,7 @@ class Planner {
   /// product of its cycles and of the estimate's is lower by kOtherBlock. Without a block: none.
   Form choose_block() const {
     const auto cycles = [](const Form& form) { return form.cycles * form.block->cycles; };
-    Form chosen{&kRegisterTiles, "as a block of results in registers"}, other = chosen;
+    Form chosen = without_block(), other = chosen;
     for (RegisterBlock& block : choose_blocks(cluster_, members_, program_, layouts_, machine_,
                                               {constraints_.tasks, constraints_.last})) {
       Form form = with_block(std::move(block));

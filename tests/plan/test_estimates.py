@@ -312,22 +312,17 @@ def test_a_copy_for_several_statements_is_made_once() -> None:
     assert copies["b"] == pytest.approx(2 * copies["a"], rel=0.05)
 
 
-def start_of(text: str, *values: torch.Tensor, tile: int) -> float:
-    statements = re.findall(r"S\d+(?:_init)?", text.split("//")[1])
-    options = tc.MappingOptions().cluster(*statements).tile("task", i=tile).parallel(False)
-    source = text.split("//")[0]
-    return parts_of(tc.compile(source, "f", options, *values).explain()).get("start", 0)
-
-
 def test_a_task_begins_once_for_all_statements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TC_MACHINE", f"{MACHINE},task_cycles=1000")
-    one = "def f(float(N,M) a) -> (O) { O(i) +=! a(i, j) } // S0_init S0"
-    two = """def f(float(N,M) a) -> (O, P) { O(i) +=! a(i, j) P(i) max=! a(i, j) }
-        // S0_init S0 S1_init S1"""
-    a = floats(960, 64)
+    texts = {
+        "def f(float(N,M) a) -> (O) { O(i) +=! a(i, j) }": ("S0",),
+        "def f(float(N,M) a) -> (O, P) { O(i) +=! a(i, j) P(i) max=! a(i, j) }": ("S0", "S1"),
+    }
     for tile, tasks in ((10, 96), (96, 10)):
-        starts = [start_of(text, a, tile=tile) for text in (one, two)]
-        assert all(1000 * tasks <= start < 1400 * tasks for start in starts), starts
+        for text, statements in texts.items():
+            options = tc.MappingOptions().cluster(*statements).tile("task", i=tile).parallel(False)
+            said = tc.compile(text, "f", options, floats(960, 64)).explain()
+            assert 1000 * tasks <= parts_of(said)["start"] < 1400 * tasks
 
 
 def test_loops_inside_of_tasks_are_no_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

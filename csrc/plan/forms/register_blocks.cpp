@@ -477,8 +477,8 @@ class Chooser {
   const int most_lanes_;
   const std::set<std::string> staying_;  ///< results that are not stored
   int64_t operations_ = 0;               ///< of all sums at one point
-  int result_registers_ = 1;             ///< of a vector of results
   int64_t later_ = 0;                    ///< of what is computed of them, at one point
+  int result_registers_ = 1;             ///< of a vector of results
   Best best_;
   std::vector<RegisterBlock> others_;  ///< the best of all members with each number of vectors
   std::map<int, double> vectors_;
