@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <list>
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "base/leaf_mutex.h"
 #include "ir/accesses.h"
 #include "plan/options/cluster_options.h"
 #include "runtime/sequence.h"
@@ -25,7 +25,7 @@ class Kept {
   /// `loops` is what the key says of loops, where it says that.
   std::shared_ptr<const runtime::Kernel> find(const std::string& key,
                                               const nest::Nest& loops = nullptr) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const LeafLock lock(mutex_);
     const auto found = places_.find(key);
     if (found == places_.end()) return nullptr;
     const Entry& entry = *found->second;
@@ -35,7 +35,7 @@ class Kept {
   }
   void add(const std::string& key, std::shared_ptr<const runtime::Kernel> kernel,
            nest::Nest loops = nullptr) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const LeafLock lock(mutex_);
     if (places_.count(key)) return;
     all_.push_front({key, std::move(kernel), std::move(loops)});
     places_[key] = all_.begin();
@@ -51,7 +51,7 @@ class Kept {
     nest::Nest loops;
   };
   using Entries = std::list<Entry>;
-  std::mutex mutex_;
+  LeafMutex mutex_;
   Entries all_;
   std::map<std::string, Entries::iterator> places_;
 };

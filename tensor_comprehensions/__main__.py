@@ -259,6 +259,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = arguments.run(arguments)
         return status
+    except TCError as error:
+        print(f"{program()}: {error}", file=sys.stderr)
+        return 1
     except BrokenPipeError:
         # Whoever read the output has seen enough; Python must not try to write the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -162,12 +162,12 @@ def define(
 
     ``options`` is None (the compiler chooses), a preset's name, MappingOptions, or a factory
     ``(source, entry_point, *inputs) -> MappingOptions`` that is asked once for each set of sizes,
-    strides and dtypes. Without them, ``cache`` is a file that ``save``, ``autotune`` or ``tune``
-    wrote: a definition takes the options that were saved last for the same one, by whatever names,
-    and calls run the Plans that tuning found for their sizes on a machine like this one. That holds
-    for the process: for all operators of such a text, and for what is derived of it. A missing or
-    empty file has none. LanguageError where the text is wrong, CacheError where the file cannot be
-    read.
+    strides and dtypes. ``cache`` is a file that ``save``, ``autotune`` or ``tune`` wrote: calls run
+    the Plans that tuning found for these options and their sizes on a machine like this one, and
+    without ``options`` a definition takes those that were saved last for the same one, by whatever
+    names. That holds for the process: for all operators of such a text, and for what is derived of
+    it. A missing or empty file has none. LanguageError where the text is wrong, CacheError where
+    the file cannot be read.
 
     Operators appear as ``torch.ops.<namespace>.<name>``. Another text that has the name already
     loses it, with a note in the log, when nothing holds ``T``, ``T.f`` or ``make_autograd(T.f)`` of
@@ -179,10 +179,11 @@ def define(
     if not isinstance(namespace, str) or not is_identifier(namespace):
         raise TCError(f"namespace {namespace!r} is no identifier")
     chosen: Options
+    saved = {} if cache is None else _saved(source, cache)
     if callable(options) and not isinstance(options, (MappingOptions, str)):
         chosen = options
     elif options is None and cache is not None:
-        chosen = _saved(source, cache)
+        chosen = saved
     else:
         fixed = (to_options(options) or MappingOptions()).__copy__()
         chosen = {definition.name: fixed for definition in parse(source).definitions}

@@ -25,6 +25,10 @@ def _version(package: str) -> str:
         return "not installed"
 
 
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def _operands() -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     return torch.randn(37, 37, generator=generator), torch.randn(37, 37, generator=generator)
@@ -32,8 +36,11 @@ def _operands() -> tuple[torch.Tensor, torch.Tensor]:
 
 def show_config() -> str:
     """Versions, the machine that decisions are made for, and variables that are set, as text."""
-    explained = tc.compile(_PRODUCT, "doctor", None, *_operands()).explain()
-    machine = next(line for line in explained.splitlines() if line.split()[:1] == ["machine"])
+    try:
+        explained = tc.compile(_PRODUCT, "doctor", None, *_operands()).explain()
+        machine = next(line for line in explained.splitlines() if line.split()[:1] == ["machine"])
+    except tc.TCError as error:
+        machine = f"machine unknown: {_first_line(error)}"
     entries = {
         "tensor_comprehensions": f"{tc.__version__}, core {_torch.core_version()}",
         "python": platform.python_version(),
@@ -125,8 +132,7 @@ def _try(name: str, action: Callable[[], None], needed: bool = True) -> Finding:
     try:
         action()
     except Exception as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return Finding(name, False, first, needed)
+        return Finding(name, False, _first_line(error), needed)
     return Finding(name, True, "", needed)
 
 

@@ -38,13 +38,17 @@ class Executor:
         self._parameters = Parameters.of(self._definition)
         chosen = (to_options(options) or MappingOptions()).__copy__()
         self._options = chosen
-        if target is None:
-            on_gpu = any(isinstance(x, torch.Tensor) and x.is_cuda for x in inputs)
-            target = "cuda" if on_gpu else "cpu"
-        self._target = str(target)
-        self._kernel = _torch.Executor(self._definition, chosen._options, self._target, inputs)
+        on_gpu = any(isinstance(x, torch.Tensor) and x.is_cuda for x in inputs)
+        here = "cuda" if on_gpu else "cpu"
+        self._target = here if target is None else str(target)
+        self._operator = _torch.Operator(self._definition, lambda *_: chosen._options, keeps=True)
+        # What runs is what texts tell of, whatever is tuned or loaded later.
+        self._kernel = (
+            _torch.Executor(self._operator, inputs)
+            if self._target == here
+            else _torch.Executor(self._definition, chosen._options, self._target, inputs)
+        )
         self._layouts = self._layouts_of(inputs)
-        self._operator = _torch.Operator(self._definition, lambda *_: chosen._options)
         self._outputs = Operator(self._definition, self._operator)
 
     def _types(self) -> tuple[list[str], list[str]]:

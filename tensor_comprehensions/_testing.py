@@ -12,9 +12,13 @@ def assert_almost_equal(
     operations: int = 1,
     precision: float = 1e-7,
 ) -> None:
-    """Raises AssertionError unless the largest difference is at most
+    """Raises AssertionError unless both are of one shape and the largest difference is at most
     ``operations * precision * max |input|``, where the maximum runs over all inputs.
     """
+    if actual.shape != expected.shape:
+        raise AssertionError(
+            f"the shape is {tuple(actual.shape)}, expected is {tuple(expected.shape)}"
+        )
     difference = (actual.double() - expected.double()).abs().max().item() if actual.numel() else 0.0
     largest = max((x.double().abs().max().item() for x in inputs if x.numel()), default=1.0)
     bound = operations * precision * largest

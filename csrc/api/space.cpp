@@ -174,9 +174,3 @@ const char* tc_feature_name(int32_t index) {
     return names[static_cast<size_t>(index)].c_str();
   });
 }
-
-tc_status tc_space_describe(tc_space* space, int32_t candidate, const char** text) {
-  return tc::api::give_text(text, "text", [&] {
-    return with(space, [=](Space& all) { return all.describe(checked(all, candidate)); });
-  });
-}

@@ -115,11 +115,11 @@ tc_status tc_store_add(tc_store* store, const char* ns, const char* source, int3
     check_array(options, "options", count, "count");
     check_array(operator_names, "operator_names", count, "count");
     // Before the arrays are read.
-    size_t definitions =
-        tc::run_apart("parsing", [text] { return tc::lang::parse(text).definitions.size(); });
-    if (static_cast<size_t>(count) != definitions)
+    const tc::lang::Module module =
+        tc::run_apart("parsing", [text] { return tc::lang::parse(text); });
+    if (static_cast<size_t>(count) != module.definitions.size())
       throw tc::UsageError(
-          tc::concat("count is ", count, ", but the text has ", definitions,
+          tc::concat("count is ", count, ", but the text has ", module.definitions.size(),
                      " definitions: each has options and the name of an operator"));
     std::vector<tc::MappingOptions> chosen;
     std::vector<std::string> names;
@@ -128,7 +128,7 @@ tc_status tc_store_add(tc_store* store, const char* ns, const char* source, int3
       names.emplace_back(
           &required(operator_names[k], tc::concat("operator_names[", k, "]").c_str()));
     }
-    add(*store, tc::store::make_text(space, text, by_user != 0, chosen, names));
+    add(*store, tc::store::make_text(space, text, module, by_user != 0, chosen, names));
   });
 }
 

@@ -182,14 +182,14 @@ void Task::wait() {
                                *step ? ")" : ""));
     }
     lock.lock();
-    if (leave && !done_) {
-      if (--waiting_ == 0) {
+    if (leave) {
+      // Also where it has just ended: who was asked has noted that there is an exception.
+      if (--waiting_ == 0 && !done_) {
         lock.unlock();
         cancel();
       }
       throw Interrupted();
     }
-    if (leave) break;
   }
   --waiting_;
   if (failure_) std::rethrow_exception(failure_);

@@ -9,6 +9,8 @@
 namespace tc::ir {
 
 std::optional<int64_t> step_along(const Expr& index, const std::string& loop) {
+  // Most subscripts are an index alone.
+  if (const auto* variable = index.as<Variable>()) return variable->name == loop ? 1 : 0;
   if (!expr_uses_var(index, loop)) return 0;
   return as_const_int(
       simplify_integers(substitute(loop, make_variable(loop) + 1, index) - index, {}));

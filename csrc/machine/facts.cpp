@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/notes.h"
 #include "machine/instruction_sets.h"
@@ -122,6 +123,7 @@ std::string names_of_facts() {
 void replace(Known& known, const std::string& entry) {
   const size_t equals = entry.find('=');
   const std::string name = entry.substr(0, equals);
+  const InCLocale numbers;
   const double value = equals == std::string::npos ? 0 : std::atof(entry.c_str() + equals + 1);
   if (value <= 0)
     throw UsageError(concat("TC_MACHINE: '", entry, "' is no name and number, as in cores=2"));
@@ -141,6 +143,7 @@ void replace(Known& known, const std::string& entry) {
 
 std::string number(double value) {
   char text[32];
+  const InCLocale numbers;
   std::snprintf(text, sizeof text, "%.4g", value);
   return value == static_cast<double>(static_cast<int64_t>(value))
              ? std::to_string(static_cast<int64_t>(value))

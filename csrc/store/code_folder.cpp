@@ -13,13 +13,13 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <system_error>
 #include <vector>
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "base/leaf_mutex.h"
 #include "base/log.h"
 #include "store/descriptor.h"
 
@@ -40,7 +40,7 @@ constexpr double kLeft = 0.8;
 constexpr int kCountAnew = 64;
 
 struct Folder {
-  std::mutex mutex;
+  LeafMutex mutex;
   bool is_set = false;
   std::string path;
   int64_t most_bytes = kMostCodeBytes;
@@ -59,7 +59,7 @@ std::string message(int error) { return std::generic_category().message(error); 
 
 void tell_once(const std::string& text) {
   {
-    std::lock_guard<std::mutex> lock(folder().mutex);
+    const LeafLock lock(folder().mutex);
     if (!folder().told.insert(text).second) return;
   }
   if (log_has_sink() || log_enabled("code")) log("code", text);
@@ -75,11 +75,13 @@ bool is_own(const struct stat& status) {
 std::string whole_path(const std::string& path) {
   const char* home = path == "~" || path.compare(0, 2, "~/") == 0 ? std::getenv("HOME") : nullptr;
   std::error_code error;
-  const std::filesystem::path whole =
+  std::filesystem::path whole =
       std::filesystem::absolute(home && *home ? home + path.substr(1) : path, error);
   if (error)
     throw CacheError(concat("cannot keep compiled code in '", path, "': ", error.message(),
                             "; pass a path from the root"));
+  // Of a/b/ the parent would be a/b.
+  if (!whole.has_filename() && whole.has_relative_path()) whole = whole.parent_path();
   return whole.native();
 }
 
@@ -87,16 +89,18 @@ std::string whole_path(const std::string& path) {
 std::unique_ptr<Descriptor> open_folder(const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   auto opened = std::make_unique<Descriptor>(open(path.c_str(), kFlags));
+  int failure = 0;  // to make it
   if (!*opened && errno == ENOENT) {
     // Those above it as usual, itself for nobody else.
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-    mkdir(path.c_str(), 0700);
+    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) failure = errno;
     opened = std::make_unique<Descriptor>(open(path.c_str(), kFlags));
   }
   struct stat status;
   if (!*opened || fstat(opened->get(), &status) != 0)
-    throw CacheError(concat("cannot keep compiled code in '", path, "': ", message(errno),
+    throw CacheError(concat("cannot keep compiled code in '", path,
+                            "': ", message(failure ? failure : errno),
                             "; TC_CACHE_DIR and cache_dir take a folder"));
   if (status.st_uid != geteuid())
     throw CacheError(concat("compiled code is not taken from '", path, "', which belongs to user ",
@@ -192,11 +196,17 @@ int64_t trim(int directory, int64_t most) {
 /// Keeps the folder within its bounds when so much was added.
 void count(int directory, int64_t added) {
   Folder& all = folder();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  all.bytes += added;
-  if (all.until_counted-- > 0 && all.bytes <= all.most_bytes) return;
-  all.bytes = trim(directory, all.most_bytes);
-  all.until_counted = kCountAnew;
+  int64_t most = 0;
+  {
+    const LeafLock lock(all.mutex);
+    all.bytes += added;
+    if (all.until_counted-- > 0 && all.bytes <= all.most_bytes) return;
+    all.until_counted = kCountAnew;
+    most = all.most_bytes;
+  }
+  const int64_t left = trim(directory, most);
+  const LeafLock lock(all.mutex);
+  all.bytes = left;
 }
 
 }  // namespace
@@ -208,7 +218,7 @@ void set_code_folder(const std::string& path, int64_t most_bytes) {
   const std::string whole = path.empty() ? "" : whole_path(path);
   if (!whole.empty()) open_folder(whole);
   Folder& all = folder();
-  std::lock_guard<std::mutex> lock(all.mutex);
+  const LeafLock lock(all.mutex);
   all.is_set = true;
   all.path = whole;
   all.most_bytes = most_bytes;
@@ -219,13 +229,13 @@ void set_code_folder(const std::string& path, int64_t most_bytes) {
 std::string code_folder() {
   Folder& all = folder();
   {
-    std::lock_guard<std::mutex> lock(all.mutex);
+    const LeafLock lock(all.mutex);
     if (all.is_set) return all.path;
   }
   const char* given = std::getenv("TC_CACHE_DIR");
   const std::string path = given && *given ? whole_path(given) : "";
   if (!path.empty()) open_folder(path);
-  std::lock_guard<std::mutex> lock(all.mutex);
+  const LeafLock lock(all.mutex);
   if (!all.is_set) all.path = path;
   all.is_set = true;
   return all.path;

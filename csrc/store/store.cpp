@@ -260,16 +260,11 @@ void StoredDefinition::add_pair(const std::string& added) {
   if (std::find(pairs.begin(), pairs.end(), added) == pairs.end()) pairs.push_back(added);
 }
 
-StoredText make_text(const std::string& ns, const std::string& source, bool by_user,
-                     const std::vector<MappingOptions>& options,
+StoredText make_text(const std::string& ns, const std::string& source, const lang::Module& module,
+                     bool by_user, const std::vector<MappingOptions>& options,
                      const std::vector<std::string>& operator_names) {
-  lang::Module module = lang::parse(source);
-  size_t count = module.definitions.size();
-  if (options.size() != count || operator_names.size() != count)
-    throw UsageError(concat("the text has ", count, " definitions, but there are ", options.size(),
-                            " options and ", operator_names.size(), " names of operators"));
   StoredText result{ns, source, by_user, {}};
-  for (size_t k = 0; k < count; ++k) {
+  for (size_t k = 0; k < module.definitions.size(); ++k) {
     const lang::Definition& definition = *module.definitions[k];
     StoredDefinition added;
     added.name = definition.name;

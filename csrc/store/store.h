@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lang/lowering/definition.h"
 #include "plan/options/options.h"
 #include "store/tuning.h"
 
@@ -29,10 +30,10 @@ struct StoredText {
   std::vector<StoredDefinition> definitions;
 };
 
-/// A text to be stored, checked: LanguageError where it is wrong, UsageError where there is not one
-/// of `options` and `operator_names` for each definition.
-StoredText make_text(const std::string& ns, const std::string& source, bool by_user,
-                     const std::vector<MappingOptions>& options,
+/// A text to be stored, `module` parsed, with one of `options` and `operator_names` for each
+/// definition. UsageError.
+StoredText make_text(const std::string& ns, const std::string& source, const lang::Module& module,
+                     bool by_user, const std::vector<MappingOptions>& options,
                      const std::vector<std::string>& operator_names);
 
 struct Contents {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <numeric>
 
 #include "base/error.h"
+#include "base/leaf_mutex.h"
 #include "base/notes.h"
 
 namespace tc::store {
@@ -54,7 +54,7 @@ std::string argument_text(const TunedArgument& argument) {
 }
 
 struct Known {
-  std::mutex mutex;
+  LeafMutex mutex;
   std::vector<Tuning> tunings;
 };
 
@@ -151,7 +151,7 @@ const Tuning* find_tuning(const std::vector<Tuning>& tunings, const TuningKey& k
 }
 
 void use(const std::vector<Tuning>& tunings) {
-  std::lock_guard<std::mutex> lock(known().mutex);
+  const LeafLock lock(known().mutex);
   for (const Tuning& tuning : tunings) {
     auto same = std::find_if(known().tunings.begin(), known().tunings.end(),
                              [&](const Tuning& other) { return other.key == tuning.key; });
@@ -165,18 +165,18 @@ void use(const std::vector<Tuning>& tunings) {
 }
 
 void forget_tunings() {
-  std::lock_guard<std::mutex> lock(known().mutex);
+  const LeafLock lock(known().mutex);
   known().tunings.clear();
 }
 
 bool knows_tunings(const std::string& definition) {
-  std::lock_guard<std::mutex> lock(known().mutex);
+  const LeafLock lock(known().mutex);
   return std::any_of(known().tunings.begin(), known().tunings.end(),
                      [&](const Tuning& tuning) { return tuning.key.definition == definition; });
 }
 
 std::optional<Found> find_known(const TuningKey& key) {
-  std::lock_guard<std::mutex> lock(known().mutex);
+  const LeafLock lock(known().mutex);
   bool exact = false;
   const Tuning* found = find_tuning(known().tunings, key, &exact);
   if (!found) return std::nullopt;

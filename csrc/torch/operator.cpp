@@ -141,8 +141,8 @@ const tc_host& torch_host() {
   return host;
 }
 
-Operator::Operator(std::shared_ptr<const Definition> definition, OptionsFactory factory)
-    : definition_(std::move(definition)), factory_(std::move(factory)) {
+Operator::Operator(std::shared_ptr<const Definition> definition, OptionsFactory factory, bool keeps)
+    : definition_(std::move(definition)), factory_(std::move(factory)), keeps_(keeps) {
   kernel_limit().add(*this);
 }
 
@@ -154,7 +154,13 @@ size_t Operator::Hash::operator()(const std::vector<int64_t>& key) const {
 
 Operator::~Operator() { kernel_limit().remove(*this); }
 
+KernelPtr Operator::kernel(at::ArrayRef<c10::IValue> inputs) {
+  Running running(*this);
+  return find(inputs, {}).kernel;
+}
+
 void Operator::list_kept(std::vector<Kept>& all) {
+  if (keeps_) return;
   std::shared_lock<std::shared_mutex> lock(mutex_);
   for (const auto& [key, each] : by_key_)
     if (each->device.is_cpu()) all.push_back({this, each.get(), each->last_use, each->bytes});
@@ -327,7 +333,7 @@ std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inpu
     layout.device = to_dlpack(added->device);
     layouts.add(layout);
   }
-  added->kernel.reset(ask<tc_kernel*>(tc_compile, definition_->get(), options.get(),
+  added->kernel = own(ask<tc_kernel*>(tc_compile, definition_->get(), options.get(),
                                       added->device.is_cuda() ? "cuda" : "cpu", arguments.data(),
                                       arguments.count(), layouts.data(), layouts.count()));
   if (options) added->options = tc_options_text(options.get());
@@ -340,7 +346,8 @@ namespace {
 struct Recorder {
   std::atomic<bool> on{false};
   std::mutex mutex;
-  std::map<const Specialization*, RecordedLaunches> launches;
+  // By definition and arguments: kernels may be dropped meanwhile, and others have their places.
+  std::map<std::pair<const Definition*, std::vector<int64_t>>, RecordedLaunches> launches;
 };
 
 /// Never destroyed: launches may come while the process ends.
@@ -389,7 +396,7 @@ void Operator::launch(const Specialization& specialization, at::ArrayRef<c10::IV
   check(run(specialization.kernel.get(), &torch_host(), pointers.data()));
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   std::lock_guard<std::mutex> lock(recorder().mutex);
-  RecordedLaunches& all = recorder().launches[&specialization];
+  RecordedLaunches& all = recorder().launches[{definition_.get(), specialization.key}];
   if (all.count++ == 0)
     all = {definition_, specialization.options, inputs.vec(), outputs.vec(), 0, 1};
   all.seconds += spent.count();
@@ -445,7 +452,16 @@ void Operator::call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tenso
     check_memory("output", definition_->outputs[o], outputs[o]);
   // The key holds everything but the addresses. Where memory is far apart nothing is left to check;
   // where it is not, the core tells views that interleave from views that overlap.
-  if (unchecked || !may_overlap(inputs, outputs)) return launch(specialization, inputs, outputs);
+  if (unchecked || !may_overlap(inputs, outputs)) {
+    // A launch that fails, as at a bad index, may have written a part.
+    auto changed = c10::make_scope_exit([&] {
+      for (const at::Tensor& output : outputs)
+        if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();
+    });
+    launch(specialization, inputs, outputs);
+    changed.release();
+    return;
+  }
   const CallArguments arguments(*definition_, inputs);
   const Tensors given(outputs);
   check(tc_kernel_run(specialization.kernel.get(), &torch_host(), arguments.data(),

@@ -22,7 +22,8 @@
 namespace tc_torch {
 
 using OptionsPtr = std::unique_ptr<tc_options, Free<tc_options_free>>;
-using KernelPtr = std::unique_ptr<tc_kernel, Free<tc_kernel_free>>;
+using KernelPtr = std::shared_ptr<tc_kernel>;
+inline KernelPtr own(tc_kernel* kernel) { return {kernel, tc_kernel_free}; }
 
 OptionsPtr copy_options(const tc_options* options);
 
@@ -65,7 +66,9 @@ bool& checks_indices();
 /// of specialised scalars. Calls may come from many threads.
 class Operator {
  public:
-  Operator(std::shared_ptr<const Definition> definition, OptionsFactory factory);
+  /// One that `keeps` its kernels forgets none, whatever limits and tunings say.
+  Operator(std::shared_ptr<const Definition> definition, OptionsFactory factory,
+           bool keeps = false);
   ~Operator();
   Operator(const Operator&) = delete;
   Operator& operator=(const Operator&) = delete;
@@ -79,6 +82,8 @@ class Operator {
   /// device's own clock.
   double time(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs);
   const Definition& definition() const { return *definition_; }
+  /// What runs on such inputs when results are made.
+  KernelPtr kernel(at::ArrayRef<c10::IValue> inputs);
 
   /// Kernels that may be forgotten, and compiled again when they are asked for: those for the CPU.
   /// (A CUDA graph may hold one for a GPU.)
@@ -126,6 +131,7 @@ class Operator {
 
   std::shared_ptr<const Definition> definition_;
   OptionsFactory factory_;
+  const bool keeps_;
   std::atomic<const Specialization*> last_{nullptr};
   std::atomic<int> running_{0};
   std::atomic<bool> has_dropped_{false};

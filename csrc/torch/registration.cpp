@@ -230,10 +230,10 @@ void unregister_operator(const std::string& name) {
 
 void register_differentiable(const std::string& ns, const std::string& schema,
                              std::unique_ptr<Differentiable> differentiable) {
-  Registrations registrations(ns, schema);
   std::string name = schema.substr(0, schema.find('('));
   Differentiable* kept = keep_differentiable(ns + "::" + name, std::move(differentiable));
   if (!kept) return;
+  Registrations registrations(ns, schema);  // which take the place of others of the name
   registrations.define(schema);
   kept->own = c10::Dispatcher::singleton().findSchemaOrThrow((ns + "::" + name).c_str(), "");
   using c10::DispatchKey;

@@ -79,30 +79,29 @@ ClusterSpace::ClusterSpace(const plan::Cluster& cluster, const plan::Scop& scop,
   std::vector<std::string> names;
   for (const Loop& loop : loops_) names.push_back(loop.name);
   if (names.size() <= kFewLoops && !names.empty()) orders_ = permutations(names);
-  nests_ = {{}};
-  add(Kind::Order, "order", 0, single || inside_fixed || given.order.has_value());
-  add(Kind::TaskOrder, "order of tasks", 0, single);
-  add(Kind::Parallel, "parallel", 0,
+  known_nests({});
+  add(Kind::Order, 0, single || inside_fixed || given.order.has_value());
+  add(Kind::TaskOrder, 0, single);
+  add(Kind::Parallel, 0,
       cuda || loops_.empty() || !constraints.parallel || given.parallel.has_value());
-  add(Kind::Points, "points", 0, inside_fixed || loops_.empty() || given.points.has_value());
-  add(Kind::Vector, "vector", 0,
+  add(Kind::Points, 0, inside_fixed || loops_.empty() || given.points.has_value());
+  add(Kind::Vector, 0,
       inside_fixed || loops_.empty() || !constraints.allows_shared_vector() ||
           given.vector.has_value());
   const bool scatters = std::any_of(cluster.statements.begin(), cluster.statements.end(),
                                     [](const auto* s) { return ir::is_scatter(*s->source); });
-  add(Kind::Nests, "nests", 0, inside_fixed || scatters || given.nests.has_value());
+  add(Kind::Nests, 0, inside_fixed || scatters || given.nests.has_value());
   for (size_t m = 0; m < loops_.size(); ++m)
-    add(Kind::Task, "tile " + loops_[m].name, m, loops_[m].extent == 1 || constraints.tasks[m] > 0);
+    add(Kind::Task, m, loops_[m].extent == 1 || constraints.tasks[m] > 0);
   for (size_t m = 0; m < loops_.size(); ++m)
-    add(Kind::Register, "registers " + loops_[m].name, m,
-        inside_fixed || loops_[m].extent == 1 || given.registers.has_value());
+    add(Kind::Register, m, inside_fixed || loops_[m].extent == 1 || given.registers.has_value());
   if (!inside_fixed) find_reductions();
   if (!cuda) find_copies();
   encode(start);
 }
 
-void ClusterSpace::add(Kind kind, const std::string& name, size_t number, bool fixed) {
-  fields_.push_back({kind, name, number, fixed});
+void ClusterSpace::add(Kind kind, size_t number, bool fixed) {
+  fields_.push_back({kind, number, fixed});
 }
 
 void ClusterSpace::find_reductions() {
@@ -113,7 +112,7 @@ void ClusterSpace::find_reductions() {
       const bool seen = std::any_of(reductions_.begin(), reductions_.end(),
                                     [&](const Loop& loop) { return loop.name == iterator.name; });
       if (!iterator.reduction || seen) continue;
-      add(Kind::Reduction, "tile of reduction " + iterator.name, reductions_.size(),
+      add(Kind::Reduction, reductions_.size(),
           loops_.empty() || constraints_.cluster.reductions.has_value());
       reductions_.push_back({iterator.name, std::max<int64_t>(1, extent_of(iterator))});
     }
@@ -129,9 +128,9 @@ void ClusterSpace::find_copies() {
     computed.insert(copy.read);
   }
   if (constraints_.cluster.copies || loops_.empty()) return;
-  std::set<std::string> seen;
   for (const auto* statement : cluster_.statements) {
     if (statement->initialization) continue;
+    std::set<std::string> seen;
     for (const ir::MemoryAccess& access : accesses(*scop_.program, *statement->source)) {
       const std::string text = ir::access_text(access);
       const bool affine = std::all_of(
@@ -159,8 +158,7 @@ void ClusterSpace::find_copies() {
           read.orders.emplace_back(order.begin(), order.end());
         }
       }
-      add(Kind::Copy, concat("copy ", text, " of ", statement->id), copies_.size(),
-          !start_.instruction.empty());
+      add(Kind::Copy, copies_.size(), !start_.instruction.empty());
       copies_.push_back(std::move(read));
     }
   }
@@ -181,10 +179,10 @@ int64_t ClusterSpace::known_order(const std::vector<std::string>& names) {
 }
 
 int64_t ClusterSpace::known_nests(const std::vector<NestPlan>& nests) {
-  for (size_t k = 0; k < nests_.size(); ++k)
-    if (nests_text(nests_[k]) == nests_text(nests)) return static_cast<int64_t>(k);
-  nests_.push_back(nests);
-  return static_cast<int64_t>(nests_.size()) - 1;
+  const auto [known, added] =
+      nests_by_text_.emplace(nests_text(nests), static_cast<int64_t>(nests_.size()));
+  if (added) nests_.push_back(nests);
+  return known->second;
 }
 
 Genes ClusterSpace::encode(const ClusterPlan& plan) {
@@ -219,10 +217,9 @@ Genes ClusterSpace::encode(const ClusterPlan& plan) {
         break;
       case Kind::Copy:
         for (const CopyPlan& copy : plan.copies)
-          if (copy.computes.empty() && copy.read == copies_[k].read) {
+          if (copy.computes.empty() && copy.read == copies_[k].read &&
+              copy.statement == copies_[k].statement)
             value = known(copies_[k].orders, copy.order) + 1;
-            copies_[k].statement = copy.statement;
-          }
         break;
     }
     genes.push_back(value);
@@ -462,38 +459,6 @@ std::vector<NestPlan> ClusterSpace::change(std::vector<NestPlan> nests, Random& 
       }
   }
   return nests;
-}
-
-std::string ClusterSpace::value_text(const Field& field, int64_t value) const {
-  const auto k = static_cast<size_t>(value);
-  switch (field.kind) {
-    case Kind::Order:
-    case Kind::TaskOrder: return "(" + join(orders_[k]) + ")";
-    case Kind::Parallel:
-    case Kind::Vector: return value ? "yes" : "no";
-    case Kind::Points: return plan::name_of(static_cast<Points>(value));
-    case Kind::Nests: return nests_[k].empty() ? "everyone's own" : nests_text(nests_[k]);
-    case Kind::Reduction: return value == 0 ? "whole" : std::to_string(value);
-    case Kind::Copy: {
-      if (value == 0) return "none";
-      std::vector<std::string> order;
-      for (const poly::CopyDimension& each : copies_[field.number].orders[k - 1])
-        order.push_back(concat(each.dimension, each.suffix()));
-      return "(" + join(order) + ")";
-    }
-    default: return std::to_string(value);
-  }
-}
-
-std::string ClusterSpace::describe(const Genes& genes) const {
-  std::string text;
-  for (const Field& field : fields_) {
-    if (field.fixed) continue;
-    std::vector<std::string> parts;
-    for (int64_t value : values(field, genes)) parts.push_back(value_text(field, value));
-    if (parts.size() > 1) text += concat(field.name, ": ", join(parts), "\n");
-  }
-  return text;
 }
 
 }  // namespace tc::tune

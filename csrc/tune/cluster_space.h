@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -58,8 +59,6 @@ class ClusterSpace {
   std::vector<Genes> neighbours(const Genes& genes);
 
   size_t size() const { return fields_.size(); }
-  /// "tile m: 1, 2, 4": a line for each field that has more than one value.
-  std::string describe(const Genes& genes) const;
 
  private:
   enum class Kind {
@@ -76,7 +75,6 @@ class ClusterSpace {
   };
   struct Field {
     Kind kind;
-    std::string name;
     size_t number = 0;  ///< of the loop, the reduction or the copy
     bool fixed = false;
 
@@ -94,7 +92,7 @@ class ClusterSpace {
     std::vector<poly::CopyLayout> orders;
   };
 
-  void add(Kind kind, const std::string& name, size_t number, bool fixed);
+  void add(Kind kind, size_t number, bool fixed);
   void find_reductions();
   void find_copies();
   int64_t gene(const Genes& genes, Kind kind, size_t number = 0) const;
@@ -107,7 +105,6 @@ class ClusterSpace {
   /// In order; those of sizes depend on what the loop is in the other genes.
   std::vector<int64_t> values(const Field& field, const Genes& genes) const;
   void set_random(size_t field, Genes& genes, Random& random);
-  std::string value_text(const Field& field, int64_t value) const;
 
   const plan::Cluster& cluster_;
   const plan::Scop& scop_;
@@ -121,6 +118,7 @@ class ClusterSpace {
   std::vector<plan::CopyPlan> computed_;  ///< copies that every Plan has
   std::vector<std::vector<std::string>> orders_;
   std::vector<std::vector<plan::NestPlan>> nests_;
+  std::map<std::string, int64_t> nests_by_text_;
   std::vector<Field> fields_;
 };
 

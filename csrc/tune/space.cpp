@@ -11,13 +11,13 @@
 #include "plan/apply.h"
 #include "plan/options/segments.h"
 #include "plan/propose.h"
+#include "plan/resolve.h"
 
 namespace tc::tune {
 namespace {
 
 using plan::ClusterOptions;
 using plan::ClusterPlan;
-using plan::CopyPlan;
 using plan::Tile;
 
 // Choices, no measurements. Chances that a draw is of another structure than the first candidate's,
@@ -183,15 +183,20 @@ Evaluated evaluate(const ClusterPlan& plan, const Part& part, const plan::Cluste
                    const CpuMachine& machine, bool cuda) {
   Evaluated result;
   try {
-    const Result<plan::Applied> applied = plan::apply(plan, cluster, *part.scop);
-    if (!applied) {
-      result.reason = applied.reason();
-      return result;
+    // Without copies nothing of a tree is refused.
+    if (plan.copies.empty()) {
+      const Result<plan::Resolved> resolved = plan::resolve(plan, cluster, *part.scop);
+      if (!resolved) result.reason = resolved.reason();
+    } else {
+      const Result<plan::Applied> applied = plan::apply(plan, cluster, *part.scop);
+      if (!applied) {
+        result.reason = applied.reason();
+      } else if (const auto& refused = applied.value().refused; !refused.empty()) {
+        const auto& [copy, reason] = *refused.begin();
+        result.reason = concat("the plan copies ", plan.copies[copy].read, ": ", reason.text);
+      }
     }
-    for (const auto& [copy, reason] : applied.value().refused) {
-      result.reason = concat("the plan copies ", plan.copies[copy].read, ": ", reason.text);
-      return result;
-    }
+    if (!result.reason.empty()) return result;
   } catch (const CompilationError& error) {
     result.reason = error.what();
     return result;
@@ -409,7 +414,8 @@ std::vector<size_t> Space::add_forms(size_t structure) {
 }
 
 std::vector<size_t> Space::starts() {
-  if (!starts_.empty() || candidates_.empty()) return starts_;
+  if (has_starts_ || candidates_.empty()) return starts_;
+  has_starts_ = true;
   std::vector<size_t> found;
   const size_t first = candidates_[0].structure;
   found.push_back(make(first, proposals(first)));
@@ -492,15 +498,6 @@ std::vector<size_t> Space::neighbours(size_t candidate) {
         found.push_back(made);
     }
   return found;
-}
-
-std::string Space::describe(size_t candidate) {
-  std::string text;
-  const Structure& structure = *structures_[candidates_.at(candidate).structure];
-  for (size_t c = 0; c < structure.clusters.size(); ++c)
-    text += concat(join(structure.clusters[c].proposal.statements), "\n",
-                   structure.clusters[c].space.describe(candidates_[candidate].genes[c]));
-  return text;
 }
 
 }  // namespace tc::tune

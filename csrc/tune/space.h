@@ -72,8 +72,6 @@ class Space {
 
   const Candidate& operator[](size_t candidate) const { return candidates_.at(candidate); }
   size_t size() const { return candidates_.size(); }
-  /// The fields around a candidate with their values.
-  std::string describe(size_t candidate);
 
  private:
   struct Cluster;
@@ -99,6 +97,7 @@ class Space {
   std::map<size_t, std::vector<size_t>> near_;
   std::vector<Candidate> candidates_;
   std::map<std::string, size_t> by_text_;
+  bool has_starts_ = false;
   std::vector<size_t> starts_;
 };
 

@@ -51,8 +51,10 @@ class Channel:
             else []
         )
         try:
-            sent = self._socket.sendmsg([header], ancillary)
-            self._socket.sendall(header[sent:] + data)
+            # At once: a process that is stopped between two writes leaves half a message, for
+            # which the other end would wait.
+            sent = self._socket.sendmsg([header, data], ancillary)
+            self._socket.sendall((header + data)[sent:])
         except OSError as error:
             raise Closed(str(error)) from error
 

@@ -126,7 +126,7 @@ def tune(
     The model is called on ``example_inputs`` and, where results require gradients, differentiated;
     kernels that this launches are tuned by their share of the time, within one budget. Without
     ``budget_seconds`` that is the time of ``effort`` (``"quick"``, ``"normal"`` or ``"full"``) for
-    each. Ctrl-C keeps what was found until then.
+    each; 0 is no bound. Ctrl-C keeps what was found until then.
 
     What is found holds in this process from then on. ``cache`` is a file as ``save`` writes it: it
     gets the Plans, and the definitions that the model holds, so that ``load`` in another process
@@ -147,12 +147,12 @@ def tune(
     shares = [kernel.seconds / total for kernel in kernels]
     seconds = EFFORTS[effort][0] * len(kernels) if budget_seconds is None else budget_seconds
     searches: list[Search] = []
-    problems: list[Problem] = []
+    tuned: list[float] = []
     skipped = 0
     for kernel, share in zip(kernels, shares, strict=True):
         # By default the longest gets more than its effort, and the shortest none.
         own = seconds * share
-        if own < _LEAST_SECONDS:
+        if seconds > 0 and own < _LEAST_SECONDS:
             skipped += 1
             continue
         try:
@@ -166,13 +166,13 @@ def tune(
             continue
         _use(problem, search)
         searches.append(search)
-        problems.append(problem)
+        tuned.append(share)
         if search.ended == "interrupted":
             skipped += len(kernels) - len(searches) - skipped
             break
     if cache is not None:
         _save(module, cache)
-    return Tuned(searches, shares[: len(searches)], skipped)
+    return Tuned(searches, tuned, skipped)
 
 
 def _config(given: TunerConfig | None, seconds: float, effort: str) -> TunerConfig:

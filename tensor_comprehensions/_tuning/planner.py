@@ -38,7 +38,7 @@ class Planner:
         for plan, ratio in message["known"]:
             self._strategy.know(plan, ratio)
         self._strategy.begin(message["plans"])
-        self._channel.send({"fields": space.describe(0)})
+        self._channel.send({"started": True})
 
     def next(self, message: dict[str, Any]) -> None:
         assert self._strategy is not None

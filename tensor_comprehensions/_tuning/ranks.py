@@ -47,6 +47,8 @@ def gather(search: Search) -> tuple[Search, list[tuple[str, float | None]]]:
 
     winner = min(range(size), key=lambda other: (ratio(everyone[other]), other))
     facts = everyone[winner]
+    if ratio(facts) == float("inf"):  # nobody has measured anything
+        return search, []
     search.best_plan = facts["best_plan"]
     search.best = Times(**facts["best"])
     search.standard = Times(**facts["standard"])

@@ -122,6 +122,10 @@ class Session:
                 self._end_workers()
                 search.seconds = time.monotonic() - self._begin
                 self._compare_last()
+            except Closed as error:
+                raise TCError(
+                    f"the process that {search.name} is tuned in has ended: {error}"
+                ) from error
             finally:
                 if self._job is not None:
                     self._job.close()
@@ -254,17 +258,31 @@ class Session:
         known = [*self._known, *((t.plan, t.ratio) for t in self.search.trials)]
         # Those that are under way will be told of; until then they are as good as failed.
         known += [(worker.candidate, None) for worker in self._workers if worker.candidate]
+        plans: list[str] = []
+        if self._planners == 1:
+            # What earlier searches found best is measured once more, so that it may win again.
+            best = sorted((ratio, plan) for plan, ratio in self._known if ratio and ratio < 1)
+            plans = [*self._plans, *(plan for _, plan in best[:_FINALISTS])]
         with contextlib.suppress(Closed):  # which is noticed when it is read from
             self._planner.channel.send(
                 {
                     "do": "start",
                     "first": self.search.standard_plan,
-                    "plans": list(self._plans) if self._planners == 1 else [],
+                    "plans": plans,
                     "known": known,
                     "config": self._planner_config(),
                 }
             )
         self._asked = time.monotonic()
+
+    def _restart_planner(self) -> None:
+        assert self._planner is not None
+        how = self._planner.end(kill=True)
+        logger.debug("the planner of %s %s", self.search.name, how)
+        # The next one knows what was measured, but not what waits: it would say that again.
+        self._queue.clear()
+        self._results.clear()
+        self._start_planner()
 
     def _planner_config(self) -> dict[str, Any]:
         config = self._config
@@ -303,12 +321,7 @@ class Session:
         try:
             answer, _ = self._planner.channel.receive()
         except Closed:
-            how = self._planner.end(kill=True)
-            logger.debug("the planner of %s %s", self.search.name, how)
-            # The next one knows what was measured, but not what waits: it would say that again.
-            self._queue.clear()
-            self._results.clear()
-            self._start_planner()
+            self._restart_planner()
             return
         self._asked = 0.0
         if "candidates" not in answer:
@@ -376,10 +389,12 @@ class Session:
     def _stop_others(self, worker: _Worker, stopped: bool) -> None:
         now = time.monotonic()
         for other in self._workers:
-            if other is not worker and other.state == "compiling":
-                other.child.stop(stopped)
-                if not stopped:
-                    other.deadline += now - self._stopped  # what stood still is not late
+            if other is worker or (stopped and other.state != "compiling"):
+                continue
+            # One that was stopped may be ready by now: what it had said was not heard yet.
+            other.child.stop(stopped)
+            if not stopped and other.state == "compiling":
+                other.deadline += now - self._stopped  # what stood still is not late
         self._stopped = now if stopped else 0.0
 
     def _measured(self, worker: _Worker) -> None:
@@ -481,10 +496,7 @@ class Session:
             if worker.deadline < now and not waits and not self._waits_for_processors(worker, now):
                 self._lose(worker, "timeout")
         if self._planner is not None and 0 < self._asked < now - 10 * self._config._timeout:
-            self._planner.end(kill=True)
-            self._queue.clear()
-            self._results.clear()
-            self._start_planner()
+            self._restart_planner()
         if self._progress is not None:
             self._progress.update(now - self._begin)
 
@@ -503,17 +515,20 @@ class Session:
         assert search.standard is not None
         finalists = [trial.plan for trial in search.measured() if (trial.ratio or 2) < 1]
         finalists = [plan for plan in finalists if plan != search.standard_plan][:_FINALISTS]
-        while finalists:
-            plans = [search.standard_plan, *finalists]
-            times = self._time_in_turns(plans)
-            if times is None:
-                # One of them ended the process, or hangs: each is tried alone.
-                if len(finalists) == 1:
-                    return
-                finalists = finalists[:1]
-                continue
-            self._choose(plans, times)
+        if not finalists:
             return
+        times = self._time_in_turns([search.standard_plan, *finalists])
+        if times is None and len(finalists) > 1:
+            # One of them ends the process, hangs or computes something else: each is tried alone.
+            alone = {plan: self._time_in_turns([search.standard_plan, plan]) for plan in finalists}
+            finalists = [plan for plan in finalists if alone[plan] is not None]
+            if len(finalists) > 1:
+                times = self._time_in_turns([search.standard_plan, *finalists])
+            if times is None and finalists:
+                finalists = finalists[:1]
+                times = alone[finalists[0]]
+        if times is not None:
+            self._choose([search.standard_plan, *finalists], times)
 
     def _time_in_turns(self, plans: list[str]) -> list[list[Times]] | None:
         """Times of Plans, for each of the places that tensors are put in."""

@@ -37,8 +37,10 @@ class Strategy:
         self.starts: list[Any] = []
 
     def begin(self, plans: Iterable[str]) -> None:
-        """``plans`` are tried first where they fit."""
+        """``plans`` are tried first where they fit, also those that are known: what another search
+        has measured wins only if this one finds it as fast."""
         given = [self._add(plan) for plan in plans]
+        self._given -= {each.index for each in given if each is not None and each.index}
         first = [each for each in given if each is not None and self._accept(each)]
         self._plans = len(first)
         self.starts = first + self._order(
@@ -52,7 +54,8 @@ class Strategy:
     def know(self, plan: str, ratio: float | None) -> None:
         """What was measured of a Plan, by this search or an earlier one."""
         candidate = self._add(plan)
-        if candidate is not None:
+        # A Plan that is none of the space becomes one that is near it, and was not measured.
+        if candidate is not None and candidate.options == plan:
             self._given.add(candidate.index)
             self.record(candidate.index, ratio)
 

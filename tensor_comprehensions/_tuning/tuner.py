@@ -150,16 +150,18 @@ def run_search(
         plans = [*plans, *more]
     rank, _ = share = ranks.share()
     checkpoint: Callable[[Search], None] | None = None
-    if stored is not None:
+    if stored is not None and rank == 0:  # which adds what the others measured in the end
         checkpoint = stored.keep
     session = Session(problem, config, plans, known, share, checkpoint)
     search = session.search
     try:
         session.run()
-    except BaseException:
+    except BaseException as error:
         # What was measured until then is not lost.
         if stored is not None and search.trials:
             stored.keep(search)
+        if isinstance(error, TCError):
+            ranks.gather(search)  # others would wait for ever
         raise
     if session.terminated:
         if stored is not None:

@@ -179,6 +179,8 @@ class Worker:
         except TCError as error:
             return self._channel.send({"status": "failed", "reason": str(error)})
         compiled = time.perf_counter() - begin
+        # Now, since while it is measured others may stand still, and it has less time.
+        rival = self._find(message["rival"])
         self._channel.send({"status": "compiled", "compile": compiled})
         self._channel.receive()
         self._begin()
@@ -204,7 +206,7 @@ class Worker:
         times = summary(samples)
         ratio = None
         if times["minimum"] < near * best:
-            own, other = self._take_turns(trial, self._find(message["rival"]), times["minimum"])
+            own, other = self._take_turns(trial, rival, times["minimum"])
             times = summary(own)
             ratio = times["minimum"] / summary(other)["minimum"]
             if ratio < 1:  # the next rival, perhaps

@@ -21,6 +21,12 @@ const char kText[] =
     "def f(float(N) a) -> (b) { b(i) = a(i) + 1 }\ndef g(float(N) a) -> (b) "
     "{ b(i) = 2 * a(i) }";
 
+StoredText make_text(const std::string& ns, const std::string& source, bool by_user,
+                     const std::vector<MappingOptions>& options,
+                     const std::vector<std::string>& names) {
+  return store::make_text(ns, source, lang::parse(source), by_user, options, names);
+}
+
 std::vector<StoredText> texts() {
   StoredText first = make_text("tc", kText, true, {make_options("naive"), make_options("default")},
                                {"f__0123456789abcdef", "g__0123456789abcdef"});

@@ -460,3 +460,17 @@ def test_results_beyond_32_bits(device: str) -> None:
     huge = tc.define(text, namespace="tc_errors").huge
     with pytest.raises(tc.ShapeError, match="does not fit 32 bits"):
         huge(torch.ones(3, device=device))
+
+
+def test_a_launch_that_fails_counts_as_a_change_of_its_results() -> None:
+    """It may have written a part of them, which a saved one must not hide."""
+    text = "def rows(float(V,D) T, int32(B) I) -> (J, O) { J(b) = I(b) + 0  O(b,d) = T(J(b),d) }"
+    t = tc.define(text, namespace="tc_partly_written")
+    table, out = torch.randn(9, 4), torch.zeros(3, 4)
+    index, held = torch.tensor([0, 99, 1], dtype=torch.int32), torch.zeros(3, dtype=torch.int32)
+    weight = torch.ones(3, 4, requires_grad=True)
+    loss = (weight * out).sum()
+    with pytest.raises(tc.ShapeError, match="index 99"):
+        t.rows(table, index, outputs=(held, out))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

@@ -89,6 +89,20 @@ def nested_bounds(n: int) -> Hostile:
 
 
 @kind
+def extremes_of_far_indices(n: int) -> Hostile:
+    """Numbers that lie farther apart than an index reaches."""
+    value = nested(lambda x, k: f"min(i + {2000000000 + k}, {x})", n, "i")
+    return pointwise(f"O(i) = {value} where exists A(i)")
+
+
+@kind
+def subscripts_of_results(n: int) -> Hostile:
+    value = nested(lambda x, k: f"{x} / 3", n, "I(i)")
+    text = f"def f(float(N) A, int32(N) I) -> (float(8) O) {{ O({value}) +=! A(i) }}"
+    return Hostile(text, [(SIZE,), (SIZE,)], {1: torch.int32})
+
+
+@kind
 def exists(n: int) -> Hostile:
     clauses = ", ".join(f"exists A(i + {k})" for k in range(n))
     case = pointwise(f"O(i) = A(i) where {clauses}")

@@ -203,3 +203,10 @@ def test_indices_of_what_is_called_stay_apart() -> None:
         "def g(float(N, M) A, float(N) i) -> (R) { B = f(A)  R(n, m) = B(n, m) * i(n) }"
     )
     same(text, whole(3, 4), whole(3), entry="g")
+
+
+def test_an_argument_names_what_the_caller_has() -> None:
+    scale = "def scale(float(N) A, float alpha) -> (R) { R(i) = A(i) * alpha }\n"
+    for argument in ("i", "i + 1", "X(i)"):
+        text = scale + f"def f(float(N) A, float(N) X) -> (R) {{ R = scale(A, {argument}) }}"
+        assert "undefined variable i" in refused(text, whole(4), whole(4))

@@ -176,3 +176,50 @@ def test_elements_that_no_point_reads_receive_zero() -> None:
         (gradient,) = gradients(text, x, s, by=(1,))
         wanted = torch.cat([-x[:2].sum(1) / s[:2] ** 2, torch.zeros(1, dtype=torch.double)])
         torch.testing.assert_close(gradient, wanted)
+
+
+INTEGERS = {
+    "int8": ("x(n) * Q(n, k)", "int8(N, K) Q", torch.full((2, 3), 100, dtype=torch.int8)),
+    "bool": ("x(n) * Q(n, k)", "bool(N, K) Q", torch.ones(2, 3, dtype=torch.bool)),
+    "index": ("x(n) * k", "double(K) Q", torch.zeros(70000)),
+    "quotient": ("(k + 1) / ((Q(n) + 1) * x(n))", "int64(N) Q, float(K) like", None),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_sums_of_integers_are_the_gradients_type(name: str) -> None:
+    """Where all that is a float leaves the sum, what stays is added up as a float."""
+    value, inputs, q = INTEGERS[name]
+    text = f"def f(double(N) x, {inputs}) -> (O) {{ O(n) +=! {value} where n in 0:N, k in 0:K }}"
+    x = torch.tensor([1.5, 2.0], dtype=torch.double)
+    k = torch.arange(3.0, dtype=torch.double) + 1
+    if q is None:
+        q = torch.tensor([1, 2])
+        (actual,) = gradients(text, x, q, torch.zeros(3))
+        expected = -k.sum() / ((q + 1) * x * x)
+    else:
+        q = q.double() if name == "index" else q
+        (actual,) = gradients(text, x, q)
+        expected = q.double().sum(1) if q.dim() == 2 else torch.arange(70000.0).double().sum()
+    torch.testing.assert_close(actual, expected.expand(2))
+
+
+@pytest.mark.parametrize("function", ["fabs", "abs", "copysign"])
+def test_chains_of_signs_stay_short(function: str) -> None:
+    """The factor of each stands in the next one's derivative once."""
+    value = "x(i)"
+    for _ in range(28):
+        value = (
+            f"copysign({value} - 1, x(i))" if function == "copysign" else f"{function}({value} - 1)"
+        )
+    text = f"def f(double(N) x) -> (O) {{ O(i) = {value} }}"
+    x = torch.tensor([0.3, -2.6, 7.4], dtype=torch.double)
+    check(text, x)
+
+
+def test_a_scalar_that_is_called_without_arguments_may_be_a_tensor() -> None:
+    text = "def f(float(N) x, float a) -> (O) { O(i) = x(i) * a() }"
+    a = torch.tensor(2.0, requires_grad=True)
+    f = tc.make_autograd(tc.define(text, namespace="tc_typed").f)
+    f(torch.arange(4.0), a).sum().backward()
+    assert a.grad == 6

@@ -90,6 +90,7 @@ FAR = {
     "quotients": "{ S(n) +=! X(n, d) - X(n, d / 30)  O(n) = S(n) * v(n) }",
     "remainders": "{ S(n) +=! X(n, d) - X(n, d % 30)  O(n) = S(n) * v(n) }",
     "extremes": "{ S(n) +=! X(n, d) - X(n, min(d, 30))  O(n) = S(n) * v(n) }",
+    "casts": "{ S(n) +=! X(n, d) - X(n, uint8(4 * d) / 4)  O(n) = S(n) * v(n) }",
     "ranges": "{ S(n) +=! X(n, 30 * d) where d in 0:D / 30  O(n) = S(n) * v(n) }",
     "positions": "{ S(n) +=! X(n, d) * (d - 1) * (d - 2) * (d - 3) * (d - 4) * (d - 0)"
     "  O(n) = S(n) * v(n) }",

@@ -19,6 +19,7 @@ from workloads import REJECTED, WORKLOADS, assert_near
 
 import tensor_comprehensions as tc
 
+INF = float("inf")
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "ops.md"
 
@@ -237,6 +238,30 @@ def test_dir() -> None:
     assert tc.ops.names() == sorted(tc.ops.names())
     assert tc.ops.definitions()["mlp3"] == "mlp"
     assert "ops" in tc.__all__
+
+
+# ---- numbers that are none
+
+
+@every_definition
+def test_nan(case: Case) -> None:
+    """A NaN among the inputs becomes NaN in just the results where PyTorch has one."""
+    inputs = case.inputs(Values(torch.float32), *case.sizes[0])
+    for place, x in enumerate(inputs):
+        if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.numel() < 2:
+            continue
+        changed = list(inputs)
+        changed[place] = x.clone()
+        changed[place].view(-1)[1] = float("nan")
+        actual = compute(case, torch.float32, tuple(changed))
+        for a, e in zip(actual, case.expected(tuple(changed)), strict=True):
+            assert torch.equal(a.isnan(), e.isnan())
+
+
+@pytest.mark.parametrize("row", [[-INF] * 5, [INF, 1, 2, 3, -INF], [-INF, 1, 2, -INF, 0]])
+def test_logsumexp_of_infinite_numbers(row: list[float]) -> None:
+    x = torch.tensor([row, [1.0, 2, 3, 4, 5]])
+    torch.testing.assert_close(tc.ops.load("softmax").logsumexp(x), torch.logsumexp(x, 1))
 
 
 # ---- comments and docs/ops.md

@@ -55,3 +55,15 @@ def test_doctor_says_what_fails(
     out = capsys.readouterr().out
     assert "several threads           FAILS: no assembler\n" in out
     assert "einsum                    works\n" in out
+
+
+def test_doctor_tells_of_a_machine_that_nobody_understands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setenv("TC_MACHINE", "cores")
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "decisions for" in out and "machine unknown: TC_MACHINE: 'cores'" in out
+    assert "kernels on the CPU        FAILS: TC_MACHINE: 'cores'" in out
+    assert main(["machine"]) == 1
+    assert "TC_MACHINE: 'cores' is no name and number" in capsys.readouterr().err

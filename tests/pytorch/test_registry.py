@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import _pairs
 
 numbers = itertools.count()
 NOTE = "is now the text that was defined last"
@@ -387,3 +388,16 @@ def test_names_that_move_while_others_call(namespace: str) -> None:
     for thread in callers:
         thread.join()
     assert not failures
+
+
+def test_a_pair_that_is_registered_again_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after Ctrl-C between the registration and the note of it."""
+    text = """def doubled(float(N) A) -> (O) { O(i) = 2 * A(i) }
+    def doubled_grad(float(N) A, float(N) g) -> (d) { d(i) = 2 * g(i) + 0 * A(i) }"""
+    t = tc.define(text, namespace="tc_registered_again")
+    x = torch.ones(3, requires_grad=True)
+    tc.make_autograd(t.doubled, t.doubled_grad)(x).sum().backward()
+    known = _pairs.Pair._known
+    monkeypatch.setattr(_pairs.Pair, "_known", type(known)())
+    tc.make_autograd(t.doubled, t.doubled_grad)(x).sum().backward()
+    assert torch.equal(x.grad, torch.full((3,), 4.0))

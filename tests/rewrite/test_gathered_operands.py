@@ -306,3 +306,12 @@ def test_long_rows_of_which_few_elements_are_picked_are_not() -> None:
     executor = tc.compile(text, "f", None, a, t)
     assert torch.equal(executor(a, t), a[:, t.long()])
     assert "prefetch" not in executor.text("stmt")
+
+
+def test_a_temporary_that_is_read_at_what_it_holds() -> None:
+    text = "def f(int32(N) P) -> (Q) { T(i) = P(i)  Q(i) = T(T(i)) }"
+    p = torch.randperm(16).int()
+    assert torch.equal(tc.compile(text, "f", None, p)(p), p[p.long()])
+    text = "def f(int32(N) P) -> (Q) { T(i) = N - 1 - P(i)  Q(i) = T(T(T(i))) }"
+    t = 15 - p
+    assert torch.equal(tc.compile(text, "f", None, p)(p), t[t[t.long()].long()])

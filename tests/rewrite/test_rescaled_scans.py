@@ -145,3 +145,33 @@ def test_rows_that_the_result_chooses_are_no_levels() -> None:
         L(n, d) max=! k >= d ? X(n, k) : X(n, N - 1) where d in 0:N, k in 0:N
         O(d) +=! k <= d ? W(k) * exp(Z(d) - L(d, k)) : 0 where d in 0:N, k in 0:N }"""
     check(text, 1, torch.randn(20, 20), torch.randn(20), torch.rand(20), rtol=1e-4)
+
+
+def test_levels_of_fewer_terms_are_none() -> None:
+    """A largest value of the terms before, or of the first ones, may be below a term's."""
+    before = """def f(float(D) X) -> (L, O) {
+      L(d) max=! k < d ? X(k) : -1.0 / 0.0 where d in 0:D, k in 0:D
+      O(d) +=! k <= d ? exp(X(k) - L(d)) : 0 where d in 0:D, k in 0:D
+    }"""
+    some = """def f(float(D) X) -> (L, O) {
+      L(d) max=! k >= d ? X(k) : -1.0 / 0.0 where d in 0:D, k in 0:8
+      O(d) +=! k >= d ? exp(X(k) - L(d)) : 0 where d in 0:D, k in 0:D
+    }"""
+    for text in (before, some):
+        for x in (torch.zeros(20), torch.linspace(-3, 3, 20)):
+            ours, wanted = tc.compile(text, "f", OWN, x)(x)[1], reference.run(text, "f", x)[1]
+            torch.testing.assert_close(ours, wanted, rtol=2e-5, atol=0, equal_nan=True)
+
+
+def test_levels_of_what_is_written_again_are_none() -> None:
+    text = """def f(float(D) X, float(D) V) -> (L, O) {
+      Y(d) = X(d)
+      L(d) max=! k <= d ? Y(k) : Y(0) where d in 0:D, k in 0:D
+      Y(d) = Y(d) + V(d)
+      O(d) +=! k <= d ? exp(Y(k) - L(d)) : 0 where d in 0:D, k in 0:D
+    }"""
+    x, v = torch.zeros(20), torch.zeros(20)
+    x[5:], v[0] = 200.0, 150.0
+    ours, wanted = tc.compile(text, "f", OWN, x, v)(x, v)[1], reference.run(text, "f", x, v)[1]
+    torch.testing.assert_close(ours, wanted, rtol=2e-5, atol=0, equal_nan=True)
+    assert ours[5:].isfinite().all()

@@ -349,3 +349,25 @@ def test_an_extreme_without_terms() -> None:
     text = """def f(float(N, J) A) -> (M) {
         M(d) max=! k <= d ? A(k, j) : -5.0 where d in 0:N, k in 0:N, j in 0:J }"""
     assert tc.define(text, namespace="tc_scans").f(torch.zeros(20, 0)).tolist() == [-torch.inf] * 20
+
+
+def test_conditions_that_keep_others_from_reading_outside() -> None:
+    """`&&` reads what stands behind it only where what stands in front holds."""
+    text = """def f(float(D) X, int32(D) I, float(M) B) -> (O) {
+      O(d) +=! k <= d && I(d) >= 0 && B(I(d)) > 0 ? X(k) : 0 where d in 0:D, k in 0:D
+    }"""
+    x, b = torch.rand(40), torch.tensor([1.0, -1.0, 1.0])
+    i = torch.arange(40, dtype=torch.int32) % 3
+    i[0] = -1000000000
+    wanted = torch.where(b[i.clamp(min=0).long()] > 0, x.cumsum(0), torch.zeros(()))
+    wanted[0] = 0
+    torch.testing.assert_close(tc.compile(text, "f", None, x, i, b)(x, i, b), wanted)
+    text = """def f(float(N, D) X, float(M, D) B) -> (O) {
+      O(n, d) +=! k <= d && n >= 3 && B(n - 3, d) > 0 ? X(n, k) : 0
+        where n in 0:N, d in 0:D, k in 0:D
+    }"""
+    x, b = torch.rand(9, 40), fenced(torch.randn(6, 40), at_start=True)
+    wanted = x.cumsum(1)
+    wanted[3:] = torch.where(b > 0, wanted[3:], torch.zeros(()))
+    wanted[:3] = 0
+    torch.testing.assert_close(tc.compile(text, "f", None, x, b)(x, b), wanted)

@@ -10,6 +10,7 @@ from emulated import run as emulate
 from scatters import SCATTERS, Scatter, combine_at, integers, places
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import _torch
 
 by_name = pytest.mark.parametrize("scatter", SCATTERS, ids=lambda s: s.name)
 OPTIONS = [None, "identity", "naive", "pointwise"]
@@ -446,3 +447,20 @@ def test_sums_are_scattered_into_nothing() -> None:
     with pytest.raises(tc.ShapeError, match="has size 0"):
         f(torch.ones(4, 3, dtype=torch.int32), torch.randn(4, 5), torch.empty(0))
     assert f(torch.ones(0, 3, dtype=torch.int32), torch.randn(0, 5), torch.empty(0)).numel() == 0
+
+
+def test_a_place_that_is_an_index_or_a_number_of_data() -> None:
+    """`O((i))` scatters, as `O(i)` does not, and stays what it is in the text that is kept."""
+    text = "def f(float(N) A) -> (float(N) O) { O((i)) +=! A(i + 1) }"
+    a = torch.arange(1.0, 5.0)
+    t = tc.define(text, namespace="tc_scatter_places")
+    assert torch.equal(t.f(a), torch.tensor([2.0, 3.0, 4.0, 0.0]))
+    kept = _torch.parse(text).definitions[0].text
+    assert "O((" in kept
+    again = tc.define(kept, namespace="tc_scatter_places_again")
+    assert torch.equal(again.f(a), t.f(a))
+    plain = "def f(float(N) A) -> (O) { O(i) +=! A(i + 1) }"
+    assert torch.equal(tc.compile(plain, "f", None, a)(a), a[1:])
+    text = "def f(float(N) A, int32(N) I) -> (z, float(N) O) { z max=! I(i)  O((z)) +=! A(i) }"
+    kept = _torch.parse(text).definitions[0].text
+    assert _torch.parse(kept).definitions[0].text == kept

@@ -570,3 +570,39 @@ def test_checks_of_lanes_that_a_remainder_chooses() -> None:
     torch.testing.assert_close(result, torch.as_tensor(reference.run(text, "f", *inputs)))
     x[7, 2, 0] = True
     assert "reads Y(r + s) outside" in fails(text, *inputs)
+
+
+def test_a_bad_index_of_many_indices_of_indices() -> None:
+    """So many that they are looked at in the loops, the outer one behind the inner one."""
+    text = """def add(float(A,B) G, int32(A,B) I, int32(P) J, float(M) like) -> (float(M) O) {
+      O(m) = 0.0 * like(m)
+      O(J(I(a,b))) += G(a,b)
+    }"""
+    g, j = torch.ones(60, 70), torch.randint(0, 500, (500,), dtype=torch.int32)
+    i = torch.randint(0, 500, (60, 70), dtype=torch.int32)
+    wanted = torch.zeros(500).index_add(0, j[i.long()].flatten().long(), g.flatten())
+    torch.testing.assert_close(run(text, g, i, j, torch.zeros(500))[0], wanted)
+    for bad in (2**31 - 1, -(2**31), 500):
+        i[31, 5] = bad
+        assert f"index {bad} of" in fails(text, g, i, j, torch.zeros(500))
+    text = "def rows(float(V,D) T, int32(P,D) J, int32(A) I) -> (O) { O(a,d) = T(J(I(a),d),d) }"
+    t, j = torch.randn(50, 4), torch.randint(0, 50, (30, 4), dtype=torch.int32)
+    i = torch.randint(0, 30, (4096,), dtype=torch.int32)
+    assert torch.equal(run(text, t, j, i)[0], t.gather(0, j[i.long()].long()))
+    i[4000] = 2**31 - 1
+    fails(text, t, j, i)
+
+
+def test_what_is_fetched_ahead_reads_no_index_at_a_bad_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A prefetch at a bad address does no harm, but the load of the index it is made from does."""
+    monkeypatch.setenv("TC_MACHINE", "vector_bits=512,vector_registers=32,cache_bytes=4096")
+    text = """def f(float(V,D) T, int32(P) J, int32(B,L) I) -> (O) {
+      O(b,d) +=! T(J(I(b,l)), d)
+    }"""
+    t, j = torch.randn(1000, 4), torch.randint(0, 1000, (1000,), dtype=torch.int32)
+    i = torch.randint(0, 1000, (256, 32), dtype=torch.int32)
+    torch.testing.assert_close(run(text, t, j, i)[0], t[j.long()][i.long()].sum(1))
+    i[200, 20] = -(2**31)
+    fails(text, t, j, i)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 PROGRAM = """
-import os, resource, signal, sys, threading, time
+import os, resource, signal, sys, tempfile, threading, time
 import torch
 import tensor_comprehensions as tc
 
@@ -188,10 +188,15 @@ def differentiates():
     (c @ c).sum().backward()
     torch.testing.assert_close(b.grad, c.grad)
 
+def saves():
+    with tempfile.TemporaryDirectory() as folder:
+        T = tc.define(f"def saved(float(N, M) A) -> (B) {{ B(i, j) = {nested} }}")
+        tc.save(folder + "/deep.tc.pb", T)
+
 def contracts():
     torch.testing.assert_close(tc.einsum("ij,jk->ik", x, x), x @ x)
 
-for work in (compiles, is_deep, calls, differentiates, contracts):
+for work in (compiles, is_deep, calls, differentiates, saves, contracts):
     failures = []
     def guarded():
         try:

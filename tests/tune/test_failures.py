@@ -18,6 +18,7 @@ from sampling import REPEATED
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
+from tensor_comprehensions._tuning.channel import Channel
 from tensor_comprehensions._tuning.helpers import Server
 from tensor_comprehensions._tuning.problem import Problem
 from tensor_comprehensions._tuning.session import Session
@@ -328,3 +329,55 @@ def test_interrupted_at_any_time(tmp_path: Path) -> None:
                 (tuning,) = _torch.Store.read(str(file), False).tunings()
                 assert tuning.measured == measured
     assert measured > 10
+
+
+def test_a_worker_that_was_ready_when_others_were_stopped_goes_on() -> None:
+    """It had said so, which was not heard yet: it is stopped as one that compiles."""
+
+    class Late(Session):
+        stopped = 0
+
+        def _stop_others(self, worker: Any, stopped: bool) -> None:
+            super()._stop_others(worker, stopped)
+            for other in self._workers:
+                if stopped and other is not worker and other.state == "compiling":
+                    # As if its message had come just now.
+                    other.state = "ready"
+                    self.stopped += 1
+
+        def _hear(self, worker: Any) -> None:
+            ready = worker.state == "ready"
+            super()._hear(worker)
+            if ready and worker.state == "ready":
+                assert self._measuring is not worker
+
+    alone = problem()
+    alone.threads = 2
+    session = Late(alone, small(8))
+    begin = time.monotonic()
+    search = session.run()
+    assert session.stopped
+    assert search.counts()["timeout"] == 0
+    assert time.monotonic() - begin < 25
+
+
+def test_a_message_is_sent_at_once() -> None:
+    """A process that is stopped between two writes leaves half a message."""
+    first, second = Channel.pair()
+    written: list[int] = []
+
+    class Counting:
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def sendmsg(self, *arguments: Any) -> int:
+            written.append(self._inner.sendmsg(*arguments))
+            return written[-1]
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+    first._socket = Counting(first._socket)  # type: ignore[assignment]
+    first.send({"text": "x" * 5000})
+    assert second.receive()[0] == {"text": "x" * 5000}
+    assert written[0] > 5000

@@ -22,7 +22,7 @@ from tensor_comprehensions._define import find_definition
 from tensor_comprehensions._tuning import tensors
 from tensor_comprehensions._tuning.problem import Problem
 from tensor_comprehensions._tuning.session import Session
-from tensor_comprehensions._tuning.trials import Times
+from tensor_comprehensions._tuning.trials import Times, Trial
 from tensor_comprehensions._tuning.tuner import run_search
 
 TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
@@ -391,3 +391,40 @@ def test_equal_loops_are_compiled_once() -> None:
     assert "llvm" not in compile_trial(64, 33).text("stages")
     assert "llvm" in compile_trial(11, 33).text("stages")
     assert "llvm" in compile_trial(34, 34).text("stages")
+
+
+def test_a_later_search_keeps_the_best_of_an_earlier_one(tmp_path: Path) -> None:
+    """Also where it finds nothing else: it measures that Plan once more."""
+    file = tmp_path / "tuned.tc.pb"
+    first = tc.Tuner(TMM, file)
+    inputs = product(150, 170, 140)
+    first.tune("tmm", inputs, "naive", small(6))
+    second = tc.Tuner(TMM, file)
+    second.tune("tmm", inputs, None, small(3))
+    stored = [plan for plan, ratio in _torch.Store.read(str(file), False).tunings()[0].trials]
+    best = first.searches[0].best_plan
+    assert best in stored
+    assert best in {t.plan for t in second.searches[0].trials} | {second.searches[0].standard_plan}
+
+
+def test_each_finalist_is_tried_alone_where_one_of_them_ends_the_process() -> None:
+    asked: list[list[str]] = []
+
+    class Broken(Session):
+        def _time_in_turns(self, plans: list[str]) -> list[list[Times]] | None:
+            asked.append(plans)
+            if "bad" in plans:
+                return None
+            return [[Times(1.0, 1.0)] + [Times(0.5, 0.5)] * (len(plans) - 1)] * 2
+
+    session = Broken(problem(), small(1))
+    search = session.search
+    search.standard_plan = search.best_plan = "own"
+    search.standard = search.best = Times(1.0, 1.0)
+    for number, plan in enumerate(["bad", "good", "fair"], 1):
+        search.trials.append(
+            Trial(number, plan, "measured", times=Times(0.5, 0.5), ratio=0.4 + number / 10)
+        )
+    session._compare_last()
+    assert search.best_plan == "good"
+    assert asked[-1] == ["own", "good", "fair"]

@@ -187,7 +187,9 @@ def test_what_was_measured_before_is_not_tried_again() -> None:
 
     class Found(Hills):
         def add(self, options: Any) -> Candidate:
-            return self.make(tried[0].genes)
+            made = self.make(tried[0].genes)
+            made.options = options.text()
+            return made
 
     space = Found()
     made = STRATEGIES["random"](space, config("random"))
@@ -195,6 +197,23 @@ def test_what_was_measured_before_is_not_tried_again() -> None:
     made.begin([])
     assert made.measured()[0][0] == 0.25
     assert all(candidate.genes != tried[0].genes for candidate in made.next(100))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_plans_that_are_given_are_measured_again(strategy: str) -> None:
+    """Also those that an earlier search has measured: only what this one measures may win."""
+
+    class Found(Hills):
+        def add(self, options: Any) -> Candidate:
+            made = self.make((3, 3, 3, 2))
+            made.options = options.text()
+            return made
+
+    plan = str(_torch.Options("naive").text())
+    made = STRATEGIES[strategy](Found(), config(strategy))
+    made.know(plan, 0.25)
+    made.begin([plan])
+    assert (3, 3, 3, 2) in [candidate.genes for candidate in made.next(8)]
 
 
 def test_genetic_search_waits_for_its_generation() -> None:

@@ -563,3 +563,30 @@ def test_threads_of_one_process(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(tunings(file)) == 8
+
+
+def test_an_executor_runs_what_it_tells_of(tmp_path: Path) -> None:
+    """Also when Plans are known only afterwards."""
+    file = tmp_path / "model.tc.pb"
+    before = tc.compile(TMM, "tmm", None, *inputs())
+    kernels = tc.cache_info().kernels
+    before(*inputs())
+    assert tc.cache_info().kernels == kernels
+    options = str(before.options)
+    save(file)
+    tc.load(file)
+    compiled = tc.cache_info().compiled
+    before(*inputs())
+    before.profile(*inputs())
+    tc.clear_cache()
+    before(*inputs())
+    assert tc.cache_info().compiled <= compiled + 1  # for results that are given
+    assert "tuned" not in before.explain() and str(before.options) == options
+    assert "tuned" in tc.compile(TMM, "tmm", None, *inputs()).explain()
+
+
+def test_definitions_with_options_read_their_file(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    file.write_bytes(b"no file of ours")
+    with pytest.raises(tc.CacheError):
+        tc.define(TMM, tc.MappingOptions("naive"), cache=file)

@@ -108,13 +108,16 @@ class Expand : public IRMutator {
     store_ = op;
     Stmt result = IRMutator::visit(op);
     store_ = nullptr;
-    // One index for all lanes decides whether there is anything to do.
-    for (const Guard& guard : std::exchange(guards_, {}))
-      result = IfThenElse::make(ir::likely_branch(guard.index < guard.size), result,
-                                ir::make_store(guard.buffer, 0, in_32_bits(guard.index)));
     std::vector<Stmt> notes = std::exchange(notes_, {});
     notes.push_back(result);
-    return Block::make(notes);
+    result = Block::make(notes);
+    // One index for all lanes decides whether there is anything to do. Where another index is read
+    // at it, which may be one of the notes', its guard was found first and stands around that.
+    const std::vector<Guard> guards = std::exchange(guards_, {});
+    for (auto guard = guards.rbegin(); guard != guards.rend(); ++guard)
+      result = IfThenElse::make(ir::likely_branch(guard->index < guard->size), result,
+                                ir::make_store(guard->buffer, 0, in_32_bits(guard->index)));
+    return result;
   }
   Stmt visit(const LetStmt* op) override {
     Expr value = mutate(op->value);

@@ -137,8 +137,10 @@ const PassList<Stmt, Facts> kLoopPasses(
          "in front of simplify, whose rules take floats for finite numbers; strict forms "
          "are left alone",
          [](Stmt& s, Facts&) { s = lower_math(s); }},
-        {"vectorize_trigonometry", "needs the calls of sin and cos that lower_math leaves",
-         [](Stmt& s, Facts&) { s = vectorize_trigonometry(s); }},
+        {"vectorize_trigonometry",
+         "needs the calls of sin and cos that lower_math leaves, and multiply-adds that round "
+         "once: a multiple of pi / 2 is taken off in parts",
+         [](Stmt& s, Facts&) { s = vectorize_trigonometry(s); }, fuses},
         {"multiply_by_reciprocals",
          "behind lower_math; in front of make_floats_strict, whose divisions are calls",
          [](Stmt& s, Facts&) { s = multiply_by_reciprocals(s); }, fuses},

@@ -8,6 +8,7 @@
 #include <limits>
 #include <sstream>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "codegen/names.h"
 #include "ir/program.h"
@@ -46,6 +47,7 @@ std::string integer_literal(int64_t value, int bits) {
 
 std::string float_literal(double value, bool is_double) {
   char text[40];
+  const InCLocale numbers;
   std::snprintf(text, sizeof(text), is_double ? "%.17g" : "%.9g", value);
   if (!std::strpbrk(text, ".e")) std::strcat(text, ".0");
   return text + std::string(is_double ? "" : "f");

@@ -101,11 +101,16 @@ class FindReads {
  private:
   void look(const Expr& e) {
     auto is_own = [&](const Load* load) { return own_.count(load->name) > 0; };
+    // Nothing has checked the place at which an index is read ahead: at a bad one there may be no
+    // memory, where a prefetch does no harm and a load does.
+    auto is_nested = [&](const Load* load) { return ir::has_load(load->index); };
     ir::walk(e, [&](const Expr& part) {
       if (gathers_ && ir::find_choice(part)) return false;
       const auto* load = part.as<Load>();
       if (load && load->type.is_scalar() && ir::has_load(load->index) == gathers_ &&
-          !expr_uses_vars(load->index, bound_) && !(gathers_ && ir::any<Load>(load->index, is_own)))
+          !expr_uses_vars(load->index, bound_) &&
+          !(gathers_ &&
+            (ir::any<Load>(load->index, is_own) || ir::any<Load>(load->index, is_nested))))
         reads.push_back({load->type, load->name, load->index, inside_});
       return true;
     });

@@ -450,9 +450,6 @@ typedef struct {
 TC_API tc_status tc_space_candidate(const tc_space* space, int32_t index, tc_candidate* candidate);
 /* The names of features; NULL after the last. */
 TC_API const char* tc_feature_name(int32_t index);
-/* The fields that vary around a candidate, with their values. The string lives until the thread's
- * next call of this function. */
-TC_API tc_status tc_space_describe(tc_space* space, int32_t candidate, const char** text);
 
 /* ---- the host: what a framework provides to running kernels. All functions are needed, but that
  * only kernels of a GPU call `stream`. No C++ exception may leave them. */

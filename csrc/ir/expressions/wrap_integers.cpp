@@ -114,12 +114,14 @@ Facts of_division(const Facts& a, const Facts& b, bool remainder) {
 /// The number, without its sign: its arithmetic wraps around.
 Expr bits_of(const Expr& e) { return Halide::cast(e.type().with_code(Type::UInt), e); }
 
-/// a < b, of signed numbers of any distance.
-Expr far_less(const Expr& a, const Expr& b) {
-  Type bits = a.type().with_code(Type::UInt);
-  Expr half = make_const(bits, uint64_t{1} << (bits.bits() - 1));
-  return bits_of(a) + half < bits_of(b) + half;
+/// Half of all numbers without signs, by which signed ones are in the same order as their bits.
+Expr half_of(const Type& type) {
+  return make_const(type.with_code(Type::UInt), uint64_t{1} << (type.bits() - 1));
 }
+Expr ordered_bits(const Expr& e) { return bits_of(e) + half_of(e.type()); }
+
+/// a < b, of signed numbers of any distance.
+Expr far_less(const Expr& a, const Expr& b) { return ordered_bits(a) < ordered_bits(b); }
 
 /// a == b of the same.
 Expr far_equal(const Expr& a, const Expr& b) { return bits_of(a) == bits_of(b); }
@@ -314,9 +316,10 @@ class Arithmetic : public IRMutator {
     auto pick = [&](Wide p, Wide q) { return least ? std::min(p, q) : std::max(p, q); };
     facts.range = {pick(x.range.low, y.range.low), pick(x.range.high, y.range.high)};
     if (!is_apart(op->type, x, y)) return know(again(op, a, b), facts);
-    // Without signs, as other choices between numbers far apart.
-    const Expr first = least ? far_less(a, b) : far_less(b, a);
-    return know(Halide::cast(op->type, Halide::select(first, bits_of(a), bits_of(b))), facts);
+    // Each operand once: in a chain of choices there would be twice as many at every step.
+    const Expr found = least ? Halide::min(ordered_bits(a), ordered_bits(b))
+                             : Halide::max(ordered_bits(a), ordered_bits(b));
+    return know(Halide::cast(op->type, found - half_of(op->type)), facts);
   }
   Expr visit(const Min* op) override { return extreme(op, true); }
   Expr visit(const Max* op) override { return extreme(op, false); }

@@ -38,7 +38,7 @@ struct Rule {
 
 const std::vector<Rule>& rules() {
   static const auto* table = new std::vector<Rule>{
-      {"abs", {"x > 0 ? g : x < 0 ? -g : 0.0"}},
+      {"abs", {"g * (x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0)"}},
       {"acos", {"-g * rsqrt(1.0 - x * x)"}},
       {"acosh", {"g * rsqrt(x * x - 1.0)"}},
       {"asin", {"g * rsqrt(1.0 - x * x)"}},
@@ -48,7 +48,7 @@ const std::vector<Rule>& rules() {
       {"atanh", {"g / (1.0 - x * x)"}},
       {"cbrt", {"g / (3.0 * r * r)"}},
       {"ceil", {""}},
-      {"copysign", {"copysign(1.0, x) == copysign(1.0, y) ? g : -g", ""}},
+      {"copysign", {"g * (copysign(1.0, x) == copysign(1.0, y) ? 1.0 : -1.0)", ""}},
       {"cos", {"-g * sin(x)"}},
       {"cosh", {"g * sinh(x)"}},
       {"cospi", {"-3.14159265358979323846 * g * sinpi(x)"}},
@@ -63,7 +63,7 @@ const std::vector<Rule>& rules() {
       {"exp10", {"2.30258509299404568402 * g * r"}},
       {"exp2", {"0.69314718055994530942 * g * r"}},
       {"expm1", {"g * (r + 1.0)"}},
-      {"fabs", {"x > 0 ? g : x < 0 ? -g : 0.0"}},
+      {"fabs", {"g * (x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0)"}},
       {"fdim", {"x > y ? g : 0.0", "x > y ? -g : 0.0"}},
       {"fdivide", {"g / y", "-g * (x / y / y)"}},
       {"floor", {""}},

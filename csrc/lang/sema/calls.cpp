@@ -115,6 +115,7 @@ class Inlining {
       const Declaration& parameter = callee_.parameters[i];
       const ExpressionPtr& argument = call_.arguments[i];
       if (parameter.dimensions.empty()) {
+        expect_known(*argument);
         scalars_[parameter.name] =
             plain_type(*argument) == parameter.type ? argument : cast(argument, parameter.type);
         continue;
@@ -128,6 +129,15 @@ class Inlining {
           {callee_.name.name, parameter.name, argument->name, parameter.type, call_.where});
       declare(parameter, argument->name, &sizes_);
     }
+  }
+
+  /// What an argument names has to be the caller's: the callee's indices are not for it to see.
+  void expect_known(const Expression& e) const {
+    if (e.kind == ExpressionKind::Name && !taken_.count(e.name) && e.name != "true" &&
+        e.name != "false")
+      throw LanguageError(e.where, "undefined variable ", e.name,
+                          did_you_mean(e.name, {taken_.begin(), taken_.end()}));
+    for (const ExpressionPtr& operand : e.operands) expect_known(*operand);
   }
 
   void bind_result_sizes() {

@@ -104,6 +104,8 @@ void expect_small(const TreeStatement& statement, std::map<std::string, Expansio
     if (clause.last) check(clause.last);
     if (clause.kind == ClauseKind::Let) names[clause.name.name] = first;
   }
+  for (const ExpressionPtr& subscript : statement.subscripts)
+    if (subscript) check(subscript);
   check(statement.value);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "ir/expressions/reads.h"
 #include "lang/sema/types.h"
@@ -63,6 +64,7 @@ ExpressionPtr real(double value) {
     return make_operator(ExpressionKind::Unary, Operator::Negate, {real(-value)});
   ExpressionPtr node = make(ExpressionKind::Number, {});
   char text[40];
+  const InCLocale numbers;
   // As short as the value allows.
   for (int digits = 1; digits <= 17; ++digits) {
     std::snprintf(text, sizeof text, "%.*g", digits, value);

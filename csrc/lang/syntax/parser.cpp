@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/notes.h"
 #include "base/suggest.h"
@@ -504,6 +505,7 @@ class Parser {
     Constant constant;
     constant.is_float = token.kind == TokenKind::Float;
     if (constant.is_float) {
+      const InCLocale numbers;
       constant.real = std::strtod(token.text.c_str(), nullptr);
     } else {
       constant.integer = integer_value(token);

@@ -72,8 +72,14 @@ class Printer {
     for (size_t d = 0; d < statement.indices.size(); ++d) {
       out_ << separator;
       separator = ", ";
-      if (statement.scattered(d)) {
-        print_expression(*statement.scattered(d), 0);
+      if (const Expression* place = statement.scattered(d)) {
+        // A name alone would be that of an index.
+        const bool is_name =
+            place->kind == ExpressionKind::Name &&
+            (place->binding == Binding::Index || place->binding == Binding::Tensor);
+        if (is_name) out_ << "(";
+        print_expression(*place, 0);
+        if (is_name) out_ << ")";
       } else {
         out_ << local(statement.indices[d].name);
       }

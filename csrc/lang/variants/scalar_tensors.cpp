@@ -24,8 +24,8 @@ std::string scalar_tensors_text(const Definition& definition,
   }
   for (TreeStatement& statement : function.statements)
     rewrite(statement, [&](const Expression& node) -> ExpressionPtr {
-      bool is_read = node.kind == ExpressionKind::Name && node.binding == Binding::Scalar &&
-                     scalars.count(node.name);
+      // Also a().
+      bool is_read = node.binding == Binding::Scalar && scalars.count(node.name);
       return is_read ? access(node.name, {integer(0)}) : nullptr;
     });
   return print(function);

@@ -103,6 +103,10 @@ class Find {
   explicit Find(Program& program) : program_(program) {}
 
   std::vector<Statement> scan(const Statement& statement) {
+    // Levels of what is written now are levels of something else afterwards.
+    for (auto level = rising_.begin(); level != rising_.end();)
+      level =
+          reads(level->second.value, statement.tensor) ? rising_.erase(level) : std::next(level);
     const std::optional<Prefix> prefix = find(statement);
     return prefix ? scan(statement, *prefix) : std::vector<Statement>{statement};
   }
@@ -158,6 +162,10 @@ class Find {
     if (prefix.up_to ? prefix.offset > 0 : terms > results + prefix.offset) return false;
     if (prefix.up_to && results + prefix.offset <= 0) return false;
     if (!dimension_of(statement, result.name)) return false;
+    // Conditions are joined in another order, so that none may be what another one's reads need.
+    if (std::any_of(others.begin(), others.end(),
+                    [&](const Expr& e) { return reads_outside(e, statement); }))
+      return false;
     Expr inside;
     auto join = [](Expr& all, const Expr& e) { all = all.defined() ? all && e : e; };
     for (const Expr& other : others) {
@@ -170,11 +178,7 @@ class Find {
     }
     prefix.value = inside.defined() ? choose_lazily(inside, choice.yes, choice.no) : choice.yes;
     // The scan has the terms of all results, also of those that do not exist.
-    if (prefix.outside.defined() && any<Call>(prefix.value, [&](const Call* call) {
-          return !read_name(call).empty() &&
-                 !rewrite::lies_inside(call, program_, statement.domain);
-        }))
-      return false;
+    if (prefix.outside.defined() && reads_outside(prefix.value, statement)) return false;
     if (!is_identity(choice.no, statement.reduction)) {
       if (!is_extreme(statement.reduction) || !others.empty()) return false;
       const std::vector<Iterator> reduced = reduced_indices(statement);
@@ -204,6 +208,13 @@ class Find {
     if (!prefix.rescaled) return false;
     prefix.value = prefix.rescaled->value;
     return true;
+  }
+
+  /// Whether a read may be where its tensor has no element.
+  bool reads_outside(const Expr& e, const Statement& statement) const {
+    return any<Call>(e, [&](const Call* call) {
+      return !read_name(call).empty() && !rewrite::lies_inside(call, program_, statement.domain);
+    });
   }
 
   /// Whether it reads, at the result's index, the largest of these exponents up to there, or from
@@ -295,7 +306,10 @@ class Find {
          (statement.reduction == Reduction::Sum &&
           only_grows(prefix.value, extent_of(statement.domain[prefix.term])))))
       monotone_[statement.tensor] = dimension;
-    if (!type.is_float() || statement.reduction != Reduction::Max) return;
+    // A level is no less than the term of the sum that it is for.
+    if (!type.is_float() || statement.reduction != Reduction::Max || prefix.offset != 0 ||
+        extent_of(statement.domain[prefix.term]) != extent_of(statement.domain[prefix.result]))
+      return;
     Rising level = {dimension, prefix.up_to, prefix.value, statement.domain[prefix.term].name, {}};
     for (const Expr& subscript : statement.subscripts) {
       const auto* index = subscript.as<Variable>();

@@ -42,7 +42,9 @@ Expr put_in_place(const Statement& definition, const Expr& e) {
   return mutate(e, [&](const Call* op, Mutator& self) {
     if (read_name(op) != definition.tensor) return self.inside(op);
     std::map<std::string, Expr> values;
-    for (size_t d = 0; d < op->args.size(); ++d) values[definition.domain[d].name] = op->args[d];
+    // A subscript may read it, too.
+    for (size_t d = 0; d < op->args.size(); ++d)
+      values[definition.domain[d].name] = self.mutate(op->args[d]);
     return substitute(values, definition.value);
   });
 }

@@ -93,8 +93,14 @@ class Executor : public PythonKernel {
     std::vector<c10::IValue> values = to_ivalues(definition, inputs);
     Unlocked unlocked;
     CallArguments arguments(definition, values);
-    kernel_.reset(ask<tc_kernel*>(tc_compile, definition.get(), get(options), c_text(target),
+    kernel_ = own(ask<tc_kernel*>(tc_compile, definition.get(), get(options), c_text(target),
                                   arguments.data(), arguments.count(), nullptr, 0));
+  }
+  /// The one that an operator runs on such inputs.
+  Executor(Operator& op, const Values& inputs) {
+    const std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
+    Unlocked unlocked;
+    kernel_ = op.kernel(values);
   }
 
   py::bytes binary() const {
@@ -413,10 +419,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_readonly("outputs", &Schema::outputs);
 
   py::class_<Operator, std::shared_ptr<Operator>>(m, "Operator")
-      .def(py::init(
-          [](std::shared_ptr<Definition> definition, const std::optional<Function>& factory) {
-            return std::make_shared<Operator>(definition, python_factory(factory));
-          }))
+      .def(py::init([](std::shared_ptr<Definition> definition,
+                       const std::optional<Function>& factory, bool keeps) {
+             return std::make_shared<Operator>(definition, python_factory(factory), keeps);
+           }),
+           py::arg("definition"), py::arg("factory"), py::arg("keeps") = false)
       .def("register",
            [](const std::shared_ptr<Operator>& op, const std::string& ns, const std::string& schema,
               const std::string& out_schema) { register_operator(ns, schema, out_schema, op); })
@@ -444,6 +451,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   py::class_<Executor>(m, "Executor")
       .def(py::init<const Definition&, const Options*, const std::string&, const Values&>())
+      .def(py::init<Operator&, const Values&>())
       .def("text", &Executor::text, py::call_guard<Unlocked>())
       .def("number", &Executor::number, py::call_guard<Unlocked>())
       .def("binary", &Executor::binary);

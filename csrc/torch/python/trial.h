@@ -25,7 +25,7 @@ class Trial : public PythonKernel {
         arguments_(definition, inputs_) {
     Unlocked unlocked;
     const Tensors given(outputs_);
-    kernel_.reset(ask<tc_kernel*>(final ? tc_compile : tc_compile_trial, definition.get(),
+    kernel_ = own(ask<tc_kernel*>(final ? tc_compile : tc_compile_trial, definition.get(),
                                   get(options), c_text(target), arguments_.data(),
                                   arguments_.count(), given.data(), given.count()));
     for (int32_t k = 0; k < arguments_.count(); ++k) {

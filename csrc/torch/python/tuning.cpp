@@ -93,17 +93,18 @@ class Space {
       return tc_space_neighbours(space_.get(), candidate, found, capacity, count);
     });
   }
-  std::string describe(int candidate) const {
-    return ask<const char*>(tc_space_describe, space_.get(), candidate);
-  }
 
  private:
   template <class List>
   std::vector<Candidate> list(const List& list) const {
+    // As many as there mostly are: each call looks for all of them.
+    std::vector<int32_t> found(1024);
+    const auto capacity = [&] { return static_cast<int32_t>(found.size()); };
     int32_t count = 0;
-    check(list(nullptr, 0, &count));
-    std::vector<int32_t> found(static_cast<size_t>(count));
-    check(list(found.data(), count, &count));
+    check(list(found.data(), capacity(), &count));
+    const bool fits = count <= capacity();
+    found.resize(static_cast<size_t>(count));
+    if (!fits) check(list(found.data(), capacity(), &count));
     std::vector<Candidate> result;
     for (int32_t index : found) result.push_back(at(index));
     return result;
@@ -162,8 +163,7 @@ void bind_tuning(py::module_& m) {
       .def("draw", &Space::draw, py::arg("seed"), py::call_guard<Unlocked>())
       .def("mutate", &Space::mutate, py::arg("parent"), py::arg("seed"), py::call_guard<Unlocked>())
       .def("cross", &Space::cross, py::arg("parents"), py::arg("seed"), py::call_guard<Unlocked>())
-      .def("neighbours", &Space::neighbours, py::arg("candidate"), py::call_guard<Unlocked>())
-      .def("describe", &Space::describe, py::arg("candidate"), py::call_guard<Unlocked>());
+      .def("neighbours", &Space::neighbours, py::arg("candidate"), py::call_guard<Unlocked>());
   m.def("feature_names", feature_names);
 
   m.def("record_launches", record_launches, py::arg("record"));

@@ -612,9 +612,6 @@ inline std::vector<Entry> Interface::entries() {
   add(entry("tc_feature_name", tc_feature_name,
             {Argument(0).also("past the last", 1000).also("the largest", INT32_MAX)}));
   list.back().arguments[0].negative_words = "feature";
-  add(entry("tc_space_describe", tc_space_describe,
-            {handle(space_), candidate(), text_.argument()}))
-      .tried_without_memory = false;
 
   // ---- hosts and libraries
   add(entry("tc_default_host", tc_default_host, {}));

@@ -245,12 +245,12 @@ class Summation {
     const auto varies = [&](const ExpressionPtr& e) {
       return any(*e, is_access) || mentions(*e, c->indices);
     };
-    SharedFactors shared = find_shared_factors(c->weight, [&](const ExpressionPtr& factor,
-                                                              bool divides) {
+    const auto stays = [&](const ExpressionPtr& factor, bool divides) {
       if (inner && varies(factor) && !(divides ? is_never_zero(*factor) : has_no_poles(*factor)))
         return true;
       return differs(factor);
-    });
+    };
+    SharedFactors shared = find_shared_factors(c->weight, type_, stays);
     if (shared.empty()) return {};
     c->weight = shared.term;
     for (auto* list : {&shared.factors, &shared.divisors})

@@ -23,7 +23,8 @@ bool is_integer(const Expression& e) {
 
 class Factorization {
  public:
-  explicit Factorization(Stays stays) : stays_(std::move(stays)) {}
+  /// What stays is of this type.
+  Factorization(Stays stays, Type type) : stays_(std::move(stays)), type_(type) {}
 
   /// Multiplies what there is by `e`, or divides it.
   void take(const ExpressionPtr& e, bool divides) {
@@ -39,7 +40,9 @@ class Factorization {
     } else if (shared.term) {
       shared.term = binary(divides ? Operator::Divide : Operator::Multiply, shared.term, e);
     } else {
-      shared.term = divides ? binary(Operator::Divide, real(1), e) : e;
+      // Integers would be added up, and divided, as what they are.
+      const ExpressionPtr first = is_integer(*e) ? cast(type_, e) : e;
+      shared.term = divides ? binary(Operator::Divide, real(1), first) : first;
     }
   }
 
@@ -47,6 +50,7 @@ class Factorization {
 
  private:
   const Stays stays_;
+  const Type type_;
 };
 
 }  // namespace
@@ -57,8 +61,8 @@ ExpressionPtr SharedFactors::apply(ExpressionPtr sum) const {
   return negative ? negate(sum) : sum;
 }
 
-SharedFactors find_shared_factors(const ExpressionPtr& term, const Stays& stays) {
-  Factorization factorization(stays);
+SharedFactors find_shared_factors(const ExpressionPtr& term, Type type, const Stays& stays) {
+  Factorization factorization(stays, type);
   factorization.take(term, false);
   if (!factorization.shared.term) return {term, false, {}, {}};
   return std::move(factorization.shared);
@@ -67,7 +71,7 @@ SharedFactors find_shared_factors(const ExpressionPtr& term, const Stays& stays)
 std::vector<ExpressionPtr> take_out_divisors(std::vector<ExpressionPtr>* terms) {
   std::vector<SharedFactors> parts;
   for (const ExpressionPtr& term : *terms) {
-    Factorization factorization([](const ExpressionPtr&, bool) { return false; });
+    Factorization factorization([](const ExpressionPtr&, bool) { return false; }, Type());
     factorization.take(term, false);
     parts.push_back(std::move(factorization.shared));
   }

@@ -20,10 +20,10 @@ struct SharedFactors {
 };
 
 /// Looks through products, quotients and signs of floats; `stays` tells whether a factor, or what
-/// divides, is left to the terms, as one has to be that differs between them. `term` comes back as
-/// it is, with nothing shared, where none is.
+/// divides, is left to the terms, as one has to be that differs between them. What is left is of
+/// the given type, the sum's. `term` comes back as it is, with nothing shared, where none is.
 SharedFactors find_shared_factors(
-    const ExpressionPtr& term,
+    const ExpressionPtr& term, Type type,
     const std::function<bool(const ExpressionPtr&, bool divides)>& stays);
 
 /// Leaves away what all terms of a sum, two at least, are divided by, and returns it.

@@ -359,9 +359,18 @@ class ZeroSums::Trial {
     return element_value(seed);
   }
 
+  /// Narrow types hold the small indices that are tried, but not all.
+  static void expect_to_hold(const Value& value, const Type& type) {
+    constexpr int kBool = 1, kIndex = 32;
+    if (value.kind == Value::Integer && value.indexed && type.bits() > kBool &&
+        type.bits() < kIndex)
+      throw Unknown();
+  }
+
   /// Of rounding, and of numbers that wrap around, nothing is known but that 0 stays 0. What
   /// derivatives are made of has no type, and is a float like the others.
   Value converted(const Value& value, const Type& from, const Type& to) const {
+    expect_to_hold(value, to);
     if (from.bits() == 0 || to.bits() == 0 || from == to || value.kind == Value::Integer ||
         value.in_field() == 0)
       return value;
@@ -384,6 +393,7 @@ class ZeroSums::Trial {
       case ExpressionKind::Apply: return applied(e, indices);
       case ExpressionKind::Cast: {
         const Value value = evaluate(*e.operands[0], indices, e.cast_type);
+        expect_to_hold(value, e.cast_type);
         if (e.cast_type.is_float()) return element_value(value.in_field());
         if (e.cast_type.is_int_or_uint() && value.kind != Value::Element) return value;
         return opaque("cast " + e.name, {value});
