@@ -11,9 +11,9 @@
 #include <sstream>
 #include <thread>
 
-#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/notes.h"
+#include "base/text_stream.h"
 #include "machine/instruction_sets.h"
 #include "machine/measure.h"
 #include "machine/processors.h"

@@ -284,7 +284,7 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
     added->key = key;
     std::lock_guard<std::shared_mutex> lock(mutex_);
     result = by_key_.emplace(key, std::move(added)).first->second.get();
-    kernel_limit().tick();
+    if (!keeps_) kernel_limit().tick();
     remember(*result);
   }
   kernel_limit().trim();

@@ -238,7 +238,10 @@ class _Resolver:
         sizes: dict[str, Expression] = {}
         for parameter, argument in zip(callee.parameters, call.arguments):
             if parameter.sizes is None:
-                scalars[parameter.name] = Cast(parameter.type, self.expression(argument, {}))
+                value = self.expression(argument, {})
+                for unknown in indices(value):  # a call has none
+                    raise fail(f"undefined variable {unknown}", call.token)
+                scalars[parameter.name] = Cast(parameter.type, value)
                 continue
             rank = len(parameter.sizes)
             if not isinstance(argument, Name) or self.ranks.get(argument.id) != rank:

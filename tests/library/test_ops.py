@@ -243,7 +243,20 @@ def test_dir() -> None:
 # ---- numbers that are none
 
 
-@every_definition
+#: Where a NaN is read by one side alone: as a factor of a zero, as the neighbour beside which a
+#: result lies by chance; texts of 2018 have fmax, which ignores it; distances in PyTorch ignore it.
+NAN_APART = {
+    *("sparse_filter_convolution", "transposed_convolution", "upsample_bilinear"),
+    *("mlp1", "mlp2", "mlp3", "mlp4", "production_model", "maximum_distances"),
+}
+
+
+@pytest.mark.sampled(every=4)
+@pytest.mark.parametrize(
+    "case",
+    {case.definition: case for case in CASES if case.definition not in NAN_APART}.values(),
+    ids=lambda case: case.definition,
+)
 def test_nan(case: Case) -> None:
     """A NaN among the inputs becomes NaN in just the results where PyTorch has one."""
     inputs = case.inputs(Values(torch.float32), *case.sizes[0])
@@ -253,8 +266,12 @@ def test_nan(case: Case) -> None:
         changed = list(inputs)
         changed[place] = x.clone()
         changed[place].view(-1)[1] = float("nan")
+        try:
+            expected = case.expected(tuple(changed))
+        except RuntimeError:
+            continue  # PyTorch refuses what is no probability
         actual = compute(case, torch.float32, tuple(changed))
-        for a, e in zip(actual, case.expected(tuple(changed)), strict=True):
+        for a, e in zip(actual, expected, strict=True):
             assert torch.equal(a.isnan(), e.isnan())
 
 

@@ -63,7 +63,7 @@ def test_doctor_tells_of_a_machine_that_nobody_understands(
     monkeypatch.setenv("TC_MACHINE", "cores")
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
-    assert "decisions for" in out and "machine unknown: TC_MACHINE: 'cores'" in out
+    assert "decisions for" in out and "unknown: TC_MACHINE: 'cores'" in out
     assert "kernels on the CPU        FAILS: TC_MACHINE: 'cores'" in out
     assert main(["machine"]) == 1
     assert "TC_MACHINE: 'cores' is no name and number" in capsys.readouterr().err

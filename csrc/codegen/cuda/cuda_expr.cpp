@@ -8,8 +8,8 @@
 #include <limits>
 #include <sstream>
 
-#include "base/c_locale.h"
 #include "base/error.h"
+#include "base/text_stream.h"
 #include "codegen/names.h"
 #include "ir/program.h"
 

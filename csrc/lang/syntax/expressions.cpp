@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "base/c_locale.h"
 #include "base/error.h"
+#include "base/text_stream.h"
 #include "ir/expressions/reads.h"
 #include "lang/sema/types.h"
 

@@ -5,10 +5,10 @@
 #include <functional>
 #include <iterator>
 
-#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/notes.h"
 #include "base/suggest.h"
+#include "base/text_stream.h"
 #include "lang/sema/expansion.h"
 #include "lang/sema/types.h"
 #include "lang/syntax/lexer.h"

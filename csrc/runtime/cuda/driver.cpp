@@ -135,16 +135,11 @@ DeviceModule::DeviceModule(const Device& device, const std::vector<char>& cubin)
 }
 
 DeviceModule::~DeviceModule() {
-  // Errors are ignored: at the end of the process the driver may have shut down before us.
-  const Driver& driver = Driver::get();
-  CUcontext before = nullptr;
-  if (driver.cuCtxGetCurrent(&before) != CUDA_SUCCESS) return;
-  if (before == device_.context()) {
-    driver.cuModuleUnload(module_);
-  } else if (driver.cuCtxPushCurrent(device_.context()) == CUDA_SUCCESS) {
-    CUcontext popped = nullptr;
-    driver.cuModuleUnload(module_);
-    driver.cuCtxPopCurrent(&popped);
+  try {
+    CurrentContext current(device_);
+    Driver::get().cuModuleUnload(module_);
+  } catch (const Error&) {
+    // At the end of the process the driver may have shut down before us.
   }
 }
 

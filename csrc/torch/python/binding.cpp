@@ -113,7 +113,7 @@ class Executor : public PythonKernel {
 
 /// Every definition of a text.
 struct ParsedText {
-  std::vector<std::shared_ptr<const Definition>> definitions;
+  std::vector<std::shared_ptr<Definition>> definitions;
   std::vector<std::string> warnings;
 };
 
@@ -337,13 +337,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("sized_text", sized_text);
 
   py::class_<ParsedText>(m, "ParsedText")
-      .def_property_readonly("definitions",
-                             [](const ParsedText& t) {
-                               std::vector<std::shared_ptr<Definition>> list;
-                               for (const auto& d : t.definitions)
-                                 list.push_back(std::const_pointer_cast<Definition>(d));
-                               return list;
-                             })
+      .def_readonly("definitions", &ParsedText::definitions)
       .def_readonly("warnings", &ParsedText::warnings);
   m.def("parse", parse);
   m.def("format", format);

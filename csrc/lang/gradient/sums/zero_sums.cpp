@@ -361,9 +361,8 @@ class ZeroSums::Trial {
 
   /// Narrow types hold the small indices that are tried, but not all.
   static void expect_to_hold(const Value& value, const Type& type) {
-    constexpr int kBool = 1, kIndex = 32;
-    if (value.kind == Value::Integer && value.indexed && type.bits() > kBool &&
-        type.bits() < kIndex)
+    if (value.kind == Value::Integer && value.indexed && !type.is_bool() && type.bits() > 0 &&
+        type.bits() < 32)
       throw Unknown();
   }
 
