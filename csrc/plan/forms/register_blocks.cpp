@@ -12,6 +12,7 @@
 #include "ir/operations.h"
 #include "plan/forms/block_effort.h"
 #include "plan/forms/block_tiles.h"
+#include "plan/model/estimate.h"
 
 namespace tc::plan {
 namespace {
@@ -288,9 +289,11 @@ class Chooser {
   }
 
   /// Over all tiles of the three dimensions, the smaller ones at the ends included.
-  static Effort tiles_effort(const std::vector<Step>& steps, const BlockShape& extents,
-                             const BlockShape& tile, int lanes) {
+  Effort tiles_effort(const std::vector<Step>& steps, const BlockShape& extents,
+                      const BlockShape& tile, int lanes) const {
     Effort total;
+    double terms = 1;
+    for (const Step& step : steps) terms = std::max(terms, step.repeats);
     const auto row_blocks = static_cast<double>(divide_up(extents[1], tile[1]));
     for (int tails = 0; tails < 8; ++tails) {
       double count = 1;
@@ -309,6 +312,8 @@ class Chooser {
         total.cycles += count * each.cycles;
         total.loads += count * each.loads;
       }
+      const auto results = static_cast<double>(block[0] * block[1] * block[2] * result_registers_);
+      total.cycles += count * cycles_of_block(results * terms, machine_);
     }
     return total;
   }

@@ -84,9 +84,38 @@ void join_short_tasks(const RegisterBlock& block, int64_t cores, std::vector<int
   }
 }
 
-/// Sizes of the tiles that run in parallel, and that have copies of their own.
+/// Whether rows of results that follow each other read the same somewhere: at places that a row
+/// does not decide, or in windows that overlap.
+bool shares_rows(const Cluster& cluster, const RegisterBlock& block, const ir::Program& program) {
+  const size_t last = block.members.size() - 1;
+  for (size_t s = 0; s < cluster.statements.size(); ++s) {
+    const ir::Statement& statement = *cluster.statements[s]->source;
+    const auto moves = [&](const ir::Expr& subscript, const ir::Iterator& iterator) {
+      return Halide::Internal::expr_uses_var(subscript, iterator.name);
+    };
+    const ir::Iterator& row = iterator_along(cluster, block.members[last - 1], s);
+    const ir::Iterator& column = iterator_along(cluster, block.members[last], s);
+    for (const ir::MemoryAccess& access : accesses(program, statement)) {
+      const auto& subscripts = access.subscripts;
+      const auto any_moves = [&](const ir::Iterator& iterator) {
+        return std::any_of(subscripts.begin(), subscripts.end(),
+                           [&](const ir::Expr& e) { return moves(e, iterator); });
+      };
+      if (access.write || !any_moves(column)) continue;
+      if (!any_moves(row)) return true;
+      for (const ir::Expr& e : subscripts)
+        for (const ir::Iterator& reduced : statement.domain)
+          if (reduced.reduction && moves(e, row) && moves(e, reduced)) return true;
+    }
+  }
+  return false;
+}
+
+/// Sizes of the tiles that run in parallel, and that have copies of their own. Where rows `share`
+/// nothing, these go from one end to the other, as memory does (measured: pooling of 1024 rows of
+/// 511 in 121 instead of 148 us).
 std::vector<int64_t> parallel_tiles(const RegisterBlock& block, const Constraints& constraints,
-                                    bool parallel, int cores) {
+                                    bool parallel, bool share, int cores) {
   const std::vector<Member>& members = block.members;
   size_t last = members.size() - 1;
   std::vector<int64_t> sizes(block.points);
@@ -100,6 +129,9 @@ std::vector<int64_t> parallel_tiles(const RegisterBlock& block, const Constraint
       rows = sizes[last - 1] * std::max<int64_t>(1, rows / sizes[last - 1]);
       sizes[last - 1] = std::min(rows, members[last - 1].extent);
       inside.push_back(last - 1);
+      std::vector<int64_t> lines = sizes;
+      lines[last] = members[last].extent;
+      if (!share && count_tiles(members, lines) >= kManyTiles * cores) sizes = lines;
     }
     join_short_tasks(block, cores, sizes, inside);
   } else {
@@ -139,7 +171,9 @@ ClusterPlan plan_register_tiles(const Cluster& cluster, const RegisterBlock& blo
                                 const ir::Program& program, const Constraints& constraints,
                                 bool parallel, const CpuMachine& machine, Notes& notes) {
   const std::vector<Member>& members = block.members;
-  const std::vector<int64_t> sizes = parallel_tiles(block, constraints, parallel, machine.cores);
+  const bool share = members.size() < 2 || shares_rows(cluster, block, program);
+  const std::vector<int64_t> sizes =
+      parallel_tiles(block, constraints, parallel, share, machine.cores);
   // A chunk is passed over by the tiles of all other members.
   std::vector<int> order =
       block.packed.empty() ? order_by_traffic(block, sizes, machine) : block.tile_order;
@@ -169,9 +203,10 @@ ClusterPlan plan_register_tiles(const Cluster& cluster, const RegisterBlock& blo
     plan.copies.push_back({read.statement->id, access_text(read.read), read.order, "", most});
   }
   notes.push_back(describe_tasks(cluster, ordered, ordered_sizes, constraints, parallel,
-                                 block.packed.empty()
+                                 block.packed.empty() && share
                                      ? "blocks of rows that reuse a panel of columns"
-                                     : "each with copies of its own"));
+                                 : block.packed.empty() ? "blocks of rows that share nothing"
+                                                        : "each with copies of its own"));
   return plan;
 }
 

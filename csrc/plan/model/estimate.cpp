@@ -13,6 +13,7 @@
 #include "ir/loops.h"
 #include "ir/operations.h"
 #include "isa/instructions.h"
+#include "machine/limits.h"
 #include "machine/operation_costs.h"
 #include "plan/model/copy_cycles.h"
 #include "plan/model/statement_accesses.h"
@@ -439,6 +440,16 @@ class StatementEstimate {
 
   // ---- what begins
 
+  /// Of vector operations in a block of results in registers, all its terms together.
+  double count_block_operations() const {
+    double operations = ir::registers_of_results(*statement_.source);
+    for (size_t i = 0; i < nest_.block.size(); ++i)
+      operations *= static_cast<double>(nest_.vectors(i, nest_.block[i]));
+    for (const NestLoop& loop : nest_.loops)
+      if (loop.is_loop() && is_reduction(loop.iterator)) operations *= loop.iterations();
+    return operations;
+  }
+
   void count_start() {
     double tasks = 1, nests = 1;
     size_t innermost = nest_.loops.size();
@@ -453,7 +464,7 @@ class StatementEstimate {
     // Sums of lanes go on beside each other, and what adds the lanes up is counted.
     const bool sums_lanes = nest_.vector >= 0 && is_reduction(nest_.vector);
     if (nest_.register_tile)
-      result_.start += nests * machine_.block_cycles;
+      result_.start += nests * cycles_of_block(count_block_operations(), machine_);
     else if (!sums_lanes)
       result_.start += nests * machine_.loop_cycles;
   }
@@ -525,6 +536,11 @@ std::string to_string(const Estimate& estimate) {
     if (cycles >= kTold * estimate.total() && cycles > 0)
       texts.push_back(count_text(cycles) + " " + name);
   return join(texts);
+}
+
+double cycles_of_block(double operations, const CpuMachine& machine) {
+  if (operations > machine::kUnrolledOperations) return machine.block_cycles;
+  return std::max(machine.loop_cycles, machine.block_cycles - machine.wrong_guess_cycles);
 }
 
 double cycles_of_lines(double bytes, const CpuMachine& machine) {

@@ -40,6 +40,10 @@ std::string to_string(const Estimate& estimate);
 Estimate estimate(const ClusterPlan& plan, const Cluster& cluster, const ir::Program& program,
                   const Layouts& layouts, const CpuMachine& machine);
 
+/// To begin and end a block of results in registers, with so many vector operations in all. Few
+/// terms are no loop (see codegen/tiles/unroll_reductions), whose end a processor does not foresee.
+double cycles_of_block(double operations, const CpuMachine& machine);
+
 /// Of lines of so many bytes on their way to the first cache, where a loop walks along them once.
 double cycles_of_lines(double bytes, const CpuMachine& machine);
 
