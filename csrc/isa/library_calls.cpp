@@ -285,7 +285,10 @@ std::optional<LibraryCall> build_convolution(const SumOfProducts& sum, const Lay
   filters.sizes.push_back(indices.channel.extent);
   filters.strides.push_back(indices.channel.b);
   if (padding) {
-    if (image.offset != 0) return std::nullopt;
+    // Where the elements of a dimension lie in one place, the offset tells nothing of it.
+    Layout apart = layout;
+    std::fill(apart.strides.begin(), apart.strides.end(), 1);
+    if (first_element(sum.a, apart, *sum.statement) != 0) return std::nullopt;
     image.tensor = padding->tensor;
     for (size_t d = 0; d < padding->dimensions.size(); ++d) {
       const Padding::Dimension& padded = padding->dimensions[d];

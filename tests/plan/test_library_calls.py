@@ -299,6 +299,22 @@ def test_other_statements_are_left_alone(name: str) -> None:
     assert "library call" not in compiled(text, large(16, 16), large(16, 16))
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_windows_of_an_image_whose_rows_lie_in_one_place(first: int) -> None:
+    """Where they begin is not told by an offset in memory."""
+    text = f"""def f(float(N,C,H,W) I, float(M,C,KH,KW) K) -> (O) {{
+      P(n,c,h,w) = h >= 2 && h < H + 2 && w >= 2 && w < W + 2 ? I(n,c,h - 2,w - 2) : 0
+        where h in 0:H + 4, w in 0:W + 4
+      O(n,m,h,w) +=! P(n,c,2 * h + {first} + kh,2 * w + kw) * K(m,c,kh,kw)
+        where h in 0:9, w in 0:9
+    }}"""
+    image = large(2, 16, 1, 16).expand(2, 16, 16, 16)
+    kernel = large(24, 16, 3, 3)
+    padded = F.pad(image, (2, 2, 2, 2))[:, :, first:, :]
+    expected = F.conv2d(padded.contiguous(), kernel, stride=2)[:, :, :9, :9]
+    assert torch.equal(run(text, image, kernel), expected)
+
+
 @pytest.mark.parametrize(
     "options",
     [

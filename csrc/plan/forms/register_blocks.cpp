@@ -23,8 +23,8 @@ constexpr int64_t kShortRun = 4;
 // Cycles to begin a run of results that are transposed on their way to memory: long runs touch
 // fewer lines (measured: 13 x 32 beside 6 x 64 is 1.2 times faster where rows lie along memory).
 constexpr double kRun = 4;
-// Of the registers, the share that factors of a window's terms may have: larger windows are loops.
-constexpr int kWindowsShare = 3;
+// Of the registers, the share that factors of few terms may have, one each.
+constexpr int kFewTerms = 3;
 // Vectors of a block of one row, which reads more memory in one piece than others.
 constexpr int64_t kMostVectorsAlone = 12;
 // Of two blocks that take the same time by the model, where operands lie, the one with so much
@@ -150,8 +150,8 @@ class Chooser {
     int64_t all_vectors = divide_up(limit[0], lanes);
     const int64_t most_rows = lanes < most_lanes_ ? kMostNarrowRows : kMostRows;
     const bool waits = row && waits_for_data(*vector, *row);
-    const bool streams = row && packed.empty() && walks_rows(steps);
-    const bool windows = streams && has_small_windows(steps);
+    const bool streams = row && packed.empty() && has_few_terms(steps) && walks_rows(steps);
+    const bool windows = streams && has_windows(steps);
     for (int64_t vectors = std::min(kMostVectorsAlone, all_vectors); vectors >= 1; --vectors) {
       Best alike;
       int64_t width = std::min(limit[0], vectors * lanes);
@@ -246,11 +246,14 @@ class Chooser {
     return terms;
   }
 
-  /// Whether windows of a few neighbours are added up, of what such blocks walk along.
-  bool has_small_windows(const std::vector<Step>& steps) const {
-    const double terms = count_terms(steps);
-    return terms > 1 && terms * kWindowsShare <= machine_.vector_registers &&
-           std::all_of(steps.begin(), steps.end(), [](const Step& step) {
+  /// As pooling and filters of 3 x 3 have.
+  bool has_few_terms(const std::vector<Step>& steps) const {
+    return count_terms(steps) * kFewTerms <= machine_.vector_registers;
+  }
+
+  /// Whether neighbours are added up, of what such blocks walk along.
+  static bool has_windows(const std::vector<Step>& steps) {
+    return count_terms(steps) > 1 && std::all_of(steps.begin(), steps.end(), [](const Step& step) {
              return std::all_of(step.loads.begin(), step.loads.end(),
                                 [](const Load& load) { return !load.moves[0] || load.cost <= 1; });
            });
@@ -364,6 +367,8 @@ class Chooser {
         total.cycles += count * each.cycles;
         total.loads += count * each.loads;
       }
+      if (!has_few_terms(steps)) continue;
+      // To begin and end a block shows where it is short.
       const auto results = static_cast<double>(block[0] * block[1] * block[2] * result_registers_);
       total.cycles += count * cycles_of_block(results * terms, machine_);
     }
