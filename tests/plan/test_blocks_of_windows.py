@@ -1,4 +1,4 @@
-"""Blocks in registers of results that are sums of a few neighbours: their sides, and their tasks."""
+"""Blocks in registers of sums of a few neighbours: their sides, and their tasks."""
 
 from __future__ import annotations
 
