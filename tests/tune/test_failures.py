@@ -345,15 +345,9 @@ def test_a_worker_that_was_ready_when_others_were_stopped_goes_on() -> None:
                     other.state = "ready"
                     self.stopped += 1
 
-        def _hear(self, worker: Any) -> None:
-            ready = worker.state == "ready"
-            super()._hear(worker)
-            if ready and worker.state == "ready":
-                assert self._measuring is not worker
-
-    alone = problem()
-    alone.threads = 2
-    session = Late(alone, small(8))
+    several = problem()
+    several.threads = 2
+    session = Late(several, small(8))
     begin = time.monotonic()
     search = session.run()
     assert session.stopped
