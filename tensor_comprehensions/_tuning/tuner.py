@@ -145,16 +145,17 @@ def run_search(
     """Searches, alone or as one process of several, and adds to a file what is found."""
     stored = TuningFile(file, problem) if file is not None else None
     known: list[tuple[str, float | None]] = []
-    if stored is not None:
-        more, known = stored.begin()
-        plans = [*plans, *more]
     rank, _ = share = ranks.share()
     checkpoint: Callable[[Search], None] | None = None
     if stored is not None and rank == 0:  # which adds what the others measured in the end
         checkpoint = stored.keep
-    session = Session(problem, config, plans, known, share, checkpoint)
-    search = session.search
+    search = Search(problem.definition.name)
     try:
+        if stored is not None:
+            more, known = stored.begin()
+            plans = [*plans, *more]
+        session = Session(problem, config, plans, known, share, checkpoint)
+        search = session.search
         session.run()
     except BaseException as error:
         # What was measured until then is not lost.

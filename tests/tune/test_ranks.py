@@ -18,31 +18,48 @@ dist.init_process_group("gloo")
 torch.manual_seed(0)
 a, b = torch.randn(33, 20), torch.randn(40, 20)
 config = tc.TunerConfig().generations(1).pop_size(8).threads(1).strategy("random")
-tuner = tc.Tuner(sys.argv[1], sys.argv[2])
-best = tuner.tune("tmm", (a, b), None, config)
+tuner = tc.Tuner(sys.argv[1], sys.argv[2 + dist.get_rank()])
+try:
+    best = tuner.tune("tmm", (a, b), None, config)
+except tc.CacheError as error:
+    best = error
 print(json.dumps([dist.get_rank(), str(best), [trial.plan for trial in tuner.history]]), flush=True)
 dist.barrier()
 dist.destroy_process_group()
 """
 
 
-def test_every_rank_measures_its_share(tmp_path: Path) -> None:
-    """All get the same in the end, and the file what each has measured."""
-    script, file = tmp_path / "tune.py", tmp_path / "tuned.tc.pb"
+def run_ranks(folder: Path, *files: Path) -> list[tuple[str, list[str]]]:
+    """What each rank has found, or the error it ended with, and the Plans that it tried."""
+    script = folder / "tune.py"
     script.write_text(SCRIPT)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc-per-node", "2", str(script), TMM, str(file)),
+            *("--nproc-per-node", "2", str(script), TMM, *map(str, files)),
         ],
         capture_output=True,
         text=True,
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-    assert sorted(rank for rank, _, _ in reports) == [0, 1]
-    (_, best, first), (_, other, second) = reports
+    reports = sorted(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    assert [rank for rank, _, _ in reports] == [0, 1]
+    return [(best, tried) for _, best, tried in reports]
+
+
+def test_a_rank_that_cannot_begin_keeps_no_other_waiting(tmp_path: Path) -> None:
+    (best, tried), (error, none) = run_ranks(tmp_path, tmp_path / "a.pb", tmp_path / "no" / "b.pb")
+    assert len(tried) == 8
+    assert best.startswith("tc.MappingOptions")
+    assert none == []
+    assert "no/b.pb" in error
+
+
+def test_every_rank_measures_its_share(tmp_path: Path) -> None:
+    """All get the same in the end, and the file what each has measured."""
+    file = tmp_path / "tuned.tc.pb"
+    (best, first), (other, second) = run_ranks(tmp_path, file, file)
     assert best == other
     assert len(first) == len(second) == 8
     assert not set(first) & set(second)

@@ -1,5 +1,7 @@
 #include "lang/gradient/versions.h"
 
+#include <utility>
+
 #include "lang/lowering/lowering.h"
 #include "lang/syntax/expressions.h"
 #include "lang/syntax/fresh_names.h"
@@ -46,7 +48,7 @@ class Numbering {
     step.where = statement.where;
     for (size_t d = 0; d < statement.indices.size(); ++d) {
       if (statement.scattered(d)) {
-        step.places.push_back(translate(statement.subscripts[d]));
+        step.places.push_back(subscript(statement.subscripts[d]));
         step.elements.push_back(names_.index("v" + std::to_string(d)));
         continue;
       }
@@ -137,17 +139,26 @@ class Numbering {
       if (node.kind == ExpressionKind::Dimension) return computed ? size(node) : nullptr;
       if (!computed && node.operands.empty()) return nullptr;
       auto copy = std::make_shared<Expression>(node);
-      for (ExpressionPtr& operand : copy->operands) operand = translate(operand);
+      for (ExpressionPtr& operand : copy->operands) operand = subscript(operand);
       if (computed) copy->name = version_name(node.name, versions_.last[node.name]);
       return copy;
     });
   }
 
+  ExpressionPtr subscript(const ExpressionPtr& e) {
+    const bool outer = std::exchange(in_subscript_, true);
+    ExpressionPtr result = translate(e);
+    in_subscript_ = outer;
+    return result;
+  }
+
+  /// A number of the scalar's type. In values that is said even of int32, since a number would take
+  /// the type of what it is combined with.
   ExpressionPtr specialized(const Expression& node) const {
     const ir::Scalar& scalar = signature_.scalars.at(node.name);
     if (!scalar.specialized) return nullptr;
     ExpressionPtr value = integer(scalars_.at(node.name));
-    if (scalar.type != Halide::Int(32)) value = cast(scalar.type, value);
+    if (!in_subscript_ || scalar.type != Halide::Int(32)) value = cast(scalar.type, value);
     value->type = scalar.type;
     return value;
   }
@@ -166,6 +177,7 @@ class Numbering {
   InferredRanges inferred_;
   Versions versions_;
   std::map<std::string, ExpressionPtr> lets_;
+  bool in_subscript_ = false;
 };
 
 }  // namespace
