@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <set>
+#include <string>
 
 #include "ir/scan.h"
 #include "ir/visit.h"
@@ -117,6 +119,13 @@ std::string shared_text(const Cluster& cluster, size_t statement, const ir::Memo
   ir::MemoryAccess renamed = access;
   for (ir::Expr& subscript : renamed.subscripts) subscript = ir::graph_substitute(names, subscript);
   return access_text(renamed);
+}
+
+size_t count_computed(const Cluster& cluster) {
+  std::set<std::string> computed;
+  for (const ScopStatement* statement : cluster.statements)
+    computed.insert(statement->source->name);
+  return computed.size();
 }
 
 std::string describe_tiles(const Cluster& cluster, const std::vector<Member>& members,

@@ -60,6 +60,9 @@ double vector_cost(const ScopStatement& statement, const ir::Program& program,
 /// same elements.
 std::string shared_text(const Cluster& cluster, size_t statement, const ir::MemoryAccess& access);
 
+/// Statements that compute something, each with its initialization.
+size_t count_computed(const Cluster& cluster);
+
 /// How often a statement runs.
 int64_t instances(const ScopStatement& statement);
 

@@ -159,7 +159,11 @@ class Planner {
       add(as_register_tiles());
       if ((blocks_ || gives_registers()) && !forms.empty()) return forms;
     }
-    if (rows_) add(as_rows());
+    if (rows_) add(as_rows(fusion_ == FusionStrategy::Min));
+    const bool open =
+        fusion_ == FusionStrategy::Preserve3Coincident && !constraints_.cluster.points;
+    if (rows_ && open)
+      if (Form form = as_rows(true); form.plan.points == Points::Apart) add(std::move(form));
     if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) add(as_squares());
     // Lanes of a vector that costs infinitely much would meet in one place.
     const bool may_be_vector = !vector_ || !std::isinf(members_.back().cost);
@@ -323,14 +327,18 @@ class Planner {
   }
 
   /// Every statement is vectorised along a loop of its own.
-  Form as_rows() const {
+  Form as_rows(bool apart) const {
     std::vector<Member> members = members_;
     std::sort(members.begin(), members.end(),
               [](const Member& a, const Member& b) { return a.position < b.position; });
     const std::string shared = members.empty() ? "" : " below " + join(shared_names(cluster_));
     Form form{&kRows, "as rows, vectors along the statements' own loops"};
     form.choice = {{"form", "rows: every statement has vectors along loops of its own" + shared}};
-    form.plan = plan_as_rows(std::move(members), form.own);
+    form.plan = plan_as_rows(std::move(members), apart, form.own);
+    if (form.plan.points == Points::Apart && fusion_ != FusionStrategy::Min) {
+      form.name = "as rows, each nest over a task by itself";
+      form.choice.front().text += "; each nest passes over a task by itself";
+    }
     return form;
   }
 
@@ -406,7 +414,7 @@ class Planner {
   }
 
   /// A cluster as rows, in blocks where that shares loads.
-  ClusterPlan plan_as_rows(std::vector<Member> members, Notes& notes) const {
+  ClusterPlan plan_as_rows(std::vector<Member> members, bool apart, Notes& notes) const {
     std::vector<int64_t> block = run_pass(
         kBlocksOfRows, [&] { return choose_row_block(cluster_, program_, layouts_, machine_); },
         has_blocks);
@@ -416,7 +424,7 @@ class Planner {
       while (task < member.extent && task % block[member.position] != 0) --block[member.position];
     }
     // Nests that pass over a tile one by one have no block in common.
-    if (fusion_ == FusionStrategy::Min) std::fill(block.begin(), block.end(), 1);
+    if (apart) std::fill(block.begin(), block.end(), 1);
     // The rows of a block last; the longer member outside, so that the operand that belongs to the
     // shorter one is what the cache has to keep.
     std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
@@ -427,7 +435,7 @@ class Planner {
     for (const Member& member : members) blocks.push_back(block[member.position]);
     std::vector<int64_t> sizes = row_tile_sizes(members, blocks);
     ClusterPlan plan = plan_rows(cluster_, members, sizes, blocks, program_, layouts_, machine_,
-                                 parallel_, fusion_ == FusionStrategy::Min, notes);
+                                 parallel_, apart, notes);
     describe_fusion(fusion_, notes);
     if (cluster_.shared > 0)
       notes.push_back(describe_tasks(cluster_, members, sizes, constraints_, parallel_,

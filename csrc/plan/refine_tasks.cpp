@@ -22,14 +22,6 @@ constexpr int64_t kTasksOfCore = 4;
 // An end for descents through many small steps.
 constexpr int kMostSteps = 20;
 
-/// Statements that compute something, with their initializations.
-size_t count_computed(const Cluster& cluster) {
-  std::set<std::string> computed;
-  for (const ScopStatement* statement : cluster.statements)
-    computed.insert(statement->source->name);
-  return computed.size();
-}
-
 class Refiner {
  public:
   Refiner(const ClusterPlan& plan, const Cluster& cluster, const ir::Program& program,

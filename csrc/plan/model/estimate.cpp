@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <deque>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -12,12 +14,14 @@
 #include "base/numbers.h"
 #include "ir/loops.h"
 #include "ir/operations.h"
+#include "ir/scan.h"
 #include "isa/instructions.h"
 #include "machine/limits.h"
 #include "machine/operation_costs.h"
 #include "plan/model/copy_cycles.h"
 #include "plan/model/statement_accesses.h"
 #include "plan/model/statement_loops.h"
+#include "plan/model/statement_reuse.h"
 
 namespace tc::plan {
 namespace {
@@ -31,6 +35,8 @@ struct LineCosts {
 };
 constexpr LineCosts kCopied = {72, 115, 115}, kFilled = {100, 0, 0}, kWritten = {0, 55, 85};
 
+// Behind the arithmetic of the statements that follow in a row, lines from far away are on their
+// way; a statement that passes over a task by itself waits for its own, like a copy.
 /// The same of lines that a loop walks along, and that somebody asks for ahead.
 LineCosts walked_lines(const CpuMachine& machine) { return {machine.walked_line_percent, 65, 85}; }
 /// The same of short runs that lie apart.
@@ -89,7 +95,7 @@ class StatementEstimate {
  public:
   StatementEstimate(const ClusterPlan& plan, const Cluster& cluster, size_t s,
                     const ir::Program& program, const Layouts& layouts, const CpuMachine& machine,
-                    double touched, std::set<std::string>& copies, double task_cycles)
+                    double touched, std::set<std::string>& copies)
       : plan_(plan),
         statement_(*cluster.statements[s]),
         domain_(statement_.source->domain),
@@ -97,19 +103,32 @@ class StatementEstimate {
         layouts_(layouts),
         machine_(machine),
         touched_(touched),
-        task_cycles_(task_cycles),
         nest_(find_loops(plan, cluster, s, program, machine)),
         accesses_(plan, cluster, s, program, layouts, nest_, copies),
         extents_(accesses_.extents()) {}
 
-  Estimate estimate() {
-    // Blocks in registers begin with their initial values there.
-    if (statement_.initialization && nest_.register_tile) return {};
+  /// Blocks in registers begin with their initial values there.
+  bool is_empty() const { return statement_.initialization && nest_.register_tile; }
+
+  void add_to(StatementReuse& reuse, size_t s) const { reuse.add(s, nest_, accesses_); }
+
+  /// `task_cycles` to begin the statement's part of a task; `reuse` null where no other statement
+  /// has accessed anything.
+  Estimate estimate(double task_cycles, const StatementReuse* reuse, size_t s) {
     count_body();
-    count_traffic();
+    count_traffic(reuse ? &reuse->found(s) : nullptr, reuse ? reuse->bytes() : 0);
     count_stores();
-    count_start();
+    count_start(task_cycles);
     return result_;
+  }
+
+  /// Sums of lanes of rows that the next statement of the same row waits for.
+  double count_waits() const {
+    const bool sums_lanes = nest_.vector >= 0 && is_reduction(nest_.vector);
+    if (!sums_lanes || nest_.register_tile || ir::is_scan(*statement_.source)) return 0;
+    for (size_t l = nest_.around; l < nest_.loops.size(); ++l)
+      if (nest_.loops[l].is_loop() && !is_reduction(nest_.loops[l].iterator)) return 0;
+    return count_results();
   }
 
  private:
@@ -288,7 +307,9 @@ class StatementEstimate {
     return cycles_of_bytes(lines, of_tensor ? touched_ : std::min(touched_, near), costs, machine_);
   }
 
-  void count_traffic() {
+  /// `found` says of every access whether it finds what so many bytes have not driven out; null: of
+  /// none.
+  void count_traffic(const std::vector<bool>* found, double bytes) {
     const CacheSize caches[] = {
         {static_cast<double>(machine_.first_cache_bytes),
          machine_.first_cache_bytes / kLineBytes / machine_.first_cache_ways,
@@ -317,18 +338,23 @@ class StatementEstimate {
       for (size_t a = 0; a < accesses_.all().size(); ++a) {
         const bool copied = accesses_.all()[a].copy;
         used[a][c] = copied ? traffic.brought_again(a) : traffic.brought(a);
+        if (found && (*found)[a]) used[a][c] *= 1 - kept_share(bytes / caches[c].bytes);
         if (c == 0) left.push_back(accesses_.all()[a].makes_copy ? traffic.left(a) : 0);
         if (accesses_.all()[a].makes_copy) sources[a][c] = traffic.brought(read_by_copies[a]);
       }
     }
+    double transfers = 0;  // to the first cache, as if nothing else went on
     for (size_t a = 0; a < accesses_.all().size(); ++a) {
       const Access& access = accesses_.all()[a];
+      transfers += used[a][0] * kLineBytes / machine_.second_cache_rate();
       if (access.access.write) {
         written_ = cycles_of(used[a], kWritten);
         continue;
       }
-      const Lines lines = cycles_of(
-          used[a], access.spread ? spread_lines(machine_) : walked_lines(machine_), !access.copy);
+      LineCosts costs = access.spread ? spread_lines(machine_) : walked_lines(machine_);
+      if (found && plan_.points == Points::Apart)
+        costs = {costs.second, kCopied.last, kCopied.memory};
+      const Lines lines = cycles_of(used[a], costs, !access.copy);
       result_.second_cache += lines.second;
       result_.last_cache += lines.last;
       result_.memory += lines.memory;
@@ -337,6 +363,10 @@ class StatementEstimate {
       result_.copies += count_copy(access) + source.second + source.last + source.memory +
                         cycles_of({left[a], 0, 0}, kFilled).second;
     }
+    // Arithmetic hides no more than it takes itself.
+    const double hidden = result_.arithmetic + result_.loads + result_.latency;
+    if (!nest_.register_tile)
+      result_.second_cache = std::max(result_.second_cache, transfers - hidden);
   }
 
   // ---- copies
@@ -378,11 +408,16 @@ class StatementEstimate {
 
   // ---- results
 
-  void count_stores() {
-    const Access& write = accesses_.all().back();
-    double results = stores_of_a_result();
+  double count_results() const {
+    double results = 1;
     for (size_t i = 0; i < statement_.dimensions; ++i)
       if (!domain_[i].reduction) results *= static_cast<double>(extent(i));
+    return results;
+  }
+
+  void count_stores() {
+    const Access& write = accesses_.all().back();
+    const double results = stores_of_a_result() * count_results();
     result_.stores +=
         results * cycles_of_store(write) + written_.second + written_.last + written_.memory;
     // Sums of lanes, a result each.
@@ -450,7 +485,7 @@ class StatementEstimate {
     return operations;
   }
 
-  void count_start() {
+  void count_start(double task_cycles) {
     double tasks = 1, nests = 1;
     size_t innermost = nest_.loops.size();
     while (innermost > 0 && !nest_.loops[innermost - 1].is_loop()) --innermost;
@@ -460,7 +495,7 @@ class StatementEstimate {
       const bool begins = l < nest_.copies || !is_reduction(loop.iterator);
       if (nest_.register_tile ? begins : l + 1 < innermost) nests *= loop.whole_iterations();
     }
-    result_.start += tasks * task_cycles_;
+    result_.start += tasks * task_cycles;
     // Sums of lanes go on beside each other, and what adds the lanes up is counted.
     const bool sums_lanes = nest_.vector >= 0 && is_reduction(nest_.vector);
     if (nest_.register_tile)
@@ -475,8 +510,7 @@ class StatementEstimate {
   const ir::Program& program_;
   const Layouts& layouts_;
   const CpuMachine& machine_;
-  const double touched_;      ///< bytes by the whole cluster
-  const double task_cycles_;  ///< to begin the statement's part of a task
+  const double touched_;  ///< bytes by the whole cluster
   const StatementLoops nest_;
   const StatementAccesses accesses_;
   const std::vector<int64_t>& extents_;  ///< by number of the iterator
@@ -484,12 +518,38 @@ class StatementEstimate {
   Estimate result_;
 };
 
-/// Of all tensors that the cluster's statements access.
+/// Of the loops that the statements share, and of those around them.
+double shared_iterations(const Cluster& cluster) {
+  auto result = static_cast<double>(outer_iterations(cluster));
+  for (int i : cluster.alignment.front())
+    result *= static_cast<double>(extent_of(cluster.statements.front()->source->domain[i]));
+  return result;
+}
+
+/// Whether a statement behind this one reads what it writes.
+bool is_read_later(const Cluster& cluster, size_t statement, const ir::Program& program) {
+  const std::string& tensor = cluster.statements[statement]->source->tensor;
+  return std::any_of(cluster.statements.begin() + static_cast<long>(statement) + 1,
+                     cluster.statements.end(), [&](const ScopStatement* later) {
+                       if (later->source->name == cluster.statements[statement]->source->name)
+                         return false;
+                       const std::vector<ir::MemoryAccess> all = accesses(program, *later->source);
+                       return std::any_of(all.begin(), all.end(),
+                                          [&](const ir::MemoryAccess& access) {
+                                            return !access.write && access.tensor == tensor;
+                                          });
+                     });
+}
+
+/// Of all tensors that the cluster's statements access, but for what each iteration of the loops
+/// that they share has of its own.
 double touched_bytes(const Cluster& cluster, const ir::Program& program, const Layouts& layouts) {
   std::set<std::string> tensors;
   for (const ScopStatement* statement : cluster.statements)
     for (const ir::MemoryAccess& access : accesses(program, *statement->source))
       tensors.insert(access.tensor);
+  if (cluster.shared > 0)
+    for (const std::string& name : own_temporaries(cluster, program)) tensors.erase(name);
   double bytes = 0;
   for (const std::string& name : tensors) {
     double own = program.tensor(name).type.bytes();
@@ -553,16 +613,36 @@ Estimate estimate(const ClusterPlan& plan, const Cluster& cluster, const ir::Pro
   Estimate result;
   const double touched = touched_bytes(cluster, program, layouts);
   std::set<std::string> copies;
-  // A task begins once for all statements. What runs inside of another cluster's tasks has loops in
-  // the place of tasks.
-  double task_cycles = plan.joined ? machine.loop_cycles : machine.task_cycles;
+  std::deque<StatementEstimate> statements;
+  std::vector<size_t> numbers;
   for (size_t s = 0; s < cluster.statements.size(); ++s) {
     if (instances(*cluster.statements[s]) == 0) continue;
+    statements.emplace_back(plan, cluster, s, program, layouts, machine, touched, copies);
+    if (statements.back().is_empty())
+      statements.pop_back();
+    else
+      numbers.push_back(s);
+  }
+  std::optional<StatementReuse> reuse;
+  if (count_computed(cluster) > 1 && cluster.shared > 0) {
+    reuse.emplace(cluster, program);
+    for (size_t k = 0; k < numbers.size(); ++k) statements[k].add_to(*reuse, numbers[k]);
+  }
+  // A task begins once for all statements. What runs inside of another cluster's tasks has loops in
+  // the place of tasks.
+  double task_cycles = plan.joined ? machine.loop_cycles : machine.task_cycles, waits = 0;
+  for (size_t k = 0; k < numbers.size(); ++k) {
     const Estimate part =
-        StatementEstimate(plan, cluster, s, program, layouts, machine, touched, copies, task_cycles)
-            .estimate();
+        statements[k].estimate(task_cycles, reuse ? &*reuse : nullptr, numbers[k]);
     if (part.start > 0) task_cycles = machine.loop_cycles;
     result += part;
+    if (reuse && is_read_later(cluster, numbers[k], program)) waits += statements[k].count_waits();
+  }
+  if (waits > 0) {
+    // A core that looks ahead as far as the next rows works on these meanwhile.
+    const double row = (result.arithmetic + result.loads) / shared_iterations(cluster);
+    const double alone = 2 * row / machine.window_cycles - 1;
+    result.latency += waits * machine.waited_sum_cycles * std::clamp(alone, 0.0, 1.0);
   }
   return result;
 }

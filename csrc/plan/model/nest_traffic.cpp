@@ -43,13 +43,11 @@ bool has_places(const Footprint& footprint, const std::vector<int64_t>& points,
          std::min(apart, static_cast<double>(cache.sets)) * static_cast<double>(cache.ways);
 }
 
-/// Of lines that are touched again, how many a cache still has, where so many times its size was
-/// touched meanwhile.
+}  // namespace
+
 double kept_share(double touched) {
   return std::clamp((kGone - touched) / (kGone - kStays), 0.0, 1.0);
 }
-
-}  // namespace
 
 NestTraffic::NestTraffic(CacheSize cache, std::vector<int64_t> block)
     : cache_(cache), points_(std::move(block)) {}

@@ -29,6 +29,10 @@ struct CacheSize {
   int64_t sets = 0, ways = 0;  ///< 0: any lines fit beside each other
 };
 
+/// Of lines that are touched again, how many a cache still has, where so many times its size was
+/// touched meanwhile.
+double kept_share(double touched);
+
 /// Lines that accesses bring to a cache, counted from the innermost loop outwards. What an
 /// iteration of a loop has brought is there for the next one where everything that an iteration
 /// touches fits (reuse distances; Wolf and Lam, A Data Locality Optimizing Algorithm).

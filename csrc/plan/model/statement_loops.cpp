@@ -49,6 +49,7 @@ class Builder {
                           : points == Points::VectorInside ? std::max<size_t>(count, 1) - 1
                                                            : count;
     for (size_t m = 0; m < around; ++m) add_point(plan_.order[m]);
+    result_.around = has_points_apart(plan_) ? result_.tasks : result_.loops.size();
     for (int d : own_)
       add(d, own_vector_ && d == own_.back() ? result_.lanes : points_of(domain_[d].name), true);
     for (size_t m = around; m < count; ++m) add_point(plan_.order[m]);

@@ -13,6 +13,7 @@ struct StatementLoops {
   std::vector<NestLoop> loops;  ///< outermost first, by number of the statement's iterators
   size_t tasks = 0;   ///< so many of them lie outside of what a task does, those around it included
   size_t copies = 0;  ///< so many are outside of the copies of what is read
+  size_t around = 0;  ///< so many are around all nests of the cluster
   std::vector<int64_t> block;  ///< points along every iterator inside all loops, unrolled
   int vector = -1;             ///< the iterator that lanes go along, if any
   int lanes = 1;               ///< of a vector
