@@ -391,19 +391,13 @@ class Planner {
     return constraints_.allows_shared_vector() && found;
   }
 
-  /// Elements for a task of rows in these blocks.
-  int64_t row_task(const std::vector<int64_t>& blocks) const {
-    return machine_.least(has_blocks(blocks) ? kBlockedTile : kElementwiseTile);
-  }
-
-  /// Tile sizes for rows in blocks, in the order of the members: tasks of about the same work.
+  /// Tile sizes for rows in blocks, in the order of the members: tasks of about so many elements.
   std::vector<int64_t> row_tile_sizes(const std::vector<Member>& members,
-                                      const std::vector<int64_t>& blocks) const {
+                                      const std::vector<int64_t>& blocks, int64_t task) const {
     int64_t rows = 1, elements = 0;
     for (const Member& member : members) rows *= member.extent;
     for (const ScopStatement* statement : cluster_.statements) elements += instances(*statement);
     elements = std::max<int64_t>(1, elements / std::max<int64_t>(1, rows));
-    int64_t task = row_task(blocks);
     std::vector<int64_t> sizes(members.size());
     for (size_t k = members.size(); k-- > 0;) {
       const int64_t wanted = std::max<int64_t>(1, task / elements);
@@ -413,11 +407,12 @@ class Planner {
     return sizes;
   }
 
-  /// A cluster as rows, in blocks where that shares loads.
+  /// A cluster as rows, in blocks where that shares loads or waiting times.
   ClusterPlan plan_as_rows(std::vector<Member> members, bool apart, Notes& notes) const {
-    std::vector<int64_t> block = run_pass(
+    RowBlock chosen = run_pass(
         kBlocksOfRows, [&] { return choose_row_block(cluster_, program_, layouts_, machine_); },
-        has_blocks);
+        [](const RowBlock& made) { return has_blocks(made.sizes); });
+    std::vector<int64_t>& block = chosen.sizes;
     for (const Member& member : members) {
       // A task has whole blocks.
       const int64_t task = constraints_.task(member, std::max<int64_t>(1, member.extent));
@@ -433,13 +428,21 @@ class Planner {
     });
     std::vector<int64_t> blocks;
     for (const Member& member : members) blocks.push_back(block[member.position]);
-    std::vector<int64_t> sizes = row_tile_sizes(members, blocks);
+    const int64_t task =
+        machine_.least(has_blocks(blocks) && chosen.shares_loads ? kBlockedTile : kElementwiseTile);
+    std::vector<int64_t> sizes = row_tile_sizes(members, blocks, task);
     ClusterPlan plan = plan_rows(cluster_, members, sizes, blocks, program_, layouts_, machine_,
                                  parallel_, apart, notes);
+    if (!plan.registers.empty())
+      notes.push_back(
+          {"rows",
+           describe_tiles(cluster_, members, blocks) +
+               (chosen.shares_loads ? "; the rows of a block share loads"
+                                    : "; the sums of a block's rows do not wait for each other")});
     describe_fusion(fusion_, notes);
     if (cluster_.shared > 0)
-      notes.push_back(describe_tasks(cluster_, members, sizes, constraints_, parallel_,
-                                     describe_aim(row_task(blocks))));
+      notes.push_back(
+          describe_tasks(cluster_, members, sizes, constraints_, parallel_, describe_aim(task)));
     return plan;
   }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "ir/scan.h"
 #include "plan/notes.h"
 
@@ -135,6 +136,25 @@ std::vector<Nest> choose_nests(const Cluster& cluster, const ir::Program& progra
   return nests;
 }
 
+/// Rows of so few vectors that every step of the loops around them waits for the one before are
+/// computed at once: sums of other rows fill the time.
+void share_steps(const Cluster& cluster, const ir::Statement& statement, const Nest& nest,
+                 const CpuMachine& machine, std::vector<int64_t>& block) {
+  const int64_t vectors = divide_up(extent_of(statement.domain[nest.iterators.back()]),
+                                    machine.vector_bits / statement.value.type().bits());
+  int64_t steps = 1;
+  for (int d : nest.iterators) steps *= extent_of(statement.domain[d]);
+  steps /= extent_of(statement.domain[nest.iterators.back()]);
+  const int64_t most = machine.sums_in_flight() / vectors;
+  if (most < 2 || steps < machine.sums_in_flight()) return;
+  for (size_t m = cluster.shared; m-- > 0;) {
+    const int64_t extent = extent_of(iterator_along(cluster, {static_cast<int>(m), 1, 0}, 0));
+    for (int64_t wanted : {4, 3, 2})
+      if (block[m] == 1 && wanted <= most && extent % wanted == 0) block[m] = wanted;
+    if (block[m] > 1) return;
+  }
+}
+
 /// Which statements share a nest, its vector, and what lost.
 std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests,
                           const Group& group) {
@@ -180,9 +200,10 @@ bool has_own_vectors(const Cluster& cluster, const ir::Program& program, const L
   return std::any_of(nests.begin(), nests.end(), [](const Nest& nest) { return nest.vector; });
 }
 
-std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program& program,
-                                      const Layouts& layouts, const CpuMachine& machine) {
-  std::vector<int64_t> block(cluster.shared, 1);
+RowBlock choose_row_block(const Cluster& cluster, const ir::Program& program,
+                          const Layouts& layouts, const CpuMachine& machine) {
+  RowBlock result{std::vector<int64_t>(cluster.shared, 1)};
+  std::vector<int64_t>& block = result.sizes;
   std::vector<Nest> nests = choose_nests(cluster, program, layouts, machine);
   size_t update = nests.size();
   for (size_t s = 0; s < nests.size(); ++s) {
@@ -191,10 +212,10 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
     if (update < nests.size() || !nests[s].vector || ir::is_scan(*cluster.statements[s]->source) ||
         !std::all_of(nests[s].iterators.begin(), nests[s].iterators.end(),
                      [&](int d) { return domain[d].reduction; }))
-      return block;
+      return result;
     update = s;
   }
-  if (update == nests.size()) return block;
+  if (update == nests.size()) return result;
   const ir::Statement& statement = *cluster.statements[update]->source;
   const std::string& lane = statement.domain[nests[update].iterators.back()].name;
   // Half the registers hold partial results, two a row (see codegen/vectors/vector_reductions).
@@ -217,7 +238,9 @@ std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program&
     if (block[m] == 1) block[m] = std::min({extent, left, int64_t{4}});
     left /= block[m];
   }
-  return block;
+  result.shares_loads = blocked > 0;
+  if (blocked == 0) share_steps(cluster, statement, nests[update], machine, block);
+  return result;
 }
 
 ClusterPlan plan_rows(const Cluster& cluster, const std::vector<Member>& members,
@@ -254,9 +277,6 @@ ClusterPlan plan_rows(const Cluster& cluster, const std::vector<Member>& members
   if (blocked) plan.registers = make_tiles(cluster, members, blocks);
   if (apart && groups.size() > 1 && cluster.shared > 0 && !blocked) plan.points = Points::Apart;
   notes.push_back({"loops", join(loops, "\n")});
-  if (blocked)
-    notes.push_back(
-        {"rows", describe_tiles(cluster, members, blocks) + "; the rows of a block share loads"});
   return plan;
 }
 

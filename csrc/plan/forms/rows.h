@@ -14,11 +14,17 @@ namespace tc::plan {
 bool has_own_vectors(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
                      const CpuMachine& machine);
 
-/// Rows that are computed at once, one number a member of the shared band in its order: more than 1
-/// where the cluster is one reduction whose operands are read again along a member (a
-/// matrix-vector product, a product of rows with rows), so that a block of results shares loads.
-std::vector<int64_t> choose_row_block(const Cluster& cluster, const ir::Program& program,
-                                      const Layouts& layouts, const CpuMachine& machine);
+/// Rows that are computed at once.
+struct RowBlock {
+  std::vector<int64_t> sizes;  ///< along every member of the shared band, in its order
+  bool shares_loads = false;   ///< rather than waiting times alone
+};
+
+/// More than one where the cluster is one reduction whose operands are read again along a member (a
+/// matrix-vector product, a product of rows with rows), so that a block of results shares loads,
+/// and where rows are so short that the sum of one would wait in every step for the step before.
+RowBlock choose_row_block(const Cluster& cluster, const ir::Program& program,
+                          const Layouts& layouts, const CpuMachine& machine);
 
 /// The Plan for a cluster as rows: the shared loops, in this order, in tiles of these sizes, one a
 /// member, which are tasks (parallel if asked), and below their points the statements' own loops,

@@ -128,7 +128,11 @@ class StatementEstimate {
     if (!sums_lanes || nest_.register_tile || ir::is_scan(*statement_.source)) return 0;
     for (size_t l = nest_.around; l < nest_.loops.size(); ++l)
       if (nest_.loops[l].is_loop() && !is_reduction(nest_.loops[l].iterator)) return 0;
-    return count_results();
+    // Those of a block of rows go on beside each other.
+    double waits = count_results();
+    for (size_t i = 0; i < statement_.dimensions; ++i)
+      if (!is_reduction(i)) waits /= static_cast<double>(nest_.block[i]);
+    return waits;
   }
 
  private:
@@ -168,17 +172,29 @@ class StatementEstimate {
       if (!access.access.write) loads += count_loads(access, points);
     const double issue = std::max(arithmetic, loads / machine_.loads);
     // Results each wait for the step before; lanes of a sum are taken in several parts.
-    const double latency = reduces() && waits_for_steps() ? machine_.multiply_latency : 0;
+    const double latency = reduces() ? latency_of_a_step() : 0;
     result_.arithmetic += count * arithmetic * kIssue;
     result_.loads += count * (issue - arithmetic) * kIssue;
     result_.latency += count * std::max(0.0, latency - issue);
     result_.spills += count * count_spilled(points) * machine_.spilled_vector_cycles;
   }
 
+  /// Cycles from a body to the next one that needs it.
+  double latency_of_a_step() const {
+    const bool sums_lanes = nest_.vector >= 0 && is_reduction(nest_.vector);
+    if (!sums_lanes || nest_.register_tile)
+      return waits_for_steps() ? machine_.multiply_latency : 0;
+    // The vectors of a row are taken in several parts, to which the loops around them add.
+    double vectors = 1, steps = 1;
+    for (const NestLoop& loop : nest_.loops)
+      if (loop.is_loop() && is_reduction(loop.iterator))
+        (loop.iterator == nest_.vector ? vectors : steps) *= loop.whole_iterations();
+    return steps > 1 ? machine_.multiply_latency / vectors : 0;
+  }
+
   /// Whether a body needs what the one before it has computed: a term is added to the same result.
   bool waits_for_steps() const {
     if (nest_.register_tile) return true;
-    if (nest_.vector >= 0 && is_reduction(nest_.vector)) return false;
     for (size_t l = nest_.loops.size(); l-- > 0;)
       if (nest_.loops[l].is_loop()) return is_reduction(nest_.loops[l].iterator);
     return false;
