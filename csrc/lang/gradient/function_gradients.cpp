@@ -11,13 +11,28 @@
 namespace tc::lang {
 namespace {
 
-/// For each operand x, y, z, w what it receives, where g is what the result r receives. Empty:
-/// zero. Sources: any table of derivatives; those of the gamma function come from its recurrence
-/// and Stirling's series (NIST DLMF 5.5.2, 5.11.2).
-struct Rule {
+/// For each operand x, y, z, w what it receives, where g is what the result r receives. Null: zero.
+using Rule = std::vector<ExpressionPtr>;
+
+/// The same as texts, which are empty for zero. Sources: any table of derivatives; those of the
+/// gamma function come from its recurrence and Stirling's series (NIST DLMF 5.5.2, 5.11.2).
+struct RuleText {
   const char* function;
   std::vector<const char*> operands;
 };
+
+std::map<std::string, Rule>* parse_rules(const std::vector<RuleText>& texts) {
+  auto* rules = new std::map<std::string, Rule>;
+  for (const RuleText& rule : texts) {
+    for (const char* text : rule.operands) {
+      ExpressionPtr& part = (*rules)[rule.function].emplace_back();
+      if (*text)
+        part =
+            parse_text("def f() -> (q) { q = " + std::string(text) + " }")[0].statements[0].value;
+    }
+  }
+  return rules;
+}
 
 // The digamma function at 8 - z, or 8 + z, is found by its asymptotic series, and brought back by
 // eight steps; negative arguments are reflected. Sums of quotients only, so that it can be
@@ -36,8 +51,10 @@ struct Rule {
   "(x > 0.0 ? " TC_SERIES("x + 8.0") " - " TC_STEPS("x") " : " TC_SERIES( \
       "9.0 - x") " - " TC_STEPS("1.0 - x") " - 3.14159265358979323846 * cospi(x) / sinpi(x))"
 
-const std::vector<Rule>& rules() {
-  static const auto* table = new std::vector<Rule>{
+/// The rule for a function or an operator; null where there is none.
+const Rule* find_rule(const std::string& function) {
+  // Parsed once: this may be asked for on several threads at once.
+  static const auto* rules = parse_rules({
       {"abs", {"g * (x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0)"}},
       {"acos", {"-g * rsqrt(1.0 - x * x)"}},
       {"acosh", {"g * rsqrt(x * x - 1.0)"}},
@@ -127,33 +144,9 @@ const std::vector<Rule>& rules() {
       {"max with literal", {"r > y ? g : 0.0"}},
       {"min with literal", {"r < y ? g : 0.0"}},
       {"/ with result", {"g / y", "-g * (r / y)"}},
-  };
-  return *table;
-}
-
-const Rule* find_rule(const std::string& function) {
-  for (const Rule& rule : rules()) {
-    if (rule.function == function) return &rule;
-  }
-  return nullptr;
-}
-
-/// The tree of a rule, by the parser.
-ExpressionPtr parse_rule(const std::string& rule) {
-  // Built once: parsing may happen on several threads at once.
-  static const auto* parsed = [] {
-    auto* made = new std::map<std::string, ExpressionPtr>;
-    for (const Rule& each : rules()) {
-      for (const char* text : each.operands) {
-        if (!*text) continue;
-        std::vector<Function> functions =
-            parse_text("def f() -> (q) { q = " + std::string(text) + " }");
-        (*made)[text] = functions[0].statements[0].value;
-      }
-    }
-    return made;
-  }();
-  return parsed->at(rule);
+  });
+  const auto found = rules->find(function);
+  return found == rules->end() ? nullptr : &found->second;
 }
 
 bool is_extreme(const Expression& e) {
@@ -183,9 +176,8 @@ bool prefers_result(const Expression& e) {
   bool builtin = e.kind == ExpressionKind::Apply && e.binding == Binding::Builtin;
   if (operand_beside_literal(e) >= 0) return true;
   const Rule* rule = builtin ? find_rule(e.name) : nullptr;
-  return rule &&
-         std::any_of(rule->operands.begin(), rule->operands.end(), [](const std::string& text) {
-           return !text.empty() && mentions(*parse_rule(text), "r");
+  return rule && std::any_of(rule->begin(), rule->end(), [](const ExpressionPtr& part) {
+           return part && mentions(*part, "r");
          });
 }
 
@@ -197,9 +189,7 @@ ExpressionPtr operand_gradient(const Expression& e, size_t operand, const Expres
     if (operand != static_cast<size_t>(kept)) return nullptr;
     bool largest = e.kind == ExpressionKind::Apply ? e.name == "fmax" : e.op == Operator::Max;
     names["y"] = e.operands[1 - kept];
-    return substitute(
-        parse_rule(find_rule(largest ? "max with literal" : "min with literal")->operands[0]),
-        names);
+    return substitute(find_rule(largest ? "max with literal" : "min with literal")->front(), names);
   }
   const bool quotient_is_read = is_binary(e, Operator::Divide) && is_access(*result);
   const Rule* rule = find_rule(quotient_is_read ? "/ with result" : rule_name(e));
@@ -208,8 +198,8 @@ ExpressionPtr operand_gradient(const Expression& e, size_t operand, const Expres
                         " has no derivative; give the definition a backward of its own through "
                         "make_autograd(f, backward)");
   }
-  const char* text = rule->operands[operand];
-  if (!*text) return nullptr;
+  const ExpressionPtr& part = (*rule)[operand];
+  if (!part) return nullptr;
   const char* operands[] = {"x", "y", "z", "w"};
   const Builtin* builtin = e.kind == ExpressionKind::Apply ? find_builtin(e.name) : nullptr;
   for (size_t k = 0; k < e.operands.size(); ++k) {
@@ -224,7 +214,7 @@ ExpressionPtr operand_gradient(const Expression& e, size_t operand, const Expres
       given = cast(e.type, given);
     }
   }
-  return substitute(parse_rule(text), names);
+  return substitute(part, names);
 }
 
 }  // namespace tc::lang
