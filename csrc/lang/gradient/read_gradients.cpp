@@ -8,50 +8,35 @@ namespace {
 
 using Active = std::set<std::string>;
 
-class Propagation {
- public:
-  explicit Propagation(const Active& active) : active_(active) {}
-
-  void run(const ExpressionPtr& e, const ExpressionPtr& gradient, const ExpressionPtr& result) {
-    if (!is_active(*e, active_)) return;
-    if (is_access(*e)) {
-      gradients_.push_back({e, guards_, gradient});
-    } else if (e->kind == ExpressionKind::Ternary) {
-      run_branch(*e, 1, e->operands[0], gradient, result);
-      run_branch(*e, 2, logical_not(e->operands[0]), gradient, result);
-    } else if (e->kind == ExpressionKind::Cast) {
-      run_operand(*e, 0, gradient, nullptr);
-    } else {
-      ExpressionPtr value = result ? result : e;
-      for (size_t k = 0; k < e->operands.size(); ++k) {
-        if (!is_active(*e->operands[k], active_)) continue;
-        ExpressionPtr part = operand_gradient(*e, k, gradient, value);
-        if (part) run_operand(*e, k, part, nullptr);
-      }
+/// Adds what the reads in `e` receive where these guards hold.
+void propagate(const ExpressionPtr& e, const ExpressionPtr& gradient, const ExpressionPtr& result,
+               const Active& active, std::vector<ExpressionPtr>& guards,
+               std::vector<ReadGradient>& gradients) {
+  if (!is_active(*e, active)) return;
+  const auto go_on = [&](size_t k, const ExpressionPtr& part, const ExpressionPtr& value) {
+    const ExpressionPtr& operand = e->operands[k];
+    propagate(operand, operand->type == e->type ? part : cast(operand->type, part), value, active,
+              guards, gradients);
+  };
+  if (is_access(*e)) {
+    gradients.push_back({e, guards, gradient});
+  } else if (e->kind == ExpressionKind::Ternary) {
+    for (const size_t k : {1, 2}) {
+      guards.push_back(k == 1 ? e->operands[0] : logical_not(e->operands[0]));
+      // Where the branch is taken, its value is that of the whole.
+      go_on(k, gradient, e->operands[k]->type == e->type ? result : nullptr);
+      guards.pop_back();
+    }
+  } else if (e->kind == ExpressionKind::Cast) {
+    go_on(0, gradient, nullptr);
+  } else {
+    for (size_t k = 0; k < e->operands.size(); ++k) {
+      if (!is_active(*e->operands[k], active)) continue;
+      ExpressionPtr part = operand_gradient(*e, k, gradient, result ? result : e);
+      if (part) go_on(k, part, nullptr);
     }
   }
-
-  std::vector<ReadGradient> take() { return std::move(gradients_); }
-
- private:
-  void run_branch(const Expression& e, size_t k, const ExpressionPtr& guard,
-                  const ExpressionPtr& gradient, const ExpressionPtr& result) {
-    guards_.push_back(guard);
-    // Where the branch is taken, its value is that of the whole.
-    run_operand(e, k, gradient, e.operands[k]->type == e.type ? result : nullptr);
-    guards_.pop_back();
-  }
-
-  void run_operand(const Expression& e, size_t k, const ExpressionPtr& gradient,
-                   const ExpressionPtr& result) {
-    const ExpressionPtr& operand = e.operands[k];
-    run(operand, operand->type == e.type ? gradient : cast(operand->type, gradient), result);
-  }
-
-  const Active& active_;
-  std::vector<ExpressionPtr> guards_;
-  std::vector<ReadGradient> gradients_;
-};
+}
 
 }  // namespace
 
@@ -67,9 +52,10 @@ bool is_active(const Expression& e, const Active& active) {
 
 std::vector<ReadGradient> read_gradients(const ExpressionPtr& value, const ExpressionPtr& gradient,
                                          const ExpressionPtr& result, const Active& active) {
-  Propagation propagation(active);
-  propagation.run(value, gradient, result);
-  return propagation.take();
+  std::vector<ExpressionPtr> guards;
+  std::vector<ReadGradient> gradients;
+  propagate(value, gradient, result, active, guards, gradients);
+  return gradients;
 }
 
 }  // namespace tc::lang
