@@ -1,7 +1,6 @@
 #include "lang/gradient/sums/shared_factors.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "lang/syntax/expressions.h"
 
@@ -21,37 +20,26 @@ bool is_integer(const Expression& e) {
                      [](const ExpressionPtr& operand) { return is_integer(*operand); });
 }
 
-class Factorization {
- public:
-  /// What stays is of this type.
-  Factorization(Stays stays, Type type) : stays_(std::move(stays)), type_(type) {}
-
-  /// Multiplies what there is by `e`, or divides it.
-  void take(const ExpressionPtr& e, bool divides) {
-    bool looks_through = !is_integer(*e) && !e->constant;  // 3 / 2 is 1
-    if (looks_through && (is_binary(*e, Operator::Multiply) || is_binary(*e, Operator::Divide))) {
-      take(e->operands[0], divides);
-      take(e->operands[1], divides != is_binary(*e, Operator::Divide));
-    } else if (looks_through && is_negation(*e)) {
-      shared.negative = !shared.negative;
-      take(e->operands[0], divides);
-    } else if (!stays_(e, divides)) {
-      (divides ? shared.divisors : shared.factors).push_back(e);
-    } else if (shared.term) {
-      shared.term = binary(divides ? Operator::Divide : Operator::Multiply, shared.term, e);
-    } else {
-      // Integers would be added up, and divided, as what they are.
-      const ExpressionPtr first = is_integer(*e) ? cast(type_, e) : e;
-      shared.term = divides ? binary(Operator::Divide, real(1), first) : first;
-    }
+/// Multiplies what there is by `e`, or divides it. What stays is of this type.
+void take(SharedFactors& shared, const ExpressionPtr& e, bool divides, const Stays& stays,
+          Type type) {
+  bool looks_through = !is_integer(*e) && !e->constant;  // 3 / 2 is 1
+  if (looks_through && (is_binary(*e, Operator::Multiply) || is_binary(*e, Operator::Divide))) {
+    take(shared, e->operands[0], divides, stays, type);
+    take(shared, e->operands[1], divides != is_binary(*e, Operator::Divide), stays, type);
+  } else if (looks_through && is_negation(*e)) {
+    shared.negative = !shared.negative;
+    take(shared, e->operands[0], divides, stays, type);
+  } else if (!stays(e, divides)) {
+    (divides ? shared.divisors : shared.factors).push_back(e);
+  } else if (shared.term) {
+    shared.term = binary(divides ? Operator::Divide : Operator::Multiply, shared.term, e);
+  } else {
+    // Integers would be added up, and divided, as what they are.
+    const ExpressionPtr first = is_integer(*e) ? cast(type, e) : e;
+    shared.term = divides ? binary(Operator::Divide, real(1), first) : first;
   }
-
-  SharedFactors shared;
-
- private:
-  const Stays stays_;
-  const Type type_;
-};
+}
 
 }  // namespace
 
@@ -62,20 +50,18 @@ ExpressionPtr SharedFactors::apply(ExpressionPtr sum) const {
 }
 
 SharedFactors find_shared_factors(const ExpressionPtr& term, Type type, const Stays& stays) {
-  Factorization factorization(stays, type);
-  factorization.take(term, false);
-  if (!factorization.shared.term) return {term, false, {}, {}};
-  return std::move(factorization.shared);
+  SharedFactors shared;
+  take(shared, term, false, stays, type);
+  if (!shared.term) return {term, false, {}, {}};
+  return shared;
 }
 
 std::vector<ExpressionPtr> take_out_divisors(std::vector<ExpressionPtr>* terms) {
+  if (terms->size() < 2) return {};
   std::vector<SharedFactors> parts;
-  for (const ExpressionPtr& term : *terms) {
-    Factorization factorization([](const ExpressionPtr&, bool) { return false; }, Type());
-    factorization.take(term, false);
-    parts.push_back(std::move(factorization.shared));
-  }
-  if (parts.size() < 2) return {};
+  const auto none_stays = [](const ExpressionPtr&, bool) { return false; };
+  for (const ExpressionPtr& term : *terms)
+    take(parts.emplace_back(), term, false, none_stays, Type());
   std::vector<ExpressionPtr> shared;
   for (const ExpressionPtr& divisor : std::vector<ExpressionPtr>(parts[0].divisors)) {
     const auto find = [&](SharedFactors& part) {
