@@ -50,85 +50,69 @@ bool is_neutral(const Expression& e, ir::Reduction reduction) {
          std::signbit(e.constant->real) == (reduction == ir::Reduction::Max);
 }
 
-class Builder {
- public:
-  Builder(const Step& step, const Running& running, const std::string& gradient, FreshNames* names)
-      : step_(step), running_(running), gradient_(gradient), names_(*names) {}
-
-  RunningExtreme build(const Range& range) {
-    RunningExtreme made;
-    made.terms = step_;
-    made.terms.reduction = ir::Reduction::None;
-    made.terms.value = step_.value->operands[1];
-    auto& reduced = made.terms.reduced;
-    reduced.erase(std::find(reduced.begin(), reduced.end(), running_.term));
-    std::replace(made.terms.left.begin(), made.terms.left.end(), running_.result, running_.term);
-    for (ExpressionPtr& place : made.terms.places) place = at_term(place);
-    made.terms.ranges.erase(running_.result);
-
-    const std::string plain = names_.plain(step_.target);
-    const std::string run = names_.fresh(plain + "_run"), ties = names_.fresh(plain + "_ties"),
-                      share = names_.fresh(gradient_ + "_share");
-    made.source = names_.fresh(gradient_ + "_sum");
-    const ExpressionPtr extreme = read(step_.target, step_.places, step_.type);
-    const ExpressionPtr is_extreme = binary(Operator::Equal, made.terms.value, at_term(extreme));
-
-    // Numbers the runs of one extreme.
-    const ExpressionPtr term = name(running_.term);
-    const ExpressionPtr neighbour =
-        binary(running_.up_to ? Operator::Subtract : Operator::Add, term, integer(1));
-    const ExpressionPtr inside = running_.up_to
-                                     ? binary(Operator::Greater, term, from_halide(range.first))
-                                     : binary(Operator::Less, term, from_halide(range.last));
-    const ExpressionPtr changes = binary(Operator::NotEqual, at_term(extreme),
-                                         substitute(extreme, {{running_.result, neighbour}}));
-    const ExpressionPtr counts = step_.value->operands[0];
-    made.statements.push_back(statement(
-        run, step_.places, ir::Reduction::Sum,
-        choose(counts, choose(binary(Operator::And, inside, changes), integer(1), integer(0)),
-               integer(0)),
-        {}));
-
-    const ExpressionPtr of_result = read(run, step_.places, Halide::Int(32));
-    const ExpressionPtr same =
-        binary(Operator::And, counts, binary(Operator::Equal, at_term(of_result), of_result));
-    made.statements.push_back(statement(ties, step_.places, ir::Reduction::Sum,
-                                        choose(same, choose(is_extreme, real(1), real(0)), real(0)),
-                                        reduced));
-
-    ExpressionPtr part = binary(Operator::Divide, read(gradient_, step_.places, step_.type),
-                                read(ties, step_.places, Halide::Float(32)));
-    if (step_.type.bits() < 32) part = cast(step_.type, part);
-    made.statements.push_back({share, step_.places, ir::Reduction::None, true, part,
-                               ranges_of(step_.left, step_.ranges)});
-
+RunningExtreme build(const Step& step, const Running& running, const std::string& gradient,
+                     FreshNames& names) {
+  RunningExtreme made;
+  made.terms = step;
+  made.terms.reduction = ir::Reduction::None;
+  made.terms.value = step.value->operands[1];
+  auto& reduced = made.terms.reduced;
+  reduced.erase(std::find(reduced.begin(), reduced.end(), running.term));
+  std::replace(made.terms.left.begin(), made.terms.left.end(), running.result, running.term);
+  const ExpressionPtr term = name(running.term);
+  const auto at_term = [&](const ExpressionPtr& e) {
+    return substitute(e, {{running.result, term}});
+  };
+  for (ExpressionPtr& place : made.terms.places) place = at_term(place);
+  made.terms.ranges.erase(running.result);
+  // Sums over all results, all places of terms, and the other reduced indices given.
+  const auto sum = [&](const std::string& target, const std::vector<ExpressionPtr>& places,
+                       const ExpressionPtr& value, const std::vector<std::string>& others) {
+    std::vector<std::string> indices = step.left;
+    indices.push_back(running.term);
+    indices.insert(indices.end(), others.begin(), others.end());
     made.statements.push_back(
-        statement(made.source, made.terms.places, ir::Reduction::Sum,
-                  choose(same, read(share, step_.places, step_.type), real(0)), {}));
-    made.weight = choose(is_extreme, read(made.source, made.terms.places, step_.type), real(0));
-    return made;
-  }
+        {target, places, ir::Reduction::Sum, true, value, ranges_of(indices, step.ranges)});
+  };
 
- private:
-  ExpressionPtr at_term(const ExpressionPtr& e) const {
-    return substitute(e, {{running_.result, name(running_.term)}});
-  }
+  const std::string plain = names.plain(step.target);
+  const std::string run = names.fresh(plain + "_run"), ties = names.fresh(plain + "_ties"),
+                    share = names.fresh(gradient + "_share");
+  made.source = names.fresh(gradient + "_sum");
+  const ExpressionPtr extreme = read(step.target, step.places, step.type);
+  const ExpressionPtr is_extreme = binary(Operator::Equal, made.terms.value, at_term(extreme));
 
-  /// Over all results, all places of terms, and the other reduced indices given.
-  GradientStatement statement(const std::string& target, const std::vector<ExpressionPtr>& places,
-                              ir::Reduction reduction, const ExpressionPtr& value,
-                              const std::vector<std::string>& reduced) const {
-    std::vector<std::string> indices = step_.left;
-    indices.push_back(running_.term);
-    indices.insert(indices.end(), reduced.begin(), reduced.end());
-    return {target, places, reduction, true, value, ranges_of(indices, step_.ranges)};
-  }
+  // Numbers the runs of one extreme.
+  const Range& range = step.ranges.at(running.term);
+  const ExpressionPtr neighbour =
+      binary(running.up_to ? Operator::Subtract : Operator::Add, term, integer(1));
+  const ExpressionPtr inside = running.up_to
+                                   ? binary(Operator::Greater, term, from_halide(range.first))
+                                   : binary(Operator::Less, term, from_halide(range.last));
+  const ExpressionPtr changes = binary(Operator::NotEqual, at_term(extreme),
+                                       substitute(extreme, {{running.result, neighbour}}));
+  const ExpressionPtr counts = step.value->operands[0];
+  sum(run, step.places,
+      choose(counts, choose(binary(Operator::And, inside, changes), integer(1), integer(0)),
+             integer(0)),
+      {});
 
-  const Step& step_;
-  const Running& running_;
-  const std::string& gradient_;
-  FreshNames& names_;
-};
+  const ExpressionPtr of_result = read(run, step.places, Halide::Int(32));
+  const ExpressionPtr same =
+      binary(Operator::And, counts, binary(Operator::Equal, at_term(of_result), of_result));
+  sum(ties, step.places, choose(same, choose(is_extreme, real(1), real(0)), real(0)), reduced);
+
+  ExpressionPtr part = binary(Operator::Divide, read(gradient, step.places, step.type),
+                              read(ties, step.places, Halide::Float(32)));
+  if (step.type.bits() < 32) part = cast(step.type, part);
+  made.statements.push_back(
+      {share, step.places, ir::Reduction::None, true, part, ranges_of(step.left, step.ranges)});
+
+  sum(made.source, made.terms.places, choose(same, read(share, step.places, step.type), real(0)),
+      {});
+  made.weight = choose(is_extreme, read(made.source, made.terms.places, step.type), real(0));
+  return made;
+}
 
 }  // namespace
 
@@ -149,7 +133,7 @@ std::optional<RunningExtreme> running_extreme(const Step& step, const std::strin
       !(is_neutral(*elsewhere, step.reduction) ||
         equal(*elsewhere, *substitute(term, {{running->term, first}}))))
     return std::nullopt;
-  return Builder(step, *running, gradient, names).build(range);
+  return build(step, *running, gradient, *names);
 }
 
 }  // namespace tc::lang
