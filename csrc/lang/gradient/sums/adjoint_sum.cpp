@@ -124,7 +124,7 @@ class Summation {
       if (!shared.empty()) sum = read(names_.fresh(target_ + "_sum"), elements);
       add(sum ? sum->name : target_, elements, places, ir::Reduction::Sum, sum || first, value,
           ranges_of(inverted.remaining, contribution->ranges));
-      if (run_pass(kDropZeroTerms, [&] { return zeros_.is_zero(statements_); })) {
+      if (run_pass(kDropZeroTerms, [&] { return zeros_.are_zero(statements_, false); })) {
         statements_.resize(before);
         continue;
       }
@@ -139,7 +139,7 @@ class Summation {
       first = false;
     }
     if (!statements_.empty() &&
-        run_pass(kDropZeroSums, [&] { return zeros_.are_zero(statements_); }))
+        run_pass(kDropZeroSums, [&] { return zeros_.are_zero(statements_, true); }))
       statements_.clear();
     return std::move(statements_);
   }

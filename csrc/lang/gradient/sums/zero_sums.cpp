@@ -129,6 +129,8 @@ constexpr size_t kMostSizes = 9;
 /// Sizes, random inputs, and what was computed of them.
 class ZeroSums::Trial {
  public:
+  /// Throws where the definition makes no sense for these sizes, as a window is no larger than its
+  /// image.
   Trial(const Versions& versions, const ir::Program& signature,
         const std::vector<GradientStatement>& statements, uint64_t number)
       : versions_(versions), signature_(signature), statements_(statements), seed_(mix(number)) {
@@ -141,25 +143,22 @@ class ZeroSums::Trial {
       sizes_[signature.sizes[i]] = size;
       replacements_[signature.sizes[i]] = Expr(size);
     }
-    makes_sense_ = has_all_ranges();
+    for (const Step& step : versions.steps) {
+      for (const auto& [index, range] : step.ranges) count(range);
+      for (const Range& range : step.shape) count(range);
+    }
   }
 
-  /// Whether the last statement, or all with its target, add up to zero; nothing if not known.
-  std::optional<bool> is_zero(const std::vector<GradientStatement>& more, bool together) {
-    if (!makes_sense_) return std::nullopt;
+  /// Whether the last statement, or all with its target, add up to zero; false if not known.
+  bool is_zero(const std::vector<GradientStatement>& more, bool together) {
     more_ = &more;
     pending_.clear();
     depth_ = 0;
     const GradientStatement& last = more.back();
     try {
       IndexRanges places;
-      for (const ExpressionPtr& place : last.places) {
-        if (place->kind != ExpressionKind::Name) throw Unknown();
-        auto range = std::find_if(last.ranges.begin(), last.ranges.end(),
-                                  [&](const auto& each) { return each.first == place->name; });
-        if (range == last.ranges.end()) throw Unknown();
-        places.push_back(*range);
-      }
+      for (const ExpressionPtr& place : last.places)
+        places.push_back(*find_range(last.ranges, *place));
       auto is_zero_at = [&](const Coordinates& at) {
         std::optional<Value> sum;
         if (together)
@@ -180,12 +179,10 @@ class ZeroSums::Trial {
           return zero = is_zero_at(at);
         });
       // What no place here decides otherwise may be decided otherwise where there are more.
-      bool settled = std::all_of(outcomes_.begin(), outcomes_.end(),
+      return zero && std::all_of(outcomes_.begin(), outcomes_.end(),
                                  [](const auto& each) { return each.second == 3; });
-      if (zero && !settled) return std::nullopt;
-      return zero;
     } catch (const Unknown&) {
-      return std::nullopt;
+      return false;
     }
   }
 
@@ -205,17 +202,13 @@ class ZeroSums::Trial {
     return extent;
   }
 
-  /// Whether the definition makes sense for these sizes, as a window is no larger than its image.
-  bool has_all_ranges() const {
-    try {
-      for (const Step& step : versions_.steps) {
-        for (const auto& [index, range] : step.ranges) count(range);
-        for (const Range& range : step.shape) count(range);
-      }
-      return true;
-    } catch (const Unknown&) {
-      return false;
-    }
+  /// The range of the index that a place is.
+  static IndexRanges::const_iterator find_range(const IndexRanges& ranges,
+                                                const Expression& place) {
+    const auto found = std::find_if(ranges.begin(), ranges.end(),
+                                    [&](const auto& each) { return each.first == place.name; });
+    if (place.kind != ExpressionKind::Name || found == ranges.end()) throw Unknown();
+    return found;
   }
 
   /// The first place, the last one, and others.
@@ -271,7 +264,7 @@ class ZeroSums::Trial {
     }
     --depth_;
     if (!value) throw Unknown();
-    return (is_pending ? pending_ : known_)[name][at] = *value;
+    return known[at] = *value;
   }
 
   std::optional<Value> of_step(const Step& step, const Coordinates& at) {
@@ -280,8 +273,7 @@ class ZeroSums::Trial {
     statement.ranges = ranges_of(step.indices(), step.ranges);
     std::optional<Value> value;
     if (!step.covers || !step.initializes) {
-      auto number = step.previous.find('#');
-      if (number != std::string::npos && step.previous.substr(number) == "#0") throw Unknown();
+      if (step.previous.substr(step.previous.find('#')) == "#0") throw Unknown();
       value = element(step.previous, at);
     }
     add(statement, at, step.initializes, value, step.type);
@@ -296,16 +288,12 @@ class ZeroSums::Trial {
     for (const auto& each : rest) count(each.second);
     kept_.insert(statement.value);
     for (size_t d = 0; d < at.size(); ++d) {
-      if (statement.places[d]->kind != ExpressionKind::Name) throw Unknown();
-      const std::string& index = statement.places[d]->name;
-      auto range = std::find_if(rest.begin(), rest.end(),
-                                [&](const auto& each) { return each.first == index; });
-      if (range == rest.end()) throw Unknown();
+      const auto range = find_range(rest, *statement.places[d]);
       if (at[d] < bound(range->second.first) || at[d] > bound(range->second.last)) {
         decides_ = true;
         return;
       }
-      indices[index] = at[d];
+      indices[range->first] = at[d];
       rest.erase(range);
     }
     if (initializes) value.reset();
@@ -319,7 +307,10 @@ class ZeroSums::Trial {
         case ir::Reduction::Product:
           value = value ? element_value(multiply(value->in_field(), term.in_field())) : term;
           break;
-        default: value = opaque(statement.reduction, value.value_or(Value{}), term);
+        default:
+          value = opaque(mix(seed_, 1000 + static_cast<uint64_t>(statement.reduction)),
+                         {value.value_or(Value{}), term},
+                         ir::is_position(statement.reduction) ? Value::Place : Value::Element);
       }
       return true;
     });
@@ -347,16 +338,13 @@ class ZeroSums::Trial {
 
   // ---- expressions
 
-  Value opaque(ir::Reduction reduction, const Value& a, const Value& b) const {
-    uint64_t seed = mix(seed_, 1000 + static_cast<uint64_t>(reduction));
-    return {ir::is_position(reduction) ? Value::Place : Value::Element, 0,
-            mix(mix(seed, a.in_field()), b.in_field()) % kPrime, false};
-  }
-
-  Value opaque(const std::string& what, const std::vector<Value>& operands) const {
-    uint64_t seed = mix(seed_, what);
+  static Value opaque(uint64_t seed, const std::vector<Value>& operands, Value::Kind kind) {
     for (const Value& value : operands) seed = mix(seed, value.in_field());
-    return element_value(seed);
+    return {kind, 0, seed % kPrime, false};
+  }
+  Value opaque(const std::string& what, const std::vector<Value>& operands,
+               Value::Kind kind = Value::Element) const {
+    return opaque(mix(seed_, what), operands, kind);
   }
 
   /// Narrow types hold the small indices that are tried, but not all.
@@ -377,10 +365,9 @@ class ZeroSums::Trial {
     const bool exact = from.is_float() ? to.is_float() && wider
                                        : value.kind == Value::Place && (to.is_float() || wider);
     if (exact) return value;
-    Value result = opaque(concat("cast ", to), {value});
-    if (value.kind == Value::Place) result.kind = Value::Place;
-    return result;
+    return opaque(concat("cast ", to), {value}, value.kind);
   }
+
   Value evaluate(const Expression& e, const Indices& indices, const Type& type) {
     return converted(evaluate(e, indices), e.type, type);
   }
@@ -523,7 +510,6 @@ class ZeroSums::Trial {
   std::map<std::string, Expr> replacements_;
   std::map<std::string, std::map<Coordinates, Value>> known_, pending_;
   const std::vector<GradientStatement>* more_ = nullptr;
-  bool makes_sense_ = false;
   int64_t points_ = 0;
   int depth_ = 0;
   bool decides_ = false;                       ///< whether an index has decided a condition
@@ -534,19 +520,19 @@ class ZeroSums::Trial {
 ZeroSums::ZeroSums(const Versions& versions, const ir::Program& signature,
                    const std::vector<GradientStatement>& statements) {
   if (signature.sizes.size() > kMostSizes) return;
-  for (uint64_t number = 0; number < kTrials; ++number)
-    trials_.push_back(std::make_unique<Trial>(versions, signature, statements, number));
+  try {
+    for (uint64_t number = 0; number < kTrials; ++number)
+      trials_.push_back(std::make_unique<Trial>(versions, signature, statements, number));
+  } catch (const Unknown&) {
+    trials_.clear();
+  }
 }
 
 ZeroSums::~ZeroSums() = default;
 
-bool ZeroSums::is_zero(const std::vector<GradientStatement>& more) { return holds(more, false); }
-
-bool ZeroSums::are_zero(const std::vector<GradientStatement>& more) { return holds(more, true); }
-
-bool ZeroSums::holds(const std::vector<GradientStatement>& more, bool together) {
+bool ZeroSums::are_zero(const std::vector<GradientStatement>& more, bool together) {
   return !trials_.empty() && std::all_of(trials_.begin(), trials_.end(), [&](const auto& trial) {
-    return trial->is_zero(more, together).value_or(false);
+    return trial->is_zero(more, together);
   });
 }
 

@@ -23,15 +23,13 @@ class ZeroSums {
            const std::vector<GradientStatement>& statements);
   ~ZeroSums();
 
-  /// Whether what the last of the statements adds, behind those that there are, is zero everywhere.
+  /// Whether what the last of the statements adds, behind those that there are, is zero everywhere;
+  /// with `together`, all that they write to its target.
   /// False where that is not known: where it scatters, has no size small enough, or takes long.
-  bool is_zero(const std::vector<GradientStatement>& more);
-  /// The same of all that they write to the target of the last.
-  bool are_zero(const std::vector<GradientStatement>& more);
+  bool are_zero(const std::vector<GradientStatement>& more, bool together);
 
  private:
   class Trial;
-  bool holds(const std::vector<GradientStatement>& more, bool together);
   std::vector<std::unique_ptr<Trial>> trials_;
 };
 
