@@ -43,25 +43,21 @@ class Summation {
     for (const Contribution& given : contributions) {
       const Contribution* c = &given;
       InvertedAccess inverted = invert(*c);
-      if (is_scatter(inverted)) {
-        if (auto split = run_pass(kSplitDigits, [&] { return split_where_read(*c); })) {
-          c = &sums.emplace_back(std::move(*split));
-          inverted = invert(*c);
-        }
-      }
+      const auto replace = [&](Contribution by) {
+        c = &sums.emplace_back(std::move(by));
+        inverted = invert(*c);
+      };
+      if (is_scatter(inverted))
+        if (auto split = run_pass(kSplitDigits, [&] { return split_where_read(*c); }))
+          replace(std::move(*split));
       if (Contribution quotients = *c; run_pass(kSumOverQuotients, [&] {
             return sum_over_quotients(&quotients, inverted.remaining, signature_, names_);
-          })) {
-        c = &sums.emplace_back(std::move(quotients));
-        inverted = invert(*c);
-      }
-      if (!inverted.conditions.empty() || is_scatter(inverted)) {
+          }))
+        replace(std::move(quotients));
+      if (!inverted.conditions.empty() || is_scatter(inverted))
         if (auto sum =
-                run_pass(kSumWhereRead, [&] { return sum_where_read(*c, is_scatter(inverted)); })) {
-          c = &sums.emplace_back(std::move(*sum));
-          inverted = invert(*c);
-        }
-      }
+                run_pass(kSumWhereRead, [&] { return sum_where_read(*c, is_scatter(inverted)); }))
+          replace(std::move(*sum));
       (inverted.remaining.empty() ? single : summed).emplace_back(c, std::move(inverted));
     }
     bool first = true;
@@ -70,7 +66,7 @@ class Summation {
     // A scatter does not say how large its tensor is.
     if (!single.empty() || scatters) {
       std::vector<ExpressionPtr> places =
-          single.empty() ? names_for_elements({}, {}) : element_names(single[0].second);
+          element_names(single.empty() ? InvertedAccess() : single[0].second);
       std::vector<ExpressionPtr> weights;
       for (auto& [contribution, inverted] : single)
         weights.push_back(inverted.translate(contribution->weight));
@@ -131,7 +127,7 @@ class Summation {
       if (sum) {
         ExpressionPtr product = shared.apply(sum);
         // A sum of no terms is 0 whatever its factors are.
-        const std::vector<ExpressionPtr> outer = conditions_of(*given, inverted).outer;
+        const std::vector<ExpressionPtr> outer = conditions_of(*given, inverted, false);
         if (!outer.empty()) product = choose(all_of(outer), product, real(0));
         add(target_, elements, elements, first ? ir::Reduction::None : ir::Reduction::Sum, first,
             product);
@@ -198,16 +194,14 @@ class Summation {
     return sum;
   }
 
-  /// What has to hold for a term, by whether it is the same for all terms of a sum.
-  struct Conditions {
-    std::vector<ExpressionPtr> outer, inner;
-  };
-  static Conditions conditions_of(const Contribution& c, const InvertedAccess& inverted) {
-    Conditions result;
+  /// What has to hold for a term and is the same for all terms of a sum, or what differs.
+  static std::vector<ExpressionPtr> conditions_of(const Contribution& c,
+                                                  const InvertedAccess& inverted, bool differs) {
+    std::vector<ExpressionPtr> result;
     const ExpressionPtr guard = guard_of(c, inverted, conditions(inverted));
     if (!guard) return result;
     for (const ExpressionPtr& term : terms_of({guard}))
-      (mentions(*term, inverted.remaining) ? result.inner : result.outer).push_back(term);
+      if (mentions(*term, inverted.remaining) == differs) result.push_back(term);
     return result;
   }
 
@@ -236,7 +230,7 @@ class Summation {
     if (type_.bits() < 32 || is_scatter(inverted)) return {};
     bool guards =
         !c->guards.empty() || !conditions(inverted).empty() || !inverted.conditions.empty();
-    const bool inner = !conditions_of(*c, inverted).inner.empty();
+    const bool inner = !conditions_of(*c, inverted, true).empty();
     const auto differs = [&](const ExpressionPtr& factor) {
       // Guards may be what keeps a read inside its tensor, but for the element that receives.
       if (guards && reads_others(*factor, *c)) return true;
@@ -330,16 +324,11 @@ class Summation {
   }
 
   /// What the element's dimensions are called: as the indices that are solved from them.
-  std::vector<ExpressionPtr> element_names(const InvertedAccess& inverted) {
-    std::map<size_t, std::string> solved;
+  std::vector<ExpressionPtr> element_names(const InvertedAccess& inverted) const {
+    std::map<size_t, std::string> wanted;
     for (const SolvedIndex& index : inverted.solved)
-      if (!index.modulus) solved[index.dimension] = index.index;
-    return names_for_elements(solved, inverted.remaining);
-  }
-
-  std::vector<ExpressionPtr> names_for_elements(const std::map<size_t, std::string>& wanted,
-                                                const std::vector<std::string>& remaining) {
-    std::set<std::string> used(remaining.begin(), remaining.end());
+      if (!index.modulus) wanted[index.dimension] = index.index;
+    std::set<std::string> used(inverted.remaining.begin(), inverted.remaining.end());
     std::vector<ExpressionPtr> elements;
     for (size_t d = 0; d < shape_.size(); ++d) {
       auto found = wanted.find(d);
