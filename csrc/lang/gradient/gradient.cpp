@@ -460,12 +460,8 @@ class GradientBuilder {
     }
     for (const auto& [output, parameter] : given_)
       function.parameters.push_back(declare(output, parameter));
-    for (const std::string& result : results) {
-      Declaration returned;
-      returned.name = result;
-      returned.typed = false;
-      function.returns.push_back(returned);
-    }
+    for (const std::string& result : results)
+      function.returns.push_back({result, /*typed=*/false, {}, {}, {}, {}});
     for (const GradientStatement& statement : forward.statements)
       function.statements.push_back(to_tree(statement));
     run_pass(kDropRedundantRanges, [&] { return drop_redundant_ranges(&function); });

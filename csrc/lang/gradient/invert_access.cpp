@@ -17,23 +17,6 @@ namespace {
 /// Sizes times factors up to it are taken to have room in 32 bits.
 constexpr int64_t kSmallFactor = 255;
 
-/// Subscripts inside `e` that stand for an element are that element, other names what is solved.
-ExpressionPtr translate_with(const ExpressionPtr& e,
-                             const std::vector<std::pair<ExpressionPtr, ExpressionPtr>>& subscripts,
-                             const std::map<std::string, ExpressionPtr>& names) {
-  return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
-    for (const auto& [subscript, value] : subscripts) {
-      if (subscript->kind == ExpressionKind::Number || !equal(node, *subscript)) continue;
-      // Computed with in the type that it had.
-      const Type& type = subscript->type;
-      return type.is_int_or_uint() && type != Halide::Int(32) ? cast(type, value) : value;
-    }
-    if (node.kind != ExpressionKind::Name) return nullptr;
-    auto found = names.find(node.name);
-    return found == names.end() ? nullptr : found->second;
-  });
-}
-
 ExpressionPtr quotient(const SolvedIndex& solved) {
   ExpressionPtr e = binary(Operator::Divide, solved.numerator, solved.divisor.text());
   return solved.modulus ? binary(Operator::Remainder, e, solved.modulus->text()) : e;
@@ -190,7 +173,17 @@ std::string element(size_t dimension) { return "@" + std::to_string(dimension); 
 ExpressionPtr InvertedAccess::translate(const ExpressionPtr& e) const {
   std::map<std::string, ExpressionPtr> names;
   for (const SolvedIndex& index : solved) names[index.index] = quotient(index);
-  return translate_with(e, subscripts, names);
+  return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+    for (const auto& [subscript, value] : subscripts) {
+      if (subscript->kind == ExpressionKind::Number || !equal(node, *subscript)) continue;
+      // Computed with in the type that it had.
+      const Type& type = subscript->type;
+      return type.is_int_or_uint() && type != Halide::Int(32) ? cast(type, value) : value;
+    }
+    if (node.kind != ExpressionKind::Name) return nullptr;
+    auto found = names.find(node.name);
+    return found == names.end() ? nullptr : found->second;
+  });
 }
 
 InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,

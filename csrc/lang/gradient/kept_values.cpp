@@ -70,10 +70,7 @@ std::string text_with_kept(const Definition& definition, const GradientRequest& 
         !step.type.is_float() || step.target != version_name(tensor, versions.last.at(tensor)) ||
         std::count(outputs.begin(), outputs.end(), tensor) || !is_worth_keeping(step))
       continue;
-    Declaration returned;
-    returned.name = tensor;
-    returned.typed = false;
-    function.returns.push_back(returned);
+    function.returns.push_back({tensor, /*typed=*/false, {}, {}, {}, {}});
   }
   return function.returns.size() > results ? print(function) : "";
 }

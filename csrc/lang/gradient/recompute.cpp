@@ -15,15 +15,11 @@ class Planning {
       : versions_(versions), saved_(saved), names_(*names) {}
 
   Recomputed run(const std::vector<GradientStatement>& statements) {
-    for (const GradientStatement& statement : statements) {
-      note_reads(*statement.value);
-      for (const ExpressionPtr& place : statement.places) note_reads(*place);
-    }
+    for (const GradientStatement& statement : statements) note_reads(statement);
     // A version that is needed needs those before it.
     for (auto step = versions_.steps.rbegin(); step != versions_.steps.rend(); ++step) {
       if (!needed_.count(step->target) || saved_.count(step->target)) continue;
-      note_reads(*step->value);
-      for (const ExpressionPtr& place : step->places) note_reads(*place);
+      note_reads(*step);
       if (continues(*step)) needed_.insert(step->previous);
     }
     for (const Step& step : versions_.steps) {
@@ -37,7 +33,7 @@ class Planning {
       text_names_[version] = found->second;
       result_.saved.insert(found->second);
     }
-    for (const GradientStatement& statement : statements) result_.statements.push_back(statement);
+    result_.statements.insert(result_.statements.end(), statements.begin(), statements.end());
     for (GradientStatement& statement : result_.statements) {
       statement.value = named(statement.value);
       for (ExpressionPtr& place : statement.places) place = named(place);
@@ -51,12 +47,16 @@ class Planning {
     return (!step.covers || !step.initializes) && exists(step.previous);
   }
 
-  void note_reads(const Expression& e) {
-    walk(e, [&](const Expression& node) {
+  /// Of a statement of the derivative, or a step.
+  template <class Statement>
+  void note_reads(const Statement& statement) {
+    const auto note = [&](const Expression& node) {
       if (node.binding != Binding::Tensor || !is_version(node.name)) return;
       needed_.insert(node.name);
       read_.insert(node.name);
-    });
+    };
+    walk(*statement.value, note);
+    for (const ExpressionPtr& place : statement.places) walk(*place, note);
   }
 
   void add(const Step& step) {
@@ -65,7 +65,10 @@ class Planning {
       target = text_names_.at(step.previous);
     } else {
       target = names_.fresh(FreshNames::plain(step.target) + "_again");
-      if (continues(step)) add_copy(step, target);
+      if (continues(step)) {
+        GradientStatement& copy = result_.statements.emplace_back(all_zeros(target, step));
+        copy.value = read(step.previous, copy.places);
+      }
     }
     ExpressionPtr value = step.value;
     // A type that another statement or the return list decided.
@@ -76,12 +79,6 @@ class Planning {
       result_.statements.push_back(all_zeros(target, step));
     result_.statements.push_back({target, step.places, step.reduction, step.initializes, value,
                                   ranges_of(step.indices(), step.ranges)});
-  }
-
-  void add_copy(const Step& step, const std::string& target) {
-    GradientStatement copy = all_zeros(target, step);
-    copy.value = read(step.previous, copy.places);
-    result_.statements.push_back(copy);
   }
 
   ExpressionPtr named(const ExpressionPtr& e) const {
