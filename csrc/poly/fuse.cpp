@@ -158,9 +158,7 @@ class Rules {
   /// and gain from a common loop over blocks only where they add few terms to the
   /// same results.
   bool has_other_block(const Statements& statements, const ScopStatement& next) const {
-    int64_t terms = 1;
-    for (const ir::Iterator& it : next.source->domain)
-      if (it.reduction) terms *= extent_of(it);
+    const int64_t terms = count_points(reduced_indices(*next.source));
     return std::any_of(statements.begin(), statements.end(), [&](const ScopStatement* statement) {
       return (!write_the_same(*statement->source, *next.source) || terms >= machine::kManyTerms) &&
              statement->source != next.source && wants_block(*statement);

@@ -15,15 +15,6 @@ isl::schedule_node_band tile(const isl::schedule_node_band& band,
 
 int64_t to_integer(const isl::val& value) { return isl_val_get_num_si(value.get()); }
 
-isl::multi_union_pw_aff pick(const isl::multi_union_pw_aff& members,
-                             const std::vector<int>& order) {
-  isl::ctx ctx = members.ctx();
-  isl::union_pw_aff_list list(ctx, 0);
-  for (int member : order) list = list.add(members.at(member));
-  isl::space space = isl::manage(isl_space_set_alloc(ctx.get(), 0, order.size()));
-  return isl::multi_union_pw_aff(space, list);
-}
-
 std::string iterator_name(size_t position) { return "i" + std::to_string(position); }
 
 std::string tuple_text(const std::string& id, size_t iterators) {

@@ -110,9 +110,6 @@ isl::schedule_node_band tile(const isl::schedule_node_band& band,
 /// A number without fraction.
 int64_t to_integer(const isl::val& value);
 
-/// The chosen members of a band's schedule, in this order.
-isl::multi_union_pw_aff pick(const isl::multi_union_pw_aff& members, const std::vector<int>& order);
-
 /// A name that isl's parser takes for every iterator: i0, i1, ...
 std::string iterator_name(size_t position);
 /// "S0[i0, i1]": a tuple of so many of them.

@@ -23,14 +23,6 @@ const char* name_of(Role role) {
   throw InternalError(__FILE__, __LINE__, "a mark without a role");
 }
 
-isl::schedule_node mark_points(const isl::schedule_node_band& band, bool unroll) {
-  const int members = static_cast<int>(band.n_member());
-  if (members == 1) return insert_mark(band, Role::Vector);
-  auto inner = band.split(members - 1).child(0).as<isl::schedule_node_band>();
-  auto outer = insert_mark(inner, Role::Vector).parent().as<isl::schedule_node_band>();
-  return unroll ? insert_mark(outer, Role::Unrolled) : isl::schedule_node(outer);
-}
-
 isl::schedule_node insert(const isl::schedule_node& node, Mark says) {
   auto mark = std::make_unique<Mark>(std::move(says));
   // The name is for whoever reads the tree; isl keeps what it stands for.
@@ -62,15 +54,19 @@ isl::schedule_node insert_intrinsic(const isl::schedule_node& node,
 
 const Mark& mark_of(const isl::id& id) { return *static_cast<Mark*>(isl_id_get_user(id.get())); }
 
-isl::schedule_node mark_vector(const isl::schedule_node_band& band) {
-  return mark_points(band, false);
+isl::schedule_node mark_vector(const isl::schedule_node_band& band, bool unroll) {
+  const int members = static_cast<int>(band.n_member());
+  if (members == 1) return insert_mark(band, Role::Vector);
+  auto inner = band.split(members - 1).child(0).as<isl::schedule_node_band>();
+  auto outer = insert_mark(inner, Role::Vector).parent().as<isl::schedule_node_band>();
+  return unroll ? insert_mark(outer, Role::Unrolled) : isl::schedule_node(outer);
 }
 
 isl::schedule_node mark_leaves(const isl::schedule_node& node, bool unroll) {
   return node.map_descendant_bottom_up([&](const isl::schedule_node& each) {
     const bool last =
         each.isa<isl::schedule_node_band>() && each.child(0).isa<isl::schedule_node_leaf>();
-    return last ? mark_points(each.as<isl::schedule_node_band>(), unroll) : each;
+    return last ? mark_vector(each.as<isl::schedule_node_band>(), unroll) : each;
   });
 }
 
@@ -108,8 +104,12 @@ isl::schedule_node_band insert_permutable_band(const isl::schedule_node& node,
 
 isl::schedule_node_band reorder(const isl::schedule_node_band& band,
                                 const std::vector<int>& order) {
-  isl::multi_union_pw_aff schedule = pick(band.partial_schedule(), order);
-  return insert_permutable_band(isl::manage(isl_schedule_node_delete(band.copy())), schedule);
+  const isl::multi_union_pw_aff members = band.partial_schedule();
+  isl::union_pw_aff_list list(band.ctx(), 0);
+  for (int member : order) list = list.add(members.at(member));
+  isl::space space = isl::manage(isl_space_set_alloc(band.ctx().get(), 0, order.size()));
+  return insert_permutable_band(isl::manage(isl_schedule_node_delete(band.copy())),
+                                isl::multi_union_pw_aff(space, list));
 }
 
 }  // namespace tc::poly

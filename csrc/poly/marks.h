@@ -45,10 +45,10 @@ isl::schedule_node insert_intrinsic(const isl::schedule_node& node, const std::s
 /// What a mark of insert_mark says.
 const Mark& mark_of(const isl::id& id);
 
-/// Marks the last member of a band as the vector loop; returns the node at the band's old place.
-isl::schedule_node mark_vector(const isl::schedule_node_band& band);
-/// The same for the bands right above the leaves below `node`; with `unroll`, the other members of
-/// these bands are marked Unrolled.
+/// Marks the last member of a band as the vector loop and, with `unroll`, the others as Unrolled;
+/// returns the node at the band's old place.
+isl::schedule_node mark_vector(const isl::schedule_node_band& band, bool unroll = false);
+/// The same for the bands right above the leaves below `node`.
 isl::schedule_node mark_leaves(const isl::schedule_node& node, bool unroll);
 
 /// Inserts a permutable band above `node` whose member m is iterator positions[s][m] of statement
