@@ -13,11 +13,6 @@ namespace {
 
 using Halide::Internal::as_const_int;
 
-/// isl wants identifiers; tensors may be called `1LUT` or `and`.
-std::string isl_tensor_name(const ir::Program& program, const std::string& name) {
-  return concat("T", std::distance(program.tensors.begin(), program.tensors.find(name)));
-}
-
 /// The instances of a statement over its leading indices. What its guard says of indices is in the
 /// domain of its updates; `data` gets the rest.
 IndexSets make_instances(isl::ctx ctx, const ScopStatement& statement, ir::Expr* data = nullptr) {
@@ -60,8 +55,9 @@ isl::union_map make_access(const IndexSets& instances, const ir::Program& progra
     }
     relation = isl_map_flat_range_product(relation, along);
   }
-  relation = isl_map_set_tuple_name(relation, isl_dim_out,
-                                    isl_tensor_name(program, access.tensor).c_str());
+  // isl wants identifiers; tensors may be called `1LUT` or `and`.
+  const auto number = std::distance(program.tensors.begin(), program.tensors.find(access.tensor));
+  relation = isl_map_set_tuple_name(relation, isl_dim_out, concat("T", number).c_str());
   return isl::map(isl::manage(relation));
 }
 
