@@ -25,7 +25,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
-#include <memory>
 #include <new>
 #include <string>
 #include <vector>
