@@ -156,23 +156,19 @@ std::optional<isl::pw_aff> IndexSets::quotient(const Expr& a, const Expr& b, boo
   return in_few_pieces(remainder ? x->tdiv_r(constant(*by)) : x->tdiv_q(constant(*by)));
 }
 
-template <class Node>
-std::optional<isl::set> IndexSets::compare(const Node* op,
-                                           isl::set (isl::pw_aff::*set)(isl::pw_aff) const) const {
-  if (!op->a.type().is_int()) return std::nullopt;
-  auto a = value(op->a), b = value(op->b);
-  if (!a || !b) return std::nullopt;
-  return in_few_parts(((*a).*set)(*b));
-}
-
-std::optional<isl::set> IndexSets::where_either(const std::optional<isl::set>& condition,
-                                                const Expr& yes, const Expr& no) const {
-  auto a = where(yes), b = where(no);
-  if (!condition || !a || !b) return std::nullopt;
-  return in_few_parts(condition->intersect(*a).unite(b->subtract(*condition)));
-}
-
 std::optional<isl::set> IndexSets::where(const Expr& e) const {
+  using Set = std::optional<isl::set>;
+  const auto compare = [&](const auto* op, isl::set (isl::pw_aff::*set)(isl::pw_aff) const) -> Set {
+    if (!op->a.type().is_int()) return std::nullopt;
+    auto a = value(op->a), b = value(op->b);
+    if (!a || !b) return std::nullopt;
+    return in_few_parts(((*a).*set)(*b));
+  };
+  const auto where_either = [&](const Set& condition, const Expr& yes, const Expr& no) -> Set {
+    auto a = where(yes), b = where(no);
+    if (!condition || !a || !b) return std::nullopt;
+    return in_few_parts(condition->intersect(*a).unite(b->subtract(*condition)));
+  };
   if (is_const_one(e)) return points_;
   if (is_const_zero(e)) return points_.subtract(points_);
   if (const auto* op = e.as<EQ>()) return compare(op, &isl::pw_aff::eq_set);

@@ -45,11 +45,6 @@ class IndexSets {
   std::optional<isl::pw_aff> cast(const Halide::Internal::Cast* op) const;
   std::optional<isl::pw_aff> quotient(const ir::Expr& a, const ir::Expr& b, bool remainder,
                                       bool down) const;
-  std::optional<isl::set> where_either(const std::optional<isl::set>& condition,
-                                       const ir::Expr& yes, const ir::Expr& no) const;
-  template <class Node>
-  std::optional<isl::set> compare(const Node* op,
-                                  isl::set (isl::pw_aff::*set)(isl::pw_aff) const) const;
 
   isl::set points_;
   std::map<std::string, isl::pw_aff> indices_;
