@@ -36,20 +36,13 @@ isl::schedule_node insert(const isl::schedule_node& node, Mark says) {
 
 isl::schedule_node insert_mark(const isl::schedule_node_band& band, Role role,
                                const std::vector<RegisterPoints>& points) {
-  Mark mark;
-  mark.role = role;
-  mark.depth = static_cast<unsigned>(isl_schedule_node_get_schedule_depth(band.get()));
-  mark.members = band.n_member();
-  mark.points = points;
-  return insert(band, std::move(mark));
+  const auto depth = static_cast<unsigned>(isl_schedule_node_get_schedule_depth(band.get()));
+  return insert(band, {role, depth, band.n_member(), points, {}});
 }
 
 isl::schedule_node insert_intrinsic(const isl::schedule_node& node,
                                     const std::string& instruction) {
-  Mark mark;
-  mark.role = Role::Intrinsic;
-  mark.instruction = instruction;
-  return insert(node, std::move(mark));
+  return insert(node, {Role::Intrinsic, 0, 0, {}, instruction});
 }
 
 const Mark& mark_of(const isl::id& id) { return *static_cast<Mark*>(isl_id_get_user(id.get())); }

@@ -184,25 +184,18 @@ class GradientBuilder {
     ExpressionPtr seed = read(gradient, step.places, step.type);
     shapes_[gradient] = step.shape;
     if (is_active(*step.value, active_)) {
-      switch (step.reduction) {
-        case ir::Reduction::None:
-        case ir::Reduction::Sum: {
-          bool whole =
-              step.reduction == ir::Reduction::None && step.covers && step.value->type == step.type;
-          if (!result && whole &&
-              (prefers_result(*step.value) || (is_result(step) && is_quotient(step))))
-            result = read(step.target, step.places, step.type);
-          reach(step, step.value, seed, result, gradient);
-          break;
-        }
-        case ir::Reduction::Product:
-          run_always(kDifferentiateProduct, [&] { differentiate_product(step, seed, gradient); });
-          break;
-        case ir::Reduction::Min:
-        case ir::Reduction::Max:
-          run_always(kDifferentiateExtreme, [&] { differentiate_extreme(step, seed, gradient); });
-          break;
-        default: break;
+      const ir::Reduction reduction = step.reduction;
+      if (reduction == ir::Reduction::Product) {
+        run_always(kDifferentiateProduct, [&] { differentiate_product(step, seed, gradient); });
+      } else if (reduction == ir::Reduction::Min || reduction == ir::Reduction::Max) {
+        run_always(kDifferentiateExtreme, [&] { differentiate_extreme(step, seed, gradient); });
+      } else if (reduction == ir::Reduction::None || reduction == ir::Reduction::Sum) {
+        bool whole =
+            reduction == ir::Reduction::None && step.covers && step.value->type == step.type;
+        if (!result && whole &&
+            (prefers_result(*step.value) || (is_result(step) && is_quotient(step))))
+          result = read(step.target, step.places, step.type);
+        reach(step, step.value, seed, result, gradient);
       }
     }
     if (active_.count(step.previous)) run_pass(kPassOn, [&] { return pass_on(step, gradient); });
@@ -312,15 +305,12 @@ class GradientBuilder {
   bool is_copy(const Step& step, const Contribution& c) const {
     if (!c.guards.empty() || !step.covers || !step.reduced.empty() || step.scatters()) return false;
     if (!equal(*c.weight, *read(c.source, step.places, step.type))) return false;
-    if (signature_.tensors.count(c.to) || c.subscripts.size() != step.left.size()) return false;
+    if (signature_.tensors.count(c.to) || !equal(c.subscripts, names_of(step.left))) return false;
     const std::vector<Range>& shape = step_of(c.to).shape;
-    for (size_t d = 0; d < step.left.size(); ++d) {
-      bool same = c.subscripts[d]->kind == ExpressionKind::Name &&
-                  c.subscripts[d]->name == step.left[d] &&
-                  always_equal(shape[d], step.shape[d], signature_);
-      if (!same) return false;
-    }
-    return true;
+    const auto same = [&](const Range& a, const Range& b) {
+      return always_equal(a, b, signature_);
+    };
+    return std::equal(shape.begin(), shape.end(), step.shape.begin(), step.shape.end(), same);
   }
 
   /// A statement over the step's points.

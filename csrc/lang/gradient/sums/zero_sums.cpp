@@ -139,9 +139,7 @@ class ZeroSums::Trial {
     // what a literal says.
     for (size_t i = 0; i < signature.sizes.size(); ++i) {
       const size_t digits[kTrials] = {i % 3, i / 3 % 3, (i + 1) % 3 + 1};
-      const int size = 3 + static_cast<int>(digits[number]);
-      sizes_[signature.sizes[i]] = size;
-      replacements_[signature.sizes[i]] = Expr(size);
+      sizes_[signature.sizes[i]] = Expr(3 + static_cast<int>(digits[number]));
     }
     for (const Step& step : versions.steps) {
       for (const auto& [index, range] : step.ranges) count(range);
@@ -188,7 +186,7 @@ class ZeroSums::Trial {
 
  private:
   int64_t bound(const Expr& e) const {
-    auto value = as_const_int(simplify(substitute(replacements_, e)));
+    auto value = as_const_int(simplify(substitute(sizes_, e)));
     if (!value) throw Unknown();
     return *value;
   }
@@ -417,7 +415,7 @@ class ZeroSums::Trial {
     auto index = indices.find(e.name);
     if (index != indices.end()) return integer_value(index->second, true);
     auto size = sizes_.find(e.name);
-    if (size != sizes_.end()) return integer_value(size->second);
+    if (size != sizes_.end()) return integer_value(*as_const_int(size->second));
     if (e.name == "true" || e.name == "false") return integer_value(e.name == "true");
     auto scalar = signature_.scalars.find(e.name);
     if (scalar == signature_.scalars.end()) throw Unknown();
@@ -506,8 +504,7 @@ class ZeroSums::Trial {
   const ir::Program& signature_;
   const std::vector<GradientStatement>& statements_;
   const uint64_t seed_;
-  std::map<std::string, int64_t> sizes_;
-  std::map<std::string, Expr> replacements_;
+  std::map<std::string, Expr> sizes_;
   std::map<std::string, std::map<Coordinates, Value>> known_, pending_;
   const std::vector<GradientStatement>* more_ = nullptr;
   int64_t points_ = 0;
