@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
-#include <iterator>
 #include <tuple>
 
 #include "lang/syntax/expressions.h"
@@ -193,11 +192,8 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
                              const std::vector<ExpressionPtr>& guards,
                              const std::vector<Range>& shape, const ir::Program& signature) {
   InvertedAccess result;
+  std::vector<std::string>& free = result.remaining = indices;
   std::map<std::string, ExpressionPtr> solution;
-  auto is_free = [&](const std::string& index) {
-    bool known = std::find(indices.begin(), indices.end(), index) != indices.end();
-    return known && !solution.count(index);
-  };
   auto settle = [&](const SolvedIndex& solved) {
     // What was solved before may have been left in terms of this index.
     std::map<std::string, ExpressionPtr> found{{solved.index, quotient(solved)}};
@@ -210,6 +206,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       if (place) place = substitute(place, found);
     }
     solution[solved.index] = quotient(solved);
+    free.erase(std::remove(free.begin(), free.end(), solved.index), free.end());
     result.solved.push_back(solved);
   };
   std::vector<bool> done(subscripts.size());
@@ -217,7 +214,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
   for (size_t d = 0; d < subscripts.size(); ++d) {
     result.subscripts.emplace_back(subscripts[d], name(element(d)));
     const Expression& e = *subscripts[d];
-    if (e.kind != ExpressionKind::Name || !is_free(e.name)) continue;
+    if (e.kind != ExpressionKind::Name || !std::count(free.begin(), free.end(), e.name)) continue;
     SolvedIndex solved{e.name, d, name(element(d)), {}, false, {}, {}, true};
     const Range& range = ranges.at(e.name);
     if (!always_equal(range.first, shape[d].first, signature)) {
@@ -239,8 +236,6 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     const ExpressionPtr here = binary(Operator::Multiply, factor, name(element(d)));
     ExpressionPtr e = substitute(exact ? subscripts[d]->operands[0] : subscripts[d], solution);
     if (!exact) {
-      std::vector<std::string> free;
-      std::copy_if(indices.begin(), indices.end(), std::back_inserter(free), is_free);
       ExpressionPtr rest;
       const std::vector<Digit> digits = find_digits(e, free, ranges, signature, &rest);
       for (size_t k = 0; k < digits.size(); ++k)
@@ -262,8 +257,7 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       bool is_fixed = is_const(range.first) && is_const(range.last);
       return std::make_tuple(!is_left, is_fixed, std::abs(form.coefficient));
     };
-    for (const std::string& index : indices) {
-      if (!is_free(index)) continue;
+    for (const std::string& index : free) {
       auto form = split_affine(e, index);
       if (!form || form->coefficient == 0) continue;
       if (!best || rank(index, *form) < rank(*best, best_form)) {
@@ -289,9 +283,6 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
       solved.conditions.push_back(binary(Operator::Equal, rest, integer(0)));
     }
     settle(solved);
-  }
-  for (const std::string& index : indices) {
-    if (!solution.count(index)) result.remaining.push_back(index);
   }
   // Where no index is left to scatter, the other dimensions decide the place of an element.
   if (std::none_of(result.scattered.begin(), result.scattered.end(),
