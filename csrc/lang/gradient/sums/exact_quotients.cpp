@@ -27,18 +27,6 @@ std::optional<Exact> find_exact(const Expression& guard) {
   return Exact{remainder.operands[0], *divisor};
 }
 
-/// e with `quotient` for the exact quotient, and `index` where the index itself is left.
-ExpressionPtr replace(const ExpressionPtr& e, const Exact& exact, const std::string& name_of_index,
-                      const ExpressionPtr& quotient, const ExpressionPtr& index) {
-  return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
-    if (is_binary(node, Operator::Divide) && constant_value(*node.operands[1]) == exact.divisor &&
-        equal(*node.operands[0], *exact.dividend))
-      return quotient;
-    if (node.kind == ExpressionKind::Name && node.name == name_of_index) return index;
-    return nullptr;
-  });
-}
-
 /// What a comparison says of q where it says nothing of other indices: a bound of it.
 struct Bound {
   std::optional<Expr> first, last;
@@ -69,11 +57,11 @@ Bound find_bound(const Expression& e, const std::string& q, const std::vector<st
   return bound;
 }
 
-bool is_zero(const Expression& e) { return e.constant && e.constant->as_double() == 0; }
-
 /// A product with a choice between a factor and nothing as one without, under a guard more.
 ExpressionPtr without_choices(const ExpressionPtr& e, std::vector<ExpressionPtr>* guards) {
-  if (e->kind == ExpressionKind::Ternary && is_zero(*e->operands[2])) {
+  if (e->kind == ExpressionKind::Ternary) {
+    const std::optional<Constant>& elsewhere = e->operands[2]->constant;
+    if (!elsewhere || elsewhere->as_double() != 0) return e;
     guards->push_back(e->operands[0]);
     return without_choices(e->operands[1], guards);
   }
@@ -98,13 +86,23 @@ bool replace_one(Contribution* c, const std::string& index, const ir::Program& s
     // dividend = index + rest = divisor * q
     const ExpressionPtr whole = binary(
         Operator::Subtract, binary(Operator::Multiply, integer(exact->divisor), q), form->rest);
+    // An expression with q for the exact quotient, and `whole` where the index itself is left.
+    const auto replaced = [&](const ExpressionPtr& e) {
+      return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
+        if (is_binary(node, Operator::Divide) &&
+            constant_value(*node.operands[1]) == exact->divisor &&
+            equal(*node.operands[0], *exact->dividend))
+          return q;
+        return node.kind == ExpressionKind::Name && node.name == index ? whole : nullptr;
+      });
+    };
     std::vector<std::string> indices = c->indices;
     indices.push_back(q->name);
     std::optional<Expr> first, last;
     std::vector<ExpressionPtr> left;
     for (const ExpressionPtr& other : guards) {
       if (other == guard) continue;
-      ExpressionPtr moved = replace(other, *exact, index, q, whole);
+      ExpressionPtr moved = replaced(other);
       const Bound bound = find_bound(*moved, q->name, indices, signature);
       if (bound.first && !first)
         first = bound.first;
@@ -136,9 +134,9 @@ bool replace_one(Contribution* c, const std::string& index, const ir::Program& s
     if (!certain(lowest - constant - range.first) || !certain(range.last - (highest - constant)))
       continue;
     c->guards = left;
-    c->weight = replace(c->weight, *exact, index, q, whole);
+    c->weight = replaced(c->weight);
     for (auto* list : {&c->subscripts, &c->source_places})
-      for (ExpressionPtr& e : *list) e = replace(e, *exact, index, q, whole);
+      for (ExpressionPtr& e : *list) e = replaced(e);
     std::replace(c->indices.begin(), c->indices.end(), index, q->name);
     c->left.erase(std::remove(c->left.begin(), c->left.end(), index), c->left.end());
     c->ranges.erase(index);
