@@ -149,15 +149,15 @@ const Rule* find_rule(const std::string& function) {
   return found == rules->end() ? nullptr : &found->second;
 }
 
-bool is_extreme(const Expression& e) {
-  bool builtin = e.kind == ExpressionKind::Apply && e.binding == Binding::Builtin;
-  return (e.kind == ExpressionKind::Binary && (e.op == Operator::Min || e.op == Operator::Max)) ||
-         (builtin && (e.name == "fmin" || e.name == "fmax"));
+bool is_builtin(const Expression& e) {
+  return e.kind == ExpressionKind::Apply && e.binding == Binding::Builtin;
 }
 
 /// The other operand of a min or max whose operand `k` is a literal; -1 for none.
 int operand_beside_literal(const Expression& e) {
-  if (!is_extreme(e)) return -1;
+  if (!is_binary(e, Operator::Min) && !is_binary(e, Operator::Max) &&
+      !(is_builtin(e) && (e.name == "fmin" || e.name == "fmax")))
+    return -1;
   for (int k : {0, 1}) {
     if (e.operands[1 - k]->constant && !e.operands[k]->constant) return k;
   }
@@ -173,9 +173,8 @@ std::string rule_name(const Expression& e) {
 }  // namespace
 
 bool prefers_result(const Expression& e) {
-  bool builtin = e.kind == ExpressionKind::Apply && e.binding == Binding::Builtin;
   if (operand_beside_literal(e) >= 0) return true;
-  const Rule* rule = builtin ? find_rule(e.name) : nullptr;
+  const Rule* rule = is_builtin(e) ? find_rule(e.name) : nullptr;
   return rule && std::any_of(rule->begin(), rule->end(), [](const ExpressionPtr& part) {
            return part && mentions(*part, "r");
          });
