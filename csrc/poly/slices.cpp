@@ -47,13 +47,10 @@ std::map<std::string, Slices> find_slices(const std::vector<Cluster>& clusters, 
           others.insert(name);
           continue;
         }
-        Slices slices;
         const Layout& layout = layouts.at(name);
-        for (size_t d = 0; d < cluster.outer[s].size(); ++d) {
-          slices.sizes.push_back(layout.sizes[d]);
-          slices.strides.push_back(layout.strides[d]);
-        }
-        found[name] = std::move(slices);
+        const auto outer = static_cast<std::ptrdiff_t>(cluster.outer[s].size());
+        found[name] = {{layout.sizes.begin(), layout.sizes.begin() + outer},
+                       {layout.strides.begin(), layout.strides.begin() + outer}};
       }
     }
   }

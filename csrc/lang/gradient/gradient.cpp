@@ -475,7 +475,7 @@ class GradientBuilder {
     if (sizes.empty()) {
       for (size_t d = 0; d < step.shape.size(); ++d) {
         Expr extent = simplify_size(step.shape[d].last - step.shape[d].first + 1, signature_);
-        DimensionSize size;
+        DimensionSize& size = sizes.emplace_back();
         if (const auto* variable = extent.as<Variable>()) {
           size.name = variable->name;
         } else if (auto constant = as_const_int(extent)) {
@@ -485,7 +485,6 @@ class GradientBuilder {
           for (char& c : base) c = static_cast<char>(std::toupper(c));
           size.name = names_.fresh(base + "_" + output);
         }
-        sizes.push_back(size);
       }
       if (sizes.empty()) sizes.push_back({"", 1, {}});
     }

@@ -231,18 +231,13 @@ class Summation {
     bool guards =
         !c->guards.empty() || !conditions(inverted).empty() || !inverted.conditions.empty();
     const bool inner = !conditions_of(*c, inverted, true).empty();
-    const auto differs = [&](const ExpressionPtr& factor) {
+    const auto stays = [&](const ExpressionPtr& factor, bool divides) {
+      if (inner && (any(*factor, is_access) || mentions(*factor, c->indices)) &&
+          !(divides ? is_never_zero(*factor) : has_no_poles(*factor)))
+        return true;
       // Guards may be what keeps a read inside its tensor, but for the element that receives.
       if (guards && reads_others(*factor, *c)) return true;
       return mentions(*inverted.translate(factor), inverted.remaining);
-    };
-    const auto varies = [&](const ExpressionPtr& e) {
-      return any(*e, is_access) || mentions(*e, c->indices);
-    };
-    const auto stays = [&](const ExpressionPtr& factor, bool divides) {
-      if (inner && varies(factor) && !(divides ? is_never_zero(*factor) : has_no_poles(*factor)))
-        return true;
-      return differs(factor);
     };
     SharedFactors shared = find_shared_factors(c->weight, type_, stays);
     if (shared.empty()) return {};
