@@ -64,24 +64,21 @@ class Splitting {
       std::optional<SizeProduct> end;
       if (digits->modulus) {
         end = product(*digits->modulus, digits->divisor);
-        if (!end || !place_of(*end)) return nullptr;
+        if (!end) return nullptr;
       }
-      return place_of(digits->divisor) ? between(digits->divisor, end) : nullptr;
+      return between(digits->divisor, end);
     });
   }
 
  private:
-  /// Which of the weights it is.
-  std::optional<size_t> place_of(const SizeProduct& weight) const {
-    auto found = std::find(weights_.begin(), weights_.end(), weight);
-    if (found == weights_.end()) return std::nullopt;
-    return found - weights_.begin();
-  }
-
-  /// The digits from weight `first` up to `end`, or all from it on, over `first`.
+  /// The digits from weight `first` up to `end`, or all from it on, over `first`; null where one of
+  /// these is no weight of a digit.
   ExpressionPtr between(const SizeProduct& first, const std::optional<SizeProduct>& end) const {
+    const auto from = std::find(weights_.begin(), weights_.end(), first);
+    const auto to = end ? std::find(weights_.begin(), weights_.end(), *end) : weights_.end();
+    if (from == weights_.end() || (end && to == weights_.end())) return nullptr;
     ExpressionPtr sum = integer(0);
-    for (size_t k = end ? *place_of(*end) : weights_.size(); k-- > *place_of(first);) {
+    for (auto k = to - weights_.begin(); k-- > from - weights_.begin();) {
       sum = binary(
           Operator::Add, sum,
           binary(Operator::Multiply, exact_quotient(weights_[k], first)->text(), name(names_[k])));
