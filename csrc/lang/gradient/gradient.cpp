@@ -320,11 +320,13 @@ class GradientBuilder {
     return {target, places, reduction, true, value, ranges_of(step.indices(), step.ranges)};
   }
 
-  /// The same for a reduction to the step's elements.
-  void reduce(const std::string& target, const Step& step, ir::Reduction reduction,
-              const ExpressionPtr& value) {
+  /// The same for a reduction to the step's elements, in a tensor of its own, which is read there.
+  ExpressionPtr reduce(const char* suffix, const Step& step, ir::Reduction reduction,
+                       const ExpressionPtr& value, Type type) {
+    const std::string target = names_.fresh(names_.plain(step.target) + suffix);
     if (step.scatters()) emit(all_zeros(target, step));
     emit(statement(target, step, step.places, reduction, value));
+    return read(target, step.places, type);
   }
 
   /// The value as a read of a tensor, made for it where it is more than a choice of reads: compared
@@ -351,15 +353,13 @@ class GradientBuilder {
       return counts ? choose(counts, e, elsewhere) : e;
     };
     ExpressionPtr is_zero = binary(Operator::Equal, factor, integer(0));
-    std::string zeros = names_.fresh(names_.plain(step.target) + "_zeros");
-    std::string rest = names_.fresh(names_.plain(step.target) + "_rest");
-    reduce(zeros, step, ir::Reduction::Sum,
-           where_it_counts(choose(is_zero, real(1), real(0)), real(0)));
-    reduce(rest, step, ir::Reduction::Product,
-           where_it_counts(choose(is_zero, real(1), factor), real(1)));
-    ExpressionPtr count = read(zeros, step.places, Halide::Float(32));
-    ExpressionPtr others =
-        binary(Operator::Multiply, seed, read(rest, step.places, step.value->type));
+    ExpressionPtr count =
+        reduce("_zeros", step, ir::Reduction::Sum,
+               where_it_counts(choose(is_zero, real(1), real(0)), real(0)), Halide::Float(32));
+    ExpressionPtr rest =
+        reduce("_rest", step, ir::Reduction::Product,
+               where_it_counts(choose(is_zero, real(1), factor), real(1)), step.value->type);
+    ExpressionPtr others = binary(Operator::Multiply, seed, rest);
     // Two sums, in which all that depends on the factor stands in front of what depends on the
     // result: a scan has to add up the latter alone.
     const ExpressionPtr divisor = choose(is_zero, real(1), factor);
@@ -382,16 +382,11 @@ class GradientBuilder {
     }
     ExpressionPtr value = as_read(step);
     ExpressionPtr extreme = read(step.target, step.places, step.type);
-    if (value != step.value) {
-      std::string again = names_.fresh(names_.plain(step.target) + "_extreme");
-      reduce(again, step, step.reduction, value);
-      extreme = read(again, step.places, step.type);
-    }
+    if (value != step.value) extreme = reduce("_extreme", step, step.reduction, value, step.type);
     ExpressionPtr is_extreme = binary(Operator::Equal, value, extreme);
-    std::string ties = names_.fresh(names_.plain(step.target) + "_ties");
-    reduce(ties, step, ir::Reduction::Sum, choose(is_extreme, real(1), real(0)));
-    ExpressionPtr share =
-        binary(Operator::Divide, seed, read(ties, step.places, Halide::Float(32)));
+    ExpressionPtr ties = reduce("_ties", step, ir::Reduction::Sum,
+                                choose(is_extreme, real(1), real(0)), Halide::Float(32));
+    ExpressionPtr share = binary(Operator::Divide, seed, ties);
     if (step.type.bits() < 32) share = cast(step.type, share);
     std::string source = gradient;
     if (!step.scatters()) {
