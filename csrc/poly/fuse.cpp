@@ -313,14 +313,8 @@ bool is_named(const ScopStatement& statement, const std::vector<std::string>& na
 std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
                           bool rows, const Layouts& layouts, int64_t cache_bytes,
                           const std::vector<std::vector<std::string>>& given) {
-  struct Group {
-    Statements statements;
-    Alignment alignment;
-    unsigned widest = 0;  ///< the most coincident members that any statement has alone
-    std::string apart;
-  };
   const Rules rules(scop, layouts, cache_bytes);
-  std::vector<Group> groups;
+  std::vector<Cluster> groups;  // their dependences come last
   /// The list that names a statement; null where none does.
   auto list_of = [&](const ScopStatement& statement) {
     const std::vector<std::string>* found = nullptr;
@@ -328,7 +322,7 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
       if (is_named(statement, names)) found = &names;
     return found;
   };
-  auto names_any = [&](const Group& group, const std::vector<std::string>* names) {
+  auto names_any = [&](const Cluster& group, const std::vector<std::string>* names) {
     return std::any_of(group.statements.begin(), group.statements.end(),
                        [&](const auto* other) { return list_of(*other) == names; });
   };
@@ -336,23 +330,19 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
     // An initialisation and its updates go together, so they are judged together.
     const ScopStatement& statement = scop.statements[s];
     Statements unit;
-    unsigned depth = 0;
-    for (; s < scop.statements.size() && scop.statements[s].source == statement.source; ++s) {
+    for (; s < scop.statements.size() && scop.statements[s].source == statement.source; ++s)
       unit.push_back(&scop.statements[s]);
-      depth = std::max(depth, parallel_depth(scop.statements[s]));
-    }
-    auto extend = [&](Group group) {
+    auto extend = [&](Cluster group) {
       for (const ScopStatement* next : unit) {
         group.alignment = align(dependences, group.statements, group.alignment, *next);
         group.statements.push_back(next);
       }
-      group.widest = std::max(group.widest, depth);
       return group;
     };
     const std::vector<std::string>* names = list_of(statement);
-    const Group* last = groups.empty() ? nullptr : &groups.back();
+    const Cluster* last = groups.empty() ? nullptr : &groups.back();
     const bool together = last && names && names_any(*last, names);
-    if (names && !together && std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
+    if (names && !together && std::any_of(groups.begin(), groups.end(), [&](const Cluster& group) {
           return names_any(group, names);
         }))
       throw CompilationError(concat("the options put ", join(*names),
@@ -364,7 +354,7 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
                                     " into one cluster, but a scatter has loops of its own"));
     std::string apart;
     bool fused = together;
-    Group joint;
+    Cluster joint;
     if (together) {
       joint = extend(*last);
     } else if (last && names &&
@@ -378,10 +368,13 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
     } else if (last) {
       joint = extend(*last);
       const auto kept = static_cast<unsigned>(joint.alignment[0].size());
-      const unsigned needed = strategy == FusionStrategy::Max ? 1 : std::min(3u, joint.widest);
+      unsigned widest = 0;  // the most coincident members that any statement has alone
+      for (const ScopStatement* each : joint.statements)
+        widest = std::max(widest, parallel_depth(*each));
+      const unsigned needed = strategy == FusionStrategy::Max ? 1 : std::min(3u, widest);
       fused = kept > 0 && kept >= needed;
-      apart = concat(statement.source->name, " could share ", kept, " of ",
-                     plural(joint.widest, "loop"), "; fusing takes ", needed);
+      apart = concat(statement.source->name, " could share ", kept, " of ", plural(widest, "loop"),
+                     "; fusing takes ", needed);
       if (rows && fused) {
         const std::string why =
             rules.why_apart(last->statements, unit, joint.statements, joint.alignment);
@@ -397,16 +390,17 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
     }
     std::vector<int> own(parallel_depth(*unit[0]));
     std::iota(own.begin(), own.end(), 0);
-    Group group{{unit[0]}, {own}, depth, apart};
+    Cluster group = make_cluster({unit[0]}, {own}, {});
+    group.apart = apart;
     unit.erase(unit.begin());
     groups.push_back(extend(group));
   }
-  std::vector<Cluster> clusters;
-  for (const Group& group : groups) {
-    clusters.push_back(make_cluster(group.statements, group.alignment, dependences));
-    clusters.back().apart = group.apart;
+  for (Cluster& group : groups) {
+    const std::string apart = group.apart;
+    group = make_cluster(group.statements, group.alignment, dependences);
+    group.apart = apart;
   }
-  return clusters;
+  return groups;
 }
 
 }  // namespace tc::poly
