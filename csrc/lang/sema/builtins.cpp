@@ -1,6 +1,7 @@
 #include "lang/sema/builtins.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "ir/program.h"
@@ -97,33 +98,6 @@ constexpr Builtin kBuiltins[] = {
     {"sinpi", 1, kSame, true},
 };
 
-const Builtin* find_exact(const std::string& name) {
-  for (const Builtin& builtin : kBuiltins) {
-    if (name == builtin.name) return &builtin;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-const Builtin* find_builtin(const std::string& spelling) {
-  if (const Builtin* builtin = find_exact(spelling)) return builtin;
-  if (spelling.size() > 1 && spelling.back() == 'f') {
-    const Builtin* builtin = find_exact(spelling.substr(0, spelling.size() - 1));
-    bool has_versions = builtin && builtin->result != kBool && spelling != "absf";
-    if (has_versions) return builtin;
-  }
-  return nullptr;
-}
-
-std::vector<std::string> all_builtin_names() {
-  std::vector<std::string> names;
-  for (const Builtin& builtin : kBuiltins) names.push_back(builtin.name);
-  return names;
-}
-
-namespace {
-
 using Halide::Internal::make_const;
 using ir::Expr;
 
@@ -174,6 +148,22 @@ Expr exponent(const Expr& x) {
 }
 
 }  // namespace
+
+const Builtin* find_builtin(const std::string& spelling) {
+  std::string_view base = spelling;
+  if (base.size() > 1 && base.back() == 'f') base.remove_suffix(1);
+  for (const Builtin& builtin : kBuiltins) {
+    const bool has_versions = builtin.result != kBool && spelling != "absf";
+    if (spelling == builtin.name || (has_versions && base == builtin.name)) return &builtin;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> all_builtin_names() {
+  std::vector<std::string> names;
+  for (const Builtin& builtin : kBuiltins) names.push_back(builtin.name);
+  return names;
+}
 
 ir::Expr composed_builtin(const std::string& name, const std::vector<ir::Expr>& x) {
   Halide::Type type = x[0].type();

@@ -70,14 +70,6 @@ bool stays_finite(double value, Type type) {
   return std::fabs(value) < std::ldexp(2 - std::ldexp(1.0, -digits), exponent);
 }
 
-bool fits(int64_t value, Type type) {
-  if (type.is_float()) return true;
-  if (type.is_bool()) return value == 0 || value == 1;
-  if (type.is_uint())
-    return value >= 0 && (type.bits() == 64 || value < (int64_t{1} << type.bits()));
-  if (type.bits() == 64) return true;
-  int64_t limit = int64_t{1} << (type.bits() - 1);
-  return value >= -limit && value < limit;
-}
+bool fits(int64_t value, Type type) { return type.is_float() || type.can_represent(value); }
 
 }  // namespace tc::lang
