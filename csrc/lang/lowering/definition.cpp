@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "lang/lowering/to_program.h"
 #include "lang/sema/call_conditions.h"
 #include "lang/sema/calls.h"
 #include "lang/sema/expansion.h"
@@ -21,23 +20,21 @@ bool has_specialized_scalar(const ir::Program& signature) {
   return false;
 }
 
-/// Checks a definition whose calls are inlined, and has sizes that these want equal take one name.
-/// Returns the checked tree.
-std::shared_ptr<Function> check_calls(Function* function, ir::Program* signature,
-                                      std::vector<std::string>* warnings) {
+/// Gives a definition its tree and signature: checks a function whose calls are inlined, and has
+/// sizes that these want equal take one name.
+void check_calls(Function* function, Definition* definition, std::vector<std::string>* warnings) {
   for (;;) {
     auto tree = std::make_shared<Function>(clone(*function));
     std::vector<std::string> found;
-    *signature = check(tree.get(), &found);
-    check_wanted_types(*tree, *signature);
-    bool renamed = unify_sizes(function, *signature, nullptr);
-    if (!renamed && !function->same_sizes.empty() && !has_specialized_scalar(*signature)) {
-      ir::Program program = to_program(*tree, *signature, {});
-      renamed = unify_sizes(function, *signature, &program);
-    }
+    definition->signature = check(tree.get(), &found);
+    definition->tree = tree;
+    check_wanted_types(*tree, definition->signature);
+    bool renamed = unify_sizes(function, definition->signature);
+    if (!renamed && !function->same_sizes.empty() && !has_specialized_scalar(definition->signature))
+      renamed = unify_sizes(function, infer_ranges(*definition, {}));
     if (renamed) continue;
     warnings->insert(warnings->end(), found.begin(), found.end());
-    return tree;
+    return;
   }
 }
 
@@ -66,24 +63,18 @@ Module parse(const std::string& text) {
     inline_calls(&function, known);
     check_length(function);
     auto definition = std::make_shared<Definition>();
-    std::shared_ptr<Function> tree =
-        check_calls(&function, &definition->signature, &module.warnings);
+    check_calls(&function, definition.get(), &module.warnings);
     known[function.name.name] = std::move(function);
-    definition->name = tree->name.name;
-    definition->text = print(*tree);
-    definition->key = print_key(*tree);
-    definition->tree = tree;
+    const Function& tree = *definition->tree;
+    definition->name = tree.name.name;
+    definition->text = print(tree);
+    definition->key = print_key(tree);
     // Ranges that cannot be inferred are best reported where the text is; with specialised scalars
     // that takes their values.
     if (!has_specialized_scalar(definition->signature)) infer_ranges(*definition, {});
     module.definitions.push_back(definition);
   }
   return module;
-}
-
-ir::Program infer_ranges(const Definition& definition,
-                         const std::map<std::string, int64_t>& scalars) {
-  return to_program(*definition.tree, definition.signature, scalars);
 }
 
 }  // namespace tc::lang

@@ -1,8 +1,10 @@
-#include "lang/lowering/to_program.h"
+// `infer_ranges` of definition.h: lowers every statement, infers ranges and gives tensors their
+// sizes.
 
 #include "base/error.h"
 #include "ir/expressions/wide_integers.h"
 #include "ir/visit.h"
+#include "lang/lowering/definition.h"
 #include "lang/lowering/lowering.h"
 #include "lang/lowering/ranges.h"
 #include "lang/sema/call_conditions.h"
@@ -49,8 +51,7 @@ class ProgramBuilder {
     return simplify_size(range.last - range.first + 1, signature_);
   }
 
-  ir::Iterator make_iterator(size_t i, const Identifier& index, bool reduction) const {
-    const Range& range = ranges_.statements[i].at(index.name);
+  ir::Iterator make_iterator(const Identifier& index, const Range& range, bool reduction) const {
     ir::Iterator iterator{index.name, range.first, extent(range), reduction};
     std::optional<int64_t> count = as_const_int(iterator.extent);
     if (count && *count < 0) {
@@ -72,8 +73,8 @@ class ProgramBuilder {
     for (const auto* list : {&tree.indices, &tree.reduction_indices}) {
       for (const Identifier& index : *list) {
         if (index.name.empty()) continue;
-        ir::Iterator iterator = make_iterator(i, index, list == &tree.reduction_indices);
         const Range& range = ranges_.statements[i].at(index.name);
+        ir::Iterator iterator = make_iterator(index, range, list == &tree.reduction_indices);
         // Iterators of extent 1 stay in the subscripts: how an access looks must not depend on
         // sizes.
         if (!is_const_one(iterator.extent))
@@ -81,15 +82,14 @@ class ProgramBuilder {
         statement.domain.push_back(iterator);
       }
     }
-    const std::vector<Range>* shape = nullptr;
-    if (!tree.indices.empty()) shape = &ranges_.shapes.at(tree.target.name);
     for (size_t d = 0; d < tree.indices.size(); ++d) {
+      const Range& range = ranges_.shapes.at(tree.target.name)[d];
       if (tree.scatters()) statement.scattered.push_back(tree.scattered(d) != nullptr);
       if (tree.scattered(d)) {
-        statement.subscripts.push_back(from_first(stored(lowered_[i].subscripts[d]), (*shape)[d]));
+        statement.subscripts.push_back(from_first(stored(lowered_[i].subscripts[d]), range));
         continue;
       }
-      Expr subscript = ir::make_variable(tree.indices[d].name) - (*shape)[d].first;
+      Expr subscript = ir::make_variable(tree.indices[d].name) - range.first;
       Expr simple = simplify(subscript, true, bounds);
       statement.subscripts.push_back(ir::overflows(simple) ? subscript : simple);
     }
@@ -127,9 +127,9 @@ class ProgramBuilder {
 
 }  // namespace
 
-ir::Program to_program(const Function& function, const ir::Program& signature,
-                       const std::map<std::string, int64_t>& scalars) {
-  return ProgramBuilder(function, signature, scalars).run();
+ir::Program infer_ranges(const Definition& definition,
+                         const std::map<std::string, int64_t>& scalars) {
+  return ProgramBuilder(*definition.tree, definition.signature, scalars).run();
 }
 
 }  // namespace tc::lang

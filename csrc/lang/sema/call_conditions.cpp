@@ -1,7 +1,5 @@
 #include "lang/sema/call_conditions.h"
 
-#include <optional>
-
 #include "base/error.h"
 #include "base/notes.h"
 #include "lang/lowering/ranges.h"
@@ -14,21 +12,16 @@ using namespace Halide::Internal;
 
 namespace {
 
-/// What is known of a dimension of a tensor: of an input always, of another one if there is a
-/// program.
-std::optional<Expr> size_of(const std::string& tensor, size_t dimension,
-                            const ir::Program& signature, const ir::Program* program) {
-  const ir::Program& known = program ? *program : signature;
-  auto found = known.tensors.find(tensor);
-  if (found == known.tensors.end() || dimension >= found->second.sizes.size()) return std::nullopt;
-  const Expr& size = found->second.sizes[dimension];
-  return size.defined() ? std::optional<Expr>(size) : std::nullopt;
+/// What is known of a dimension of a tensor; undefined where that is nothing.
+Expr size_of(const ir::Program& program, const std::string& tensor, size_t dimension) {
+  auto found = program.tensors.find(tensor);
+  if (found == program.tensors.end() || dimension >= found->second.sizes.size()) return Expr();
+  return found->second.sizes[dimension];
 }
 
-std::optional<Expr> wanted_size(const SameSize& same, const ir::Program& signature,
-                                const ir::Program* program) {
+Expr wanted_size(const ir::Program& program, const SameSize& same) {
   if (same.other.empty()) return make_const(Halide::Int(32), same.constant);
-  return size_of(same.other, same.other_dimension, signature, program);
+  return size_of(program, same.other, same.other_dimension);
 }
 
 /// Replaces a size of the inputs everywhere by another one or by a number.
@@ -51,14 +44,11 @@ void rename_size(Function* function, const std::string& from, const Expr& to) {
 }
 
 /// Of the names of two sizes the one that stands first.
-bool stands_before(const ir::Program& signature, const std::string& a, const std::string& b) {
-  for (const std::string& size : signature.sizes)
+bool stands_before(const ir::Program& program, const std::string& a, const std::string& b) {
+  for (const std::string& size : program.sizes)
     if (size == a || size == b) return size == a;
   return true;
 }
-
-// For an example.
-const char* const kIndices[] = {"i", "j", "k", "l", "m", "n", "o", "p"};
 
 }  // namespace
 
@@ -67,7 +57,8 @@ void check_wanted_types(const Function& function, const ir::Program& signature) 
     auto found = signature.tensors.find(wanted.tensor);
     if (found == signature.tensors.end() || found->second.type == wanted.type) continue;
     std::vector<std::string> indices;
-    for (size_t d = 0; d < found->second.sizes.size(); ++d) indices.push_back(kIndices[d % 8]);
+    for (size_t d = 0; d < found->second.sizes.size(); ++d)
+      indices.push_back(std::string(1, static_cast<char>('i' + d % 8)));  // for an example
     const std::string place = concat("(", join(indices), ")"), type = type_name(wanted.type);
     throw LanguageError(wanted.where, wanted.callee, " takes a tensor of ", type, " for ",
                         wanted.parameter, ", but ", wanted.tensor, " is of ",
@@ -77,25 +68,25 @@ void check_wanted_types(const Function& function, const ir::Program& signature) 
   }
 }
 
-bool unify_sizes(Function* function, const ir::Program& signature, const ir::Program* program) {
+bool unify_sizes(Function* function, const ir::Program& program) {
   for (const SameSize& same : function->same_sizes) {
-    auto size = size_of(same.tensor, same.dimension, signature, program);
-    auto wanted = wanted_size(same, signature, program);
-    if (!size || !wanted) continue;
-    Expr difference = simplify_size(*size - *wanted, signature);
+    const Expr size = size_of(program, same.tensor, same.dimension);
+    const Expr wanted = wanted_size(program, same);
+    if (!size.defined() || !wanted.defined()) continue;
+    Expr difference = simplify_size(size - wanted, program);
     if (is_const_zero(difference)) continue;
     if (is_const(difference)) {
-      std::string value = ir::plain_text(*wanted);
+      std::string value = ir::plain_text(wanted);
       throw LanguageError(same.where, same.callee, " takes ", same.size,
                           value == same.size ? "" : " = " + value, " for dimension ",
                           same.dimension, " of ", same.parameter, ", but that of ", same.tensor,
-                          " is ", ir::plain_text(*size));
+                          " is ", ir::plain_text(size));
     }
-    const auto *a = wanted->as<Variable>(), *b = size->as<Variable>();
-    if (b && (a ? stands_before(signature, a->name, b->name) : as_const_int(*wanted).has_value()))
-      rename_size(function, b->name, *wanted);
-    else if (a && (b || as_const_int(*size)))
-      rename_size(function, a->name, *size);
+    const auto *a = wanted.as<Variable>(), *b = size.as<Variable>();
+    if (b && (a ? stands_before(program, a->name, b->name) : as_const_int(wanted).has_value()))
+      rename_size(function, b->name, wanted);
+    else if (a && (b || as_const_int(size)))
+      rename_size(function, a->name, size);
     else
       continue;
     return true;
@@ -107,10 +98,10 @@ std::vector<ir::DeclaredSize> open_conditions(const Function& function,
                                               const ir::Program& program) {
   std::vector<ir::DeclaredSize> open;
   for (const SameSize& same : function.same_sizes) {
-    auto size = size_of(same.tensor, same.dimension, program, &program);
-    auto wanted = wanted_size(same, program, &program);
-    if (!size || !wanted || is_const_zero(simplify_size(*size - *wanted, program))) continue;
-    open.push_back({same.tensor, same.dimension, same.size, *wanted,
+    const Expr size = size_of(program, same.tensor, same.dimension);
+    const Expr wanted = wanted_size(program, same);
+    if (!size.defined() || !wanted.defined() || always_equal(size, wanted, program)) continue;
+    open.push_back({same.tensor, same.dimension, same.size, wanted,
                     concat(same.parameter, " of ", same.callee)});
   }
   return open;
