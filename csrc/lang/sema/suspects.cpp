@@ -11,99 +11,83 @@
 namespace tc::lang {
 namespace {
 
-using Lets = std::map<std::string, const Expression*>;
-
-/// Calls `visit` for every node, with what lets stand for in their places.
-void walk(const Expression& e, const Lets& lets,
-          const std::function<void(const Expression&)>& visit) {
-  auto let = lets.find(e.name);
-  if (e.binding == Binding::Let && let != lets.end()) return walk(*let->second, lets, visit);
-  visit(e);
-  for (const ExpressionPtr& operand : e.operands) walk(*operand, lets, visit);
-}
-
-void list_factors(const Expression& e, const Lets& lets, std::vector<const Expression*>* factors) {
-  if (e.kind == ExpressionKind::Name && e.binding == Binding::Let)
-    return list_factors(*lets.at(e.name), lets, factors);
-  if (is_binary(e, Operator::Multiply)) {
-    for (const ExpressionPtr& operand : e.operands) list_factors(*operand, lets, factors);
-  } else {
-    factors->push_back(&e);
-  }
-}
-
-void check_sum(const TreeStatement& statement, std::vector<std::string>* warnings) {
-  if (statement.reduction != ir::Reduction::Sum) return;
-  Lets lets;
-  std::set<std::string> ranged;
-  for (const WhereClause& clause : statement.clauses) {
-    if (clause.kind == ClauseKind::Let) lets[clause.name.name] = clause.first.get();
-    if (clause.kind == ClauseKind::Range) ranged.insert(clause.name.name);
-  }
-  std::vector<const Expression*> factors;
-  list_factors(*statement.value, lets, &factors);
-  for (const Identifier& index : statement.reduction_indices) {
-    if (ranged.count(index.name)) continue;
-    int count = 0;
-    const Expression *own = nullptr, *other = nullptr;
-    for (const Expression* factor : factors) {
-      bool has_it = false, reads = false;
-      walk(*factor, lets, [&](const Expression& e) {
-        bool here = e.binding == Binding::Index && e.name == index.name;
-        count += here;
-        has_it = has_it || here;
-        reads = reads || (e.kind == ExpressionKind::Apply && e.binding == Binding::Tensor &&
-                          !e.operands.empty());
-      });
-      if (has_it) own = factor;
-      if (!has_it && reads && !other) other = factor;
-    }
-    if (count != 1 || !other) continue;
-    warn(warnings, index.where, index.name, " is summed over, but of the factors only ",
-         own->where.str(), " has it. If ", other->where.str(),
-         " should have it too, write it there; if not, sum ", own->where.str(),
-         " in a statement of its own, which is less work, or say that it is meant by a range: "
-         "where ",
-         index.name, " in ...");
-  }
-}
-
-/// Reads whose subscripts count for the ranges of the indices that a condition around them is
-/// about.
-class GuardedReads {
+/// Looks at one statement.
+class StatementSuspects {
  public:
-  GuardedReads(const TreeStatement& statement, std::vector<std::string>* warnings)
-      : warnings_(warnings) {
+  StatementSuspects(const TreeStatement& statement, std::vector<std::string>* warnings)
+      : statement_(statement), warnings_(warnings) {
     for (const WhereClause& clause : statement.clauses) {
       if (clause.kind == ClauseKind::Let) lets_[clause.name.name] = clause.first.get();
       if (clause.kind == ClauseKind::Range) settled_.insert(clause.name.name);
     }
-    visit(*statement.value, {});
+    if (statement.reduction == ir::Reduction::Sum) check_sum();
+    check_guarded(*statement.value, {});
   }
 
  private:
-  void visit(const Expression& e, const std::set<std::string>& guarded) {
-    auto let = lets_.find(e.name);
-    if (e.binding == Binding::Let && let != lets_.end()) return visit(*let->second, guarded);
-    bool read = is_access(e);
-    bool choice = e.kind == ExpressionKind::Ternary;
-    bool shortcut =
-        e.kind == ExpressionKind::Binary && (e.op == Operator::And || e.op == Operator::Or);
+  /// Calls `visit` for every node, with what lets stand for in their places.
+  void walk(const Expression& e, const std::function<void(const Expression&)>& visit) const {
+    if (e.binding == Binding::Let) return walk(*lets_.at(e.name), visit);
+    visit(e);
+    for (const ExpressionPtr& operand : e.operands) walk(*operand, visit);
+  }
+
+  void list_factors(const Expression& e, std::vector<const Expression*>* factors) const {
+    if (e.binding == Binding::Let) return list_factors(*lets_.at(e.name), factors);
+    if (!is_binary(e, Operator::Multiply)) return factors->push_back(&e);
+    for (const ExpressionPtr& operand : e.operands) list_factors(*operand, factors);
+  }
+
+  void check_sum() {
+    std::vector<const Expression*> factors;
+    list_factors(*statement_.value, &factors);
+    for (const Identifier& index : statement_.reduction_indices) {
+      if (settled_.count(index.name)) continue;
+      int count = 0;
+      const Expression *own = nullptr, *other = nullptr;
+      for (const Expression* factor : factors) {
+        bool has_it = false, reads = false;
+        walk(*factor, [&](const Expression& e) {
+          bool here = e.binding == Binding::Index && e.name == index.name;
+          count += here;
+          has_it = has_it || here;
+          reads = reads || (e.kind == ExpressionKind::Apply && e.binding == Binding::Tensor &&
+                            !e.operands.empty());
+        });
+        if (has_it) own = factor;
+        if (!has_it && reads && !other) other = factor;
+      }
+      if (count != 1 || !other) continue;
+      warn(warnings_, index.where, index.name, " is summed over, but of the factors only ",
+           own->where.str(), " has it. If ", other->where.str(),
+           " should have it too, write it there; if not, sum ", own->where.str(),
+           " in a statement of its own, which is less work, or say that it is meant by a range: "
+           "where ",
+           index.name, " in ...");
+    }
+  }
+
+  /// Of reads whose subscripts count for the ranges of the indices that a condition around them is
+  /// about.
+  void check_guarded(const Expression& e, const std::set<std::string>& guarded) {
+    if (e.binding == Binding::Let) return check_guarded(*lets_.at(e.name), guarded);
+    const bool choice = e.kind == ExpressionKind::Ternary || is_binary(e, Operator::And) ||
+                        is_binary(e, Operator::Or);
     std::set<std::string> inside = guarded;
-    if (choice || shortcut) add_compared(*e.operands[0], &inside);
+    if (choice) add_compared(*e.operands[0], &inside);
     for (size_t i = 0; i < e.operands.size(); ++i) {
-      if (read) check(e, *e.operands[i], guarded);
-      visit(*e.operands[i], (choice || shortcut) && i > 0 ? inside : guarded);
+      if (is_access(e)) check_subscript(e, *e.operands[i], guarded);
+      check_guarded(*e.operands[i], choice && i > 0 ? inside : guarded);
     }
   }
 
   /// The indices without ranges that are compared by size, with what is no data.
   void add_compared(const Expression& condition, std::set<std::string>* indices) const {
-    walk(condition, lets_, [&](const Expression& comparison) {
+    walk(condition, [&](const Expression& comparison) {
       if (!is_ordering(comparison)) return;
       std::set<std::string> compared;
       bool data = false;
-      walk(comparison, lets_, [&](const Expression& e) {
+      walk(comparison, [&](const Expression& e) {
         data = data || is_access(e);
         if (e.binding == Binding::Index && !settled_.count(e.name)) compared.insert(e.name);
       });
@@ -111,11 +95,11 @@ class GuardedReads {
     });
   }
 
-  void check(const Expression& read, const Expression& subscript,
-             const std::set<std::string>& guarded) {
+  void check_subscript(const Expression& read, const Expression& subscript,
+                       const std::set<std::string>& guarded) {
     // An index by itself says what it takes, whatever the condition is for.
     if (subscript.kind == ExpressionKind::Name) return;
-    walk(subscript, lets_, [&](const Expression& e) {
+    walk(subscript, [&](const Expression& e) {
       if (e.binding != Binding::Index || !guarded.count(e.name) || !settled_.insert(e.name).second)
         return;
       warn(warnings_, read.where, e.name, " has no range of its own, so that ", read.where.str(),
@@ -125,16 +109,17 @@ class GuardedReads {
     });
   }
 
+  const TreeStatement& statement_;
+  std::vector<std::string>* warnings_;
   std::map<std::string, const Expression*> lets_;
   std::set<std::string> settled_;  ///< indices with a range, or with a warning
-  std::vector<std::string>* warnings_;
 };
 
 void check_use(const Function& function, std::vector<std::string>* warnings) {
   std::set<std::string> used, seen;
   for (const Declaration& returned : function.returns) used.insert(returned.name);
   for (const TreeStatement& statement : function.statements)
-    lang::walk(statement, [&](const Expression& e) {
+    walk(statement, [&](const Expression& e) {
       if (e.binding == Binding::Tensor) used.insert(e.name);
     });
   for (const TreeStatement& statement : function.statements) {
@@ -150,9 +135,7 @@ void check_use(const Function& function, std::vector<std::string>* warnings) {
 
 void warn_of_suspects(const Function& function, std::vector<std::string>* warnings) {
   for (const TreeStatement& statement : function.statements) {
-    if (statement.inlined) continue;
-    check_sum(statement, warnings);
-    GuardedReads(statement, warnings);
+    if (!statement.inlined) StatementSuspects(statement, warnings);
   }
   check_use(function, warnings);
 }
