@@ -141,11 +141,7 @@ class Resolver {
       return bind(e, Binding::Scalar, type);
     }
     auto tensor = scope_.tensors.find(name);
-    if (tensor != scope_.tensors.end()) {
-      refuse_in_bounds(*e, tensor->second);
-      expect_rank(*e, tensor->second, 0);
-      return bind_read(e, tensor->second);
-    }
+    if (tensor != scope_.tensors.end()) return bind_read(e, tensor->second);
     if (name == "true" || name == "false") return bind(e, Binding::Truth, Halide::Bool());
     if (in_bounds_) {
       throw LanguageError(e->where, "undefined variable ", name,
@@ -166,6 +162,13 @@ class Resolver {
   }
 
   void bind_read(Expression* e, const TensorInfo& tensor) {
+    refuse_in_bounds(*e, tensor);
+    if (tensor.rank != e->operands.size()) {
+      throw LanguageError(e->where, "expected ", plural(tensor.rank, "dimension"), " but found ",
+                          plural(e->operands.size(), "dimension"), ": ", e->name, " has ",
+                          tensor.rank);
+    }
+    for (const ExpressionPtr& operand : e->operands) check_subscript(*operand, &scope_);
     if (!tensor.input && !tensor.returned && tensor.first_statement > scope_.position) {
       throw LanguageError(e->where, "undefined variable ", e->name,
                           " used here: it is first assigned at line ", tensor.where.line(),
@@ -174,12 +177,6 @@ class Resolver {
     Type so_far = tensor.has_literal ? tensor.literal_type : Halide::Int(32);
     bind(e, Binding::Tensor, tensor.typed ? tensor.type : so_far);
     e->adaptable = !tensor.typed;
-  }
-
-  void expect_rank(const Expression& e, const TensorInfo& tensor, size_t rank) {
-    if (tensor.rank == rank) return;
-    throw LanguageError(e.where, "expected ", plural(tensor.rank, "dimension"), " but found ",
-                        plural(rank, "dimension"), ": ", e.name, " has ", tensor.rank);
   }
 
   void check_dimension(Expression* e) {
@@ -238,9 +235,6 @@ class Resolver {
                           " used here: it is no tensor and no built-in function",
                           function_instead(e->name, did_you_mean(e->name, names)));
     }
-    refuse_in_bounds(*e, tensor->second);
-    expect_rank(*e, tensor->second, e->operands.size());
-    for (const ExpressionPtr& operand : e->operands) check_subscript(*operand, &scope_);
     bind_read(e, tensor->second);
   }
 

@@ -48,14 +48,12 @@ std::string find_parallel(const Function& function, const std::string& tensor,
 }  // namespace
 
 bool reads(const TreeStatement& statement, const std::string& tensor) {
-  if (reads(*statement.value, tensor)) return true;
-  for (const ExpressionPtr& subscript : statement.subscripts) {
-    if (subscript && reads(*subscript, tensor)) return true;
-  }
-  return std::any_of(statement.clauses.begin(), statement.clauses.end(),
-                     [&](const WhereClause& clause) {
-                       return clause.kind == ClauseKind::Let && reads(*clause.first, tensor);
-                     });
+  bool found = reads(*statement.value, tensor);
+  for (const ExpressionPtr& subscript : statement.subscripts)
+    found = found || (subscript && reads(*subscript, tensor));
+  for (const WhereClause& clause : statement.clauses)
+    found = found || (clause.kind == ClauseKind::Let && reads(*clause.first, tensor));
+  return found;
 }
 
 bool initial_contents_read(const Function& function, const std::string& tensor,

@@ -70,12 +70,6 @@ class Checker {
     if (scope_.scalars.count(size.name)) already_defined(id, "a scalar");
   }
 
-  void declare_size(const DimensionSize& size) {
-    check_size(size);
-    if (size.name.empty()) return;
-    if (scope_.sizes.insert(size.name).second) program_.sizes.push_back(size.name);
-  }
-
   void declare_parameters() {
     for (const Declaration& p : function_.parameters) {
       Identifier id{p.name, p.name_where};
@@ -90,7 +84,9 @@ class Checker {
       }
       ir::Tensor tensor{p.name, p.type, ir::TensorRole::Input, {}, p.name_where};
       for (const DimensionSize& size : p.dimensions) {
-        declare_size(size);
+        check_size(size);
+        if (!size.name.empty() && scope_.sizes.insert(size.name).second)
+          program_.sizes.push_back(size.name);
         tensor.sizes.push_back(size.name.empty()
                                    ? Halide::Internal::make_const(Halide::Int(32), size.constant)
                                    : ir::make_variable(size.name));
@@ -140,9 +136,12 @@ class Checker {
     if ((found != scope_.tensors.end() && found->second.input) || scope_.scalars.count(id.name))
       already_defined(id, "an input, and TC inputs are immutable");
     if (found == scope_.tensors.end()) {
+      std::vector<std::string> assigned;
+      for (const TreeStatement& statement : function_.statements)
+        assigned.push_back(statement.target.name);
       throw LanguageError(id.where, "undefined variable ", id.name,
                           " used here: it is returned, but no statement assigns it",
-                          did_you_mean(id.name, assigned_names()));
+                          did_you_mean(id.name, assigned));
     }
     TensorInfo& info = found->second;
     info.returned = true;
@@ -160,13 +159,6 @@ class Checker {
                           ", or return ", id.name, " alone");
     }
     for (const DimensionSize& size : returned.dimensions) check_size(size);
-  }
-
-  std::vector<std::string> assigned_names() const {
-    std::vector<std::string> names;
-    for (const TreeStatement& statement : function_.statements)
-      names.push_back(statement.target.name);
-    return names;
   }
 
   // ---- statements
@@ -205,7 +197,9 @@ class Checker {
       if (clause.kind == ClauseKind::Let && !clause.first->adaptable)
         expect_finite_literals(*clause.first);
     expect_small(*statement);
-    warn_unused_lets(*statement);
+    for (const WhereClause& clause : statement->clauses)
+      if (clause.kind == ClauseKind::Let && !scope_.used_lets.count(clause.name.name))
+        warn(&warnings_, clause.name.where, clause.name.name, " is not used in this statement");
   }
 
   void check_clause(WhereClause* clause) {
@@ -226,14 +220,6 @@ class Checker {
         scope_.lets[clause->name.name] = clause->first;
         return;
       case ClauseKind::Exists: resolve(clause->first.get(), &scope_); return;
-    }
-  }
-
-  void warn_unused_lets(const TreeStatement& statement) {
-    for (const WhereClause& clause : statement.clauses) {
-      if (clause.kind == ClauseKind::Let && !scope_.used_lets.count(clause.name.name)) {
-        warn(&warnings_, clause.name.where, clause.name.name, " is not used in this statement");
-      }
     }
   }
 
