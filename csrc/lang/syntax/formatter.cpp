@@ -114,8 +114,7 @@ class Formatter {
     parts.push_back(group({nest(
         2 * kIndentation, {line(), take(), text(" "), list([this] { return declaration(); })})}));
     if (current().is("<=>")) parts.push_back(group({nest(2 * kIndentation, {annotation()})}));
-    parts.push_back(text(" "));
-    parts.push_back(take());
+    parts.push_back(concat({text(" "), take()}));
     page_.print(concat(std::move(parts)), 0);
     if (current().is("}") && gaps_[at_].comments.empty()) {
       page_.print(take(), 0);
@@ -151,10 +150,7 @@ class Formatter {
   LayoutPtr declaration() {
     std::vector<LayoutPtr> parts = {take()};
     if (current().is("(")) parts.push_back(list([this] { return take(); }));
-    if (!current().is(",") && !current().is(")")) {
-      parts.push_back(text(" "));
-      parts.push_back(take());
-    }
+    if (!current().is(",") && !current().is(")")) parts.push_back(concat({text(" "), take()}));
     return concat(std::move(parts));
   }
 
@@ -166,17 +162,11 @@ class Formatter {
     std::vector<LayoutPtr> head;
     if (!current().is("(")) head.push_back(take());
     if (current().is("(")) head.push_back(list([this] { return expression(); }));
-    head.push_back(text(" "));
-    head.push_back(take());
-    head.push_back(nest(kIndentation, {line(), expression()}));
+    head.push_back(concat({text(" "), take(), nest(kIndentation, {line(), expression()})}));
     std::vector<LayoutPtr> tail;
     if (current().is("<=>")) tail.push_back(annotation());
-    if (current().is_word("where") && ahead().kind == TokenKind::Identifier) {
-      tail.push_back(line());
-      tail.push_back(take());
-      tail.push_back(text(" "));
-      tail.push_back(align({clauses()}));
-    }
+    if (current().is_word("where") && ahead().kind == TokenKind::Identifier)
+      tail.push_back(concat({line(), take(), text(" "), align({clauses()})}));
     if (current().is("<=>")) tail.push_back(annotation());
     return group({group(std::move(head)), nest(kIndentation, std::move(tail))});
   }
@@ -195,10 +185,7 @@ class Formatter {
     bool let = ahead().is("="), range = ahead().is_word("in");
     if (!let && !range) return concat({take(), text(" "), expression()});
     std::vector<LayoutPtr> parts = {take(), text(" "), take(), text(" "), expression()};
-    if (range) {
-      parts.push_back(take());
-      parts.push_back(expression());
-    }
+    if (range) parts.push_back(concat({take(), expression()}));
     return concat(std::move(parts));
   }
 

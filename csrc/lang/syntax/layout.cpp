@@ -166,8 +166,6 @@ bool Page::fits(const Layout& layout, const std::vector<Command>& rest) const {
   return false;
 }
 
-void Page::new_line(int indentation) { pending_ = indentation; }
-
 void Page::flush() {
   if (pending_ < 0) return;
   while (!out_.empty() && out_.back() == ' ') out_.pop_back();

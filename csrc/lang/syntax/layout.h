@@ -39,7 +39,7 @@ class Page {
   explicit Page(int width) : width_(width) {}
 
   void print(const LayoutPtr& layout, int indentation);
-  void new_line(int indentation);
+  void new_line(int indentation) { pending_ = indentation; }
   /// The next line break is followed by an empty line, except at the top of the page.
   void empty_line() { empty_line_ = true; }
   /// The empty line that was asked for is not wanted.

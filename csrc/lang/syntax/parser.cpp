@@ -132,7 +132,8 @@ class Parser {
     next();
     Function function;
     function.name = expect_identifier("the name of the definition");
-    parse_list("before the parameters", [&] { function.parameters.push_back(parse_parameter()); });
+    parse_list("before the parameters",
+               [&] { function.parameters.push_back(parse_declaration(true)); });
     expect("->", "after the parameters");
     parse_list("before the returned tensors",
                [&] { function.returns.push_back(parse_returned()); });
@@ -179,13 +180,15 @@ class Parser {
     return size;
   }
 
-  Declaration parse_parameter() {
+  Declaration parse_declaration(bool typed) {
     Declaration declaration;
     SourceRange begin = current().where;
-    declaration.type = parse_type();
-    if (current().is("("))
+    declaration.typed = typed;
+    if (typed) declaration.type = parse_type();
+    if (typed && current().is("("))
       parse_list("before the sizes", [&] { declaration.dimensions.push_back(parse_dimension()); });
-    Identifier name = expect_identifier("the name of the parameter");
+    Identifier name =
+        expect_identifier(typed ? "the name of the parameter" : "the name of a returned tensor");
     declaration.name = name.name;
     declaration.name_where = name.where;
     declaration.where = begin.to(name.where);
@@ -195,13 +198,7 @@ class Parser {
   Declaration parse_returned() {
     // `o` alone, `float o` or `float(M, N) o`.
     bool typed = current().kind == TokenKind::Identifier && !ahead(1).is(",") && !ahead(1).is(")");
-    if (typed) return parse_parameter();
-    Declaration declaration;
-    Identifier name = expect_identifier("the name of a returned tensor");
-    declaration.typed = false;
-    declaration.name = name.name;
-    declaration.name_where = declaration.where = name.where;
-    return declaration;
+    return parse_declaration(typed);
   }
 
   /// `<=> name(args)` says that something else computes the same; it is read and dropped.

@@ -77,15 +77,16 @@ class Printer {
         const bool is_name =
             place->kind == ExpressionKind::Name &&
             (place->binding == Binding::Index || place->binding == Binding::Tensor);
-        if (is_name) out_ << "(";
-        print_expression(*place, 0);
-        if (is_name) out_ << ")";
+        if (is_name)
+          print_arguments({statement.subscripts[d]});
+        else
+          print_expression(*place, 0);
       } else {
         out_ << local(statement.indices[d].name);
       }
     }
     if (!statement.indices.empty()) out_ << ")";
-    out_ << " " << operator_text(statement) << " ";
+    out_ << " " << ir::spelling(statement.reduction) << (statement.initializes ? "! " : " ");
     print_expression(*statement.value, 0);
     print_list(" where ", statement.clauses, [&](const WhereClause& c) { print_clause(c); });
     out_ << "\n";
@@ -98,20 +99,10 @@ class Printer {
     out_ << "\n";
   }
 
-  static std::string operator_text(const TreeStatement& statement) {
-    std::string text = ir::spelling(statement.reduction);
-    return statement.initializes ? text + "!" : text;
-  }
-
   void print_clause(const WhereClause& clause) {
     if (clause.kind == ClauseKind::Exists) {
       out_ << "exists ";
-      if (starts_with_in(*clause.first)) {
-        out_ << "(";
-        print_expression(*clause.first, 0);
-        out_ << ")";
-        return;
-      }
+      if (starts_with_in(*clause.first)) return print_arguments({clause.first});
     } else {
       out_ << local(clause.name.name) << (clause.kind == ClauseKind::Let ? " = " : " in ");
     }
