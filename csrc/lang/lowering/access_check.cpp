@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text_stream.h"
+#include "base/notes.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/integer_value.h"
 #include "ir/expressions/reads.h"
@@ -88,7 +88,10 @@ class StatementCheck : public IRVisitor {
 
   std::string run() {
     for (const ir::Iterator& iterator : statement_.domain) {
-      if (constant(iterator.extent) < 0) return empty_range(iterator);
+      if (constant(iterator.extent) >= 0) continue;
+      return concat("the range of index ", iterator.name, " is empty: it would take ",
+                    iterator.extent, " values, from ", iterator.min,
+                    " up; a size is too small for the subscripts of ", iterator.name, at_line());
     }
     for (const ir::Iterator& iterator : statement_.domain) {
       if (constant(iterator.extent) == 0) return "";
@@ -147,12 +150,6 @@ class StatementCheck : public IRVisitor {
           op->condition.accept(&self);
         });
     return found;
-  }
-
-  std::string empty_range(const ir::Iterator& iterator) const {
-    return concat("the range of index ", iterator.name, " is empty: it would take ",
-                  iterator.extent, " values, from ", iterator.min,
-                  " up; a size is too small for the subscripts of ", iterator.name, at_line());
   }
 
   std::string at_line() const {
@@ -332,21 +329,19 @@ class StatementCheck : public IRVisitor {
               size_t d, const std::map<std::string, Expr>& values, const Expr& reached) {
     const std::string index = is_const(reached) ? concat(constant(reached)) : concat(reached);
     const std::set<std::string> used = ir::variables_of(subscripts[d]);
-    TextStream where, ranges;
+    std::vector<std::string> where, ranges;
     for (const ir::Iterator& iterator : statement_.domain) {
       if (!used.count(iterator.name)) continue;
       auto value = values.find(iterator.name);
-      if (value != values.end())
-        where << (where.tellp() > 0 ? ", " : "") << iterator.name << " = " << value->second;
-      ranges << (ranges.tellp() > 0 ? ", " : "") << iterator.name << " runs over " << iterator.min
-             << ":" << constant(iterator.min) + constant(iterator.extent);
+      if (value != values.end()) where.push_back(concat(iterator.name, " = ", value->second));
+      ranges.push_back(concat(iterator.name, " runs over ", iterator.min, ":",
+                              constant(iterator.min) + constant(iterator.extent)));
     }
     message_ = concat(
         verb, " ", access_text(tensor, subscripts),
-        " outside: ", where.str().empty() ? "the subscript" : where.str(),
-        where.str().empty() ? " reaches index " : " gives index ", index, ", but dimension ", d,
-        " of ", tensor.name, " has size ", tensor.sizes[d],
-        ranges.str().empty() ? "" : " (" + ranges.str() + ")",
+        " outside: ", where.empty() ? "the subscript" : join(where),
+        where.empty() ? " reaches index " : " gives index ", index, ", but dimension ", d, " of ",
+        tensor.name, " has size ", tensor.sizes[d], ranges.empty() ? "" : " (" + join(ranges) + ")",
         verb == std::string("writes")
             ? "; declare or pass larger tensors, or give the index a smaller range in a where "
               "clause"
@@ -363,20 +358,16 @@ class StatementCheck : public IRVisitor {
   }
 
   static std::string access_text(const ir::Tensor& tensor, const std::vector<Expr>& subscripts) {
-    TextStream text;
-    text << tensor.name << "(";
-    for (size_t i = 0; i < subscripts.size(); ++i) {
-      TextStream one;
-      one << (holds_data(subscripts[i]) ? ir::make_variable("...") : shown(subscripts[i]));
+    std::vector<std::string> texts;
+    for (const Expr& subscript : subscripts) {
       // Halide puts parentheses around every operation.
-      std::string subscript = one.str();
-      for (size_t at; (at = subscript.find(" + -")) != std::string::npos;)
-        subscript.replace(at, 4, " - ");
-      bool wrapped = subscript.size() > 2 && subscript.front() == '(' && subscript.back() == ')';
-      text << (i ? ", " : "") << (wrapped ? subscript.substr(1, subscript.size() - 2) : subscript);
+      std::string text =
+          concat(holds_data(subscript) ? ir::make_variable("...") : shown(subscript));
+      for (size_t at; (at = text.find(" + -")) != std::string::npos;) text.replace(at, 4, " - ");
+      bool wrapped = text.size() > 2 && text.front() == '(' && text.back() == ')';
+      texts.push_back(wrapped ? text.substr(1, text.size() - 2) : text);
     }
-    text << ")";
-    return text.str();
+    return concat(tensor.name, "(", join(texts), ")");
   }
 
   const ir::Program& program_;

@@ -39,14 +39,12 @@ class Lowering {
         collect(*clause.first, &lowered.accesses);
       }
     }
-    for (const ExpressionPtr& subscript : statement_.subscripts) {
-      if (subscript) collect(*subscript, &lowered.accesses);
-    }
-    collect(*statement_.value, &lowered.accesses);
     for (size_t d = 0; d < statement_.indices.size(); ++d) {
       const Expression* expression = statement_.scattered(d);
+      if (expression) collect(*expression, &lowered.accesses);
       lowered.subscripts.push_back(expression ? subscript(*expression) : Expr());
     }
+    collect(*statement_.value, &lowered.accesses);
     bool accumulates = statement_.reduction != ir::Reduction::None && !statement_.initializes;
     if (accumulates || statement_.scatters())
       lowered.accesses.push_back(left_hand_side(accumulates));
@@ -92,13 +90,11 @@ class Lowering {
     if (in_subscript_ && type == Halide::Int(32) && e.type() == Halide::Int(64))
       return Cast::make(type, e);
     if (type.is_bool()) return e != make_zero(e.type());
-    if (e.type().is_float() && !type.is_float()) return truncate(e, type);
+    // Halide's simplifier makes one cast of two: uint32(int32(x)) would become uint32(x), which has
+    // no meaning for a negative x. It looks through no complements, and LLVM removes a pair.
+    if (e.type().is_float() && !type.is_float()) return ~~Halide::cast(type, e);
     return Halide::cast(type, e);
   }
-
-  /// Halide's simplifier makes one cast of two: uint32(int32(x)) would become uint32(x), which has
-  /// no meaning for a negative x. It looks through no complements, and LLVM removes a pair.
-  static Expr truncate(const Expr& e, Type type) { return ~~Halide::cast(type, e); }
 
   Expr subscript(const Expression& e) {
     bool outer = std::exchange(in_subscript_, true);

@@ -53,11 +53,11 @@ class Inference {
 
   InferredRanges run() {
     for (;;) {
-      if (pass()) continue;
+      if (pass(/*relaxed=*/false)) continue;
       if (std::all_of(done_.begin(), done_.end(), [](bool done) { return done; })) break;
       // Statements wait for each other: let the first one that can do without go ahead, then, if
       // there is none, believe the sizes in the return list.
-      if (relax() || assume_annotations()) continue;
+      if (pass(/*relaxed=*/true) || assume_annotations()) continue;
       report_unsized();
       report_unsolved();
     }
@@ -74,27 +74,18 @@ class Inference {
   }
 
  private:
-  /// One attempt at every unfinished statement in order; whether anything new was learnt.
-  bool pass() {
+  /// One attempt at every unfinished statement in order; whether anything new was learnt. A relaxed
+  /// one ends with the first statement whose ranges it finds.
+  bool pass(bool relaxed) {
     bool progress = false;
     for (size_t i = 0; i < statements_.size(); ++i) {
       if (done_[i]) continue;
       std::map<std::string, Range> solved;
-      if (!solve(i, /*relaxed=*/false, &solved)) continue;
+      if (!solve(i, relaxed, &solved) || (relaxed && !complete(i, solved))) continue;
       progress = record(i, solved) || progress;
+      if (relaxed) return true;
     }
     return progress;
-  }
-
-  bool relax() {
-    for (size_t i = 0; i < statements_.size(); ++i) {
-      if (done_[i]) continue;
-      std::map<std::string, Range> solved;
-      if (!solve(i, /*relaxed=*/true, &solved) || !complete(i, solved)) continue;
-      record(i, solved);
-      return true;
-    }
-    return false;
   }
 
   std::vector<std::string> indices_of(size_t i) const {
@@ -431,8 +422,7 @@ class Inference {
     for (const std::string& name : indices_of(blamed)) {
       if (!known.count(name)) names.push_back(name);
     }
-    SourceRange where = statement.where;
-    throw LanguageError(where,
+    throw LanguageError(statement.where,
                         "Could not infer ranges for free variables. Use a where clause to give ",
                         enumerate(names), names.size() == 1 ? " its range" : " their ranges",
                         ", as in: where ", names.empty() ? "i" : names[0],

@@ -32,14 +32,12 @@ Inferred infer_ranges_of(const Function& function) {
 }
 
 bool same(const Ranges& a, const Ranges& b, const ir::Program& signature) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].size() != b[i].size()) return false;
-    for (const auto& [index, range] : a[i]) {
-      auto other = b[i].find(index);
-      if (other == b[i].end() || !always_equal(range, other->second, signature)) return false;
-    }
-  }
-  return true;
+  auto same_range = [&](const auto& x, const auto& y) {
+    return x.first == y.first && always_equal(x.second, y.second, signature);
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), [&](const auto& x, const auto& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), same_range);
+  });
 }
 
 }  // namespace
