@@ -151,8 +151,7 @@ class Writer {
                        " are left");
     }
     std::vector<Label> needed = all_labels(rest);
-    for (Label label : binding_.output)
-      if (!contains(needed, label)) needed.push_back(label);
+    needed.insert(needed.end(), binding_.output.begin(), binding_.output.end());
     if (taken.size() > 1) sum_ahead(&taken, needed);
     std::vector<Label> result;
     if (rest.empty()) {
@@ -245,13 +244,9 @@ class Writer {
       for (size_t d = 0; d < binding_.operands[k].size(); ++d) {
         const Dimension& dimension = binding_.operands[k][d];
         text += d > 0 ? ", " : "";
-        if (dimension.broadcast) {
-          text += "1";
-        } else if (dimension.is_plain()) {
-          text += size_name(dimension.index.label());
-        } else {
-          text += concat("in", k, "_", d);
-        }
+        text += dimension.broadcast    ? "1"
+                : dimension.is_plain() ? size_name(dimension.index.label())
+                                       : concat("in", k, "_", d);
       }
       if (binding_.operands[k].empty()) text += "1";
       text += concat(") in", k);

@@ -176,9 +176,8 @@ void set_builtin(Expression* e) {
     if (operand.get() != integer) adapt(operand.get(), type);
   }
   if (integer) {
-    expect_integer(
-        *integer,
-        concat("argument ", builtin->integer_argument + 1, " of ", builtin->name).c_str());
+    expect_integer(*integer,
+                   concat("argument ", builtin->integer_argument + 1, " of ", builtin->name));
   }
   e->name = builtin->name;
   switch (builtin->result) {
@@ -263,7 +262,7 @@ void expect_bool(const Expression& e, const std::string& role) {
                       "; write ", text, " != 0 if that is meant");
 }
 
-void expect_integer(const Expression& e, const char* role) {
+void expect_integer(const Expression& e, const std::string& role) {
   if (is_integer(e.type)) return;
   throw LanguageError(e.where, "expected integral type but found ", type_name(e.type), " as ", role,
                       "; write int32(", e.where.str(), ")",

@@ -21,6 +21,6 @@ void set_type(Expression* expression);
 void expect_bool(const Expression& expression, const std::string& role);
 
 /// LanguageError unless the expression is an integer; `role` names its place ("a subscript").
-void expect_integer(const Expression& expression, const char* role);
+void expect_integer(const Expression& expression, const std::string& role);
 
 }  // namespace tc::lang

@@ -49,6 +49,22 @@ bool can_lose_its_sign(const Expression& e) {
   return !value || is_int32(*value) || !is_int32(-*value);
 }
 
+/// Halide rounds down by a positive divisor, C towards zero.
+ExpressionPtr divide_rounding_down(const ir::Expr& a, const ir::Expr& b) {
+  ExpressionPtr x = from_halide(a), y = from_halide(b);
+  if (never_negative(a)) return binary(Operator::Divide, x, y);
+  ExpressionPtr lowered = binary(Operator::Subtract, x, binary(Operator::Subtract, y, integer(1)));
+  ExpressionPtr positive = binary(Operator::GreaterEqual, x, integer(0));
+  return binary(Operator::Divide, choose(positive, x, lowered), y);
+}
+
+/// What is left of an operand, in the type in which the operator computes: u(c) of i + u(c) - 1
+/// does not wrap around as a byte.
+ExpressionPtr converted(const ExpressionPtr& rest, const Expression& operand, const Type& type) {
+  const bool narrow = operand.type.is_int_or_uint() && operand.type.bits() < type.bits();
+  return narrow && !constant_value(*rest) ? cast(type, rest) : rest;
+}
+
 }  // namespace
 
 ExpressionPtr integer(int64_t value) {
@@ -166,19 +182,6 @@ bool never_negative(const ir::Expr& e) {
     sizes.push(name, Interval(ir::Expr(0), Interval::pos_inf()));
   return is_const_one(simplify(e >= 0, true, sizes));
 }
-
-namespace {
-
-/// Halide rounds down by a positive divisor, C towards zero.
-ExpressionPtr divide_rounding_down(const ir::Expr& a, const ir::Expr& b) {
-  ExpressionPtr x = from_halide(a), y = from_halide(b);
-  if (never_negative(a)) return binary(Operator::Divide, x, y);
-  ExpressionPtr lowered = binary(Operator::Subtract, x, binary(Operator::Subtract, y, integer(1)));
-  ExpressionPtr positive = binary(Operator::GreaterEqual, x, integer(0));
-  return binary(Operator::Divide, choose(positive, x, lowered), y);
-}
-
-}  // namespace
 
 ExpressionPtr from_halide(const ir::Expr& e) {
   using namespace Halide::Internal;
@@ -340,17 +343,6 @@ ExpressionPtr substitute(const ExpressionPtr& e,
     return found == names.end() ? nullptr : found->second;
   });
 }
-
-namespace {
-
-/// What is left of an operand, in the type in which the operator computes: u(c) of i + u(c) - 1
-/// does not wrap around as a byte.
-ExpressionPtr converted(const ExpressionPtr& rest, const Expression& operand, const Type& type) {
-  const bool narrow = operand.type.is_int_or_uint() && operand.type.bits() < type.bits();
-  return narrow && !constant_value(*rest) ? cast(type, rest) : rest;
-}
-
-}  // namespace
 
 std::optional<AffineInIndex> split_affine(const ExpressionPtr& e, const std::string& index) {
   if (!mentions(*e, index)) return AffineInIndex{0, e};

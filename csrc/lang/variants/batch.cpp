@@ -33,11 +33,10 @@ class Batcher {
   void find_batched() {
     for (size_t before = 0; before != batched_.size();) {
       before = batched_.size();
-      for (const TreeStatement& statement : function_.statements) {
-        bool reads = false;
-        walk(statement, [&](const Expression& e) { reads = reads || is_read(e); });
-        if (reads) batched_.insert(statement.target.name);
-      }
+      for (const TreeStatement& statement : function_.statements)
+        walk(statement, [&](const Expression& e) {
+          if (is_read(e)) batched_.insert(statement.target.name);
+        });
     }
   }
   bool is_read(const Expression& e) const { return is_access(e) && batched_.count(e.name); }

@@ -27,12 +27,10 @@ class Groups {
   /// All groups that may be split.
   std::vector<std::set<Dimension>> found() {
     std::map<Dimension, std::set<Dimension>> members;
-    std::set<Dimension> bad;
     for (const auto& entry : parent_) members[root(entry.first)].insert(entry.first);
-    for (const Dimension& dimension : whole_) bad.insert(root(dimension));
+    for (const Dimension& dimension : whole_) members.erase(root(dimension));
     std::vector<std::set<Dimension>> result;
-    for (auto& [representative, group] : members)
-      if (!bad.count(representative)) result.push_back(std::move(group));
+    for (auto& entry : members) result.push_back(std::move(entry.second));
     return result;
   }
 
@@ -51,12 +49,10 @@ class Groups {
     for (size_t d = 0; d < declaration.dimensions.size(); ++d) {
       Dimension dimension(declaration.name, static_cast<int>(d));
       const std::string& size = declaration.dimensions[d].name;
-      if (size.empty()) {
+      if (size.empty())
         keep_whole(dimension);
-        continue;
-      }
-      auto known = by_size_.emplace(size, dimension).first->second;
-      join(dimension, known);
+      else
+        join(dimension, by_size_.emplace(size, dimension).first->second);
     }
   }
 
