@@ -110,9 +110,9 @@ class Lowering {
     }
     switch (e.kind) {
       case ExpressionKind::Number: break;
-      case ExpressionKind::Name: return lower_name(e);
+      case ExpressionKind::Name:
+      case ExpressionKind::Apply: return lower_named(e);
       case ExpressionKind::Dimension: return lower_dimension(e);
-      case ExpressionKind::Apply: return lower_apply(e);
       case ExpressionKind::Cast: return convert(lower(*e.operands[0]), e.type);
       case ExpressionKind::Unary: return lower_unary(e);
       case ExpressionKind::Binary: return lower_binary(e);
@@ -124,16 +124,20 @@ class Lowering {
     return Expr();
   }
 
-  Expr lower_name(const Expression& e) {
+  Expr lower_named(const Expression& e) {
     switch (e.binding) {
       case Binding::Index:
       case Binding::Size: return ir::make_variable(e.name);
       case Binding::Let: return e.let ? convert(lower(*e.let), e.type) : lower(*lets_.at(e.name));
       case Binding::Scalar: return lower_scalar(e);
-      case Binding::Tensor: return ir::read(signature_.tensor(e.name), {});
+      case Binding::Tensor: {
+        std::vector<Expr> subscripts;
+        for (const ExpressionPtr& operand : e.operands) subscripts.push_back(subscript(*operand));
+        return ir::read(signature_.tensor(e.name), subscripts);
+      }
       case Binding::Truth: return make_const(Halide::Bool(), e.name == "true" ? 1 : 0);
-      case Binding::None:
-      case Binding::Builtin: break;
+      case Binding::Builtin: return lower_builtin(e);
+      case Binding::None: break;
     }
     TC_INTERNAL_CHECK(false, e.name, " is not bound");
     return Expr();
@@ -155,14 +159,6 @@ class Lowering {
     const ir::Tensor& tensor = signature_.tensor(e.name);
     if (tensor.role == ir::TensorRole::Input) return tensor.sizes[e.dimension];
     return ir::make_variable(dimension_variable(e.name, e.dimension));
-  }
-
-  Expr lower_apply(const Expression& e) {
-    if (e.binding == Binding::Scalar) return lower_scalar(e);
-    if (e.binding == Binding::Builtin) return lower_builtin(e);
-    std::vector<Expr> subscripts;
-    for (const ExpressionPtr& operand : e.operands) subscripts.push_back(subscript(*operand));
-    return ir::read(signature_.tensor(e.name), subscripts);
   }
 
   Expr lower_builtin(const Expression& e) {

@@ -71,14 +71,8 @@ class OwnReads : public IRVisitor {
     under(!condition, no);
   }
   void visit(const Select* op) override { choice(op->condition, op->true_value, op->false_value); }
-  void visit(const And* op) override {
-    op->a.accept(this);
-    under(op->a, op->b);
-  }
-  void visit(const Or* op) override {
-    op->a.accept(this);
-    under(!op->a, op->b);
-  }
+  void visit(const And* op) override { choice(op->a, op->b, const_false()); }
+  void visit(const Or* op) override { choice(op->a, const_true(), op->b); }
 
   /// Of integers, what no data decides may come to a number that leaves the rest without effect.
   template <class Node>

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 
-#include "base/error.h"
 #include "lang/sema/roles.h"
 #include "lang/syntax/expressions.h"
 

@@ -33,12 +33,8 @@ class SizeParameters {
     }
     if (result_.sizes.empty()) return {};
     function_.name.name += "_sized";
-    for (const std::string& parameter : parameters_) {
-      Declaration declaration;
-      declaration.name = parameter;
-      declaration.type = Halide::Int(32);
-      function_.parameters.push_back(declaration);
-    }
+    for (const std::string& parameter : parameters_)
+      function_.parameters.push_back({parameter, true, Halide::Int(32), {}, {}, {}});
     result_.text = print(function_);
     return std::move(result_);
   }
