@@ -11,7 +11,6 @@
 #include "base/text_stream.h"
 #include "lang/sema/expansion.h"
 #include "lang/sema/types.h"
-#include "lang/syntax/lexer.h"
 
 namespace tc::lang {
 namespace {

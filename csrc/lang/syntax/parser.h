@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lang/syntax/token.h"
+#include "lang/syntax/lexer.h"
 #include "lang/syntax/tree.h"
 
 namespace tc::lang {
