@@ -293,9 +293,8 @@ class Binder {
                  std::map<Label, int64_t>* factors, Extremes* result) const {
     std::vector<int64_t> alone;
     for (Label label : labels) {
-      auto found = factors->find(label);
-      alone.push_back(found == factors->end() ? 0 : found->second);
-      if (found != factors->end()) factors->erase(found);
+      alone.push_back((*factors)[label]);
+      factors->erase(label);
     }
     std::map<Label, size_t> position;
     for (size_t i = 0; i < labels.size(); ++i) {

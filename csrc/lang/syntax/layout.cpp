@@ -108,24 +108,16 @@ void Page::print_fill(Command command, std::vector<Command>* stack) {
   Command next = command;
   ++next.first;
   if (next.first < now.parts.size()) stack->push_back(next);
-  if (command.flat) {
-    if (at > 0) write(" ");
-    stack->push_back({command.indentation, true, &part});
-    return;
-  }
-  if (at > 0) {
+  bool flat = command.flat;
+  if (at > 0 && !flat) {
     // The blank before the part takes a column too.
     ++column_;
-    bool stays = !part.broken && pending_ < 0 && fits(part, *stack);
+    flat = !part.broken && pending_ < 0 && fits(part, *stack);
     --column_;
-    if (stays) {
-      write(" ");
-      stack->push_back({command.indentation, true, &part});
-      return;
-    }
-    new_line(command.indentation);
   }
-  stack->push_back({command.indentation, !part.broken && fits(part, *stack), &part});
+  if (at > 0 && flat) write(" ");
+  if (at > 0 && !flat) new_line(command.indentation);
+  stack->push_back({command.indentation, flat || (!part.broken && fits(part, *stack)), &part});
 }
 
 /// Whether the layout as one line, and what follows it up to the next possible break, stay inside

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iterator>
+#include <set>
 
 #include "base/error.h"
 #include "base/notes.h"
@@ -297,18 +298,14 @@ class Parser {
   /// The name of a let or of a scalar stands for its value on the left too.
   void scatter_values(const Function& function, TreeStatement* statement) {
     if (statement->reduction == ir::Reduction::None) return;
+    std::set<std::string> values;
+    for (const WhereClause& clause : statement->clauses)
+      if (clause.kind == ClauseKind::Let) values.insert(clause.name.name);
+    for (const Declaration& parameter : function.parameters)
+      if (parameter.dimensions.empty()) values.insert(parameter.name);
     for (size_t d = 0; d < statement->indices.size(); ++d) {
       Identifier& index = statement->indices[d];
-      bool let = std::any_of(
-          statement->clauses.begin(), statement->clauses.end(), [&](const WhereClause& clause) {
-            return clause.kind == ClauseKind::Let && clause.name.name == index.name;
-          });
-      bool scalar =
-          std::any_of(function.parameters.begin(), function.parameters.end(),
-                      [&](const Declaration& parameter) {
-                        return parameter.dimensions.empty() && parameter.name == index.name;
-                      });
-      if ((!let && !scalar) || statement->scattered(d)) continue;
+      if (!values.count(index.name) || statement->scattered(d)) continue;
       statement->subscripts[d] = make(ExpressionKind::Name, index.where);
       statement->subscripts[d]->name = index.name;
       index.name.clear();
