@@ -58,10 +58,7 @@ class Lowering {
     for (const ExpressionPtr& operand : e.operands) collect(*operand, accesses);
     if (e.kind != ExpressionKind::Apply || e.binding != Binding::Tensor) return;
     Access access{e.name, {}};
-    rounds_down_ = true;
-    for (const ExpressionPtr& operand : e.operands)
-      access.subscripts.push_back(subscript(*operand));
-    rounds_down_ = false;
+    for (const ExpressionPtr& operand : e.operands) access.subscripts.push_back(bounding(*operand));
     accesses->push_back(access);
   }
 
@@ -69,19 +66,21 @@ class Lowering {
   /// exists.
   Access left_hand_side(bool accumulates) {
     Access access{statement_.target.name, {}, true};
-    rounds_down_ = true;
     for (size_t d = 0; d < statement_.indices.size(); ++d) {
       const Expression* expression = statement_.scattered(d);
-      Expr bounding;
-      if (expression) {
-        bounding = subscript(*expression);
-      } else if (accumulates) {
-        bounding = ir::make_variable(statement_.indices[d].name);
-      }
-      access.subscripts.push_back(bounding);
+      access.subscripts.push_back(expression    ? bounding(*expression)
+                                  : accumulates ? ir::make_variable(statement_.indices[d].name)
+                                                : Expr());
     }
-    rounds_down_ = false;
     return access;
+  }
+
+  /// A subscript as what it says of its indices.
+  Expr bounding(const Expression& e) {
+    rounds_down_ = true;
+    Expr result = subscript(e);
+    rounds_down_ = false;
+    return result;
   }
 
   Expr convert(const Expr& e, Type type) const {

@@ -19,12 +19,6 @@ const Type kInt = Halide::Int(32);
 
 bool is_integer(Type type) { return !type.is_float() && !type.is_bool(); }
 
-/// How tightly the outermost operator of an expression binds.
-int precedence_of(const Expression& e) {
-  if (e.kind == ExpressionKind::Ternary) return 1;
-  return e.kind == ExpressionKind::Binary ? precedence(e.op) : precedence(Operator::Max);
-}
-
 /// int32 where it fits, else int64.
 Type literal_type(const Constant& constant) {
   if (constant.is_float) return kFloat;
@@ -256,7 +250,8 @@ void set_type(Expression* e) {
 void expect_bool(const Expression& e, const std::string& role) {
   if (e.type.is_bool()) return;
   std::string text(e.where.str());
-  if (!e.operands.empty() && precedence_of(e) <= precedence(Operator::NotEqual))
+  if (e.kind == ExpressionKind::Ternary ||
+      (e.kind == ExpressionKind::Binary && precedence(e.op) <= precedence(Operator::NotEqual)))
     text = "(" + text + ")";
   throw LanguageError(e.where, "expected boolean but found ", type_name(e.type), " as ", role,
                       "; write ", text, " != 0 if that is meant");
