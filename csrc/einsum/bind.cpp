@@ -193,8 +193,7 @@ class Binder {
         fix(term.labels[d], table(term).shape.sizes[d],
             concat("dimension ", d, " of table ", term.table), term.where, false);
     });
-    std::set<Label> of_tables;
-    for (const auto& [label, size] : sizes_) of_tables.insert(label);
+    const std::map<Label, int64_t> of_tables = sizes_;
     for (const auto& dimensions : result_.operands)
       for (const Dimension& dimension : dimensions) {
         if (!dimension.index.is_label()) continue;

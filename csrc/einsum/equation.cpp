@@ -25,7 +25,7 @@ class Parser {
     if (peek() == '-') {
       size_t arrow = at_++;
       if (!take('>')) fail(range(arrow), "-> stands between the operands and the output");
-      equation.output = output();
+      equation.output = operand(/*is_output=*/true);
     }
     if (!at_end()) unexpected(equation.output ? "the output" : "the equation");
     return equation;
@@ -78,42 +78,21 @@ class Parser {
     return true;
   }
 
-  Operand operand() {
+  /// An operand or the output, which is made of labels alone.
+  Operand operand(bool is_output = false) {
     Operand result;
     peek();
     size_t begin = at_;
     while (true) {
       char c = peek();
       if (take_ellipsis(&result)) continue;
-      if (is_letter(c)) {
-        result.indices.push_back(plain_index());
-      } else if (c == '(') {
-        result.indices.push_back(parentheses());
-      } else {
-        break;
-      }
-    }
-    result.where = range(begin);
-    if (!at_end() && peek() != ',' && peek() != '-') unexpected("the equation");
-    return result;
-  }
-
-  Operand output() {
-    Operand result;
-    peek();
-    size_t begin = at_;
-    while (true) {
-      char c = peek();
-      if (take_ellipsis(&result)) continue;
-      if (c == '(') {
-        size_t open = at_;
-        parentheses();
-        fail(range(open), "the output is made of labels; name the index of an operand by itself");
-      }
-      if (!is_letter(c)) break;
-      Index index = plain_index();
+      if (c != '(' && !is_letter(c)) break;
+      size_t first = at_;
+      Index index = c == '(' ? parentheses() : plain_index();
+      if (is_output && c == '(')
+        fail(range(first), "the output is made of labels; name the index of an operand by itself");
       for (const Index& other : result.indices) {
-        if (other.label() == index.label())
+        if (is_output && other.label() == index.label())
           fail(index.where, "label ", label_text(index.label()),
                " stands in the output twice; a diagonal of an operand is written, as in ii -> i, "
                "but none of the output");
@@ -121,7 +100,9 @@ class Parser {
       result.indices.push_back(index);
     }
     result.where = range(begin);
-    if (peek() == ',') fail(here(), "an equation has one output; call einsum once for each");
+    if (is_output && peek() == ',')
+      fail(here(), "an equation has one output; call einsum once for each");
+    if (!is_output && !at_end() && peek() != ',' && peek() != '-') unexpected("the equation");
     return result;
   }
 
