@@ -63,7 +63,7 @@ class Lexer {
         add(TokenKind::End, 0, new_line);
         return std::move(tokens_);
       }
-      if (after_dot() && is_digit(peek())) {
+      if (!tokens_.empty() && tokens_.back().is(".") && is_digit(peek())) {
         // The dimension of `T.1`: digits only, so that `T.1.` or `T.0e` do not become floats.
         size_t length = 0;
         while (is_digit(peek(length))) ++length;
@@ -134,18 +134,11 @@ class Lexer {
     }
   }
 
-  /// Whether the last token is the dot of `T.1`.
-  bool after_dot() const { return !tokens_.empty() && tokens_.back().is("."); }
-
-  /// Whether the last token is an identifier that ends here.
-  bool touches_identifier() const {
-    return !tokens_.empty() && tokens_.back().kind == TokenKind::Identifier &&
-           tokens_.back().where.end() == at_;
-  }
-
   size_t symbol_length() const {
     // `.5` is a number, but the dot of `T.5` is an operator.
-    if (peek() == '.' && is_digit(peek(1)) && !touches_identifier()) return 0;
+    const bool after_name = !tokens_.empty() && tokens_.back().kind == TokenKind::Identifier &&
+                            tokens_.back().where.end() == at_;
+    if (peek() == '.' && is_digit(peek(1)) && !after_name) return 0;
     for (const char* symbol : kSymbols) {
       std::string_view view(symbol);
       if (text_->compare(at_, view.size(), view) != 0) continue;
