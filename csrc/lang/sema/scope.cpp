@@ -43,8 +43,7 @@ void Scope::declare_index(const Identifier& id) {
   if (!find_builtin(id.name)) expect_free_name(id);
   if (sizes.count(id.name)) already_defined(id, "a size");
   if (scalars.count(id.name)) already_defined(id, "a scalar");
-  auto tensor = tensors.find(id.name);
-  if (tensor != tensors.end()) already_defined(id, "a tensor");
+  if (tensors.count(id.name)) already_defined(id, "a tensor");
   indices.insert(id.name);
 }
 

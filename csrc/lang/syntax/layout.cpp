@@ -7,7 +7,7 @@
 namespace tc::lang {
 namespace {
 
-enum class LayoutKind { Text, Line, Comment, Concat, Group, Fill, Nest, Align };
+enum class LayoutKind { Text, Line, Comment, Group, Fill, Nest, Align };
 
 int columns_of(const std::string& characters) {
   int count = 0;
@@ -57,9 +57,7 @@ LayoutPtr comment(std::string characters, bool own_line) {
   return result;
 }
 
-LayoutPtr concat(std::vector<LayoutPtr> parts) {
-  return make(LayoutKind::Concat, std::move(parts));
-}
+LayoutPtr concat(std::vector<LayoutPtr> parts) { return nest(0, std::move(parts)); }
 LayoutPtr group(std::vector<LayoutPtr> parts) { return make(LayoutKind::Group, std::move(parts)); }
 LayoutPtr fill(std::vector<LayoutPtr> parts) { return make(LayoutKind::Fill, std::move(parts)); }
 LayoutPtr nest(int columns, std::vector<LayoutPtr> parts) {
@@ -89,7 +87,6 @@ void Page::print(const LayoutPtr& layout, int indentation) {
         }
         break;
       case LayoutKind::Comment: write_comment(now, command.indentation); break;
-      case LayoutKind::Concat: push(now, command.indentation, command.flat); break;
       case LayoutKind::Group:
         push(now, command.indentation, command.flat || (!now.broken && fits(now, stack)));
         break;
