@@ -1,5 +1,7 @@
 #include "lang/variants/batch.h"
 
+#include <functional>
+
 #include "base/error.h"
 #include "lang/sema/calls.h"
 #include "lang/syntax/expressions.h"
@@ -9,72 +11,55 @@
 namespace tc::lang {
 namespace {
 
-class Batcher {
- public:
-  Batcher(const Definition& definition, const std::set<std::string>& inputs)
-      : function_(clone(*definition.tree)), batched_(inputs) {
-    FreshNames names(function_);
-    size_ = names.fresh("Batch");
-    index_ = names.fresh("batch");
+/// What is computed from a batch is one, in every statement about it.
+std::set<std::string> find_batched(const Function& function, std::set<std::string> batched) {
+  for (size_t before = 0; before != batched.size();) {
+    before = batched.size();
+    for (const TreeStatement& statement : function.statements)
+      walk(statement, [&](const Expression& e) {
+        if (is_access(e) && batched.count(e.name)) batched.insert(statement.target.name);
+      });
   }
+  return batched;
+}
 
-  std::string run() {
-    find_batched();
-    function_.name.name += "_batch";
-    for (Declaration& parameter : function_.parameters) declare(parameter);
-    for (Declaration& result : function_.returns)
-      if (!result.dimensions.empty()) declare(result);
-    for (TreeStatement& statement : function_.statements) extend(statement);
-    return print(function_);
-  }
-
- private:
-  /// What is computed from a batch is one, in every statement about it.
-  void find_batched() {
-    for (size_t before = 0; before != batched_.size();) {
-      before = batched_.size();
-      for (const TreeStatement& statement : function_.statements)
-        walk(statement, [&](const Expression& e) {
-          if (is_read(e)) batched_.insert(statement.target.name);
-        });
-    }
-  }
-  bool is_read(const Expression& e) const { return is_access(e) && batched_.count(e.name); }
-
-  void declare(Declaration& declaration) const {
-    if (!batched_.count(declaration.name)) return;
-    declaration.dimensions.insert(declaration.dimensions.begin(), DimensionSize{size_, 0, {}});
-  }
-
-  void extend(TreeStatement& statement) const {
-    rewrite(statement, [&](const Expression& node) { return extended(node); });
-    if (!batched_.count(statement.target.name)) return;
-    statement.indices.insert(statement.indices.begin(), Identifier{index_, {}});
-    if (!statement.subscripts.empty())
-      statement.subscripts.insert(statement.subscripts.begin(), nullptr);
-    // Not every statement about a batch reads one.
-    statement.clauses.insert(statement.clauses.begin(),
-                             WhereClause{ClauseKind::Range, {index_, {}}, integer(0), name(size_)});
-  }
-
-  /// Null for what stays as it is.
-  ExpressionPtr extended(const Expression& e) const {
-    if (e.kind == ExpressionKind::Dimension && batched_.count(e.name)) {
+std::string make_batch(Function function, const std::set<std::string>& inputs) {
+  const std::set<std::string> batched = find_batched(function, inputs);
+  FreshNames names(function);
+  const std::string size = names.fresh("Batch"), index = names.fresh("batch");
+  function.name.name += "_batch";
+  auto declare = [&](Declaration& declaration) {
+    if (batched.count(declaration.name))
+      declaration.dimensions.insert(declaration.dimensions.begin(), DimensionSize{size, 0, {}});
+  };
+  for (Declaration& parameter : function.parameters) declare(parameter);
+  for (Declaration& result : function.returns)
+    if (!result.dimensions.empty()) declare(result);
+  // Null for what stays as it is.
+  std::function<ExpressionPtr(const Expression&)> extend;
+  extend = [&](const Expression& e) -> ExpressionPtr {
+    if (e.kind == ExpressionKind::Dimension && batched.count(e.name)) {
       auto dimension = std::make_shared<Expression>(e);
       ++dimension->dimension;
       return dimension;
     }
-    if (!is_read(e)) return nullptr;
-    std::vector<ExpressionPtr> places = {name(index_)};
-    for (const ExpressionPtr& operand : e.operands)
-      places.push_back(rewrite(operand, [&](const Expression& node) { return extended(node); }));
+    if (!is_access(e) || !batched.count(e.name)) return nullptr;
+    std::vector<ExpressionPtr> places = {name(index)};
+    for (const ExpressionPtr& operand : e.operands) places.push_back(rewrite(operand, extend));
     return access(e.name, places);
+  };
+  for (TreeStatement& statement : function.statements) {
+    rewrite(statement, extend);
+    if (!batched.count(statement.target.name)) continue;
+    statement.indices.insert(statement.indices.begin(), Identifier{index, {}});
+    if (!statement.subscripts.empty())
+      statement.subscripts.insert(statement.subscripts.begin(), nullptr);
+    // Not every statement about a batch reads one.
+    statement.clauses.insert(statement.clauses.begin(),
+                             WhereClause{ClauseKind::Range, {index, {}}, integer(0), name(size)});
   }
-
-  Function function_;
-  std::set<std::string> batched_;
-  std::string size_, index_;
-};
+  return print(function);
+}
 
 }  // namespace
 
@@ -89,7 +74,7 @@ std::string batch_text(const Definition& definition, const std::set<std::string>
       throw UsageError(definition.name, " adds to ", output,
                        ", which its caller passes: no batch of it can be computed; write +=! to "
                        "begin from zero");
-  return Batcher(definition, inputs).run();
+  return make_batch(clone(*definition.tree), inputs);
 }
 
 }  // namespace tc::lang

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <utility>
 
 #include "lang/sema/calls.h"
 #include "lang/syntax/expressions.h"
@@ -10,74 +9,50 @@
 #include "lang/syntax/printer.h"
 
 namespace tc::lang {
-namespace {
 
-using Size = SizesAsParameters::Size;
-
-class SizeParameters {
- public:
-  explicit SizeParameters(const Function& function)
-      : function_(clone(function)), names_(function_) {
-    for (size_t k = 0; k < function_.parameters.size(); ++k) {
-      const std::vector<DimensionSize>& dimensions = function_.parameters[k].dimensions;
-      for (size_t d = 0; d < dimensions.size(); ++d)
-        places_.emplace(dimensions[d].name, Size{static_cast<int>(k), static_cast<int>(d)});
+SizesAsParameters sizes_as_parameters(const Definition& definition) {
+  Function function = clone(*definition.tree);
+  FreshNames names(function);
+  std::map<std::string, SizesAsParameters::Size> places;  // of sizes, the first
+  for (size_t k = 0; k < function.parameters.size(); ++k) {
+    const std::vector<DimensionSize>& dimensions = function.parameters[k].dimensions;
+    for (size_t d = 0; d < dimensions.size(); ++d)
+      places.emplace(dimensions[d].name,
+                     SizesAsParameters::Size{static_cast<int>(k), static_cast<int>(d)});
+  }
+  SizesAsParameters result;
+  std::map<std::string, std::string> known;  // sizes and the parameters that stand for them
+  std::vector<Declaration> parameters;
+  // What stands for a size; null for one that is a number.
+  auto parameter = [&](const std::string& size) -> ExpressionPtr {
+    if (size.empty()) return nullptr;
+    auto [entry, is_new] = known.emplace(size, "");
+    if (is_new) {
+      entry->second = names.fresh("whole_" + size);
+      parameters.push_back({entry->second, true, Halide::Int(32), {}, {}, {}});
+      result.sizes.push_back(places.at(size));
     }
-  }
-
-  SizesAsParameters run() {
-    for (TreeStatement& statement : function_.statements) {
-      change(statement.value);
-      for (WhereClause& clause : statement.clauses)
-        if (clause.kind == ClauseKind::Let) change(clause.first);
-    }
-    if (result_.sizes.empty()) return {};
-    function_.name.name += "_sized";
-    for (const std::string& parameter : parameters_)
-      function_.parameters.push_back({parameter, true, Halide::Int(32), {}, {}, {}});
-    result_.text = print(function_);
-    return std::move(result_);
-  }
-
- private:
-  void change(ExpressionPtr& e) {
-    e = rewrite(e, [&](const Expression& node) { return changed(node); });
-  }
-
-  /// Null for what is looked into.
-  ExpressionPtr changed(const Expression& e) {
+    return name(entry->second);
+  };
+  // Null for what is looked into.
+  auto change = [&](const Expression& e) -> ExpressionPtr {
     if (is_access(e) || is_comparison(e)) return std::make_shared<Expression>(e);
     if (e.kind == ExpressionKind::Name && e.binding == Binding::Size) return parameter(e.name);
     if (e.kind == ExpressionKind::Dimension)
-      for (const Declaration& input : function_.parameters)
+      for (const Declaration& input : function.parameters)
         if (input.name == e.name) return parameter(input.dimensions.at(e.dimension).name);
     return nullptr;
+  };
+  for (TreeStatement& statement : function.statements) {
+    statement.value = rewrite(statement.value, change);
+    for (WhereClause& clause : statement.clauses)
+      if (clause.kind == ClauseKind::Let) clause.first = rewrite(clause.first, change);
   }
-
-  /// What stands for a size; null for one that is a number.
-  ExpressionPtr parameter(const std::string& size) {
-    if (size.empty()) return nullptr;
-    auto [known, is_new] = known_.emplace(size, "");
-    if (is_new) {
-      known->second = names_.fresh("whole_" + size);
-      parameters_.push_back(known->second);
-      result_.sizes.push_back(places_.at(size));
-    }
-    return name(known->second);
-  }
-
-  Function function_;
-  FreshNames names_;
-  std::map<std::string, Size> places_;        ///< of sizes, the first
-  std::map<std::string, std::string> known_;  ///< sizes and the parameters that stand for them
-  std::vector<std::string> parameters_;
-  SizesAsParameters result_;
-};
-
-}  // namespace
-
-SizesAsParameters sizes_as_parameters(const Definition& definition) {
-  return SizeParameters(*definition.tree).run();
+  if (result.sizes.empty()) return {};
+  function.name.name += "_sized";
+  function.parameters.insert(function.parameters.end(), parameters.begin(), parameters.end());
+  result.text = print(function);
+  return result;
 }
 
 }  // namespace tc::lang
