@@ -286,10 +286,6 @@ class Lowering {
 
 }  // namespace
 
-std::string dimension_variable(const std::string& tensor, int dimension) {
-  return tensor + "." + std::to_string(dimension);
-}
-
 std::vector<LoweredStatement> lower(const Function& function, const ir::Program& signature,
                                     const std::map<std::string, int64_t>& scalars) {
   std::vector<LoweredStatement> lowered;

@@ -40,7 +40,9 @@ struct LoweredStatement {
 };
 
 /// The variable that stands for the size of a computed tensor.
-std::string dimension_variable(const std::string& tensor, int dimension);
+inline std::string dimension_variable(const std::string& tensor, int dimension) {
+  return tensor + "." + std::to_string(dimension);
+}
 
 /// The statements of a function. `scalars` gives values to specialised scalars; all must be there.
 std::vector<LoweredStatement> lower(const Function& function, const ir::Program& signature,

@@ -135,8 +135,12 @@ class Parser {
     parse_list("before the parameters",
                [&] { function.parameters.push_back(parse_declaration(true)); });
     expect("->", "after the parameters");
-    parse_list("before the returned tensors",
-               [&] { function.returns.push_back(parse_returned()); });
+    parse_list("before the returned tensors", [&] {
+      // `o` alone, `float o` or `float(M, N) o`.
+      bool typed =
+          current().kind == TokenKind::Identifier && !ahead(1).is(",") && !ahead(1).is(")");
+      function.returns.push_back(parse_declaration(typed));
+    });
     if (function.returns.empty()) {
       throw LanguageError(function.name.where, function.name.name,
                           " returns nothing; name at least one tensor after '->'");
@@ -193,12 +197,6 @@ class Parser {
     declaration.name_where = name.where;
     declaration.where = begin.to(name.where);
     return declaration;
-  }
-
-  Declaration parse_returned() {
-    // `o` alone, `float o` or `float(M, N) o`.
-    bool typed = current().kind == TokenKind::Identifier && !ahead(1).is(",") && !ahead(1).is(")");
-    return parse_declaration(typed);
   }
 
   /// `<=> name(args)` says that something else computes the same; it is read and dropped.
