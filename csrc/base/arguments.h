@@ -13,7 +13,7 @@ namespace tc::api {
 /// A pointer that must not be NULL.
 template <class T>
 T& required(T* pointer, const char* name) {
-  if (!pointer) throw UsageError(concat(name, " must not be NULL"));
+  if (!pointer) throw UsageError(name, " must not be NULL");
   return *pointer;
 }
 
@@ -39,7 +39,7 @@ inline void check_host(const tc_host& host, bool gpu) {
                         : !host.allocate     ? "allocate"
                         : !host.release      ? "release"
                                              : "stream";
-  throw UsageError(concat("host: ", missing, " must not be NULL; tc_default_host has all of them"));
+  throw UsageError("host: ", missing, " must not be NULL; tc_default_host has all of them");
 }
 
 }  // namespace tc::api

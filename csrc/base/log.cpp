@@ -102,8 +102,7 @@ void set_log_topic(const std::string& topic, bool on) {
   std::vector<std::string> known;
   for (const LogTopic& each : log_topics()) known.push_back(each.name);
   if (std::count(known.begin(), known.end(), topic) == 0)
-    throw UsageError(
-        concat("no topic of the log is called '", topic, "'; there are ", enumerate(known)));
+    throw UsageError("no topic of the log is called '", topic, "'; there are ", enumerate(known));
   Topics& all = topics();
   std::lock_guard<std::mutex> lock(all.mutex);
   if (on)

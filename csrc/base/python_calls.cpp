@@ -25,8 +25,7 @@ class Reader {
 
  private:
   [[noreturn]] void fail(const std::string& expected) const {
-    throw UsageError(
-        concat(what_, ": expected ", expected, " at column ", at_ + 1, " of\n  ", text_));
+    throw UsageError(what_, ": expected ", expected, " at column ", at_ + 1, " of\n  ", text_);
   }
   void skip() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;

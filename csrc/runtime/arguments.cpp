@@ -1,6 +1,5 @@
 #include "runtime/arguments.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "base/arguments.h"
@@ -31,34 +30,31 @@ const DLTensor& not_null(const DLTensor* tensor, const std::string& name) {
 
 void check_dtype(const std::string& name, Halide::Type expected, DLDataType came) {
   if (ir::same(ir::to_dlpack(expected), came)) return;
-  throw ShapeError(concat("argument ", name, ": expected dtype ", ir::dtype_name(expected),
-                          " but got ", ir::dtype_name(came),
-                          "; convert it, or change its type in the text"));
+  throw ShapeError("argument ", name, ": expected dtype ", ir::dtype_name(expected), " but got ",
+                   ir::dtype_name(came), "; convert it, or change its type in the text");
 }
 
 void check_scalar(const ir::Scalar& scalar, const DLTensor& given) {
   check_dtype(scalar.name, scalar.type, given.dtype);
   if (given.ndim != 0)
-    throw ShapeError(
-        concat("argument ", scalar.name, ": expected a scalar but got ", shape_text(given)));
+    throw ShapeError("argument ", scalar.name, ": expected a scalar but got ", shape_text(given));
   check_tensor(given, "argument " + scalar.name);
   if (given.device.device_type != kDLCPU)
-    throw ShapeError(concat("argument ", scalar.name, ": expected a scalar on the CPU but got ",
-                            device_name(given.device)));
+    throw ShapeError("argument ", scalar.name, ": expected a scalar on the CPU but got ",
+                     device_name(given.device));
 }
 
 int64_t scalar_value(const DLTensor& tensor, const std::string& name) {
   const void* data = data_pointer(tensor);
   if (!data)
-    throw UsageError(
-        concat("argument ", name, ": data must not be NULL, since the value decides sizes"));
+    throw UsageError("argument ", name, ": data must not be NULL, since the value decides sizes");
   const int64_t value = read_integer(tensor.dtype, data, [&](auto given) {
     auto kept = static_cast<int32_t>(given);
     bool fits = static_cast<decltype(given)>(kept) == given && (kept < 0) == (given < 0);
     if (!fits)
-      throw ShapeError(
-          concat("argument ", name,
-                 ": a range or subscript depends on it, so it must fit int32, but got ", +given));
+      throw ShapeError("argument ", name,
+                       ": a range or subscript depends on it, so it must fit int32, but got ",
+                       +given);
     return static_cast<int64_t>(kept);
   });
   return tensor.dtype.code == kDLBool ? value != 0 : value;
@@ -72,11 +68,11 @@ void expect_candidates(const lang::Definition& definition, const ir::Statement& 
     std::string sizes;
     for (const std::string& name : definition.signature.sizes)
       sizes += concat(sizes.empty() ? "" : ", ", name, " = ", arguments.sizes.at(name));
-    throw ShapeError(concat(
-        definition.name, ": ", statement.tensor, " ", spelling(statement.reduction),
-        "! looks along index ", iterator.name, ", which has no value for these inputs",
-        sizes.empty() ? "" : " (" + sizes + ")", "; there is no index to give, so pass larger ones",
-        statement.where.valid() ? concat(" (line ", statement.where.line(), ")") : ""));
+    throw ShapeError(definition.name, ": ", statement.tensor, " ", spelling(statement.reduction),
+                     "! looks along index ", iterator.name, ", which has no value for these inputs",
+                     sizes.empty() ? "" : " (" + sizes + ")",
+                     "; there is no index to give, so pass larger ones",
+                     statement.where.valid() ? concat(" (line ", statement.where.line(), ")") : "");
   }
 }
 
@@ -87,31 +83,30 @@ class SizeBinder {
 
   void bind(const ir::Tensor& tensor, const DLTensor& given) {
     if (given.ndim != static_cast<int32_t>(tensor.sizes.size()))
-      throw ShapeError(concat("argument ", tensor.name, ": expected ",
-                              plural(tensor.sizes.size(), "dimension"), " ", declared(tensor),
-                              " but got ", given.ndim, ", ", shape_text(given)));
+      throw ShapeError("argument ", tensor.name, ": expected ",
+                       plural(tensor.sizes.size(), "dimension"), " ", declared(tensor), " but got ",
+                       given.ndim, ", ", shape_text(given));
     check_tensor(given, "argument " + tensor.name, given.ndim);
     for (int32_t d = 0; d < given.ndim; ++d) {
       int64_t size = given.shape[d];
       const ir::Expr& expected = tensor.sizes[d];
       if (auto constant = as_const_int(expected)) {
         if (*constant != size)
-          throw ShapeError(concat("argument ", tensor.name, ": Constant dimension expected size ",
-                                  *constant, " for dimension ", d, " but found ", size));
+          throw ShapeError("argument ", tensor.name, ": Constant dimension expected size ",
+                           *constant, " for dimension ", d, " but found ", size);
         continue;
       }
       if (size > std::numeric_limits<int32_t>::max())
-        throw ShapeError(concat("argument ", tensor.name, ": dimension ", d, " is ", size,
-                                ", but indices have 32 bits and sizes end at ",
-                                std::numeric_limits<int32_t>::max(), "; pass smaller pieces"));
+        throw ShapeError("argument ", tensor.name, ": dimension ", d, " is ", size,
+                         ", but indices have 32 bits and sizes end at ",
+                         std::numeric_limits<int32_t>::max(), "; pass smaller pieces");
       const std::string& name = expected.as<Halide::Internal::Variable>()->name;
       auto [known, added] = arguments_.sizes.emplace(name, size);
       if (added) {
         first_[name] = concat("dimension ", d, " of ", tensor.name);
       } else if (known->second != size) {
-        throw ShapeError(concat("Mismatched sizes for dimension ", d, " of argument ", tensor.name,
-                                ": ", name, " is ", known->second, " (", first_[name],
-                                ") but found ", size));
+        throw ShapeError("Mismatched sizes for dimension ", d, " of argument ", tensor.name, ": ",
+                         name, " is ", known->second, " (", first_[name], ") but found ", size);
       }
     }
   }
@@ -148,8 +143,8 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
   api::check_array(inputs, "inputs", count, "input_count");
   int32_t expected = static_cast<int32_t>(signature.parameters.size());
   if (count != expected)
-    throw ShapeError(
-        concat(definition.name, " expected ", plural(expected, "input"), " but found ", count));
+    throw ShapeError(definition.name, " expected ", plural(expected, "input"), " but found ",
+                     count);
   Arguments arguments;
   SizeBinder binder(arguments);
   const std::string* on_device = nullptr;
@@ -169,9 +164,9 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
       arguments.device = given.device;
       on_device = &tensor.name;
     } else if (!is_same_device(given.device, arguments.device)) {
-      throw ShapeError(concat("argument ", tensor.name, ": expected device ",
-                              device_name(arguments.device), " (that of ", *on_device, ") but got ",
-                              device_name(given.device), "; move one of them"));
+      throw ShapeError("argument ", tensor.name, ": expected device ",
+                       device_name(arguments.device), " (that of ", *on_device, ") but got ",
+                       device_name(given.device), "; move one of them");
     }
     arguments.layouts[tensor.name] = layout_of(given);
   }
@@ -184,14 +179,14 @@ std::map<std::string, int64_t> scalar_values(const lang::Definition& definition,
   const ir::Program& signature = definition.signature;
   api::check_array(inputs, "inputs", count, "input_count");
   if (static_cast<size_t>(count) > signature.parameters.size())
-    throw UsageError(concat("input_count is ", count, ", but ", definition.name, " has ",
-                            signature.parameters.size(), " inputs"));
+    throw UsageError("input_count is ", count, ", but ", definition.name, " has ",
+                     signature.parameters.size(), " inputs");
   for (size_t i = 0; i < signature.parameters.size(); ++i) {
     const ir::Parameter& parameter = signature.parameters[i];
     if (!parameter.scalar || !signature.scalars.at(parameter.name).specialized) continue;
     if (!inputs || static_cast<int32_t>(i) >= count)
-      throw UsageError(concat("the sizes of ", definition.name, " depend on the value of scalar ",
-                              parameter.name, ", which was not given"));
+      throw UsageError("the sizes of ", definition.name, " depend on the value of scalar ",
+                       parameter.name, ", which was not given");
     const DLTensor& given = not_null(inputs[i], "argument " + parameter.name);
     check_scalar(signature.scalars.at(parameter.name), given);
     values[parameter.name] = scalar_value(given, parameter.name);
@@ -219,10 +214,8 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
     for (size_t d = 0; d < tensor.sizes.size(); ++d) {
       int64_t size = *as_const_int(tensor.sizes[d]);
       if (size < 0)
-        throw ShapeError(concat(definition.name, ": dimension ", d, " of ", name,
-                                " would have size ", size,
-                                " for these inputs; an input is "
-                                "smaller than the subscripts need"));
+        throw ShapeError(definition.name, ": dimension ", d, " of ", name, " would have size ",
+                         size, " for these inputs; an input is smaller than the subscripts need");
     }
   }
   for (const ir::DeclaredSize& declared : program.declared_sizes) {
@@ -232,7 +225,7 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
     throw ShapeError(mismatch(program, declared));
   }
   lang::AccessCheck accesses = lang::check_accesses(program);
-  if (!accesses.outside.empty()) throw ShapeError(concat(definition.name, ": ", accesses.outside));
+  if (!accesses.outside.empty()) throw ShapeError(definition.name, ": ", accesses.outside);
   program.open_accesses = std::move(accesses.open);
   for (const ir::Statement& statement : program.statements)
     if (ir::is_position(statement.reduction)) expect_candidates(definition, statement, arguments);
@@ -245,33 +238,32 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs, in
   api::check_array(outputs, "outputs", output_count, "output_count");
   int32_t expected = static_cast<int32_t>(program.outputs.size());
   if (output_count != expected)
-    throw ShapeError(concat(program.name, " expected ", plural(expected, "output"), " but found ",
-                            output_count));
+    throw ShapeError(program.name, " expected ", plural(expected, "output"), " but found ",
+                     output_count);
   for (int32_t o = 0; o < output_count; ++o) {
     const ir::Tensor& tensor = program.tensor(program.outputs[o]);
     std::string what = concat("output ", tensor.name);
     const DLTensor& given = not_null(outputs[o], what);
     if (!ir::same(ir::to_dlpack(tensor.type), given.dtype))
-      throw ShapeError(concat(what, ": expected dtype ", ir::dtype_name(tensor.type), " but got ",
-                              ir::dtype_name(given.dtype)));
+      throw ShapeError(what, ": expected dtype ", ir::dtype_name(tensor.type), " but got ",
+                       ir::dtype_name(given.dtype));
     std::vector<int64_t> sizes;
     for (const ir::Expr& size : tensor.sizes) sizes.push_back(*as_const_int(size));
     auto refuse_sizes = [&] {
       bool shown = given.ndim >= 0 && given.ndim <= kMostDimensions && (!given.ndim || given.shape);
-      throw ShapeError(concat(what, ": expected sizes ", tuple_text(sizes), " but got ",
-                              shown ? tuple_text(sizes_of(given)) : shape_text(given)));
+      throw ShapeError(what, ": expected sizes ", tuple_text(sizes), " but got ",
+                       shown ? tuple_text(sizes_of(given)) : shape_text(given));
     };
     if (given.ndim != static_cast<int32_t>(sizes.size())) refuse_sizes();
     check_tensor(given, what, given.ndim);
     if (sizes != sizes_of(given)) refuse_sizes();
     if (!is_same_device(given.device, arguments.device))
-      throw ShapeError(concat(what, ": expected device ", device_name(arguments.device),
-                              " but got ", device_name(given.device)));
+      throw ShapeError(what, ": expected device ", device_name(arguments.device), " but got ",
+                       device_name(given.device));
     Layout layout = layout_of(given);
     if (overlaps_itself(layout))
-      throw ShapeError(concat(what, ": several of its elements share one place in memory (strides ",
-                              tuple_text(layout.strides),
-                              "); pass a contiguous tensor or clone() it"));
+      throw ShapeError(what, ": several of its elements share one place in memory (strides ",
+                       tuple_text(layout.strides), "); pass a contiguous tensor or clone() it");
     arguments.layouts[tensor.name] = layout;
     if (!addresses) continue;
     auto region = [](const DLTensor& t) {
@@ -279,12 +271,12 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs, in
     };
     for (int32_t i = 0; i < input_count; ++i)
       if (!program.parameters[i].scalar && overlap(region(given), region(*inputs[i])))
-        throw ShapeError(concat(what, " overlaps input ", program.parameters[i].name,
-                                " in memory; pass another tensor or clone() one of them"));
+        throw ShapeError(what, " overlaps input ", program.parameters[i].name,
+                         " in memory; pass another tensor or clone() one of them");
     for (int32_t other = 0; other < o; ++other)
       if (overlap(region(given), region(*outputs[other])))
-        throw ShapeError(concat(what, " overlaps output ", program.outputs[other],
-                                " in memory; pass another tensor or clone() one of them"));
+        throw ShapeError(what, " overlaps output ", program.outputs[other],
+                         " in memory; pass another tensor or clone() one of them");
   }
 }
 

@@ -1,7 +1,6 @@
 #include "runtime/check_tensor.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/arguments.h"
 #include "base/error.h"
@@ -26,9 +25,9 @@ void check_reach(const DLTensor& tensor, const std::string& name) {
   // Distances in bytes, which stay in the address space.
   auto check = [&](int64_t distance, bool overflows = false) {
     if (overflows || distance > kAddressSpace || distance < -kAddressSpace)
-      throw ShapeError(concat(name, ": ", layout_text(tensor),
-                              ": elements would lie 2^57 bytes and ",
-                              "more apart, further than memory reaches"));
+      throw ShapeError(
+          name, ": ", layout_text(tensor),
+          ": elements would lie 2^57 bytes and more apart, further than memory reaches");
     return distance;
   };
   auto product = [&](int64_t a, int64_t b) {
@@ -51,39 +50,36 @@ void check_reach(const DLTensor& tensor, const std::string& name) {
   auto begin = address + static_cast<uintptr_t>(low);
   auto end = address + static_cast<uintptr_t>(high + bytes);
   if (begin > address || end < address)
-    throw ShapeError(concat(name, ": data at ", tensor.data, " with byte_offset ",
-                            tensor.byte_offset, ", ", layout_text(tensor),
-                            ": elements would lie past the end of memory"));
+    throw ShapeError(name, ": data at ", tensor.data, " with byte_offset ", tensor.byte_offset,
+                     ", ", layout_text(tensor), ": elements would lie past the end of memory");
 }
 
 }  // namespace
 
 void check_tensor(const DLTensor& tensor, const std::string& name, int32_t most) {
   if (tensor.ndim < 0 || tensor.ndim > most)
-    throw ShapeError(
-        concat(name, ": ndim is ", tensor.ndim, "; a tensor has 0 to ", most, " dimensions"));
+    throw ShapeError(name, ": ndim is ", tensor.ndim, "; a tensor has 0 to ", most, " dimensions");
   api::check_array(tensor.shape, (name + ": shape").c_str(), tensor.ndim, "ndim");
   for (int32_t d = 0; d < tensor.ndim; ++d)
     if (tensor.shape[d] < 0)
-      throw ShapeError(concat(name, ": the size of dimension ", d, " is ", tensor.shape[d],
-                              "; sizes are 0 or more"));
+      throw ShapeError(name, ": the size of dimension ", d, " is ", tensor.shape[d],
+                       "; sizes are 0 or more");
   const DLDevice device = tensor.device;
   if (device.device_type != kDLCPU && device.device_type != kDLCUDA)
-    throw ShapeError(concat(name, ": expected memory of the CPU (device type 1) or of CUDA (2) but",
-                            " got ", device_name(device)));
+    throw ShapeError(name, ": expected memory of the CPU (device type 1) or of CUDA (2) but got ",
+                     device_name(device));
   if (device.device_id < 0 || (device.device_type == kDLCPU && device.device_id != 0))
-    throw ShapeError(concat(name, ": device_id is ", device.device_id, "; it is 0 for the CPU, ",
-                            "and the number of a GPU for CUDA"));
+    throw ShapeError(name, ": device_id is ", device.device_id,
+                     "; it is 0 for the CPU, and the number of a GPU for CUDA");
   if (tensor.byte_offset > static_cast<uint64_t>(kAddressSpace))
-    throw ShapeError(
-        concat(name, ": byte_offset ", tensor.byte_offset, " leads past the end of memory"));
+    throw ShapeError(name, ": byte_offset ", tensor.byte_offset, " leads past the end of memory");
   if (!is_empty(tensor)) check_reach(tensor, name);
 }
 
 void check_data(const DLTensor& tensor, const std::string& name) {
   if (tensor.data || is_empty(tensor)) return;
-  throw UsageError(concat(name, ": data must not be NULL, since there are elements: it has ",
-                          shape_text(tensor)));
+  throw UsageError(name, ": data must not be NULL, since there are elements: it has ",
+                   shape_text(tensor));
 }
 
 std::string shape_text(const DLTensor& tensor) {

@@ -30,8 +30,8 @@ std::string Kernel::text(const std::string& what) const {
   if (made_texts_.empty() && make_texts) made_texts_ = run_apart("compiling again", make_texts);
   found = made_texts_.find(what);
   if (found != made_texts_.end()) return found->second;
-  throw UsageError(concat("this kernel has no text '", what,
-                          "'; it has: ", names(made_texts_.empty() ? texts : made_texts_)));
+  throw UsageError("this kernel has no text '", what,
+                   "'; it has: ", names(made_texts_.empty() ? texts : made_texts_));
 }
 
 int64_t Kernel::bytes() const {
@@ -46,7 +46,7 @@ int64_t Kernel::bytes() const {
 int64_t Kernel::number(const std::string& what) const {
   auto found = numbers.find(what);
   if (found == numbers.end())
-    throw UsageError(concat("this kernel has no number '", what, "'; it has: ", names(numbers)));
+    throw UsageError("this kernel has no number '", what, "'; it has: ", names(numbers));
   return found->second;
 }
 

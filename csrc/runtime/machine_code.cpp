@@ -231,8 +231,8 @@ MachineCode::MachineCode(const std::string& file,
     }
     if (mprotect(base_, fixed, PROT_READ | PROT_EXEC) != 0)
       throw CompilationError(
-          concat("memory for generated code cannot be made executable: ", std::strerror(errno),
-                 "; the system's policy has to allow it for this process"));
+          "memory for generated code cannot be made executable: ", std::strerror(errno),
+          "; the system's policy has to allow it for this process");
 #if defined(__aarch64__)
     __builtin___clear_cache(base_, base_ + fixed);
 #endif

@@ -12,9 +12,8 @@ Workspaces::Workspaces(const tc_host& host, const std::vector<Workspace>& wanted
     if (!pointer) {
       release();
       if (device.device_type == kDLCUDA)
-        throw UsageError(concat("out of memory on CUDA device ", device.device_id,
-                                ": a temporary needs ", workspace.bytes,
-                                " bytes; free some, or compute less at a time"));
+        throw UsageError("out of memory on CUDA device ", device.device_id, ": a temporary needs ",
+                         workspace.bytes, " bytes; free some, or compute less at a time");
       throw Error(TC_USAGE_ERROR, concat("out of memory: the temporary ", workspace.name, " needs ",
                                          workspace.bytes, " bytes"));
     }

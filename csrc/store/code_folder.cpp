@@ -78,8 +78,8 @@ std::string whole_path(const std::string& path) {
   std::filesystem::path whole =
       std::filesystem::absolute(home && *home ? home + path.substr(1) : path, error);
   if (error)
-    throw CacheError(concat("cannot keep compiled code in '", path, "': ", error.message(),
-                            "; pass a path from the root"));
+    throw CacheError("cannot keep compiled code in '", path, "': ", error.message(),
+                     "; pass a path from the root");
   // Of a/b/ the parent would be a/b.
   if (!whole.has_filename() && whole.has_relative_path()) whole = whole.parent_path();
   return whole.native();
@@ -99,19 +99,18 @@ std::unique_ptr<Descriptor> open_folder(const std::string& path) {
   }
   struct stat status;
   if (!*opened || fstat(opened->get(), &status) != 0)
-    throw CacheError(concat("cannot keep compiled code in '", path,
-                            "': ", message(failure ? failure : errno),
-                            "; TC_CACHE_DIR and cache_dir take a folder"));
+    throw CacheError("cannot keep compiled code in '", path,
+                     "': ", message(failure ? failure : errno),
+                     "; TC_CACHE_DIR and cache_dir take a folder");
   if (status.st_uid != geteuid())
-    throw CacheError(concat("compiled code is not taken from '", path, "', which belongs to user ",
-                            status.st_uid, " and not to user ", geteuid(),
-                            ", who runs this; choose a folder of your own"));
+    throw CacheError("compiled code is not taken from '", path, "', which belongs to user ",
+                     status.st_uid, " and not to user ", geteuid(),
+                     ", who runs this; choose a folder of your own");
   if (!is_own(status)) {
     char mode[8];
     std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(status.st_mode & 07777));
-    throw CacheError(concat("compiled code is not taken from '", path,
-                            "', to which others may write (mode ", mode, "); chmod 700 '", path,
-                            "'"));
+    throw CacheError("compiled code is not taken from '", path,
+                     "', to which others may write (mode ", mode, "); chmod 700 '", path, "'");
   }
   return opened;
 }
@@ -213,8 +212,8 @@ void count(int directory, int64_t added) {
 
 void set_code_folder(const std::string& path, int64_t most_bytes) {
   if (most_bytes < 0)
-    throw UsageError(concat("most_bytes is ", most_bytes,
-                            "; a folder for compiled code holds 0 bytes at least"));
+    throw UsageError("most_bytes is ", most_bytes,
+                     "; a folder for compiled code holds 0 bytes at least");
   const std::string whole = path.empty() ? "" : whole_path(path);
   if (!whole.empty()) open_folder(whole);
   Folder& all = folder();

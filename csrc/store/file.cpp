@@ -20,9 +20,8 @@ namespace {
 
 [[noreturn]] void fail(const char* action, const std::string& path, int error,
                        const std::string& advice = "") {
-  throw CacheError(concat("cannot ", action, " '", path,
-                          "': ", std::generic_category().message(error), advice.empty() ? "" : "; ",
-                          advice));
+  throw CacheError("cannot ", action, " '", path, "': ", std::generic_category().message(error),
+                   advice.empty() ? "" : "; ", advice);
 }
 
 /// Held by one process at a time: a file beside the one that is changed, since that one is
@@ -79,10 +78,10 @@ std::string read_file(const std::string& path, Missing missing) {
   if (fstat(file.get(), &status) != 0) fail("read", path, errno);
   if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR, "a file was expected");
   if (!S_ISREG(status.st_mode))
-    throw CacheError(concat("cannot read '", path, "': it is a device or a pipe, not a file"));
+    throw CacheError("cannot read '", path, "': it is a device or a pipe, not a file");
   if (status.st_size > INT_MAX)  // what a message may have
-    throw CacheError(concat("cannot read '", path, "': it has ", status.st_size,
-                            " bytes, and a store has ", INT_MAX, " at most"));
+    throw CacheError("cannot read '", path, "': it has ", status.st_size,
+                     " bytes, and a store has ", INT_MAX, " at most");
   std::string bytes(static_cast<size_t>(status.st_size), '\0');
   if (!file.read_all(bytes)) fail("read", path, errno);
   return bytes;

@@ -97,7 +97,7 @@ MappingOptions options_from_message(const pb::MappingOptions& message) {
   // The setters know what values there may be; the text that calls them says all of the options.
   std::string text = to_string(options);
   if (options.identity != identity || parse_options(text) != options)
-    throw UsageError(concat("options that no setters give: ", text));
+    throw UsageError("options that no setters give: ", text);
   return options;
 }
 

@@ -48,7 +48,7 @@ std::string with_checksum(std::string bytes) {
 
 /// A message that was read as a whole, of a version that we know.
 pb::File parse(const std::string& bytes, const std::string& file) {
-  auto fail = [&](const std::string& what) { throw CacheError(concat("'", file, "' ", what)); };
+  auto fail = [&](const std::string& what) { throw CacheError("'", file, "' ", what); };
   // Field 1, a string, and its length: what every store begins with.
   const std::string begin = concat("\n", static_cast<char>(sizeof kFormat - 1), kFormat);
   if (bytes.compare(0, begin.size(), begin) != 0)
@@ -99,8 +99,8 @@ void check_characters(const char* what, const std::string& word) {
   for (size_t at = 0; at < word.size();) {
     Character character = character_at(word, at);
     if (!character.valid || character.code == 0)
-      throw UsageError(concat("a byte ", static_cast<int>(static_cast<unsigned char>(word[at])),
-                              " in the ", what, " that is no character of UTF-8, at ", at));
+      throw UsageError("a byte ", static_cast<int>(static_cast<unsigned char>(word[at])),
+                       " in the ", what, " that is no character of UTF-8, at ", at);
     at += character.length;
   }
 }
@@ -109,7 +109,7 @@ void check_words(const StoredText& text) {
   check_characters("namespace", text.ns);
   check_characters("text", text.source);
   if (!is_identifier(text.ns))
-    throw UsageError(concat("the namespace '", text.ns, "', which is no identifier"));
+    throw UsageError("the namespace '", text.ns, "', which is no identifier");
   if (text.definitions.empty()) throw UsageError("a text without definitions");
   for (const StoredDefinition& definition : text.definitions) {
     check_characters("name", definition.name);
@@ -120,8 +120,8 @@ void check_words(const StoredText& text) {
       check_characters("name of a backward", backward);
     if (definition.name.empty()) throw UsageError("a definition without a name");
     if (!is_operator_name(definition.operator_name))
-      throw UsageError(concat("the operator '", definition.operator_name, "' for ", definition.name,
-                              "; such names end in __ and 16 digits"));
+      throw UsageError("the operator '", definition.operator_name, "' for ", definition.name,
+                       "; such names end in __ and 16 digits");
   }
 }
 
@@ -282,9 +282,8 @@ Contents decode(const std::string& bytes, const std::string& file) {
   if (bytes.empty()) return result;
   pb::File message = parse(bytes, file);
   auto refuse = [&](const char* what, int number, int count, const UsageError& error) {
-    throw CacheError(concat(what, " ", number, " of ", count, " in '", file, "' has ", error.what(),
-                            "; another version of tensor_comprehensions saved it, or no version "
-                            "did"));
+    throw CacheError(what, " ", number, " of ", count, " in '", file, "' has ", error.what(),
+                     "; another version of tensor_comprehensions saved it, or no version did");
   };
   for (int k = 0; k < message.texts_size(); ++k) {
     try {
@@ -310,9 +309,9 @@ Contents decode(const std::string& bytes, const std::string& file) {
     for (const StoredDefinition& definition : text.definitions)
       for (const std::string& backward : definition.pairs)
         if (names.count(backward) == 0)
-          throw CacheError(concat("the backward of ", definition.name, " in '", file, "' is ",
-                                  backward, ", which is not among its ", names.size(),
-                                  " operators; save both together"));
+          throw CacheError("the backward of ", definition.name, " in '", file, "' is ", backward,
+                           ", which is not among its ", names.size(),
+                           " operators; save both together");
   return result;
 }
 

@@ -22,7 +22,7 @@ tc_times times_from_message(const pb::Times& message) {
   const tc_times times{message.minimum(), message.median(), message.spread(), message.runs()};
   for (double value : {times.minimum, times.median, times.spread})
     if (!std::isfinite(value) || value < 0)
-      throw UsageError(concat("a time of ", value, " in a tuned Plan"));
+      throw UsageError("a time of ", value, " in a tuned Plan");
   return times;
 }
 
@@ -50,10 +50,10 @@ TuningKey key_from_message(const pb::TuningKey& message) {
     added.layout.sizes.assign(argument.sizes().begin(), argument.sizes().end());
     added.layout.strides.assign(argument.strides().begin(), argument.strides().end());
     if (added.layout.sizes.size() != added.layout.strides.size())
-      throw UsageError(concat("an argument of ", added.layout.sizes.size(), " sizes and ",
-                              added.layout.strides.size(), " strides in a tuned Plan"));
+      throw UsageError("an argument of ", added.layout.sizes.size(), " sizes and ",
+                       added.layout.strides.size(), " strides in a tuned Plan");
     for (int64_t size : added.layout.sizes)
-      if (size < 0) throw UsageError(concat("an argument of size ", size, " in a tuned Plan"));
+      if (size < 0) throw UsageError("an argument of size ", size, " in a tuned Plan");
     if (argument.has_value()) added.value = argument.value();
     key.arguments.push_back(std::move(added));
   }
@@ -62,8 +62,8 @@ TuningKey key_from_message(const pb::TuningKey& message) {
   key.machine = message.machine();
   key.threads = message.threads();
   if (message.inputs() < 0 || message.inputs() > message.arguments_size())
-    throw UsageError(concat(message.inputs(), " inputs among ", message.arguments_size(),
-                            " arguments in a tuned Plan"));
+    throw UsageError(message.inputs(), " inputs among ", message.arguments_size(),
+                     " arguments in a tuned Plan");
   key.inputs = static_cast<size_t>(message.inputs());
   return key;
 }

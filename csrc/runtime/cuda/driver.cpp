@@ -70,7 +70,7 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
   int count = 0;
   driver.check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
   if (ordinal < 0 || ordinal >= count)
-    throw UsageError(concat("no CUDA device ", ordinal, ": there are ", count));
+    throw UsageError("no CUDA device ", ordinal, ": there are ", count);
   CUdevice device = 0;
   driver.check(driver.cuDeviceGet(&device, ordinal), "cuDeviceGet");
   const auto attribute = [&](CUdevice_attribute which) {
@@ -151,9 +151,9 @@ CUfunction DeviceModule::function(const std::string& symbol, int64_t dynamic_sha
                "cuModuleGetFunction");
   if (dynamic_shared_bytes > 0) {
     if (dynamic_shared_bytes > device_.max_shared_bytes()) {
-      throw CompilationError(concat(symbol, " needs ", dynamic_shared_bytes,
-                                    " bytes of shared memory a block; the device has ",
-                                    device_.max_shared_bytes()));
+      throw CompilationError(symbol, " needs ", dynamic_shared_bytes,
+                             " bytes of shared memory a block; the device has ",
+                             device_.max_shared_bytes());
     }
     driver.check(
         driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,

@@ -37,7 +37,7 @@ struct Nvrtc {
   std::string open(const std::string& library_path);
   void check(nvrtcResult result, const char* call) const {
     if (result == NVRTC_SUCCESS) return;
-    throw CompilationError(concat(call, " failed: ", nvrtcGetErrorString(result)));
+    throw CompilationError(call, " failed: ", nvrtcGetErrorString(result));
   }
 };
 
@@ -214,8 +214,8 @@ CudaBinary compile_cuda(const std::string& source, const std::string& arch) {
   if (std::find(nvrtc.archs.begin(), nvrtc.archs.end(), number) == nvrtc.archs.end()) {
     std::string known;
     for (int a : nvrtc.archs) known += concat(known.empty() ? "sm_" : ", sm_", a);
-    throw CompilationError(concat("NVRTC ", nvrtc.major, ".", nvrtc.minor, " (", nvrtc.path,
-                                  ") does not compile for \"", arch, "\"; it knows ", known));
+    throw CompilationError("NVRTC ", nvrtc.major, ".", nvrtc.minor, " (", nvrtc.path,
+                           ") does not compile for \"", arch, "\"; it knows ", known);
   }
   nvrtcProgram program = nullptr;
   nvrtc.check(nvrtc.nvrtcCreateProgram(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr),
@@ -245,10 +245,9 @@ CudaBinary compile_cuda(const std::string& source, const std::string& arch) {
   while (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
   if (compiled != NVRTC_SUCCESS) {
     if (log_enabled("cuda")) log("cuda", source);
-    throw CompilationError(concat("NVRTC ", nvrtc.major, ".", nvrtc.minor,
-                                  " rejects the kernel for ", arch, " (",
-                                  nvrtc.nvrtcGetErrorString(compiled), "):\n", result.log,
-                                  lines_near_error(source, result.log)));
+    throw CompilationError("NVRTC ", nvrtc.major, ".", nvrtc.minor, " rejects the kernel for ",
+                           arch, " (", nvrtc.nvrtcGetErrorString(compiled), "):\n", result.log,
+                           lines_near_error(source, result.log));
   }
   nvrtc.check(nvrtc.nvrtcGetCUBINSize(program, &bytes), "nvrtcGetCUBINSize");
   result.cubin.resize(bytes);
