@@ -38,9 +38,9 @@ Target parse_target(const std::string& text) {
     target.offline = true;
     return target;
   }
-  throw UsageError(concat("unknown target '", text,
-                          "'; use \"cpu\", \"cuda\", or \"cuda:sm_90\" "
-                          "with the number of an architecture"));
+  throw UsageError(
+      "unknown target '", text,
+      "'; use \"cpu\", \"cuda\", or \"cuda:sm_90\" with the number of an architecture");
 }
 
 namespace {
@@ -53,7 +53,7 @@ const Pass kCheckInLoops("kernel", "check_in_loops");
 const Pass kCheckBefore("kernel", "check_before");
 
 /// With the calls that were chosen, and a kernel for every segment of statements around them.
-Compiled compile_with_calls(const ir::Program& given, const std::map<std::string, Layout>& all,
+Compiled compile_with_calls(const ir::Program& given, const Layouts& all,
                             const std::vector<LibraryChoice>& choices, const Job& job,
                             StageClock& clock) {
   const auto taken = std::find_if(choices.begin(), choices.end(),
@@ -81,10 +81,9 @@ Compiled compile_with_calls(const ir::Program& given, const std::map<std::string
 
 /// Calls of the library that could be made, and which are faster than kernels of ours. Where all of
 /// the program was compiled to be measured, `compiled` is that.
-std::vector<LibraryChoice> choose_calls(const ir::Program& given,
-                                        const std::map<std::string, Layout>& all, const Job& job,
-                                        const tc_libraries& library, StageClock& clock,
-                                        Compiled& compiled) {
+std::vector<LibraryChoice> choose_calls(const ir::Program& given, const Layouts& all,
+                                        const Job& job, const tc_libraries& library,
+                                        StageClock& clock, Compiled& compiled) {
   if (job.options.library_calls)
     return take_library_calls(given, all, library, *job.options.library_calls);
   OwnKernels own;
@@ -164,9 +163,9 @@ void check_statements(const MappingOptions& options, const std::vector<plan::Clu
   for (const plan::ClusterOptions& cluster : options.clusters)
     for (const std::string& name : cluster.statements)
       if (known.count(name) == 0)
-        throw CompilationError(concat("the options speak of a statement ", name,
-                                      "; with loops of their own are ",
-                                      join(std::vector<std::string>(known.begin(), known.end()))));
+        throw CompilationError("the options speak of a statement ", name,
+                               "; with loops of their own are ",
+                               join(std::vector<std::string>(known.begin(), known.end())));
 }
 
 // Texts that the kernel's author alone looks at.
@@ -179,21 +178,20 @@ bool logs_long_texts() {
 
 /// The calls of a kernel that was found on disk.
 std::vector<LibraryChoice> calls_of(const store::CompiledKernel& found, const ir::Program& program,
-                                    const std::map<std::string, Layout>& layouts) {
+                                    const Layouts& layouts) {
   const auto calls = parse_options(found.texts.at("options")).library_calls;
   if (!calls || calls->empty()) return {};
   return take_library_calls(program, layouts, *runtime::libraries(), *calls);
 }
 
 /// Compiles, or links what was `found` on disk.
-std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given,
-                                                   const std::map<std::string, Layout>& layouts,
+std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given, const Layouts& layouts,
                                                    Job job, const std::string& key,
                                                    const store::CompiledKernel* found) {
   StageClock clock;
   job.keeps_code = !key.empty() && !found;
   if (found) job.found = std::make_shared<FoundCode>(FoundCode{found->functions});
-  const std::map<std::string, Layout> all = with_temporaries(given, layouts);
+  const Layouts all = with_temporaries(given, layouts);
   IndexPlan indices;
   const ir::Program program = with_checks(given, job, indices);
   std::vector<LibraryChoice> choices;
@@ -218,8 +216,7 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given,
   } else if (!indices.checks.empty()) {
     helpers->keeps_code = job.keeps_code;
     helpers->found = job.found;
-    auto own = [machine = job.machine, helpers](const ir::Program& part,
-                                                const std::map<std::string, Layout>& known) {
+    auto own = [machine = job.machine, helpers](const ir::Program& part, const Layouts& known) {
       StageClock apart;
       Job helper{make_options("default"), Target(), machine};
       helper.keeps_code = helpers->open && helpers->keeps_code;
@@ -236,9 +233,9 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given,
   }
   if (found) {
     kernel->texts.insert(found->texts.begin(), found->texts.end());
-    kernel->texts["explain"] += to_string({{"code", concat("found in ", store::code_folder(),
-                                                           "; the stages are those of "
-                                                           "the process that made it")}});
+    kernel->texts["explain"] +=
+        to_string({{"code", concat("found in ", store::code_folder(),
+                                   "; the stages are those of the process that made it")}});
   } else {
     Notes& notes = compiled.explanation.program;
     const Notes looked_at = describe(indices);
@@ -283,8 +280,7 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given,
 
 }  // namespace
 
-std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
-                                               const std::map<std::string, Layout>& layouts,
+std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given, const Layouts& layouts,
                                                const MappingOptions& options, const Target& target,
                                                const CpuMachine& machine,
                                                const CompileContext& context) {
@@ -305,8 +301,7 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given,
   return make_kernel(given, layouts, job, key, nullptr);
 }
 
-std::vector<std::string> library_statements(const ir::Program& program,
-                                            const std::map<std::string, Layout>& layouts) {
+std::vector<std::string> library_statements(const ir::Program& program, const Layouts& layouts) {
   std::vector<std::string> names;
   if (!runtime::libraries()) return names;
   for (const ir::LibraryCall& call :
@@ -315,12 +310,14 @@ std::vector<std::string> library_statements(const ir::Program& program,
   return names;
 }
 
-std::vector<std::shared_ptr<const Scheduled>> schedule_parts(
-    const ir::Program& given, const std::map<std::string, Layout>& layouts,
-    const MappingOptions& options, const Target& target, const CpuMachine& machine) {
+std::vector<std::shared_ptr<const Scheduled>> schedule_parts(const ir::Program& given,
+                                                             const Layouts& layouts,
+                                                             const MappingOptions& options,
+                                                             const Target& target,
+                                                             const CpuMachine& machine) {
   const Job job{options, target, machine};
   StageClock clock;
-  const std::map<std::string, Layout> all = with_temporaries(given, layouts);
+  const Layouts all = with_temporaries(given, layouts);
   IndexPlan indices;
   const ir::Program program = with_checks(given, job, indices);
   std::vector<LibraryChoice> choices;

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/notes.h"
 #include "ir/layout.h"
@@ -47,8 +45,7 @@ struct CompileContext {
 /// Compiles a specialised program (see ir::specialize) for a machine: machine::look_up(), as the
 /// thread sees it that will run the kernel. `layouts` names every input and output; temporaries are
 /// row-major. Throws CompilationError with a reason when the options are illegal.
-std::shared_ptr<const runtime::Kernel> compile(const ir::Program& program,
-                                               const std::map<std::string, Layout>& layouts,
+std::shared_ptr<const runtime::Kernel> compile(const ir::Program& program, const Layouts& layouts,
                                                const MappingOptions& options, const Target& target,
                                                const CpuMachine& machine,
                                                const CompileContext& context = {});

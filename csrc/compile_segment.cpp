@@ -50,7 +50,7 @@ std::map<std::string, int64_t> find_streamed(const std::map<std::string, int64_t
 
 /// One function for all clusters.
 std::shared_ptr<runtime::Kernel> compile_cpu(Nest body, const ir::Program& program,
-                                             const std::map<std::string, Layout>& layouts,
+                                             const Layouts& layouts,
                                              const std::vector<std::string>& arguments,
                                              const std::map<std::string, poly::Slices>& slices,
                                              const Job& job, StageClock& clock, Notes& memory,
@@ -162,8 +162,8 @@ codegen::GpuBuffer gpu_temporary(const ir::Tensor& tensor, const Layout& layout)
 }
 
 /// One launch a cluster.
-Compiled compile_cuda(const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                      const Job& job, StageClock& clock) {
+Compiled compile_cuda(const ir::Program& program, const Layouts& layouts, const Job& job,
+                      StageClock& clock) {
   Compiled compiled;
   codegen::GpuProgram gpu;
   std::map<std::string, ir::Tensor> temporaries;  // of all segments so far
@@ -233,8 +233,7 @@ Job for_segment(const Job& job, size_t segment) {
   return own;
 }
 
-std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
-                                                 const std::map<std::string, Layout>& layouts,
+std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given, const Layouts& layouts,
                                                  const Job& job, StageClock& clock) {
   Simplified simplified =
       simplify_program(given, layouts, job.options, job.target.cuda, job.machine);
@@ -247,8 +246,8 @@ std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
   return result;
 }
 
-Compiled compile_segment(const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                         const Job& job, StageClock& clock) {
+Compiled compile_segment(const ir::Program& program, const Layouts& layouts, const Job& job,
+                         StageClock& clock) {
   if (job.target.cuda) return compile_cuda(program, layouts, job, clock);
   if (job.found) {
     Compiled found;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -46,13 +45,12 @@ struct Compiled {
 
 /// Rewrites a program, decides all of its clusters, and schedules them. `layouts` names every
 /// tensor.
-std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given,
-                                                 const std::map<std::string, Layout>& layouts,
+std::unique_ptr<Scheduled> simplify_and_schedule(const ir::Program& given, const Layouts& layouts,
                                                  const Job& job, StageClock& clock);
 
 /// The kernel of a segment, or what was found on disk for it. For a GPU of all of a program, which
 /// is cut into segments here.
-Compiled compile_segment(const ir::Program& program, const std::map<std::string, Layout>& layouts,
-                         const Job& job, StageClock& clock);
+Compiled compile_segment(const ir::Program& program, const Layouts& layouts, const Job& job,
+                         StageClock& clock);
 
 }  // namespace tc

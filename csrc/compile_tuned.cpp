@@ -23,8 +23,8 @@ std::string describe(const store::Found& found) {
       ", for ", found.arguments, "\n", figures, ", on ", found.plan.processor);
 }
 
-double cycles(const ir::Program& program, const std::map<std::string, Layout>& layouts,
-              const MappingOptions& options, const Target& target, const CpuMachine& machine) {
+double cycles(const ir::Program& program, const Layouts& layouts, const MappingOptions& options,
+              const Target& target, const CpuMachine& machine) {
   double sum = 0;
   for (const auto& part : schedule_parts(program, layouts, options, target, machine))
     for (const plan::Proposal& group : part->plan.groups) sum += group.estimate.total();
@@ -34,9 +34,9 @@ double cycles(const ir::Program& program, const std::map<std::string, Layout>& l
 }  // namespace
 
 std::shared_ptr<const runtime::Kernel> compile_tuned(
-    const store::Found& found, const ir::Program& program,
-    const std::map<std::string, Layout>& layouts, const MappingOptions& options,
-    const Target& target, const CpuMachine& machine, const CompileContext& given) {
+    const store::Found& found, const ir::Program& program, const Layouts& layouts,
+    const MappingOptions& options, const Target& target, const CpuMachine& machine,
+    const CompileContext& given) {
   MappingOptions plan = found.plan.options;
   plan.check_indices = options.check_indices;
   CompileContext context = given;

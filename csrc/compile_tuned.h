@@ -1,7 +1,6 @@
 // Kernels by Plans that tuning found.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -14,8 +13,8 @@ namespace tc {
 /// it does not fit, or where one of others is not expected to be faster than what the compiler
 /// chooses: that is logged, and `options` are what is left.
 std::shared_ptr<const runtime::Kernel> compile_tuned(
-    const store::Found& found, const ir::Program& program,
-    const std::map<std::string, Layout>& layouts, const MappingOptions& options,
-    const Target& target, const CpuMachine& machine, const CompileContext& context);
+    const store::Found& found, const ir::Program& program, const Layouts& layouts,
+    const MappingOptions& options, const Target& target, const CpuMachine& machine,
+    const CompileContext& context);
 
 }  // namespace tc

@@ -141,7 +141,7 @@ void describe_launches(const codegen::GpuProgram& program, const std::string& ar
 }
 
 std::string explain(const Explanation& explanation, const ir::Program& given,
-                    const std::map<std::string, Layout>& layouts, const StageClock& clock) {
+                    const Layouts& layouts, const StageClock& clock) {
   int64_t count = static_cast<int64_t>(explanation.groups.size());
   std::string text =
       concat(given.name, " on ", explanation.target, ", ", plural(count, "group"), "\n");

@@ -1,7 +1,6 @@
 // What the compiler made of a program, for its author.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -49,6 +48,6 @@ void describe_launches(const codegen::GpuProgram& program, const std::string& ar
 /// The text: machine, groups, then work, traffic, the share of the machine's peak that the model
 /// expects, memory, and the time of every stage. `given` is the specialised program of the user.
 std::string explain(const Explanation& explanation, const ir::Program& given,
-                    const std::map<std::string, Layout>& layouts, const StageClock& clock);
+                    const Layouts& layouts, const StageClock& clock);
 
 }  // namespace tc

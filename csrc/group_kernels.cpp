@@ -1,6 +1,5 @@
 #include "group_kernels.h"
 
-#include <algorithm>
 #include <list>
 #include <map>
 #include <numeric>
@@ -86,7 +85,7 @@ std::vector<std::vector<size_t>> units_of(const Scheduled& scheduled) {
 }
 
 /// What is computed, and how the tensors lie.
-std::string text_of(const ir::Program& program, const std::map<std::string, Layout>& layouts) {
+std::string text_of(const ir::Program& program, const Layouts& layouts) {
   std::string text = ir::to_string(program);
   for (const auto& [name, layout] : layouts) {
     text += "\n" + name;
@@ -99,9 +98,9 @@ std::string text_of(const ir::Program& program, const std::map<std::string, Layo
 }  // namespace
 
 std::shared_ptr<runtime::Kernel> compile_once(
-    const nest::Nest& loops, const ir::Program& program,
-    const std::map<std::string, Layout>& layouts, const std::vector<std::string>& arguments,
-    const std::string& made_for, const std::function<std::shared_ptr<runtime::Kernel>()>& compile) {
+    const nest::Nest& loops, const ir::Program& program, const Layouts& layouts,
+    const std::vector<std::string>& arguments, const std::string& made_for,
+    const std::function<std::shared_ptr<runtime::Kernel>()>& compile) {
   std::string key = concat(made_for, "\n", text_of(program, layouts));
   for (const std::string& name : arguments) key += "\n" + name;
   key += "\n" + nest::to_string(loops);

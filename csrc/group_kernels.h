@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,9 +16,9 @@ namespace tc {
 /// makes. Plans may differ and say the same. `made_for` is what decides code beside all that is
 /// given.
 std::shared_ptr<runtime::Kernel> compile_once(
-    const nest::Nest& loops, const ir::Program& program,
-    const std::map<std::string, Layout>& layouts, const std::vector<std::string>& arguments,
-    const std::string& made_for, const std::function<std::shared_ptr<runtime::Kernel>()>& compile);
+    const nest::Nest& loops, const ir::Program& program, const Layouts& layouts,
+    const std::vector<std::string>& arguments, const std::string& made_for,
+    const std::function<std::shared_ptr<runtime::Kernel>()>& compile);
 
 /// The kernel of some groups, by their numbers, for a program whose other tensors than its own are
 /// arguments.

@@ -45,11 +45,9 @@ std::vector<std::string> argument_names(const ir::Program& program) {
 }
 
 /// A kernel for a program whose parameters are arguments of the whole, and whose results are new.
-runtime::PartialKernel make_partial(
-    const ir::Program& part, const std::vector<std::string>& arguments,
-    std::map<std::string, Layout> layouts,
-    const std::function<std::shared_ptr<const runtime::Kernel>(
-        const ir::Program&, const std::map<std::string, Layout>&)>& own) {
+runtime::PartialKernel make_partial(const ir::Program& part,
+                                    const std::vector<std::string>& arguments, Layouts layouts,
+                                    const CompileOwn& own) {
   runtime::PartialKernel result;
   for (const ir::Parameter& parameter : part.parameters)
     result.arguments.push_back(static_cast<size_t>(
@@ -90,11 +88,10 @@ IndexPlan plan_index_checks(const ir::Program& program, bool cuda) {
   return plan;
 }
 
-std::shared_ptr<runtime::Kernel> with_index_checks(
-    std::shared_ptr<const runtime::Kernel> kernel, const ir::Program& program,
-    const std::map<std::string, Layout>& layouts, IndexPlan plan,
-    const std::function<std::shared_ptr<const runtime::Kernel>(
-        const ir::Program&, const std::map<std::string, Layout>&)>& own) {
+std::shared_ptr<runtime::Kernel> with_index_checks(std::shared_ptr<const runtime::Kernel> kernel,
+                                                   const ir::Program& program,
+                                                   const Layouts& layouts, IndexPlan plan,
+                                                   const CompileOwn& own) {
   const std::vector<std::string> arguments = argument_names(program);
   runtime::IndexGuards guards;
   guards.name = program.name;

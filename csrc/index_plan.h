@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "base/notes.h"
@@ -27,13 +26,15 @@ struct IndexPlan {
 /// `cuda`: all checks are made in the loops, since a kernel before would have to be waited for.
 IndexPlan plan_index_checks(const ir::Program& program, bool cuda);
 
+using CompileOwn =
+    std::function<std::shared_ptr<const runtime::Kernel>(const ir::Program&, const Layouts&)>;
+
 /// A kernel for the CPU with what looks at indices before it and says what was wrong. `kernel` is
 /// that of ir::check_in_loops' program; `own` compiles another one.
-std::shared_ptr<runtime::Kernel> with_index_checks(
-    std::shared_ptr<const runtime::Kernel> kernel, const ir::Program& program,
-    const std::map<std::string, Layout>& layouts, IndexPlan plan,
-    const std::function<std::shared_ptr<const runtime::Kernel>(
-        const ir::Program&, const std::map<std::string, Layout>&)>& own);
+std::shared_ptr<runtime::Kernel> with_index_checks(std::shared_ptr<const runtime::Kernel> kernel,
+                                                   const ir::Program& program,
+                                                   const Layouts& layouts, IndexPlan plan,
+                                                   const CompileOwn& own);
 
 /// What is looked at, and when.
 Notes describe(const IndexPlan& plan);

@@ -54,7 +54,7 @@ struct Span {
 };
 
 /// What the tensors of a program take with everything that lies between their elements.
-double spanned_bytes(const ir::Program& program, const std::map<std::string, Layout>& layouts) {
+double spanned_bytes(const ir::Program& program, const Layouts& layouts) {
   double bytes = 0;
   for (const auto& [name, tensor] : program.tensors)
     bytes += static_cast<double>(Span(layouts.at(name)).elements) * tensor.type.bytes();
@@ -64,8 +64,7 @@ double spanned_bytes(const ir::Program& program, const std::map<std::string, Lay
 /// Seconds of a run of the call and of a kernel in its place, on memory of zeros and the host's
 /// threads, the best of a few.
 std::vector<double> measure(const LibraryChoice& choice, const runtime::Kernel& kernel,
-                            const ir::Program& program,
-                            const std::map<std::string, Layout>& layouts) {
+                            const ir::Program& program, const Layouts& layouts) {
   std::map<std::string, std::vector<Line>> memory;
   std::vector<void*> pointers;
   std::map<std::string, void*> first;  // element of a tensor
@@ -95,8 +94,7 @@ std::vector<double> measure(const LibraryChoice& choice, const runtime::Kernel& 
 
 /// All that a measurement depends on.
 std::string describe_measured(const LibraryChoice& choice, const ir::Program& program,
-                              const std::map<std::string, Layout>& layouts,
-                              const std::string& made_for) {
+                              const Layouts& layouts, const std::string& made_for) {
   const tc_libraries& library = *choice.library;
   std::string text = concat(choice.library, " ", library.host->thread_count(library.host->context),
                             "\n", made_for, "\n", ir::to_string(program));
@@ -111,8 +109,7 @@ std::string describe_measured(const LibraryChoice& choice, const ir::Program& pr
 
 }  // namespace
 
-std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
-                                                const std::map<std::string, Layout>& layouts,
+std::vector<LibraryChoice> choose_library_calls(const ir::Program& program, const Layouts& layouts,
                                                 const CpuMachine& machine,
                                                 const tc_libraries& library,
                                                 const OwnKernels& own) {
@@ -157,8 +154,7 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
   return choices;
 }
 
-std::vector<LibraryChoice> take_library_calls(const ir::Program& program,
-                                              const std::map<std::string, Layout>& layouts,
+std::vector<LibraryChoice> take_library_calls(const ir::Program& program, const Layouts& layouts,
                                               const tc_libraries& library,
                                               const std::vector<std::string>& statements) {
   std::vector<LibraryChoice> choices;
@@ -174,9 +170,9 @@ std::vector<LibraryChoice> take_library_calls(const ir::Program& program,
   }
   for (const std::string& statement : statements)
     if (std::count(known.begin(), known.end(), statement) == 0)
-      throw CompilationError(concat("the options leave ", statement,
-                                    " to a library, which has no function for it; it has some for ",
-                                    known.empty() ? "no statement here" : join(known)));
+      throw CompilationError("the options leave ", statement,
+                             " to a library, which has no function for it; it has some for ",
+                             known.empty() ? "no statement here" : join(known));
   return choices;
 }
 
@@ -203,8 +199,8 @@ std::vector<StatementRange> ranges_around_calls(const ir::Program& program,
 }
 
 std::shared_ptr<runtime::Kernel> compile_around_calls(
-    const ir::Program& program, const std::map<std::string, Layout>& layouts,
-    const std::vector<LibraryChoice>& choices, const tc_libraries* library, size_t most,
+    const ir::Program& program, const Layouts& layouts, const std::vector<LibraryChoice>& choices,
+    const tc_libraries* library, size_t most,
     const std::function<std::shared_ptr<const runtime::Kernel>(const ir::Program&)>& own,
     const std::function<void(const LibraryChoice&)>& made) {
   std::map<std::string, size_t> places;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,14 +40,12 @@ struct OwnKernels {
 /// to be faster by more than estimates err. `machine.library_rate` is believed without a
 /// measurement. What was measured stays so while the process runs: the same program gets the same
 /// call, and so the same bits, whenever it is compiled.
-std::vector<LibraryChoice> choose_library_calls(const ir::Program& program,
-                                                const std::map<std::string, Layout>& layouts,
+std::vector<LibraryChoice> choose_library_calls(const ir::Program& program, const Layouts& layouts,
                                                 const CpuMachine& machine,
                                                 const tc_libraries& library, const OwnKernels& own);
 
 /// The calls for these statements, and no others. CompilationError where the library has none.
-std::vector<LibraryChoice> take_library_calls(const ir::Program& program,
-                                              const std::map<std::string, Layout>& layouts,
+std::vector<LibraryChoice> take_library_calls(const ir::Program& program, const Layouts& layouts,
                                               const tc_libraries& library,
                                               const std::vector<std::string>& statements);
 
@@ -67,8 +64,8 @@ std::vector<StatementRange> ranges_around_calls(const ir::Program& program,
 /// one for every segment of at most `most`. `own` compiles those; `made` is told of every call in
 /// its turn. Without calls `library` may be null.
 std::shared_ptr<runtime::Kernel> compile_around_calls(
-    const ir::Program& program, const std::map<std::string, Layout>& layouts,
-    const std::vector<LibraryChoice>& choices, const tc_libraries* library, size_t most,
+    const ir::Program& program, const Layouts& layouts, const std::vector<LibraryChoice>& choices,
+    const tc_libraries* library, size_t most,
     const std::function<std::shared_ptr<const runtime::Kernel>(const ir::Program&)>& own,
     const std::function<void(const LibraryChoice&)>& made);
 

@@ -48,15 +48,15 @@ void refuse_overflows(const ir::Program& program) {
     for (const ir::Expr& subscript : statement.subscripts)
       found = found || ir::overflows(subscript);
     if (found)
-      throw CompilationError(concat(program.name, ": 32 bits do not hold a number of ",
-                                    ir::assignment_text(statement),
-                                    "; use smaller constants, ranges or sizes"));
+      throw CompilationError(program.name, ": 32 bits do not hold a number of ",
+                             ir::assignment_text(statement),
+                             "; use smaller constants, ranges or sizes");
   }
 }
 
 /// What passes over a program know beside it.
 struct ProgramContext {
-  const std::map<std::string, Layout>& given;  ///< of arguments
+  const Layouts& given;  ///< of arguments
   const MappingOptions& options;
   const bool cuda;
   const CpuMachine& machine;
@@ -163,14 +163,13 @@ const PassList<P, C> kProgramPasses(
 
 }  // namespace
 
-std::map<std::string, Layout> with_temporaries(const ir::Program& program,
-                                               std::map<std::string, Layout> layouts) {
+Layouts with_temporaries(const ir::Program& program, Layouts layouts) {
   for (const auto& [name, tensor] : program.tensors)
     if (!layouts.count(name)) layouts[name] = row_major(tensor);
   return layouts;
 }
 
-Simplified simplify_program(const ir::Program& given, const std::map<std::string, Layout>& layouts,
+Simplified simplify_program(const ir::Program& given, const Layouts& layouts,
                             const MappingOptions& options, bool cuda, const CpuMachine& machine) {
   Simplified simplified{given, layouts};
   ProgramContext context{layouts, options, cuda, machine};

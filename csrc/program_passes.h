@@ -1,7 +1,6 @@
 // The list of passes from the program of the text to the one that is scheduled.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "ir/layout.h"
@@ -14,16 +13,15 @@ namespace tc {
 /// A program and how all its tensors lie in memory.
 struct Simplified {
   ir::Program program;
-  std::map<std::string, Layout> layouts;
+  Layouts layouts;
 };
 
 /// Of a specialised program. `layouts` are those of its arguments at least. CompilationError where
 /// a number does not fit the bits that it has to have.
-Simplified simplify_program(const ir::Program& given, const std::map<std::string, Layout>& layouts,
+Simplified simplify_program(const ir::Program& given, const Layouts& layouts,
                             const MappingOptions& options, bool cuda, const CpuMachine& machine);
 
 /// Adds the layouts that are missing: temporaries are row-major.
-std::map<std::string, Layout> with_temporaries(const ir::Program& program,
-                                               std::map<std::string, Layout> layouts);
+Layouts with_temporaries(const ir::Program& program, Layouts layouts);
 
 }  // namespace tc

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "ir/dtypes.h"
 #include "ir/layout.h"
@@ -18,7 +17,7 @@ namespace tc::runtime {
 /// What the inputs of one call say: the values of sizes and specialised scalars, and layouts.
 struct Arguments {
   std::map<std::string, int64_t> sizes, scalars;
-  std::map<std::string, Layout> layouts;
+  Layouts layouts;
   DLDevice device = {kDLCPU, 0};
 
   /// Sizes and scalars together, for ir::specialize.

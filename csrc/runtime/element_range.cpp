@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <limits>
-#include <type_traits>
 
 #include "machine/limits.h"
 

@@ -1,7 +1,6 @@
 // MappingOptions as a message of store.proto.
 #pragma once
 
-#include <string>
 
 #include "plan/options/options.h"
 
